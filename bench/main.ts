@@ -1,0 +1,93 @@
+/**
+ * The benchmarks. Every one prints a Markdown table with the machine, the versions and the repetitions.
+ *
+ * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model nano|half-billion] [--jobs N]]
+ */
+import { availableParallelism } from 'node:os'
+import { parseArgs } from 'node:util'
+import { SetupError } from '../scripts/setup/native-library.mjs'
+import { conversation } from './conversation.ts'
+import { engine } from './engine.ts'
+import { firstLight } from './first-light.ts'
+import { multilook } from './multilook.ts'
+import { overhead } from './overhead.ts'
+import { peer } from './peer.ts'
+import { type Benchmark, print } from './support/benchmark.ts'
+import { Disturbance, machineFacts } from './support/machine.ts'
+import { type BenchModelName, MODEL_NAMES } from './support/models.ts'
+import { throughput } from './throughput.ts'
+
+const BENCHMARKS: Record<string, Benchmark> = {
+  'first-light': firstLight,
+  multilook,
+  throughput,
+  conversation,
+  engine,
+  overhead,
+}
+
+/** A word on the command line that means nothing here. */
+class UsageError extends Error {}
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      quick: { type: 'boolean', default: false },
+      repetitions: { type: 'string' },
+      model: { type: 'string', multiple: true },
+      jobs: { type: 'string' },
+    },
+  })
+  const [name] = positionals
+  if (name === undefined) return list()
+  const models = (values.model ?? MODEL_NAMES) as readonly BenchModelName[]
+  const unknown = models.find((model) => !MODEL_NAMES.includes(model))
+  if (unknown !== undefined)
+    throw new UsageError(`There is no model "${unknown}"; there are ${MODEL_NAMES.join(' and ')}.`)
+  const options = {
+    quick: values.quick,
+    repetitions: values.repetitions === undefined ? null : positive(values.repetitions),
+    models,
+    jobs: values.jobs === undefined ? availableParallelism() : positive(values.jobs),
+  }
+  if (name === 'peer') return peer.run(options)
+  const benchmark = BENCHMARKS[name]
+  if (benchmark === undefined) throw new UsageError(`There is no benchmark "${name}"; "npm run bench" lists them.`)
+
+  const facts = await machineFacts(benchmark)
+  const disturbance = await Disturbance.watch()
+  await benchmark.run(options)
+  const date = new Date().toISOString().slice(0, 10)
+  const report = disturbance === null ? '' : `; ${await disturbance.report()}`
+  print(`${options.quick ? 'A quick look, ' : ''}${date}, on ${facts}${report}.`)
+}
+
+function list(): void {
+  const width = Math.max(...Object.keys(BENCHMARKS).map((name) => name.length))
+  const line = ([name, { summary }]: readonly [string, Benchmark]) => `  ${name.padEnd(width)}  ${summary}`
+  print(`Usage: npm run bench -- NAME [--quick] [--repetitions N] [--model ${MODEL_NAMES.join('|')}]
+
+${Object.entries(BENCHMARKS).map(line).join('\n')}
+
+First, once: npm run bench -- peer [--jobs N]
+  ${' '.repeat(width)}  ${peer.summary}
+
+Run them on an idle machine. Both servers are measured in turn in the same run: the ratios travel, the times do not.`)
+}
+
+function positive(text: string): number {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1) throw new UsageError(`Expected a positive whole number, not "${text}".`)
+  return value
+}
+
+// An orderly exit takes the servers along.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+
+await main().catch((error: Error) => {
+  process.stderr.write(
+    `bench: ${error instanceof UsageError || error instanceof SetupError ? error.message : error.stack}\n`,
+  )
+  process.exit(1)
+})

@@ -1,0 +1,94 @@
+/**
+ * What the API costs beside the engine: the whole service over an engine that answers at once, in a process of its own,
+ * asked by one client at a time. The client's and the kernel's share is told by the same client's call to a bare server
+ * of Node. The way to the real engine's process and back is measured at its door, by having tokens counted there.
+ */
+import { fileURLToPath } from 'node:url'
+import type { PromptPart } from '../src/inference/engine.ts'
+import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { loadCard } from '../src/models/card.ts'
+import { type Benchmark, print } from './support/benchmark.ts'
+import { chat, chatsAtOnce, type Message, multilook } from './support/chat.ts'
+import { FreshText, QUESTIONS } from './support/prompts.ts'
+import { startLookout } from './support/server.ts'
+import { table } from './support/table.ts'
+
+const MODEL = 'service-mk1.5'
+const MANY_TOKENS = 512
+/** Until both sides' code is compiled. */
+const WARM_UP_CALLS = 200
+const SHIPPED = fileURLToPath(new URL('../models/lookout-nano/card.json', import.meta.url))
+const program = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url))
+
+export const overhead: Benchmark = {
+  summary: 'what the API costs beside the engine: milliseconds per request and per token',
+  withPeer: false,
+
+  async run({ quick, repetitions }) {
+    const runs = repetitions ?? (quick ? 50 : 300)
+    const rows: string[][] = []
+    const fresh = new FreshText()
+    const row = async (label: string, runs: number, call: () => Promise<number>) => {
+      for (let i = 0; i < Math.min(WARM_UP_CALLS, runs); i++) await call()
+      const times: number[] = []
+      for (let i = 0; i < runs; i++) times.push(await call())
+      times.sort((a, b) => a - b)
+      rows.push([label, ...[0.5, 0.99].map((share) => times[Math.floor((times.length - 1) * share)]!.toFixed(3))])
+    }
+
+    {
+      await using bare = await startLookout(null, MODEL, { program: program('bare-server.ts') })
+      const message = { role: 'user', content: 'Hello' } as const
+      await row('the same client and a bare `node:http` server, text', runs, async () => {
+        return (await chatsAtOnce(bare, [[message]], 1)).totalMs
+      })
+    }
+    {
+      await using service = await startLookout(null, MODEL, { program: program('silent-service.ts') })
+      const answer = async (messages: readonly Message[]) => (await chatsAtOnce(service, [messages], 1)).totalMs
+      await row('chat, a short text', runs, () => answer([{ role: 'user', content: 'Hello' }]))
+      const long = fresh.words(1010)
+      await row('chat, 1,024 tokens of text', runs, () => answer([{ role: 'user', content: long }]))
+      const pictures = await Promise.all(Array.from({ length: 20 }, () => fresh.picture()))
+      let next = 0
+      const content = () => [pictures[next++ % pictures.length]!, { type: 'text', text: QUESTIONS[0]! } as const]
+      await row('chat, a picture of 256 x 256 pixels (PNG)', runs, () => answer([{ role: 'user', content: content() }]))
+      const prompts = QUESTIONS.slice(0, 16)
+      await row('multilook, 16 prompts over 1,024 tokens of text', runs, async () => {
+        return (await multilook(service, [{ role: 'user', content: long }], prompts, 1)).totalMs
+      })
+      const perToken = async (ask: (tokens: number) => Promise<number>) => {
+        const one = await ask(1)
+        return ((await ask(MANY_TOKENS)) - one) / (MANY_TOKENS - 1)
+      }
+      const hello: Message[] = [{ role: 'user', content: 'Hello' }]
+      await row('each further token, streamed', Math.ceil(runs / 10), () =>
+        perToken(async (tokens) => (await chat(service, hello, tokens)).totalMs),
+      )
+      await row('each further token, answered whole', Math.ceil(runs / 10), () =>
+        perToken(async (tokens) => (await chatsAtOnce(service, [hello], tokens)).totalMs),
+      )
+    }
+    const engine = await LocalEngine.start(await loadCard(SHIPPED))
+    try {
+      const count = async (part: PromptPart) => {
+        const started = performance.now()
+        await engine.countTokens([part])
+        return performance.now() - started
+      }
+      const text: PromptPart = { type: 'text', text: 'Hello', trusted: false }
+      const image = { width: 256, height: 256, data: new Uint8Array(256 * 256 * 3) }
+      await row("to the engine's process and back, a short text", runs, () => count(text))
+      await row("to the engine's process and back, the pixels of a picture", runs, () =>
+        count({ type: 'image', image }),
+      )
+    } finally {
+      await engine.close()
+    }
+    print(`### Overhead of the API
+
+One client, one request at a time, over an engine that answers at once; ${runs} requests for each line. Everything between the client's call and its parsed answer is counted, the client's own work included.
+
+${table(['', 'median, ms', '99 of 100 below, ms'], rows)}`)
+  },
+}

@@ -1,0 +1,23 @@
+import type { BenchModelName } from './models.ts'
+
+/** One of the benchmarks that `npm run bench` lists. */
+export interface Benchmark {
+  readonly summary: string
+  /** Whether it compares with llama.cpp's own programs. */
+  readonly withPeer: boolean
+  run(options: BenchOptions): Promise<void>
+}
+
+export interface BenchOptions {
+  /** Fewer repetitions, for a look. */
+  readonly quick: boolean
+  /** Null for the benchmark's own number. */
+  readonly repetitions: number | null
+  readonly models: readonly BenchModelName[]
+  /** Compilers at a time when the peer is built. */
+  readonly jobs: number
+}
+
+export function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}

@@ -1,0 +1,71 @@
+import { readFile } from 'node:fs/promises'
+import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
+import { LLAMA_RELEASE, PACKAGE_RELEASE } from '../../scripts/setup/native-library.mjs'
+import { version } from '../../src/service.ts'
+import { processorTicks } from './process-tree.ts'
+
+/** One line that says where figures come from. */
+export async function machineFacts({ withPeer }: { readonly withPeer: boolean }): Promise<string> {
+  const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
+  const machine = `${availableParallelism()} cores (${cpus()[0]?.model.trim()}), ${memory}, ${platform()} ${arch()}`
+  const lookout = `Lookout ${await version()} (llama.cpp ${LLAMA_RELEASE}, npm ${PACKAGE_RELEASE}; Node ${process.version})`
+  return `${machine}; ${lookout}${withPeer ? `; peer: llama.cpp ${LLAMA_RELEASE}, native build` : ''}`
+}
+
+/** Share of the machine's processor time that other programs may take before figures are worth nothing. */
+const DISTURBED = 0.03
+const TICKS_PER_SECOND = 100
+
+/** Tells whether other programs were busy while a benchmark ran. On Linux only; elsewhere it says nothing. */
+export class Disturbance {
+  readonly #started: number
+  readonly #busy: number
+  readonly #own: number
+
+  private constructor(busy: number, own: number) {
+    this.#started = performance.now()
+    this.#busy = busy
+    this.#own = own
+  }
+
+  static async watch(): Promise<Disturbance | null> {
+    if (platform() !== 'linux') return null
+    const idleCheck = await Disturbance.#now()
+    await delay(500)
+    const share = await idleCheck.share()
+    if (share > DISTURBED) warn(`Other programs take ${percent(share)} of the machine now: the figures will be off.`)
+    return Disturbance.#now()
+  }
+
+  static async #now(): Promise<Disturbance> {
+    return new Disturbance(await busyTicks(), await processorTicks(process.pid))
+  }
+
+  /** Share of all cores' time since the start that went to programs that are not this one's. */
+  async share(): Promise<number> {
+    const seconds = (performance.now() - this.#started) / 1000
+    const own = (await processorTicks(process.pid)) - this.#own
+    const others = (await busyTicks()) - this.#busy - own
+    return Math.max(0, others / TICKS_PER_SECOND / seconds / availableParallelism())
+  }
+
+  async report(): Promise<string> {
+    const share = await this.share()
+    const words = `other programs took ${percent(share)} of the machine`
+    return share > DISTURBED ? `${words}: DISTURBED, run it again` : words
+  }
+}
+
+/** Clock ticks that all cores together were not idle, those taken by the hypervisor included. */
+async function busyTicks(): Promise<number> {
+  const [line] = (await readFile('/proc/stat', 'utf8')).split('\n')
+  const [user, nice, system, , , irq, softirq, steal] = line!.split(/\s+/).slice(1).map(Number)
+  return user! + nice! + system! + irq! + softirq! + steal!
+}
+
+const percent = (share: number) => `${(share * 100).toFixed(1)} %`
+
+export function warn(message: string): void {
+  process.stderr.write(`bench: ${message}\n`)
+}

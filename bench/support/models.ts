@@ -1,0 +1,227 @@
+/**
+ * The models that benchmarks run. Neither can end an answer: the rows of the control tokens in the output matrix are
+ * zero, so a greedy answer always has the number of tokens that was asked for, and both servers generate equally many.
+ */
+import { copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { cacheDirectory } from '../../scripts/setup/native-library.mjs'
+import { loadCard, type ModelCard } from '../../src/models/card.ts'
+import {
+  float32,
+  integers,
+  type LazyTensor,
+  parseGguf,
+  string,
+  TensorType,
+  tensorBytes,
+  uint32,
+  writeGguf,
+} from './gguf.ts'
+import type { Peer } from './peer-build.ts'
+
+export interface BenchModel {
+  readonly name: string
+  readonly cardFile: string
+  readonly card: ModelCard
+  readonly id: string
+  readonly model: string
+  readonly projector: string | null
+  readonly takesImages: boolean
+  /** Threads that Lookout's engine takes for weights of this size; given to the peer as well. */
+  readonly threads: number
+}
+
+export type BenchModelName = 'nano' | 'half-billion'
+export const MODEL_NAMES: readonly BenchModelName[] = ['nano', 'half-billion']
+
+const SHIPPED = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
+const CONTROL_TOKEN = 3
+/** Grows when what is written below changes. */
+const REVISION = 2
+/** As in `src/inference/local/local-engine.ts`. */
+const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
+
+export async function prepareModel(name: BenchModelName, peer: Peer): Promise<BenchModel> {
+  const cardFile = name === 'nano' ? await endlessNano() : await randomHalfBillion(peer.vocabulary)
+  const card = await loadCard(cardFile)
+  const model = join(card.directory, card.engine.model)
+  const projector = card.engine.projector === undefined ? null : join(card.directory, card.engine.projector)
+  const bytes = (await stat(model)).size + (projector === null ? 0 : (await stat(projector)).size)
+  return {
+    name: name === 'nano' ? 'shipped model' : '0.5B, random weights',
+    cardFile,
+    card,
+    id: card.serves[0]!.id,
+    model,
+    projector,
+    takesImages: card.image !== undefined,
+    threads: Math.min(availableParallelism(), Math.ceil(bytes / WEIGHT_BYTES_PER_THREAD)),
+  }
+}
+
+/** The shipped model with an output matrix of its own. Made anew when the shipped files are newer. */
+async function endlessNano(): Promise<string> {
+  const card = await loadCard(SHIPPED)
+  const [source, projector] = [card.engine.model, card.engine.projector!].map((name) => join(card.directory, name))
+  const { mtimeMs } = await stat(source!)
+  return once(`nano-${REVISION}-${Math.round(mtimeMs)}`, async (folder) => {
+    await copyFile(SHIPPED, join(folder, 'card.json'))
+    await copyFile(projector!, join(folder, card.engine.projector!))
+    const { metadata, tensors } = parseGguf(await readFile(source!))
+    const embedding = tensors.find(({ name }) => name === 'token_embd.weight')!
+    const output = tensors.find(({ name }) => name === 'output.weight') ?? embedding
+    const data = Buffer.from(output.data)
+    const rowBytes = tensorBytes(output.type, [output.shape[0]!])
+    const types = integers(metadata.get('tokenizer.ggml.token_type')!)
+    for (const [token, type] of types.entries()) {
+      if (type === CONTROL_TOKEN) data.fill(0, token * rowBytes, (token + 1) * rowBytes)
+    }
+    const others = tensors.filter(({ name }) => name !== 'output.weight')
+    const all = [...others, { ...output, name: 'output.weight', data }]
+    await writeGguf(
+      join(folder, card.engine.model),
+      metadata,
+      all.map((tensor) => ({ ...tensor, read: () => tensor.data })),
+    )
+  })
+}
+
+/** The shape of Qwen2.5 0.5B: a speed like a real model's, and words that mean nothing. */
+const SHAPE = { embedding: 896, layers: 24, heads: 14, kvHeads: 2, feedForward: 4864 }
+/** Of the weights, as models are initialised. */
+const STANDARD_DEVIATION = 0.02
+const TEMPLATE =
+  '{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}' +
+  '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
+
+async function randomHalfBillion(vocabularyFile: string): Promise<string> {
+  return once(`half-billion-${REVISION}`, async (folder) => {
+    const { embedding, layers, heads, kvHeads, feedForward } = SHAPE
+    const vocabulary = parseGguf(await readFile(vocabularyFile))
+    const types = integers(vocabulary.metadata.get('tokenizer.ggml.token_type')!)
+    const metadata = new Map([
+      ['general.architecture', string('qwen2')],
+      ['general.name', string('random weights for speed measurements')],
+      ['qwen2.context_length', uint32(32_768)],
+      ['qwen2.embedding_length', uint32(embedding)],
+      ['qwen2.block_count', uint32(layers)],
+      ['qwen2.feed_forward_length', uint32(feedForward)],
+      ['qwen2.attention.head_count', uint32(heads)],
+      ['qwen2.attention.head_count_kv', uint32(kvHeads)],
+      ['qwen2.attention.layer_norm_rms_epsilon', float32(1e-6)],
+      ['qwen2.rope.freq_base', float32(1e6)],
+      ...[...vocabulary.metadata].filter(([key]) => key.startsWith('tokenizer.ggml.')),
+      ['tokenizer.chat_template', string(TEMPLATE)],
+    ] as const)
+
+    const random = new RandomWeights()
+    const kvSize = (embedding / heads) * kvHeads
+    const matrix = (name: string, inputs: number, outputs: number, zeroRows: readonly number[] = []): LazyTensor => {
+      const shape = [inputs, outputs]
+      return { name, shape, type: TensorType.Q8_0, read: () => random.matrix(inputs, outputs, zeroRows) }
+    }
+    const constant = (name: string, size: number, value: number): LazyTensor => {
+      const read = () => Buffer.from(new Float32Array(size).fill(value).buffer)
+      return { name, shape: [size], type: TensorType.F32, read }
+    }
+    const control = [...types.keys()].filter((token) => types[token] === CONTROL_TOKEN)
+    const tensors = [
+      matrix('token_embd.weight', embedding, types.length, control),
+      constant('output_norm.weight', embedding, 1),
+    ]
+    for (let layer = 0; layer < layers; layer++) {
+      const name = (part: string) => `blk.${layer}.${part}`
+      tensors.push(
+        constant(name('attn_norm.weight'), embedding, 1),
+        constant(name('ffn_norm.weight'), embedding, 1),
+        matrix(name('attn_q.weight'), embedding, embedding),
+        matrix(name('attn_k.weight'), embedding, kvSize),
+        matrix(name('attn_v.weight'), embedding, kvSize),
+        constant(name('attn_q.bias'), embedding, 0),
+        constant(name('attn_k.bias'), kvSize, 0),
+        constant(name('attn_v.bias'), kvSize, 0),
+        matrix(name('attn_output.weight'), embedding, embedding),
+        matrix(name('ffn_gate.weight'), embedding, feedForward),
+        matrix(name('ffn_up.weight'), embedding, feedForward),
+        matrix(name('ffn_down.weight'), feedForward, embedding),
+      )
+    }
+    await writeGguf(join(folder, 'model-q8_0.gguf'), metadata, tensors)
+    const card = {
+      name: 'Random half billion',
+      license: 'none: noise',
+      ownedBy: 'bench',
+      // Multilook is for the service's own models only.
+      ownModel: true,
+      serves: [
+        {
+          id: 'random',
+          name: 'Random weights',
+          created: 0,
+          capabilities: [],
+          modalities: ['text'],
+          outputFormats: ['text'],
+          reasoning: false,
+          maxContextTokens: 32_768,
+          maxOutputTokens: 8192,
+        },
+      ],
+      engine: { type: 'local', model: 'model-q8_0.gguf', contextTokens: 32_768, maxSequences: 64 },
+      dialect: 'markup',
+    }
+    await writeFile(join(folder, 'card.json'), `${JSON.stringify(card, null, 2)}\n`)
+  })
+}
+
+/** Repeatable noise, quantised to Q8_0: blocks of 32 weights, a half-precision scale before 32 signed bytes. */
+class RandomWeights {
+  #state = 0x2545f491
+
+  matrix(inputs: number, outputs: number, zeroRows: readonly number[]): Buffer {
+    const data = Buffer.allocUnsafe(tensorBytes(TensorType.Q8_0, [inputs, outputs]))
+    // Uniform bytes in -127..127 have a standard deviation of 127 / sqrt(3).
+    const scale = halfPrecision((STANDARD_DEVIATION * Math.sqrt(3)) / 127)
+    for (let at = 0; at < data.length; at += 34) {
+      data.writeUInt16LE(scale, at)
+      for (let i = at + 2; i < at + 34; i += 4) data.writeInt32LE(this.#next(), i)
+    }
+    const rowBytes = tensorBytes(TensorType.Q8_0, [inputs])
+    for (const row of zeroRows) data.fill(0, row * rowBytes, (row + 1) * rowBytes)
+    return data
+  }
+
+  /** Marsaglia's xorshift32. */
+  #next(): number {
+    let x = this.#state
+    x ^= x << 13
+    x ^= x >>> 17
+    x ^= x << 5
+    this.#state = x
+    return x
+  }
+}
+
+/** Bits of the nearest half-precision number; for small positive normal numbers. */
+function halfPrecision(value: number): number {
+  const exponent = Math.max(-14, Math.floor(Math.log2(value)))
+  const mantissa = Math.round((value / 2 ** exponent) * 1024)
+  return mantissa < 1024 ? mantissa : ((exponent + 15) << 10) + (mantissa - 1024)
+}
+
+/** A folder in the cache, made in one step or not at all. Returns the path of the card in it. */
+async function once(name: string, make: (folder: string) => Promise<void>): Promise<string> {
+  const target = join(cacheDirectory(), 'bench', name)
+  const card = join(target, 'card.json')
+  if (await stat(card).catch(() => null)) return card
+  await mkdir(dirname(target), { recursive: true })
+  const folder = await mkdtemp(join(dirname(target), 'making-'))
+  try {
+    await make(folder)
+    await rename(folder, target)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+  return card
+}

@@ -1,0 +1,150 @@
+/**
+ * The peer: llama.cpp's own `llama-server` and `llama-batched-bench`, built from the source of exactly the release that
+ * Lookout's engine uses (the tarball that set-up fetches, integrity checked), for this machine's processor. Kept in
+ * set-up's cache folder; nothing of it is part of the project.
+ */
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { cpus } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { findCompiler } from '../../scripts/setup/compile.mjs'
+import {
+  cacheDirectory,
+  LLAMA_RELEASE,
+  locatePrebuilt,
+  SetupError,
+  SOURCE_INTEGRITY,
+} from '../../scripts/setup/native-library.mjs'
+import { isInstalled, run } from '../../scripts/setup/run.mjs'
+import { fetchSource } from '../../scripts/setup/source.mjs'
+
+export interface Peer {
+  readonly release: string
+  readonly server: string
+  readonly batchedBench: string
+  /** A GGUF with the vocabulary of Qwen2 and no weights, from llama.cpp's own tests. */
+  readonly vocabulary: string
+}
+
+const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const TARGETS = ['llama-server', 'llama-batched-bench']
+const VOCABULARY = 'ggml-vocab-qwen2.gguf'
+/** Release build, native instruction set, no TLS and no web page: neither takes part in a measurement. */
+const OPTIONS = [
+  '-DCMAKE_BUILD_TYPE=Release',
+  '-DBUILD_SHARED_LIBS=OFF',
+  '-DGGML_NATIVE=ON',
+  '-DLLAMA_BUILD_IS_DEV=OFF',
+  '-DLLAMA_BUILD_TESTS=OFF',
+  '-DLLAMA_BUILD_EXAMPLES=OFF',
+  '-DLLAMA_BUILD_APP=OFF',
+  '-DLLAMA_BUILD_UI=OFF',
+  '-DLLAMA_USE_PREBUILT_UI=OFF',
+  '-DLLAMA_OPENSSL=OFF',
+]
+
+/** The peer in the cache, or null when it has not been built on this kind of machine. */
+export function findPeer(): Peer | null {
+  const directory = peerDirectory()
+  const peer = {
+    release: LLAMA_RELEASE,
+    server: join(directory, 'llama-server'),
+    batchedBench: join(directory, 'llama-batched-bench'),
+    vocabulary: join(directory, VOCABULARY),
+  }
+  return existsSync(peer.server) ? peer : null
+}
+
+/** @throws SetupError that says how to build it. */
+export function requirePeer(): Peer {
+  const peer = findPeer()
+  if (peer !== null) return peer
+  throw new SetupError(
+    'The peer that this benchmark compares with is not built yet. Build it with: npm run bench -- peer',
+  )
+}
+
+/**
+ * Builds the peer if it is not there: 10 to 20 minutes on two cores. A build that was broken off is taken up again.
+ * @throws SetupError when a tool is missing.
+ */
+export async function buildPeer(jobs: number): Promise<Peer> {
+  const built = findPeer()
+  if (built !== null) return built
+  const compiler = await findCompiler()
+  if (!(await isInstalled('cmake'))) {
+    throw new SetupError('"cmake" is missing. Install it (Debian, Ubuntu: apt-get install cmake) and try again.')
+  }
+  const target = peerDirectory()
+  const workspace = join(dirname(target), `building-${target.slice(dirname(target).length + 1)}`)
+  const release = await lock(workspace)
+  try {
+    const source = join(workspace, 'source')
+    const complete = join(workspace, 'source-complete')
+    if (!existsSync(complete)) {
+      await rm(source, { recursive: true, force: true })
+      await fetchSource(workspace, PROJECT_ROOT, ['.'])
+      await writeFile(complete, '')
+    }
+    const build = join(workspace, 'build')
+    const [command, ...compilerArgs] = compiler
+    await show('cmake', ['-S', source, '-B', build, `-DCMAKE_CXX_COMPILER=${command}`, ...OPTIONS], {
+      CXXFLAGS: [...compilerArgs, process.env.CXXFLAGS ?? ''].join(' ').trim(),
+    })
+    await show('cmake', ['--build', build, '--parallel', String(jobs), '--target', ...TARGETS])
+    const product = join(workspace, 'product')
+    await rm(product, { recursive: true, force: true })
+    await mkdir(product)
+    for (const name of TARGETS) await copyFile(join(build, 'bin', name), join(product, name))
+    await copyFile(join(source, 'models', VOCABULARY), join(product, VOCABULARY))
+    await run(join(product, 'llama-server'), ['--version'])
+    await rename(product, target)
+    await rm(workspace, { recursive: true, force: true })
+  } finally {
+    await release()
+  }
+  return requirePeer()
+}
+
+/** Everything that decides what the programs are: a native build of one processor may not run on another. */
+function peerDirectory(): string {
+  const { platform } = locatePrebuilt()
+  const recipe = JSON.stringify([SOURCE_INTEGRITY, OPTIONS, TARGETS, cpus()[0]?.model])
+  const hash = createHash('sha256').update(recipe).digest('hex').slice(0, 12)
+  return join(cacheDirectory(), 'native', `llama.cpp-${LLAMA_RELEASE}-${platform}-${hash}`)
+}
+
+/** One build at a time; a lock whose process is gone counts for nothing. Returns what gives it back. */
+async function lock(workspace: string): Promise<() => Promise<void>> {
+  await mkdir(workspace, { recursive: true })
+  const file = join(workspace, 'lock')
+  const owner = Number(await readFile(file, 'utf8').catch(() => '0'))
+  if (owner !== 0 && isRunning(owner)) {
+    throw new SetupError(`Process ${owner} is building the peer already (in ${workspace}). Wait for it.`)
+  }
+  await writeFile(file, String(process.pid))
+  return () => rm(file, { force: true })
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+/** Runs a program whose words go to this program's standard error. */
+function show(command: string, args: readonly string[], environment: Record<string, string> = {}): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: ['ignore', 2, 2], env: { ...process.env, ...environment } })
+    child.on('error', reject)
+    child.on('exit', (code, signal) => {
+      if (code === 0) resolve()
+      else reject(new SetupError(`${command} ended with ${signal ?? `exit code ${code}`}.`))
+    })
+  })
+}

@@ -1,0 +1,154 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createWriteStream } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type { BenchModel } from './models.ts'
+import type { Peer } from './peer-build.ts'
+
+/** A server under measurement: a process of its own that answers at `url`. */
+export interface BenchServer extends AsyncDisposable {
+  readonly name: string
+  readonly url: string
+  readonly apiKey: string
+  /** Name of the model in requests. */
+  readonly model: string
+  readonly pid: number
+  /** From the start of the process to readiness. */
+  readonly readyMs: number
+}
+
+const KEY = 'lk-bench'
+const START_TIMEOUT_MS = 120_000
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+
+/** Lookout as a user starts it; `cardFile` null for the shipped model. */
+export async function startLookout(
+  cardFile: string | null,
+  model: string,
+  { program = MAIN, nodeOptions = [] as readonly string[] } = {},
+): Promise<BenchServer> {
+  const data = await mkdtemp(join(tmpdir(), 'lookout-bench-'))
+  const started = performance.now()
+  const child = spawn(process.execPath, [...nodeOptions, program, 'serve'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: {
+      ...process.env,
+      LOOKOUT_PORT: '0',
+      LOOKOUT_API_KEY: KEY,
+      LOOKOUT_DATA_DIR: data,
+      LOOKOUT_LOG_LEVEL: 'warn',
+      LOOKOUT_RATE_LIMITS: 'off',
+      ...(cardFile === null ? {} : { LOOKOUT_MODEL_CARD: cardFile }),
+    },
+  })
+  const url = await addressIn(child)
+  if (url !== null) {
+    const readyMs = performance.now() - started
+    return server('Lookout', child, url, model, readyMs, () => rm(data, { recursive: true, force: true }))
+  }
+  throw new Error('Lookout did not start.')
+}
+
+/** The address that a server writes to its standard output, which is read to its end; null when there is none. */
+function addressIn(child: ChildProcess): Promise<string | null> {
+  return new Promise((resolve) => {
+    let text = ''
+    child.stdout!.on('data', (piece: Buffer) => {
+      text += piece
+      const url = /listens on (\S+)/.exec(text)?.[1]
+      if (url !== undefined) resolve(url)
+    })
+    child.on('exit', () => resolve(null))
+  })
+}
+
+export interface PeerOptions {
+  readonly slots: number
+  readonly threads: number
+  /** Cells of all slots together, as Lookout's card counts them. */
+  readonly contextTokens: number
+  /** One KV cache for all slots in place of one part for each, which is llama-server's default when slots are given. */
+  readonly unified?: boolean
+}
+
+/** `llama-server` with its defaults but for what `options` say. Its words go to a file in the temporary folder. */
+export async function startPeer(peer: Peer, model: BenchModel, options: PeerOptions): Promise<BenchServer> {
+  const port = await freePort()
+  const { image } = model.card
+  const started = performance.now()
+  const child = spawn(
+    peer.server,
+    [
+      ...['--model', model.model, '--alias', model.id, '--host', '127.0.0.1', '--port', String(port)],
+      ...['--api-key', KEY, '--parallel', String(options.slots), '--ctx-size', String(options.contextTokens)],
+      ...['--threads', String(options.threads), '--threads-batch', String(options.threads), '--jinja'],
+      ...(options.unified ? ['--kv-unified'] : ['--no-kv-unified']),
+      ...(model.projector === null ? [] : ['--mmproj', model.projector]),
+      ...(image ? ['--image-min-tokens', String(image.minTokens), '--image-max-tokens', String(image.maxTokens)] : []),
+      '--no-ui',
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  )
+  const logFile = join(tmpdir(), `lookout-bench-peer-${port}.log`)
+  const log = createWriteStream(logFile)
+  child.stdout!.pipe(log, { end: false })
+  child.stderr!.pipe(log, { end: false })
+  const url = `http://127.0.0.1:${port}`
+  for (const limit = started + START_TIMEOUT_MS; performance.now() < limit; await delay(50)) {
+    if (child.exitCode !== null || child.signalCode !== null) break
+    const ready = await fetch(`${url}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    )
+    if (!ready) continue
+    return server('llama-server', child, url, model.id, performance.now() - started, async () => {
+      log.end()
+      await rm(logFile, { force: true })
+    })
+  }
+  child.kill('SIGKILL')
+  throw new Error(`llama-server did not start; its words are in ${logFile}.`)
+}
+
+function server(
+  name: string,
+  child: ChildProcess,
+  url: string,
+  model: string,
+  readyMs: number,
+  tidy: () => Promise<void>,
+): BenchServer {
+  // A benchmark that is broken off leaves no server behind.
+  const kill = () => void child.kill('SIGKILL')
+  process.once('exit', kill)
+  return {
+    name,
+    url,
+    apiKey: KEY,
+    model,
+    pid: child.pid!,
+    readyMs,
+    async [Symbol.asyncDispose]() {
+      process.off('exit', kill)
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill('SIGTERM')
+        await once(child, 'exit')
+      }
+      await tidy()
+    },
+  }
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return port
+}

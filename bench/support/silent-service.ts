@@ -1,0 +1,61 @@
+/** The whole service over an engine that answers at once: as many words as it may, each in a turn of the event loop. */
+import { readFile } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { readConfig } from '../../src/config/config.ts'
+import type { Engine, EngineEvent, Generation, PromptPart, Work } from '../../src/inference/engine.ts'
+import type { ModelCard } from '../../src/models/card.ts'
+import { Service } from '../../src/service.ts'
+import { parseGguf } from './gguf.ts'
+
+const TOKENS_WHEN_UNLIMITED = 16
+
+class SilentEngine implements Engine {
+  readonly state = 'ready'
+  readonly info
+
+  constructor(chatTemplate: string) {
+    this.info = {
+      contextTokens: 32_768,
+      vocabularySize: 2048,
+      chatTemplate,
+      bosToken: '',
+      eosToken: '<|im_end|>',
+      modalities: { image: true, audio: false },
+    }
+  }
+
+  async generate(work: Work, signal: AbortSignal): Promise<Generation> {
+    const usage = { promptTokens: 1, imageTokens: 0, audioTokens: 0, cachedTokens: 0 }
+    return { prompts: work.branches.map(() => usage), events: this.#events(work, signal) }
+  }
+
+  async *#events(work: Work, signal: AbortSignal): AsyncGenerator<EngineEvent, void, void> {
+    const tokens = work.branches[0]!.maxTokens ?? TOKENS_WHEN_UNLIMITED
+    for (let token = 0; token < tokens; token++) {
+      for (const branch of work.branches.keys()) yield { type: 'text', branch, completion: 0, text: ' word' }
+      if (token + 1 < tokens) await nextTurn()
+      signal.throwIfAborted()
+    }
+    for (const branch of work.branches.keys()) {
+      yield { type: 'finish', branch, completion: 0, reason: 'length', completionTokens: tokens }
+    }
+  }
+
+  async countTokens(parts: readonly PromptPart[]): Promise<number> {
+    return parts.length
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** The shipped model's own template: rendering it is part of the cost. */
+async function startEngine(card: ModelCard): Promise<Engine> {
+  const { metadata } = parseGguf(await readFile(`${card.directory}/${card.engine.model}`))
+  const value = metadata.get('tokenizer.chat_template')!
+  // A type and a length come before the text.
+  return new SilentEngine(value.subarray(12).toString('utf8'))
+}
+
+const service = await Service.start(readConfig(process.env), { startEngine })
+process.stdout.write(`listens on ${service.url}\n`)
+process.on('SIGTERM', () => void service.close().then(() => process.exit(0)))

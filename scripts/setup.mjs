@@ -1,0 +1,107 @@
+// `npm run setup`, and the last step of `npm ci`: makes what the local engine needs beyond npm packages, once per
+// machine. Runs on Node 18 and later, since it may run on the machine's own Node.
+import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { compileMtmd, findCompiler } from './setup/compile.mjs'
+import {
+  findMtmd,
+  LLAMA_RELEASE,
+  locatePrebuilt,
+  MANIFEST_FILE,
+  MTMD_FILE,
+  mtmdDirectory,
+  SetupError,
+  sha256,
+} from './setup/native-library.mjs'
+import { fetchSource } from './setup/source.mjs'
+
+const PROJECT_ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+/** Prefix of unfinished builds in the cache; one that is older than a day was left by a crash. */
+const WORKSPACE_PREFIX = 'building-'
+const WORKSPACE_LIFETIME_MS = 24 * 3600 * 1000
+const PROGRESS_INTERVAL_MS = 3000
+
+const log = (message) => console.log(`lookout setup: ${message}`)
+
+async function main() {
+  const started = Date.now()
+  const seconds = () => `${((Date.now() - started) / 1000).toFixed(1)} s`
+  const prebuilt = locatePrebuilt()
+  const ready = findMtmd(prebuilt.platform)
+  if (ready !== null) return log(`libmtmd ${LLAMA_RELEASE} is already built (${ready})`)
+
+  const compiler = await findCompiler()
+  const target = mtmdDirectory(prebuilt.platform)
+  const workspace = await createWorkspace(dirname(target))
+  const discard = () => rm(workspace, { recursive: true, force: true })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.once(signal, () => discard().finally(() => process.exit(1)))
+  }
+  try {
+    log(`fetching the source of libmtmd ${LLAMA_RELEASE}`)
+    const source = await fetchSource(workspace, PROJECT_ROOT)
+    const product = join(workspace, 'product')
+    await mkdir(product)
+    const output = join(product, MTMD_FILE)
+    let shown = 0
+    await compileMtmd({
+      compiler,
+      source,
+      objects: join(workspace, 'objects'),
+      output,
+      prebuilt,
+      progress(done, all) {
+        if (done < all && Date.now() - shown < PROGRESS_INTERVAL_MS) return
+        shown = Date.now()
+        log(`compiling libmtmd: ${done} of ${all} files, ${seconds()}`)
+      },
+    })
+    const manifest = { library: MTMD_FILE, release: LLAMA_RELEASE, platform: prebuilt.platform, sha256: sha256(output) }
+    await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`)
+    await publish(product, target, prebuilt.platform)
+    log(`libmtmd ${LLAMA_RELEASE} is ready in ${target} after ${seconds()}`)
+  } finally {
+    await discard()
+  }
+}
+
+/** A folder for this build alone, on the same file system as the cache so that the result can be renamed into it. */
+async function createWorkspace(parent) {
+  try {
+    await mkdir(parent, { recursive: true })
+    for (const name of await readdir(parent)) {
+      if (!name.startsWith(WORKSPACE_PREFIX)) continue
+      const path = join(parent, name)
+      const age = Date.now() - (await stat(path).then((s) => s.mtimeMs, Date.now))
+      if (age > WORKSPACE_LIFETIME_MS) await rm(path, { recursive: true, force: true })
+    }
+    return await mkdtemp(join(parent, WORKSPACE_PREFIX))
+  } catch (error) {
+    throw new SetupError(
+      `The cache folder ${parent} cannot be written (${error.message}). Set LOOKOUT_CACHE_DIR to one that can.`,
+    )
+  }
+}
+
+/** Puts the finished product in place in one step. Of two installs at once, the first wins and the second uses it. */
+async function publish(product, target, platform) {
+  for (let attempt = 0; attempt < 3; attempt++) {
+    try {
+      return await rename(product, target)
+    } catch (error) {
+      if (!['ENOTEMPTY', 'EEXIST', 'EPERM', 'ENOTDIR'].includes(error.code)) throw error
+      if (findMtmd(platform) !== null) return
+      // What is there is damaged: take it away in one step too.
+      const damaged = `${product}-damaged-${attempt}`
+      await rename(target, damaged).catch(() => {})
+    }
+  }
+  throw new SetupError(`The folder ${target} is damaged and cannot be replaced. Delete it and try again.`)
+}
+
+main().catch((error) => {
+  const message = error instanceof SetupError ? error.message : (error.stack ?? String(error))
+  console.error(`\nlookout setup failed: ${message}\n`)
+  process.exitCode = 1
+})

@@ -1,0 +1,84 @@
+// Compiles libmtmd against the prebuilt llama.cpp libraries.
+import { existsSync } from 'node:fs'
+import { mkdir, readdir } from 'node:fs/promises'
+import { availableParallelism, cpus, freemem } from 'node:os'
+import { basename, join } from 'node:path'
+import { RECIPE, SetupError } from './native-library.mjs'
+import { isInstalled, run } from './run.mjs'
+
+/** One compiler of the largest files takes about 600 MB. */
+const BYTES_PER_JOB = 768 * 2 ** 20
+
+/**
+ * `compiler` is what `findCompiler` returned, `source` the source tree, `objects` a folder for object files, `output`
+ * the path of the library; `progress` is called with (files done, files in all).
+ */
+export async function compileMtmd({ compiler: command, source, objects, output, prebuilt, progress }) {
+  const [compiler, ...compilerArgs] = command
+  const root = join(source, 'tools', 'mtmd')
+  const includes = ['tools/mtmd', 'include', 'ggml/include', 'vendor'].map((folder) => `-I${join(source, folder)}`)
+  const files = (await Promise.all(RECIPE.sources.map((pattern) => expand(root, pattern)))).flat()
+  await mkdir(objects, { recursive: true })
+
+  const objectFiles = []
+  let next = 0
+  const worker = async () => {
+    while (next < files.length) {
+      const file = files[next++]
+      const object = join(objects, `${basename(file)}.o`)
+      await run(compiler, [...compilerArgs, ...RECIPE.flags, ...includes, '-c', join(root, file), '-o', object])
+      objectFiles.push(object)
+      progress(objectFiles.length, files.length)
+    }
+  }
+  const workers = Array.from({ length: jobs() }, worker)
+  try {
+    await Promise.all(workers)
+  } finally {
+    // After a failure, let the others end their file before the folder is taken away.
+    next = files.length
+    await Promise.allSettled(workers)
+  }
+
+  // The service loads llama.cpp's libraries before this one, which then finds them by name: no path is built in, so
+  // one compiled library serves every checkout on the machine.
+  const link =
+    process.platform === 'darwin'
+      ? ['-dynamiclib', '-undefined', 'dynamic_lookup']
+      : ['-shared', '-Wl,--no-undefined', '-Wl,-soname,libmtmd.so', prebuilt.llama, prebuilt.ggml, prebuilt.ggmlBase]
+  await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link])
+}
+
+/** Command and leading arguments of a C++ compiler that starts. */
+export async function findCompiler() {
+  const { CXX } = process.env
+  if (CXX) {
+    // By convention CXX may carry arguments ("ccache g++"); a path with blanks is taken whole.
+    const command = existsSync(CXX) ? [CXX] : CXX.trim().split(/\s+/)
+    if (await isInstalled(command[0], [...command.slice(1), '--version'])) return command
+    throw new SetupError(`The compiler named by CXX does not start: ${CXX}`)
+  }
+  for (const name of ['g++', 'clang++', 'c++']) if (await isInstalled(name)) return [name]
+  throw new SetupError(
+    `A C++ compiler is missing: the picture encoder is compiled once, at installation. ${
+      process.platform === 'darwin'
+        ? 'Install one with: xcode-select --install'
+        : 'Install one (Debian, Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++)'
+    } and try again, or name one in CXX.`,
+  )
+}
+
+async function expand(root, pattern) {
+  if (!pattern.endsWith('*.cpp')) return [pattern]
+  const folder = pattern.slice(0, -'/*.cpp'.length)
+  const names = await readdir(join(root, folder))
+  return names
+    .filter((name) => name.endsWith('.cpp'))
+    .sort()
+    .map((name) => `${folder}/${name}`)
+}
+
+function jobs() {
+  const cores = availableParallelism?.() ?? cpus().length
+  return Math.max(1, Math.min(cores, Math.floor(freemem() / BYTES_PER_JOB)))
+}

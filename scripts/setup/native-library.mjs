@@ -1,0 +1,132 @@
+// Where the engine's native libraries are, shared by set-up (which may run on an older Node than the service) and by
+// the service itself. Plain JavaScript for that reason; types in native-library.d.mts.
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { homedir } from 'node:os'
+import { dirname, isAbsolute, join } from 'node:path'
+
+/** The llama.cpp release that the bindings are written for, and the npm release that carries it. */
+export const LLAMA_RELEASE = '0.4.0'
+export const PACKAGE_RELEASE = '3.21.1'
+
+/** The npm package whose tarball holds the source of that llama.cpp release. */
+export const SOURCE_PACKAGE = 'node-llama-cpp'
+export const SOURCE_INTEGRITY =
+  'sha512-E3N0Ev2Va0wzydvXYFwM9Hvyo07PoWjt8T/9GMc43Cvt8YkV/NU/tYUgEMC1grTPv2o9PRjQi0G3Wb5P/awiMg=='
+
+/** Everything that decides what the compiled library is: a change gives it another folder in the cache. */
+export const RECIPE = {
+  source: SOURCE_INTEGRITY,
+  /** Folders of the source tree that the compilation reads. */
+  folders: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
+  sources: ['mtmd.cpp', 'mtmd-image.cpp', 'mtmd-audio.cpp', 'clip.cpp', 'models/*.cpp'],
+  flags: ['-std=c++17', '-O2', '-fPIC', '-DNDEBUG', '-DLLAMA_SHARED', '-DGGML_SHARED'],
+}
+
+const PACKAGES = {
+  'linux-x64': 'linux-x64',
+  'linux-arm64': 'linux-arm64',
+  'darwin-x64': 'mac-x64',
+  'darwin-arm64': 'mac-arm64-metal',
+}
+
+/** A problem that the person who installs can solve; its message says how. */
+export class SetupError extends Error {
+  constructor(message) {
+    super(message)
+    this.name = 'SetupError'
+  }
+}
+
+/**
+ * Finds the prebuilt llama.cpp libraries in node_modules.
+ * @throws SetupError when the platform has none or npm left them out.
+ */
+export function locatePrebuilt() {
+  const platform = `${process.platform}-${process.arch}`
+  const name = PACKAGES[platform]
+  if (name === undefined) {
+    throw new SetupError(
+      `Lookout's local engine does not run on ${platform} yet; it needs one of: ${Object.keys(PACKAGES).join(', ')}.`,
+    )
+  }
+  if (process.platform === 'linux' && !usesGlibc()) {
+    throw new SetupError(
+      "Lookout's local engine needs a Linux with glibc (Debian, Ubuntu, Fedora, ...); this one has another C library, such as Alpine's musl.",
+    )
+  }
+  const module = `@node-llama-cpp/${name}`
+  let root
+  try {
+    // The entry is <package>/dist/index.js; package.json itself is not exported.
+    root = dirname(dirname(createRequire(import.meta.url).resolve(module)))
+  } catch {
+    throw new SetupError(
+      `The package ${module} is not installed. It is an optional dependency: install without "--omit=optional" ("npm ci --include=optional").`,
+    )
+  }
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  if (version !== PACKAGE_RELEASE) {
+    throw new SetupError(`${module} is ${version}, but this release of Lookout is built for ${PACKAGE_RELEASE}.`)
+  }
+  const directory = join(root, 'bins', name)
+  const files = existsSync(directory) ? readdirSync(directory) : []
+  const find = (stem) => {
+    const file = files.find((f) => new RegExp(`^lib${stem}(\\.v[\\d.]+)?\\.(so|dylib)$`).test(f))
+    if (file === undefined) throw new SetupError(`${module} is incomplete: lib${stem} is missing in ${directory}.`)
+    return join(directory, file)
+  }
+  return {
+    platform,
+    directory,
+    ggmlBase: find('ggml-base'),
+    ggml: find('ggml'),
+    llama: find('llama'),
+    llamaCommon: find('llama-common'),
+  }
+}
+
+function usesGlibc() {
+  process.report.excludeNetwork = true
+  return process.report.getReport().header.glibcVersionRuntime !== undefined
+}
+
+/** Folder for what is built once per machine. Outside node_modules, which `npm ci` deletes. */
+export function cacheDirectory(env = process.env) {
+  for (const [name, directory] of [
+    ['LOOKOUT_CACHE_DIR', env.LOOKOUT_CACHE_DIR],
+    ['XDG_CACHE_HOME', env.XDG_CACHE_HOME],
+  ]) {
+    if (!directory) continue
+    if (!isAbsolute(directory)) throw new SetupError(`${name} must be an absolute path, not "${directory}".`)
+    return name === 'LOOKOUT_CACHE_DIR' ? directory : join(directory, 'lookout')
+  }
+  if (process.platform === 'darwin') return join(homedir(), 'Library', 'Caches', 'lookout')
+  return join(homedir(), '.cache', 'lookout')
+}
+
+/** The folder of the compiled libmtmd in the cache, whether it is there or not. */
+export function mtmdDirectory(platform, env = process.env) {
+  const hash = createHash('sha256').update(JSON.stringify(RECIPE)).digest('hex').slice(0, 12)
+  return join(cacheDirectory(env), 'native', `mtmd-${LLAMA_RELEASE}-${platform}-${hash}`)
+}
+
+export const MTMD_FILE = process.platform === 'darwin' ? 'libmtmd.dylib' : 'libmtmd.so'
+export const MANIFEST_FILE = 'manifest.json'
+
+/** Path of the compiled library, or null when it is missing or not the file that was built. */
+export function findMtmd(platform, env = process.env) {
+  const directory = mtmdDirectory(platform, env)
+  const path = join(directory, MTMD_FILE)
+  try {
+    const manifest = JSON.parse(readFileSync(join(directory, MANIFEST_FILE), 'utf8'))
+    return manifest.sha256 === sha256(path) ? path : null
+  } catch {
+    return null
+  }
+}
+
+export function sha256(file) {
+  return createHash('sha256').update(readFileSync(file)).digest('hex')
+}

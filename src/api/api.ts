@@ -1,0 +1,100 @@
+import type { Socket } from 'node:net'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import type { ApiKeys, RateLimits } from '../accounts/index.ts'
+import type { Conversations } from '../conversation/index.ts'
+import { invalidRequest, modelOverloaded } from '../errors.ts'
+import type { ModelRegistry } from '../models/registry.ts'
+import { requireApiKey } from './auth.ts'
+import { addChatCompletions } from './chat-completions.ts'
+import { handleError, notFound } from './error-handler.ts'
+import { addHealth } from './health.ts'
+import { addModels } from './models.ts'
+import { addMultilook } from './multilook.ts'
+import { addOpenApi } from './openapi.ts'
+import { limitRates } from './rate-limits.ts'
+import { logRequests, newTraceId } from './request-log.ts'
+import { addUnavailable } from './unavailable.ts'
+
+export interface ApiOptions {
+  readonly registry: ModelRegistry
+  readonly conversations: Conversations
+  readonly keys: ApiKeys
+  /** Null for a server without limits. */
+  readonly rateLimits: RateLimits | null
+  readonly logger: FastifyBaseLogger
+  readonly version: string
+  /** Fires when the service takes no new requests. */
+  readonly draining: AbortSignal
+  /** Fires when the service waits no longer for the answers under way. */
+  readonly shutdown: AbortSignal
+  readonly keepAliveMs?: number | undefined
+}
+
+const BODY_LIMIT_BYTES = 20 * 2 ** 20
+/** Time for a client to send a whole request. */
+const REQUEST_TIMEOUT_MS = 120_000
+
+/** The HTTP contract, ready to listen. */
+export function createApi(options: ApiOptions): FastifyInstance {
+  const { registry, draining } = options
+  const app = Fastify({
+    loggerInstance: options.logger,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'traceId' }),
+    genReqId: newTraceId,
+    requestIdHeader: false,
+    bodyLimit: BODY_LIMIT_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    // Keys that could poison a prototype are dropped like every other unknown key.
+    onProtoPoisoning: 'remove',
+    onConstructorPoisoning: 'remove',
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 1000 },
+    frameworkErrors: (error, request, reply) => {
+      reply.header('x-trace-id', request.id)
+      handleError(error, request, reply)
+    },
+    clientErrorHandler: answerBrokenRequest,
+  })
+  app.removeContentTypeParser('text/plain')
+  app.setErrorHandler(handleError)
+  app.setNotFoundHandler(notFound)
+
+  logRequests(app)
+  requireApiKey(app, options.keys)
+  app.addHook('onRequest', async (request) => {
+    if (draining.aborted && request.principal) throw modelOverloaded('The server is shutting down', 5)
+  })
+  if (options.rateLimits) limitRates(app, options.rateLimits)
+
+  addChatCompletions(app, options)
+  addMultilook(app, options)
+  addModels(app, registry)
+  addUnavailable(app)
+  addHealth(app, registry, draining)
+  addOpenApi(app, options.version)
+  return app
+}
+
+/** What never became a request gets its answer on the bare socket. */
+function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const [status, message] = BROKEN[error.code ?? ''] ?? ['400 Bad Request', 'The request is not valid HTTP']
+  const body = JSON.stringify(invalidRequest(message, null).toBody())
+  const head = [
+    `HTTP/1.1 ${status}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-trace-id: ${newTraceId()}`,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+}
+
+const BROKEN: Readonly<Record<string, readonly [status: string, message: string]>> = {
+  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The request headers are too large'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not arrive in time'],
+}

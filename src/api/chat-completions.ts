@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ChatRequest, Conversations, ReplyEvent, Structure, Usage, WholeReply } from '../conversation/index.ts'
+import { collectReply } from '../conversation/index.ts'
+import { invalidRequest } from '../errors.ts'
+import type { ModelRegistry } from '../models/registry.ts'
+import { principalOf } from './auth.ts'
+import { logServerError, toApiError } from './error-handler.ts'
+import { EventStream } from './event-stream.ts'
+import { answerSignal } from './lifetime.ts'
+import { namedModel } from './named-model.ts'
+import { toReplyOptions } from './reply-options.ts'
+import { addEndpoint } from './routes.ts'
+import { type ChatRequestBody, chatRequest } from './wire/chat-request.ts'
+import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './wire/chat-response.ts'
+import { parseBody } from './wire/parse.ts'
+
+export interface ChatCompletionsOptions {
+  readonly registry: ModelRegistry
+  readonly conversations: Conversations
+  /** Fires when the service waits for answers no longer. */
+  readonly shutdown: AbortSignal
+  readonly keepAliveMs?: number | undefined
+}
+
+/** What all parts of one answer have in common. */
+interface Heading {
+  readonly id: string
+  readonly created: number
+  readonly model: string
+}
+
+/** `POST /v1/chat/completions` */
+export function addChatCompletions(app: FastifyInstance, options: ChatCompletionsOptions): void {
+  addEndpoint(app, {
+    url: '/v1/chat/completions',
+    bucket: 'chat',
+    handlers: { POST: (request, reply) => complete(request, reply, options) },
+  })
+}
+
+async function complete(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { registry, conversations, shutdown, keepAliveMs }: ChatCompletionsOptions,
+): Promise<ChatCompletionBody | undefined> {
+  const body = parseBody(chatRequest, request.body)
+  const caller = { model: namedModel(registry, body.model), organisation: principalOf(request).organisation }
+  const signal = answerSignal(reply, shutdown)
+  const events = await conversations.startChat(toChatRequest(body), caller, signal)
+  const heading = {
+    id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
+    created: Math.floor(Date.now() / 1000),
+    model: body.model,
+  }
+  if (!body.stream) return toCompletion(heading, await collectReply(events))
+
+  const stream = new EventStream(reply, keepAliveMs)
+  try {
+    for await (const chunk of toChunks(heading, events, body.stream_options?.include_usage ?? false)) {
+      await stream.send(JSON.stringify(chunk))
+    }
+    await stream.send('[DONE]')
+  } catch (error) {
+    if (!reply.raw.destroyed) {
+      const apiError = toApiError(error)
+      logServerError(apiError, request)
+      await stream.send(JSON.stringify(apiError.toBody()))
+    }
+  } finally {
+    stream.end()
+  }
+}
+
+function toChatRequest(body: ChatRequestBody): ChatRequest {
+  return {
+    ...toReplyOptions(body),
+    messages: body.messages,
+    tools: body.tools ?? [],
+    structure: structureOf(body),
+  }
+}
+
+function structureOf({ regex, response_format: format }: ChatRequestBody): Structure | null {
+  if (typeof regex === 'string') {
+    if (!format) return { type: 'regex', pattern: regex }
+    throw invalidRequest('regex cannot be combined with response_format', 'regex', {
+      code: 'conflicting_structured_output_controls',
+    })
+  }
+  return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema } : null
+}
+
+function toCompletion(heading: Heading, { text, finish }: WholeReply): ChatCompletionBody {
+  return {
+    id: heading.id,
+    object: 'chat.completion',
+    created: heading.created,
+    model: heading.model,
+    choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: finish.reason }],
+    usage: toUsage(finish.usage),
+  }
+}
+
+/** The role, the texts, and the finish, which carries the usage when the client wants it. */
+async function* toChunks(
+  heading: Heading,
+  events: AsyncIterable<ReplyEvent>,
+  includeUsage: boolean,
+): AsyncGenerator<ChatCompletionChunkBody, void, void> {
+  type Choice = ChatCompletionChunkBody['choices'][number]
+  const chunk = (delta: Choice['delta'], finish: Choice['finish_reason'], usage: UsageBody | null) => ({
+    id: heading.id,
+    object: 'chat.completion.chunk' as const,
+    created: heading.created,
+    model: heading.model,
+    choices: [{ index: 0, delta, finish_reason: finish }],
+    ...(includeUsage ? { usage } : {}),
+  })
+  yield chunk({ role: 'assistant', content: '' }, null, null)
+  for await (const event of events) {
+    yield event.type === 'text'
+      ? chunk({ content: event.text }, null, null)
+      : chunk({}, event.reason, toUsage(event.usage))
+  }
+}
+
+function toUsage({ promptTokens, completionTokens, audioTokens }: Usage): UsageBody {
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    ...(audioTokens === null ? {} : { prompt_tokens_details: { audio_tokens: audioTokens } }),
+  }
+}

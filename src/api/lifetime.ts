@@ -1,0 +1,20 @@
+import type { FastifyReply } from 'fastify'
+
+/** The client closed the connection before it had its answer. */
+export class ClientGone extends Error {
+  override readonly name = 'ClientGone'
+}
+
+/**
+ * A signal that fires as soon as nobody waits for the answer any more: the client has gone, or the service, closing,
+ * waits no longer.
+ */
+export function answerSignal(reply: FastifyReply, shutdown: AbortSignal): AbortSignal {
+  const gone = new AbortController()
+  const { raw } = reply
+  // Aborted after a whole answer too: then nobody listens, and a signal that never fires would be kept by `shutdown`.
+  const abort = () => gone.abort(new ClientGone('The client closed the connection'))
+  raw.once('close', abort)
+  if (raw.destroyed) abort()
+  return AbortSignal.any([gone.signal, shutdown])
+}

@@ -1,0 +1,73 @@
+import type { FastifyInstance } from 'fastify'
+import { ApiError, invalidRequest } from '../errors.ts'
+import type { ModelRegistry, ServedModel } from '../models/registry.ts'
+import { addEndpoint } from './routes.ts'
+import type { ExtendedModelBody, ModelBody } from './wire/models.ts'
+
+/** `GET /v1/models` and `GET /v1/models/{model_id}` */
+export function addModels(app: FastifyInstance, registry: ModelRegistry): void {
+  addEndpoint(app, {
+    url: '/v1/models',
+    bucket: 'models',
+    handlers: {
+      GET: async (request) => {
+        const describe = describer(request.query)
+        return { object: 'list', data: registry.list().map(describe) }
+      },
+    },
+  })
+  addEndpoint(app, {
+    url: '/v1/models/:model_id',
+    bucket: 'models',
+    handlers: {
+      GET: async (request) => {
+        const describe = describer(request.query)
+        const { model_id: id } = request.params as { model_id: string }
+        const model = registry.find(id)
+        if (!model) throw modelNotFound(id)
+        return describe(model)
+      },
+    },
+  })
+}
+
+function describer(query: unknown): (model: ServedModel) => ModelBody | ExtendedModelBody {
+  const extended = (query as Record<string, unknown>).extended
+  if (extended === undefined || extended === 'false') return toModel
+  if (extended === 'true') return toExtendedModel
+  throw invalidRequest("Invalid 'extended': expected true or false", 'extended')
+}
+
+function modelNotFound(id: string): ApiError {
+  return new ApiError(`The model '${id.slice(0, 200)}' does not exist`, {
+    status: 404,
+    type: 'invalid_request_error',
+    param: 'model',
+    code: 'model_not_found',
+  })
+}
+
+function toModel({ served, card }: ServedModel): ModelBody {
+  return { id: served.id, object: 'model', created: served.created, owned_by: card.ownedBy }
+}
+
+/** Fields in the order in which clients' fixtures have them. Nothing is charged for on one's own server. */
+function toExtendedModel(model: ServedModel): ExtendedModelBody {
+  const { served } = model
+  return {
+    ...toModel(model),
+    name: served.name,
+    capabilities: served.capabilities,
+    modalities: served.modalities,
+    output_formats: served.outputFormats,
+    sampling_parameters: ['temperature', 'top_p', 'top_k', 'frequency_penalty', 'presence_penalty'],
+    reasoning: { supported: served.reasoning, always_enabled: false },
+    max_context_tokens: model.contextTokens,
+    max_output_tokens: model.outputTokens,
+    ...(served.description === undefined ? {} : { description: served.description }),
+    credits_per_million_input_tokens: 0,
+    credits_per_million_output_tokens: 0,
+    credits_per_million_cache_read_tokens: 0,
+    early_access: false,
+  }
+}

@@ -1,0 +1,84 @@
+import { randomUUID } from 'node:crypto'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Conversations, MultilookReply, MultilookRequest, PromptResult } from '../conversation/index.ts'
+import type { ModelRegistry } from '../models/registry.ts'
+import { principalOf } from './auth.ts'
+import { logServerError, toApiError } from './error-handler.ts'
+import { answerSignal } from './lifetime.ts'
+import { namedModel } from './named-model.ts'
+import { toReplyOptions } from './reply-options.ts'
+import { addEndpoint } from './routes.ts'
+import { type MultilookRequestBody, multilookRequest } from './wire/multilook-request.ts'
+import type { MultilookCompletionBody, MultilookResultBody } from './wire/multilook-response.ts'
+import { parseBody } from './wire/parse.ts'
+
+export interface MultilookOptions {
+  readonly registry: ModelRegistry
+  readonly conversations: Conversations
+  /** Fires when the service waits for answers no longer. */
+  readonly shutdown: AbortSignal
+}
+
+/** `POST /v1/chat/completions/multilook` */
+export function addMultilook(app: FastifyInstance, options: MultilookOptions): void {
+  addEndpoint(app, {
+    url: '/v1/chat/completions/multilook',
+    bucket: 'multilook',
+    handlers: { POST: (request, reply) => answer(request, reply, options) },
+  })
+}
+
+async function answer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { registry, conversations, shutdown }: MultilookOptions,
+): Promise<MultilookCompletionBody> {
+  const body = parseBody(multilookRequest, request.body)
+  const caller = { model: namedModel(registry, body.model), organisation: principalOf(request).organisation }
+  const multilook = await conversations.multilook(toMultilookRequest(body), caller, answerSignal(reply, shutdown))
+  return {
+    id: `mlcmpl-${randomUUID().replaceAll('-', '')}`,
+    object: 'chat.completion.multilook',
+    model: body.model,
+    results: multilook.results.map((result, index) => toResult(result, index, request)),
+    usage: toUsage(multilook.usage),
+  }
+}
+
+function toMultilookRequest(body: MultilookRequestBody): MultilookRequest {
+  return {
+    ...toReplyOptions(body),
+    context: body.context,
+    prompts: body.prompts.map((prompt) => (typeof prompt === 'string' ? prompt : prompt.content)),
+    n: body.n ?? 1,
+  }
+}
+
+function toResult(result: PromptResult, promptIndex: number, request: FastifyRequest): MultilookResultBody {
+  if (result.type === 'failure') {
+    const error = toApiError(result.error)
+    logServerError(error, request)
+    const { message, type, code } = error
+    return { prompt_index: promptIndex, error: { message, type, ...(code === null ? {} : { code }) } }
+  }
+  return {
+    prompt_index: promptIndex,
+    completions: result.completions.map(({ text, reason }, index) => ({
+      index,
+      message: { role: 'assistant', content: text },
+      finish_reason: reason,
+    })),
+    usage: { completion_tokens: result.completionTokens },
+  }
+}
+
+/** Both details are always given: without audio, no token is an audio token. */
+function toUsage(usage: MultilookReply['usage']): MultilookCompletionBody['usage'] {
+  const { promptTokens, completionTokens, cachedTokens, audioTokens } = usage
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    prompt_tokens_details: { cached_tokens: cachedTokens, audio_tokens: audioTokens },
+  }
+}

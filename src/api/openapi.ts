@@ -1,0 +1,123 @@
+import type { FastifyInstance } from 'fastify'
+import { z } from 'zod'
+import { OPEN_PATHS } from './auth.ts'
+import { addEndpoint } from './routes.ts'
+import { chatRequest } from './wire/chat-request.ts'
+import { chatCompletion, chatCompletionChunk, usage } from './wire/chat-response.ts'
+import { errorBody } from './wire/error.ts'
+import { message } from './wire/messages.ts'
+import { extendedModel, model, modelList } from './wire/models.ts'
+import { multilookRequest } from './wire/multilook-request.ts'
+import { multilookCompletion } from './wire/multilook-response.ts'
+
+const REQUESTS = { ChatCompletionRequest: chatRequest, MultilookRequest: multilookRequest, Message: message }
+const RESPONSES = {
+  ChatCompletion: chatCompletion,
+  ChatCompletionChunk: chatCompletionChunk,
+  MultilookCompletion: multilookCompletion,
+  Usage: usage,
+  Model: model,
+  ExtendedModel: extendedModel,
+  ModelList: modelList,
+  Error: errorBody,
+}
+
+/** `GET /openapi.json`: the schemas that requests are parsed with, described. */
+export function addOpenApi(app: FastifyInstance, version: string): void {
+  const document = openApiDocument(version)
+  addEndpoint(app, { url: OPEN_PATHS.openApi, handlers: { GET: async () => document } })
+}
+
+export function openApiDocument(version: string): Record<string, unknown> {
+  const extended = {
+    name: 'extended',
+    in: 'query',
+    description: 'Whether to answer with capabilities, modalities and limits.',
+    schema: { type: 'boolean', default: false },
+  }
+  const modelId = { name: 'model_id', in: 'path', required: true, schema: { type: 'string' } }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Lookout',
+      version,
+      description: 'Inference for vision-language models, in the OpenAI chat completions format.',
+    },
+    security: [{ apiKey: [] }],
+    paths: {
+      '/v1/chat/completions': {
+        post: {
+          operationId: 'createChatCompletion',
+          summary: 'Reply to a conversation',
+          requestBody: { required: true, content: json('ChatCompletionRequest') },
+          responses: {
+            200: {
+              description: 'The reply, or with `stream` its chunks as they come, ending with `data: [DONE]`.',
+              content: { ...json('ChatCompletion'), 'text/event-stream': { schema: ref('ChatCompletionChunk') } },
+            },
+            ...errors(400, 401, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
+      '/v1/chat/completions/multilook': {
+        post: {
+          operationId: 'createMultilook',
+          summary: 'Answer many independent prompts over one shared context',
+          requestBody: { required: true, content: json('MultilookRequest') },
+          responses: {
+            200: {
+              description: 'One result per prompt, in request order; at least one has completions.',
+              content: json('MultilookCompletion'),
+            },
+            ...errors(400, 401, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
+      '/v1/models': {
+        get: {
+          operationId: 'listModels',
+          summary: 'The models that are served',
+          parameters: [extended],
+          responses: { 200: { description: 'The models.', content: json('ModelList') }, ...errors(400, 401, 429) },
+        },
+      },
+      '/v1/models/{model_id}': {
+        get: {
+          operationId: 'retrieveModel',
+          summary: 'One model',
+          parameters: [modelId, extended],
+          responses: {
+            200: {
+              description: 'The model.',
+              content: { 'application/json': { schema: { anyOf: [ref('ExtendedModel'), ref('Model')] } } },
+            },
+            ...errors(400, 401, 404, 429),
+          },
+        },
+      },
+    },
+    components: {
+      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },
+      schemas: { ...schemas(REQUESTS, 'input'), ...schemas(RESPONSES, 'output') },
+    },
+  }
+}
+
+function schemas(named: Readonly<Record<string, z.ZodType>>, io: 'input' | 'output'): Record<string, unknown> {
+  const registry = z.registry<{ id: string }>()
+  for (const [id, schema] of Object.entries(named)) registry.add(schema, { id })
+  const generated = z.toJSONSchema(registry, { uri: (id) => ref(id).$ref, io })
+  return Object.fromEntries(Object.entries(generated.schemas).map(([id, { $schema, $id, ...schema }]) => [id, schema]))
+}
+
+function ref(id: string): { $ref: string } {
+  return { $ref: `#/components/schemas/${id}` }
+}
+
+function json(id: string): Record<string, unknown> {
+  return { 'application/json': { schema: ref(id) } }
+}
+
+function errors(...statuses: readonly number[]): Record<number, unknown> {
+  return Object.fromEntries(statuses.map((status) => [status, { description: 'An error.', content: json('Error') }]))
+}

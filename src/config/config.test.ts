@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest'
+import { ConfigError, readConfig } from './config.ts'
+
+test('has a default for everything', () => {
+  const config = readConfig({})
+  expect(config).toMatchObject({ host: '127.0.0.1', port: 8080, apiKey: null, rateLimits: true, logLevel: 'info' })
+  expect(config.modelCards[0]).toMatch(/models.lookout-nano.card\.json$/)
+})
+
+test('reads every setting, and takes an empty one as not set', () => {
+  const config = readConfig({
+    LOOKOUT_HOST: '0.0.0.0',
+    LOOKOUT_PORT: '0',
+    LOOKOUT_API_KEY: 'secret',
+    LOOKOUT_DATA_DIR: '/srv/lookout',
+    LOOKOUT_RATE_LIMITS: 'off',
+    LOOKOUT_LOG_LEVEL: '',
+    LOOKOUT_MEDIA_HOSTS: 'pictures.local:9000, 10.0.0.7',
+  })
+  expect(config).toMatchObject({
+    host: '0.0.0.0',
+    port: 0,
+    apiKey: 'secret',
+    dataDirectory: '/srv/lookout',
+    rateLimits: false,
+    logLevel: 'info',
+    mediaHosts: ['pictures.local:9000', '10.0.0.7'],
+  })
+})
+
+test.each([
+  ['LOOKOUT_PORT', '80x'],
+  ['LOOKOUT_PORT', '70000'],
+  ['LOOKOUT_PORT', '-1'],
+  ['LOOKOUT_API_KEY', 'two words'],
+  ['LOOKOUT_RATE_LIMITS', 'maybe'],
+  ['LOOKOUT_LOG_LEVEL', 'loud'],
+])('names the setting at fault: %s=%s', (name, value) => {
+  expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
+  expect(() => readConfig({ [name]: value })).toThrow(new RegExp(`^${name}: .+$`))
+})

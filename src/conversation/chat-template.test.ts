@@ -1,0 +1,118 @@
+import { describe, expect, test } from 'vitest'
+import type { PromptPart } from '../inference/engine.ts'
+import { ChatTemplate } from './chat-template.ts'
+import { type Message, placeMessages } from './message.ts'
+import { buildPrompt, buildSharedPrompt, type PromptSource } from './prompt.ts'
+
+function template(chatTemplate: string | null): ChatTemplate {
+  return new ChatTemplate({ chatTemplate, bosToken: '<s>', eosToken: '</s>' })
+}
+
+function conversation(...messages: Message[]): PromptSource {
+  return { param: 'messages', messages: placeMessages(messages, 'messages'), images: new Map(), format: null }
+}
+
+function prompt(source: string | null, ...messages: Message[]): PromptPart[] {
+  return buildPrompt(conversation(...messages), template(source))
+}
+
+const user: Message = { role: 'user', content: 'Hi' }
+
+describe('an open last turn', () => {
+  const text = (text: string, trusted: boolean): PromptPart => ({ type: 'text', text, trusted })
+  const system: Message = { role: 'system', content: 'Be brief.' }
+
+  test('is rendered once for all that may stand in it', () => {
+    const shared = buildSharedPrompt(conversation(user), template(null))
+    const ending = text('<|im_end|>\n<|im_start|>assistant\n', true)
+    expect(shared.prefix).toEqual([
+      text('<|im_start|>user\n', true),
+      text('Hi', false),
+      text('<|im_end|>\n<|im_start|>user\n', true),
+    ])
+    expect(shared.suffix([text('Who?', false)])).toEqual([text('Who?', false), ending])
+    expect(shared.suffix([])).toEqual([ending])
+  })
+
+  test('may hold what came before it: some templates put the system text into the last turn', () => {
+    const source = `{% for m in messages %}{% if m.role == 'user' %}[{% if loop.last %}{{ messages[0].content }}: {% endif %}{{ m.content }}]{% endif %}{% endfor %}`
+    const shared = buildSharedPrompt(conversation(system, user), template(source))
+    expect(shared.prefix).toEqual([
+      text('[', true),
+      text('Hi', false),
+      text('][', true),
+      text('Be brief.', false),
+      text(': ', true),
+    ])
+    expect(shared.suffix([text('Who?', false)])).toEqual([text('Who?', false), text(']', true)])
+  })
+
+  test('may be followed by what came before it, or be said twice', () => {
+    const source = `{% for m in messages %}{% if m.role == 'user' %}<{{ m.content }}|{{ m.content }}>{% endif %}{% endfor %}{{ messages[0].content }}`
+    const shared = buildSharedPrompt(conversation(system), template(source))
+    expect(shared.prefix).toEqual([text('<', true)])
+    expect(shared.suffix([text('Who?', false)])).toEqual([
+      text('Who?', false),
+      text('|', true),
+      text('Who?', false),
+      text('>', true),
+      text('Be brief.', false),
+    ])
+  })
+
+  test('a template that does not take it is heard', () => {
+    const source = `{% for m in messages %}{% if loop.index0 > 0 %}{{ raise_exception('Roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}`
+    const placed = { ...conversation(user), param: 'context' }
+    expect(() => buildSharedPrompt(placed, template(source))).toThrow(
+      expect.objectContaining({ status: 400, param: 'context', message: expect.stringContaining('alternate') }),
+    )
+  })
+})
+
+describe('chat templates', () => {
+  test('without one, ChatML', () => {
+    expect(template(null).render([{ role: 'user', content: 'Hi' }], 'messages')).toBe(
+      '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n',
+    )
+  })
+
+  test('one that reads parts gets parts', () => {
+    const source = `{{ bos_token }}{% for m in messages %}[{{ m.role }}]{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}{{ eos_token }}{% endfor %}`
+    expect(prompt(source, user)).toEqual([
+      { type: 'text', text: '<s>[user]', trusted: true },
+      { type: 'text', text: 'Hi', trusted: false },
+      { type: 'text', text: '</s>', trusted: true },
+    ])
+  })
+
+  test('one that trims or escapes changes nothing of what the client wrote', () => {
+    const source = '{% for m in messages %}<{{ m.content | trim | tojson }}>{% endfor %}'
+    const content = '  "spaces"\n\u0000\ud800 '
+    expect(prompt(source, { role: 'user', content })).toEqual([
+      { type: 'text', text: '<"', trusted: true },
+      { type: 'text', text: '  "spaces"\n\u0000\ufffd ', trusted: false },
+      { type: 'text', text: '">', trusted: true },
+    ])
+  })
+
+  test('one that refuses a conversation is heard', () => {
+    const source = `{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('No system role') }}{% endif %}{{ m.content }}{% endfor %}`
+    expect(() => prompt(source, { role: 'system', content: 'x' }, user)).toThrow(
+      expect.objectContaining({ status: 400, param: 'messages', message: expect.stringContaining('No system role') }),
+    )
+  })
+
+  test('one that leaves a message out is not let through in silence', () => {
+    const source = `{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}{% endfor %}`
+    expect(() => prompt(source, { role: 'system', content: 'x' }, user)).toThrow(
+      expect.objectContaining({ status: 400, param: 'messages' }),
+    )
+  })
+
+  test.each(['{% for m in messages %}', 'always the same', "{{ raise_exception('never') }}"])(
+    'one that cannot be used is refused at start: %s',
+    (source) => {
+      expect(() => template(source)).toThrow()
+    },
+  )
+})

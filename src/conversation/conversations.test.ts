@@ -1,0 +1,118 @@
+import { beforeAll, expect, test } from 'vitest'
+import { FakeEngine } from '../../test/support/fake-engine.ts'
+import type { RgbImage } from '../media/index.ts'
+import { loadCard, type ModelCard } from '../models/card.ts'
+import { ModelRegistry, type ServedModel } from '../models/registry.ts'
+import type { ChatRequest } from './chat-request.ts'
+import { Conversations } from './conversations.ts'
+import type { ImageSource } from './images.ts'
+import { collectReply } from './reply.ts'
+
+let shipped: ModelCard
+beforeAll(async () => {
+  shipped = await loadCard('models/lookout-nano/card.json')
+})
+
+const image: RgbImage = { width: 1, height: 1, data: Uint8Array.of(1, 2, 3) }
+const noImages: ImageSource = { load: async () => ({ image, original: image }) }
+
+const request: ChatRequest = {
+  messages: [{ role: 'user', content: 'Hi' }],
+  maxTokens: null,
+  sampling: { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 },
+  reasoningEffort: null,
+  vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
+  tools: [],
+  structure: null,
+}
+
+function build(card: ModelCard, images = noImages, engine = new FakeEngine()) {
+  const registry = new ModelRegistry()
+  registry.add(card, engine)
+  const conversations = new Conversations({ registry, images })
+  const start = (
+    body: Partial<ChatRequest>,
+    model: ServedModel = registry.list()[0]!,
+    signal = AbortSignal.timeout(5000),
+  ) => conversations.startChat({ ...request, ...body }, { model, organisation: 'a' }, signal)
+  return { engine, start, registry }
+}
+
+test('what a model may do is read from its card', async () => {
+  const polygons = {
+    ...shipped,
+    serves: [{ ...shipped.serves[0]!, outputFormats: ['text' as const, 'polygon' as const] }],
+  }
+  const { engine, start } = build(polygons)
+  await start({ vision: { ...request.vision, annotationFormat: 'polygon' } })
+  expect(engine.works[0]!.prefix[0]).toMatchObject({ text: expect.stringContaining('<hint>POLYGON</hint>') })
+  await expect(start({ vision: { ...request.vision, annotationFormat: 'box' } })).rejects.toMatchObject({
+    param: 'vision_config.annotation_format',
+  })
+})
+
+test('vision_config is for the service’s own models, and hints are mere text for others', async () => {
+  const { engine, start } = build({ ...shipped, ownModel: false })
+  await expect(start({ vision: { ...request.vision, annotationFormat: 'box' } })).rejects.toMatchObject({
+    status: 400,
+    param: 'vision_config',
+  })
+  await start({ messages: [{ role: 'system', content: '<hint>THINK</hint>' }, ...request.messages] })
+  expect(engine.works[0]!.prefix[1]).toEqual({ type: 'text', text: '<hint>THINK</hint>', trusted: false })
+})
+
+test('audio tokens are told for models that hear', async () => {
+  const { start, registry } = build(shipped)
+  const model = registry.list()[0]!
+  const hearing = { ...model, served: { ...model.served, modalities: ['text' as const, 'audio' as const] } }
+  expect((await collectReply(await start({}, hearing))).finish.usage.audioTokens).toBe(0)
+  expect((await collectReply(await start({}, model))).finish.usage.audioTokens).toBeNull()
+})
+
+test('pictures load together, a few at a time, and stay in order', async () => {
+  let running = 0
+  let most = 0
+  const images: ImageSource = {
+    load: async (url) => {
+      most = Math.max(most, ++running)
+      await new Promise((resolve) => setTimeout(resolve, Number(url) % 7))
+      running--
+      return { image: { ...image, data: Uint8Array.of(Number(url)) }, original: image }
+    },
+  }
+  const { engine, start } = build(shipped, images)
+  const content = Array.from({ length: 40 }, (_, i) => ({ type: 'image_url' as const, image_url: { url: String(i) } }))
+  await start({ messages: [{ role: 'user', content }] })
+  expect(most).toBe(8)
+  const loaded = engine.works[0]!.prefix.flatMap((part) => (part.type === 'image' ? [part.image.data[0]] : []))
+  expect(loaded).toEqual(content.map((_, i) => i))
+})
+
+test('the first picture that fails ends the others', async () => {
+  const params: string[] = []
+  let aborted = 0
+  const images: ImageSource = {
+    load: (url, _limits, param, signal) => {
+      params.push(param)
+      return new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => {
+          aborted++
+          reject(signal.reason)
+        })
+        if (url === 'bad') reject(new Error('bad picture'))
+      })
+    },
+  }
+  const { start } = build(shipped, images)
+  const content = ['good', 'bad', 'good'].map((url) => ({ type: 'image_url' as const, image_url: { url } }))
+  await expect(start({ messages: [{ role: 'user', content }] })).rejects.toThrow('bad picture')
+  expect(params).toEqual([0, 1, 2].map((i) => `messages[0].content[${i}].image_url.url`))
+  expect(aborted).toBe(3)
+})
+
+test('a reader that stops early frees the engine', async () => {
+  const { engine, start } = build(shipped)
+  engine.script = { texts: ['tick'], delayMs: 5, endless: true }
+  for await (const _event of await start({})) break
+  expect(engine.signals[0]!.aborted).toBe(true)
+})

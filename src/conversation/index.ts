@@ -1,0 +1,8 @@
+export type { ChatRequest, Structure } from './chat-request.ts'
+export { Conversations } from './conversations.ts'
+export type { ImageSource } from './images.ts'
+export type { Message } from './message.ts'
+export type { MultilookReply, PromptResult } from './multilook.ts'
+export type { MultilookRequest } from './multilook-request.ts'
+export { collectReply, type ReplyEvent, type Usage, type WholeReply } from './reply.ts'
+export type { ReasoningEffort, ReplyOptions, VisionConfig } from './reply-options.ts'

@@ -1,0 +1,236 @@
+import { ApiError, internalError } from '../errors.ts'
+import type { Branch, Engine, EngineEvent, FinishEvent, Generation } from '../inference/engine.ts'
+import type { ServedModel } from '../models/registry.ts'
+import type { ChatTemplate } from './chat-template.ts'
+import type { Deadline } from './deadline.ts'
+import { type ImageSource, loadImageGroups, loadImages } from './images.ts'
+import { type PlacedMessage, placeMessages } from './message.ts'
+import type { MultilookRequest } from './multilook-request.ts'
+import { contextExceeded, MeasuredPrompt, outputBudget } from './output-budget.ts'
+import { buildSharedPrompt, contentOf, type SharedPrompt } from './prompt.ts'
+import { checkMedia, checkMultilook, readControls } from './support.ts'
+
+export interface MultilookReply {
+  /** One per prompt, in request order. At least one is an answer. */
+  readonly results: readonly PromptResult[]
+  readonly usage: MultilookUsage
+}
+
+export type PromptResult = PromptAnswer | PromptFailure
+
+export interface PromptAnswer {
+  readonly type: 'answer'
+  readonly completions: readonly Completion[]
+  readonly completionTokens: number
+}
+
+export interface PromptFailure {
+  readonly type: 'failure'
+  /** An ApiError, or a fault of ours. */
+  readonly error: unknown
+}
+
+export interface Completion {
+  readonly text: string
+  readonly reason: 'stop' | 'length'
+}
+
+export interface MultilookUsage {
+  /** Of the prompts that the engine took, each with the whole context. */
+  readonly promptTokens: number
+  /** The part of `promptTokens` that was prefilled once for all: the context, for all of these prompts but one. */
+  readonly cachedTokens: number
+  readonly audioTokens: number
+  /** Of the prompts that are answered. */
+  readonly completionTokens: number
+}
+
+export interface MultilookParts {
+  readonly model: ServedModel
+  readonly organisation: string
+  readonly template: ChatTemplate
+  readonly images: ImageSource
+}
+
+/**
+ * Answers every prompt over the one context. A prompt fails alone for what it holds itself, for what the engine says of
+ * it, and for want of time; whatever concerns the context fails the call.
+ * @throws ApiError for what fails the call, and the first prompt's error when all prompts fail.
+ */
+export async function answerMultilook(
+  request: MultilookRequest,
+  { model, organisation, template, images: source }: MultilookParts,
+  deadline: Deadline,
+): Promise<MultilookReply> {
+  const context = placeMessages(request.context, 'context')
+  const prompts = request.prompts.map((content, index) => new AskedPrompt(content, index))
+  const placed = prompts.map((prompt) => prompt.placed)
+  checkMultilook(request, context, placed, model)
+  const { messages, format } = readControls(request, context, model)
+
+  const images = await loadImages(messages, model.card.image, source, deadline.signal)
+  const shared = buildSharedPrompt({ param: 'context', messages, images, format }, template)
+  const prefix = new MeasuredPrompt(shared.prefix, model)
+  const contextTokens = await prefix.countTokens()
+  if (contextTokens >= model.contextTokens) throw contextExceeded(model, 'context', contextTokens)
+
+  await prepare(prompts, { request, shared, prefix, model, source, deadline })
+  const { running, generation } = await admit(prompts, shared, model.engine, organisation, deadline.signal)
+  await collect(running, generation, deadline)
+
+  const results = prompts.map((prompt) => prompt.result())
+  if (!results.some((result) => result.type === 'answer')) throw firstError(prompts)
+  return {
+    results,
+    usage: {
+      promptTokens: sum(generation.prompts, (prompt) => prompt.promptTokens),
+      // Told by this request alone: what an engine may remember of earlier ones is no part of it.
+      cachedTokens: contextTokens * (running.length - 1),
+      audioTokens: sum(generation.prompts, (prompt) => prompt.audioTokens),
+      completionTokens: sum(results, (result) => (result.type === 'answer' ? result.completionTokens : 0)),
+    },
+  }
+}
+
+interface Preparation {
+  readonly request: MultilookRequest
+  readonly shared: SharedPrompt
+  readonly prefix: MeasuredPrompt
+  readonly model: ServedModel
+  readonly source: ImageSource
+  readonly deadline: Deadline
+}
+
+/** Makes a branch of every prompt that can be one; the others fail. */
+async function prepare(
+  prompts: readonly AskedPrompt[],
+  { request, shared, prefix, model, source, deadline }: Preparation,
+): Promise<void> {
+  for (const prompt of prompts) await prompt.attempt(() => checkMedia(prompt.placed, model))
+  const supported = prompts.filter((prompt) => !prompt.failed)
+  const groups = supported.map((prompt) => [prompt.placed])
+  const outcomes = await loadImageGroups(groups, model.card.image, source, deadline.signal)
+  for (const [i, prompt] of supported.entries()) {
+    const outcome = outcomes[i]!
+    await prompt.attempt(async () => {
+      if (outcome.status === 'rejected') throw outcome.reason
+      const suffix = shared.suffix(contentOf(prompt.placed, outcome.value))
+      const { param } = prompt.placed
+      const pieces = [prefix, new MeasuredPrompt(suffix, model)]
+      const maxTokens = await outputBudget(pieces, request.maxTokens, model, param)
+      prompt.branch = { param, suffix, n: request.n, maxTokens, sampling: request.sampling }
+    })
+  }
+  deadline.signal.throwIfAborted()
+}
+
+/** Has the engine take all branches that it takes; those that it refuses by name fail. */
+async function admit(
+  prompts: readonly AskedPrompt[],
+  { prefix }: SharedPrompt,
+  engine: Engine,
+  organisation: string,
+  signal: AbortSignal,
+): Promise<{ running: readonly AskedPrompt[]; generation: Generation }> {
+  for (;;) {
+    const running = prompts.filter((prompt) => !prompt.failed)
+    if (running.length === 0) throw firstError(prompts)
+    try {
+      const branches = running.map((prompt) => prompt.branch)
+      return { running, generation: await engine.generate({ organisation, prefix, branches }, signal) }
+    } catch (error) {
+      const refused = error instanceof ApiError && running.find(({ placed }) => placed.param === error.param)
+      if (!refused) throw error
+      refused.fail(error)
+    }
+  }
+}
+
+/** Runs the generation to its end, or to where it fails: then the prompts that are answered by then stay answered. */
+async function collect(running: readonly AskedPrompt[], { events }: Generation, deadline: Deadline): Promise<void> {
+  let end: unknown
+  try {
+    for await (const event of events) running[event.branch]!.take(event)
+    end = internalError(new Error('The engine ended a completion without a finish'))
+  } catch (error) {
+    // The client has gone, or the service closes: nobody waits for what is there.
+    if (deadline.signal.aborted && !deadline.caused(error)) throw error
+    end = error
+  }
+  for (const prompt of running) if (!prompt.answered) prompt.fail(end)
+}
+
+function firstError(prompts: readonly AskedPrompt[]): unknown {
+  return prompts[0]!.error
+}
+
+function sum<Item>(items: readonly Item[], count: (item: Item) => number): number {
+  return items.reduce((total, item) => total + count(item), 0)
+}
+
+/** A prompt on its way to its completions, or to its error. */
+class AskedPrompt {
+  readonly placed: PlacedMessage
+  #branch: Branch | null = null
+  #completions: { text: string; finish: FinishEvent | null }[] = []
+  #failure: PromptFailure | null = null
+
+  constructor(content: MultilookRequest['prompts'][number], index: number) {
+    this.placed = { message: { role: 'user', content }, param: `prompts[${index}]` }
+  }
+
+  /** What the engine is to do; set once, unless the prompt fails before. */
+  get branch(): Branch {
+    return this.#branch!
+  }
+
+  set branch(branch: Branch) {
+    this.#branch = branch
+    this.#completions = Array.from({ length: branch.n }, () => ({ text: '', finish: null }))
+  }
+
+  get failed(): boolean {
+    return this.#failure !== null
+  }
+
+  get error(): unknown {
+    return this.#failure?.error
+  }
+
+  get answered(): boolean {
+    return !this.failed && this.#completions.every(({ finish }) => finish !== null)
+  }
+
+  fail(error: unknown): void {
+    this.#failure ??= { type: 'failure', error }
+  }
+
+  /** Does the step; its failure is the prompt's. */
+  async attempt(step: () => void | Promise<void>): Promise<void> {
+    try {
+      await step()
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  take(event: EngineEvent): void {
+    if (event.type === 'error') {
+      this.fail(event.error)
+      return
+    }
+    const completion = this.#completions[event.completion]!
+    if (event.type === 'text') completion.text += event.text
+    else completion.finish = event
+  }
+
+  result(): PromptResult {
+    if (this.#failure) return this.#failure
+    const finishes = this.#completions.map(({ finish }) => finish!)
+    return {
+      type: 'answer',
+      completions: this.#completions.map(({ text }, index) => ({ text, reason: finishes[index]!.reason })),
+      completionTokens: sum(finishes, (finish) => finish.completionTokens),
+    }
+  }
+}

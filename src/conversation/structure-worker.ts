@@ -1,0 +1,51 @@
+/** Checks texts against the structures that clients asked for, in a thread that can be ended. */
+import { parentPort } from 'node:worker_threads'
+import Ajv from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import { READY } from '../guarded-worker.ts'
+import { PatternMatcher } from '../regex/matcher.ts'
+import { parsePattern } from '../regex/parser.ts'
+import type { Structure } from './chat-request.ts'
+
+export interface Claim {
+  readonly text: string
+  readonly structure: Structure
+}
+
+export interface Verdict {
+  /** What is wrong with the text; null for nothing. */
+  readonly problem: string | null
+}
+
+parentPort!.on('message', (claim: Claim) => {
+  parentPort!.postMessage({ problem: problemOf(claim) } satisfies Verdict)
+})
+parentPort!.postMessage(READY)
+
+function problemOf({ text, structure }: Claim): string | null {
+  try {
+    if (structure.type === 'regex') {
+      return new PatternMatcher(parsePattern(structure.pattern)).test(text) ? null : 'it does not match'
+    }
+    return schemaProblem(JSON.parse(text), structure.schema)
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
+
+function schemaProblem(value: unknown, schema: unknown): string | null {
+  const ajv = new Ajv.default({ strict: false, validateSchema: false, code: { regExp: patternEngine } })
+  addFormats.default(ajv)
+  const valid = ajv.compile(withoutDialect(schema))
+  return valid(value) ? null : ajv.errorsText(valid.errors)
+}
+
+/** Schemas name a dialect of which none is loaded; what is supported means the same in all of them. */
+function withoutDialect(schema: unknown): boolean | object {
+  if (typeof schema !== 'object' || schema === null) return schema === true
+  const { $schema: _, ...rest } = schema as Record<string, unknown>
+  return rest
+}
+
+/** Patterns mean here what they mean to the engine. */
+const patternEngine = Object.assign((source: string) => new PatternMatcher(parsePattern(source)), { code: '' })

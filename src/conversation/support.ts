@@ -1,0 +1,188 @@
+import { invalidRequest } from '../errors.ts'
+import { type AnnotationFormat, hintedFormat } from '../grounding/index.ts'
+import type { ServedModel } from '../models/registry.ts'
+import type { ChatRequest } from './chat-request.ts'
+import { type PlacedHint, readHints } from './hints.ts'
+import { type ContentPart, type Message, type PlacedMessage, partsOf } from './message.ts'
+import type { MultilookRequest } from './multilook-request.ts'
+import { contextExceeded } from './output-budget.ts'
+import type { ReplyOptions, VisionConfig } from './reply-options.ts'
+
+/** Images, and frames of videos, that one request may hold. */
+const MAX_MEDIA = 256
+
+type Modality = 'image' | 'video' | 'audio'
+
+const MODALITY: Readonly<Record<Exclude<ContentPart['type'], 'text'>, Modality>> = {
+  image_url: 'image',
+  image_file_id: 'image',
+  video_url: 'video',
+  video_frames: 'video',
+  video_file_id: 'video',
+  input_audio: 'audio',
+  audio_url: 'audio',
+  audio_file_id: 'audio',
+}
+
+/** Refuses what the model does not do; nothing that a client asks for is passed over in silence. */
+export function checkChat(request: ChatRequest, messages: readonly PlacedMessage[], model: ServedModel): void {
+  const usesTools = request.tools.length > 0 || messages.some(({ message }) => holdsTools(message))
+  if (usesTools && !model.served.capabilities.includes('tool_calling')) {
+    throw invalidRequest(`${named(model)} does not support tool calling`, 'tools', { code: 'unsupported_parameter' })
+  }
+  checkTurns(messages, model, 'messages')
+  for (const placed of messages) checkMedia(placed, model)
+  checkMediaCount(messages, 'messages')
+  checkStructure(request, model)
+  checkOptions(request, model)
+}
+
+function checkStructure({ structure, tools }: ChatRequest, model: ServedModel): void {
+  if (structure === null) return
+  const param = structure.type === 'regex' ? 'regex' : 'response_format'
+  const capability = structure.type === 'regex' ? 'regex' : 'response_format_json_schema'
+  const words = structure.type === 'regex' ? 'regex' : 'response_format json_schema'
+  if (!model.served.capabilities.includes(capability)) {
+    throw invalidRequest(`${named(model)} does not support ${words}`, param)
+  }
+  if (tools.length > 0) {
+    throw invalidRequest(`${words} cannot be combined with tools`, param, { code: 'unsupported_tools_combination' })
+  }
+}
+
+/** The same for what all prompts of a multilook share. What a single prompt holds is that prompt's own matter. */
+export function checkMultilook(
+  request: MultilookRequest,
+  context: readonly PlacedMessage[],
+  prompts: readonly PlacedMessage[],
+  model: ServedModel,
+): void {
+  if (!model.card.ownModel) throw invalidRequest(`${named(model)} does not support multilook`, 'model')
+  const withTools = context.find(({ message }) => holdsTools(message))
+  if (withTools) {
+    throw invalidRequest('Multilook does not take tool messages or tool calls in its context', withTools.param, {
+      code: 'unsupported_parameter',
+    })
+  }
+  checkTurns(context, model, 'context')
+  for (const placed of context) checkMedia(placed, model)
+  checkMediaCount([...context, ...prompts], null)
+  checkOptions(request, model)
+}
+
+function holdsTools(message: Message): boolean {
+  return message.role === 'tool' || (message.role === 'assistant' && (message.tool_calls ?? []).length > 0)
+}
+
+/** Every turn costs some tokens of the template's own, so more turns than tokens need no rendering to be refused. */
+function checkTurns(messages: readonly PlacedMessage[], model: ServedModel, param: string): void {
+  if (messages.length > model.contextTokens) throw contextExceeded(model, param)
+}
+
+/** @throws ApiError 400 for media that the model does not take. */
+export function checkMedia(placed: PlacedMessage, model: ServedModel): void {
+  for (const { part, param } of partsOf(placed)) {
+    if (part.type === 'text') continue
+    const modality = MODALITY[part.type]
+    if (!model.served.modalities.includes(modality)) {
+      throw invalidRequest(`${named(model)} does not support ${modality} input`, `${param}.${part.type}`)
+    }
+    if (part.type === 'image_file_id') {
+      throw invalidRequest(
+        'Uploaded files are not available on this server; send the image as a URL',
+        `${param}.image_file_id`,
+      )
+    }
+  }
+}
+
+function checkMediaCount(messages: readonly PlacedMessage[], param: string | null): void {
+  let count = 0
+  for (const placed of messages) {
+    for (const { part } of partsOf(placed)) {
+      if (part.type === 'text' || MODALITY[part.type] === 'audio') continue
+      count += part.type === 'video_frames' ? part.video_frames.frames.length : 1
+    }
+  }
+  if (count > MAX_MEDIA) {
+    throw invalidRequest(`A request may hold at most ${MAX_MEDIA} images and video frames, got ${count}`, param)
+  }
+}
+
+function checkOptions({ vision, maxTokens }: ReplyOptions, model: ServedModel): void {
+  checkVision(vision, model)
+  if (maxTokens !== null && maxTokens > model.outputTokens) {
+    throw invalidRequest(
+      `max_completion_tokens is ${maxTokens}, but ${named(model)} gives at most ${model.outputTokens} tokens`,
+      'max_completion_tokens',
+    )
+  }
+}
+
+function checkVision(vision: VisionConfig, model: ServedModel): void {
+  const asked = Object.values(vision).some((value) => value !== null)
+  if (asked && !model.card.ownModel) {
+    throw invalidRequest(`${named(model)} does not support vision_config`, 'vision_config')
+  }
+  if (vision.enableAudioInVideo && !model.served.modalities.includes('audio')) {
+    throw invalidRequest(`${named(model)} does not support audio input`, 'vision_config.enable_audio_in_video')
+  }
+  if (vision.focus) {
+    throw invalidRequest(`${named(model)} does not support the focus tool`, 'vision_config.internal_tools.focus')
+  }
+}
+
+/** A conversation as the model is to see it. */
+export interface ControlledConversation {
+  readonly messages: readonly PlacedMessage[]
+  readonly format: AnnotationFormat | null
+}
+
+/**
+ * Brings fields and hints together. A field, being typed, wins over a hint; of several hints the last one wins. For a
+ * model that is not the service's own a hint is text.
+ * @throws ApiError 400 for what the model does not do.
+ */
+export function readControls(
+  request: ReplyOptions,
+  placed: readonly PlacedMessage[],
+  model: ServedModel,
+): ControlledConversation {
+  const { hints, messages } = model.card.ownModel ? readHints(placed) : { hints: [], messages: placed }
+  const focus = hints.find(({ hint }) => hint === 'FOCUS')
+  if (focus) throw invalidRequest(`${named(model)} does not support the focus tool`, focus.param)
+
+  const reasoning = reasoningAsked(request, hints)
+  if (reasoning && !model.served.reasoning) {
+    throw invalidRequest(`${named(model)} does not support reasoning`, reasoning)
+  }
+  return { messages, format: resolveFormat(request, hints, model) }
+}
+
+function resolveFormat(
+  { vision }: ReplyOptions,
+  hints: readonly PlacedHint[],
+  model: ServedModel,
+): AnnotationFormat | null {
+  const hinted = hints
+    .map(({ hint, param }) => ({ format: hintedFormat(hint), param }))
+    .findLast(({ format }) => format !== undefined)
+  const format = vision.annotationFormat ?? hinted?.format ?? null
+  if (format !== null && !model.served.outputFormats.includes(format)) {
+    const param = vision.annotationFormat === null ? hinted!.param : 'vision_config.annotation_format'
+    throw invalidRequest(`${named(model)} does not support the annotation format '${format}'`, param)
+  }
+  return format
+}
+
+/** The parameter that turns reasoning on; null when it stays off. */
+function reasoningAsked({ vision, reasoningEffort }: ReplyOptions, hints: readonly PlacedHint[]): string | null {
+  if (vision.enableThinking !== null) return vision.enableThinking ? 'vision_config.enable_thinking' : null
+  const hint = hints.find(({ hint }) => hint === 'THINK')
+  if (hint) return hint.param
+  return reasoningEffort !== null && reasoningEffort !== 'none' ? 'reasoning_effort' : null
+}
+
+function named(model: ServedModel): string {
+  return `Model '${model.id}'`
+}

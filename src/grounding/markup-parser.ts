@@ -1,0 +1,232 @@
+import type { Annotation, Clip, Collection, GridPoint, Leaf, LeafKind, Prose, Track } from './annotation.ts'
+
+export type MarkupErrorCode =
+  | 'invalid_point_coords'
+  | 'invalid_box_coords'
+  | 'invalid_polygon_coords'
+  | 'invalid_clip_timestamp'
+  | 'invalid_clip_body'
+  | 'invalid_time'
+  | 'invalid_asset_idx'
+  | 'invalid_collection_child'
+  | 'invalid_track_child'
+  | 'invalid_track_geometry'
+  | 'invalid_track_asset'
+  | 'unexpected_close_tag'
+  | 'unclosed_tag'
+  | 'incomplete_annotation'
+
+export class MarkupError extends Error {
+  override readonly name = 'MarkupError'
+  readonly code: MarkupErrorCode
+  /** Where in the text the annotation at fault begins, in UTF-16 units. */
+  readonly offset: number
+
+  constructor(code: MarkupErrorCode, offset: number) {
+    super(`${code} at ${offset}`)
+    this.code = code
+    this.offset = offset
+  }
+}
+
+/**
+ * Reads a reply strictly: prose and annotations in the order in which they stand. Text that looks like one of the
+ * grammar's tags must be one; anything else, other tags included, is prose.
+ * @throws MarkupError at the first annotation that the grammar does not allow.
+ */
+export function parseMarkup(text: string): (Prose | Annotation)[] {
+  return new Parser(text).parse()
+}
+
+const TAG_START = /<(\/?)(point_box|point|polygon|clip|track|collection)(?=[\s/>])/gi
+const ATTRIBUTE = /\s+([a-z_][\w-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>/]+))/iy
+const TAG_END = /\s*(\/?)>/y
+const PAIR = /\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)/y
+const TIME = /^\s*(\d+(?:\.\d+)?)(?:\s*(?:seconds?|s))?\s*$/i
+const SPAN =
+  /^\s*(\d+(?:\.\d+)?)(?:\s*(?:seconds?|s)\b)?(?:(?:\s*[-,]\s*|\s+)(\d+(?:\.\d+)?)(?:\s*(?:seconds?|s))?)?\s*$/i
+
+const LEAF_RULES: Readonly<Record<LeafKind, { code: MarkupErrorCode; least: number; most: number }>> = {
+  point: { code: 'invalid_point_coords', least: 1, most: 1 },
+  point_box: { code: 'invalid_box_coords', least: 2, most: 2 },
+  polygon: { code: 'invalid_polygon_coords', least: 3, most: Number.POSITIVE_INFINITY },
+}
+
+type TagName = LeafKind | 'clip' | 'track' | 'collection'
+
+interface OpenTag {
+  readonly name: TagName
+  readonly offset: number
+  readonly selfClosed: boolean
+  readonly attributes: ReadonlyMap<string, string>
+}
+
+class Parser {
+  readonly #text: string
+  #position = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  parse(): (Prose | Annotation)[] {
+    const items: (Prose | Annotation)[] = []
+    for (;;) {
+      TAG_START.lastIndex = this.#position
+      const start = TAG_START.exec(this.#text)
+      const end = start?.index ?? this.#text.length
+      if (end > this.#position) items.push({ kind: 'prose', text: this.#text.slice(this.#position, end) })
+      if (!start) return items
+      this.#position = end
+      if (start[1]) throw new MarkupError('unexpected_close_tag', end)
+      const annotation = this.#annotation(this.#openTag())
+      if (annotation) items.push(annotation)
+    }
+  }
+
+  /** Null for an empty container, which annotates nothing. */
+  #annotation(tag: OpenTag): Annotation | null {
+    switch (tag.name) {
+      case 'clip':
+        return this.#clip(tag)
+      case 'track':
+        return this.#track(tag)
+      case 'collection':
+        return this.#collection(tag)
+      default:
+        return this.#leaf(tag, tag.name)
+    }
+  }
+
+  #openTag(): OpenTag {
+    const offset = this.#position
+    TAG_START.lastIndex = offset
+    const start = TAG_START.exec(this.#text)!
+    this.#position = TAG_START.lastIndex
+    const attributes = new Map<string, string>()
+    for (let match = this.#take(ATTRIBUTE); match; match = this.#take(ATTRIBUTE)) {
+      const name = match[1]!.toLowerCase()
+      if (!attributes.has(name)) attributes.set(name, unescapeText(match[2] ?? match[3] ?? match[4]!))
+    }
+    const end = this.#take(TAG_END)
+    if (!end) throw new MarkupError('unclosed_tag', offset)
+    return { name: start[2]!.toLowerCase() as TagName, offset, selfClosed: end[1] === '/', attributes }
+  }
+
+  #leaf(tag: OpenTag, kind: LeafKind): Leaf {
+    const rule = LEAF_RULES[kind]
+    if (tag.selfClosed) throw new MarkupError(rule.code, tag.offset)
+    const points: GridPoint[] = []
+    for (let match = this.#take(PAIR); match; match = this.#take(PAIR)) {
+      points.push({ x: Number(match[1]), y: Number(match[2]) })
+    }
+    this.#close(tag, rule.code)
+    if (points.length < rule.least || points.length > rule.most || !points.every(onGrid)) {
+      throw new MarkupError(rule.code, tag.offset)
+    }
+    return { kind, ...common(tag), ...spatialTime(tag), points }
+  }
+
+  #clip(tag: OpenTag): Clip {
+    if (!tag.selfClosed) this.#close(tag, 'invalid_clip_body')
+    const span = SPAN.exec(tag.attributes.get('t') ?? '')
+    if (!span) throw new MarkupError('invalid_clip_timestamp', tag.offset)
+    const start = Number(span[1])
+    if (span[2] === undefined) return { kind: 'clip', ...common(tag), start }
+    return { kind: 'clip', ...common(tag), start, end: Number(span[2]) }
+  }
+
+  #track(tag: OpenTag): Track | null {
+    const waypoints: Leaf[] = []
+    for (const child of this.#children(tag, 'invalid_track_child')) {
+      if (child.kind === 'clip' || child.kind === 'track' || child.kind === 'collection') {
+        throw new MarkupError('invalid_track_child', tag.offset)
+      }
+      if (child.t === undefined) throw new MarkupError('invalid_time', tag.offset)
+      waypoints.push(child)
+    }
+    const own = common(tag)
+    const kinds = new Set(waypoints.map((waypoint) => waypoint.kind))
+    if (kinds.size > 1) throw new MarkupError('invalid_track_geometry', tag.offset)
+    const assets = new Set(waypoints.map((waypoint) => waypoint.assetIdx ?? own.assetIdx))
+    if (assets.size > 1) throw new MarkupError('invalid_track_asset', tag.offset)
+    return waypoints.length === 0 ? null : { kind: 'track', ...own, waypoints }
+  }
+
+  #collection(tag: OpenTag): Collection | null {
+    const members: (Leaf | Clip | Track)[] = []
+    for (const child of this.#children(tag, 'invalid_collection_child')) {
+      if (child.kind === 'collection') throw new MarkupError('invalid_collection_child', tag.offset)
+      members.push(child)
+    }
+    return members.length === 0 ? null : { kind: 'collection', ...common(tag), ...spatialTime(tag), members }
+  }
+
+  /** The annotations inside a container, up to and with its closing tag. Only white space may stand between them. */
+  #children(tag: OpenTag, code: MarkupErrorCode): Annotation[] {
+    const children: Annotation[] = []
+    if (tag.selfClosed) return children
+    while (!this.#take(closing(tag.name))) {
+      this.#take(/\s*/y)
+      if (this.#position >= this.#text.length) throw new MarkupError('incomplete_annotation', tag.offset)
+      TAG_START.lastIndex = this.#position
+      const start = TAG_START.exec(this.#text)
+      if (start?.index !== this.#position) throw new MarkupError(code, this.#position)
+      if (start[1]) throw new MarkupError('unexpected_close_tag', this.#position)
+      // Depth is bounded here, so that no text can exhaust the stack: containers never nest in their own kind.
+      const name = start[2]!.toLowerCase()
+      if (name === tag.name || (name === 'collection' && tag.name === 'track')) {
+        throw new MarkupError(code, this.#position)
+      }
+      const child = this.#annotation(this.#openTag())
+      if (child) children.push(child)
+    }
+    return children
+  }
+
+  #close(tag: OpenTag, code: MarkupErrorCode): void {
+    if (this.#take(closing(tag.name))) return
+    const cutOff = !this.#text.includes('</', this.#position)
+    throw new MarkupError(cutOff ? 'incomplete_annotation' : code, tag.offset)
+  }
+
+  #take(pattern: RegExp): RegExpExecArray | null {
+    pattern.lastIndex = this.#position
+    const match = pattern.exec(this.#text)
+    if (match) this.#position = pattern.lastIndex
+    return match
+  }
+}
+
+function closing(name: TagName): RegExp {
+  return new RegExp(`\\s*</${name}\\s*>`, 'iy')
+}
+
+function onGrid({ x, y }: GridPoint): boolean {
+  return x <= 1000 && y <= 1000
+}
+
+function common(tag: OpenTag): { mention?: string; assetIdx?: number } {
+  const mention = tag.attributes.get('mention')
+  const asset = tag.attributes.get('asset_idx')?.trim()
+  if (asset && !/^\d+$/.test(asset)) throw new MarkupError('invalid_asset_idx', tag.offset)
+  return { ...(mention ? { mention } : {}), ...(asset ? { assetIdx: Number(asset) } : {}) }
+}
+
+function spatialTime(tag: OpenTag): { t?: number } {
+  const value = tag.attributes.get('t')
+  if (!value) return {}
+  const time = TIME.exec(value)
+  if (!time) throw new MarkupError('invalid_time', tag.offset)
+  return { t: Number(time[1]) }
+}
+
+const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
+
+function unescapeText(text: string): string {
+  return text.replace(/&(?:(amp|lt|gt|quot|apos)|#x([0-9a-f]{1,6})|#(\d{1,7}));/gi, (entity, name, hex, decimal) => {
+    if (name) return NAMED[name.toLowerCase()]!
+    const code = hex ? Number.parseInt(hex, 16) : Number(decimal)
+    return code <= 0x10ffff ? String.fromCodePoint(code) : entity
+  })
+}

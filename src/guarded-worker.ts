@@ -1,0 +1,90 @@
+import { Worker } from 'node:worker_threads'
+
+const START_LIMIT_MS = 60_000
+/** What the file of a guarded worker posts when it is ready to be asked. */
+export const READY = 'ready'
+
+/**
+ * A thread for work that may fail or never end, one question at a time. It starts with the first question, is ended when
+ * an answer takes too long, and started anew for the next one. It does not keep the process alive.
+ */
+export class GuardedWorker<Question, Answer> {
+  readonly #file: URL
+  readonly #data: unknown
+  readonly #limitMs: number
+  #worker: Promise<Worker> | null = null
+  #last: Promise<unknown> = Promise.resolve()
+  #waiting = 0
+
+  constructor(file: URL, data: unknown, limitMs: number) {
+    this.#file = file
+    this.#data = data
+    this.#limitMs = limitMs
+  }
+
+  /** Questions that have no answer yet. */
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  /**
+   * @returns null when there was no answer within the limit.
+   * @throws Error when the thread dies.
+   */
+  async ask(question: Question): Promise<Answer | null> {
+    this.#waiting++
+    const turn = this.#last.then(() => this.#answer(question))
+    this.#last = turn.catch(() => {})
+    try {
+      return await turn
+    } finally {
+      this.#waiting--
+    }
+  }
+
+  /** Ends the thread; a further question starts another. */
+  async stop(): Promise<void> {
+    const worker = this.#worker
+    this.#worker = null
+    await worker?.then(
+      (running) => running.terminate(),
+      () => {},
+    )
+  }
+
+  async #answer(question: Question): Promise<Answer | null> {
+    this.#worker ??= this.#start()
+    try {
+      const worker = await this.#worker
+      const answer = await nextMessage<Answer>(worker, this.#limitMs, () => worker.postMessage(question))
+      if (answer === null) await this.stop()
+      return answer
+    } catch (error) {
+      await this.stop()
+      throw error
+    }
+  }
+
+  async #start(): Promise<Worker> {
+    const worker = new Worker(this.#file, { workerData: this.#data })
+    worker.unref()
+    if ((await nextMessage(worker, START_LIMIT_MS)) === READY) return worker
+    await worker.terminate()
+    throw new Error(`The thread of ${this.#file.pathname} did not start.`)
+  }
+}
+
+function nextMessage<Message>(worker: Worker, limitMs: number, ask?: () => void): Promise<Message | null> {
+  return new Promise((resolve, reject) => {
+    const settle = (act: () => void) => {
+      clearTimeout(timer)
+      for (const event of ['message', 'error', 'exit']) worker.removeAllListeners(event)
+      act()
+    }
+    const timer = setTimeout(() => settle(() => resolve(null)), limitMs)
+    worker.once('message', (message: Message) => settle(() => resolve(message)))
+    worker.once('error', (error) => settle(() => reject(error)))
+    worker.once('exit', (code) => settle(() => reject(new Error(`A thread ended with code ${code}.`))))
+    ask?.()
+  })
+}

@@ -1,0 +1,184 @@
+import type { RgbImage } from '../media/pixels.ts'
+
+/**
+ * The one interface that `conversation/` speaks to a model, local or remote. There is one shape of work: a shared prefix
+ * and branches. The prefix is prefilled once; each branch continues it with its own suffix and yields `n` completions.
+ * A chat is one branch with an empty suffix; multilook is many branches over one context.
+ */
+export interface Engine {
+  readonly info: ModelInfo
+  readonly state: EngineState
+
+  /**
+   * Admits the work: tokenises the prompt, checks it against the context window and queues it.
+   * Resolves when it is admitted, so errors that must precede a response (prompt too long, overload) reject here.
+   *
+   * @param signal Aborting frees everything the request holds within one step and ends `events`.
+   * @throws ApiError 400 when a branch does not fit the context window (param from `branch.param`) or its constraint is
+   * not supported (param from `constraint.param`), 503 `model_overloaded` when the queue is full or the engine is
+   * restarting.
+   */
+  generate(work: Work, signal: AbortSignal): Promise<Generation>
+
+  /** Number of prompt tokens the parts cost; exact for text and images. */
+  countTokens(parts: readonly PromptPart[]): Promise<number>
+
+  close(): Promise<void>
+}
+
+export type EngineState = 'starting' | 'ready' | 'restarting' | 'closed'
+
+/** What a loaded model says of itself. */
+export interface ModelInfo {
+  /** Tokens that one sequence may hold, prompt and completion together. */
+  readonly contextTokens: number
+  readonly vocabularySize: number
+  /** Jinja source stored with the weights; null when the file carries none. */
+  readonly chatTemplate: string | null
+  /** Text of the special tokens that templates refer to; empty when the model has none. */
+  readonly bosToken: string
+  readonly eosToken: string
+  readonly modalities: { readonly image: boolean; readonly audio: boolean }
+}
+
+export type PromptPart = TextPart | ImagePart
+
+export interface TextPart {
+  readonly type: 'text'
+  readonly text: string
+  /**
+   * True only for text that the server itself wrote (the chat template): control tokens in it are parsed. A user's
+   * text is never trusted, so it cannot inject a control token.
+   */
+  readonly trusted: boolean
+}
+
+/** A still picture that already has the size the model's encoder takes (see `media/resize.ts`). */
+export interface ImagePart {
+  readonly type: 'image'
+  readonly image: RgbImage
+}
+
+export interface Work {
+  /** Owner of the request: fair scheduling and cache scope. */
+  readonly organisation: string
+  readonly prefix: readonly PromptPart[]
+  readonly branches: readonly Branch[]
+}
+
+export interface Branch {
+  /** Input of the request that errors about this branch point at; `messages` unless given. */
+  readonly param?: string
+  readonly suffix: readonly PromptPart[]
+  /** Completions to sample from this branch, at least 1. */
+  readonly n: number
+  /** Most tokens per completion; null for as many as the context window leaves. 0 yields an empty completion. */
+  readonly maxTokens: number | null
+  readonly sampling: Sampling
+  /** What each completion's text must look like; a completion that is cut at `maxTokens` is the beginning of such. */
+  readonly constraint?: Constraint
+}
+
+/**
+ * Decides which tokens may come next, and when the completion may end. It sees every token from the first on; control
+ * tokens never match it.
+ */
+export type Constraint = (TagContent | TriggeredTagsConstraint) & {
+  /** Input of the request that errors about this constraint point at, and into. */
+  readonly param?: string
+}
+
+/** What can be a whole text or the content of a tag. */
+export type TagContent = JsonSchemaConstraint | RegexConstraint | GrammarConstraint
+
+/** JSON text that satisfies the schema. Keywords that cannot be kept are refused, not ignored. */
+export interface JsonSchemaConstraint {
+  readonly type: 'json_schema'
+  readonly schema: unknown
+}
+
+/** A text that the pattern matches from end to end. See `regex/parser.ts` for the dialect. */
+export interface RegexConstraint {
+  readonly type: 'regex'
+  readonly pattern: string
+}
+
+/** A text of a grammar in XGrammar's EBNF, whose first rule is `root`. For grammars of the server's own. */
+export interface GrammarConstraint {
+  readonly type: 'grammar'
+  readonly ebnf: string
+}
+
+/** Free text, until it comes to a trigger: from there on it must be one of the tags that begin so. */
+export interface TriggeredTagsConstraint {
+  readonly type: 'triggered_tags'
+  /** Exactly one of them is the beginning of each tag's `begin`. */
+  readonly triggers: readonly string[]
+  readonly tags: readonly ConstrainedTag[]
+  /** The text may not end before a tag was written. */
+  readonly atLeastOne?: boolean
+  /** The text ends with the first tag. */
+  readonly stopAfterFirst?: boolean
+}
+
+export interface ConstrainedTag {
+  readonly begin: string
+  readonly content: TagContent
+  readonly end: string
+}
+
+export interface Sampling {
+  /** 0 is greedy. */
+  readonly temperature: number
+  /** In (0, 1]; 1 is off. */
+  readonly topP: number
+  /** 0 is off. */
+  readonly topK: number
+  readonly frequencyPenalty: number
+  readonly presencePenalty: number
+}
+
+export interface Generation {
+  /** Prompt cost per branch, in branch order. Known at admission. */
+  readonly prompts: readonly PromptUsage[]
+  /**
+   * Events of all completions, interleaved. Iterate once. Ends after the last `finish` (or `error`) of the last
+   * completion; rejects with the abort reason when the signal fires and with an ApiError when the engine is lost.
+   */
+  readonly events: AsyncIterable<EngineEvent>
+}
+
+export interface PromptUsage {
+  /** All prompt tokens of the branch: prefix and suffix, text and media. */
+  readonly promptTokens: number
+  /** Part of `promptTokens` that came from images, from audio, and from prefill that was already there at admission. */
+  readonly imageTokens: number
+  readonly audioTokens: number
+  readonly cachedTokens: number
+}
+
+export type EngineEvent = TextEvent | FinishEvent | BranchErrorEvent
+
+export interface TextEvent {
+  readonly type: 'text'
+  readonly branch: number
+  readonly completion: number
+  /** Whole characters only: bytes of a character that is not complete yet are held back. Never empty. */
+  readonly text: string
+}
+
+export interface FinishEvent {
+  readonly type: 'finish'
+  readonly branch: number
+  readonly completion: number
+  readonly reason: 'stop' | 'length'
+  /** Tokens generated, the end-of-turn token not counted. */
+  readonly completionTokens: number
+}
+
+/** This branch failed; the others go on. */
+export interface BranchErrorEvent {
+  readonly type: 'error'
+  readonly branch: number
+  readonly error: Error
+}

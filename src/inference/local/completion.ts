@@ -1,0 +1,72 @@
+import type { AdmittedBranch } from './admission.ts'
+import type { Sequence } from './kv-cache.ts'
+import type { TokenSampler } from './native/sampler.ts'
+import type { PromptChunk } from './prompt.ts'
+import { countCells, type PromptFeed } from './prompt-feed.ts'
+import type { Request } from './request.ts'
+import type { Stem } from './stem.ts'
+import { TextStream } from './text-stream.ts'
+
+/** A completion from its start to its end. */
+export class Completion {
+  readonly request: Request
+  readonly branch: AdmittedBranch
+  readonly branchIndex: number
+  readonly index: number
+  /** What it forks; null when it shares its prompt with no other. */
+  readonly stem: Stem | null
+  /** Its own prompt after the stem, without the last token. */
+  readonly prompt: readonly PromptChunk[]
+  readonly promptCells: number
+  readonly sampler: TokenSampler
+  readonly text = new TextStream()
+  /** Generated so far. All but the last are in the KV cache while it runs. */
+  readonly tokens: number[] = []
+  /** Rank among all completions by their first start; those that never started have none. */
+  age = Number.POSITIVE_INFINITY
+  /** Null while it waits: for its turn, for room, or for its stem. */
+  sequence: Sequence | null = null
+  /** Null before it has a sequence, and when only its next token is still to be decoded. */
+  feed: PromptFeed | null = null
+  /** Row of the current batch, or -1. */
+  row = -1
+  /** The last round of decoding that it took part in. */
+  round = 0
+
+  constructor(
+    request: Request,
+    place: { readonly branch: AdmittedBranch; readonly branchIndex: number; readonly index: number },
+    source: { readonly stem: Stem | null; readonly prompt: readonly PromptChunk[] },
+    sampler: TokenSampler,
+  ) {
+    this.request = request
+    this.branch = place.branch
+    this.branchIndex = place.branchIndex
+    this.index = place.index
+    this.stem = source.stem
+    this.prompt = source.prompt
+    this.promptCells = countCells(source.prompt)
+    this.sampler = sampler
+  }
+
+  /** Whether it waits for nothing but its next token. */
+  get isDecoding(): boolean {
+    return this.sequence !== null && this.feed === null
+  }
+
+  get nextToken(): number {
+    return this.tokens.at(-1) ?? this.branch.lastToken
+  }
+
+  /** Prompt after the stem and, when it was interrupted, the tokens to compute anew. */
+  get pendingChunks(): readonly PromptChunk[] {
+    if (this.tokens.length === 0) return this.prompt
+    const tokens = Int32Array.of(this.branch.lastToken, ...this.tokens.slice(0, -1))
+    return [...this.prompt, { type: 'text', tokens }]
+  }
+
+  /** Cells that it takes after its stem, up to and with the next token to decode. */
+  get pendingCells(): number {
+    return this.promptCells + this.tokens.length + 1
+  }
+}

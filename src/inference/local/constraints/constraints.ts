@@ -1,0 +1,108 @@
+import type { Constraint } from '../../engine.ts'
+import { FailureError } from '../failure.ts'
+import type { Model } from '../native/model.ts'
+import { grammarSourceOf } from './grammar-source.ts'
+import { Refusal } from './refusal.ts'
+import { Trial } from './trial.ts'
+import { type GrammarVocabulary, readGrammarVocabulary } from './vocabulary.ts'
+import { type Grammar, type Matcher, XGrammar } from './xgrammar.ts'
+
+/** A constraint that is ready to be followed, any number of times. */
+export interface CompiledConstraint {
+  createMatcher(): Matcher
+}
+
+/** Time that a constraint may take to compile, in ms: the engine stands still for as long once it is found good. */
+const COMPILE_LIMIT_MS = 3_000
+const KEPT_CONSTRAINTS = 64
+
+/**
+ * Compiles constraints: each first in another thread, which may fail or take too long, then in this one, because a
+ * compiled grammar cannot cross. Those used last are kept.
+ */
+export class Constraints {
+  readonly #model: Model
+  readonly #kept = new Map<string, Promise<CompiledConstraint>>()
+  readonly #prepared = new WeakMap<Constraint, CompiledConstraint>()
+  /** Grammars are freed when neither this cache nor a work holds them any more. */
+  readonly #unused = new FinalizationRegistry<Grammar>((grammar) => grammar.dispose())
+  #trial: Trial | null = null
+  #vocabulary: GrammarVocabulary | null = null
+  #xgrammar: Promise<XGrammar> | null = null
+
+  constructor(model: Model) {
+    this.#model = model
+  }
+
+  /**
+   * Compiles a constraint for `prepared` to give.
+   * @throws FailureError that names the input at fault when it is not supported.
+   */
+  async prepare(constraint: Constraint): Promise<void> {
+    try {
+      this.#prepared.set(constraint, await this.#compiled(constraint))
+    } catch (error) {
+      throw error instanceof Refusal ? failureOf(constraint, error) : error
+    }
+  }
+
+  /** @param constraint the very object that was prepared. */
+  prepared(constraint: Constraint): CompiledConstraint {
+    const compiled = this.#prepared.get(constraint)
+    if (compiled === undefined) throw new Error('A constraint was not prepared.')
+    return compiled
+  }
+
+  #compiled(constraint: Constraint): Promise<CompiledConstraint> {
+    const key = JSON.stringify({ ...constraint, param: undefined })
+    let compiled = this.#kept.get(key)
+    // A Map keeps insertion order: the first is the one unused for longest.
+    this.#kept.delete(key)
+    compiled ??= this.#compile(constraint)
+    this.#kept.set(key, compiled)
+    compiled.catch(() => this.#kept.delete(key))
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT_CONSTRAINTS) break
+      this.#kept.delete(oldest)
+    }
+    return compiled
+  }
+
+  async #compile(constraint: Constraint): Promise<CompiledConstraint> {
+    const source = grammarSourceOf(constraint)
+    this.#vocabulary ??= readGrammarVocabulary(this.#model)
+    if (this.#vocabulary.stopTokens.length === 0) throw new Refusal('this model has no token to end a reply with')
+    this.#trial ??= new Trial(this.#vocabulary, COMPILE_LIMIT_MS)
+    await this.#trial.run(source)
+    this.#xgrammar ??= XGrammar.create(this.#vocabulary)
+    try {
+      const xgrammar = await this.#xgrammar
+      const grammar = await xgrammar.compile(source)
+      const compiled = { createMatcher: () => xgrammar.createMatcher(grammar) }
+      this.#unused.register(compiled, grammar)
+      return compiled
+    } catch (error) {
+      // What went well in the trial does not fail here, unless the instance is broken. Those in use keep theirs.
+      this.#xgrammar = null
+      this.#kept.clear()
+      throw error
+    }
+  }
+}
+
+const NAMES: Readonly<Record<Constraint['type'], { what: string; code: string | null }>> = {
+  json_schema: { what: 'JSON schema', code: 'invalid_response_format' },
+  regex: { what: 'regular expression', code: 'invalid_regex' },
+  grammar: { what: 'grammar', code: null },
+  triggered_tags: { what: 'constraint', code: null },
+}
+
+function failureOf(constraint: Constraint, refusal: Refusal): FailureError {
+  const { what, code } = NAMES[constraint.type]
+  return new FailureError({
+    kind: 'invalid',
+    message: `The ${what} is not supported: ${refusal.message}`,
+    param: (constraint.param ?? '') + refusal.suffix || null,
+    code,
+  })
+}

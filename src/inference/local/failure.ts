@@ -1,0 +1,28 @@
+import { type ApiError, internalError, invalidRequest, modelOverloaded } from '../../errors.ts'
+import type { EngineFailure } from './protocol.ts'
+
+/** Thrown in the engine process for what a caller must know; anything else is our own fault. */
+export class FailureError extends Error {
+  readonly failure: EngineFailure
+
+  constructor(failure: EngineFailure) {
+    super(failure.message)
+    this.failure = failure
+  }
+}
+
+export function toFailure(error: unknown): EngineFailure {
+  if (error instanceof FailureError) return error.failure
+  return { kind: 'internal', message: error instanceof Error ? (error.stack ?? error.message) : String(error) }
+}
+
+export function toApiError(failure: EngineFailure): ApiError {
+  switch (failure.kind) {
+    case 'invalid':
+      return invalidRequest(failure.message, failure.param, { code: failure.code ?? null })
+    case 'overloaded':
+      return modelOverloaded(failure.message, failure.retryAfter)
+    case 'internal':
+      return internalError(new Error(failure.message))
+  }
+}

@@ -1,0 +1,33 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { HEARTBEAT_MS, HeartbeatMonitor, silenceLimit } from './heartbeat.ts'
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+test('tells once when nothing is heard for too long, and not while something is', () => {
+  const silent = vi.fn()
+  const monitor = new HeartbeatMonitor(10 * HEARTBEAT_MS, silent)
+  for (let i = 0; i < 5; i++) {
+    vi.advanceTimersByTime(9 * HEARTBEAT_MS)
+    monitor.beat()
+  }
+  expect(silent).not.toHaveBeenCalled()
+  vi.advanceTimersByTime(100 * HEARTBEAT_MS)
+  expect(silent).toHaveBeenCalledOnce()
+})
+
+test('is quiet once stopped', () => {
+  const silent = vi.fn()
+  new HeartbeatMonitor(HEARTBEAT_MS, silent).stop()
+  vi.advanceTimersByTime(100 * HEARTBEAT_MS)
+  expect(silent).not.toHaveBeenCalled()
+})
+
+test('leaves slow machines time for a long step', () => {
+  expect(silenceLimit(100)).toBe(30_000)
+  expect(silenceLimit(25_000)).toBeGreaterThan(10 * 25_000)
+})

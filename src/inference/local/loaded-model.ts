@@ -1,0 +1,64 @@
+import type { ModelInfo } from '../engine.ts'
+import { Constraints } from './constraints/constraints.ts'
+import { EmbeddingCache } from './embedding-cache.ts'
+import { KvCache } from './kv-cache.ts'
+import { Context } from './native/context.ts'
+import type { NativeLibraries } from './native/libraries.ts'
+import type { Llama } from './native/llama.ts'
+import { Model } from './native/model.ts'
+import { Projector } from './native/projector.ts'
+import { PromptReader } from './prompt.ts'
+import type { EngineSettings } from './protocol.ts'
+
+/** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
+const MAX_SEQUENCE_IDS = 256
+const EMBEDDING_CACHE_BYTES = 32 * 2 ** 20
+
+/** A model ready for work: weights, encoders and KV cache. Owns their memory. */
+export class LoadedModel {
+  readonly llama: Llama
+  readonly model: Model
+  readonly context: Context
+  readonly kv: KvCache
+  readonly reader: PromptReader
+  readonly constraints: Constraints
+  readonly usesMrope: boolean
+  readonly info: ModelInfo
+  /** Completions that may run at the same time. */
+  readonly maxRunning: number
+  readonly #projector: Projector | null
+
+  /** @throws Error that names the file that does not load. */
+  constructor({ llama, mtmd }: NativeLibraries, settings: EngineSettings) {
+    this.llama = llama
+    this.model = new Model(llama, settings.model)
+    // Per completion its own, one that it may share with others of its branch or request, and one in the prefix cache.
+    const sequences = Math.min(MAX_SEQUENCE_IDS, 3 * settings.maxSequences)
+    this.maxRunning = settings.maxSequences
+    this.context = new Context(llama, this.model, { cells: settings.cells, sequences, threads: settings.threads })
+    this.kv = new KvCache(this.context, sequences)
+    const { projector, threads, image } = settings
+    this.#projector =
+      projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: image ?? undefined })
+    this.usesMrope = this.#projector?.usesMrope ?? false
+    this.reader = new PromptReader(this.model, this.#projector, image, new EmbeddingCache(EMBEDDING_CACHE_BYTES))
+    this.constraints = new Constraints(this.model)
+    this.info = {
+      contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),
+      vocabularySize: this.model.vocabularySize,
+      chatTemplate: this.model.chatTemplate,
+      bosToken: this.model.bosToken,
+      eosToken: this.model.eosToken,
+      modalities: {
+        image: this.#projector?.supportsImages ?? false,
+        audio: this.#projector?.supportsAudio ?? false,
+      },
+    }
+  }
+
+  close(): void {
+    this.#projector?.close()
+    this.context.close()
+    this.model.close()
+  }
+}

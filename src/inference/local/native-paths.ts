@@ -1,0 +1,18 @@
+import { findMtmd, locatePrebuilt, type PrebuiltLibraries, SetupError } from '../../../scripts/setup/native-library.mjs'
+
+/** Files of the native libraries that the engine loads. */
+export interface NativePaths extends PrebuiltLibraries {
+  readonly mtmd: string
+}
+
+/** @throws Error that says what to install when a library is missing. */
+export function locateNativeLibraries(): NativePaths {
+  const prebuilt = locatePrebuilt()
+  const mtmd = findMtmd(prebuilt.platform)
+  if (mtmd === null) {
+    throw new SetupError(
+      'The library of the picture encoder (libmtmd) is not built on this machine: run "npm run setup".',
+    )
+  }
+  return { ...prebuilt, mtmd }
+}

@@ -1,0 +1,73 @@
+import koffi from 'koffi'
+import type { Llama, NativeBatch } from './llama.ts'
+
+/** Rows for one decode call, written straight into native memory. */
+export class Batch {
+  readonly #llama: Llama
+  readonly #native: NativeBatch
+  readonly #tokens: Int32Array
+  readonly #positions: Int32Array
+  readonly #sequences: Int32Array[]
+  readonly #outputs: Int8Array
+  readonly capacity: number
+  #length = 0
+
+  constructor(llama: Llama, capacity: number) {
+    this.#llama = llama
+    this.capacity = capacity
+    const native = llama.batch_init(capacity, 0, 1)
+    this.#native = native
+    this.#tokens = new Int32Array(koffi.view(native.token, 4 * capacity))
+    this.#positions = new Int32Array(koffi.view(native.pos, 4 * capacity))
+    this.#outputs = new Int8Array(koffi.view(native.logits, capacity))
+    new Int32Array(koffi.view(native.n_seq_id, 4 * capacity)).fill(1)
+    this.#sequences = Array.from(
+      { length: capacity },
+      (_, row) => new Int32Array(koffi.view(koffi.decode(native.seq_id, 8 * row, 'void *'), 4)),
+    )
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  get isFull(): boolean {
+    return this.#length === this.capacity
+  }
+
+  clear(): void {
+    this.#length = 0
+  }
+
+  /** @returns the row, for reading its logits when `output` asks for them. */
+  add(token: number, position: number, sequence: number, output: boolean): number {
+    const row = this.#length++
+    this.#tokens[row] = token
+    this.#positions[row] = position
+    this.#sequences[row]![0] = sequence
+    this.#outputs[row] = output ? 1 : 0
+    return row
+  }
+
+  /** The rows that were added, as the library takes them. */
+  toNative(): NativeBatch {
+    return { ...this.#native, n_tokens: this.#length }
+  }
+
+  /**
+   * A batch of embeddings for one sequence, without outputs; it borrows this batch's rows.
+   * @param positions one plane of `count` positions per position dimension (4 for M-RoPE: t, y, x, 0).
+   */
+  toNativeEmbeddings(embeddings: Float32Array, positions: Int32Array, count: number, sequence: number): NativeBatch {
+    for (let row = 0; row < count; row++) {
+      this.#sequences[row]![0] = sequence
+      this.#outputs[row] = 0
+    }
+    this.#length = 0
+    return { ...this.#native, n_tokens: count, token: null, embd: embeddings, pos: positions }
+  }
+
+  close(): void {
+    this.#llama.batch_free(this.#native)
+  }
+}

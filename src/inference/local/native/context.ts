@@ -1,0 +1,120 @@
+import koffi from 'koffi'
+import { Batch } from './batch.ts'
+import type { Llama } from './llama.ts'
+import type { Model } from './model.ts'
+import type { Pointer } from './structs.ts'
+
+export interface ContextOptions {
+  /** KV cells shared by all sequences; one cell holds one token. */
+  readonly cells: number
+  /** Sequence ids are below this. */
+  readonly sequences: number
+  readonly threads: number
+}
+
+/**
+ * Most rows per decode call. Larger batches prefill little faster on a CPU and cost memory for activations and
+ * logits; a running answer waits for at most one such batch.
+ */
+const BATCH_ROWS = 512
+
+/** The KV cache of a model and the decoding into it. */
+export class Context {
+  readonly #llama: Llama
+  readonly #memory: Pointer
+  #savedLogits: Float32Array | null = null
+  readonly handle: Pointer
+  readonly batch: Batch
+  readonly cells: number
+  readonly #vocabularySize: number
+
+  constructor(llama: Llama, model: Model, options: ContextOptions) {
+    const handle = llama.init_from_model(model.handle, {
+      ...llama.context_default_params(),
+      n_ctx: options.cells,
+      n_batch: BATCH_ROWS,
+      n_ubatch: BATCH_ROWS,
+      n_seq_max: options.sequences,
+      // No less than sequences: the library plans for a batch with one output of each.
+      n_outputs_max: Math.min(options.sequences, BATCH_ROWS),
+      n_threads: options.threads,
+      n_threads_batch: options.threads,
+      kv_unified: true,
+    })
+    if (handle === null) throw new Error(`A KV cache of ${options.cells} tokens cannot be allocated.`)
+    this.#llama = llama
+    this.#vocabularySize = model.vocabularySize
+    this.handle = handle
+    this.#memory = llama.get_memory(handle)
+    this.cells = llama.n_ctx(handle)
+    // Fewer in a context of fewer cells.
+    this.batch = new Batch(llama, llama.n_batch(handle))
+  }
+
+  /** Decodes the rows of `batch` and empties it. Blocks for the whole step. */
+  decodeBatch(): void {
+    const code = this.#llama.decode(this.handle, this.batch.toNative())
+    this.batch.clear()
+    if (code !== 0) throw new Error(`llama_decode failed with code ${code}.`)
+  }
+
+  /**
+   * Decodes embeddings into one sequence.
+   * @param positions planes of `count` positions, see `Batch.toNativeEmbeddings`.
+   * @param causal false for families whose picture tokens see each other; all must then be in one call.
+   */
+  decodeEmbeddings(
+    embeddings: Float32Array,
+    positions: Int32Array,
+    count: number,
+    sequence: number,
+    causal: boolean,
+  ): void {
+    const batch = this.batch.toNativeEmbeddings(embeddings, positions, count, sequence)
+    if (!causal) this.#llama.set_causal_attn(this.handle, false)
+    const code = this.#llama.decode(this.handle, batch)
+    if (!causal) this.#llama.set_causal_attn(this.handle, true)
+    if (code !== 0) throw new Error(`llama_decode failed with code ${code} on embeddings.`)
+  }
+
+  /** Logits of one row of the last decoded batch, by token. Valid until the next decode; samplers see what is written. */
+  logits(row: number): Float32Array {
+    const pointer = this.#llama.get_logits_ith(this.handle, row)
+    if (pointer === null) throw new Error(`Row ${row} of the batch has no logits.`)
+    return new Float32Array(koffi.view(pointer, this.#vocabularySize * Float32Array.BYTES_PER_ELEMENT))
+  }
+
+  /**
+   * Samples from a row whose logits `change` alters for this time only: several completions may share a row.
+   * @returns what `sample` returns.
+   */
+  withChangedLogits<Result>(row: number, change: (logits: Float32Array) => void, sample: () => Result): Result {
+    const logits = this.logits(row)
+    this.#savedLogits ??= new Float32Array(logits.length)
+    this.#savedLogits.set(logits)
+    change(logits)
+    try {
+      return sample()
+    } finally {
+      logits.set(this.#savedLogits)
+    }
+  }
+
+  /** Makes `target` share the cells of `source` at positions below `end`; nothing is copied. */
+  forkSequence(source: number, target: number, end: number): void {
+    this.#llama.memory_seq_cp(this.#memory, source, target, 0, end)
+  }
+
+  removeSequence(sequence: number): void {
+    this.#llama.memory_seq_rm(this.#memory, sequence, -1, -1)
+  }
+
+  clear(): void {
+    this.#llama.memory_clear(this.#memory, false)
+  }
+
+  close(): void {
+    this.batch.close()
+    this.#llama.free(this.handle)
+  }
+}

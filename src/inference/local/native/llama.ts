@@ -1,0 +1,134 @@
+import type { LibraryHandle } from 'koffi'
+import { declareIn } from './declare.ts'
+import {
+  contextDefaults,
+  llamaBatch,
+  llamaContextParams,
+  llamaModelParams,
+  llamaSamplerChainParams,
+  modelDefaults,
+  type Pointer,
+  type StructValue,
+  verifyDefaults,
+} from './structs.ts'
+
+/** One batch of `llama_decode`; see `batch.ts` for the memory behind the pointers. */
+export interface NativeBatch {
+  n_tokens: number
+  token: Pointer | null
+  embd: Pointer | Float32Array | null
+  pos: Pointer | Int32Array
+  n_seq_id: Pointer
+  seq_id: Pointer
+  logits: Pointer
+}
+
+/** libllama's C functions, named as there. Handles are passed as pointers; who frees them is the wrappers' matter. */
+export type Llama = ReturnType<typeof bindLlama>
+
+const p = 'void *'
+
+export function bindLlama(library: LibraryHandle) {
+  const declare = declareIn(library)
+  const llama = {
+    version: declare<() => string>('llama_version', 'str', []),
+    log_set: declare<(callback: Pointer, data: null) => void>('llama_log_set', 'void', [p, p]),
+    backend_init: declare<() => void>('llama_backend_init', 'void', []),
+
+    model_default_params: declare<() => StructValue>('llama_model_default_params', llamaModelParams, []),
+    context_default_params: declare<() => StructValue>('llama_context_default_params', llamaContextParams, []),
+    model_load_from_file: declare<(path: string, params: StructValue) => Pointer | null>(
+      'llama_model_load_from_file',
+      p,
+      ['str', llamaModelParams],
+    ),
+    model_free: declare<(model: Pointer) => void>('llama_model_free', 'void', [p]),
+    model_n_ctx_train: declare<(model: Pointer) => number>('llama_model_n_ctx_train', 'int32', [p]),
+    model_n_embd_inp: declare<(model: Pointer) => number>('llama_model_n_embd_inp', 'int32', [p]),
+    model_chat_template: declare<(model: Pointer, name: null) => string | null>('llama_model_chat_template', 'str', [
+      p,
+      'str',
+    ]),
+    model_meta_val_str: declare<(model: Pointer, key: string, buffer: Uint8Array, size: number) => number>(
+      'llama_model_meta_val_str',
+      'int32',
+      [p, 'str', p, 'size_t'],
+    ),
+    model_get_vocab: declare<(model: Pointer) => Pointer>('llama_model_get_vocab', p, [p]),
+
+    vocab_n_tokens: declare<(vocab: Pointer) => number>('llama_vocab_n_tokens', 'int32', [p]),
+    vocab_get_text: declare<(vocab: Pointer, token: number) => string>('llama_vocab_get_text', 'str', [p, 'int32']),
+    vocab_is_eog: declare<(vocab: Pointer, token: number) => boolean>('llama_vocab_is_eog', 'bool', [p, 'int32']),
+    vocab_bos: declare<(vocab: Pointer) => number>('llama_vocab_bos', 'int32', [p]),
+    vocab_eos: declare<(vocab: Pointer) => number>('llama_vocab_eos', 'int32', [p]),
+    tokenize: declare<
+      (
+        vocab: Pointer,
+        text: Uint8Array,
+        length: number,
+        tokens: Int32Array,
+        capacity: number,
+        addSpecial: boolean,
+        parseSpecial: boolean,
+      ) => number
+    >('llama_tokenize', 'int32', [p, p, 'int32', p, 'int32', 'bool', 'bool']),
+    token_to_piece: declare<
+      (vocab: Pointer, token: number, buffer: Uint8Array, length: number, lstrip: number, special: boolean) => number
+    >('llama_token_to_piece', 'int32', [p, 'int32', p, 'int32', 'int32', 'bool']),
+
+    init_from_model: declare<(model: Pointer, params: StructValue) => Pointer | null>('llama_init_from_model', p, [
+      p,
+      llamaContextParams,
+    ]),
+    free: declare<(context: Pointer) => void>('llama_free', 'void', [p]),
+    n_batch: declare<(context: Pointer) => number>('llama_n_batch', 'uint32', [p]),
+    n_ctx: declare<(context: Pointer) => number>('llama_n_ctx', 'uint32', [p]),
+    get_memory: declare<(context: Pointer) => Pointer>('llama_get_memory', p, [p]),
+    memory_clear: declare<(memory: Pointer, data: boolean) => void>('llama_memory_clear', 'void', [p, 'bool']),
+    memory_seq_rm: declare<(memory: Pointer, sequence: number, from: number, to: number) => boolean>(
+      'llama_memory_seq_rm',
+      'bool',
+      [p, 'int32', 'int32', 'int32'],
+    ),
+    memory_seq_cp: declare<(memory: Pointer, source: number, target: number, from: number, to: number) => void>(
+      'llama_memory_seq_cp',
+      'void',
+      [p, 'int32', 'int32', 'int32', 'int32'],
+    ),
+    set_causal_attn: declare<(context: Pointer, causal: boolean) => void>('llama_set_causal_attn', 'void', [p, 'bool']),
+    batch_init: declare<(tokens: number, embeddingSize: number, sequences: number) => NativeBatch>(
+      'llama_batch_init',
+      llamaBatch,
+      ['int32', 'int32', 'int32'],
+    ),
+    batch_free: declare<(batch: NativeBatch) => void>('llama_batch_free', 'void', [llamaBatch]),
+    get_logits_ith: declare<(context: Pointer, row: number) => Pointer | null>('llama_get_logits_ith', p, [p, 'int32']),
+    decode: declare<(context: Pointer, batch: NativeBatch) => number>('llama_decode', 'int32', [p, llamaBatch]),
+
+    sampler_chain_init: declare<(params: { no_perf: boolean }) => Pointer>('llama_sampler_chain_init', p, [
+      llamaSamplerChainParams,
+    ]),
+    sampler_chain_add: declare<(chain: Pointer, sampler: Pointer) => void>('llama_sampler_chain_add', 'void', [p, p]),
+    sampler_init_greedy: declare<() => Pointer>('llama_sampler_init_greedy', p, []),
+    sampler_init_dist: declare<(seed: number) => Pointer>('llama_sampler_init_dist', p, ['uint32']),
+    sampler_init_top_k: declare<(k: number) => Pointer>('llama_sampler_init_top_k', p, ['int32']),
+    sampler_init_top_p: declare<(mass: number, minKeep: number) => Pointer>('llama_sampler_init_top_p', p, [
+      'float',
+      'size_t',
+    ]),
+    sampler_init_temp: declare<(temperature: number) => Pointer>('llama_sampler_init_temp', p, ['float']),
+    sampler_init_penalties: declare<
+      (vocabulary: number, lastN: number, repeat: number, frequency: number, presence: number) => Pointer
+    >('llama_sampler_init_penalties', p, ['int32', 'int32', 'float', 'float', 'float']),
+    sampler_sample: declare<(chain: Pointer, context: Pointer, row: number) => number>(
+      'llama_sampler_sample',
+      'int32',
+      [p, p, 'int32'],
+    ),
+    sampler_accept: declare<(sampler: Pointer, token: number) => void>('llama_sampler_accept', 'void', [p, 'int32']),
+    sampler_free: declare<(sampler: Pointer) => void>('llama_sampler_free', 'void', [p]),
+  }
+  verifyDefaults('llama_model_params', llama.model_default_params(), modelDefaults)
+  verifyDefaults('llama_context_params', llama.context_default_params(), contextDefaults)
+  return llama
+}

@@ -1,0 +1,85 @@
+import koffi, { type LibraryHandle } from 'koffi'
+import { declareIn } from './declare.ts'
+import {
+  mtmdContextParams,
+  mtmdDecoderPosition,
+  mtmdDefaults,
+  mtmdInputPart,
+  type Pointer,
+  type StructValue,
+  verifyDefaults,
+} from './structs.ts'
+
+export interface NativeInputPart {
+  text: { text: Uint8Array; text_len: number; add_special: boolean; parse_special: boolean } | null
+  bitmap: Pointer | null
+}
+
+/** Position of one media token: time, column, row; `z` is reserved. */
+export interface DecoderPosition {
+  t: number
+  x: number
+  y: number
+  z: number
+}
+
+/** libmtmd's C functions, named as there. */
+export type Mtmd = ReturnType<typeof bindMtmd>
+
+const p = 'void *'
+
+export function bindMtmd(library: LibraryHandle) {
+  const declare = declareIn(library)
+  const mtmd = {
+    log_set: declare<(callback: Pointer, data: null) => void>('mtmd_log_set', 'void', [p, p]),
+    context_params_default: declare<() => StructValue>('mtmd_context_params_default', mtmdContextParams, []),
+    init_from_file: declare<(path: string, model: Pointer, params: StructValue) => Pointer | null>(
+      'mtmd_init_from_file',
+      p,
+      ['str', p, mtmdContextParams],
+    ),
+    free: declare<(context: Pointer) => void>('mtmd_free', 'void', [p]),
+    support_vision: declare<(context: Pointer) => boolean>('mtmd_support_vision', 'bool', [p]),
+    support_audio: declare<(context: Pointer) => boolean>('mtmd_support_audio', 'bool', [p]),
+    decode_use_mrope: declare<(context: Pointer) => boolean>('mtmd_decode_use_mrope', 'bool', [p]),
+    decode_use_non_causal: declare<(context: Pointer, chunk: Pointer) => boolean>(
+      'mtmd_decode_use_non_causal',
+      'bool',
+      [p, p],
+    ),
+
+    bitmap_init: declare<(width: number, height: number, pixels: Uint8Array | null) => Pointer>('mtmd_bitmap_init', p, [
+      'uint32',
+      'uint32',
+      p,
+    ]),
+    bitmap_free: declare<(bitmap: Pointer) => void>('mtmd_bitmap_free', 'void', [p]),
+
+    tokenize_from_parts: declare<
+      (context: Pointer, chunks: Pointer, parts: NativeInputPart[], count: number, addSpecial: boolean) => number
+    >('mtmd_tokenize_from_parts', 'int32', [p, p, koffi.pointer(koffi.pointer(mtmdInputPart)), 'size_t', 'bool']),
+    input_chunks_init: declare<() => Pointer>('mtmd_input_chunks_init', p, []),
+    input_chunks_size: declare<(chunks: Pointer) => number>('mtmd_input_chunks_size', 'size_t', [p]),
+    input_chunks_get: declare<(chunks: Pointer, index: number) => Pointer>('mtmd_input_chunks_get', p, [p, 'size_t']),
+    input_chunks_free: declare<(chunks: Pointer) => void>('mtmd_input_chunks_free', 'void', [p]),
+    input_chunk_get_type: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_type', 'int', [p]),
+    input_chunk_get_tokens_text: declare<(chunk: Pointer, count: [number]) => Pointer>(
+      'mtmd_input_chunk_get_tokens_text',
+      p,
+      [p, koffi.out(koffi.pointer('size_t'))],
+    ),
+    input_chunk_get_tokens_image: declare<(chunk: Pointer) => Pointer>('mtmd_input_chunk_get_tokens_image', p, [p]),
+    input_chunk_get_n_tokens: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_n_tokens', 'size_t', [p]),
+    input_chunk_get_n_pos: declare<(chunk: Pointer) => number>('mtmd_input_chunk_get_n_pos', 'int32', [p]),
+    image_tokens_get_decoder_pos: declare<(tokens: Pointer, start: number, index: number) => DecoderPosition>(
+      'mtmd_image_tokens_get_decoder_pos',
+      mtmdDecoderPosition,
+      [p, 'int32', 'size_t'],
+    ),
+
+    encode_chunk: declare<(context: Pointer, chunk: Pointer) => number>('mtmd_encode_chunk', 'int32', [p, p]),
+    get_output_embd: declare<(context: Pointer) => Pointer>('mtmd_get_output_embd', p, [p]),
+  }
+  verifyDefaults('mtmd_context_params', mtmd.context_params_default(), mtmdDefaults)
+  return mtmd
+}

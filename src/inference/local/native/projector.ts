@@ -1,0 +1,161 @@
+import koffi from 'koffi'
+import type { PromptPart } from '../../engine.ts'
+import type { Model } from './model.ts'
+import type { Mtmd, NativeInputPart } from './mtmd.ts'
+import type { Pointer } from './structs.ts'
+
+export interface ProjectorOptions {
+  readonly threads: number
+  readonly image: { readonly minTokens: number; readonly maxTokens: number } | undefined
+}
+
+const CHUNK_TEXT = 0
+const CHUNK_IMAGE = 1
+const FLASH_ATTENTION_AUTO = -1
+
+/** The media encoders that belong to a model (its mmproj file). */
+export class Projector {
+  readonly #mtmd: Mtmd
+  readonly #context: Pointer
+  readonly #embeddingSize: number
+  readonly supportsImages: boolean
+  readonly supportsAudio: boolean
+  /** Whether positions have the planes of M-RoPE: t, y, x, 0. */
+  readonly usesMrope: boolean
+
+  /** @throws Error when the file is not a projector of this model; the library's log says why. */
+  constructor(mtmd: Mtmd, path: string, model: Model, options: ProjectorOptions) {
+    const context = mtmd.init_from_file(path, model.handle, {
+      ...mtmd.context_params_default(),
+      print_timings: false,
+      n_threads: options.threads,
+      flash_attn_type: FLASH_ATTENTION_AUTO,
+      warmup: false,
+      image_min_tokens: options.image?.minTokens ?? -1,
+      image_max_tokens: options.image?.maxTokens ?? -1,
+    })
+    if (context === null) throw new Error(`The projector ${path} cannot be loaded for this model.`)
+    this.#mtmd = mtmd
+    this.#context = context
+    this.#embeddingSize = model.embeddingSize
+    this.supportsImages = mtmd.support_vision(context)
+    this.supportsAudio = mtmd.support_audio(context)
+    this.usesMrope = mtmd.decode_use_mrope(context)
+  }
+
+  /**
+   * Turns parts into the chunks that the model reads, with the tokens that its family puts around media.
+   * @param withPixels false when the chunks are only counted, never encoded.
+   * @returns chunks that must be closed.
+   */
+  tokenize(parts: readonly PromptPart[], withPixels: boolean): MediaChunks {
+    const bitmaps: Pointer[] = []
+    const chunks = this.#mtmd.input_chunks_init()
+    try {
+      const native = parts.filter(isNotEmpty).map((part): NativeInputPart => {
+        if (part.type === 'image') {
+          const { width, height, data } = part.image
+          const bitmap = this.#mtmd.bitmap_init(width, height, withPixels ? data : null)
+          bitmaps.push(bitmap)
+          return { text: null, bitmap }
+        }
+        const text = Buffer.from(part.text)
+        return {
+          text: { text, text_len: text.length, add_special: false, parse_special: part.trusted },
+          bitmap: null,
+        }
+      })
+      const code = this.#mtmd.tokenize_from_parts(this.#context, chunks, native, native.length, false)
+      if (code !== 0) throw new Error(`mtmd_tokenize_from_parts failed with code ${code}.`)
+    } catch (error) {
+      this.#mtmd.input_chunks_free(chunks)
+      throw error
+    } finally {
+      for (const bitmap of bitmaps) this.#mtmd.bitmap_free(bitmap)
+    }
+    return new MediaChunks(this.#mtmd, this.#context, chunks, this.#embeddingSize)
+  }
+
+  close(): void {
+    this.#mtmd.free(this.#context)
+  }
+}
+
+/** The library refuses texts without an address, which an empty buffer has not. */
+function isNotEmpty(part: PromptPart): boolean {
+  return part.type !== 'text' || part.text !== ''
+}
+
+export type MediaChunk = { readonly type: 'text'; readonly tokens: Int32Array } | EncodableChunk
+
+/** Chunks in prompt order, in native memory until closed. */
+export class MediaChunks {
+  readonly #mtmd: Mtmd
+  readonly #handle: Pointer
+  readonly items: readonly MediaChunk[]
+
+  constructor(mtmd: Mtmd, context: Pointer, handle: Pointer, embeddingSize: number) {
+    this.#mtmd = mtmd
+    this.#handle = handle
+    this.items = Array.from({ length: mtmd.input_chunks_size(handle) }, (_, index) => {
+      const chunk = mtmd.input_chunks_get(handle, index)
+      const type = mtmd.input_chunk_get_type(chunk)
+      if (type === CHUNK_IMAGE) return new EncodableChunk(mtmd, context, chunk, embeddingSize)
+      if (type !== CHUNK_TEXT) throw new Error(`A chunk of an unknown type (${type}) in a prompt.`)
+      const count: [number] = [0]
+      const address = mtmd.input_chunk_get_tokens_text(chunk, count)
+      return { type: 'text', tokens: Int32Array.from(new Int32Array(koffi.view(address, 4 * count[0]))) }
+    })
+  }
+
+  close(): void {
+    this.#mtmd.input_chunks_free(this.#handle)
+  }
+}
+
+/** A picture in a prompt: tokens whose embeddings an encoder computes. */
+export class EncodableChunk {
+  readonly type = 'image'
+  readonly #mtmd: Mtmd
+  readonly #context: Pointer
+  readonly #handle: Pointer
+  readonly #embeddingSize: number
+  /** Tokens, each one KV cell. */
+  readonly length: number
+  /** By how much the position advances: fewer than `length` under M-RoPE. */
+  readonly positions: number
+  readonly causal: boolean
+
+  constructor(mtmd: Mtmd, context: Pointer, handle: Pointer, embeddingSize: number) {
+    this.#mtmd = mtmd
+    this.#context = context
+    this.#handle = handle
+    this.#embeddingSize = embeddingSize
+    this.length = mtmd.input_chunk_get_n_tokens(handle)
+    this.positions = mtmd.input_chunk_get_n_pos(handle)
+    this.causal = !mtmd.decode_use_non_causal(context, handle)
+  }
+
+  /** Runs the encoder. Blocks. @returns `length` x embedding size floats, a copy. */
+  encode(): Float32Array {
+    const code = this.#mtmd.encode_chunk(this.#context, this.#handle)
+    if (code !== 0) throw new Error(`mtmd_encode_chunk failed with code ${code}.`)
+    const bytes = 4 * this.length * this.#embeddingSize
+    return Float32Array.from(new Float32Array(koffi.view(this.#mtmd.get_output_embd(this.#context), bytes)))
+  }
+
+  /** Decoder positions of tokens `from` to `to`, as planes t, y, x, 0 of `to - from` values each. */
+  mropePositions(start: number, from: number, to: number): Int32Array {
+    const count = to - from
+    const tokens = this.#mtmd.input_chunk_get_tokens_image(this.#handle)
+    const planes = new Int32Array(4 * count)
+    for (let i = 0; i < count; i++) {
+      const { t, x, y, z } = this.#mtmd.image_tokens_get_decoder_pos(tokens, start, from + i)
+      planes[i] = t
+      planes[count + i] = y
+      planes[2 * count + i] = x
+      planes[3 * count + i] = z
+    }
+    return planes
+  }
+}

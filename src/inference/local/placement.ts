@@ -1,0 +1,266 @@
+import type { Completion } from './completion.ts'
+import { FairQueue } from './fair-queue.ts'
+import type { Sequence } from './kv-cache.ts'
+import type { LoadedModel } from './loaded-model.ts'
+import { type Match, PrefixCache, SHORTEST_MATCH } from './prefix-cache.ts'
+import { PromptFeed } from './prompt-feed.ts'
+import type { Request } from './request.ts'
+import type { Stem } from './stem.ts'
+import type { TokenPath } from './token-path.ts'
+
+interface Room {
+  cells: number
+  sequences: number
+}
+
+/** Room that a completion should find for its first tokens, so that it is not interrupted at once. */
+const HEADROOM_CELLS = 32
+
+/**
+ * Decides who is in the KV cache: starts completions in fair order, interrupts the youngest when cells run out (they
+ * are computed anew later), and keeps what ended work leaves behind for as long as nobody needs the room.
+ */
+export class Placement {
+  readonly #loaded: LoadedModel
+  readonly #queue = new FairQueue<Request>()
+  readonly cache: PrefixCache
+  /** Oldest first. */
+  readonly running: Completion[] = []
+  readonly #openStems = new Set<Stem>()
+  /** Requests of which nothing has started yet. */
+  waitingRequests = 0
+  /** Prompt tokens that were there already when a prompt was opened, since the start. */
+  reusedTokens = 0
+  interruptions = 0
+  #lastAge = 0
+  /** Nothing starts between an interruption for lack of room and the next end of a completion. */
+  #congested = false
+
+  constructor(loaded: LoadedModel, prefixCacheCells: number) {
+    this.#loaded = loaded
+    this.cache = new PrefixCache(loaded.kv, { cells: prefixCacheCells, entries: loaded.maxRunning })
+  }
+
+  /** The request whose turn it is to start something. */
+  get next(): Request | undefined {
+    return this.#queue.head
+  }
+
+  enqueue(request: Request): void {
+    this.#queue.add(request)
+    this.waitingRequests++
+  }
+
+  /** Starts completions, as many as there is room for. Nobody overtakes one that waits for room. */
+  start(): void {
+    while (!this.#congested && this.running.length < this.#loaded.maxRunning) {
+      const completion = this.#queue.head?.waiting[0]
+      if (completion === undefined || !this.#makeRoomFor(completion)) return
+      this.#begin(completion)
+    }
+  }
+
+  /** What there is already of a request's prompt, in the prefix cache or with running work of its organisation. */
+  findPrefix({ organisation, path }: Request): Match | null {
+    let best = this.cache.find(organisation, path)
+    for (const { request } of this.running) {
+      const sequence = request.root?.sequence ?? null
+      if (sequence === null || request.organisation !== organisation) continue
+      const cut = request.path.commonPart(path, sequence.cells)
+      if (cut.cells >= SHORTEST_MATCH && cut.cells > (best?.cut.cells ?? 0)) best = { sequence, cut }
+    }
+    return best
+  }
+
+  /** Takes note of what has been prefilled: opens the sequences that waited for it. */
+  settle(): void {
+    for (const completion of this.running) {
+      if (completion.feed?.isDone) completion.feed = null
+      if (completion.sequence === null) this.#open(completion)
+    }
+  }
+
+  /** Gains some cells, if there is any way. The youngest completion is interrupted last, the oldest never. */
+  reclaim(): boolean {
+    if (this.cache.evict() || this.#closeIdleStem(null)) return true
+    const youngest = this.running.at(-1)
+    if (youngest === undefined || this.running.length === 1) return false
+    this.#interrupt(youngest)
+    return true
+  }
+
+  /** Ends a completion that is running. */
+  end(completion: Completion): void {
+    const { request, sequence } = completion
+    this.#vacate(completion)
+    if (sequence !== null) this.#leave(completion, sequence)
+    if (--request.unfinished === 0) this.#closeStems(request, true)
+  }
+
+  /** Ends all of a request. @param keep whether what it computed may serve later requests. */
+  drop(request: Request, keep: boolean): void {
+    this.#queue.remove(request)
+    if (!request.hasStarted) this.waitingRequests--
+    for (const completion of this.running.filter((other) => other.request === request)) {
+      const { sequence } = completion
+      this.#vacate(completion)
+      if (sequence === null) continue
+      if (keep) this.#leave(completion, sequence)
+      else this.#loaded.kv.release(sequence)
+    }
+    this.#closeStems(request, keep)
+    this.#congested = false
+  }
+
+  #begin(completion: Completion): void {
+    const { request } = completion
+    this.#queue.rotate()
+    request.waiting.shift()
+    if (request.waiting.length === 0) this.#queue.remove(request)
+    if (!request.hasStarted) this.waitingRequests--
+    request.hasStarted = true
+    if (completion.age === Number.POSITIVE_INFINITY) completion.age = ++this.#lastAge
+    // An interrupted one is older than others that run by now.
+    const after = this.running.findLastIndex((other) => other.age < completion.age)
+    this.running.splice(after + 1, 0, completion)
+    completion.stem?.addUser(1)
+    this.#open(completion)
+  }
+
+  /** Gives a completion its sequence, once its stem is there. */
+  #open(completion: Completion): void {
+    const { stem, request } = completion
+    if (stem !== null && !this.#openStem(stem, request)) return
+    const sequence = stem === null ? this.#forkCached(completion, request) : this.#loaded.kv.fork(stem.sequence)
+    completion.sequence = sequence
+    const feed = new PromptFeed(sequence, completion.pendingChunks, stem === null ? sequence.cells : 0)
+    completion.feed = feed.isDone ? null : feed
+  }
+
+  /** @returns whether all of the stem is in the KV cache. */
+  #openStem(stem: Stem, request: Request): boolean {
+    if (stem.feed?.isDone) stem.feed = null
+    if (stem.sequence !== null) return stem.feed === null
+    const { parent } = stem
+    if (parent !== null && !this.#openStem(parent, request)) return false
+    const sequence = parent === null ? this.#forkCached(stem, request) : this.#loaded.kv.fork(parent.sequence)
+    const feed = new PromptFeed(sequence, stem.chunks, parent === null ? sequence.cells : 0)
+    stem.sequence = sequence
+    stem.feed = feed.isDone ? null : feed
+    this.#openStems.add(stem)
+    return stem.isReady
+  }
+
+  /** A new sequence, with as much of the request's prompt as there is already. */
+  #forkCached(holder: Stem | Completion, request: Request): Sequence {
+    const { kv } = this.#loaded
+    const match = request.root === holder ? this.findPrefix(request) : null
+    if (match === null) return kv.fork(null)
+    this.reusedTokens += match.cut.cells
+    return kv.fork(match.sequence, match.cut)
+  }
+
+  #makeRoomFor(completion: Completion): boolean {
+    const { kv } = this.#loaded
+    const reserved = this.#reserved()
+    const { tokens, branch } = completion
+    const headroom = this.running.length === 0 ? 0 : Math.min(HEADROOM_CELLS, branch.maxTokens - tokens.length)
+    for (;;) {
+      const needed = this.#needed(completion)
+      const enoughCells = reserved.cells + needed.cells + headroom <= kv.freeCells
+      if (enoughCells && reserved.sequences + needed.sequences <= kv.freeSequences) return true
+      if (this.cache.evict()) continue
+      if (this.running.length > 0 || !this.#closeIdleStem(completion)) return false
+    }
+  }
+
+  /** What running completions are still to take for their prompts and next tokens. */
+  #reserved(): Room {
+    const room = { cells: 0, sequences: 0 }
+    const seen = new Set<Stem>()
+    for (const completion of this.running) {
+      if (completion.sequence === null) {
+        room.cells += completion.pendingCells
+        room.sequences++
+      } else room.cells += 1 + (completion.feed?.remaining ?? 0)
+      for (let stem = completion.stem; stem !== null && !stem.isReady && !seen.has(stem); stem = stem.parent) {
+        seen.add(stem)
+        room.cells += stem.feed?.remaining ?? stem.cells
+        if (stem.sequence === null) room.sequences++
+      }
+    }
+    return room
+  }
+
+  /** What a completion would add to that. */
+  #needed(completion: Completion): Room {
+    const { request } = completion
+    const room = { cells: completion.pendingCells, sequences: 1 }
+    let root: Stem | Completion = completion
+    for (let stem = completion.stem; stem !== null && stem.users === 0 && !stem.isReady; stem = stem.parent) {
+      room.cells += stem.feed?.remaining ?? stem.cells
+      if (stem.sequence === null) room.sequences++
+      root = stem
+    }
+    if (root === request.root && root.sequence === null) {
+      room.cells -= this.findPrefix(request)?.cut.cells ?? 0
+    }
+    return room
+  }
+
+  #interrupt(completion: Completion): void {
+    const { request, sequence } = completion
+    this.#vacate(completion)
+    if (sequence !== null) this.#loaded.kv.release(sequence)
+    const after = request.waiting.findLastIndex((other) => other.age < completion.age)
+    request.waiting.splice(after + 1, 0, completion)
+    this.#queue.add(request)
+    this.interruptions++
+    this.#congested = true
+  }
+
+  /** Takes a completion out of the running ones; its sequence is the caller's now. */
+  #vacate(completion: Completion): void {
+    this.running.splice(this.running.indexOf(completion), 1)
+    completion.stem?.addUser(-1)
+    completion.sequence = null
+    completion.feed = null
+    this.#congested = false
+  }
+
+  /** Gives back the sequence of an ended completion; the prefix cache takes it if it may be of use there. */
+  #leave(completion: Completion, sequence: Sequence): void {
+    const { request, branch, tokens } = completion
+    if (request.root === completion) this.#keep(request, request.path.concat([branch.lastToken, ...tokens]), sequence)
+    else this.#loaded.kv.release(sequence)
+  }
+
+  #closeStems(request: Request, keep: boolean): void {
+    for (const stem of request.stems) {
+      this.#openStems.delete(stem)
+      if (keep && stem.sequence !== null && stem === request.root) {
+        this.#keep(request, request.path, stem.sequence)
+        stem.sequence = null
+      }
+      stem.close(this.#loaded.kv)
+    }
+  }
+
+  /** @param path what the sequence holds, or would hold had it been finished. */
+  #keep(request: Request, path: TokenPath, sequence: Sequence): void {
+    const held = path.slice(sequence.cells)
+    if (held === null) this.#loaded.kv.release(sequence)
+    else this.cache.add(request.organisation, held, sequence)
+  }
+
+  /** Frees the youngest stem that no running completion needs. @param except completion whose stems stay. */
+  #closeIdleStem(except: Completion | null): boolean {
+    const spared = new Set<Stem>()
+    for (let stem = except?.stem ?? null; stem !== null; stem = stem.parent) spared.add(stem)
+    const idle = [...this.#openStems].findLast((stem) => stem.users === 0 && !spared.has(stem))
+    if (idle === undefined) return false
+    this.#openStems.delete(idle)
+    idle.close(this.#loaded.kv)
+    return true
+  }
+}

@@ -1,0 +1,77 @@
+import type { EngineEvent, ModelInfo, PromptPart, PromptUsage, Work } from '../engine.ts'
+
+/** Messages between the API process and the engine process. They cross as structured clones, pixels as typed arrays. */
+export type ToEngine =
+  | { readonly type: 'load'; readonly settings: EngineSettings }
+  | { readonly type: 'generate'; readonly id: number; readonly work: Work }
+  | { readonly type: 'abort'; readonly id: number }
+  | { readonly type: 'count'; readonly id: number; readonly parts: readonly PromptPart[] }
+  | { readonly type: 'stats'; readonly id: number }
+
+export type FromEngine =
+  /** `longestStepMs` is what one call into the native library took at most, while warming up. */
+  | { readonly type: 'ready'; readonly info: ModelInfo; readonly longestStepMs: number }
+  | { readonly type: 'heartbeat' }
+  | { readonly type: 'failed'; readonly message: string }
+  | { readonly type: 'admitted'; readonly id: number; readonly prompts: readonly PromptUsage[] }
+  | { readonly type: 'counted'; readonly id: number; readonly tokens: number }
+  | { readonly type: 'stats'; readonly id: number; readonly stats: EngineStats }
+  /** Everything that one step produced. */
+  | { readonly type: 'events'; readonly requests: readonly RequestEvents[] }
+  /** The request is refused or lost; nothing follows. */
+  | { readonly type: 'error'; readonly id: number; readonly error: EngineFailure }
+
+export interface RequestEvents {
+  readonly id: number
+  readonly events: readonly EngineEvent[]
+  /** Nothing follows for this request. */
+  readonly last: boolean
+}
+
+/** The state of an engine at one moment, and its counts since it started. */
+export interface EngineStats {
+  /** Completions that run. */
+  readonly running: number
+  /** Requests that wait for their first completion to start. */
+  readonly waiting: number
+  /** KV cells and sequences in use, by running work and by the prefix cache. */
+  readonly usedCells: number
+  readonly usedSequences: number
+  /** Cells and sequences that the prefix cache holds, whether or not running work shares them. */
+  readonly cachedCells: number
+  readonly cachedSequences: number
+  /** Prompt tokens that were computed, and that were spared because other work of the organisation had computed them. */
+  readonly prefilledTokens: number
+  readonly reusedTokens: number
+  /** How often a completion had to give up its cells, to be computed anew later. */
+  readonly interruptions: number
+}
+
+/** What the engine process must know of a model card and of the machine. */
+export interface EngineSettings {
+  readonly model: string
+  readonly projector: string | null
+  /** KV cells shared by all sequences. */
+  readonly cells: number
+  /** Completions that run at the same time. */
+  readonly maxSequences: number
+  readonly image: { readonly pixelsPerToken: number; readonly minTokens: number; readonly maxTokens: number } | null
+  readonly threads: number
+  /** Requests that may wait for their first completion to start. */
+  readonly maxWaiting: number
+  /** KV cells that ended work may keep for later requests that begin in the same way. */
+  readonly prefixCacheCells: number
+  /** Base of the random numbers of every request; null draws a new one for each. */
+  readonly seed: number | null
+}
+
+/** An error in a form that crosses between processes; see `toApiError`. */
+export type EngineFailure =
+  | {
+      readonly kind: 'invalid'
+      readonly message: string
+      readonly param: string | null
+      readonly code?: string | null
+    }
+  | { readonly kind: 'overloaded'; readonly message: string; readonly retryAfter: number }
+  | { readonly kind: 'internal'; readonly message: string }

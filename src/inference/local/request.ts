@@ -1,0 +1,87 @@
+import type { EngineEvent } from '../engine.ts'
+import type { AdmittedBranch, AdmittedWork } from './admission.ts'
+import { Completion } from './completion.ts'
+import { ConstrainedSampler } from './constraints/constrained-sampler.ts'
+import type { LoadedModel } from './loaded-model.ts'
+import { Sampler, type TokenSampler } from './native/sampler.ts'
+import { Stem } from './stem.ts'
+import { TokenPath } from './token-path.ts'
+
+/** The odd number nearest to 2^32 over the golden ratio: its multiples are all different modulo 2^32. */
+const SEED_STRIDE = 0x9e3779b9
+/** llama.cpp takes this seed for "draw one at random". */
+const RANDOM_SEED = 0xffffffff
+
+/** A work from its admission to the end of its last completion. */
+export class Request {
+  /** Ascending in order of arrival. */
+  readonly id: number
+  readonly organisation: string
+  readonly work: AdmittedWork
+  readonly completions: readonly Completion[]
+  /** Shared prompts, each after its parent. */
+  readonly stems: readonly Stem[]
+  /**
+   * The prompt that the prefix cache knows it by: the shared prefix or, without one, all of the only prompt. Without
+   * the last token, whose logits must be computed in any case.
+   */
+  readonly path: TokenPath
+  /** Completions that do not run and have not ended, in order. */
+  waiting: Completion[]
+  unfinished: number
+  hasStarted = false
+  /** Not sent yet. */
+  events: EngineEvent[] = []
+
+  constructor(id: number, organisation: string, work: AdmittedWork, loaded: LoadedModel, seed: number) {
+    this.id = id
+    this.organisation = organisation
+    this.work = work
+    const stems: Stem[] = []
+    const add = (parent: Stem | null, chunks: AdmittedWork['prefix']): Stem | null => {
+      const stem = new Stem(parent, chunks)
+      if (stem.cells === 0) return parent
+      stems.push(stem)
+      return stem
+    }
+    const [only] = work.branches
+    const alone = work.branches.length === 1 && only!.n === 1
+    const prefix = alone ? null : add(null, work.prefix)
+    let ordinal = 0
+    this.completions = work.branches.flatMap((branch, branchIndex) => {
+      const stem = branch.n === 1 ? prefix : add(prefix, branch.suffix)
+      const prompt = alone ? [...work.prefix, ...branch.suffix] : branch.n === 1 ? branch.suffix : []
+      return Array.from({ length: branch.n }, (_, index) => {
+        const sampler = createSampler(loaded, branch, seed + Math.imul(ordinal++, SEED_STRIDE))
+        return new Completion(this, { branch, branchIndex, index }, { stem, prompt }, sampler)
+      })
+    })
+    this.stems = stems
+    this.path = TokenPath.of(alone ? this.completions[0]!.prompt : (prefix?.chunks ?? []))
+    this.waiting = [...this.completions]
+    this.unfinished = this.completions.length
+  }
+
+  /** The stem or completion whose sequence begins with `path`. */
+  get root(): Stem | Completion | null {
+    const [stem] = this.stems
+    if (stem !== undefined) return stem.parent === null && this.path.length > 0 ? stem : null
+    return this.completions.length === 1 ? this.completions[0]! : null
+  }
+
+  /** Frees native memory that is not part of the KV cache. */
+  close(): void {
+    for (const { sampler } of this.completions) sampler.close()
+    this.work.close()
+  }
+}
+
+function createSampler(
+  { llama, model }: LoadedModel,
+  { sampling, maxTokens, constraint }: AdmittedBranch,
+  seed: number,
+): TokenSampler {
+  const unsigned = seed >>> 0
+  const sampler = new Sampler(llama, sampling, unsigned === RANDOM_SEED ? 0 : unsigned, model.vocabularySize, maxTokens)
+  return constraint === null ? sampler : new ConstrainedSampler(sampler, constraint.createMatcher())
+}

@@ -1,0 +1,62 @@
+/** Duration of a decode call of so many rows, in ms. */
+export interface StepTime {
+  readonly rows: number
+  readonly ms: number
+}
+
+/** Splitting must promise at least this part of the time, or the noise of the measurement would decide. */
+const WORTHWHILE_SAVING = 0.1
+/** What prefilling may add to a step that others wait for, in ms, if that is possible with the fewest rows. */
+const PREFILL_MS = 30
+const FEWEST_PREFILL_ROWS = 64
+
+/** Decides from measured step times how many rows go into one decode call. */
+export class RowPlanner {
+  /** By rows that wait: how many of them to decode first. */
+  readonly #first: readonly number[]
+  /** Prompt tokens to prefill in a step in which running completions wait for their next token. */
+  readonly prefillRows: number
+  /** Expected duration of the largest batch, in ms. */
+  readonly fullBatchMs: number
+
+  /** @param measured in ascending order of rows, from 1 on. */
+  constructor(measured: readonly StepTime[], maxRows: number, batchRows: number) {
+    const best = [0]
+    const first = [0]
+    for (let rows = 1; rows <= maxRows; rows++) {
+      const together = interpolate(measured, rows)
+      best.push(together)
+      first.push(rows)
+      let cheapest = together * (1 - WORTHWHILE_SAVING)
+      for (let part = 1; part < rows; part++) {
+        const split = interpolate(measured, part) + best[rows - part]!
+        if (split >= cheapest) continue
+        cheapest = split
+        best[rows] = split
+        first[rows] = part
+      }
+    }
+    this.#first = first
+    this.fullBatchMs = interpolate(measured, batchRows)
+    const affordable = Math.floor((PREFILL_MS * batchRows) / this.fullBatchMs)
+    this.prefillRows = Math.min(batchRows, Math.max(FEWEST_PREFILL_ROWS, affordable))
+  }
+
+  /** Of so many rows that wait for a decode call, how many to take into the next one. */
+  firstOf(rows: number): number {
+    return this.#first[rows] ?? rows
+  }
+}
+
+function interpolate(measured: readonly StepTime[], rows: number): number {
+  const after = measured.findIndex((step) => step.rows >= rows)
+  // Beyond the table time is taken to grow with the rows, as it does once the processor is the limit.
+  if (after < 0) {
+    const last = measured.at(-1)
+    return last === undefined ? 0 : (last.ms * rows) / last.rows
+  }
+  const upper = measured[after]!
+  const lower = measured[after - 1]
+  if (lower === undefined || upper.rows === rows) return upper.ms
+  return lower.ms + ((upper.ms - lower.ms) * (rows - lower.rows)) / (upper.rows - lower.rows)
+}

@@ -1,0 +1,176 @@
+import { randomInt } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { EngineEvent, PromptUsage, Work } from '../engine.ts'
+import { admit } from './admission.ts'
+import { DrainRate } from './drain-rate.ts'
+import { FailureError, toFailure } from './failure.ts'
+import type { LoadedModel } from './loaded-model.ts'
+import { Placement } from './placement.ts'
+import type { EngineSettings, EngineStats, FromEngine, RequestEvents } from './protocol.ts'
+import { Request } from './request.ts'
+import type { RowPlanner } from './row-planner.ts'
+import { StepError, Stepper } from './stepper.ts'
+
+export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheCells' | 'seed'>
+
+/** Takes requests, has them computed a step per turn of the event loop, and sends what comes of it. */
+export class Scheduler {
+  readonly #loaded: LoadedModel
+  readonly #settings: SchedulerSettings
+  readonly #send: (message: FromEngine) => void
+  readonly #requests = new Map<number, Request>()
+  readonly #placement: Placement
+  readonly #stepper: Stepper
+  readonly #drainRate = new DrainRate()
+  #isRunning = false
+
+  constructor(
+    loaded: LoadedModel,
+    planner: RowPlanner,
+    settings: SchedulerSettings,
+    send: (message: FromEngine) => void,
+  ) {
+    this.#loaded = loaded
+    this.#settings = settings
+    this.#send = send
+    this.#placement = new Placement(loaded, settings.prefixCacheCells)
+    this.#stepper = new Stepper(loaded, this.#placement, planner)
+  }
+
+  get stats(): EngineStats {
+    const { running, waitingRequests, cache, reusedTokens, interruptions } = this.#placement
+    return {
+      running: running.length,
+      waiting: waitingRequests,
+      usedCells: this.#loaded.kv.usedCells,
+      cachedCells: cache.usedCells,
+      cachedSequences: cache.entries,
+      usedSequences: this.#loaded.kv.usedSequences,
+      prefilledTokens: this.#stepper.prefilledTokens,
+      reusedTokens,
+      interruptions,
+    }
+  }
+
+  /** Answers with `admitted`, then `events`; or with `error`. */
+  submit(id: number, work: Work): void {
+    try {
+      const request = this.#admit(id, work)
+      this.#requests.set(id, request)
+      finishEmpty(request)
+      this.#flush([request])
+      if (request.unfinished === 0) return
+      this.#placement.enqueue(request)
+      this.#placement.start()
+    } catch (error) {
+      this.#send({ type: 'error', id, error: toFailure(error) })
+      return
+    }
+    if (!this.#isRunning) void this.#run()
+  }
+
+  /** Frees what the request holds before the next step. Nothing more is sent for it. */
+  abort(id: number): void {
+    const request = this.#requests.get(id)
+    if (request === undefined) return
+    this.#placement.drop(request, true)
+    this.#close(request)
+  }
+
+  /**
+   * Computes one step.
+   * @returns false when there is nothing to do.
+   */
+  step(): boolean {
+    const started = performance.now()
+    this.#placement.start()
+    if (this.#placement.running.length === 0) {
+      const { next } = this.#placement
+      if (next === undefined) return false
+      this.#fail(next, new Error('The KV cache is too small for one completion.'))
+      return true
+    }
+    try {
+      this.#flush(this.#stepper.step())
+    } catch (error) {
+      if (!(error instanceof StepError)) throw error
+      this.#loaded.context.batch.clear()
+      for (const request of error.requests) this.#fail(request, error.cause)
+    }
+    this.#drainRate.worked(performance.now() - started)
+    return true
+  }
+
+  #admit(id: number, work: Work): Request {
+    if (this.#placement.waitingRequests >= this.#settings.maxWaiting) {
+      throw new FailureError({
+        kind: 'overloaded',
+        message: 'The model is busy and its queue is full. Try again later.',
+        retryAfter: this.#drainRate.secondsFor(this.#placement.waitingRequests + 1),
+      })
+    }
+    const admitted = admit(this.#loaded, work)
+    const seed = this.#settings.seed ?? randomInt(2 ** 32)
+    const request = new Request(id, work.organisation, admitted, this.#loaded, seed)
+    this.#send({ type: 'admitted', id, prompts: this.#usage(request) })
+    return request
+  }
+
+  /** With several branches, what one finds already done is the prefix that another paid for, whoever computed it. */
+  #usage(request: Request): readonly PromptUsage[] {
+    const { usage } = request.work
+    if (usage.length > 1) return usage
+    const match = this.#placement.findPrefix(request)
+    return usage.map((prompt) => ({ ...prompt, cachedTokens: match?.cut.cells ?? 0 }))
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true
+    // Messages that come meanwhile are read between two steps, aborts among them.
+    do await nextTurn()
+    while (this.step())
+    this.#isRunning = false
+  }
+
+  /** Sends the events of a step, all in one message. */
+  #flush(requests: Iterable<Request>): void {
+    const batch: RequestEvents[] = []
+    for (const request of requests) {
+      const last = request.unfinished === 0
+      if (request.events.length === 0 && !last) continue
+      batch.push({ id: request.id, events: request.events, last })
+      request.events = []
+      if (last) this.#close(request)
+    }
+    if (batch.length > 0) this.#send({ type: 'events', requests: batch })
+  }
+
+  #fail(request: Request, error: unknown): void {
+    this.#placement.drop(request, false)
+    this.#close(request)
+    this.#send({ type: 'error', id: request.id, error: toFailure(error) })
+  }
+
+  #close(request: Request): void {
+    this.#requests.delete(request.id)
+    if (request.hasStarted) this.#drainRate.finished()
+    request.close()
+  }
+}
+
+/** Completions of no tokens need no model. */
+function finishEmpty(request: Request): void {
+  const isEmpty = ({ branch }: Request['completions'][number]) => branch.maxTokens === 0
+  const empty = request.waiting.filter(isEmpty)
+  request.waiting = request.waiting.filter((completion) => !isEmpty(completion))
+  request.unfinished = request.waiting.length
+  request.events = empty.map(
+    ({ branchIndex, index }): EngineEvent => ({
+      type: 'finish',
+      branch: branchIndex,
+      completion: index,
+      reason: 'length',
+      completionTokens: 0,
+    }),
+  )
+}

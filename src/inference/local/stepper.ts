@@ -1,0 +1,250 @@
+import type { Completion } from './completion.ts'
+import type { LoadedModel } from './loaded-model.ts'
+import type { Placement } from './placement.ts'
+import type { PromptFeed } from './prompt-feed.ts'
+import type { Request } from './request.ts'
+import type { RowPlanner } from './row-planner.ts'
+
+/** A prompt that is being prefilled. */
+interface Prefill {
+  readonly feed: PromptFeed
+  readonly request: Request
+  /** Whose first token follows it; null for a stem. */
+  readonly completion: Completion | null
+}
+
+interface Survey {
+  readonly decoding: readonly Completion[]
+  /** Oldest first, by what comes next in them. */
+  readonly texts: readonly Prefill[]
+  readonly images: readonly Prefill[]
+}
+
+/** A step failed in native code, and with it these requests. */
+export class StepError extends Error {
+  readonly requests: ReadonlySet<Request>
+
+  constructor(requests: Iterable<Request>, cause: unknown) {
+    super('A step failed.', { cause })
+    this.requests = new Set(requests)
+  }
+}
+
+/**
+ * Computes step by step. A step is one native call: a batch of next tokens of running completions and, beside them, of
+ * prompts to prefill; or a picture to encode; or its embeddings to prefill. Every running completion gets one token a
+ * round; a round is one step unless several small ones are faster, or there are more pictures to work on.
+ */
+export class Stepper {
+  readonly #loaded: LoadedModel
+  readonly #placement: Placement
+  readonly #planner: RowPlanner
+  #step = 0
+  #round = 0
+  #wasImage = false
+  /** Prompt tokens computed since the start, those computed anew after an interruption included. */
+  prefilledTokens = 0
+
+  constructor(loaded: LoadedModel, placement: Placement, planner: RowPlanner) {
+    this.#loaded = loaded
+    this.#placement = placement
+    this.#planner = planner
+  }
+
+  /**
+   * Computes one step; something must be running. Events are left in the requests.
+   * @returns requests that have new events.
+   * @throws StepError
+   */
+  step(): ReadonlySet<Request> {
+    this.#step++
+    const survey = this.#survey()
+    const touched = new Set<Request>()
+    this.#wasImage = this.#isImageTurn(survey)
+    if (this.#wasImage) this.#stepImage(survey)
+    else this.#stepText(survey, touched)
+    this.#placement.settle()
+    return touched
+  }
+
+  #survey(): Survey {
+    const decoding: Completion[] = []
+    const texts: Prefill[] = []
+    const images: Prefill[] = []
+    const seen = new Set<PromptFeed>()
+    for (const completion of this.#placement.running) {
+      if (completion.isDecoding) {
+        decoding.push(completion)
+        continue
+      }
+      const feed = completion.feed ?? stemFeed(completion)
+      if (feed === null || seen.has(feed)) continue
+      seen.add(feed)
+      const prefill = { feed, request: completion.request, completion: completion.feed === feed ? completion : null }
+      if (feed.image === null) texts.push(prefill)
+      else images.push(prefill)
+    }
+    return { decoding, texts, images }
+  }
+
+  /** Pictures take every other step at most, and none within a round. */
+  #isImageTurn({ decoding, texts, images }: Survey): boolean {
+    if (images.length === 0) return false
+    if (decoding.length + texts.length === 0) return true
+    const due = this.#due(decoding).length
+    return !this.#wasImage && (due === 0 || due === decoding.length)
+  }
+
+  #due(decoding: readonly Completion[]): readonly Completion[] {
+    return decoding.filter((completion) => completion.round !== this.#round)
+  }
+
+  #stepImage({ decoding, images }: Survey): void {
+    // The one that has waited longest, so that a prompt of many pictures does not hold up the others.
+    const { feed, request } = images.reduce((a, b) => (b.feed.lastImageStep < a.feed.lastImageStep ? b : a))
+    feed.lastImageStep = this.#step
+    try {
+      if (feed.needsEncoding) {
+        feed.encodeImage()
+        return
+      }
+      const { capacity } = this.#loaded.context.batch
+      const rows = feed.imageRows(decoding.length > 0 ? this.#planner.prefillRows : capacity, capacity)
+      // This may interrupt the owner of the picture itself, if it is the youngest.
+      while (this.#loaded.kv.freeCells < rows) {
+        if (!this.#placement.reclaim()) throw new Error('The KV cache is full.')
+        if (!this.#survey().images.some((image) => image.feed === feed)) return
+      }
+      feed.decodeImage(this.#loaded, rows)
+      this.prefilledTokens += rows
+    } catch (error) {
+      throw new StepError([request], error)
+    }
+  }
+
+  #stepText(survey: Survey, touched: Set<Request>): void {
+    const { context, kv } = this.#loaded
+    let { decoding, texts } = survey
+    let rows = this.#rows(decoding, texts.length > 0)
+    while (kv.freeCells < Math.max(1, rows.length)) {
+      const { running } = this.#placement
+      if (!this.#placement.reclaim()) {
+        throw new StepError(
+          running.map(({ request }) => request),
+          new Error('The KV cache is full.'),
+        )
+      }
+      const now = this.#survey()
+      decoding = now.decoding
+      texts = now.texts
+      rows = this.#rows(decoding, texts.length > 0)
+    }
+    const ending: Completion[] = []
+    for (const completion of rows) this.#addRow(completion)
+    this.#addPrompts(texts, rows.length, ending)
+    if (context.batch.length === 0) return
+    try {
+      context.decodeBatch()
+    } catch (error) {
+      throw new StepError([...rows.map(({ request }) => request), ...texts.map(({ request }) => request)], error)
+    }
+    for (const completion of rows) this.#accept(completion, touched)
+    for (const completion of ending) this.#accept(completion, touched)
+  }
+
+  /** Completions to decode in this step. Beside prompts all that are due go together: the step is large in any case. */
+  #rows(decoding: readonly Completion[], besidePrompts: boolean): readonly Completion[] {
+    let due = this.#due(decoding)
+    if (due.length === 0) {
+      this.#round++
+      due = decoding
+    }
+    const wanted = besidePrompts ? due.length : this.#planner.firstOf(due.length)
+    return due.slice(0, Math.min(wanted, this.#loaded.context.batch.capacity))
+  }
+
+  #addRow(completion: Completion): void {
+    const { context, kv } = this.#loaded
+    const sequence = completion.sequence!
+    completion.row = context.batch.add(completion.nextToken, sequence.position, sequence.id, true)
+    completion.round = this.#round
+    kv.grow(sequence, 1, 1)
+  }
+
+  /**
+   * Fills the batch with prompts: half of it is the oldest one's, so that it gets on whatever comes after it; the rest
+   * goes to the shortest, which gain most from it.
+   * @param ending receives completions whose prompt ends in this batch, with the row of their first token in it.
+   */
+  #addPrompts(prefills: readonly Prefill[], decodingRows: number, ending: Completion[]): void {
+    const { context, kv } = this.#loaded
+    const [oldest, ...others] = prefills
+    if (oldest === undefined) return
+    const { capacity } = context.batch
+    const budget = decodingRows > 0 ? this.#planner.prefillRows : capacity
+    let left = Math.min(budget, capacity - decodingRows, kv.freeCells)
+    const add = ({ feed, completion }: Prefill, limit: number) => {
+      const added = feed.addText(context, kv, limit)
+      left -= added
+      this.prefilledTokens += added
+      if (completion?.feed?.isDone !== true || left === 0) return
+      completion.feed = null
+      this.#addRow(completion)
+      ending.push(completion)
+      left--
+    }
+    if (others.length > 0) {
+      add(oldest, Math.ceil(left / 2))
+      others.sort((a, b) => a.feed.remaining - b.feed.remaining)
+      for (const prefill of others) if (left > 0) add(prefill, left)
+    }
+    if (left > 0 && oldest.feed.image === null && !oldest.feed.isDone) add(oldest, left)
+  }
+
+  /** Takes the next token of a completion from the logits of its row. */
+  #accept(completion: Completion, touched: Set<Request>): void {
+    const { model, context } = this.#loaded
+    const { request, branch, branchIndex, index, tokens } = completion
+    let token: number
+    try {
+      token = completion.sampler.sample(context, completion.row)
+    } catch (error) {
+      // A constraint that cannot be followed any further is a matter of this branch alone.
+      request.events.push({ type: 'error', branch: branchIndex, error: toError(error) })
+      touched.add(request)
+      this.#placement.end(completion)
+      return
+    }
+    const stopped = model.isEndOfGeneration(token)
+    if (!stopped) {
+      tokens.push(token)
+      const text = completion.text.push(model.piece(token))
+      if (text !== '') {
+        request.events.push({ type: 'text', branch: branchIndex, completion: index, text })
+        touched.add(request)
+      }
+      if (tokens.length < branch.maxTokens) return
+    }
+    const reason = stopped ? 'stop' : 'length'
+    request.events.push({
+      type: 'finish',
+      branch: branchIndex,
+      completion: index,
+      reason,
+      completionTokens: tokens.length,
+    })
+    touched.add(request)
+    this.#placement.end(completion)
+  }
+}
+
+/** The part of a completion's shared prompt that is being prefilled now. */
+function stemFeed({ stem }: Completion): PromptFeed | null {
+  let feed: PromptFeed | null = null
+  for (let part = stem; part !== null; part = part.parent) feed = part.feed ?? feed
+  return feed
+}
+
+function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown))
+}

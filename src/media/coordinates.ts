@@ -1,0 +1,30 @@
+import type { Size } from './pixels.ts'
+
+/**
+ * The model sees a stretched picture and speaks in a 0..1000 grid over it. A stretch has no offset, so the grid lies
+ * over the upright original just the same, and grid and pixels convert without knowing the prepared size.
+ */
+export interface Point {
+  readonly x: number
+  readonly y: number
+}
+
+export const GRID = 1000
+
+/** Grid 0..1000 to pixels of the upright original: round(v / 1000 x side), held inside the picture. */
+export function gridToPixels(point: Point, original: Size): Point {
+  return { x: toPixel(point.x, original.width), y: toPixel(point.y, original.height) }
+}
+
+/** Pixels of the upright original to the nearest point of the grid, held to 0..1000. */
+export function pixelsToGrid(point: Point, original: Size): Point {
+  return { x: toGrid(point.x, original.width), y: toGrid(point.y, original.height) }
+}
+
+function toPixel(value: number, side: number): number {
+  return Math.min(Math.max(Math.round((value / GRID) * side), 0), side - 1)
+}
+
+function toGrid(value: number, side: number): number {
+  return Math.min(Math.max(Math.round((value / side) * GRID), 0), GRID)
+}

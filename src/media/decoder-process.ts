@@ -1,0 +1,74 @@
+import sharp from 'sharp'
+import type { DecodeReply, DecodeRequest } from './decoder-protocol.ts'
+import type { RgbImage, Size } from './pixels.ts'
+import { resizeBicubic, targetSize } from './resize.ts'
+
+/**
+ * The process that touches untrusted bytes. A decoder that crashes or is exhausted takes only this process with it.
+ * Ends when its parent goes.
+ */
+const MAX_PIXELS = 100_000_000
+/** Above this factor the decoder shrinks first (JPEG does so while decoding); the last step is always ours. */
+const PRESHRINK = 4
+
+sharp.cache(false)
+sharp.concurrency(1)
+
+class Refused extends Error {}
+
+async function decode({ bytes, limits }: DecodeRequest): Promise<{ image: RgbImage; original: Size }> {
+  const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
+  const meta = await input.metadata().catch(() => {
+    throw new Refused('The picture is damaged or not an image')
+  })
+  if (meta.width * meta.height > MAX_PIXELS) {
+    throw new Refused(
+      `The picture is too large: ${meta.width} x ${meta.height} pixels, the limit is ${MAX_PIXELS / 1e6} megapixels`,
+    )
+  }
+  // EXIF orientations 5 to 8 turn by a quarter.
+  const turned = (meta.orientation ?? 1) >= 5
+  const original = turned ? { width: meta.height, height: meta.width } : { width: meta.width, height: meta.height }
+  const target = targetSize(original, limits)
+  let pipeline = input.autoOrient()
+  if (original.width > target.width * PRESHRINK && original.height > target.height * PRESHRINK) {
+    pipeline = pipeline.resize(target.width * PRESHRINK, target.height * PRESHRINK, { fit: 'fill' })
+  }
+  const { data, info } = await pipeline
+    .flatten({ background: '#ffffff' })
+    .toColourspace('srgb')
+    .raw({ depth: 'uchar' })
+    .toBuffer({ resolveWithObject: true })
+    .catch(() => {
+      throw new Refused('The picture is damaged or cut short')
+    })
+  const upright = { width: info.width, height: info.height, data: toRgb(data, info.channels) }
+  return { image: resizeBicubic(upright, target), original }
+}
+
+/** Grey pictures come out with one channel. */
+function toRgb(data: Uint8Array, channels: number): Uint8Array {
+  if (channels === 3) return data
+  const out = new Uint8Array((data.length / channels) * 3)
+  for (let i = 0, o = 0; i < data.length; i += channels, o += 3) {
+    const [r, g, b] = channels >= 3 ? [data[i]!, data[i + 1]!, data[i + 2]!] : [data[i]!, data[i]!, data[i]!]
+    out[o] = r
+    out[o + 1] = g
+    out[o + 2] = b
+  }
+  return out
+}
+
+process.on('message', async (request: DecodeRequest) => {
+  let reply: DecodeReply
+  try {
+    reply = { id: request.id, ok: true, ...(await decode(request)) }
+  } catch (error) {
+    const message = error instanceof Refused ? error.message : 'The picture cannot be decoded'
+    reply = { id: request.id, ok: false, message }
+  }
+  process.send?.(reply)
+})
+process.on('disconnect', () => process.exit(0))
+// A terminal's Ctrl-C reaches the whole group; the parent decides when this process ends.
+process.on('SIGINT', () => {})

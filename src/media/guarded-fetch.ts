@@ -1,0 +1,140 @@
+import { lookup as resolveHost } from 'node:dns'
+import type { LookupFunction } from 'node:net'
+import type { Readable } from 'node:stream'
+import ipaddr from 'ipaddr.js'
+import { Agent, request } from 'undici'
+import { ApiError, invalidRequest } from '../errors.ts'
+
+export interface FetchPolicy {
+  /** Hosts (`host` or `host:port`, lower case) that may be private and use any port. */
+  readonly allowedHosts: ReadonlySet<string>
+  readonly maxBytes: number
+  /** For the whole fetch, redirects included. */
+  readonly timeoutMs: number
+}
+
+const MAX_REDIRECTS = 3
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+
+/**
+ * Fetches media from addresses that clients name, without letting them reach into the network the server stands in:
+ * http(s) on the standard ports only, public addresses only, checked at every redirect, and the connection is made to
+ * the very address that was checked (a second look-up could answer differently).
+ */
+export class GuardedFetcher {
+  readonly #policy: FetchPolicy
+  readonly #guarded: Agent
+  readonly #unguarded = new Agent({ connections: 16 })
+
+  constructor(policy: FetchPolicy) {
+    this.#policy = policy
+    this.#guarded = new Agent({ connections: 16, connect: { lookup: publicLookup } })
+  }
+
+  /** @throws ApiError 400 naming `param` for every way in which the address or its server can fail. */
+  async fetch(url: URL, param: string, signal: AbortSignal): Promise<Uint8Array> {
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#policy.timeoutMs)])
+    let target = url
+    try {
+      for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+        const allowed = this.#check(target, param)
+        const dispatcher = allowed ? this.#unguarded : this.#guarded
+        const response = await request(target.href, { dispatcher, signal: deadline, headers: { accept: '*/*' } })
+        const location = response.headers.location
+        if (REDIRECTS.has(response.statusCode) && typeof location === 'string') {
+          discard(response.body)
+          if (!URL.canParse(location, target.href)) throw unreachable(url, 'redirected to an invalid address', param)
+          target = new URL(location, target)
+          continue
+        }
+        if (response.statusCode !== 200) {
+          discard(response.body)
+          throw unreachable(url, `HTTP ${response.statusCode}`, param)
+        }
+        return await this.#read(response.body, Number(response.headers['content-length'] ?? 0), url, param)
+      }
+      throw unreachable(url, `more than ${MAX_REDIRECTS} redirects`, param)
+    } catch (error) {
+      if (error instanceof ApiError) throw error
+      signal.throwIfAborted()
+      if (deadline.aborted) throw unreachable(url, `no answer within ${this.#policy.timeoutMs / 1000} s`, param)
+      throw unreachable(url, describe(error), param, error)
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#guarded.destroy(), this.#unguarded.destroy()])
+  }
+
+  /** @returns whether the address is on the allow-list, so that its host need not be public. */
+  #check(url: URL, param: string): boolean {
+    if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+      throw invalidRequest(`The address must be http, https or a base64 data URL, not ${url.protocol}`, param)
+    }
+    const { allowedHosts } = this.#policy
+    if (allowedHosts.has(url.hostname) || allowedHosts.has(url.host)) return true
+    if (url.port !== '') throw invalidRequest(`Fetching media from port ${url.port} is not allowed`, param)
+    const literal = url.hostname.replace(/^\[|\]$/g, '')
+    if (ipaddr.isValid(literal) && !isPublic(literal)) throw forbidden(url, param)
+    return false
+  }
+
+  async #read(body: AsyncIterable<Uint8Array>, announced: number, url: URL, param: string): Promise<Uint8Array> {
+    const { maxBytes } = this.#policy
+    const tooLarge = () => unreachable(url, `larger than ${Math.floor(maxBytes / 2 ** 20)} MiB`, param)
+    if (announced > maxBytes) throw tooLarge()
+    const pieces: Uint8Array[] = []
+    let size = 0
+    for await (const piece of body) {
+      size += piece.byteLength
+      if (size > maxBytes) throw tooLarge()
+      pieces.push(piece)
+    }
+    return Buffer.concat(pieces)
+  }
+}
+
+/** Ends a transfer whose body nobody wants. The body then emits an error, which is no news. */
+function discard(body: Readable): void {
+  body.on('error', () => {}).destroy()
+}
+
+/** Unicast addresses of the public internet; everything special (private, loopback, link-local, tunnels) is not. */
+export function isPublic(address: string): boolean {
+  // process() unwraps IPv4-mapped IPv6, so ::ffff:127.0.0.1 is judged as 127.0.0.1.
+  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'unicast'
+}
+
+class ForbiddenAddress extends Error {}
+
+const publicLookup: LookupFunction = (hostname, options, callback) => {
+  resolveHost(hostname, { ...options, all: true }, (error, addresses) => {
+    if (error) return callback(error, '')
+    const forbiddenOne = addresses.find(({ address }) => !isPublic(address))
+    const first = addresses[0]
+    if (forbiddenOne || !first) return callback(new ForbiddenAddress(hostname), '')
+    if (options.all) callback(null, addresses)
+    else callback(null, first.address, first.family)
+  })
+}
+
+function forbidden(url: URL, param: string): ApiError {
+  return invalidRequest(`Fetching media from ${url.hostname} is not allowed: its address is not public`, param)
+}
+
+function unreachable(url: URL, reason: string, param: string, cause?: unknown): ApiError {
+  if (cause instanceof ForbiddenAddress) return forbidden(url, param)
+  return invalidRequest(`Could not fetch the media at ${withoutSecrets(url)} (${reason})`, param, { cause })
+}
+
+/** Credentials and query strings often hold keys; an error message must not repeat them. */
+function withoutSecrets(url: URL): string {
+  return `${url.protocol}//${url.host}${url.pathname}`
+}
+
+function describe(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'the host name is unknown'
+  if (code === 'ECONNREFUSED') return 'connection refused'
+  return code || 'the connection failed'
+}

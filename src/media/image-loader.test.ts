@@ -1,0 +1,264 @@
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { crc32, deflateSync } from 'node:zlib'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ApiError } from '../errors.ts'
+import { isPublic } from './guarded-fetch.ts'
+import { ImageLoader } from './image-loader.ts'
+
+const limits = { pixelsPerToken: 32, minTokens: 36, maxTokens: 64 }
+const never = new AbortController().signal
+
+let server: Server
+let origin: string
+let loader: ImageLoader
+let routes: Record<string, RequestListener> = {}
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    const route = routes[request.url ?? '']
+    if (route) route(request, response)
+    else response.writeHead(404).end()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  loader = new ImageLoader({ allowedHosts: [new URL(origin).host] })
+})
+
+afterAll(async () => {
+  await loader.close()
+  server.closeAllConnections()
+  server.close()
+})
+
+function picture(width: number, height: number, background = { r: 200, g: 30, b: 30 }) {
+  return sharp({ create: { width, height, channels: 3, background } })
+}
+
+const dataUrl = (bytes: Uint8Array, type = 'image/png') =>
+  `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
+const load = (url: string, signal = never) => loader.load(url, limits, 'the.param', signal)
+
+async function refusal(url: string): Promise<ApiError> {
+  const error = await load(url).then(
+    () => null,
+    (reason: unknown) => reason,
+  )
+  expect(error).toBeInstanceOf(ApiError)
+  expect(error).toMatchObject({ status: 400, type: 'invalid_request_error', param: 'the.param' })
+  return error as ApiError
+}
+
+describe('pictures that load', () => {
+  const formats: [string, () => Promise<Buffer>][] = [
+    ['PNG', () => picture(300, 200).png().toBuffer()],
+    ['JPEG', () => picture(300, 200).jpeg().toBuffer()],
+    ['WebP', () => picture(300, 200).webp().toBuffer()],
+    ['CMYK JPEG', () => picture(300, 200).toColourspace('cmyk').jpeg().toBuffer()],
+    ['16-bit PNG', () => picture(300, 200).toColourspace('rgb16').png().toBuffer()],
+    ['palette PNG', () => picture(300, 200).png({ palette: true }).toBuffer()],
+  ]
+  it.each(formats)('%s keeps its colour and size', async (_name, make) => {
+    const { image, original } = await load(dataUrl(await make()))
+    expect(original).toEqual({ width: 300, height: 200 })
+    expect(image.data.length).toBe(image.width * image.height * 3)
+    const [red, green, blue] = image.data.subarray((image.data.length / 2) | 0).subarray(0, 3)
+    expect(red! + green! + blue!).toBeGreaterThan(200)
+    expect(Math.max(red!, green!, blue!)).toBeGreaterThan(150)
+  })
+
+  it('grey becomes RGB', async () => {
+    const { image } = await load(dataUrl(await picture(64, 64, { r: 90, g: 90, b: 90 }).greyscale().png().toBuffer()))
+    expect(new Set(image.data).size).toBe(1)
+  })
+
+  it('transparency lies on white', async () => {
+    const clear = sharp({ create: { width: 64, height: 64, channels: 4, background: { r: 0, g: 0, b: 0, alpha: 0 } } })
+    const { image } = await load(dataUrl(await clear.png().toBuffer()))
+    expect(image.data.every((value) => value === 255)).toBe(true)
+  })
+
+  it('EXIF orientation is applied', async () => {
+    // Left half red, stored lying on its side: upright, red is at the top.
+    const left = await picture(100, 120).png().toBuffer()
+    const lying = await picture(200, 120, { r: 0, g: 0, b: 250 })
+      .composite([{ input: left, left: 0, top: 0 }])
+      .withMetadata({ orientation: 6 })
+      .jpeg()
+      .toBuffer()
+    const { image, original } = await load(dataUrl(lying))
+    expect(original).toEqual({ width: 120, height: 200 })
+    expect(image.data[0]).toBeGreaterThan(150)
+    expect(image.data.at(-1)).toBeGreaterThan(150)
+  })
+
+  it('a picture of exactly the target size is not resampled', async () => {
+    const noise = Buffer.from(Array.from({ length: 256 * 256 * 3 }, (_, i) => (i * 7919) % 251))
+    const png = await sharp(noise, { raw: { width: 256, height: 256, channels: 3 } })
+      .png()
+      .toBuffer()
+    const { image } = await load(dataUrl(png))
+    expect(Buffer.from(image.data).equals(noise)).toBe(true)
+  })
+
+  it.each([
+    [1, 1],
+    [1, 3000],
+    [5000, 3],
+    [6000, 5000],
+  ])('%i x %i', async (width, height) => {
+    const { image, original } = await load(dataUrl(await picture(width, height).png().toBuffer()))
+    expect(original).toEqual({ width, height })
+    expect((image.width * image.height) / 1024).toBeLessThanOrEqual(64)
+  })
+
+  it('the declared type does not matter, nor does the spelling of the URL', async () => {
+    const base64 = (await picture(40, 40).png().toBuffer()).toString('base64')
+    const broken = base64.replace(/.{60}/g, '$&\r\n')
+    const urlSafe = base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')
+    for (const url of [
+      `data:image/jpeg;base64,${base64}`,
+      `  DATA:image/png;charset=utf-8;BASE64,${broken}`,
+      `data:application/octet-stream;base64,${urlSafe}`,
+      `data:image/png;base64,${encodeURIComponent(base64)}`,
+    ]) {
+      expect((await load(url)).original).toEqual({ width: 40, height: 40 })
+    }
+  })
+
+  it('comes over http, through redirects', async () => {
+    const png = await picture(50, 40).png().toBuffer()
+    routes = {
+      '/start': (_q, r) => r.writeHead(302, { location: '/middle' }).end(),
+      '/middle': (_q, r) => r.writeHead(307, { location: `${origin}/picture` }).end(),
+      '/picture': (_q, r) => r.writeHead(200, { 'content-type': 'text/plain' }).end(png),
+    }
+    expect((await load(`${origin.replace('http', 'HTTP')}/start`)).original).toEqual({ width: 50, height: 40 })
+  })
+})
+
+describe('pictures that are refused', () => {
+  it('names what was sent', async () => {
+    const gif = await picture(10, 10).gif().toBuffer()
+    expect((await refusal(dataUrl(gif, 'image/png'))).message).toContain('image/gif')
+    expect((await refusal(dataUrl(Buffer.from('<svg xmlns="x"/>')))).message).toContain('image/svg+xml')
+    expect((await refusal(dataUrl(Buffer.from('hello')))).message).toContain('image/png, image/jpeg, image/webp')
+  })
+
+  it.each([
+    ['not a URL', 'cat.png'],
+    ['empty', ''],
+    ['a file', 'file:///etc/passwd'],
+    ['no base64 marker', 'data:image/png,abc'],
+    ['broken base64', 'data:image/png;base64,@@@@'],
+    ['impossible base64', 'data:image/png;base64,AAAAA'],
+    ['broken percent encoding', 'data:image/png;base64,%zz'],
+    ['nothing', 'data:image/png;base64,'],
+    ['another scheme', 'ftp://example.com/a.png'],
+  ])('%s', async (_name, url) => {
+    await refusal(url)
+  })
+
+  it('every truncation of a PNG and a JPEG', async () => {
+    const noise = Buffer.from(Array.from({ length: 64 * 64 * 3 }, (_, i) => (i * 7919) % 251))
+    const source = sharp(noise, { raw: { width: 64, height: 64, channels: 3 } })
+    for (const bytes of [await source.clone().png().toBuffer(), await source.clone().jpeg().toBuffer()]) {
+      for (const part of [0.05, 0.3, 0.6, 0.9])
+        await refusal(dataUrl(bytes.subarray(0, Math.floor(bytes.length * part))))
+    }
+  })
+
+  it('a header that announces a gigantic picture', async () => {
+    const { message } = await refusal(dataUrl(pngHeader(60_000, 60_000)))
+    expect(message).toContain('too large')
+  })
+
+  it('private and special addresses, by number, name and redirect', async () => {
+    routes = { '/away': (_q, r) => r.writeHead(302, { location: 'http://169.254.169.254/latest' }).end() }
+    for (const url of [
+      'http://127.0.0.1/x.png',
+      'http://localhost/x.png',
+      'http://[::1]/x.png',
+      'http://[::ffff:10.0.0.1]/x.png',
+      'http://0x7f.1/x.png',
+      'http://169.254.169.254/latest/meta-data',
+      'http://10.1.2.3/x.png',
+      `${origin}/away`,
+    ]) {
+      expect((await refusal(url)).message).toMatch(/not public/)
+    }
+    expect((await refusal('http://example.com:22/x.png')).message).toContain('port 22')
+  })
+
+  it('failing servers, without repeating secrets', async () => {
+    routes = {
+      '/loop': (_q, r) => r.writeHead(302, { location: '/loop' }).end(),
+      '/long': (_q, r) => r.writeHead(200, { 'content-length': String(30 * 2 ** 20) }).end(),
+      '/flood': (_q, r) => {
+        r.writeHead(200)
+        const piece = Buffer.alloc(2 ** 20)
+        const pour = () => {
+          while (!r.destroyed && r.write(piece));
+        }
+        r.on('drain', pour)
+        pour()
+      },
+    }
+    expect((await refusal(`${origin}/gone?token=secret`)).message).toMatch(/HTTP 404/)
+    expect((await refusal(`${origin}/gone?token=secret`)).message).not.toContain('secret')
+    expect((await refusal(`${origin}/loop`)).message).toMatch(/redirects/)
+    expect((await refusal(`${origin}/long`)).message).toMatch(/larger than/)
+    expect((await refusal(`${origin}/flood`)).message).toMatch(/larger than/)
+  })
+
+  it('an aborted request ends at once', async () => {
+    routes = { '/silent': () => {} }
+    const controller = new AbortController()
+    const pending = load(`${origin}/silent`, controller.signal)
+    setTimeout(() => controller.abort(new Error('client gone')), 50)
+    await expect(pending).rejects.toThrow('client gone')
+  })
+})
+
+describe('isPublic', () => {
+  it.each(['8.8.8.8', '2606:4700::1111'])('%s is', (address) => expect(isPublic(address)).toBe(true))
+  it.each([
+    '0.0.0.0',
+    '100.64.0.1',
+    '192.168.1.1',
+    '172.16.0.1',
+    '224.0.0.1',
+    '::',
+    'fe80::1',
+    'fc00::1',
+    '::ffff:127.0.0.1',
+    '64:ff9b::7f00:1',
+    '2002:7f00:1::',
+    'not an address',
+  ])('%s is not', (address) => expect(isPublic(address)).toBe(false))
+})
+
+/** A PNG that says it is `width` x `height` and holds a few bytes. */
+function pngHeader(width: number, height: number): Buffer {
+  const chunk = (type: string, data: Buffer) => {
+    const body = Buffer.concat([Buffer.from(type, 'latin1'), data])
+    const head = Buffer.alloc(4)
+    head.writeUInt32BE(data.length)
+    const tail = Buffer.alloc(4)
+    tail.writeUInt32BE(crc32(body))
+    return Buffer.concat([head, body, tail])
+  }
+  const header = Buffer.alloc(13)
+  header.writeUInt32BE(width, 0)
+  header.writeUInt32BE(height, 4)
+  header.set([8, 2, 0, 0, 0], 8)
+  const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+  return Buffer.concat([
+    signature,
+    chunk('IHDR', header),
+    chunk('IDAT', deflateSync(Buffer.alloc(100))),
+    chunk('IEND', Buffer.alloc(0)),
+  ])
+}

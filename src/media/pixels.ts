@@ -1,0 +1,11 @@
+/** An upright 8-bit RGB raster: `data` holds height x width x 3 bytes, row by row, red first. */
+export interface RgbImage {
+  readonly width: number
+  readonly height: number
+  readonly data: Uint8Array
+}
+
+export interface Size {
+  readonly width: number
+  readonly height: number
+}

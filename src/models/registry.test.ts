@@ -1,0 +1,46 @@
+import { beforeAll, expect, test } from 'vitest'
+import { FakeEngine } from '../../test/support/fake-engine.ts'
+import { loadCard, type ModelCard, type ServedId } from './card.ts'
+import { ModelRegistry } from './registry.ts'
+
+let card: ModelCard
+beforeAll(async () => {
+  card = await loadCard('models/lookout-nano/card.json')
+})
+
+function serving(...ids: Partial<ServedId>[]): ModelCard {
+  return { ...card, serves: ids.map((id) => ({ ...card.serves[0]!, ...id })) }
+}
+
+test('finds a model by its id and its aliases, and lists the id alone', () => {
+  const registry = new ModelRegistry()
+  registry.add(serving({ id: 'a', aliases: ['old-a'] }, { id: 'b' }), new FakeEngine())
+  expect(registry.find('old-a')).toBe(registry.find('a'))
+  expect(registry.find('c')).toBeUndefined()
+  expect(registry.list().map(({ id }) => id)).toEqual(['a', 'b'])
+})
+
+test('limits are what both the card and the engine allow', () => {
+  const registry = new ModelRegistry()
+  registry.add(serving({ maxContextTokens: 32_768, maxOutputTokens: 8192 }), new FakeEngine({ contextTokens: 4096 }))
+  expect(registry.list()[0]).toMatchObject({ contextTokens: 4096, outputTokens: 4096 })
+})
+
+test('an id is served once', () => {
+  const registry = new ModelRegistry()
+  expect(() => registry.add(serving({ id: 'a' }, { id: 'b', aliases: ['a'] }), new FakeEngine())).toThrow(/'a'.*twice/)
+})
+
+test.each<[Partial<ServedId>, RegExp]>([
+  [{ capabilities: ['tool_calling'] }, /'tool_calling'/],
+  [{ modalities: ['text', 'video'] }, /'video'/],
+  [{ outputFormats: ['clip'] }, /'clip'/],
+  [{ reasoning: true }, /reasoning/],
+])('a card may not promise what the server does not do: %o', (id, message) => {
+  expect(() => new ModelRegistry().add(serving(id), new FakeEngine())).toThrow(message)
+})
+
+test('a card may not promise pictures when the weights see none', () => {
+  const blind = new FakeEngine({ modalities: { image: false, audio: false } })
+  expect(() => new ModelRegistry().add(serving({}), blind)).toThrow(/images/)
+})

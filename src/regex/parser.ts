@@ -1,0 +1,248 @@
+import { ALL, type CodePoints, complement, type Range, setOf, union } from './code-points.ts'
+import type { Pattern } from './pattern.ts'
+
+/** The text is no pattern, or one that this server does not do. The message says what and where. */
+export class PatternError extends Error {}
+
+const DIGITS: CodePoints = [[0x30, 0x39]]
+const WORD: CodePoints = union(DIGITS, [[0x41, 0x5a]], setOf('_'), [[0x61, 0x7a]])
+const BLANKS: CodePoints = setOf('\t\n\v\f\r ')
+const DOT: CodePoints = complement(setOf('\n\r'))
+
+const CLASSES: Readonly<Record<string, CodePoints>> = {
+  d: DIGITS,
+  D: complement(DIGITS),
+  w: WORD,
+  W: complement(WORD),
+  s: BLANKS,
+  S: complement(BLANKS),
+}
+const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 }
+const LOOKAROUNDS = ['?=', '?!', '?<=', '?<!']
+
+const LONGEST_PATTERN = 10_000
+const DEEPEST_NESTING = 50
+/** Largest count in braces. */
+const LARGEST_COUNT = 10_000
+/** Characters of the longest text when every unbounded repetition counts once: what a compiled pattern grows with. */
+const LARGEST_EXPANSION = 50_000
+
+/**
+ * Parses the regular part of JavaScript's regular expressions: no lookaround, no backreferences, no word boundaries, no
+ * Unicode properties, and anchors only where they say what holds anyway. `\d`, `\w` and `\s` know ASCII only, and `.` is
+ * everything but line feed and carriage return.
+ * @throws PatternError
+ */
+export function parsePattern(source: string): Pattern {
+  if (source.length > LONGEST_PATTERN) {
+    throw new PatternError(`the pattern has ${source.length} characters, at most ${LONGEST_PATTERN} are supported`)
+  }
+  const pattern = new Parser(source).parse()
+  const size = expansionOf(pattern)
+  if (size > LARGEST_EXPANSION) {
+    throw new PatternError(`its repetitions multiply to ${size} characters, at most ${LARGEST_EXPANSION} are supported`)
+  }
+  return pattern
+}
+
+function expansionOf(pattern: Pattern): number {
+  switch (pattern.type) {
+    case 'character':
+      return 1
+    case 'sequence':
+      return pattern.parts.reduce((sum, part) => sum + expansionOf(part), 0)
+    case 'choice':
+      return pattern.options.reduce((sum, option) => sum + expansionOf(option), 0)
+    case 'repeat':
+      return Math.max(1, expansionOf(pattern.part)) * Math.max(1, pattern.min, pattern.max ?? 1)
+  }
+}
+
+class Parser {
+  readonly #characters: readonly string[]
+  #at = 0
+  #depth = 0
+
+  constructor(source: string) {
+    this.#characters = [...source]
+  }
+
+  parse(): Pattern {
+    const pattern = this.#choice()
+    if (this.#at < this.#characters.length) throw this.#error("')' has no '('")
+    return pattern
+  }
+
+  #choice(): Pattern {
+    const options = [this.#sequence()]
+    while (this.#take('|')) options.push(this.#sequence())
+    return options.length === 1 ? options[0]! : { type: 'choice', options }
+  }
+
+  #sequence(): Pattern {
+    const parts: Pattern[] = []
+    if (this.#depth === 0) this.#take('^')
+    for (;;) {
+      const next = this.#characters[this.#at]
+      if (next === undefined || next === '|' || next === ')') break
+      if (next === '$' && this.#depth === 0 && this.#endsAt(this.#at + 1)) {
+        this.#at++
+        break
+      }
+      parts.push(this.#repeated())
+    }
+    return parts.length === 1 ? parts[0]! : { type: 'sequence', parts }
+  }
+
+  #endsAt(at: number): boolean {
+    return at === this.#characters.length || this.#characters[at] === '|'
+  }
+
+  #repeated(): Pattern {
+    let part = this.#atom()
+    const times = this.#quantifier()
+    if (times !== null) {
+      part = { type: 'repeat', part, ...times }
+      // A lazy repetition matches the same texts.
+      this.#take('?')
+      if ('*+?'.includes(this.#characters[this.#at] ?? ' ')) throw this.#error('nothing to repeat')
+    }
+    return part
+  }
+
+  #quantifier(): { min: number; max: number | null } | null {
+    if (this.#take('*')) return { min: 0, max: null }
+    if (this.#take('+')) return { min: 1, max: null }
+    if (this.#take('?')) return { min: 0, max: 1 }
+    if (this.#characters[this.#at] !== '{') return null
+    const end = this.#characters.indexOf('}', this.#at)
+    const inner = end < 0 ? '' : this.#characters.slice(this.#at + 1, end).join('')
+    const counts = inner.match(/^(\d{1,9})(?:(,)(\d{1,9})?)?$/)
+    if (counts === null) throw this.#error("'{' opens no count; write '\\{' for the character")
+    const min = Number(counts[1])
+    const max = counts[2] === undefined ? min : counts[3] === undefined ? null : Number(counts[3])
+    if (max !== null && max < min) throw this.#error(`the count {${inner}} is out of order`)
+    if (Math.max(min, max ?? 0) > LARGEST_COUNT) throw this.#error(`counts above ${LARGEST_COUNT} are not supported`)
+    this.#at = end + 1
+    return { min, max }
+  }
+
+  #atom(): Pattern {
+    const character = this.#next()
+    switch (character) {
+      case '(':
+        return this.#group()
+      case '[':
+        return { type: 'character', set: this.#class() }
+      case '.':
+        return { type: 'character', set: DOT }
+      case '\\':
+        return { type: 'character', set: this.#escape(false) }
+      case '^':
+      case '$':
+        throw this.#error(`'${character}' is only supported at the ends of the pattern`)
+      case '*':
+      case '+':
+      case '?':
+        throw this.#error('nothing to repeat')
+      case '{':
+      case '}':
+      case ']':
+        throw this.#error(`'${character}' stands alone; write '\\${character}' for the character`)
+      default:
+        return { type: 'character', set: setOf(character) }
+    }
+  }
+
+  #group(): Pattern {
+    const rest = this.#characters.slice(this.#at, this.#at + 3).join('')
+    const lookaround = LOOKAROUNDS.find((opening) => rest.startsWith(opening))
+    if (lookaround !== undefined) throw this.#error(`lookaround '(${lookaround}' is not supported`)
+    if (rest.startsWith('?:')) this.#at += 2
+    else if (rest.startsWith('?<')) this.#at = this.#characters.indexOf('>', this.#at) + 1 || this.#unclosed()
+    else if (rest.startsWith('?')) throw this.#error(`'(${rest.slice(0, 2)}' is not supported`)
+    if (++this.#depth > DEEPEST_NESTING) throw this.#error(`groups deeper than ${DEEPEST_NESTING} are not supported`)
+    const inner = this.#choice()
+    if (!this.#take(')')) this.#unclosed()
+    this.#depth--
+    return inner
+  }
+
+  #unclosed(): never {
+    throw this.#error("'(' is not closed")
+  }
+
+  #class(): CodePoints {
+    const negated = this.#take('^')
+    const ranges: CodePoints[] = []
+    while (!this.#take(']')) {
+      const first = this.#member()
+      const ranged = this.#characters[this.#at] === '-' && (this.#characters[this.#at + 1] ?? ']') !== ']'
+      if (!ranged) {
+        ranges.push(first)
+        continue
+      }
+      this.#at++
+      const range: Range = [this.#single(first), this.#single(this.#member())]
+      if (range[0] > range[1]) throw this.#error('a range in a class is out of order')
+      ranges.push([range])
+    }
+    const set = union(...ranges)
+    const known = negated ? complement(set) : complement(complement(set))
+    if (known.length === 0) throw this.#error('the class matches no character')
+    return known
+  }
+
+  #member(): CodePoints {
+    const character = this.#characters[this.#at]
+    if (character === undefined) throw this.#error("'[' is not closed")
+    this.#at++
+    return character === '\\' ? this.#escape(true) : setOf(character)
+  }
+
+  #single(set: CodePoints): number {
+    if (set.length !== 1 || set[0]![0] !== set[0]![1]) throw this.#error('a range in a class needs single characters')
+    return set[0]![0]
+  }
+
+  #escape(inClass: boolean): CodePoints {
+    const character = this.#next()
+    if (Object.hasOwn(CLASSES, character)) return CLASSES[character]!
+    if (inClass && character === 'b') return [[8, 8]]
+    if (character === '0' && /\d/.test(this.#characters[this.#at] ?? '')) throw this.#error('octal escape')
+    if (Object.hasOwn(CONTROLS, character)) return [[CONTROLS[character]!, CONTROLS[character]!]]
+    if (character === 'x') return this.#codePoint(/^([0-9a-f]{2})/i)
+    if (character === 'u') return this.#codePoint(/^(?:([0-9a-f]{4})|\{([0-9a-f]{1,6})\})/i)
+    // Every other letter or digit means something that is not regular, or nothing.
+    if (/[A-Za-z0-9]/.test(character)) throw this.#error(`'\\${character}' is not supported`)
+    return setOf(character)
+  }
+
+  #codePoint(form: RegExp): CodePoints {
+    const found = this.#characters
+      .slice(this.#at, this.#at + 8)
+      .join('')
+      .match(form)
+    const value = Number.parseInt(found?.[1] ?? found?.[2] ?? '', 16)
+    if (!ALL.some(([first, last]) => value >= first && value <= last))
+      throw this.#error('the escape names no character')
+    this.#at += found![0].length
+    return [[value, value]]
+  }
+
+  #next(): string {
+    const character = this.#characters[this.#at++]
+    if (character === undefined) throw this.#error("'\\' at the end")
+    return character
+  }
+
+  #take(character: string): boolean {
+    if (this.#characters[this.#at] !== character) return false
+    this.#at++
+    return true
+  }
+
+  #error(reason: string): PatternError {
+    return new PatternError(`${reason} (at character ${this.#at})`)
+  }
+}

@@ -1,0 +1,62 @@
+import type { CodePoints } from './code-points.ts'
+
+/** A regular expression as a tree. It stands for whole texts: there is no searching, so anchors are gone. */
+export type Pattern = CharacterPattern | SequencePattern | ChoicePattern | RepeatPattern
+
+/** One character out of a set; an empty set never matches. */
+export interface CharacterPattern {
+  readonly type: 'character'
+  readonly set: CodePoints
+}
+
+export interface SequencePattern {
+  readonly type: 'sequence'
+  readonly parts: readonly Pattern[]
+}
+
+export interface ChoicePattern {
+  readonly type: 'choice'
+  readonly options: readonly Pattern[]
+}
+
+export interface RepeatPattern {
+  readonly type: 'repeat'
+  readonly part: Pattern
+  readonly min: number
+  /** Null for no end. */
+  readonly max: number | null
+}
+
+export interface Lengths {
+  readonly min: number
+  /** Infinity for no end. */
+  readonly max: number
+}
+
+/** Of the texts that a pattern matches, in characters. */
+export function lengthsOf(pattern: Pattern): Lengths {
+  switch (pattern.type) {
+    case 'character':
+      return { min: 1, max: 1 }
+    case 'sequence': {
+      const parts = pattern.parts.map(lengthsOf)
+      return { min: sum(parts.map(({ min }) => min)), max: sum(parts.map(({ max }) => max)) }
+    }
+    case 'choice': {
+      const options = pattern.options.map(lengthsOf)
+      return {
+        min: Math.min(...options.map(({ min }) => min)),
+        max: Math.max(...options.map(({ max }) => max)),
+      }
+    }
+    case 'repeat': {
+      const part = lengthsOf(pattern.part)
+      const times = pattern.max ?? Number.POSITIVE_INFINITY
+      return { min: part.min * pattern.min, max: part.max === 0 || times === 0 ? 0 : part.max * times }
+    }
+  }
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}

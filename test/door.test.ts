@@ -1,0 +1,256 @@
+import { connect } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startTestServer()
+})
+afterAll(() => server?.close())
+
+const chat = '/v1/chat/completions'
+const hello = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }
+
+describe('the key', () => {
+  test.each([
+    ['none', undefined],
+    ['an unknown one', 'Bearer nope'],
+    ['an empty one', 'Bearer '],
+    ['another scheme', `Basic ${KEY}`],
+    ['no scheme', KEY],
+    ['more than one', `Bearer ${KEY} ${KEY}`],
+  ])('%s', async (_name, authorization) => {
+    const headers: Record<string, string> = authorization === undefined ? {} : { authorization }
+    for (const [method, path] of [
+      ['POST', chat],
+      ['GET', '/v1/models'],
+      ['GET', '/v1/models/service-mk1'],
+      ['POST', '/v1/detect'],
+      ['GET', '/v1/files'],
+      ['GET', '/no/such/path'],
+      ['DELETE', chat],
+    ] as const) {
+      const response = await fetch(server.url + path, { method, headers })
+      expect(response.status).toBe(401)
+      expect(await response.json()).toEqual({
+        error: { message: 'Invalid API key', type: 'authentication_error', param: null, code: null },
+      })
+      expect(response.headers.get('x-trace-id')).toMatch(/^[0-9a-f]{32}$/)
+    }
+  })
+
+  test('its scheme may be written in any case', async () => {
+    for (const scheme of ['bearer', 'BEARER', 'Bearer ']) {
+      const response = await fetch(`${server.url}/v1/models`, { headers: { authorization: `${scheme} ${KEY}` } })
+      expect(response.status).toBe(200)
+    }
+  })
+
+  test.each(['/healthz', '/readyz', '/openapi.json'])('%s needs none', async (path) => {
+    expect((await fetch(server.url + path)).status).toBe(200)
+  })
+})
+
+describe('paths and methods', () => {
+  test.each([
+    ['GET', '/'],
+    ['GET', '/v1'],
+    ['POST', '/v1/completions'],
+    ['GET', '/v1/models/a/b'],
+  ])('unknown: %s %s', async (method, path) => {
+    const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` } })
+    expect(response.status).toBe(404)
+    expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: null, code: null })
+  })
+
+  test.each([
+    ['POST', '/v1/detect'],
+    ['POST', '/v1/files'],
+    ['GET', '/v1/files'],
+    ['GET', '/v1/files/file-1/content'],
+  ])('not there yet: %s %s', async (method, path) => {
+    const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` } })
+    expect(response.status).toBe(404)
+    expect((await errorOf(response)).message).toMatch(/is not available on this server yet$/)
+  })
+
+  test.each([
+    ['GET', chat, 'POST'],
+    ['PUT', chat, 'POST'],
+    ['POST', '/v1/models', 'GET, HEAD'],
+    ['DELETE', '/v1/models/service-mk1', 'GET, HEAD'],
+    ['POST', '/healthz', 'GET, HEAD'],
+  ])('not allowed: %s %s', async (method, path, allow) => {
+    const body = method === 'GET' ? {} : { body: 'anything' }
+    const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` }, ...body })
+    expect(response.status).toBe(405)
+    expect(response.headers.get('allow')).toBe(allow)
+    expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: null, code: null })
+  })
+
+  test('a path that is none, and bytes that are no HTTP', async () => {
+    const response = await server.get('/v1/models/%ZZ')
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error' })
+    const answer = await raw('nonsense\r\n\r\n')
+    expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/)
+    expect(answer).toMatch(/x-trace-id: [0-9a-f]{32}\r\n/)
+    expect(JSON.parse(answer.slice(answer.indexOf('{'))).error.type).toBe('invalid_request_error')
+  })
+})
+
+describe('traces and logs', () => {
+  test('every answer has its own trace id, whatever the client sends', async () => {
+    const ids = new Set<string | null>()
+    for (let i = 0; i < 5; i++) {
+      const response = await server.get('/v1/models', { 'x-trace-id': 'mine', 'request-id': 'mine' })
+      ids.add(response.headers.get('x-trace-id'))
+    }
+    expect(ids.size).toBe(5)
+    for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32}$/)
+  })
+
+  test('one line per request, with the trace id, and nothing of the request', async () => {
+    server.logs.length = 0
+    const response = await server.post(`${chat}?token=secret-query`, {
+      ...hello,
+      messages: [{ role: 'user', content: 'secret-text' }],
+    })
+    const trace = response.headers.get('x-trace-id')
+    await response.text()
+    await expect.poll(() => server.logs.length).toBe(1)
+    const line = JSON.parse(server.logs[0]!)
+    expect(line).toMatchObject({ traceId: trace, method: 'POST', path: chat, status: 200, organisation: 'default' })
+    expect(server.logs[0]).not.toMatch(/secret|test-key/)
+  })
+
+  test('our own faults are logged with their cause and answered without', async () => {
+    server.logs.length = 0
+    server.engine.script = { refusal: new TypeError('inner workings') }
+    const response = await server.post(chat, hello)
+    server.engine.script = {}
+    expect(response.status).toBe(500)
+    expect(await response.json()).toEqual({
+      error: { message: 'Internal error', type: 'server_error', param: null, code: null },
+    })
+    await expect.poll(() => server.logs.some((line) => line.includes('inner workings'))).toBe(true)
+  })
+})
+
+describe('rate limits', () => {
+  test('count requests per minute and endpoint, and say so on every answer', async () => {
+    let now = 0
+    const limited = await startTestServer({ clock: () => now, environment: { LOOKOUT_RATE_LIMITS: 'on' } })
+    const first = await limited.get('/v1/models')
+    expect(first.headers.get('x-ratelimit-limit-requests')).toBe('30')
+    expect(first.headers.get('x-ratelimit-remaining-requests')).toBe('29')
+    expect(first.headers.get('x-ratelimit-reset-requests')).toBe('60.000s')
+    now += 10_500
+    for (let i = 0; i < 28; i++) await limited.get('/v1/models')
+    const unknown = await limited.get('/v1/models/none')
+    expect(unknown.status).toBe(404)
+    expect(unknown.headers.get('x-ratelimit-remaining-requests')).toBe('0')
+
+    const refused = await limited.get('/v1/models')
+    expect(refused.status).toBe(429)
+    expect(refused.headers.get('retry-after')).toBe('50')
+    expect(refused.headers.get('x-ratelimit-remaining-requests')).toBe('0')
+    expect(await errorOf(refused)).toEqual({
+      message: 'Rate limit reached: 30 requests per minute (models). Try again in 50 seconds.',
+      type: 'rate_limit_error',
+      param: null,
+      code: 'rate_limit_exceeded',
+    })
+
+    const stream = await limited.post(chat, { ...hello, stream: true })
+    expect(stream.headers.get('x-ratelimit-limit-requests')).toBe('300')
+    expect(stream.headers.get('x-ratelimit-remaining-requests')).toBe('299')
+    await stream.text()
+    const invalid = await limited.post(chat, {})
+    expect(invalid.headers.get('x-ratelimit-remaining-requests')).toBe('298')
+
+    now += 49_500
+    expect((await limited.get('/v1/models')).status).toBe(200)
+    expect((await limited.get('/v1/models')).status).toBe(429)
+    expect((await fetch(`${limited.url}/v1/models`)).status).toBe(401)
+    await limited.close()
+  })
+
+  test('can be off', async () => {
+    const response = await server.get('/v1/models')
+    expect(response.headers.get('x-ratelimit-limit-requests')).toBeNull()
+  })
+})
+
+describe('closing', () => {
+  test('answers under way get their grace, longer ones an error', async () => {
+    const closing = await startTestServer({ graceMs: 300 })
+    closing.engine.script = { texts: ['a', 'b', 'c'], delayMs: 30 }
+    const short = await closing.post(chat, { ...hello, stream: true })
+    closing.engine.script = { texts: ['tick'], delayMs: 30, endless: true }
+    const long = await closing.post(chat, { ...hello, stream: true })
+    const closed = closing.close()
+    expect(await short.text()).toMatch(/\[DONE\]\n\n$/)
+    const events = (await long.text()).trim().split('\n\n')
+    expect(JSON.parse(events.at(-1)!.slice('data: '.length)).error).toMatchObject({
+      type: 'server_error',
+      code: 'model_overloaded',
+    })
+    await closed
+    expect(closing.engine.state).toBe('closed')
+    await expect(fetch(`${closing.url}/healthz`)).rejects.toThrow()
+  })
+
+  test('readiness is the engine’s', async () => {
+    const ready = () => fetch(`${server.url}/readyz`).then((response) => response.status)
+    expect(await ready()).toBe(200)
+    server.engine.state = 'restarting'
+    expect(await ready()).toBe(503)
+    server.engine.state = 'ready'
+  })
+})
+
+describe('openapi.json', () => {
+  test('describes every path, and every reference in it leads somewhere', async () => {
+    const document = await jsonOf<OpenApi>(await fetch(`${server.url}/openapi.json`))
+    expect(document.openapi).toBe('3.1.0')
+    expect(Object.keys(document.paths)).toEqual([chat, `${chat}/multilook`, '/v1/models', '/v1/models/{model_id}'])
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]*)"/g)].map((match) => match[1]!)
+    expect(references.length).toBeGreaterThan(10)
+    for (const reference of references) {
+      expect(reference).toMatch(/^#\/components\/schemas\//)
+      expect(document.components.schemas).toHaveProperty(reference.split('/').at(-1)!)
+    }
+    const request = document.components.schemas.ChatCompletionRequest!
+    expect(request.required).toEqual(['messages', 'model'])
+    expect(request.properties.temperature!.anyOf[0]).toEqual({ type: 'number', minimum: 0, maximum: 2 })
+    expect(request).not.toHaveProperty('additionalProperties')
+    expect(document.components.schemas.ChatCompletion!.required).toEqual([
+      'id',
+      'created',
+      'model',
+      'object',
+      'choices',
+      'usage',
+    ])
+  })
+})
+
+interface OpenApi {
+  openapi: string
+  paths: Record<string, unknown>
+  components: { schemas: Record<string, { required: string[]; properties: Record<string, { anyOf: unknown[] }> }> }
+}
+
+function raw(text: string): Promise<string> {
+  const { hostname, port } = new URL(server.url)
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () => socket.write(text))
+    let answer = ''
+    socket.on('data', (data) => {
+      answer += data
+    })
+    socket.on('close', () => resolve(answer))
+    socket.on('error', reject)
+  })
+}

@@ -1,0 +1,80 @@
+import OpenAI from 'openai'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+
+let server: TestServer
+let client: OpenAI
+beforeAll(async () => {
+  server = await startTestServer()
+  client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
+})
+afterAll(() => server?.close())
+
+const plain = { id: 'service-mk1.5', object: 'model', created: 1790035200, owned_by: 'lookout' }
+
+test('lists the models in the order of the card', async () => {
+  const { data } = await client.models.list()
+  expect(data.map(({ id }) => id)).toEqual(['service-mk1.5', 'service-mk1'])
+  expect(data[0]).toEqual(plain)
+  expect(await (await server.get('/v1/models?extended=false')).json()).toMatchObject({ object: 'list', data })
+})
+
+test('retrieves one', async () => {
+  expect(await client.models.retrieve('service-mk1.5')).toEqual(plain)
+  expect(await (await server.get('/v1/models/service%2Dmk1%2E5')).json()).toEqual(plain)
+})
+
+test('the extended form is the same object, longer, in the order that clients know', async () => {
+  const model = await jsonOf(await server.get('/v1/models/service-mk1.5?extended=true'))
+  expect(model).toMatchObject({
+    ...plain,
+    name: 'Service Mk1.5',
+    sampling_parameters: ['temperature', 'top_p', 'top_k', 'frequency_penalty', 'presence_penalty'],
+    reasoning: { supported: false, always_enabled: false },
+    max_context_tokens: 32768,
+    max_output_tokens: 8192,
+    early_access: false,
+  })
+  expect(Object.keys(model)).toEqual([
+    'id',
+    'object',
+    'created',
+    'owned_by',
+    'name',
+    'capabilities',
+    'modalities',
+    'output_formats',
+    'sampling_parameters',
+    'reasoning',
+    'max_context_tokens',
+    'max_output_tokens',
+    'description',
+    'credits_per_million_input_tokens',
+    'credits_per_million_output_tokens',
+    'credits_per_million_cache_read_tokens',
+    'early_access',
+  ])
+  const list = await jsonOf<{ data: unknown[] }>(await server.get('/v1/models?extended=true'))
+  expect(list.data[0]).toEqual(model)
+})
+
+test.each(['no-such', 'a%2Fb', 'x'.repeat(300), '%F0%9F%91%80'])('an unknown model: %s', async (id) => {
+  const response = await server.get(`/v1/models/${id}`)
+  expect(response.status).toBe(404)
+  expect(await response.json()).toEqual({
+    error: {
+      message: `The model '${decodeURIComponent(id).slice(0, 200)}' does not exist`,
+      type: 'invalid_request_error',
+      param: 'model',
+      code: 'model_not_found',
+    },
+  })
+})
+
+test.each(['1', 'yes', 'TRUE', '', 'true&extended=true'])('extended=%s is no boolean', async (value) => {
+  for (const path of ['/v1/models', '/v1/models/service-mk1']) {
+    const response = await server.get(`${path}?extended=${value}`)
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: 'extended' })
+  }
+})

@@ -1,0 +1,63 @@
+import { execFile } from 'node:child_process'
+import { cp, mkdtemp, readdir, rm, truncate } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { findMtmd, locatePrebuilt } from '../scripts/setup/native-library.mjs'
+
+const SCRIPT = fileURLToPath(new URL('../scripts/setup.mjs', import.meta.url))
+
+function runSetup(env: NodeJS.ProcessEnv): Promise<{ code: number; output: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [SCRIPT], { env: { ...process.env, ...env } }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), output: stdout + stderr })
+    })
+  })
+}
+
+describe('setup', () => {
+  let cache: string
+  let library: string
+
+  beforeEach(async () => {
+    // A blank in the path, as on many a desktop.
+    cache = await mkdtemp(join(tmpdir(), 'lookout setup '))
+    const { platform } = locatePrebuilt()
+    const built = findMtmd(platform)
+    if (built === null) throw new Error('These tests need the library: npm run setup')
+    const entry = dirname(built)
+    const copy = join(cache, 'native', entry.split('/').at(-1)!)
+    await cp(entry, copy, { recursive: true })
+    library = findMtmd(platform, { LOOKOUT_CACHE_DIR: cache })!
+  })
+
+  afterEach(() => rm(cache, { recursive: true, force: true }))
+
+  test('takes a finished build from the cache, without compiler and network', async () => {
+    const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: cache, CXX: '/no/such/compiler', PATH: '' })
+    expect(output).toContain('already built')
+    expect(code).toBe(0)
+  })
+
+  test('does not take a damaged build', async () => {
+    await truncate(library, 1000)
+    const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: cache, CXX: '/no/such/compiler' })
+    expect(output).toContain('The compiler named by CXX does not start: /no/such/compiler')
+    expect(code).toBe(1)
+  })
+
+  test('says what to install when there is no compiler', async () => {
+    await rm(join(cache, 'native'), { recursive: true })
+    const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: cache, CXX: '', PATH: '' })
+    expect(output).toMatch(/A C\+\+ compiler is missing.*(apt-get install g\+\+|xcode-select --install)/)
+    expect(code).toBe(1)
+    expect(await readdir(cache)).toEqual([])
+  })
+
+  test('refuses a cache folder that depends on where it runs', async () => {
+    const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: 'relative/path' })
+    expect(output).toContain('LOOKOUT_CACHE_DIR must be an absolute path')
+    expect(code).toBe(1)
+  })
+})

@@ -1,0 +1,156 @@
+import Ajv from 'ajv/dist/2020.js'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+
+const hello = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }
+const schema = {
+  $schema: 'http://json-schema.org/draft-07/schema#',
+  type: 'object',
+  properties: { label: { enum: ['circle', 'square'] }, count: { $ref: '#/definitions/count' } },
+  required: ['label', 'count'],
+  definitions: { count: { type: 'integer', minimum: 0, maximum: 20 } },
+}
+const format = (inner: unknown) => ({ type: 'json_schema', json_schema: { name: 'answer', schema: inner } })
+
+interface Completion {
+  choices: { message: { content: string }; finish_reason: string }[]
+}
+
+async function contentOf(response: Response): Promise<string> {
+  expect(response.status).toBe(200)
+  const { choices } = await jsonOf<Completion>(response)
+  expect(choices[0]!.finish_reason).toBe('stop')
+  return choices[0]!.message.content
+}
+
+let server: TestServer
+const post = (fields: object) => server.post('/v1/chat/completions', { ...hello, ...fields })
+
+describe('whatever the engine says', () => {
+  beforeAll(async () => {
+    server = await startTestServer()
+  })
+  afterAll(() => server.close())
+  afterEach(() => {
+    server.engine.works.length = 0
+    server.engine.script = {}
+  })
+
+  test('a schema binds the engine', async () => {
+    server.engine.script = { texts: ['{"label": "circle",', ' "count": 3}'] }
+    expect(await contentOf(await post({ response_format: format(schema) }))).toBe('{"label": "circle", "count": 3}')
+    expect(server.engine.works[0]!.branches[0]!.constraint).toEqual({
+      type: 'json_schema',
+      schema,
+      param: 'response_format.json_schema.schema',
+    })
+  })
+
+  test('a regex binds the engine; tools: [] is no tool', async () => {
+    server.engine.script = { texts: ['12'] }
+    expect(await contentOf(await post({ regex: '\\d+', tools: [] }))).toBe('12')
+    expect(server.engine.works[0]!.branches[0]!.constraint).toEqual({ type: 'regex', pattern: '\\d+', param: 'regex' })
+  })
+
+  test('response_format text binds nothing', async () => {
+    await contentOf(await post({ response_format: { type: 'text' } }))
+    expect(server.engine.works[0]!.branches[0]!.constraint).toBeUndefined()
+  })
+
+  test.each([
+    ['response_format', { response_format: format(schema) }, '{"label": "circle", "count": 21}'],
+    ['response_format', { response_format: format(schema) }, '{"label": '],
+    ['regex', { regex: '\\d+' }, '12a'],
+    // A search that goes back for every other way would not end.
+    ['regex', { regex: '(a+)+b|x' }, 'a'.repeat(60)],
+  ])('a text that breaks %s is no answer', async (param, fields, text) => {
+    server.engine.script = { texts: [text] }
+    const response = await post(fields)
+    expect(response.status).toBe(500)
+    expect(await errorOf(response)).toMatchObject({ type: 'server_error', code: 'output_validation_failed', param })
+
+    const stream = await (await post({ ...fields, stream: true })).text()
+    const events = stream.split('\n\n').filter((event) => event.startsWith('data: '))
+    expect(JSON.parse(events.at(-1)!.slice(6))).toMatchObject({ error: { code: 'output_validation_failed', param } })
+    expect(stream).not.toContain('"finish_reason":"stop"')
+  })
+
+  test('a text that was cut is not held against it', async () => {
+    server.engine.script = { texts: ['{"label": '], reason: 'length' }
+    const response = await post({ response_format: format(schema) })
+    expect((await jsonOf<Completion>(response)).choices[0]!.finish_reason).toBe('length')
+  })
+
+  test('a schema that is nested without end never reaches the engine', async () => {
+    const deep = `${'{"type":"array","items":'.repeat(5_000)}{}${'}'.repeat(5_000)}`
+    const body = JSON.stringify({ ...hello, response_format: format('DEEP') }).replace('"DEEP"', deep)
+    const response = await server.post('/v1/chat/completions', body)
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ code: 'invalid_response_format' })
+    expect(server.engine.works).toHaveLength(0)
+  })
+
+  test('tools exclude both', async () => {
+    const tools = [{ type: 'function', function: { name: 'f' } }]
+    expect((await post({ tools, regex: 'a' })).status).toBe(400)
+    expect((await post({ tools, response_format: format(schema) })).status).toBe(400)
+  })
+
+  test('models say what they can', async () => {
+    const { data } = await jsonOf<{ data: unknown[] }>(await server.get('/v1/models?extended=true'))
+    expect(JSON.stringify(data)).toContain('response_format_json_schema')
+  })
+})
+
+describe('with the built-in model', () => {
+  beforeAll(async () => {
+    server = await startTestServer({ startEngine: (card) => LocalEngine.start(card) })
+  })
+  afterAll(() => server.close())
+
+  test.each([0, 1])('a schema holds at temperature %i', async (temperature) => {
+    const content = await contentOf(await post({ response_format: format(schema), temperature }))
+    const { $schema: _, ...plain } = schema
+    expect(new Ajv.default().validate(plain, JSON.parse(content))).toBe(true)
+  })
+
+  test('a regex holds, also in a stream', async () => {
+    expect(await contentOf(await post({ regex: '(?:yes|no)!{1,3}' }))).toMatch(/^(yes|no)!{1,3}$/)
+    const stream = await (await post({ regex: '\\d{4}', stream: true })).text()
+    const text = stream
+      .split('\n')
+      .filter((line) => line.startsWith('data: {'))
+      .map((line) => JSON.parse(line.slice(6)).choices[0].delta.content ?? '')
+      .join('')
+    expect(text).toMatch(/^\d{4}$/)
+    expect(stream.trimEnd().endsWith('data: [DONE]')).toBe(true)
+  })
+
+  test.each([
+    [{ type: 'string', not: {} }, '.not', /'not'/],
+    [{ type: 'string', maxLength: 1e9 }, '.maxLength', /10000/],
+    [{ type: 'strong' }, '.type', /expected one or more of/],
+    [{ properties: 5 }, '.properties', /expected an object of schemas/],
+  ])('%j is refused before anything is said', async (bad, path, message) => {
+    for (const stream of [false, true]) {
+      const response = await post({ response_format: format(bad), stream })
+      expect(response.status).toBe(400)
+      expect(await errorOf(response)).toEqual({
+        type: 'invalid_request_error',
+        code: 'invalid_response_format',
+        param: `response_format.json_schema.schema${path}`,
+        message: expect.stringMatching(message),
+      })
+    }
+  })
+
+  test('a regex that is none, or not regular, is refused', async () => {
+    for (const regex of ['(a', 'a(?!b)', '(a)\\1', '(a{9999}){9999}']) {
+      const response = await post({ regex })
+      expect(response.status).toBe(400)
+      expect(await errorOf(response)).toMatchObject({ code: 'invalid_regex', param: 'regex' })
+    }
+    expect(await contentOf(await post({ regex: 'ok' }))).toBe('ok')
+  })
+})

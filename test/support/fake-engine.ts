@@ -1,0 +1,140 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type {
+  Branch,
+  Engine,
+  EngineEvent,
+  EngineState,
+  Generation,
+  ModelInfo,
+  PromptPart,
+  Work,
+} from '../../src/inference/engine.ts'
+
+export interface Script extends BranchScript {
+  /** Wait before each piece; the completions that run speak in turn. */
+  readonly delayMs?: number
+  /** Thrown in place of the admission. */
+  readonly refusal?: Error | ((work: Work) => Error | undefined)
+  /** Thrown when nothing else is left to say. */
+  readonly failure?: Error
+  /** What it says it had of each prompt before; by default the prefix, for all branches but the first. */
+  readonly cachedTokens?: number
+  /** What is different for one branch. */
+  readonly branch?: (branch: Branch, index: number) => BranchScript
+}
+
+export interface BranchScript {
+  /** The reply, one event per piece. */
+  readonly texts?: readonly string[] | ((completion: number) => readonly string[])
+  /** Never finishes by itself. */
+  readonly endless?: boolean
+  readonly reason?: 'stop' | 'length'
+  /** Ends the branch after the texts of its first completion. */
+  readonly error?: Error
+}
+
+/** A test double of an engine: it says what its script says, and remembers what it was asked. */
+export class FakeEngine implements Engine {
+  readonly info: ModelInfo
+  state: EngineState = 'ready'
+  script: Script = { texts: ['Hello', ' there.'] }
+  readonly works: Work[] = []
+  readonly signals: AbortSignal[] = []
+  /** Abort reasons that reached a running generation. */
+  readonly aborts: unknown[] = []
+  /** Texts that were asked for so far. */
+  emitted = 0
+
+  constructor(info: Partial<ModelInfo> = {}) {
+    this.info = {
+      contextTokens: 32_768,
+      vocabularySize: 1024,
+      chatTemplate: null,
+      bosToken: '',
+      eosToken: '<|im_end|>',
+      modalities: { image: true, audio: false },
+      ...info,
+    }
+  }
+
+  async generate(work: Work, signal: AbortSignal): Promise<Generation> {
+    const script = this.script
+    this.works.push(work)
+    this.signals.push(signal)
+    const refusal = typeof script.refusal === 'function' ? script.refusal(work) : script.refusal
+    if (refusal) throw refusal
+    const prefix = await this.countTokens(work.prefix)
+    const suffixes = await Promise.all(work.branches.map(({ suffix }) => this.countTokens(suffix)))
+    const prompts = suffixes.map((suffix, index) => ({
+      promptTokens: prefix + suffix,
+      imageTokens: 0,
+      audioTokens: 0,
+      cachedTokens: script.cachedTokens ?? (index === 0 ? 0 : prefix),
+    }))
+    return { prompts, events: this.#events(work, script, signal) }
+  }
+
+  async *#events(work: Work, script: Script, signal: AbortSignal): AsyncGenerator<EngineEvent, void, void> {
+    let running = work.branches.flatMap((branch, index) => {
+      const own = { ...script, ...script.branch?.(branch, index) }
+      return Array.from({ length: branch.n }, (_, completion) => new Speaker(own, index, completion))
+    })
+    try {
+      while (running.length > 0) {
+        for (const speaker of running) {
+          if (!running.includes(speaker)) continue
+          if (speaker.hasText) {
+            await delay(script.delayMs ?? 0, null, { signal }).catch(() => {})
+            signal.throwIfAborted()
+            this.emitted++
+          }
+          const event = speaker.next()
+          if (event.type !== 'text' && script.failure && running.length === 1) throw script.failure
+          yield event
+          if (event.type === 'finish') running = running.filter((other) => other !== speaker)
+          if (event.type === 'error') running = running.filter((other) => other.branch !== event.branch)
+        }
+      }
+    } catch (error) {
+      if (signal.aborted) this.aborts.push(signal.reason)
+      throw error
+    }
+  }
+
+  /** One token per character of text, 64 per picture. */
+  async countTokens(parts: readonly PromptPart[]): Promise<number> {
+    return parts.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 64), 0)
+  }
+
+  async close(): Promise<void> {
+    this.state = 'closed'
+  }
+}
+
+/** One completion, as its script has it. */
+class Speaker {
+  readonly branch: number
+  readonly #completion: number
+  readonly #script: BranchScript
+  readonly #texts: readonly string[]
+  #spoken = 0
+
+  constructor(script: BranchScript, branch: number, completion: number) {
+    const texts = script.texts ?? ['Hello', ' there.']
+    this.branch = branch
+    this.#completion = completion
+    this.#script = script
+    this.#texts = typeof texts === 'function' ? texts(completion) : texts
+  }
+
+  get hasText(): boolean {
+    return this.#script.endless === true || this.#spoken < this.#texts.length
+  }
+
+  next(): EngineEvent {
+    const at = { branch: this.branch, completion: this.#completion }
+    if (this.hasText) return { type: 'text', ...at, text: this.#texts[this.#spoken++ % this.#texts.length]! }
+    if (this.#script.error) return { type: 'error', branch: this.branch, error: this.#script.error }
+    return { type: 'finish', ...at, reason: this.#script.reason ?? 'stop', completionTokens: this.#texts.length }
+  }
+}

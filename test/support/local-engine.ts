@@ -1,0 +1,116 @@
+import { fileURLToPath } from 'node:url'
+import { expect } from 'vitest'
+import type { ApiError } from '../../src/errors.ts'
+import type {
+  Branch,
+  EngineEvent,
+  FinishEvent,
+  Generation,
+  ImagePart,
+  PromptPart,
+  Sampling,
+} from '../../src/inference/engine.ts'
+import type { LocalEngine } from '../../src/inference/local/local-engine.ts'
+import type { EngineStats } from '../../src/inference/local/protocol.ts'
+import { loadCard, type ModelCard } from '../../src/models/card.ts'
+
+export const CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
+export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
+/** Hot enough that completions differ, and hardly ever end, whatever the weights. */
+export const RANDOM: Sampling = { ...GREEDY, temperature: 20 }
+/** The first token comes again up to the limit, whatever the noise. At the start of an answer it is not the last one. */
+export const REPEATING: Sampling = { ...GREEDY, presencePenalty: -1000 }
+
+export const trusted = (text: string): PromptPart => ({ type: 'text', text, trusted: true })
+export const untrusted = (text: string): PromptPart => ({ type: 'text', text, trusted: false })
+
+/** @param seed makes pictures of one size differ. */
+export function picture(width: number, height: number, seed = 0): ImagePart {
+  const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * 7 + seed * (i >> 8)) & 255)
+  return { type: 'image', image: { width, height, data } }
+}
+
+export const question = [
+  trusted('<|im_start|>user\n'),
+  picture(256, 256),
+  untrusted('What is here?'),
+  trusted('<|im_end|>\n'),
+]
+
+export function branch(fields: Partial<Branch> = {}): Branch {
+  return { suffix: [], n: 1, maxTokens: 16, sampling: GREEDY, ...fields }
+}
+
+export const assistant = trusted('<|im_start|>assistant\n')
+/** A question up to the start of its answer. */
+export const chat = [...question, assistant]
+
+/** Runs until it is stopped, at the start of an answer. */
+export const endless = (n = 8) => branch({ n, maxTokens: 3000, sampling: REPEATING })
+
+export interface Collected {
+  /** Text by "branch.completion". */
+  readonly texts: Record<string, string>
+  readonly finishes: FinishEvent[]
+}
+
+export async function collect(generation: Generation): Promise<Collected> {
+  const texts: Record<string, string> = {}
+  const finishes: FinishEvent[] = []
+  for await (const event of generation.events) {
+    if (event.type === 'error') throw event.error
+    const key = `${event.branch}.${event.completion}`
+    texts[key] ??= ''
+    if (event.type === 'text') texts[key] += event.text
+    else finishes.push(event)
+  }
+  return { texts, finishes }
+}
+
+export function generate(
+  engine: LocalEngine,
+  prefix: PromptPart[],
+  branches: Branch[],
+  { signal, organisation = 'test' }: { signal?: AbortSignal; organisation?: string } = {},
+): Promise<Generation> {
+  return engine.generate({ organisation, prefix, branches }, signal ?? new AbortController().signal)
+}
+
+export async function run(engine: LocalEngine, prefix: PromptPart[], ...branches: Branch[]): Promise<Collected> {
+  return collect(await generate(engine, prefix, branches))
+}
+
+export async function firstEvent(generation: Generation): Promise<EngineEvent> {
+  const result = await generation.events[Symbol.asyncIterator]().next()
+  return result.value
+}
+
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10))
+}
+
+/** Waits until nothing runs or waits; then only the prefix cache may hold cells and sequences. */
+export async function expectAllFreed(engine: LocalEngine): Promise<EngineStats> {
+  let stats = await engine.stats()
+  await until(async () => {
+    stats = await engine.stats()
+    return stats.running + stats.waiting === 0
+  })
+  expect(stats.usedCells).toBe(stats.cachedCells)
+  expect(stats.usedSequences).toBe(stats.cachedSequences)
+  return stats
+}
+
+export function apiError(fields: Partial<ApiError>) {
+  return expect.objectContaining({ name: 'ApiError', ...fields })
+}
+
+/** The shipped model with a KV cache of another size. */
+export async function smallCard(contextTokens: number, maxSequences: number): Promise<ModelCard> {
+  const card = await loadCard(CARD)
+  return {
+    ...card,
+    serves: card.serves.map((served) => ({ ...served, maxContextTokens: contextTokens })),
+    engine: { ...card.engine, contextTokens, maxSequences },
+  }
+}

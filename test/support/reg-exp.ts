@@ -1,0 +1,23 @@
+import type { Pattern } from '../../src/regex/pattern.ts'
+
+/** The same pattern for JavaScript's own engine: it matches whole texts, and exactly those that `pattern` stands for. */
+export function toRegExp(pattern: Pattern): RegExp {
+  return new RegExp(`^(?:${sourceOf(pattern)})$`, 'u')
+}
+
+function sourceOf(pattern: Pattern): string {
+  switch (pattern.type) {
+    case 'character':
+      return `[${pattern.set.map(([first, last]) => `${escaped(first)}-${escaped(last)}`).join('')}]`
+    case 'sequence':
+      return pattern.parts.map(sourceOf).join('')
+    case 'choice':
+      return `(?:${pattern.options.map(sourceOf).join('|')})`
+    case 'repeat':
+      return `(?:${sourceOf(pattern.part)}){${pattern.min},${pattern.max ?? ''}}`
+  }
+}
+
+function escaped(codePoint: number): string {
+  return `\\u{${codePoint.toString(16)}}`
+}

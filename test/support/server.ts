@@ -1,0 +1,71 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { readConfig } from '../../src/config/config.ts'
+import type { ErrorBody } from '../../src/errors.ts'
+import { Service, type ServiceParts } from '../../src/service.ts'
+import { FakeEngine } from './fake-engine.ts'
+
+export const KEY = 'test-key'
+
+export interface TestServer {
+  readonly url: string
+  readonly engine: FakeEngine
+  readonly logs: string[]
+  readonly service: Service
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>
+  get(path: string, headers?: Record<string, string>): Promise<Response>
+  close(): Promise<void>
+}
+
+export interface TestServerOptions extends ServiceParts {
+  readonly engine?: FakeEngine
+  readonly environment?: Record<string, string>
+}
+
+/** The real service on a free port, over a fake engine unless `startEngine` is given. */
+export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-test-'))
+  const engine = options.engine ?? new FakeEngine()
+  const logs: string[] = []
+  const config = readConfig({
+    LOOKOUT_PORT: '0',
+    LOOKOUT_API_KEY: KEY,
+    LOOKOUT_DATA_DIR: directory,
+    LOOKOUT_RATE_LIMITS: 'off',
+    ...options.environment,
+  })
+  const service = await Service.start(config, {
+    startEngine: async () => engine,
+    logs: { write: (line) => void logs.push(line) },
+    graceMs: 200,
+    ...options,
+  })
+  const authorization = `Bearer ${service.apiKey}`
+  return {
+    url: service.url,
+    engine,
+    logs,
+    service,
+    post: (path, body, headers = {}) =>
+      fetch(service.url + path, {
+        method: 'POST',
+        headers: { authorization, 'content-type': 'application/json', ...headers },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+      }),
+    get: (path, headers = {}) => fetch(service.url + path, { headers: { authorization, ...headers } }),
+    close: async () => {
+      await service.close()
+      await rm(directory, { recursive: true })
+    },
+  }
+}
+
+/** The body of an answer, taken for what the test says it is. */
+export async function jsonOf<Body = Record<string, unknown>>(response: Response): Promise<Body> {
+  return (await response.json()) as Body
+}
+
+export async function errorOf(response: Response): Promise<ErrorBody['error']> {
+  return (await jsonOf<ErrorBody>(response)).error
+}

@@ -1,0 +1,1 @@
+"""Training of Lookout's built-in vision-language model: synthetic world, tokenizer, network, stages, export, evaluation."""

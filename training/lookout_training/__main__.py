@@ -1,0 +1,108 @@
+"""Command line: python -m lookout_training <command>."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+TRAINING_DIRECTORY = Path(__file__).resolve().parent.parent
+MODEL_DIRECTORY = TRAINING_DIRECTORY.parent / "models" / "lookout-nano"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Options of every command."""
+    run_directory = Path(os.environ.get("LOOKOUT_TRAINING_DIR", Path.home() / "lookout-training"))
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--run-dir", type=Path, default=run_directory, help="checkpoints and logs; default $LOOKOUT_TRAINING_DIR or ~/lookout-training"
+    )
+    shared.add_argument("--config", default="nano", choices=("nano", "small"))
+    parser = argparse.ArgumentParser(prog="python -m lookout_training", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    preview = commands.add_parser("preview", help="contact sheet of the world", parents=[shared])
+    preview.add_argument("--output", type=Path, default=Path("preview.png"))
+    preview.add_argument("--seed", type=int, default=1)
+
+    tokenizer = commands.add_parser("tokenizer", help="train the tokenizer; a new one makes every checkpoint useless", parents=[shared])
+    tokenizer.add_argument("--output", type=Path, default=TRAINING_DIRECTORY / "lookout_training" / "tokenizer.json")
+
+    stage1 = commands.add_parser("stage1", help="train the vision tower with dense heads", parents=[shared])
+    stage1.add_argument("--minutes", type=float, default=40.0, help="planned training time, pauses not counted")
+    stage1.add_argument("--batch", type=int, default=24, help="pictures per step")
+    stage1.add_argument("--learning-rate", type=float, default=1e-3)
+    stage1.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
+    stage1.add_argument("--report-seconds", type=float, default=90.0)
+
+    stage2 = commands.add_parser("stage2", help="train the whole network on questions", parents=[shared])
+    stage2.add_argument("--minutes", type=float, default=75.0, help="planned training time, pauses not counted")
+    stage2.add_argument("--batch", type=int, default=16, help="pictures per step")
+    stage2.add_argument("--learning-rate", type=float, default=1e-3)
+    stage2.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
+    stage2.add_argument("--report-seconds", type=float, default=170.0)
+
+    export = commands.add_parser("export", help="write the GGUF files", parents=[shared])
+    export.add_argument("--output", type=Path, default=MODEL_DIRECTORY)
+    export.add_argument("--checkpoint", type=Path, help="default: stage2.pt of the run folder")
+    export.add_argument("--random", action="store_true", help="random weights, to try the loading of the files")
+    export.add_argument("--model-version", default="0")
+
+    server = argparse.ArgumentParser(add_help=False)
+    server.add_argument("--base-url", default="http://127.0.0.1:8080")
+    server.add_argument("--api-key", default=os.environ.get("LOOKOUT_API_KEY", ""))
+    server.add_argument("--model", default="service-mk1.5")
+
+    parity = commands.add_parser("parity", help="compare the running server with PyTorch", parents=[shared, server])
+    parity.add_argument("--checkpoint", type=Path, help="what was exported; default: stage2.pt of the run folder")
+    parity.add_argument("--random", action="store_true", help="the random weights of export --random")
+    parity.add_argument("--prompts", type=int, default=20)
+
+    evaluate = commands.add_parser("evaluate", help="accuracy through the running server; needs no PyTorch", parents=[server])
+    evaluate.add_argument("--pictures", type=int, default=100)
+    evaluate.add_argument("--concurrency", type=int, default=1)
+    evaluate.add_argument("--json", type=Path, help="also write the figures here")
+    evaluate.add_argument("--show-errors", type=int, default=0, metavar="N", help="print the first N wrong answers")
+    return parser
+
+
+def main() -> None:
+    """Runs one command; modules are imported late so that `evaluate` needs no PyTorch."""
+    arguments = build_parser().parse_args()
+    if arguments.command == "preview":
+        from .preview import write_contact_sheet
+
+        write_contact_sheet(arguments.output, seed=arguments.seed)
+    elif arguments.command == "stage1":
+        from . import stage1
+
+        stage1.run(arguments)
+    elif arguments.command == "stage2":
+        from . import stage2
+
+        stage2.run(arguments)
+    elif arguments.command == "export":
+        from . import export
+
+        export.run(arguments)
+    elif arguments.command == "parity":
+        from . import parity
+
+        parity.run(arguments)
+    elif arguments.command == "evaluate":
+        from . import evaluate
+
+        evaluate.run(arguments)
+    elif arguments.command == "tokenizer":
+        from .config import CONFIGS
+        from .corpus import corpus
+        from .tokenizer import TOKENIZER_FILE, Tokenizer, merge_count, train_merges
+
+        vocabulary = CONFIGS[arguments.config].vocabulary
+        tokenizer = Tokenizer(train_merges(corpus(), merge_count(vocabulary)), vocabulary)
+        tokenizer.save(arguments.output)
+        print(f"{len(tokenizer.merges)} merges written to {arguments.output}; default place: {TOKENIZER_FILE}")
+
+
+if __name__ == "__main__":
+    main()

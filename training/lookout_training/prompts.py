@@ -1,0 +1,222 @@
+"""Training samples: a shared prompt prefix with pictures, and several questions packed behind it as isolated segments.
+
+Each segment sees the prefix and itself, and its positions continue right after the prefix: the same that the server
+computes when it asks several questions about one picture.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import lru_cache
+
+from .chat import NO_PICTURE
+from .phrasings import Split
+from .questions import Exchange, ask_something, chat
+from .tokenizer import Tokenizer
+from .world import Scene, render_scene
+
+Position = tuple[int, int, int]  # Time, row, column.
+PREFIX = 0  # Segment number of the shared prefix.
+IGNORED = -1  # Label of a token that is not trained on.
+PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
+SYSTEM_TEXTS = (
+    "You are a helpful assistant.",
+    "You are a helpful vision assistant.",
+    "Answer the question about the image.",
+    "You are a careful assistant that looks at pictures.",
+    "Be brief.",
+    "Keep your answers short.",
+    "Reply in English.",
+    "You see pictures and answer questions.",
+    "Your task is to answer questions about the picture.",
+    "Use only the information in the picture.",
+    "You are Lookout.",
+    "Be polite and precise.",
+    "Your task is to find objects.",
+    "Only answer what is asked.",
+)
+
+
+class Layout(Enum):
+    """Where the pictures of a batch stand; all rows of a batch share one."""
+
+    PICTURE_FIRST = "picture first"
+    PICTURE_LAST = "picture last"  # One question per row: the picture comes after it.
+    TWO_PICTURES = "two pictures"
+    NO_PICTURE = "no picture"
+
+
+LAYOUT_WEIGHTS = {Layout.PICTURE_FIRST: 88, Layout.PICTURE_LAST: 4, Layout.TWO_PICTURES: 3, Layout.NO_PICTURE: 3}
+
+
+@dataclass
+class Sample:
+    """One row. All lists run over its tokens; `exchanges[k - 1]` belongs to segment k."""
+
+    identifiers: list[int] = field(default_factory=list)
+    positions: list[Position] = field(default_factory=list)
+    segments: list[int] = field(default_factory=list)
+    labels: list[int] = field(default_factory=list)  # The next token, where it is trained on.
+    exchanges: list[Exchange] = field(default_factory=list)
+
+
+def system_turn(text: str) -> str:
+    return f"<|im_start|>system\n{text}<|im_end|>\n"
+
+
+def user_turn(content: str) -> str:
+    return f"<|im_start|>user\n{content}<|im_end|>\n"
+
+
+ASSISTANT = "<|im_start|>assistant\n"
+END = "<|im_end|>"
+
+
+class SampleMaker:
+    """Lays out prompts and packs questions."""
+
+    def __init__(self, tokenizer: Tokenizer, longest_text: int = 208) -> None:
+        self.tokenizer = tokenizer
+        self.longest_text = longest_text  # Tokens of packed questions and answers per row.
+        self.image_token = tokenizer["<|image_pad|>"]
+
+    def make(self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split = Split.SEEN, offset: bool = True) -> Sample:
+        """A row about `scenes` (one, two or none, as the layout wants)."""
+        sample = Sample()
+        start = rng.randint(1, 4000) if offset and rng.random() < 0.1 else 0
+        hint = None if layout is Layout.NO_PICTURE else rng.choices((None, "BOX", "POINT"), weights=(72, 19, 9))[0]
+        head = self._system(rng, hint)
+        if layout is Layout.PICTURE_LAST:
+            exchange = self._ask(rng, scenes, layout, split, hint, set())
+            if exchange is None:
+                exchange = chat(rng, None, split)
+            self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}", scenes, start, segment=1)
+            self._answer(sample, exchange, 1)
+            return sample
+        head += "<|im_start|>user\n" + PICTURE * len(scenes)
+        if scenes and rng.random() < 0.05:  # An earlier turn of the conversation.
+            earlier = self._ask(rng, scenes, layout, split, hint, set())
+            if earlier:
+                head += f"{earlier.question}{END}\n{ASSISTANT}{earlier.answer}{END}\n<|im_start|>user\n"
+        self._append(sample, head, scenes, start, PREFIX)
+        self._pack(rng, sample, scenes, layout, split, hint)
+        return sample
+
+    def prompt(self, question: str, scene: Scene | None, system: str | None = None) -> Sample:
+        """A single question as the server lays it out, ending where the answer begins."""
+        sample = Sample()
+        head = system_turn(system) if system else ""
+        self._append(sample, head + user_turn((PICTURE if scene else "") + question) + ASSISTANT, [scene] if scene else [], 0, PREFIX)
+        return sample
+
+    def _pack(self, rng: random.Random, sample: Sample, scenes: list[Scene], layout: Layout, split: Split, hint: str | None) -> None:
+        prefix_length = len(sample.identifiers)
+        after_prefix = _next_position(sample.positions)
+        asked: set[str] = set()
+        failures = 0
+        while failures < 10:
+            exchange = self._ask(rng, scenes, layout, split, hint, asked)
+            if exchange is None:
+                failures += 1
+                continue
+            question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}")
+            answer = self._encode_answer(exchange)
+            room = self.longest_text - (len(sample.identifiers) - prefix_length)
+            if len(question) + len(answer) > room:
+                failures += 1 if room > 15 else 10
+                continue
+            asked.add(exchange.question)
+            sample.exchanges.append(exchange)
+            count = len(question) + len(answer) - 1
+            sample.identifiers += question + answer[:-1]
+            sample.positions += [(after_prefix + i,) * 3 for i in range(count)]
+            sample.segments += [len(sample.exchanges)] * count
+            sample.labels += [IGNORED] * (len(question) - 1) + answer
+
+    def _ask(
+        self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split, hint: str | None, asked: set[str]
+    ) -> Exchange | None:
+        if layout is Layout.NO_PICTURE:
+            exchange = chat(rng, None, split)
+            if exchange and rng.random() < 0.3:
+                blind = ask_something(rng, rng.choice(_spare_scenes()), split)
+                if blind and blind.task != "chat" and "point" not in blind.task and "detect" not in blind.task:
+                    exchange = Exchange("no picture", blind.question, NO_PICTURE)
+        elif layout is Layout.TWO_PICTURES:
+            which = rng.randrange(2)
+            exchange = ask_something(rng, scenes[which], split, None if hint is None else hint)
+            if exchange and hint is None and exchange.task != "chat" and "point" not in exchange.task and "detect" not in exchange.task:
+                words = rng.choice(
+                    (
+                        ("In the first picture: ", "In the second picture: "),
+                        ("First picture: ", "Second picture: "),
+                        ("Image 1: ", "Image 2: "),
+                    )
+                )[which]
+                exchange = replace(exchange, question=words + exchange.question)
+            elif which == 0:
+                return None  # Without words for it, the last picture is meant.
+        else:
+            exchange = ask_something(rng, scenes[0], split, hint)
+        return None if exchange is None or exchange.question in asked else exchange
+
+    def _system(self, rng: random.Random, hint: str | None) -> str:
+        text = rng.choice(SYSTEM_TEXTS) if rng.random() < (0.5 if hint else 0.15) else ""
+        if rng.random() < 0.2 and text:
+            text += " " + rng.choice(SYSTEM_TEXTS)
+        if hint:
+            return system_turn(f"<hint>{hint}</hint>" + (rng.choice(("", "", "\n", " ")) if text else "") + text)
+        return system_turn(text) if text else ""
+
+    def _append(self, sample: Sample, text: str, scenes: list[Scene], start: int, segment: int) -> None:
+        """Appends prompt text whose n-th image token stands for the n-th scene."""
+        position = start if not sample.positions else _next_position(sample.positions)
+        pictures = iter(scenes)
+        for identifier in self.tokenizer.encode(text):
+            if identifier != self.image_token:
+                sample.identifiers.append(identifier)
+                sample.positions.append((position,) * 3)
+                position += 1
+                continue
+            scene = next(pictures)
+            rows, columns = scene.height // 32, scene.width // 32
+            sample.identifiers += [identifier] * (rows * columns)
+            sample.positions += [(position, position + k // columns, position + k % columns) for k in range(rows * columns)]
+            position += max(rows, columns)
+        added = len(sample.identifiers) - len(sample.segments)
+        sample.segments += [segment] * added
+        sample.labels += [IGNORED] * added
+
+    def _encode_answer(self, exchange: Exchange) -> list[int]:
+        """The answer and the end of the turn, with words read from the picture spelled letter by letter."""
+        identifiers: list[int] = []
+        rest = exchange.answer
+        for printed in exchange.printed:
+            start = rest.find(f'"{printed}"') + 1 or rest.index(printed)
+            identifiers += self.tokenizer.encode(rest[:start]) + self.tokenizer.spell(printed)
+            rest = rest[start + len(printed) :]
+        identifiers += self.tokenizer.encode(rest)
+        return [*identifiers, self.tokenizer[END]]
+
+    def _answer(self, sample: Sample, exchange: Exchange, segment: int) -> None:
+        answer = self._encode_answer(exchange)
+        start = _next_position(sample.positions)
+        sample.exchanges.append(exchange)
+        sample.labels[-1] = answer[0]
+        sample.identifiers += answer[:-1]
+        sample.positions += [(start + i,) * 3 for i in range(len(answer) - 1)]
+        sample.segments += [segment] * (len(answer) - 1)
+        sample.labels += answer[1:]
+
+
+def _next_position(positions: list[Position]) -> int:
+    """The position of the token after the last one; prompts end with text, whose three coordinates agree."""
+    return positions[-1][0] + 1
+
+
+@lru_cache(maxsize=1)
+def _spare_scenes() -> list[Scene]:
+    rng = random.Random(0)
+    return [render_scene(rng, 224, 224)[1] for _ in range(50)]

@@ -1,0 +1,453 @@
+"""Questions about a scene and their answers."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from . import phrasings
+from .chat import small_talk
+from .markup import box_leaf, point_leaf
+from .phrasings import Phrasings, Split, fill, in_some_style
+from .world import COLOUR_NAMES, SHAPES, Scene, SceneObject
+
+NOTHING_FOUND = "None."  # The answer of a detection or pointing task whose objects are absent.
+CLEAR_MARGIN = 0.04  # Of the picture: how far apart two objects must be for "leftmost" and the like.
+BORDER_MARGIN = 0.02  # Of the picture: objects this near a border of the 3 x 3 places are not asked about.
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One question with its only right answer."""
+
+    task: str
+    question: str
+    answer: str
+    printed: tuple[str, ...] = ()  # Parts of the answer that are read from the picture, in order.
+
+
+Asker = Callable[[random.Random, Scene, Split], Exchange | None]
+
+
+# ---- Wording ------------------------------------------------------------------------------------------------------
+
+
+def plural(name: str) -> str:
+    """ "red cross" -> "red crosses"; text has no plural here."""
+    if name.endswith("text"):
+        return name
+    return name + ("es" if name.endswith("s") else "s")
+
+
+def with_article(name: str) -> str:
+    """ "orange star" -> "an orange star"; text takes none."""
+    if name.endswith("text"):
+        return name
+    return ("an " if name[0] in "aeiou" else "a ") + name
+
+
+def sentence(words: str) -> str:
+    """Capital first letter and a full stop."""
+    return words[0].upper() + words[1:] + "."
+
+
+def enumeration(parts: list[str]) -> str:
+    """ "a, b and c"."""
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def listing(objects: list[SceneObject]) -> str:
+    """Objects one by one, left to right: "a red circle, a blue star and the text "OPEN"".
+
+    Equal objects are not drawn together ("2 red circles"): a network this small then leaves others out.
+    """
+    return enumeration([with_article(item.name) if item.text is None else f'the text "{item.text}"' for item in objects])
+
+
+def grid_point(scene: Scene, x: float, y: float) -> tuple[int, int]:
+    """Pixels to the 0..1000 grid."""
+    return max(0, min(1000, round(x / scene.width * 1000))), max(0, min(1000, round(y / scene.height * 1000)))
+
+
+def box_of(scene: Scene, item: SceneObject, mention: str) -> str:
+    left, top, right, bottom = item.box
+    return box_leaf(mention, grid_point(scene, left, top), grid_point(scene, right, bottom))
+
+
+def point_of(scene: Scene, item: SceneObject, mention: str) -> str:
+    return point_leaf(mention, grid_point(scene, *item.centre))
+
+
+def matches(item: SceneObject, category: str) -> bool:
+    """Whether an object belongs to "circle", "red circle" or "text"."""
+    return category in (item.kind, item.name)
+
+
+def place_of(scene: Scene, item: SceneObject) -> str | None:
+    """One of nine places, "top left" .. "center" .. "bottom right"; None near a border between two."""
+    x, y = item.centre
+    u, v = x / scene.width, y / scene.height
+    if any(abs(value - border) < BORDER_MARGIN for value in (u, v) for border in (1 / 3, 2 / 3)):
+        return None
+    column = "left" if u < 1 / 3 else "right" if u > 2 / 3 else "center"
+    row = "top" if v < 1 / 3 else "bottom" if v > 2 / 3 else "middle"
+    return "center" if (row, column) == ("middle", "center") else f"{row} {column}"
+
+
+def unique_names(scene: Scene) -> dict[str, SceneObject]:
+    """Every name that means exactly one object: "red heart", and "heart" when there is one heart."""
+    counts = Counter(name for item in scene.objects for name in (item.name, item.kind))
+    return {name: item for item in scene.objects for name in (item.name, item.kind) if counts[name] == 1}
+
+
+def _say(rng: random.Random, lines: Phrasings, split: Split, task: str, answer: str, keep_case: bool = False, **slots: str) -> Exchange:
+    question = in_some_style(rng, fill(rng, lines.pick(rng, split), **slots), keep_case)
+    return Exchange(task, question, answer)
+
+
+def _pick_unique(rng: random.Random, scene: Scene) -> tuple[str, SceneObject] | None:
+    """A unique full name twice as often as a unique kind."""
+    names = unique_names(scene)
+    if not names:
+        return None
+    keys = list(names)
+    name = rng.choices(keys, weights=[2 if " " in key else 1 for key in keys])[0]
+    return name, names[name]
+
+
+# ---- Answers in words ---------------------------------------------------------------------------------------------
+
+
+def caption(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    exchange = _say(rng, phrasings.CAPTION, split, "caption", sentence(listing(scene.objects)))
+    return replace(exchange, printed=tuple(item.text for item in scene.objects if item.text is not None))
+
+
+def colour_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    counts = Counter(item.kind for item in scene.objects)
+    single = [item for item in scene.objects if counts[item.kind] == 1]
+    if not single:
+        return None
+    item = rng.choice(single)
+    return _say(rng, phrasings.COLOUR_OF, split, "colour", sentence(item.colour), kind=item.kind)
+
+
+def kind_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    counts = Counter(item.colour for item in scene.objects)
+    single = [item for item in scene.objects if counts[item.colour] == 1]
+    if not single:
+        return None
+    item = rng.choice(single)
+    return _say(rng, phrasings.KIND_OF, split, "kind", sentence(with_article(item.kind)), name=item.colour)
+
+
+def _extreme(rng: random.Random, scene: Scene, split: Split, side: str) -> Exchange | None:
+    horizontal = side in ("left", "right")
+    extent = scene.width if horizontal else scene.height
+    order = sorted(scene.objects, key=lambda item: item.centre[0 if horizontal else 1])
+    if side in ("right", "bottom"):
+        order.reverse()
+    axis = 0 if horizontal else 1
+    if len(order) > 1 and abs(order[0].centre[axis] - order[1].centre[axis]) < CLEAR_MARGIN * extent:
+        return None
+    lines = phrasings.SIDE if horizontal else phrasings.VERTICAL
+    return _say(rng, lines, split, side, sentence(with_article(order[0].name)), side=side)
+
+
+def leftmost(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    return _extreme(rng, scene, split, "left")
+
+
+def rightmost(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    return _extreme(rng, scene, split, "right")
+
+
+def topmost(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    return _extreme(rng, scene, split, "top")
+
+
+def bottommost(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    return _extreme(rng, scene, split, "bottom")
+
+
+def exists(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """Half yes, half no; half of the noes are made of a colour and a kind that are both there."""
+    wanted = rng.random() < 0.5
+    colours = {item.colour for item in scene.objects}
+    kinds = {item.kind for item in scene.objects}
+    choice = rng.random()
+    if choice < 0.15:
+        options = sorted(colours) if wanted else [name for name in COLOUR_NAMES if name not in colours]
+        if not options:
+            return None
+        return _say(rng, phrasings.EXISTS_COLOUR, split, "exists", "Yes." if wanted else "No.", name=rng.choice(options))
+    if choice < 0.40:
+        options = sorted(kinds) if wanted else [kind for kind in (*SHAPES, "text") if kind not in kinds]
+        name = rng.choice(options)
+    elif wanted:
+        name = rng.choice(scene.objects).name
+    else:
+        name = _absent_name(rng, scene)
+    return _say(
+        rng, phrasings.EXISTS, split, "exists", "Yes." if wanted else "No.", one=with_article(name), many=plural(name), singular=name
+    )
+
+
+def _absent_name(rng: random.Random, scene: Scene) -> str:
+    """A colour and shape that do not occur together; in half of the cases each occurs alone."""
+    present = {item.name for item in scene.objects}
+    if rng.random() < 0.5:
+        near = [f"{a.colour} {b.kind}" for a in scene.objects for b in scene.shapes if f"{a.colour} {b.kind}" not in present]
+        if near:
+            return rng.choice(near)
+    while True:
+        name = f"{rng.choice(COLOUR_NAMES)} {rng.choice(SHAPES)}"
+        if name not in present:
+            return name
+
+
+def _count(
+    rng: random.Random, scene: Scene, split: Split, task: str, counts: Counter[str], absent: list[str], suffix: str = ""
+) -> Exchange | None:
+    """Zero in a quarter of the cases, else every occurring number equally often."""
+    if absent and (not counts or rng.random() < 0.25):
+        name, number = rng.choice(absent), 0
+    elif counts:
+        number = rng.choice(sorted(set(counts.values())))
+        name = rng.choice(sorted(key for key, value in counts.items() if value == number))
+    else:
+        return None
+    return _say(rng, phrasings.COUNT, split, task, str(number), many=plural(name + suffix))
+
+
+def count_kind(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    counts = Counter(item.kind for item in scene.shapes)
+    return _count(rng, scene, split, "count kind", counts, [kind for kind in SHAPES if kind not in counts])
+
+
+def count_colour(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    counts = Counter(item.colour for item in scene.shapes)
+    return _count(rng, scene, split, "count colour", counts, [name for name in COLOUR_NAMES if name not in counts], suffix=" shape")
+
+
+def count_both(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    counts = Counter(item.name for item in scene.shapes)
+    return _count(rng, scene, split, "count both", counts, [_absent_name(rng, scene)])
+
+
+def count_all(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    # "Objects" would be unclear beside printed text.
+    many = "shapes" if scene.texts else rng.choice(("shapes", "shapes", "objects", "things"))
+    return _say(rng, phrasings.COUNT, split, "count all", str(len(scene.shapes)), many=many)
+
+
+def where(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    picked = _pick_unique(rng, scene)
+    place = place_of(scene, picked[1]) if picked else None
+    if not picked or not place:
+        return None
+    return _say(rng, phrasings.WHERE, split, "where", sentence(place), name=picked[0])
+
+
+def what_at(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    places = [place_of(scene, item) for item in scene.objects]
+    counts = Counter(places)
+    if None in counts:  # An object between two places makes "what is there" unclear.
+        return None
+    single = [(place, item) for place, item in zip(places, scene.objects, strict=True) if place and counts[place] == 1]
+    if not single:
+        return None
+    place, item = rng.choice(single)
+    if place == "center":
+        words = rng.choice(("in the center", "in the middle", "at the center", "in the centre"))
+    elif place.endswith("center"):
+        words = f"in the {place}"
+    elif place.startswith("middle"):
+        words = f"in the {place}"
+    else:
+        words = rng.choice((f"in the {place}", f"in the {place} corner", f"at the {place}"))
+    return _say(rng, phrasings.WHAT_AT, split, "what-at", sentence(with_article(item.name)), place=words)
+
+
+def largest(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    order = sorted(scene.shapes, key=lambda item: item.radius)
+    if len(order) < 2:
+        return None
+    if rng.random() < 0.5:
+        words, item, other = rng.choice(("largest", "biggest")), order[-1], order[-2]
+    else:
+        words, item, other = "smallest", order[0], order[1]
+    if max(item.radius, other.radius) < 1.2 * min(item.radius, other.radius):
+        return None
+    return _say(rng, phrasings.LARGEST, split, "size", sentence(with_article(item.name)), extreme=words)
+
+
+def size_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """Small below a tenth of the picture's shorter side (radius), large above 0.15; nothing near these borders is asked."""
+    picked = _pick_unique(rng, scene)
+    if not picked or picked[1].kind == "text":
+        return None
+    relative = picked[1].radius / min(scene.width, scene.height)
+    if abs(relative - 0.10) < 0.008 or abs(relative - 0.15) < 0.008:
+        return None
+    answer = "Small." if relative < 0.10 else "Large." if relative > 0.15 else "Medium."
+    return _say(rng, phrasings.SIZE_OF, split, "size", answer, name=picked[0])
+
+
+def size(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    return (largest if rng.random() < 0.6 else size_of)(rng, scene, split)
+
+
+def read(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """All text, top to bottom, one line each; or the text of one colour."""
+    texts = sorted(scene.texts, key=lambda item: item.centre[1])
+    if not texts:
+        if rng.random() < 0.8:  # Asked in vain only now and then.
+            return None
+        return _say(rng, phrasings.READ, split, "read", "There is no text.")
+    counts = Counter(item.colour for item in texts)
+    single = [item for item in texts if counts[item.colour] == 1]
+    if single and (len(texts) > 3 or rng.random() < 0.3):
+        item = rng.choice(single)
+        exchange = _say(rng, phrasings.READ_ONE, split, "read", item.text or "", name=item.colour)
+        return replace(exchange, printed=(exchange.answer,))
+    if len(texts) > 3:
+        return None
+    printed = tuple(item.text or "" for item in texts)
+    return replace(_say(rng, phrasings.READ, split, "read", "\n".join(printed)), printed=printed)
+
+
+def chat(rng: random.Random, _: Scene | None, split: Split) -> Exchange | None:
+    question, answer = small_talk(rng, split)
+    return Exchange("chat", in_some_style(rng, question), answer)
+
+
+# ---- Answers in markup --------------------------------------------------------------------------------------------
+
+
+def _categories(rng: random.Random, scene: Scene, count: int) -> list[str]:
+    """Disjoint categories, three quarters of them present: kinds, and colours with kinds."""
+    chosen: list[str] = []
+    for _ in range(count):
+        by_kind = rng.random() < 0.45
+        if rng.random() < 0.77:
+            item = rng.choice(scene.objects)
+            category = item.kind if by_kind or item.kind == "text" else item.name
+        elif by_kind:
+            category = rng.choice((*SHAPES, "text"))
+        else:
+            category = _absent_name(rng, scene)
+        overlaps = any(
+            category.split()[-1] == other.split()[-1] and (" " not in category or " " not in other or category == other) for other in chosen
+        )
+        if not overlaps:
+            chosen.append(category)
+    return chosen
+
+
+def _leaves(scene: Scene, mentions: dict[str, str], leaf: Callable[[Scene, SceneObject, str], str]) -> str:
+    """Every object of the categories (category -> mention), left to right."""
+    lines = []
+    for item in scene.objects:
+        for category, mention in mentions.items():
+            if matches(item, category):
+                lines.append(leaf(scene, item, mention))
+    return "\n".join(lines) or NOTHING_FOUND
+
+
+def _listed(rng: random.Random, scene: Scene) -> tuple[str, dict[str, str]]:
+    """A list of categories as a user writes it, and category -> mention (the words as given)."""
+    categories = _categories(rng, scene, rng.choices((1, 2, 3), weights=(50, 30, 20))[0])
+    many = rng.random() < 0.15
+    mentions = {category: plural(category) if many else category for category in categories}
+    if rng.random() < 0.5:
+        mentions = {category: mention.replace("gray", "grey") for category, mention in mentions.items()}
+    if rng.random() < 0.05:
+        mentions = {category: mention.title() for category, mention in mentions.items()}
+    return rng.choice((", ", ", ", ", ", " , ", ",")).join(mentions.values()), mentions
+
+
+def _markup_task(task: str, leaf: Callable[[Scene, SceneObject, str], str], in_list: Phrasings, in_sentence: Phrasings) -> Asker:
+    def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+        if rng.random() < 0.5:
+            words, mentions = _listed(rng, scene)
+            question = fill(rng, in_list.pick(rng, split), list=words)
+            return Exchange(task, question, _leaves(scene, mentions, leaf))
+        category = _categories(rng, scene, 1)[0]
+        answer = _leaves(scene, {category: category}, leaf)
+        return _say(
+            rng, in_sentence, split, task, answer, one=category, many=plural(category), article=with_article(category), singular=category
+        )
+
+    return ask
+
+
+def _everything(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: Phrasings) -> Asker:
+    def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+        answer = "\n".join(leaf(scene, item, item.name) for item in scene.objects)
+        return _say(rng, lines, split, task, answer)
+
+    return ask
+
+
+def _single(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: Phrasings) -> Asker:
+    def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+        picked = _pick_unique(rng, scene)
+        if not picked:
+            return None
+        name, item = picked
+        return _say(rng, lines, split, task, leaf(scene, item, name), name=name)
+
+    return ask
+
+
+def point_many(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    category = _categories(rng, scene, 1)[0]
+    answer = _leaves(scene, {category: category}, point_of)
+    return _say(rng, phrasings.POINT_MANY, split, "point", answer, one=category, many=plural(category))
+
+
+# Weights of the tasks that need no hint; tests and evaluation use the keys as task names.
+WORD_TASKS: dict[str, tuple[Asker, float]] = {
+    "caption": (caption, 8),
+    "colour": (colour_of, 12),
+    "kind": (kind_of, 4),
+    "left": (leftmost, 5),
+    "right": (rightmost, 5),
+    "top": (topmost, 4),
+    "bottom": (bottommost, 4),
+    "exists": (exists, 12),
+    "count kind": (count_kind, 5),
+    "count colour": (count_colour, 4),
+    "count both": (count_both, 4),
+    "count all": (count_all, 4),
+    "where": (where, 6),
+    "what-at": (what_at, 5),
+    "size": (size, 3),
+    "read": (read, 8),
+    "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 12),
+    "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 5),
+    "point": (_single("point", point_of, phrasings.POINT), 4),
+    "point many": (point_many, 2),
+    "chat": (chat, 2),
+}
+BOX_HINT_TASKS: dict[str, tuple[Asker, float]] = {
+    "hint detect": (_markup_task("hint detect", box_of, phrasings.HINT_LIST, phrasings.HINT_SENTENCE), 6),
+    "hint one": (_single("hint one", box_of, phrasings.HINT_ONE), 3),
+    "hint all": (_everything("hint all", box_of, phrasings.HINT_ALL), 2),
+}
+POINT_HINT_TASKS: dict[str, tuple[Asker, float]] = {
+    "hint point": (_markup_task("hint point", point_of, phrasings.HINT_LIST, phrasings.HINT_SENTENCE), 6),
+    "hint point one": (_single("hint point one", point_of, phrasings.HINT_ONE), 3),
+    "hint point all": (_everything("hint point all", point_of, phrasings.HINT_ALL), 1),
+}
+TASKS_OF_HINT: dict[str | None, dict[str, tuple[Asker, float]]] = {None: WORD_TASKS, "BOX": BOX_HINT_TASKS, "POINT": POINT_HINT_TASKS}
+
+
+def ask_something(rng: random.Random, scene: Scene, split: Split = Split.SEEN, hint: str | None = None) -> Exchange | None:
+    """A random task of the mix; None where the scene does not allow it. `hint`: None, "BOX" or "POINT"."""
+    tasks = TASKS_OF_HINT[hint]
+    name = rng.choices(list(tasks), weights=[weight for _, weight in tasks.values()])[0]
+    return tasks[name][0](rng, scene, split)

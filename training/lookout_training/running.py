@@ -1,0 +1,90 @@
+"""What every training stage needs: run folder, clock that ignores pauses, checkpoints, log, batch prefetching."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.utils.data
+
+LONGEST_STEP_SECONDS = 6.0  # A step that took longer was paused from outside; the rest is not counted.
+
+
+def default_run_directory() -> Path:
+    """Where checkpoints and logs go: $LOOKOUT_TRAINING_DIR or ~/lookout-training; never inside the repository."""
+    return Path(os.environ.get("LOOKOUT_TRAINING_DIR", Path.home() / "lookout-training"))
+
+
+class TrainingClock:
+    """Training seconds: the sum of step durations, each capped, so that a stopped process spends no schedule."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self._last = time.monotonic()
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        self.seconds += min(now - self._last, LONGEST_STEP_SECONDS)
+        self._last = now
+
+    def skip(self) -> None:
+        """Leaves out the time since the last tick (evaluation, saving)."""
+        self._last = time.monotonic()
+
+
+class _Batches(torch.utils.data.IterableDataset):
+    def __init__(self, make_batch: Callable[[int], Any], first_step: int) -> None:
+        self.make_batch = make_batch
+        self.first_step = first_step
+
+    def __iter__(self) -> Iterator[Any]:
+        step = self.first_step
+        while True:
+            yield self.make_batch(step)
+            step += 1
+
+
+def prefetch(make_batch: Callable[[int], Any], first_step: int) -> Iterator[Any]:
+    """Batches for step first_step, first_step + 1, ... in order, made by one worker process."""
+    dataset = _Batches(make_batch, first_step)
+    loader = torch.utils.data.DataLoader(
+        dataset, batch_size=None, num_workers=1, prefetch_factor=6, collate_fn=_keep, worker_init_fn=_one_thread
+    )
+    return iter(loader)
+
+
+def _keep(batch: Any) -> Any:
+    return batch
+
+
+def _one_thread(_: int) -> None:
+    torch.set_num_threads(1)
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Writes atomically, so that a reader never sees half a file."""
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    partial.replace(path)
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def prepare_process(directory: Path) -> None:
+    """Two threads, low contention with neighbours, run folder in place, process group noted for pausing."""
+    directory.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(int(os.environ.get("LOOKOUT_TRAINING_THREADS", "2")))
+    (directory / "train.pid").write_text(f"{os.getpgid(0)}\n")
+
+
+def images_to_tensor(pixels: np.ndarray) -> torch.Tensor:
+    """(B, height, width, 3) uint8 -> (B, 3, height, width) float32 in -1..1, as the server does (mean = std = 0.5)."""
+    tensor = torch.from_numpy(np.array(pixels)).permute(0, 3, 1, 2).contiguous()
+    return tensor.float().div_(127.5).sub_(1.0)

@@ -1,0 +1,91 @@
+"""Comparing answers with the truth; used by the evaluation over HTTP and by the curves of stage 2. No PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .markup import Annotation, parse_annotations
+
+IOU_THRESHOLD = 0.5
+POINT_TOLERANCE = 30  # On the 0..1000 grid, per axis-independent distance.
+
+
+def same_words(answer: str, truth: str) -> bool:
+    """Equal but for surrounding blanks and a final full stop."""
+    return answer.strip().rstrip(".") == truth.strip().rstrip(".")
+
+
+@dataclass
+class GroundingScore:
+    """Sums over replies with boxes or points."""
+
+    truths: int = 0
+    predictions: int = 0
+    hits: int = 0  # Label equal and IoU >= 0.5, or distance <= POINT_TOLERANCE.
+    iou_sum: float = 0.0  # Of the hits.
+    distance_sum: float = 0.0  # Of points matched by label, on the 0..1000 grid.
+    pairs: int = 0  # Points matched by label.
+    malformed: int = 0  # Replies with anything but markup and blanks, or "None." wrongly spelt.
+
+    @property
+    def precision(self) -> float:
+        return self.hits / self.predictions if self.predictions else float(self.truths == 0)
+
+    @property
+    def recall(self) -> float:
+        return self.hits / self.truths if self.truths else float(self.predictions == 0)
+
+    @property
+    def f1(self) -> float:
+        total = self.truths + self.predictions
+        return 2 * self.hits / total if total else 1.0
+
+    @property
+    def mean_iou(self) -> float:
+        return self.iou_sum / self.hits if self.hits else 0.0
+
+    @property
+    def mean_distance(self) -> float:
+        return self.distance_sum / self.pairs if self.pairs else float("nan")
+
+    def add(self, answer: str, truth: str) -> None:
+        """Greedy matching, best pair first, of the leaves in `answer` with those in `truth`."""
+        predicted, rest = parse_annotations(answer)
+        wanted, _ = parse_annotations(truth)
+        if rest and not (rest == "None." and not predicted):
+            self.malformed += 1
+        self.truths += len(wanted)
+        self.predictions += len(predicted)
+        pairs = [
+            (closeness(a, b), i, j)
+            for i, a in enumerate(predicted)
+            for j, b in enumerate(wanted)
+            if a.mention == b.mention and a.tag == b.tag
+        ]
+        used_predictions: set[int] = set()
+        used_truths: set[int] = set()
+        for value, i, j in sorted(pairs, reverse=True):
+            if i in used_predictions or j in used_truths:
+                continue
+            used_predictions.add(i)
+            used_truths.add(j)
+            if predicted[i].tag == "point":
+                self.pairs += 1
+                self.distance_sum += -value
+                self.hits += -value <= POINT_TOLERANCE
+            elif value >= IOU_THRESHOLD:
+                self.hits += 1
+                self.iou_sum += value
+
+
+def closeness(a: Annotation, b: Annotation) -> float:
+    """Intersection over union of two boxes; minus the Euclidean distance of two points."""
+    if a.tag == "point":
+        (ax, ay), (bx, by) = a.points[0], b.points[0]
+        return -(((ax - bx) ** 2 + (ay - by) ** 2) ** 0.5)
+    (a_left, a_top), (a_right, a_bottom) = a.points
+    (b_left, b_top), (b_right, b_bottom) = b.points
+    width = max(0, min(a_right, b_right) - max(a_left, b_left))
+    height = max(0, min(a_bottom, b_bottom) - max(a_top, b_top))
+    union = (a_right - a_left) * (a_bottom - a_top) + (b_right - b_left) * (b_bottom - b_top) - width * height
+    return width * height / union if union else 0.0

@@ -1,0 +1,136 @@
+"""Stage 1: the vision tower alone, taught by dense heads."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import random
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn as nn
+
+from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
+from .dense import DenseHeads, DenseTargets, dense_counts, dense_loss, dense_metrics, dense_targets, stack_targets
+from .network import VisionTower, initialise_vision
+from .optimiser import Optimiser, hidden_matrices, learning_rate
+from .running import TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
+from .world import pick_size, render_scene
+
+TEXT_HEAVY = 0.2  # Share of the pictures.
+
+
+@dataclasses.dataclass
+class Stage1Batch:
+    pixels: np.ndarray  # (B, height, width, 3) uint8
+    targets: DenseTargets
+
+
+def make_batch(seed: int, size: int) -> Stage1Batch:
+    """`size` pictures of one common width and height."""
+    rng = random.Random(seed * 7919 + 13)
+    width, height = pick_size(rng)
+    scenes = [render_scene(rng, width, height, text_heavy=rng.random() < TEXT_HEAVY) for _ in range(size)]
+    return Stage1Batch(np.stack([pixels for pixels, _ in scenes]), stack_targets([dense_targets(scene) for _, scene in scenes]))
+
+
+@torch.no_grad()
+def evaluate(vision: VisionTower, heads: DenseHeads, batches: int = 8, size: int = 24) -> dict[str, float]:
+    """Rates on held-out pictures."""
+    total: dict[str, float] = {}
+    for index in range(batches):
+        batch = make_batch(HELD_OUT_SEED + index, size)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            tokens = vision(images_to_tensor(batch.pixels))
+        for name, value in dense_counts(heads, tokens.float(), batch.targets).items():
+            total[name] = total.get(name, 0.0) + value
+    return dense_metrics(total)
+
+
+class Stage1:
+    """Model, optimiser and place in the schedule."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        torch.manual_seed(0)
+        self.config = config
+        self.vision = VisionTower(config)
+        initialise_vision(self.vision)
+        self.heads = DenseHeads(config.width)
+        self.optimiser = Optimiser()
+        matrices = hidden_matrices(self.vision)
+        taken = {id(parameter) for parameter in matrices}
+        self.parameters = [*self.vision.parameters(), *self.heads.parameters()]
+        self.optimiser.add_muon(matrices, multiplier=12.0)
+        self.optimiser.add_adamw([parameter for parameter in self.parameters if id(parameter) not in taken])
+        self.step = 0
+        self.seen = 0
+        self.clock = TrainingClock()
+
+    def save(self, path: Path) -> None:
+        state = {
+            "config": self.config.name,
+            "vision": self.vision.state_dict(),
+            "heads": self.heads.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step,
+            "seen": self.seen,
+            "seconds": self.clock.seconds,
+        }
+        save_checkpoint(path, state)
+
+    def load(self, path: Path) -> None:
+        state = load_checkpoint(path)
+        self.vision.load_state_dict(state["vision"])
+        self.heads.load_state_dict(state["heads"], strict=False)  # A head added since then starts afresh.
+        try:
+            self.optimiser.load_state_dict(state["optimiser"])
+        except ValueError:
+            print("optimiser state does not fit these heads: starting with a fresh one", flush=True)
+        self.step, self.seen = state["step"], state["seen"]
+        self.clock = TrainingClock(state["seconds"])
+
+
+def run(arguments: argparse.Namespace) -> None:
+    directory: Path = arguments.run_dir
+    prepare_process(directory)
+    checkpoint = directory / "stage1.pt"
+    stage = Stage1(CONFIGS[arguments.config])
+    if checkpoint.exists():
+        stage.load(checkpoint)
+    planned = arguments.minutes * 60
+    batches = prefetch(lambda step: make_batch(step, arguments.batch), stage.step)
+    first_step, first_seen, first_seconds = stage.step, stage.seen, stage.clock.seconds
+    last_report = stage.clock.seconds
+    logged: list[dict[str, float]] = []
+    stage.clock.skip()
+    while stage.clock.seconds < planned:
+        batch = next(batches)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            tokens = stage.vision(images_to_tensor(batch.pixels))
+        loss, parts = dense_loss(stage.heads, tokens.float(), batch.targets)
+        stage.optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(stage.parameters, 1.0)
+        rate = learning_rate(stage.step - first_step, stage.clock.seconds / planned, arguments.learning_rate, decay=arguments.decay)
+        stage.optimiser.step(rate)
+        stage.step += 1
+        stage.seen += len(batch.pixels)
+        logged.append(parts)
+        stage.clock.tick()
+        if stage.clock.seconds - last_report > arguments.report_seconds or stage.step == first_step + 20:
+            last_report = stage.clock.seconds
+            stage.save(checkpoint)
+            means = {name: float(np.mean([entry[name] for entry in logged])) for name in parts}
+            logged.clear()
+            speed = (stage.seen - first_seen) / (stage.clock.seconds - first_seconds)
+            losses = " ".join(f"{name} {value:.3f}" for name, value in means.items())
+            rates = " ".join(f"{name}={value:.3f}" for name, value in evaluate(stage.vision, stage.heads).items())
+            print(
+                f"{stage.clock.seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.1f}/s lr {rate:.2g} | {losses} | {rates}",
+                flush=True,
+            )
+            stage.clock.skip()
+    stage.save(checkpoint)
+    rates = " ".join(f"{name}={value:.3f}" for name, value in evaluate(stage.vision, stage.heads, batches=24).items())
+    print(f"stage 1 done: step {stage.step} seen {stage.seen} {stage.clock.seconds:.0f}s | {rates}", flush=True)

@@ -1,0 +1,280 @@
+"""Stage 2: vision tower and language model together, on packed questions; the dense heads go on as an auxiliary loss."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
+from .dense import DenseHeads, DenseTargets, dense_loss, dense_targets, stack_targets
+from .generation import generate
+from .network import VisionLanguageModel, initialise_language
+from .optimiser import Optimiser, hidden_matrices, learning_rate
+from .phrasings import Split
+from .prompts import IGNORED, LAYOUT_WEIGHTS, Layout, Sample, SampleMaker
+from .questions import BOX_HINT_TASKS, WORD_TASKS, Exchange
+from .running import TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
+from .scoring import GroundingScore
+from .tokenizer import Tokenizer
+from .world import Scene, pick_size, render_scene
+
+TEXT_HEAVY = 0.12  # Share of the pictures.
+AUXILIARY_WEIGHT = 0.25  # Of the dense loss.
+LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
+
+
+@dataclass
+class Stage2Batch:
+    """Rows of packed questions; N = padded tokens. `pixels` and `targets` hold all pictures in reading order."""
+
+    pixels: np.ndarray | None  # (pictures, height, width, 3) uint8
+    targets: DenseTargets | None
+    identifiers: np.ndarray  # (B, N) int64
+    positions: np.ndarray  # (B, 3, N) int64
+    segments: np.ndarray  # (B, N) int64, -1 for padding
+    labels: np.ndarray  # (B, N) int64, IGNORED where not trained on
+    weights: np.ndarray  # (B, N) float32
+    exchanges: list[list[Exchange]]
+
+
+def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]) -> Stage2Batch:
+    """Pads rows to a common length, a multiple of 16 tokens."""
+    length = -(-max(len(sample.identifiers) for sample in samples) // 16) * 16
+    size = len(samples)
+    identifiers = np.zeros((size, length), np.int64)
+    positions = np.zeros((size, 3, length), np.int64)
+    segments = np.full((size, length), -1, np.int64)
+    labels = np.full((size, length), IGNORED, np.int64)
+    weights = np.zeros((size, length), np.float32)
+    for row, sample in enumerate(samples):
+        count = len(sample.identifiers)
+        identifiers[row, :count] = sample.identifiers
+        positions[row, :, :count] = np.array(sample.positions).T
+        segments[row, :count] = sample.segments
+        labels[row, :count] = sample.labels
+        for segment in range(1, len(sample.exchanges) + 1):
+            answer = (segments[row] == segment) & (labels[row] != IGNORED)
+            weights[row, answer] = answer.sum() ** -LENGTH_EXPONENT
+    targets = stack_targets([dense_targets(scene) for scene in scenes]) if scenes else None
+    stacked = np.stack(pixels) if pixels else None
+    return Stage2Batch(stacked, targets, identifiers, positions, segments, labels, weights, [sample.exchanges for sample in samples])
+
+
+def make_batch(
+    seed: int, size: int, maker: SampleMaker, split: Split = Split.SEEN, layout: Layout | None = None, offset: bool = True
+) -> Stage2Batch:
+    """A batch of one layout and one picture size."""
+    rng = random.Random(seed * 7919 + 17)
+    width, height = pick_size(rng)
+    layout = layout or rng.choices(list(LAYOUT_WEIGHTS), weights=list(LAYOUT_WEIGHTS.values()))[0]
+    per_row = {Layout.PICTURE_FIRST: 1, Layout.PICTURE_LAST: 1, Layout.TWO_PICTURES: 2, Layout.NO_PICTURE: 0}[layout]
+    rows = {Layout.TWO_PICTURES: size // 2, Layout.PICTURE_LAST: size * 2, Layout.NO_PICTURE: size // 2}.get(layout, size)
+    samples: list[Sample] = []
+    all_pixels: list[np.ndarray] = []
+    all_scenes: list[Scene] = []
+    while len(samples) < rows:
+        pictures = [render_scene(rng, width, height, text_heavy=rng.random() < TEXT_HEAVY) for _ in range(per_row)]
+        scenes = [scene for _, scene in pictures]
+        sample = maker.make(rng, scenes, layout, split, offset)
+        if sample.exchanges:
+            samples.append(sample)
+            all_pixels += [pixels for pixels, _ in pictures]
+            all_scenes += scenes
+    return collate(samples, all_pixels, all_scenes)
+
+
+def attention_mask(segments: Tensor) -> Tensor:
+    """(B, N) segments -> (B, 1, N, N): each token sees the shared prefix and its own segment, up to itself."""
+    same = segments[:, :, None] == segments[:, None, :]
+    shared = segments[:, None, :] == 0
+    causal = torch.ones(segments.shape[1], segments.shape[1], dtype=torch.bool).tril()
+    return ((same | shared) & causal)[:, None]
+
+
+def forward(network: VisionLanguageModel, batch: Stage2Batch, image_token: int) -> tuple[Tensor | None, Tensor, Tensor]:
+    """Image tokens (pictures, N, width) float32 or None, logits (n, vocabulary) float32 and labels (n) at the trained places."""
+    identifiers = torch.from_numpy(batch.identifiers)
+    labels = torch.from_numpy(batch.labels)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        x = network.language.embedding(identifiers)
+        tokens = None
+        if batch.pixels is not None:
+            tokens = network.vision(images_to_tensor(batch.pixels)).float()
+            places = (identifiers == image_token)[..., None]
+            x = x.masked_scatter(places, tokens)
+        mask = attention_mask(torch.from_numpy(batch.segments))
+        hidden = network.language.hidden(x, torch.from_numpy(batch.positions), mask)
+        chosen = labels != IGNORED
+        logits = network.language.logits(hidden[chosen])
+    return tokens, logits.float(), labels[chosen]
+
+
+@torch.no_grad()
+def exact_rates(
+    network: VisionLanguageModel, maker: SampleMaker, split: Split, batches: int, size: int = 16
+) -> tuple[float, dict[str, float]]:
+    """Mean token loss and, per task, how many answers are right in every token (teacher-forced), on held-out pictures."""
+    right: defaultdict[str, list[bool]] = defaultdict(list)
+    loss_sum, tokens = 0.0, 0
+    for index in range(batches):
+        batch = make_batch(HELD_OUT_SEED + index, size, maker, split, Layout.PICTURE_FIRST, offset=False)
+        _, logits, labels = forward(network, batch, maker.image_token)
+        loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
+        tokens += len(labels)
+        correct = np.zeros(batch.labels.shape, bool)
+        correct[batch.labels != IGNORED] = (logits.argmax(-1) == labels).numpy()
+        for row, exchanges in enumerate(batch.exchanges):
+            for segment, exchange in enumerate(exchanges, start=1):
+                answer = (batch.segments[row] == segment) & (batch.labels[row] != IGNORED)
+                right[exchange.task].append(bool(correct[row, answer].all()))
+    return loss_sum / tokens, {task: float(np.mean(values)) for task, values in right.items()}
+
+
+@torch.no_grad()
+def grounding(network: VisionLanguageModel, maker: SampleMaker, pictures: int = 24) -> dict[str, GroundingScore]:
+    """Greedy generation of boxes and points on held-out pictures of 224 x 224 pixels."""
+    tokenizer = maker.tokenizer
+    scores: dict[str, GroundingScore] = {}
+    for task, (ask, hint) in {
+        "detect": (WORD_TASKS["detect"][0], None),
+        "hint detect": (BOX_HINT_TASKS["hint detect"][0], "BOX"),
+        "detect all": (WORD_TASKS["detect all"][0], None),
+        "point": (WORD_TASKS["point"][0], None),
+    }.items():
+        rng = random.Random(HELD_OUT_SEED + 77)
+        prompts, pixels, truths = [], [], []
+        while len(prompts) < pictures:
+            picture, scene = render_scene(rng, 224, 224)
+            exchange = ask(rng, scene, Split.SEEN)
+            if exchange:
+                prompts.append(maker.prompt(exchange.question, scene, f"<hint>{hint}</hint>" if hint else None))
+                pixels.append(picture)
+                truths.append(exchange.answer)
+        outputs = generate(network, prompts, np.stack(pixels), tokenizer["<|im_end|>"], maker.image_token)
+        score = scores[task] = GroundingScore()
+        for output, truth in zip(outputs, truths, strict=True):
+            score.add(tokenizer.decode(output), truth)
+    return scores
+
+
+class Stage2:
+    """Network, auxiliary heads, optimiser and place in the schedule."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        torch.manual_seed(1)
+        self.config = config
+        self.network = VisionLanguageModel(config)
+        initialise_language(self.network.language)
+        self.heads = DenseHeads(config.width)
+        self.parameters = [*self.network.parameters(), *self.heads.parameters()]
+        vision, language = hidden_matrices(self.network.vision), hidden_matrices(self.network.language)
+        taken = {id(parameter) for parameter in (*vision, *language)}
+        self.optimiser = Optimiser()
+        self.optimiser.add_muon(vision, multiplier=5.0)
+        self.optimiser.add_muon(language, multiplier=12.0)
+        self.optimiser.add_adamw([parameter for parameter in self.parameters if id(parameter) not in taken])
+        self.step = 0
+        self.seen = 0
+        self.clock = TrainingClock()
+
+    def begin_from_stage1(self, path: Path) -> None:
+        state = load_checkpoint(path)
+        self.network.vision.load_state_dict(state["vision"])
+        self.heads.load_state_dict(state["heads"])
+
+    def save(self, path: Path) -> None:
+        state = {
+            "config": self.config.name,
+            "network": self.network.state_dict(),
+            "heads": self.heads.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step,
+            "seen": self.seen,
+            "seconds": self.clock.seconds,
+        }
+        save_checkpoint(path, state)
+
+    def load(self, path: Path) -> None:
+        state = load_checkpoint(path)
+        self.network.load_state_dict(state["network"])
+        self.heads.load_state_dict(state["heads"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step, self.seen = state["step"], state["seen"]
+        self.clock = TrainingClock(state["seconds"])
+
+
+def report(stage: Stage2, maker: SampleMaker, batches: int) -> str:
+    """Held-out rates as one line of the log."""
+    parts = []
+    for split in Split:
+        loss, rates = exact_rates(stage.network, maker, split, batches if split is Split.SEEN else max(1, batches // 3))
+        shown = " ".join(f"{task.replace(' ', '-')}={rate:.2f}" for task, rate in sorted(rates.items()))
+        parts.append(f"{split.value} loss {loss:.3f} {shown}")
+    for task, score in grounding(stage.network, maker).items():
+        detail = f"distance {score.mean_distance:.0f}" if task == "point" else f"IoU {score.mean_iou:.2f}"
+        parts.append(f"{task} F1 {score.f1:.2f} ({score.hits}/{score.predictions}/{score.truths}) {detail} malformed {score.malformed}")
+    return " | ".join(parts)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    directory: Path = arguments.run_dir
+    prepare_process(directory)
+    maker = SampleMaker(Tokenizer.load())
+    checkpoint = directory / "stage2.pt"
+    stage = Stage2(CONFIGS[arguments.config])
+    if checkpoint.exists():
+        stage.load(checkpoint)
+    else:
+        stage.begin_from_stage1(directory / "stage1.pt")
+    planned = arguments.minutes * 60
+    batches = prefetch(lambda step: make_batch(step, arguments.batch, maker), stage.step)
+    first_step, first_seen, first_seconds = stage.step, stage.seen, stage.clock.seconds
+    last_report = stage.clock.seconds
+    logged: list[dict[str, float]] = []
+    stage.clock.skip()
+    while stage.clock.seconds < planned:
+        batch = next(batches)
+        tokens, logits, labels = forward(stage.network, batch, maker.image_token)
+        weights = torch.from_numpy(batch.weights[batch.labels != IGNORED])
+        per_token = F.cross_entropy(logits, labels, reduction="none")
+        loss = (per_token * weights).sum() / weights.sum()
+        entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()}
+        if tokens is not None and batch.targets is not None:
+            auxiliary, parts = dense_loss(stage.heads, tokens, batch.targets)
+            loss = loss + AUXILIARY_WEIGHT * auxiliary
+            entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "h", "t")}
+        stage.optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(stage.parameters, 1.0)
+        rate = learning_rate(stage.step - first_step, stage.clock.seconds / planned, arguments.learning_rate, decay=arguments.decay)
+        stage.optimiser.step(rate)
+        stage.step += 1
+        stage.seen += 0 if batch.pixels is None else len(batch.pixels)
+        logged.append(entry)
+        stage.clock.tick()
+        if stage.clock.seconds - last_report > arguments.report_seconds or stage.step == first_step + 15:
+            last_report = stage.clock.seconds
+            stage.save(checkpoint)
+            means = {
+                name: float(np.mean([e[name] for e in logged if name in e]))
+                for name in ("loss", "right", "kind", "box", "off", "dig", "char", "h", "t")
+            }
+            logged.clear()
+            speed = (stage.seen - first_seen) / (stage.clock.seconds - first_seconds)
+            shown = " ".join(f"{name} {value:.3f}" for name, value in means.items())
+            print(
+                f"{stage.clock.seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.1f}/s lr {rate:.2g} | {shown} | {report(stage, maker, 6)}",
+                flush=True,
+            )
+            stage.clock.skip()
+    stage.save(checkpoint)
+    print(f"stage 2 done: step {stage.step} seen {stage.seen} {stage.clock.seconds:.0f}s | {report(stage, maker, 24)}", flush=True)

@@ -1,0 +1,69 @@
+"""Printed text: fonts, words and where each character lies."""
+
+from __future__ import annotations
+
+import random
+import string
+from functools import lru_cache
+from pathlib import Path
+
+from PIL import ImageFont
+
+# Every character that may be printed; the last place of the coverage head is "no character".
+ALPHABET = string.ascii_uppercase + string.ascii_lowercase + string.digits + "$.:%!?-"
+FONT_ROOT = Path("/usr/share/fonts/truetype")  # Debian's fonts-dejavu and fonts-liberation.
+FONTS = [
+    "dejavu/DejaVuSans.ttf",
+    "dejavu/DejaVuSans-Bold.ttf",
+    "dejavu/DejaVuSansCondensed.ttf",
+    "dejavu/DejaVuSansMono.ttf",
+    "dejavu/DejaVuSerif.ttf",
+    "dejavu/DejaVuSerif-Bold.ttf",
+    "liberation/LiberationSans-Regular.ttf",
+    "liberation/LiberationSans-Bold.ttf",
+    "liberation/LiberationSerif-Regular.ttf",
+    "liberation/LiberationSerif-Bold.ttf",
+    "liberation/LiberationMono-Regular.ttf",
+    "liberation/LiberationMono-Bold.ttf",
+]
+WORDS = """
+open stop exit cafe sale menu taxi hotel bank bar bus shop park zone post food pizza tea milk bread water juice fish
+cold hot new old free sold out push pull wait walk slow fast left right up down north south east west door gate
+room floor area city town road street book note mail home work play game music radio phone photo video movie star
+sun moon rain snow wind fire tree lake hill rock sand gold blue red green black white pink gray cat dog bird horse
+cow pig duck lion bear wolf frog king queen boy girl baby team club band art lab sky air sea oil gas car van bike
+train plane boat ship lift key lock box bag hat coat shoe ring coin cash card rent loan tax shop bake cook soup
+rice egg nuts salt corn lime kiwi plum pear fig apple lemon mango grape hello world yes no ok go win best good
+nice cool love hope luck peace happy smile thanks welcome please today now later spring summer autumn winter
+""".split()
+
+
+@lru_cache(maxsize=512)
+def load_font(name: str, size: int) -> ImageFont.FreeTypeFont:
+    """A font from FONTS at `size` pixels per em."""
+    return ImageFont.truetype(str(FONT_ROOT / name), size)
+
+
+def random_text(rng: random.Random) -> str:
+    """A word, a code, a number, a price, a time or two words; 1 to 12 characters of ALPHABET and blanks."""
+    choice = rng.random()
+    if choice < 0.45:
+        return _cased(rng, rng.choice(WORDS))
+    if choice < 0.60:
+        return "".join(rng.choice(string.ascii_uppercase + string.digits) for _ in range(rng.randint(1, 5)))
+    if choice < 0.75:
+        return str(rng.randrange(10 ** rng.randint(1, 4)))
+    if choice < 0.82:
+        return f"${rng.randint(0, 99)}.{rng.randrange(100):02d}"
+    if choice < 0.89:
+        return f"{rng.randrange(24):02d}:{rng.randrange(60):02d}"
+    if choice < 0.93:
+        return f"{rng.randint(1, 100)}%"
+    if choice < 0.95:
+        return _cased(rng, rng.choice(WORDS)) + rng.choice("!?")
+    case = rng.choice((str.upper, str.capitalize))
+    return f"{case(rng.choice(WORDS))} {case(rng.choice(WORDS))}"
+
+
+def _cased(rng: random.Random, word: str) -> str:
+    return rng.choice((str.upper, str.upper, str.capitalize, str.lower))(word)

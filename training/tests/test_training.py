@@ -1,0 +1,207 @@
+"""Fast tests of everything that training and serving must agree on."""
+
+from __future__ import annotations
+
+import random
+
+import jinja2
+import numpy as np
+import pytest
+import torch
+
+from lookout_training.config import NANO
+from lookout_training.dense import NO_CHARACTER, dense_targets
+from lookout_training.export import chat_template
+from lookout_training.generation import causal_mask, generate
+from lookout_training.markup import parse_annotations
+from lookout_training.network import VisionLanguageModel, initialise_language, initialise_vision
+from lookout_training.phrasings import Split
+from lookout_training.prompts import ASSISTANT, IGNORED, Layout, SampleMaker
+from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
+from lookout_training.scoring import GroundingScore
+from lookout_training.stage2 import forward, make_batch
+from lookout_training.tokenizer import USER_DEFINED, Tokenizer
+from lookout_training.world import ALPHABET, pick_size, render_scene
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load()
+
+
+@pytest.fixture(scope="session")
+def maker(tokenizer: Tokenizer) -> SampleMaker:
+    return SampleMaker(tokenizer)
+
+
+@pytest.fixture(scope="session")
+def network() -> VisionLanguageModel:
+    torch.manual_seed(0)
+    model = VisionLanguageModel(NANO)
+    initialise_vision(model.vision)
+    initialise_language(model.language)
+    return model.eval()
+
+
+def scenes(count: int, text_heavy: bool = False):
+    for seed in range(count):
+        rng = random.Random(seed)
+        yield rng, *render_scene(rng, *pick_size(rng), text_heavy=text_heavy)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What colour is the star?",
+        'Äpfel, 5 €, 😀\n\n  <point_box mention="red circle"> (120,340) (410,655) </point_box>\n<point mention="x"> (1,2) </point>',
+        '<clip mention="door opens" t="3 seconds 7.25 seconds" />',
+        "<|im_start|>user\n<hint>BOX THINK</hint>Hi<|im_end|>\n",
+        '{"name": "get_weather", "arguments": {"location": "Paris"}}',
+    ],
+)
+def test_tokenizer_round_trip(tokenizer: Tokenizer, text: str) -> None:
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_tokenizer_layout(tokenizer: Tokenizer) -> None:
+    assert len(tokenizer.tokens) == len(tokenizer.types) == NANO.vocabulary == len(set(tokenizer.tokens))
+    assert all(tokenizer.encode(special) == [tokenizer[special]] for special in USER_DEFINED)
+    assert tokenizer.encode("305") == [tokenizer[digit] for digit in "305"]
+
+
+def test_box_leaf_is_short(tokenizer: Tokenizer) -> None:
+    assert len(tokenizer.encode('<point_box mention="red circle"> (120,340) (410,655) </point_box>')) == 20
+
+
+def test_scene_is_reproducible_and_inside_the_picture() -> None:
+    for seed, (_, pixels, scene) in enumerate(scenes(20)):
+        again_rng = random.Random(seed)
+        again, _ = render_scene(again_rng, *pick_size(again_rng))
+        assert np.array_equal(pixels, again)
+        assert pixels.shape == (scene.height, scene.width, 3)
+        for item in scene.objects:
+            left, top, right, bottom = item.box
+            assert -1 <= left < right <= scene.width + 1 and -1 <= top < bottom <= scene.height + 1
+
+
+def test_dense_targets_mark_every_visible_character() -> None:
+    for _, _, scene in scenes(10, text_heavy=True):
+        targets = dense_targets(scene)
+        marked = {ALPHABET[index] for index in targets.characters[targets.characters != NO_CHARACTER]}
+        wide = {c.glyph for item in scene.texts for c in item.characters if c.right - c.left > 9}
+        assert wide <= marked
+
+
+@pytest.mark.parametrize("split", list(Split))
+def test_markup_answers_are_canonical(split: Split) -> None:
+    tasks = {**WORD_TASKS, **BOX_HINT_TASKS, **POINT_HINT_TASKS}
+    for rng, _, scene in scenes(30):
+        for name, (ask, _) in tasks.items():
+            exchange = ask(rng, scene, split)
+            if exchange and any(word in name for word in ("detect", "point", "hint")):
+                found, rest = parse_annotations(exchange.answer)
+                assert rest == ("" if found else NOTHING_FOUND)
+                assert len({annotation.tag for annotation in found}) <= 1
+                score = GroundingScore()
+                score.add(exchange.answer, exchange.answer)
+                assert score.f1 == 1.0 and score.malformed == 0
+
+
+def test_strict_reader_refuses_bad_leaves() -> None:
+    for bad in (
+        '<point mention="x"> (1, 2) </point>',
+        '<point_box mention="x"> (9,9) (1,1) </point_box>',
+        '<point mention="x"> (1001,2) </point>',
+    ):
+        assert parse_annotations(bad)[0] == []
+
+
+def render(messages: list[dict], **extra: object) -> str:
+    environment = jinja2.Environment()
+    return environment.from_string(chat_template()).render(messages=messages, add_generation_prompt=True, **extra)
+
+
+@pytest.mark.parametrize("system", [None, "<hint>BOX</hint>You are a helpful assistant."])
+def test_training_prompt_is_what_the_template_renders(maker: SampleMaker, system: str | None) -> None:
+    _, _, scene = next(scenes(1))
+    sample = maker.prompt("Where is the star?", scene, system)
+    pads = "<|image_pad|>" * ((scene.width // 32) * (scene.height // 32))
+    messages = [{"role": "system", "content": system}] if system else []
+    messages.append({"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Where is the star?"}]})
+    assert maker.tokenizer.decode(sample.identifiers) == render(messages).replace("<|image_pad|>", pads)
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_packed_segments_read_like_rendered_conversations(maker: SampleMaker, layout: Layout) -> None:
+    tokenizer = maker.tokenizer
+    for rng, _, scene in scenes(12):
+        pictures = {Layout.NO_PICTURE: [], Layout.TWO_PICTURES: [scene, scene]}.get(layout, [scene])
+        sample = maker.make(rng, pictures, layout)
+        pads = "<|image_pad|>" * ((scene.width // 32) * (scene.height // 32))
+        for segment, exchange in enumerate(sample.exchanges, start=1):
+            own = [i for i, s in enumerate(sample.segments) if s in (0, segment)]
+            text = tokenizer.decode(sample.identifiers[i] for i in own).replace(pads, "<|image_pad|>")
+            label = tokenizer.decode(sample.labels[i] for i in own if sample.labels[i] != IGNORED)
+            assert label == exchange.answer + "<|im_end|>"
+            assert text.endswith(ASSISTANT + exchange.answer)
+            places = [sample.positions[i][0] for i in own if sample.segments[i] == segment]
+            if layout is not Layout.PICTURE_LAST:
+                assert places == list(range(places[0], places[0] + len(places)))
+            messages, rest = [], text.removesuffix(exchange.answer)
+            for turn in rest.split("<|im_start|>")[1:-1]:
+                role, content = turn.removesuffix("<|im_end|>\n").split("\n", 1)
+                messages.append({"role": role, "content": content})
+            assert render(messages) == rest
+
+
+def test_template_renders_tools_reasoning_and_media() -> None:
+    messages = [
+        {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+        {"role": "user", "content": [{"type": "video"}, {"type": "input_audio"}, {"type": "text", "text": "Turn it on."}]},
+        {
+            "role": "assistant",
+            "content": "",
+            "reasoning_content": "A lamp.",
+            "tool_calls": [{"function": {"name": "set_lamp", "arguments": '{"on": true}'}}],
+        },
+        {"role": "tool", "content": "done"},
+        {"role": "tool", "content": "again"},
+    ]
+    text = render(messages, tools=[{"type": "function", "function": {"name": "set_lamp"}}])
+    assert text.startswith("<|im_start|>system\nBe brief.\n\n# Tools\n")
+    assert '<tools>\n{"function": {"name": "set_lamp"}, "type": "function"}\n</tools>' in text
+    assert "<|vision_start|><|video_pad|><|vision_end|><|audio_start|><|audio_pad|><|audio_end|>Turn it on.<|im_end|>\n" in text
+    assert '<think>\nA lamp.\n</think>\n\n<tool_call>\n{"name": "set_lamp", "arguments": {"on": true}}\n</tool_call><|im_end|>\n' in text
+    assert text.endswith(
+        "<|im_start|>user\n<tool_response>\ndone\n</tool_response>\n<tool_response>\nagain\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_packed_segments_are_isolated(network: VisionLanguageModel, maker: SampleMaker) -> None:
+    """A packed question has the logits that it has when asked alone."""
+    batch = make_batch(3, 1, maker, layout=Layout.PICTURE_FIRST, offset=False)
+    one = make_batch(3, 1, maker, layout=Layout.PICTURE_FIRST, offset=False)
+    assert np.array_equal(batch.identifiers, one.identifiers)
+    own = (batch.segments[0] == 0) | (batch.segments[0] == 2)
+    with torch.no_grad():
+        _, packed, _ = forward(network, batch, maker.image_token)
+        for name in ("identifiers", "segments", "labels"):
+            setattr(one, name, getattr(batch, name)[:, own])
+        one.positions = batch.positions[:, :, own]
+        one.weights = batch.weights[:, own]
+        _, alone, _ = forward(network, one, maker.image_token)
+    trained = batch.labels[0] != IGNORED
+    assert torch.allclose(packed[torch.from_numpy(own[trained])], alone, atol=0.02)
+
+
+def test_generation_stops_at_the_limit(network: VisionLanguageModel, maker: SampleMaker) -> None:
+    pixels, scene = render_scene(random.Random(1), 192, 192)
+    output = generate(network, [maker.prompt("Hello", scene)], pixels[None], maker.tokenizer["<|im_end|>"], maker.image_token, limit=3)
+    assert len(output) == 1 and len(output[0]) <= 3
+    assert causal_mask(3).sum() == 6
+
+
+def test_questions_are_reproducible() -> None:
+    _, _, scene = next(scenes(1))
+    first = [ask_something(random.Random(i), scene) for i in range(20)]
+    assert first == [ask_something(random.Random(i), scene) for i in range(20)]
