@@ -32,8 +32,9 @@ export class LoadedModel {
   constructor({ llama, mtmd }: NativeLibraries, settings: EngineSettings) {
     this.llama = llama
     this.model = new Model(llama, settings.model)
-    // Per completion its own, one that it may share with others of its branch or request, and one in the prefix cache.
-    const sequences = Math.min(MAX_SEQUENCE_IDS, 3 * settings.maxSequences)
+    // One for each completion, and those that several share: a prefix, or a suffix with at least two completions. One
+    // completion alone may need three. No more than that, since the library compares all with all at every step.
+    const sequences = Math.min(MAX_SEQUENCE_IDS, Math.max(3, Math.ceil(1.5 * settings.maxSequences)))
     this.maxRunning = settings.maxSequences
     this.context = new Context(llama, this.model, { cells: settings.cells, sequences, threads: settings.threads })
     this.kv = new KvCache(this.context, sequences)

@@ -15,7 +15,7 @@ export interface LocalEngineOptions {
   readonly threads?: number
   /** Requests that may wait for their first completion to start, before new ones are refused. */
   readonly maxWaiting?: number
-  /** KV cells that ended work may keep for later requests that begin in the same way; 0 for none. */
+  /** Cells that ended work may leave in the prefix cache, for later requests that begin alike; 0 for none. */
   readonly prefixCacheCells?: number
   /** Silence of the engine process, in ms, after which it counts as hung and is restarted. */
   readonly silenceLimitMs?: number
@@ -32,11 +32,8 @@ export interface EngineLogger {
 }
 
 const DEFAULT_MAX_WAITING = 128
-/**
- * Part of the KV cells that ended work may keep. Attention passes over all cells in use, if only to skip them: a small
- * model's step takes twice as long with a quarter of 32,768 cells kept.
- */
-const PREFIX_CACHE_SHARE = 1 / 8
+/** Of the number of KV cells; the copies that the prefix cache holds are not among these. */
+const PREFIX_CACHE_SHARE = 1 / 2
 /**
  * llama.cpp's threads meet after every operation and wait for each other busily. With less work than this for each
  * thread they gain nothing on an idle machine, and on a busy one every meeting waits for the operating system.

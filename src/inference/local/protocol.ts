@@ -34,10 +34,10 @@ export interface EngineStats {
   readonly running: number
   /** Requests that wait for their first completion to start. */
   readonly waiting: number
-  /** KV cells and sequences in use, by running work and by the prefix cache. */
+  /** KV cells and sequences in use. */
   readonly usedCells: number
   readonly usedSequences: number
-  /** Cells and sequences that the prefix cache holds, whether or not running work shares them. */
+  /** What the prefix cache holds, in memory of its own: sequences, and their cells. */
   readonly cachedCells: number
   readonly cachedSequences: number
   /** Prompt tokens that were computed, and that were spared because other work of the organisation had computed them. */
@@ -59,7 +59,7 @@ export interface EngineSettings {
   readonly threads: number
   /** Requests that may wait for their first completion to start. */
   readonly maxWaiting: number
-  /** KV cells that ended work may keep for later requests that begin in the same way. */
+  /** Cells that ended work may leave in the prefix cache, for later requests that begin in the same way. */
   readonly prefixCacheCells: number
   /** Base of the random numbers of every request; null draws a new one for each. */
   readonly seed: number | null

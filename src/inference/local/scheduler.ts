@@ -43,7 +43,7 @@ export class Scheduler {
       running: running.length,
       waiting: waitingRequests,
       usedCells: this.#loaded.kv.usedCells,
-      cachedCells: cache.usedCells,
+      cachedCells: cache.cells,
       cachedSequences: cache.entries,
       usedSequences: this.#loaded.kv.usedSequences,
       prefilledTokens: this.#stepper.prefilledTokens,
