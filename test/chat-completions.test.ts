@@ -211,6 +211,7 @@ describe('what reaches the engine', () => {
     await server.post('/v1/chat/completions', hello)
     expect(server.engine.works[0]!.branches).toEqual([
       {
+        param: 'messages',
         suffix: [],
         n: 1,
         maxTokens: 8192,

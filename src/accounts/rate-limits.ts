@@ -1,5 +1,5 @@
 /** Requests per minute that an organisation may make, by endpoint bucket. */
-export const REQUESTS_PER_MINUTE = { chat: 300, multilook: 150, models: 30 } as const
+export const REQUESTS_PER_MINUTE = { chat: 300, multilook: 150, detect: 300, models: 30 } as const
 export type Bucket = keyof typeof REQUESTS_PER_MINUTE
 
 const WINDOW_MS = 60_000

@@ -6,6 +6,7 @@ import { invalidRequest, modelOverloaded } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { requireApiKey } from './auth.ts'
 import { addChatCompletions } from './chat-completions.ts'
+import { addDetect } from './detect.ts'
 import { handleError, notFound } from './error-handler.ts'
 import { addHealth } from './health.ts'
 import { addModels } from './models.ts'
@@ -69,6 +70,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
 
   addChatCompletions(app, options)
   addMultilook(app, options)
+  addDetect(app, options)
   addModels(app, registry)
   addUnavailable(app)
   addHealth(app, registry, draining)

@@ -22,7 +22,9 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
     request.principal = key === null ? null : await keys.authenticate(key)
     if (request.principal) return
     reply.header('www-authenticate', 'Bearer')
-    throw new ApiError('Invalid API key', { status: 401, type: 'authentication_error' })
+    // The contract's sample for detect has a code where those of the other endpoints have none.
+    const code = request.routeOptions.url === '/v1/detect' ? 'authentication_error' : null
+    throw new ApiError('Invalid API key', { status: 401, type: 'authentication_error', code })
   })
 }
 

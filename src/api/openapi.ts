@@ -4,17 +4,24 @@ import { OPEN_PATHS } from './auth.ts'
 import { addEndpoint } from './routes.ts'
 import { chatRequest } from './wire/chat-request.ts'
 import { chatCompletion, chatCompletionChunk, usage } from './wire/chat-response.ts'
+import { detectRequest, detectResponse } from './wire/detect.ts'
 import { errorBody } from './wire/error.ts'
 import { message } from './wire/messages.ts'
 import { extendedModel, model, modelList } from './wire/models.ts'
 import { multilookRequest } from './wire/multilook-request.ts'
 import { multilookCompletion } from './wire/multilook-response.ts'
 
-const REQUESTS = { ChatCompletionRequest: chatRequest, MultilookRequest: multilookRequest, Message: message }
+const REQUESTS = {
+  ChatCompletionRequest: chatRequest,
+  MultilookRequest: multilookRequest,
+  DetectRequest: detectRequest,
+  Message: message,
+}
 const RESPONSES = {
   ChatCompletion: chatCompletion,
   ChatCompletionChunk: chatCompletionChunk,
   MultilookCompletion: multilookCompletion,
+  Detections: detectResponse,
   Usage: usage,
   Model: model,
   ExtendedModel: extendedModel,
@@ -68,6 +75,20 @@ export function openApiDocument(version: string): Record<string, unknown> {
             200: {
               description: 'One result per prompt, in request order; at least one has completions.',
               content: json('MultilookCompletion'),
+            },
+            ...errors(400, 401, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
+      '/v1/detect': {
+        post: {
+          operationId: 'detect',
+          summary: 'Find objects in a picture',
+          requestBody: { required: true, content: json('DetectRequest') },
+          responses: {
+            200: {
+              description: 'The objects, each with a box or a point in pixels of the upright picture.',
+              content: json('Detections'),
             },
             ...errors(400, 401, 413, 415, 429, 500, 503, 504),
           },

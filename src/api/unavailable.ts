@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../errors.ts'
 
 /** Endpoints of the contract that this server does not have yet; each says so. */
-const PATHS = ['/v1/detect', '/v1/files', '/v1/files/*']
+const PATHS = ['/v1/files', '/v1/files/*']
 
 export function addUnavailable(app: FastifyInstance): void {
   const refuse = async (request: FastifyRequest) => {

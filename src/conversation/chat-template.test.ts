@@ -9,7 +9,7 @@ function template(chatTemplate: string | null): ChatTemplate {
 }
 
 function conversation(...messages: Message[]): PromptSource {
-  return { param: 'messages', messages: placeMessages(messages, 'messages'), images: new Map(), format: null }
+  return { param: 'messages', messages: placeMessages(messages, 'messages'), images: new Map(), instruction: null }
 }
 
 function prompt(source: string | null, ...messages: Message[]): PromptPart[] {

@@ -3,12 +3,15 @@ import type { ModelRegistry, ServedModel } from '../models/registry.ts'
 import type { ChatRequest } from './chat-request.ts'
 import { ChatTemplate } from './chat-template.ts'
 import { Deadline } from './deadline.ts'
+import { answerDetect, type DetectReply, type ReplyWish } from './detect.ts'
+import type { DetectRequest } from './detect-request.ts'
+import { dialectOf, Grounding, sceneOf } from './grounding.ts'
 import { type ImageSource, loadImages } from './images.ts'
 import { placeMessages } from './message.ts'
 import { answerMultilook, type MultilookReply } from './multilook.ts'
 import type { MultilookRequest } from './multilook-request.ts'
 import { MeasuredPrompt, outputBudget } from './output-budget.ts'
-import { buildPrompt } from './prompt.ts'
+import { buildPrompt, type PromptSource } from './prompt.ts'
 import { assembleReply, type ReplyEvent } from './reply.ts'
 import { constraintOf, StructureChecker } from './structured-reply.ts'
 import { checkChat, readControls } from './support.ts'
@@ -49,7 +52,7 @@ export class Conversations {
    * The reply must be iterated, or `signal` aborted.
    */
   async startChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ReplyEvent>> {
-    const { model, organisation } = caller
+    const { model } = caller
     const placed = placeMessages(request.messages, 'messages')
     checkChat(request, placed, model)
     const { messages, format } = readControls(request, placed, model)
@@ -57,18 +60,59 @@ export class Conversations {
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
       const images = await loadImages(messages, model.card.image, this.#images, deadline.signal)
-      const prefix = buildPrompt({ param: 'messages', messages, images, format }, this.#templates.get(model.engine)!)
-      const maxTokens = await outputBudget([new MeasuredPrompt(prefix, model)], request.maxTokens, model, 'messages')
-      deadline.signal.throwIfAborted()
-      const { sampling, structure } = request
-      const constraint = structure === null ? {} : { constraint: constraintOf(structure) }
-      const branch = { suffix: [], n: 1, maxTokens, sampling, ...constraint }
-      const generation = await model.engine.generate({ organisation, prefix, branches: [branch] }, deadline.signal)
-      const reply = assembleReply({ generation, model, deadline })
-      return structure === null ? reply : this.#structures.checked(reply, structure)
+      const dialect = dialectOf(model.card)
+      const instruction = format === null ? null : dialect.instruction(format)
+      const { structure, maxTokens, sampling } = request
+      // A structure that the client asks for says more than a format of annotations in free text.
+      const grounding =
+        format === null || structure !== null ? null : new Grounding(format, dialect, sceneOf(messages, images))
+      const constraint = structure === null ? grounding?.constraint : constraintOf(structure)
+      const prompt = { param: 'messages', messages, images, instruction }
+      const reply = await this.#reply(prompt, { maxTokens, sampling, constraint }, caller, deadline)
+      if (structure !== null) return this.#structures.checked(reply, structure)
+      return grounding === null ? reply : grounding.translate(reply)
     } catch (error) {
       deadline.release()
       throw error
+    }
+  }
+
+  /** @throws ApiError for everything that keeps the engine from admitting the prompt. */
+  async #reply(
+    prompt: PromptSource,
+    { maxTokens, sampling, constraint }: ReplyWish,
+    { model, organisation }: Caller,
+    deadline: Deadline,
+  ): Promise<AsyncGenerator<ReplyEvent, void, void>> {
+    const prefix = buildPrompt(prompt, this.#templates.get(model.engine)!)
+    const budget = await outputBudget([new MeasuredPrompt(prefix, model)], maxTokens, model, prompt.param)
+    deadline.signal.throwIfAborted()
+    const branch = {
+      param: prompt.param,
+      suffix: [],
+      n: 1,
+      maxTokens: budget,
+      sampling,
+      ...(constraint ? { constraint } : {}),
+    }
+    const generation = await model.engine.generate({ organisation, prefix, branches: [branch] }, deadline.signal)
+    return assembleReply({ generation, model, deadline })
+  }
+
+  /**
+   * Resolves when the picture has been searched.
+   * @throws ApiError
+   */
+  async detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
+    const deadline = new Deadline(this.#chatBudgetSeconds, signal)
+    try {
+      return await answerDetect(request, caller.model, {
+        images: this.#images,
+        signal: deadline.signal,
+        reply: (prompt, wish) => this.#reply(prompt, wish, caller, deadline),
+      })
+    } finally {
+      deadline.release()
     }
   }
 

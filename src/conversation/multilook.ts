@@ -3,7 +3,8 @@ import type { Branch, Engine, EngineEvent, FinishEvent, Generation } from '../in
 import type { ServedModel } from '../models/registry.ts'
 import type { ChatTemplate } from './chat-template.ts'
 import type { Deadline } from './deadline.ts'
-import { type ImageSource, loadImageGroups, loadImages } from './images.ts'
+import { dialectOf, Grounding, sceneOf } from './grounding.ts'
+import { type ImageSource, type LoadedImages, loadImageGroups, loadImages } from './images.ts'
 import { type PlacedMessage, placeMessages } from './message.ts'
 import type { MultilookRequest } from './multilook-request.ts'
 import { contextExceeded, MeasuredPrompt, outputBudget } from './output-budget.ts'
@@ -69,12 +70,18 @@ export async function answerMultilook(
   const { messages, format } = readControls(request, context, model)
 
   const images = await loadImages(messages, model.card.image, source, deadline.signal)
-  const shared = buildSharedPrompt({ param: 'context', messages, images, format }, template)
+  const instruction = format === null ? null : dialectOf(model.card).instruction(format)
+  const shared = buildSharedPrompt({ param: 'context', messages, images, instruction }, template)
   const prefix = new MeasuredPrompt(shared.prefix, model)
   const contextTokens = await prefix.countTokens()
   if (contextTokens >= model.contextTokens) throw contextExceeded(model, 'context', contextTokens)
 
-  await prepare(prompts, { request, shared, prefix, model, source, deadline })
+  /** How the answer to a prompt, with its own pictures, is brought to hold annotations. */
+  const groundingOf = (placed: PlacedMessage, own: LoadedImages): Grounding | null =>
+    format === null
+      ? null
+      : new Grounding(format, dialectOf(model.card), sceneOf([...messages, placed], new Map([...images, ...own])))
+  await prepare(prompts, { request, shared, prefix, model, source, deadline, groundingOf })
   const { running, generation } = await admit(prompts, shared, model.engine, organisation, deadline.signal)
   await collect(running, generation, deadline)
 
@@ -99,12 +106,13 @@ interface Preparation {
   readonly model: ServedModel
   readonly source: ImageSource
   readonly deadline: Deadline
+  groundingOf(placed: PlacedMessage, own: LoadedImages): Grounding | null
 }
 
 /** Makes a branch of every prompt that can be one; the others fail. */
 async function prepare(
   prompts: readonly AskedPrompt[],
-  { request, shared, prefix, model, source, deadline }: Preparation,
+  { request, shared, prefix, model, source, deadline, groundingOf }: Preparation,
 ): Promise<void> {
   for (const prompt of prompts) await prompt.attempt(() => checkMedia(prompt.placed, model))
   const supported = prompts.filter((prompt) => !prompt.failed)
@@ -118,7 +126,9 @@ async function prepare(
       const { param } = prompt.placed
       const pieces = [prefix, new MeasuredPrompt(suffix, model)]
       const maxTokens = await outputBudget(pieces, request.maxTokens, model, param)
-      prompt.branch = { param, suffix, n: request.n, maxTokens, sampling: request.sampling }
+      prompt.grounding = groundingOf(prompt.placed, outcome.value)
+      const constraint = prompt.grounding === null ? {} : { constraint: prompt.grounding.constraint }
+      prompt.branch = { param, suffix, n: request.n, maxTokens, sampling: request.sampling, ...constraint }
     })
   }
   deadline.signal.throwIfAborted()
@@ -171,6 +181,7 @@ function sum<Item>(items: readonly Item[], count: (item: Item) => number): numbe
 /** A prompt on its way to its completions, or to its error. */
 class AskedPrompt {
   readonly placed: PlacedMessage
+  grounding: Grounding | null = null
   #branch: Branch | null = null
   #completions: { text: string; finish: FinishEvent | null }[] = []
   #failure: PromptFailure | null = null
@@ -229,7 +240,10 @@ class AskedPrompt {
     const finishes = this.#completions.map(({ finish }) => finish!)
     return {
       type: 'answer',
-      completions: this.#completions.map(({ text }, index) => ({ text, reason: finishes[index]!.reason })),
+      completions: this.#completions.map(({ text }, index) => {
+        const { reason } = finishes[index]!
+        return { text: this.grounding?.translateWhole(text, reason) ?? text, reason }
+      }),
       completionTokens: sum(finishes, (finish) => finish.completionTokens),
     }
   }

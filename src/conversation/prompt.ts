@@ -1,5 +1,4 @@
 import { internalError, invalidRequest } from '../errors.ts'
-import { type AnnotationFormat, formatHint } from '../grounding/index.ts'
 import type { PromptPart } from '../inference/engine.ts'
 import type { ChatTemplate, Turn } from './chat-template.ts'
 import type { LoadedImages } from './images.ts'
@@ -10,8 +9,8 @@ export interface PromptSource {
   readonly param: string
   readonly messages: readonly PlacedMessage[]
   readonly images: LoadedImages
-  /** Asked of the model by a hint at the head of the system turn, which is how it was trained. */
-  readonly format: AnnotationFormat | null
+  /** Text of the server's own for the head of the system turn. */
+  readonly instruction: string | null
 }
 
 /**
@@ -56,12 +55,12 @@ export function buildSharedPrompt(source: PromptSource, template: ChatTemplate):
 }
 
 /** Templates disagree about system turns that follow one another, so the leading ones become one. */
-function turns({ messages, images, format }: PromptSource, slots: Slots): Turn[] {
+function turns({ messages, images, instruction }: PromptSource, slots: Slots): Turn[] {
   const firstOther = messages.findIndex(({ message }) => message.role !== 'system' && message.role !== 'developer')
   const leading = messages.slice(0, firstOther === -1 ? messages.length : firstOther)
   const result: Turn[] = []
-  if (format !== null || leading.length > 0) {
-    const system: PromptPart[] = format === null ? [] : [{ type: 'text', text: formatHint(format), trusted: true }]
+  if (instruction !== null || leading.length > 0) {
+    const system: PromptPart[] = instruction === null ? [] : [{ type: 'text', text: instruction, trusted: true }]
     for (const [i, placed] of leading.entries()) {
       if (i > 0) system.push({ type: 'text', text: '\n', trusted: false })
       system.push(...contentOf(placed, images))

@@ -2,6 +2,7 @@ import { invalidRequest } from '../errors.ts'
 import { type AnnotationFormat, hintedFormat } from '../grounding/index.ts'
 import type { ServedModel } from '../models/registry.ts'
 import type { ChatRequest } from './chat-request.ts'
+import type { DetectRequest } from './detect-request.ts'
 import { type PlacedHint, readHints } from './hints.ts'
 import { type ContentPart, type Message, type PlacedMessage, partsOf } from './message.ts'
 import type { MultilookRequest } from './multilook-request.ts'
@@ -68,6 +69,16 @@ export function checkMultilook(
   for (const placed of context) checkMedia(placed, model)
   checkMediaCount([...context, ...prompts], null)
   checkOptions(request, model)
+}
+
+/** The same for a search. Its model was chosen for taking pictures and grounding in them. */
+export function checkDetect({ output, thinking }: DetectRequest, model: ServedModel): void {
+  if (output === 'box' && !model.served.outputFormats.includes('box')) {
+    throw invalidRequest(`${named(model)} finds points only`, 'config.output')
+  }
+  if (thinking && !model.served.reasoning) {
+    throw invalidRequest(`${named(model)} does not support reasoning`, 'config.enable_thinking')
+  }
 }
 
 function holdsTools(message: Message): boolean {
@@ -156,7 +167,12 @@ export function readControls(
   if (reasoning && !model.served.reasoning) {
     throw invalidRequest(`${named(model)} does not support reasoning`, reasoning)
   }
-  return { messages, format: resolveFormat(request, hints, model) }
+  const format = resolveFormat(request, hints, model)
+  const timed = placed.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
+  if (format === 'clip' && !timed) {
+    throw invalidRequest("The annotation format 'clip' needs a video", 'vision_config.annotation_format')
+  }
+  return { messages, format }
 }
 
 function resolveFormat(

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
+import { DIALECTS, type DialectName } from '../grounding/index.ts'
 
 /**
  * A model card (`card.json`) says everything the server must know about a model that its weights do not say: under which
@@ -48,7 +49,7 @@ const cardSchema = z.strictObject({
     .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
     .optional(),
   /** How the family grounds natively; `markup` is the contract's own notation. */
-  dialect: z.enum(['markup']),
+  dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]),
 })
 
 export type ServedId = z.infer<typeof servedIdSchema>

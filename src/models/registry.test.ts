@@ -34,7 +34,6 @@ test('an id is served once', () => {
 test.each<[Partial<ServedId>, RegExp]>([
   [{ capabilities: ['tool_calling'] }, /'tool_calling'/],
   [{ modalities: ['text', 'video'] }, /'video'/],
-  [{ outputFormats: ['clip'] }, /'clip'/],
   [{ reasoning: true }, /reasoning/],
 ])('a card may not promise what the server does not do: %o', (id, message) => {
   expect(() => new ModelRegistry().add(serving(id), new FakeEngine())).toThrow(message)

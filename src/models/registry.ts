@@ -1,3 +1,4 @@
+import { DIALECTS } from '../grounding/index.ts'
 import type { Engine } from '../inference/engine.ts'
 import type { ModelCard, ServedId } from './card.ts'
 
@@ -17,7 +18,7 @@ export interface ServedModel {
 const KEPT_PROMISES = {
   capabilities: ['response_format_json_schema', 'regex'] as readonly string[],
   modalities: ['text', 'image'] as readonly string[],
-  outputFormats: ['text', 'point', 'box', 'polygon'] as readonly string[],
+  outputFormats: ['text', 'point', 'box', 'polygon', 'clip'] as readonly string[],
 }
 
 /** The models that are served, by every id that a client may send. */
@@ -57,12 +58,15 @@ export class ModelRegistry {
 
 function checkPromises(card: ModelCard, served: ServedId, engine: Engine): void {
   const refuse = (promise: string) => {
-    throw new Error(`Model card '${card.name}': ${served.id} promises ${promise}, which this server cannot keep`)
+    throw new Error(`Model card '${card.name}': ${served.id} promises ${promise}: this server cannot keep that`)
   }
   for (const kind of ['capabilities', 'modalities', 'outputFormats'] as const) {
     const broken = served[kind].find((promise) => !KEPT_PROMISES[kind].includes(promise))
     if (broken) refuse(`'${broken}' (${kind})`)
   }
+  const { formats } = DIALECTS[card.dialect]
+  const unspoken = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))
+  if (unspoken) refuse(`'${unspoken}', which the dialect '${card.dialect}' cannot say`)
   if (served.reasoning) refuse('reasoning')
   if (served.modalities.includes('image') && !(card.image && engine.info.modalities.image)) refuse('images')
 }

@@ -1,0 +1,79 @@
+import type { Annotation, Prose } from './annotation.ts'
+import type { AnnotationReader } from './dialect.ts'
+
+/** What a text says that begins where an annotation may begin. */
+export type Reading =
+  /** It is no annotation: its first character is prose, written as `prose` if that is not the character itself. */
+  | { readonly type: 'prose'; readonly prose?: string }
+  /**
+   * It may be the beginning of one. If it turns out to be prose, its first character is written as `prose`; if the
+   * reply is cut here, it means `salvage`.
+   */
+  | { readonly type: 'partial'; readonly prose?: string; readonly salvage?: readonly Annotation[] }
+  /** Its first `length` UTF-16 units, at least one, are these pieces. */
+  | { readonly type: 'span'; readonly length: number; readonly pieces: readonly (Prose | Annotation)[] }
+
+/** A notation in which annotations stand within prose. It may keep what it needs to know of the text before. */
+export interface Notation {
+  /** Index of the first character at or after `from` where `read` must have a look; -1 for none. */
+  next(text: string, from: number): number
+  read(text: string): Reading
+}
+
+/** More than the longest annotation that fits a reply: what is longer is prose, so that no text waits forever. */
+const LONGEST_ANNOTATION = 100_000
+
+/** Reads a notation from a stream: prose leaves at once, annotations leave when they are whole. */
+export class SpanReader implements AnnotationReader {
+  readonly #notation: Notation
+  #waiting = ''
+
+  constructor(notation: Notation) {
+    this.#notation = notation
+  }
+
+  push(text: string): (Prose | Annotation)[] {
+    this.#waiting += text
+    return this.#read(this.#waiting.length < LONGEST_ANNOTATION ? 'wait' : 'write')
+  }
+
+  end(cut: boolean): (Prose | Annotation)[] {
+    return this.#read(cut ? 'drop' : 'write')
+  }
+
+  /** @param unfinished what is to be done with an annotation that is not whole. */
+  #read(unfinished: 'wait' | 'drop' | 'write'): (Prose | Annotation)[] {
+    const pieces: (Prose | Annotation)[] = []
+    const text = this.#waiting
+    let position = 0
+    let prose = ''
+    const add = (piece: Prose | Annotation) => {
+      if (piece.kind === 'prose') prose += piece.text
+      else {
+        if (prose !== '') pieces.push({ kind: 'prose', text: prose })
+        prose = ''
+        pieces.push(piece)
+      }
+    }
+    while (position < text.length) {
+      const start = this.#notation.next(text, position)
+      if (start !== position) prose += text.slice(position, start === -1 ? text.length : start)
+      position = start === -1 ? text.length : start
+      if (start === -1) break
+      const reading = this.#notation.read(text.slice(start))
+      if (reading.type === 'span') {
+        for (const piece of reading.pieces) add(piece)
+        position += reading.length
+      } else if (reading.type === 'prose' || unfinished === 'write') {
+        prose += reading.prose ?? text[position]!
+        position++
+      } else if (unfinished === 'drop') {
+        for (const annotation of reading.salvage ?? []) add(annotation)
+        position = text.length
+      } else break
+    }
+    if (prose !== '') pieces.push({ kind: 'prose', text: prose })
+    this.#waiting = text.slice(position)
+    return pieces
+  }
+}
