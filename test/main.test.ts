@@ -16,11 +16,27 @@ describe('the command line', () => {
   test.each([
     [['--version'], {}, 0, /^\d+\.\d+\.\d+\n$/, ''],
     [['--help'], {}, 0, /LOOKOUT_PORT/, ''],
+    [['toString'], {}, 1, /^$/, "lookout: unknown command 'toString'; see --help\n"],
+    [['serve', '--fast'], {}, 1, /^$/, "lookout: Unknown option '--fast'; see --help\n"],
     [['fly'], {}, 1, /^$/, "lookout: unknown command 'fly'; see --help\n"],
     [['serve'], { LOOKOUT_PORT: 'x' }, 1, /^$/, 'lookout: LOOKOUT_PORT: expected a port number\n'],
   ])('%s %o', async (args, environment, code, stdout, stderr) => {
     const run = await outcome(start(args, environment))
     expect(run).toEqual({ code, stdout: expect.stringMatching(stdout), stderr })
+  })
+
+  test('every command has its own help', async () => {
+    for (const command of ['serve', 'models']) {
+      const run = await outcome(start([command, '--help'], {}))
+      expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(`^Usage: lookout ${command}\n`), stderr: '' })
+    }
+  })
+
+  test('models: what the cards need, without loading them', async () => {
+    const run = await outcome(start(['models'], {}))
+    expect(run).toMatchObject({ code: 0, stderr: '' })
+    expect(run.stdout).toMatch(/^service-mk1\.5, service-mk1\n.*lookout-nano.card\.json\n.*with the service\n/)
+    expect(run.stdout).toMatch(/context: 32768 tokens\n {2}memory: {2}about 0\.\d\d GiB\n$/)
   })
 
   test('a card that is not there is named in one line', async () => {

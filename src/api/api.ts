@@ -2,10 +2,11 @@ import type { Socket } from 'node:net'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { ApiKeys, RateLimits } from '../accounts/index.ts'
 import type { Conversations } from '../conversation/index.ts'
-import { invalidRequest, modelOverloaded } from '../errors.ts'
+import { invalidRequest } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { requireApiKey } from './auth.ts'
 import { addChatCompletions } from './chat-completions.ts'
+import type { Closing } from './closing.ts'
 import { addDetect } from './detect.ts'
 import { handleError, notFound } from './error-handler.ts'
 import { addHealth } from './health.ts'
@@ -14,6 +15,7 @@ import { addMultilook } from './multilook.ts'
 import { addOpenApi } from './openapi.ts'
 import { limitRates } from './rate-limits.ts'
 import { logRequests, newTraceId } from './request-log.ts'
+import { measureRequests, type RequestMeter } from './request-metrics.ts'
 import { addUnavailable } from './unavailable.ts'
 
 export interface ApiOptions {
@@ -24,10 +26,9 @@ export interface ApiOptions {
   readonly rateLimits: RateLimits | null
   readonly logger: FastifyBaseLogger
   readonly version: string
-  /** Fires when the service takes no new requests. */
-  readonly draining: AbortSignal
-  /** Fires when the service waits no longer for the answers under way. */
-  readonly shutdown: AbortSignal
+  /** Null when nothing is measured. */
+  readonly meter: RequestMeter | null
+  readonly closing: Closing
   readonly keepAliveMs?: number | undefined
 }
 
@@ -37,7 +38,8 @@ const REQUEST_TIMEOUT_MS = 120_000
 
 /** The HTTP contract, ready to listen. */
 export function createApi(options: ApiOptions): FastifyInstance {
-  const { registry, draining } = options
+  const { registry, closing } = options
+  const { draining, shutdown } = closing
   const app = Fastify({
     loggerInstance: options.logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'traceId' }),
@@ -62,15 +64,14 @@ export function createApi(options: ApiOptions): FastifyInstance {
   app.setNotFoundHandler(notFound)
 
   logRequests(app)
+  if (options.meter) measureRequests(app, registry, options.meter)
   requireApiKey(app, options.keys)
-  app.addHook('onRequest', async (request) => {
-    if (draining.aborted && request.principal) throw modelOverloaded('The server is shutting down', 5)
-  })
+  closing.takeCareOf(app)
   if (options.rateLimits) limitRates(app, options.rateLimits)
 
-  addChatCompletions(app, options)
-  addMultilook(app, options)
-  addDetect(app, options)
+  addChatCompletions(app, { ...options, shutdown })
+  addMultilook(app, { ...options, shutdown })
+  addDetect(app, { ...options, shutdown })
   addModels(app, registry)
   addUnavailable(app)
   addHealth(app, registry, draining)

@@ -23,10 +23,41 @@ export interface Engine {
   /** Number of prompt tokens the parts cost; exact for text and images. */
   countTokens(parts: readonly PromptPart[]): Promise<number>
 
+  /** For engines that can tell. @throws ApiError 503 while the engine does not run. */
+  stats?(): Promise<EngineStats>
+
   close(): Promise<void>
 }
 
-export type EngineState = 'starting' | 'ready' | 'restarting' | 'closed'
+/** `unloaded` engines take no memory and start with the next work. */
+export type EngineState = 'unloaded' | 'starting' | 'ready' | 'restarting' | 'closed'
+
+/** The state of an engine at one moment, and its counts since its process started. */
+export interface EngineStats {
+  /** Completions that run. */
+  readonly running: number
+  /** Requests that wait for their first completion to start. */
+  readonly waiting: number
+  /** KV cells that there are; and cells and sequences in use. */
+  readonly totalCells: number
+  readonly usedCells: number
+  readonly usedSequences: number
+  /** What the prefix cache holds, in memory of its own: cells, and sequences. */
+  readonly cachedCells: number
+  readonly cachedSequences: number
+  /** Prompt tokens that were computed, and that were spared because other work of the organisation had computed them. */
+  readonly prefilledTokens: number
+  readonly reusedTokens: number
+  /** Prompts that were opened with a beginning that was there already, and without one. */
+  readonly prefixHits: number
+  readonly prefixMisses: number
+  /** Tokens that completions have got; end-of-turn tokens are not counted. */
+  readonly decodedTokens: number
+  /** How often a completion had to give up its cells, to be computed anew later. */
+  readonly interruptions: number
+  /** Resident memory of the engine's process. */
+  readonly residentBytes: number
+}
 
 /** What a loaded model says of itself. */
 export interface ModelInfo {

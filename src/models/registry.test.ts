@@ -28,7 +28,9 @@ test('limits are what both the card and the engine allow', () => {
 
 test('an id is served once', () => {
   const registry = new ModelRegistry()
-  expect(() => registry.add(serving({ id: 'a' }, { id: 'b', aliases: ['a'] }), new FakeEngine())).toThrow(/'a'.*twice/)
+  expect(() => registry.add(serving({ id: 'a' }, { id: 'b', aliases: ['a'] }), new FakeEngine())).toThrow(
+    /serves\[1\]: 'a' is served by .*card\.json already/,
+  )
 })
 
 test.each<[Partial<ServedId>, RegExp]>([
@@ -41,5 +43,5 @@ test.each<[Partial<ServedId>, RegExp]>([
 
 test('a card may not promise pictures when the weights see none', () => {
   const blind = new FakeEngine({ modalities: { image: false, audio: false } })
-  expect(() => new ModelRegistry().add(serving({}), blind)).toThrow(/images/)
+  expect(() => new ModelRegistry().add(serving({}), blind)).toThrow(/serves\[0\].modalities: 'image'/)
 })

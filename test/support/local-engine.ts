@@ -4,6 +4,7 @@ import type { ApiError } from '../../src/errors.ts'
 import type {
   Branch,
   EngineEvent,
+  EngineStats,
   FinishEvent,
   Generation,
   ImagePart,
@@ -11,7 +12,6 @@ import type {
   Sampling,
 } from '../../src/inference/engine.ts'
 import type { LocalEngine } from '../../src/inference/local/local-engine.ts'
-import type { EngineStats } from '../../src/inference/local/protocol.ts'
 import { loadCard, type ModelCard } from '../../src/models/card.ts'
 
 export const CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))

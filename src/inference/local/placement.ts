@@ -33,6 +33,9 @@ export class Placement {
   waitingRequests = 0
   /** Prompt tokens that were there already when a prompt was opened, since the start. */
   reusedTokens = 0
+  /** Prompts of which so much was there already, and others. */
+  prefixHits = 0
+  prefixMisses = 0
   interruptions = 0
   #lastAge = 0
   /** Nothing starts between an interruption for lack of room and the next end of a completion. */
@@ -166,9 +169,12 @@ export class Placement {
     if (request.root !== holder) return kv.fork(null)
     const match = this.findPrefix(request)
     if (this.#isComing(completion, match?.cut.cells ?? 0)) return null
-    if (match === null) return kv.fork(null)
+    if (match === null || (isSaved(match.source) && match.source.cells > kv.freeCells)) {
+      this.prefixMisses++
+      return kv.fork(null)
+    }
     const { source, cut } = match
-    if (isSaved(source) && source.cells > kv.freeCells) return kv.fork(null)
+    this.prefixHits++
     this.reusedTokens += cut.cells
     return isSaved(source) ? kv.restore(source, cut) : kv.fork(source, cut)
   }

@@ -44,6 +44,8 @@ export class Stepper {
   #wasImage = false
   /** Prompt tokens computed since the start, those computed anew after an interruption included. */
   prefilledTokens = 0
+  /** Tokens of completions since the start. */
+  decodedTokens = 0
 
   constructor(loaded: LoadedModel, placement: Placement, planner: RowPlanner) {
     this.#loaded = loaded
@@ -218,6 +220,7 @@ export class Stepper {
     const stopped = model.isEndOfGeneration(token)
     if (!stopped) {
       tokens.push(token)
+      this.decodedTokens++
       const text = completion.text.push(model.piece(token))
       if (text !== '') {
         request.events.push({ type: 'text', branch: branchIndex, completion: index, text })
