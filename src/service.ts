@@ -7,7 +7,7 @@ import { Closing } from './api/closing.ts'
 import type { Config } from './config/config.ts'
 import { Conversations, type ImageSource } from './conversation/index.ts'
 import type { Engine } from './inference/engine.ts'
-import { LocalEngine } from './inference/local/local-engine.ts'
+import { LocalEngine, type LocalEngineOptions } from './inference/local/local-engine.ts'
 import { describeModel } from './inference/local/model-files.ts'
 import { ImageLoader } from './media/index.ts'
 import { Metrics } from './metrics/metrics.ts'
@@ -19,7 +19,7 @@ import type { ModelRegistry } from './models/registry.ts'
 
 /** Parts that tests put in the place of the real ones. */
 export interface ServiceParts {
-  readonly startEngine?: (card: ModelCard, signal: AbortSignal) => Promise<Engine>
+  readonly startEngine?: (card: ModelCard, options: LocalEngineOptions) => Promise<Engine>
   readonly images?: ImageSource & { close(): Promise<void> }
   readonly clock?: Clock
   readonly logs?: DestinationStream
@@ -62,6 +62,7 @@ export class Service {
     const apiKey = config.apiKey ?? (await keptApiKey(config.dataDirectory))
 
     const metrics = config.metrics ? new Metrics(await version()) : null
+    const startEngine = parts.startEngine ?? LocalEngine.start
     const memoryLimitBytes = config.modelMemoryBytes
     const pool = new EnginePool({ memoryLimitBytes, loadWaitMs: parts.loadWaitMs, logger, meter: metrics ?? undefined })
     starting.defer(() => pool.close())
@@ -71,9 +72,7 @@ export class Service {
       measured: memoryLimitBytes !== null,
       opener: {
         describe: describeModel,
-        start: (card, name, signal) =>
-          parts.startEngine?.(card, signal) ??
-          LocalEngine.start(card, { logger, signal, onRestart: () => metrics?.restarted(name) }),
+        start: (card, name, signal) => startEngine(card, { logger, signal, onRestart: () => metrics?.restarted(name) }),
       },
     })
     metrics?.watch(pool.engines)

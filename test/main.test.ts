@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -61,7 +62,72 @@ test('serves until it is told to stop', async () => {
   expect(await once(server, 'exit')).toEqual([0, null])
 })
 
-function start(args: readonly string[], environment: Record<string, string>): ChildProcess {
+describe('told to stop in the middle of an answer', () => {
+  test('it lets the answer end first, whichever process of the service the signal reaches', async () => {
+    const { server, url, stream } = await streaming()
+    // As a service manager does it: to every process of the service.
+    process.kill(-server.pid!, 'SIGTERM')
+    await untilPrinted(server, /SIGTERM: no new requests; accepted ones have 30 s to end\n/)
+    const refused = await fetch(`${url}/v1/models`, { headers }).catch(() => null)
+    if (refused) expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
+    const answer = await stream.text()
+    expect(answer).toMatch(/"finish_reason":"stop"[\s\S]*data: \[DONE\]\n\n$/)
+    const texts = [...answer.matchAll(/"content":"([ab]*)"/g)].map((match) => match[1])
+    expect(texts.join('')).toHaveLength(CHARACTERS)
+    expect(await once(server, 'exit')).toEqual([0, null])
+  })
+
+  test('a second signal ends it at once, and its engine with it', async () => {
+    const { server, stream } = await streaming()
+    const children = childrenOf(server.pid!)
+    expect(children.length).toBeGreaterThan(0)
+    server.kill('SIGTERM')
+    await untilPrinted(server, /SIGTERM: /)
+    const exited = once(server, 'exit')
+    server.kill('SIGTERM')
+    expect(await exited).toEqual([1, null])
+    await expect(stream.text()).rejects.toThrow()
+    await expect.poll(() => children.filter(isAlive), { timeout: 20_000 }).toEqual([])
+  })
+
+  test('with no time to end, answers end with an error', async () => {
+    const { server, stream } = await streaming({ LOOKOUT_DRAIN_SECONDS: '0' })
+    server.kill('SIGTERM')
+    const last = (await stream.text()).trim().split('\n\n').at(-1)!
+    expect(JSON.parse(last.slice('data: '.length)).error).toMatchObject({ code: 'model_overloaded' })
+    expect(await once(server, 'exit')).toEqual([0, null])
+  })
+
+  const headers = { authorization: 'Bearer lk-main', 'content-type': 'application/json' }
+  const CHARACTERS = 2000
+
+  /** A server in the middle of an answer that takes a second or more. */
+  async function streaming(environment: Record<string, string> = {}) {
+    const server = start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_API_KEY: 'lk-main', ...environment }, true)
+    const url = /^Lookout listens on (\S+)$/m.exec(await untilPrinted(server, /JSON\n\n$/))![1]!
+    const messages = [{ role: 'user', content: 'Hi' }]
+    const body = { model: 'service-mk1.5', stream: true, temperature: 1, regex: `[ab]{${CHARACTERS}}`, messages }
+    const stream = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
+    expect(stream.status).toBe(200)
+    return { server, url, stream }
+  }
+})
+
+/** Of Linux; elsewhere none are found. */
+function childrenOf(pid: number): number[] {
+  const list = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  return list.split(' ').filter(Boolean).map(Number)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+function start(args: readonly string[], environment: Record<string, string>, detached = false): ChildProcess {
   return spawn(process.execPath, ['src/main.ts', ...args], {
     env: {
       PATH: process.env.PATH,
@@ -71,6 +137,8 @@ function start(args: readonly string[], environment: Record<string, string>): Ch
       ...environment,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
+    // A process group of its own.
+    detached,
   })
 }
 

@@ -28,7 +28,6 @@ export class Closing {
   /** Counts the requests that are accepted, and refuses others while draining. Hooked in behind the check of keys. */
   takeCareOf(app: FastifyInstance): void {
     app.addHook('onRequest', async (request, reply) => {
-      if (this.draining.aborted) reply.header('connection', 'close')
       if (!request.principal) return
       if (this.draining.aborted) throw closingDown()
       const { raw } = reply
@@ -37,6 +36,10 @@ export class Closing {
         this.#underWay.delete(raw)
         if (this.#underWay.size === 0) this.#drained.resolve()
       })
+    })
+    app.addHook('onSend', async (_request, reply) => {
+      // A request that comes over the same connection later would find it closed.
+      if (this.draining.aborted) reply.header('connection', 'close')
     })
   }
 

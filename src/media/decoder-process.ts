@@ -70,5 +70,5 @@ process.on('message', async (request: DecodeRequest) => {
   process.send?.(reply)
 })
 process.on('disconnect', () => process.exit(0))
-// A terminal's Ctrl-C reaches the whole group; the parent decides when this process ends.
-process.on('SIGINT', () => {})
+// A terminal's Ctrl-C, or a service manager's SIGTERM, reaches the whole group; the parent decides when this process ends.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})

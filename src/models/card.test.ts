@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { describeModel } from '../inference/local/model-files.ts'
 import { findCards, loadCard } from './card.ts'
 
 let directory: string
@@ -41,6 +42,13 @@ test.each<[string, (card: Record<string, unknown>) => unknown, RegExp]>([
 
 test('a card that is not there', async () => {
   await expect(loadCard(join(directory, 'none.json'))).rejects.toThrow(/^Model card \S+none\.json: ENOENT/)
+})
+
+test('the example in docs/ is a card, whose files are to be fetched', async () => {
+  const [file] = await findCards(['docs/example-cards'])
+  const card = await loadCard(file!)
+  expect(card.load).toBe('first_use')
+  await expect(describeModel(card)).rejects.toThrow(/engine\.model: the file \S+\.gguf is not there$/)
 })
 
 test('paths lead to cards: a card, a folder with one, a folder of such folders', async () => {

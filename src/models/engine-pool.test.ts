@@ -149,7 +149,7 @@ test('a model that never fits is refused at once, and so are too many at the sta
   const { pool, add } = openPool({ memoryLimitBytes: 1.5 * GIB })
   const start = async () => new FakeEngine()
   expect(() => pool.add({ name: 'large', info: null, memoryBytes: 2 * GIB, start })).toThrow(
-    'large: about 2.00 GiB of memory needed, and the limit is 1.50 GiB',
+    'LOOKOUT_MODEL_MEMORY: large: about 2.00 GiB of memory needed, and the limit is 1.50 GiB',
   )
   const [a, b] = [add('a').engine, add('b').engine]
   await expect(pool.preload([a, b])).rejects.toThrow(/at start \(a, b\): about 2\.00 GiB/)

@@ -108,7 +108,9 @@ export class EnginePool {
   #checkFit(what: string, bytes: number): void {
     const limit = this.#memoryLimitBytes
     if (limit === null || bytes <= limit) return
-    throw new Error(`${what}: about ${gib(bytes)} of memory needed, and the limit is ${gib(limit)}`)
+    throw new Error(
+      `LOOKOUT_MODEL_MEMORY: ${what}: about ${gib(bytes)} of memory needed, and the limit is ${gib(limit)}`,
+    )
   }
 
   /** @returns null when nobody waits for the engine any more. */

@@ -101,7 +101,7 @@ export class PooledEngine implements Engine {
     signal.addEventListener('abort', release)
     try {
       const { prompts, events } = await engine.generate(work, signal)
-      return { prompts, events: this.#watch(events, asked, signal, release) }
+      return { prompts, events: this.#watch(events, work, { asked, signal, release }) }
     } catch (error) {
       release()
       throw error
@@ -208,13 +208,14 @@ export class PooledEngine implements Engine {
 
   async *#watch(
     events: AsyncIterable<EngineEvent>,
-    asked: number,
-    signal: AbortSignal,
-    release: () => void,
+    { branches }: Work,
+    { asked, signal, release }: { asked: number; signal: AbortSignal; release: () => void },
   ): AsyncGenerator<EngineEvent, void, void> {
     const { meter } = this.#pool
     const { name } = this.model
     const lastTexts = new Map<number, number>()
+    // Readers need not wait for the end of the events behind the last one.
+    const unfinished = branches.map(({ n }) => n)
     let outcome: Outcome = 'aborted'
     try {
       for await (const event of events) {
@@ -225,10 +226,12 @@ export class PooledEngine implements Engine {
           if (last !== undefined) meter.nextText(name, now - last)
           else if (lastTexts.size === 0) meter.firstText(name, now - asked)
           lastTexts.set(completion, now)
+        } else {
+          unfinished[event.branch] = event.type === 'finish' ? unfinished[event.branch]! - 1 : 0
+          if (unfinished.every((left) => left === 0)) outcome = 'finished'
         }
         yield event
       }
-      outcome = 'finished'
     } catch (error) {
       if (!signal.aborted) outcome = 'failed'
       throw error
