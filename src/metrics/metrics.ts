@@ -80,8 +80,13 @@ export class Metrics implements PoolMeter {
     this.#reading('gauge', 'queue_length', 'Requests of which no completion has started.', (s) => s.waiting),
     this.#reading('gauge', 'running_sequences', 'Completions that are being computed.', (s) => s.running),
     this.#reading('gauge', 'kv_cells', 'KV cells that there are; one holds one token.', (s) => s.totalCells),
-    this.#reading('gauge', 'kv_cells_used', 'KV cells in use, the prefix cache included.', (s) => s.usedCells),
-    this.#reading('gauge', 'kv_cells_cached', 'KV cells that the prefix cache holds.', (s) => s.cachedCells),
+    this.#reading('gauge', 'kv_cells_used', 'KV cells in use.', (s) => s.usedCells),
+    this.#reading(
+      'gauge',
+      'prefix_cache_cells',
+      'Cells that the prefix cache holds, in memory of its own.',
+      (s) => s.cachedCells,
+    ),
     this.#reading(
       'gauge',
       'engine_resident_memory_bytes',
