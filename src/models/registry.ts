@@ -16,7 +16,7 @@ export interface ServedModel {
 
 /** What this server can do for a model; a card that promises more is refused at start, not at the first request. */
 const KEPT_PROMISES = {
-  capabilities: ['response_format_json_schema', 'regex'] as readonly string[],
+  capabilities: ['response_format_json_schema', 'regex', 'tool_calling'] as readonly string[],
   modalities: ['text', 'image'] as readonly string[],
   outputFormats: ['text', 'point', 'box', 'polygon', 'clip'] as readonly string[],
 }
@@ -67,6 +67,9 @@ function checkPromises(card: ModelCard, served: ServedId, engine: Engine): void 
   const { formats } = DIALECTS[card.dialect]
   const unspoken = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))
   if (unspoken) refuse(`'${unspoken}', which the dialect '${card.dialect}' cannot say`)
-  if (served.reasoning) refuse('reasoning')
+  if (served.reasoning && !card.thought) refuse("reasoning without saying how thoughts are marked ('thought')")
+  if (served.capabilities.includes('tool_calling') && !card.toolSyntax) {
+    refuse("tool_calling without saying how calls are written ('toolSyntax')")
+  }
   if (served.modalities.includes('image') && !(card.image && engine.info.modalities.image)) refuse('images')
 }
