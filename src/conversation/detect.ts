@@ -75,7 +75,7 @@ export async function answerDetect(
     model,
   )
   const events = await reply(prompt, plan, GREEDY)
-  const found = await collect(events, model, scene)
+  const found = await collect(events, { labels, model, scene })
   const size = pictures.at(-1)!.original
   return { ...found, detections: found.leaves.map((leaf) => toDetection(leaf, request.output, size)) }
 }
@@ -209,11 +209,18 @@ interface Findings extends Pick<DetectReply, 'finishReason' | 'usage'> {
   readonly leaves: readonly Leaf[]
 }
 
-async function collect(events: AsyncIterable<ReplyEvent>, model: ServedModel, scene: Scene): Promise<Findings> {
+async function collect(
+  events: AsyncIterable<ReplyEvent>,
+  { labels, model, scene }: Pick<Search, 'labels' | 'model'> & Pick<Dialog, 'scene'>,
+): Promise<Findings> {
   const reader = dialectOf(model.card).reader(scene)
   const found = new Detections()
   const take = (pieces: readonly (Prose | Annotation)[]) => {
-    for (const piece of pieces) if (piece.kind === 'point' || piece.kind === 'point_box') found.add(piece)
+    for (const piece of pieces) {
+      if (piece.kind !== 'point' && piece.kind !== 'point_box') continue
+      // An engine that keeps to the constraint says no other name.
+      if (labels === null || labels.includes(piece.mention ?? '')) found.add(piece)
+    }
   }
   for await (const event of events) {
     if (event.type === 'finish') {

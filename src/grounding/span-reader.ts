@@ -5,13 +5,20 @@ import type { AnnotationReader } from './dialect.ts'
 export type Reading =
   /** It is no annotation: its first character is prose, written as `prose` if that is not the character itself. */
   | { readonly type: 'prose'; readonly prose?: string }
-  /**
-   * It may be the beginning of one. If it turns out to be prose, its first character is written as `prose`; if the
-   * reply is cut here, it means `salvage`.
-   */
-  | { readonly type: 'partial'; readonly prose?: string; readonly salvage?: readonly Annotation[] }
+  /** It may be the beginning of one, but for what comes next. */
+  | Unfinished
   /** Its first `length` UTF-16 units, at least one, are these pieces. */
   | { readonly type: 'span'; readonly length: number; readonly pieces: readonly (Prose | Annotation)[] }
+
+export interface Unfinished {
+  readonly type: 'partial'
+  /** How its first character is written if it turns out to be prose. */
+  readonly prose?: string
+  /** What it means if the reply is cut here. */
+  readonly salvage?: readonly Annotation[]
+  /** What it means if the reply ends here. */
+  readonly whole?: readonly Annotation[]
+}
 
 /** A notation in which annotations stand within prose. It may keep what it needs to know of the text before. */
 export interface Notation {
@@ -64,6 +71,9 @@ export class SpanReader implements AnnotationReader {
       if (reading.type === 'span') {
         for (const piece of reading.pieces) add(piece)
         position += reading.length
+      } else if (unfinished === 'write' && reading.type === 'partial' && reading.whole) {
+        for (const annotation of reading.whole) add(annotation)
+        position = text.length
       } else if (reading.type === 'prose' || unfinished === 'write') {
         prose += reading.prose ?? text[position]!
         position++

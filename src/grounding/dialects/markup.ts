@@ -5,6 +5,7 @@ import { MarkupError, parseMarkup } from '../markup-parser.ts'
 import { escapeText, formatLeaf } from '../markup-writer.ts'
 import { upright } from '../normal.ts'
 import { type Notation, type Reading, SpanReader } from '../span-reader.ts'
+import { PARTIAL, readNoTag, STRAY, TAG } from '../stray-tags.ts'
 
 const TAG_OF = { point: 'point', box: 'point_box', polygon: 'polygon', clip: 'clip' } as const
 const PAIR = `\\(${GRID_NUMBER},${GRID_NUMBER}\\)`
@@ -53,20 +54,9 @@ function bodyPattern(format: AnnotationFormat, { assets, timed }: Scene): string
   return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`
 }
 
-const NAMES = ['point_box', 'point', 'polygon', 'clip', 'track', 'collection']
-const TAG = /^<(\/?)(point_box|point|polygon|clip|track|collection)(?=[\s/>])/i
-const NAME_START = /^<\/?([a-z_]*)$/i
 /** An opening tag, whole or begun, with nothing behind it. */
 const OPEN = /^<[a-z_]+(?:[^<>"']|"[^"]*"|'[^']*')*(>|"[^"]*$|'[^']*$|$)/i
 const BODY_START = /^[\s\d(),]*(?:<(?:\/[a-z_]*\s*)?)?$/i
-const PROSE: Reading = { type: 'prose' }
-/** A tag that is no annotation. Written so that nobody takes it for one. */
-const STRAY: Reading = { type: 'prose', prose: '&lt;' }
-/** Perhaps the beginning of a tag's name. */
-const NAMING: Reading = { type: 'partial' }
-/** A tag that may become an annotation. */
-const PARTIAL: Reading = { type: 'partial', prose: '&lt;' }
-
 /**
  * Reads markup that a model wrote. Leaves are handed on one by one, so members of a collection come by themselves, with
  * what the collection says of them; a track comes as a whole.
@@ -86,10 +76,7 @@ class Markup implements Notation {
 
   read(text: string): Reading {
     const tag = TAG.exec(text)
-    if (!tag) {
-      const start = NAME_START.exec(text)?.[1]?.toLowerCase()
-      return start !== undefined && NAMES.some((name) => name.startsWith(start)) ? NAMING : PROSE
-    }
+    if (!tag) return readNoTag(text)
     const name = tag[2]!.toLowerCase()
     if (tag[1]) return this.#closing(text, name)
     const open = OPEN.exec(text)
