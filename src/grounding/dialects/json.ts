@@ -2,8 +2,7 @@ import type { Annotation, GridPoint, Leaf } from '../annotation.ts'
 import { type DetectionKind, type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { upright } from '../normal.ts'
 import { upTo } from '../numbers.ts'
-import { type Notation, type Reading, SpanReader } from '../span-reader.ts'
-import { PROSE, readStrayTag, UNCLEAR } from '../stray-tags.ts'
+import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
 /** How a family writes annotations as JSON objects: `{"bbox_2d": [10, 20, 30, 40], "label": "cat"}`. */
 export interface JsonForm {
@@ -95,7 +94,7 @@ class JsonNotation implements Notation {
 
   next(text: string, from: number): number {
     if (this.#list) return from
-    const found = text.slice(from).search(/[<{[`]/)
+    const found = text.slice(from).search(/[{[`]/)
     return found === -1 ? -1 : from + found
   }
 
@@ -107,7 +106,6 @@ class JsonNotation implements Notation {
       // What comes now is read as if no list had been.
       if (this.next(text, 0) !== 0) return PROSE
     }
-    if (text.startsWith('<')) return readStrayTag(text)
     return text.startsWith('{') ? this.#object(text) : this.#head(text)
   }
 

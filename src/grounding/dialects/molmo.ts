@@ -3,8 +3,7 @@ import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { unescapeText } from '../markup-parser.ts'
 import { escapeText } from '../markup-writer.ts'
 import { upright } from '../normal.ts'
-import { type Notation, type Reading, SpanReader } from '../span-reader.ts'
-import { PARTIAL, readNoTag, STRAY, TAG } from '../stray-tags.ts'
+import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
 const PERCENT = '(?:100(?:\\.0)?|[1-9]?[0-9](?:\\.[0-9])?)'
 const NAME = `(?:[^"&<>'\\x00-\\x1f\\x7f]|&(?:amp|lt|gt|quot|#x27);)+`
@@ -65,7 +64,8 @@ function tagOf(leaves: readonly Leaf[]): string {
 }
 
 const WHOLE = /^<points?((?:\s+[xy]\d*\s*=\s*"[^"<>]*")+)(?:\s+alt="([^"<>]*)")?\s*>([^<]*)<\/points?>/
-const BEGUN = /^<points?(?:(?:\s+[a-z]*\d*(?:\s*=\s*(?:"[^"<>]*"?)?)?)*\s*)(?:>[^<]*(?:<(?:\/[a-z]*)?)?)?$/
+const BEGUN =
+  /^<(?:p?|po|poi|poin|points?(?:(?:\s+[a-z]*\d*(?:\s*=\s*(?:"[^"<>]*"?)?)?)*\s*)(?:>[^<]*(?:<(?:\/[a-z]*)?)?)?)$/
 const PLACE = /([xy])\d*\s*=\s*"\s*(\d+(?:\.\d+)?)\s*"/g
 
 class MolmoNotation implements Notation {
@@ -90,8 +90,7 @@ class MolmoNotation implements Notation {
       ])
       return { type: 'span', length: whole[0].length, pieces }
     }
-    if (!whole && BEGUN.test(text)) return PARTIAL
-    return TAG.test(text) ? STRAY : readNoTag(text)
+    return !whole && BEGUN.test(text) ? UNCLEAR : PROSE
   }
 }
 

@@ -1,8 +1,7 @@
 import type { Leaf } from '../annotation.ts'
 import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { upright } from '../normal.ts'
-import { type Notation, type Reading, SpanReader } from '../span-reader.ts'
-import { readStrayTag } from '../stray-tags.ts'
+import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
 /** Locations are bins of the picture's sides. */
 const BINS = 1024
@@ -62,7 +61,7 @@ class PaliGemmaNotation implements Notation {
     }
     const open = OPEN.exec(text)
     if (open) return { type: 'partial', whole: [this.#leaf(open)] }
-    return BEGUN.test(text) ? { type: 'partial' } : readStrayTag(text)
+    return BEGUN.test(text) ? UNCLEAR : PROSE
   }
 
   #leaf([, locations, name]: RegExpExecArray): ReturnType<typeof upright> {
