@@ -14,6 +14,7 @@ import { addModels } from './models.ts'
 import { addMultilook } from './multilook.ts'
 import { addOpenApi } from './openapi.ts'
 import { limitRates } from './rate-limits.ts'
+import { keepRawTools } from './raw-tools.ts'
 import { logRequests, newTraceId } from './request-log.ts'
 import { measureRequests, type RequestMeter } from './request-metrics.ts'
 import { addUnavailable } from './unavailable.ts'
@@ -60,6 +61,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
     clientErrorHandler: answerBrokenRequest,
   })
   app.removeContentTypeParser('text/plain')
+  keepRawTools(app)
   app.setErrorHandler(handleError)
   app.setNotFoundHandler(notFound)
 

@@ -1,9 +1,8 @@
-import type { Engine } from '../inference/engine.ts'
 import type { ModelRegistry, ServedModel } from '../models/registry.ts'
 import type { ChatRequest } from './chat-request.ts'
 import { ChatTemplate } from './chat-template.ts'
 import { Deadline } from './deadline.ts'
-import { answerDetect, type DetectReply, type ReplyWish } from './detect.ts'
+import { answerDetect, type DetectReply } from './detect.ts'
 import type { DetectRequest } from './detect-request.ts'
 import { dialectOf, Grounding, sceneOf } from './grounding.ts'
 import { type ImageSource, loadImages } from './images.ts'
@@ -11,10 +10,12 @@ import { placeMessages } from './message.ts'
 import { answerMultilook, type MultilookReply } from './multilook.ts'
 import type { MultilookRequest } from './multilook-request.ts'
 import { MeasuredPrompt, outputBudget } from './output-budget.ts'
-import { buildPrompt, type PromptSource } from './prompt.ts'
+import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt.ts'
 import { assembleReply, type ReplyEvent } from './reply.ts'
+import type { ReplyOptions } from './reply-options.ts'
+import { ReplyPlan } from './reply-plan.ts'
 import { constraintOf, StructureChecker } from './structured-reply.ts'
-import { checkChat, readControls } from './support.ts'
+import { checkChat, holdsTools, readControls } from './support.ts'
 
 export interface ConversationsOptions {
   readonly registry: ModelRegistry
@@ -34,7 +35,8 @@ export class Conversations {
   readonly #images: ImageSource
   readonly #chatBudgetSeconds: number
   readonly #multilookBudgetSeconds: number
-  readonly #templates = new Map<Engine, ChatTemplate>()
+  /** By model id. */
+  readonly #styles = new Map<string, PromptStyle>()
   readonly #structures = new StructureChecker()
 
   /** @throws Error when a model's chat template cannot be used. */
@@ -42,8 +44,13 @@ export class Conversations {
     this.#images = images
     this.#chatBudgetSeconds = chatBudgetSeconds
     this.#multilookBudgetSeconds = multilookBudgetSeconds
-    for (const { engine } of registry.list()) {
-      if (!this.#templates.has(engine)) this.#templates.set(engine, new ChatTemplate(engine.info))
+    const templates = new Map(registry.list().map(({ engine }) => [engine, new ChatTemplate(engine.info)]))
+    for (const model of registry.list()) {
+      const template = templates.get(model.engine)!
+      if (model.served.capabilities.includes('tool_calling') && template.toolForms === null) {
+        throw new Error(`The chat template of '${model.id}' does not show the model any tools, which its card promises`)
+      }
+      this.#styles.set(model.id, promptStyle(model, template))
     }
   }
 
@@ -55,22 +62,28 @@ export class Conversations {
     const { model } = caller
     const placed = placeMessages(request.messages, 'messages')
     checkChat(request, placed, model)
-    const { messages, format } = readControls(request, placed, model)
+    const { messages, format, thoughtBudget } = readControls(request, placed, model)
 
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
       const images = await loadImages(messages, model.card.image, this.#images, deadline.signal)
+      const { structure, tools, toolUse, maxTokens, sampling } = request
       const dialect = dialectOf(model.card)
-      const instruction = format === null ? null : dialect.instruction(format)
-      const { structure, maxTokens, sampling } = request
+      const prompt: PromptSource = {
+        param: 'messages',
+        messages,
+        images,
+        instruction: format === null ? null : dialect.instruction(format),
+        tools: toolUse.choice === 'none' ? [] : tools,
+        thinking: thoughtBudget !== null,
+        replaysReasoning: tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
+      }
       // A structure that the client asks for says more than a format of annotations in free text.
-      const grounding =
-        format === null || structure !== null ? null : new Grounding(format, dialect, sceneOf(messages, images))
-      const constraint = structure === null ? grounding?.constraint : constraintOf(structure)
-      const prompt = { param: 'messages', messages, images, instruction }
-      const reply = await this.#reply(prompt, { maxTokens, sampling, constraint }, caller, deadline)
-      if (structure !== null) return this.#structures.checked(reply, structure)
-      return grounding === null ? reply : grounding.translate(reply)
+      const bound = structure === null ? null : constraintOf(structure)
+      const grounding = format === null || bound ? null : new Grounding(format, dialect, sceneOf(messages, images))
+      const plan = new ReplyPlan({ bound, tools, toolUse, thoughtBudget, grounding }, model)
+      const reply = await this.#reply(prompt, plan, { maxTokens, sampling }, caller, deadline)
+      return structure === null ? reply : this.#structures.checked(reply, structure)
     } catch (error) {
       deadline.release()
       throw error
@@ -80,23 +93,17 @@ export class Conversations {
   /** @throws ApiError for everything that keeps the engine from admitting the prompt. */
   async #reply(
     prompt: PromptSource,
-    { maxTokens, sampling, constraint }: ReplyWish,
+    plan: ReplyPlan,
+    { maxTokens: asked, sampling }: Pick<ReplyOptions, 'maxTokens' | 'sampling'>,
     { model, organisation }: Caller,
     deadline: Deadline,
   ): Promise<AsyncGenerator<ReplyEvent, void, void>> {
-    const prefix = buildPrompt(prompt, this.#templates.get(model.engine)!)
-    const budget = await outputBudget([new MeasuredPrompt(prefix, model)], maxTokens, model, prompt.param)
+    const prefix = buildPrompt(prompt, this.#styles.get(model.id)!)
+    const maxTokens = await outputBudget([new MeasuredPrompt(prefix, model)], asked, model, prompt.param)
     deadline.signal.throwIfAborted()
-    const branch = {
-      param: prompt.param,
-      suffix: [],
-      n: 1,
-      maxTokens: budget,
-      sampling,
-      ...(constraint ? { constraint } : {}),
-    }
+    const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...plan.bounds(maxTokens) }
     const generation = await model.engine.generate({ organisation, prefix, branches: [branch] }, deadline.signal)
-    return assembleReply({ generation, model, deadline })
+    return assembleReply({ generation, model, deadline, reader: plan.createReader() })
   }
 
   /**
@@ -109,7 +116,7 @@ export class Conversations {
       return await answerDetect(request, caller.model, {
         images: this.#images,
         signal: deadline.signal,
-        reply: (prompt, wish) => this.#reply(prompt, wish, caller, deadline),
+        reply: (prompt, plan, sampling) => this.#reply(prompt, plan, { maxTokens: null, sampling }, caller, deadline),
       })
     } finally {
       deadline.release()
@@ -121,14 +128,14 @@ export class Conversations {
    * @throws ApiError for what concerns the whole call, and the first prompt's error when all prompts have failed.
    */
   async multilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookReply> {
-    const template = this.#templates.get(caller.model.engine)!
+    const style = this.#styles.get(caller.model.id)!
     const deadline = new Deadline(
       this.#multilookBudgetSeconds,
       signal,
       'use fewer prompts, a lower n or a smaller max_completion_tokens',
     )
     try {
-      return await answerMultilook(request, { ...caller, template, images: this.#images }, deadline)
+      return await answerMultilook(request, { ...caller, style, images: this.#images }, deadline)
     } finally {
       deadline.release()
     }

@@ -1,6 +1,6 @@
 import { invalidRequest } from '../errors.ts'
 import type { Annotation, DetectionKind, Leaf, Prose, Scene } from '../grounding/index.ts'
-import type { Constraint, Sampling } from '../inference/engine.ts'
+import type { Sampling } from '../inference/engine.ts'
 import { gridToPixels, type LoadedImage, type Point, pixelsToGrid, type RgbImage, type Size } from '../media/index.ts'
 import type { ServedModel } from '../models/registry.ts'
 import type { Box, DetectRequest, ExemplarAnnotation } from './detect-request.ts'
@@ -10,7 +10,9 @@ import { type ImageSource, loadPictures } from './images.ts'
 import type { ImageContent, PlacedMessage } from './message.ts'
 import type { PromptSource } from './prompt.ts'
 import type { ReplyEvent, Usage } from './reply.ts'
+import { ReplyPlan } from './reply-plan.ts'
 import { checkDetect } from './support.ts'
+import { thoughtBudget } from './thinking.ts'
 
 export interface DetectReply {
   readonly detections: readonly Detection[]
@@ -23,18 +25,11 @@ export interface DetectReply {
 /** In pixels of the upright picture. */
 export type Detection = { readonly mention: string } & ({ readonly box: Box } | { readonly point: Point })
 
-/** How a reply is to be made; null tokens for as many as the model gives. */
-export interface ReplyWish {
-  readonly maxTokens: number | null
-  readonly sampling: Sampling
-  readonly constraint: Constraint | undefined
-}
-
 export interface DetectParts {
   readonly images: ImageSource
   readonly signal: AbortSignal
   /** The way of every conversation from here on. */
-  reply(prompt: PromptSource, wish: ReplyWish): Promise<AsyncIterable<ReplyEvent>>
+  reply(prompt: PromptSource, plan: ReplyPlan, sampling: Sampling): Promise<AsyncIterable<ReplyEvent>>
 }
 
 /** Of all names together: the model's answer is bound to them, and a pattern has its bounds. */
@@ -60,10 +55,27 @@ export async function answerDetect(
   const { scene, messages, images } = dialog
   const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
   const pattern = detection.pattern(kind, labels, scene)
-  const prompt = { param, messages, images, instruction: detection.instruction(kind) }
-  const constraint = { type: 'regex', pattern, param } as const
-  const events = await reply(prompt, { maxTokens: null, sampling: GREEDY, constraint })
-  const found = await collect(events, model, scene)
+  const prompt: PromptSource = {
+    param,
+    messages,
+    images,
+    instruction: detection.instruction(kind),
+    tools: [],
+    thinking: request.thinking,
+    replaysReasoning: false,
+  }
+  const plan = new ReplyPlan(
+    {
+      bound: { type: 'regex', pattern, param },
+      tools: [],
+      toolUse: { choice: 'none', parallel: false },
+      thoughtBudget: request.thinking ? thoughtBudget(null) : null,
+      grounding: null,
+    },
+    model,
+  )
+  const events = await reply(prompt, plan, GREEDY)
+  const found = await collect(events, { labels, model, scene })
   const size = pictures.at(-1)!.original
   return { ...found, detections: found.leaves.map((leaf) => toDetection(leaf, request.output, size)) }
 }
@@ -197,11 +209,18 @@ interface Findings extends Pick<DetectReply, 'finishReason' | 'usage'> {
   readonly leaves: readonly Leaf[]
 }
 
-async function collect(events: AsyncIterable<ReplyEvent>, model: ServedModel, scene: Scene): Promise<Findings> {
+async function collect(
+  events: AsyncIterable<ReplyEvent>,
+  { labels, model, scene }: Pick<Search, 'labels' | 'model'> & Pick<Dialog, 'scene'>,
+): Promise<Findings> {
   const reader = dialectOf(model.card).reader(scene)
   const found = new Detections()
   const take = (pieces: readonly (Prose | Annotation)[]) => {
-    for (const piece of pieces) if (piece.kind === 'point' || piece.kind === 'point_box') found.add(piece)
+    for (const piece of pieces) {
+      if (piece.kind !== 'point' && piece.kind !== 'point_box') continue
+      // An engine that keeps to the constraint says no other name.
+      if (labels === null || labels.includes(piece.mention ?? '')) found.add(piece)
+    }
   }
   for await (const event of events) {
     if (event.type === 'finish') {
@@ -209,7 +228,8 @@ async function collect(events: AsyncIterable<ReplyEvent>, model: ServedModel, sc
       take(reader.end(cut))
       return { leaves: found.leaves, finishReason: cut ? 'length' : 'complete', usage: event.usage }
     }
-    take(reader.push(event.text))
+    // What the model thinks is its own.
+    if (event.type === 'text') take(reader.push(event.text))
     if (found.circling) break
   }
   return { leaves: found.leaves, finishReason: 'length', usage: null }

@@ -6,11 +6,11 @@ import {
   formatPiece,
   type Scene,
 } from '../grounding/index.ts'
-import type { Constraint } from '../inference/engine.ts'
+import type { TriggeredTagsConstraint } from '../inference/engine.ts'
 import type { ModelCard } from '../models/card.ts'
 import type { LoadedImages } from './images.ts'
 import { type PlacedMessage, partsOf } from './message.ts'
-import type { ReplyEvent } from './reply.ts'
+import type { TextFilter } from './text-filter.ts'
 
 export function dialectOf(card: ModelCard): Dialect {
   return DIALECTS[card.dialect]
@@ -31,7 +31,7 @@ export function sceneOf(messages: readonly PlacedMessage[], images: LoadedImages
 /** How a reply is brought to hold annotations of one format, in the contract's markup. */
 export class Grounding {
   /** What the model is bound to write. */
-  readonly constraint: Constraint
+  readonly constraint: TriggeredTagsConstraint
   readonly #dialect: Dialect
   readonly #scene: Scene
 
@@ -46,25 +46,11 @@ export class Grounding {
     }
   }
 
-  /** The same reply in the contract's markup. An annotation leaves in one piece, and only when it is whole. */
-  async *translate(reply: AsyncIterable<ReplyEvent>): AsyncGenerator<ReplyEvent, void, void> {
+  /** Brings a text into the contract's markup. An annotation leaves in one piece, and only when it is whole. */
+  createFilter(): TextFilter {
     const reader = this.#dialect.reader(this.#scene)
-    for await (const event of reply) {
-      const text = event.type === 'finish' ? ending(reader, event.reason) : written(reader.push(event.text))
-      if (text !== '') yield { type: 'text', text }
-      if (event.type === 'finish') yield event
-    }
+    return { push: (text) => written(reader.push(text)), end: (cut) => written(reader.end(cut)) }
   }
-
-  /** A reply that is there as a whole. */
-  translateWhole(text: string, reason: 'stop' | 'length'): string {
-    const reader = this.#dialect.reader(this.#scene)
-    return written(reader.push(text)) + ending(reader, reason)
-  }
-}
-
-function ending(reader: AnnotationReader, reason: 'stop' | 'length'): string {
-  return written(reader.end(reason === 'length'))
 }
 
 function written(pieces: ReturnType<AnnotationReader['push']>): string {

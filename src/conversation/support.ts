@@ -8,6 +8,7 @@ import { type ContentPart, type Message, type PlacedMessage, partsOf } from './m
 import type { MultilookRequest } from './multilook-request.ts'
 import { contextExceeded } from './output-budget.ts'
 import type { ReplyOptions, VisionConfig } from './reply-options.ts'
+import { thoughtBudget as thoughtBudgetOf } from './thinking.ts'
 
 /** Images, and frames of videos, that one request may hold. */
 const MAX_MEDIA = 256
@@ -30,6 +31,9 @@ export function checkChat(request: ChatRequest, messages: readonly PlacedMessage
   const usesTools = request.tools.length > 0 || messages.some(({ message }) => holdsTools(message))
   if (usesTools && !model.served.capabilities.includes('tool_calling')) {
     throw invalidRequest(`${named(model)} does not support tool calling`, 'tools', { code: 'unsupported_parameter' })
+  }
+  if (request.tools.length > 0 && (request.toolUse.choice === 'required' || request.toolUse.choice === 'named')) {
+    throw invalidRequest("tool_choice can only be 'auto' or 'none': a model is not made to call a tool", 'tool_choice')
   }
   checkTurns(messages, model, 'messages')
   for (const placed of messages) checkMedia(placed, model)
@@ -81,7 +85,7 @@ export function checkDetect({ output, thinking }: DetectRequest, model: ServedMo
   }
 }
 
-function holdsTools(message: Message): boolean {
+export function holdsTools(message: Message): boolean {
   return message.role === 'tool' || (message.role === 'assistant' && (message.tool_calls ?? []).length > 0)
 }
 
@@ -147,6 +151,8 @@ function checkVision(vision: VisionConfig, model: ServedModel): void {
 export interface ControlledConversation {
   readonly messages: readonly PlacedMessage[]
   readonly format: AnnotationFormat | null
+  /** Most tokens of a thought; null when the model is not to think. */
+  readonly thoughtBudget: number | null
 }
 
 /**
@@ -172,7 +178,8 @@ export function readControls(
   if (format === 'clip' && !timed) {
     throw invalidRequest("The annotation format 'clip' needs a video", 'vision_config.annotation_format')
   }
-  return { messages, format }
+  const thoughtBudget = reasoning === null ? null : thoughtBudgetOf(request.reasoningEffort)
+  return { messages, format, thoughtBudget }
 }
 
 function resolveFormat(

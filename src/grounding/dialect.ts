@@ -19,8 +19,11 @@ export interface Dialect {
   /** What the family can write. */
   readonly formats: readonly AnnotationFormat[]
 
-  /** Asks for annotations of a format. Stands at the head of the system turn and is the server's own text. */
-  instruction(format: AnnotationFormat): string
+  /**
+   * Asks for annotations of a format. Stands at the head of the system turn and is the server's own text; null for a
+   * family that cannot be asked so.
+   */
+  instruction(format: AnnotationFormat): string | null
 
   /** What annotations in an otherwise free reply must look like. */
   tags(format: AnnotationFormat, scene: Scene): TagRules

@@ -1,17 +1,26 @@
 import type { Annotation, Prose } from './annotation.ts'
 import type { AnnotationReader } from './dialect.ts'
+import { ProseGuard } from './prose-guard.ts'
 
 /** What a text says that begins where an annotation may begin. */
 export type Reading =
-  /** It is no annotation: its first character is prose, written as `prose` if that is not the character itself. */
-  | { readonly type: 'prose'; readonly prose?: string }
-  /**
-   * It may be the beginning of one. If it turns out to be prose, its first character is written as `prose`; if the
-   * reply is cut here, it means `salvage`.
-   */
-  | { readonly type: 'partial'; readonly prose?: string; readonly salvage?: readonly Annotation[] }
+  /** It is no annotation: its first character is prose. */
+  | { readonly type: 'prose' }
+  /** It may be the beginning of one, but for what comes next. */
+  | Unfinished
   /** Its first `length` UTF-16 units, at least one, are these pieces. */
   | { readonly type: 'span'; readonly length: number; readonly pieces: readonly (Prose | Annotation)[] }
+
+export interface Unfinished {
+  readonly type: 'partial'
+  /** What it means if the reply is cut here. */
+  readonly salvage?: readonly (Prose | Annotation)[]
+  /** What it means if the reply ends here. */
+  readonly whole?: readonly (Prose | Annotation)[]
+}
+
+export const PROSE: Reading = { type: 'prose' }
+export const UNCLEAR: Reading = { type: 'partial' }
 
 /** A notation in which annotations stand within prose. It may keep what it needs to know of the text before. */
 export interface Notation {
@@ -26,6 +35,7 @@ const LONGEST_ANNOTATION = 100_000
 /** Reads a notation from a stream: prose leaves at once, annotations leave when they are whole. */
 export class SpanReader implements AnnotationReader {
   readonly #notation: Notation
+  readonly #guard = new ProseGuard()
   #waiting = ''
 
   constructor(notation: Notation) {
@@ -38,7 +48,9 @@ export class SpanReader implements AnnotationReader {
   }
 
   end(cut: boolean): (Prose | Annotation)[] {
-    return this.#read(cut ? 'drop' : 'write')
+    const pieces = this.#read(cut ? 'drop' : 'write')
+    const held = this.#guard.flush()
+    return held === '' ? pieces : [...pieces, { kind: 'prose', text: held }]
   }
 
   /** @param unfinished what is to be done with an annotation that is not whole. */
@@ -50,7 +62,8 @@ export class SpanReader implements AnnotationReader {
     const add = (piece: Prose | Annotation) => {
       if (piece.kind === 'prose') prose += piece.text
       else {
-        if (prose !== '') pieces.push({ kind: 'prose', text: prose })
+        const before = this.#guard.push(prose) + this.#guard.flush()
+        if (before !== '') pieces.push({ kind: 'prose', text: before })
         prose = ''
         pieces.push(piece)
       }
@@ -64,15 +77,19 @@ export class SpanReader implements AnnotationReader {
       if (reading.type === 'span') {
         for (const piece of reading.pieces) add(piece)
         position += reading.length
+      } else if (unfinished === 'write' && reading.type === 'partial' && reading.whole) {
+        for (const piece of reading.whole) add(piece)
+        position = text.length
       } else if (reading.type === 'prose' || unfinished === 'write') {
-        prose += reading.prose ?? text[position]!
+        prose += text[position]!
         position++
       } else if (unfinished === 'drop') {
-        for (const annotation of reading.salvage ?? []) add(annotation)
+        for (const piece of reading.salvage ?? []) add(piece)
         position = text.length
       } else break
     }
-    if (prose !== '') pieces.push({ kind: 'prose', text: prose })
+    const after = this.#guard.push(prose)
+    if (after !== '') pieces.push({ kind: 'prose', text: after })
     this.#waiting = text.slice(position)
     return pieces
   }

@@ -56,6 +56,20 @@ const cardSchema = z.strictObject({
     .optional(),
   /** How the family grounds natively; `markup` is the contract's own notation. */
   dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]),
+  /** How the family writes tool calls; needed for the capability `tool_calling`. */
+  toolSyntax: z.enum(['hermes', 'qwen3_coder', 'llama3', 'mistral', 'gemma4']).optional(),
+  /** How the family marks its thoughts; needed for `reasoning`. */
+  thought: z
+    .strictObject({
+      /** Text at the end of a prompt that has the model think, e.g. `<think>\n`. */
+      begin: z.string().regex(/\S/),
+      /** The mark that ends a thought, e.g. `</think>`. */
+      end: z.string().regex(/^\S+$/),
+      /** The mark with what stands around it before a reply, e.g. `\n</think>\n\n`. */
+      closing: z.string(),
+    })
+    .refine(({ end, closing }) => closing.includes(end), 'closing must contain end')
+    .optional(),
 })
 
 export type ServedId = z.infer<typeof servedIdSchema>

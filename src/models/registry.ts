@@ -16,7 +16,7 @@ export interface ServedModel {
 
 /** What this server can do for a model; a card that promises more is refused at start, not at the first request. */
 const KEPT_PROMISES = {
-  capabilities: ['response_format_json_schema', 'regex'] as readonly string[],
+  capabilities: ['response_format_json_schema', 'regex', 'tool_calling'] as readonly string[],
   modalities: ['text', 'image'] as readonly string[],
   outputFormats: ['text', 'point', 'box', 'polygon', 'clip'] as readonly string[],
 }
@@ -66,11 +66,15 @@ function checkPromises(card: ModelCard, index: number, engine: Engine): void {
     const broken = served[kind].find((promise) => !KEPT_PROMISES[kind].includes(promise))
     if (broken) refuse(kind, `'${broken}'`)
   }
-  if (served.reasoning) refuse('reasoning', 'reasoning')
   if (served.modalities.includes('image') && !(card.image && engine.info.modalities.image)) {
     refuse('modalities', "'image', without an image encoder and the card's image limits,")
   }
   const { formats } = DIALECTS[card.dialect]
   const unspoken = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))
   if (unspoken) refuse('outputFormats', `'${unspoken}', which the dialect '${card.dialect}' cannot say,`)
+  if (served.reasoning && !card.thought)
+    refuse('reasoning', "reasoning, without 'thought' to say how thoughts are marked,")
+  if (served.capabilities.includes('tool_calling') && !card.toolSyntax) {
+    refuse('capabilities', "'tool_calling', without 'toolSyntax' to say how calls are written,")
+  }
 }

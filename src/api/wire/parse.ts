@@ -39,6 +39,7 @@ export function toApiError(error: z.ZodError): ApiError {
 
 /** What an endpoint does not take at all is not a wrong value of it. */
 function codeFor(issue: Issue, param: string | null): string | null {
+  if (issue.code === 'custom' && typeof issue.params?.code === 'string') return issue.params.code
   if (param === null || hasOwnWords(issue)) return null
   return CODES[param] ?? CODES[param.split('.', 1)[0]!] ?? null
 }

@@ -1,10 +1,11 @@
-import type { Annotation, Attributes } from '../annotation.ts'
+import type { Annotation, Attributes, Prose } from '../annotation.ts'
 import { type Dialect, escapePattern, GRID_NUMBER, type Scene, type TagRules } from '../dialect.ts'
 import { type AnnotationFormat, formatHint } from '../hints.ts'
 import { MarkupError, parseMarkup } from '../markup-parser.ts'
 import { escapeText, formatLeaf } from '../markup-writer.ts'
 import { upright } from '../normal.ts'
-import { type Notation, type Reading, SpanReader } from '../span-reader.ts'
+import { endsInName, TAG } from '../prose-guard.ts'
+import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
 const TAG_OF = { point: 'point', box: 'point_box', polygon: 'polygon', clip: 'clip' } as const
 const PAIR = `\\(${GRID_NUMBER},${GRID_NUMBER}\\)`
@@ -53,20 +54,9 @@ function bodyPattern(format: AnnotationFormat, { assets, timed }: Scene): string
   return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`
 }
 
-const NAMES = ['point_box', 'point', 'polygon', 'clip', 'track', 'collection']
-const TAG = /^<(\/?)(point_box|point|polygon|clip|track|collection)(?=[\s/>])/i
-const NAME_START = /^<\/?([a-z_]*)$/i
 /** An opening tag, whole or begun, with nothing behind it. */
 const OPEN = /^<[a-z_]+(?:[^<>"']|"[^"]*"|'[^']*')*(>|"[^"]*$|'[^']*$|$)/i
 const BODY_START = /^[\s\d(),]*(?:<(?:\/[a-z_]*\s*)?)?$/i
-const PROSE: Reading = { type: 'prose' }
-/** A tag that is no annotation. Written so that nobody takes it for one. */
-const STRAY: Reading = { type: 'prose', prose: '&lt;' }
-/** Perhaps the beginning of a tag's name. */
-const NAMING: Reading = { type: 'partial' }
-/** A tag that may become an annotation. */
-const PARTIAL: Reading = { type: 'partial', prose: '&lt;' }
-
 /**
  * Reads markup that a model wrote. Leaves are handed on one by one, so members of a collection come by themselves, with
  * what the collection says of them; a track comes as a whole.
@@ -86,15 +76,12 @@ class Markup implements Notation {
 
   read(text: string): Reading {
     const tag = TAG.exec(text)
-    if (!tag) {
-      const start = NAME_START.exec(text)?.[1]?.toLowerCase()
-      return start !== undefined && NAMES.some((name) => name.startsWith(start)) ? NAMING : PROSE
-    }
+    if (!tag) return text.lastIndexOf('<') === 0 && endsInName(text) ? UNCLEAR : PROSE
     const name = tag[2]!.toLowerCase()
     if (tag[1]) return this.#closing(text, name)
     const open = OPEN.exec(text)
-    if (!open) return STRAY
-    if (open[1] !== '>') return open[0].length === text.length ? PARTIAL : STRAY
+    if (!open) return PROSE
+    if (open[1] !== '>') return open[0].length === text.length ? UNCLEAR : PROSE
     if (name === 'collection') return this.#opening(open[0])
     if (open[0].endsWith('/>')) return this.#whole(open[0])
     return name === 'track' ? this.#track(text) : this.#leaf(text, name, open[0].length)
@@ -103,7 +90,7 @@ class Markup implements Notation {
   #leaf(text: string, name: string, bodyStart: number): Reading {
     const end = closingTag(name).exec(text)
     if (end) return this.#whole(text.slice(0, end.index + end[0].length))
-    return BODY_START.test(text.slice(bodyStart)) ? PARTIAL : STRAY
+    return BODY_START.test(text.slice(bodyStart)) ? UNCLEAR : PROSE
   }
 
   #track(text: string): Reading {
@@ -111,40 +98,45 @@ class Markup implements Notation {
     if (end) return this.#whole(text.slice(0, end.index + end[0].length))
     const last = text.lastIndexOf('</')
     const salvaged = last === -1 ? null : parseOne(`${text.slice(0, text.indexOf('>', last) + 1)}</track>`)
-    return salvaged ? { type: 'partial', prose: '&lt;', salvage: [this.#normal(salvaged)] } : PARTIAL
+    return salvaged ? { type: 'partial', salvage: this.#pieces(salvaged) } : UNCLEAR
   }
 
   #whole(text: string): Reading {
     const annotation = parseOne(text)
-    if (!annotation) return STRAY
-    return { type: 'span', length: text.length, pieces: [this.#normal(annotation)] }
+    if (!annotation) return PROSE
+    return { type: 'span', length: text.length, pieces: this.#pieces(annotation) }
   }
 
   #opening(tag: string): Reading {
     // A collection of one point says what its attributes mean.
     const probe = parseOne(`${tag}<point>(0,0)</point></collection>`)
-    if (probe?.kind !== 'collection' || this.#collection) return STRAY
-    const { mention, assetIdx, t } = probe
-    this.#collection = {
-      ...(mention === undefined ? {} : { mention }),
-      ...(assetIdx === undefined ? {} : { assetIdx }),
-      ...(t === undefined ? {} : { t }),
-    }
+    if (probe?.kind !== 'collection' || this.#collection) return PROSE
+    this.#collection = { ...own(probe), ...(probe.t === undefined ? {} : { t: probe.t }) }
     return { type: 'span', length: tag.length, pieces: [] }
   }
 
   #closing(text: string, name: string): Reading {
     const tag = /^<\/[a-z_]+\s*(>?)/i.exec(text)!
-    if (!tag[1]) return tag[0].length === text.length ? PARTIAL : STRAY
-    if (name !== 'collection' || !this.#collection) return STRAY
+    if (!tag[1]) return tag[0].length === text.length ? UNCLEAR : PROSE
+    if (name !== 'collection' || !this.#collection) return PROSE
     this.#collection = null
     return { type: 'span', length: tag[0].length, pieces: [] }
   }
 
   /** With what the collection passes on, and without what the request has no place for. */
-  #normal(annotation: Annotation): Annotation {
-    return upright({ ...this.#collection, ...annotation } as Annotation, this.#scene)
+  #pieces(annotation: Annotation): (Prose | Annotation)[] {
+    const whole = { ...this.#collection, ...annotation } as Annotation
+    if (whole.kind !== 'track' || this.#scene.timed) return [upright(whole, this.#scene)]
+    // Where there are no times, it is no track.
+    return whole.waypoints.flatMap((waypoint, i) => [
+      ...(i > 0 ? [{ kind: 'prose' as const, text: ' ' }] : []),
+      upright({ ...own(whole), ...waypoint }, this.#scene),
+    ])
   }
+}
+
+function own({ mention, assetIdx }: Attributes): Attributes {
+  return { ...(mention === undefined ? {} : { mention }), ...(assetIdx === undefined ? {} : { assetIdx }) }
 }
 
 function closingTag(name: string): RegExp {

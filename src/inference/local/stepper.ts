@@ -235,6 +235,7 @@ export class Stepper {
       completion: index,
       reason,
       completionTokens: tokens.length,
+      ...(completion.sampler.thoughtInterrupted ? { thoughtInterrupted: true } : {}),
     })
     touched.add(request)
     this.#placement.end(completion)

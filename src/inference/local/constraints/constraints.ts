@@ -1,7 +1,7 @@
 import type { Constraint } from '../../engine.ts'
 import { FailureError } from '../failure.ts'
 import type { Model } from '../native/model.ts'
-import { grammarSourceOf } from './grammar-source.ts'
+import { grammarSourceOf, withoutLenientSchemas } from './grammar-source.ts'
 import { Refusal } from './refusal.ts'
 import { Trial } from './trial.ts'
 import { type GrammarVocabulary, readGrammarVocabulary } from './vocabulary.ts'
@@ -73,7 +73,13 @@ export class Constraints {
     this.#vocabulary ??= readGrammarVocabulary(this.#model)
     if (this.#vocabulary.stopTokens.length === 0) throw new Refusal('this model has no token to end a reply with')
     this.#trial ??= new Trial(this.#vocabulary, COMPILE_LIMIT_MS)
-    await this.#trial.run(source)
+    try {
+      await this.#trial.run(source)
+    } catch (error) {
+      const simpler = error instanceof Refusal ? withoutLenientSchemas(constraint) : null
+      if (simpler === null) throw error
+      return this.#compile(simpler)
+    }
     this.#xgrammar ??= XGrammar.create(this.#vocabulary)
     try {
       const xgrammar = await this.#xgrammar

@@ -368,3 +368,42 @@ describe('JSON schemas', () => {
     expect(finished).toBeGreaterThan(100)
   })
 })
+
+describe('a lenient schema', () => {
+  const lenient = (schema: unknown): TagContent => ({ type: 'json_schema', schema, lenient: true })
+
+  test('leaves out what cannot be kept, and keeps the rest', async () => {
+    const schema = {
+      type: 'object',
+      properties: {
+        a: { type: 'string', format: 'credit-card', not: { const: 'x' } },
+        b: { type: 'array', items: [{ type: 'integer' }], contains: true },
+        __proto__: { type: 'integer' },
+      },
+      required: ['a', 'b'],
+      minProperties: 1,
+    }
+    const grammar = await compile(lenient(schema))
+    expect(accepts(grammar, '{"a": "x", "b": [1, "y"]}')).toBe(true)
+    expect(accepts(grammar, '{"a": 1, "b": []}')).toBe(false)
+    expect(() => grammarSourceOf({ type: 'json_schema', schema })).toThrow(Refusal)
+  })
+
+  test.each([
+    ['no schema', 5],
+    ['nothing', false],
+    [
+      'too many schemas',
+      {
+        type: 'object',
+        properties: Object.fromEntries(
+          Array.from({ length: 3000 }, (_, i) => [`p${i}`, { type: 'string', maxLength: i }]),
+        ),
+      },
+    ],
+  ])('of which nothing can be kept stands for any object: %s', async (_, schema) => {
+    const grammar = await compile(lenient(schema))
+    expect(accepts(grammar, '{"a": {"b": [1, null]}}')).toBe(true)
+    expect(accepts(grammar, '5')).toBe(false)
+  })
+})

@@ -6,6 +6,8 @@ import type { Pointer } from './structs.ts'
 export interface TokenSampler {
   /** Chooses a token by the logits of one row of the last decoded batch. */
   sample(context: Context, row: number): number
+  /** Whether it has ended a thought because its budget was used up. */
+  readonly thoughtInterrupted?: boolean
   close(): void
 }
 
