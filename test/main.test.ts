@@ -11,7 +11,12 @@ let directory: string
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'lookout-main-'))
 })
-afterAll(() => rm(directory, { recursive: true }))
+afterAll(async () => {
+  // A test that failed may have left one.
+  for (const child of started) child.kill('SIGKILL')
+  await rm(directory, { recursive: true })
+})
+const started: ChildProcess[] = []
 
 describe('the command line', () => {
   test.each([
@@ -77,7 +82,7 @@ describe('told to stop in the middle of an answer', () => {
     expect(await once(server, 'exit')).toEqual([0, null])
   })
 
-  test('a second signal ends it at once, and its engine with it', async () => {
+  test.skipIf(process.platform !== 'linux')('a second signal ends it at once, and its engine with it', async () => {
     const { server, stream } = await streaming()
     const children = childrenOf(server.pid!)
     expect(children.length).toBeGreaterThan(0)
@@ -113,7 +118,7 @@ describe('told to stop in the middle of an answer', () => {
   }
 })
 
-/** Of Linux; elsewhere none are found. */
+/** As Linux tells of them. */
 function childrenOf(pid: number): number[] {
   const list = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
   return list.split(' ').filter(Boolean).map(Number)
@@ -128,7 +133,7 @@ function isAlive(pid: number): boolean {
 }
 
 function start(args: readonly string[], environment: Record<string, string>, detached = false): ChildProcess {
-  return spawn(process.execPath, ['src/main.ts', ...args], {
+  const child = spawn(process.execPath, ['src/main.ts', ...args], {
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
@@ -140,6 +145,8 @@ function start(args: readonly string[], environment: Record<string, string>, det
     // A process group of its own.
     detached,
   })
+  started.push(child)
+  return child
 }
 
 async function outcome(child: ChildProcess): Promise<{ code: number; stdout: string; stderr: string }> {
