@@ -293,7 +293,12 @@ describe('what is refused', () => {
       /4000 characters/,
     ],
     ['an unknown output', () => ({ config: { output: 'mask' } }), 'config.output', /'box', 'point'/],
-    ['thinking', () => ({ config: { enable_thinking: true } }), 'config.enable_thinking', /does not support reasoning/],
+    [
+      'thinking, of a model that does not reason',
+      () => ({ model: 'service-mk1', config: { enable_thinking: true } }),
+      'config.enable_thinking',
+      /does not support reasoning/,
+    ],
     ['no annotations', () => ({ exemplars: [{ media: media(small) }] }), 'exemplars[0].annotations', /required/],
     [
       'an empty list of annotations',
@@ -391,6 +396,15 @@ describe('what is refused', () => {
       200,
     )
   })
+})
+
+test('a thought comes before the search, and is no part of its result', async () => {
+  server.engine.script = { texts: ['A <point_box mention="x"> (1,1) (2,2) </point_box>', '\n</think>\n\n'] }
+  const response = await server.post(PATH, body({ config: { enable_thinking: true } }))
+  expect(await jsonOf(response)).toMatchObject({ detections: [], finish_reason: 'complete' })
+  const { prefix, branches } = server.engine.works.at(-1)!
+  expect(prefix.at(-1)).toMatchObject({ text: expect.stringMatching(/assistant\n<think>\n$/), trusted: true })
+  expect(branches[0]!.thought).toMatchObject({ end: '</think>', budget: 2048 })
 })
 
 test('a client that leaves frees the engine', async () => {

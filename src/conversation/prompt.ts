@@ -1,4 +1,5 @@
 import { internalError, invalidRequest } from '../errors.ts'
+import { HINT_MARKS } from '../grounding/index.ts'
 import type { PromptPart } from '../inference/engine.ts'
 import type { ServedModel } from '../models/registry.ts'
 import type { ChatTemplate, TemplateInput, Turn } from './chat-template.ts'
@@ -30,14 +31,18 @@ export interface PromptStyle {
   readonly template: ChatTemplate
   /** Null for a model that does not reason. */
   readonly thought: ThoughtMarks | null
-  /** Marks of the model's replies that are no control tokens. In what clients write they are plain text. */
+  /** Marks that mean something to the model and are no control tokens. In what clients write they are plain text. */
   readonly marks: readonly string[]
 }
 
 export function promptStyle({ card }: ServedModel, template: ChatTemplate): PromptStyle {
-  const { thought = null, toolSyntax } = card
-  const marks = toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []
-  return { template, thought, marks: thought ? [thought.begin.trim(), thought.end.trim(), ...marks] : marks }
+  const { thought = null, toolSyntax, ownModel } = card
+  const marks = [
+    ...(thought ? [thought.begin.trim(), thought.end] : []),
+    ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
+    ...(ownModel ? HINT_MARKS : []),
+  ]
+  return { template, thought, marks }
 }
 
 /**

@@ -90,3 +90,14 @@ export function literalOf(text: string): string {
 function byteEscape(character: string): string {
   return `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`
 }
+
+/** Rules for values that look the same in every notation, and their names by type. */
+export const SCALAR_RULES = `integer ::= ("" | "-") ("0" | [1-9] [0-9]{0,14})
+number ::= integer ("" | "." [0-9]{1,15})
+boolean ::= "true" | "false"`
+export const SCALARS: Readonly<Partial<Record<string, string>>> = {
+  integer: 'integer',
+  number: 'number',
+  boolean: 'boolean',
+  null: '"null"',
+}

@@ -1,7 +1,15 @@
-import { type BlockCall, BlockCallReader, literalOf, objectText, textWithout } from './block-call.ts'
+import {
+  type BlockCall,
+  BlockCallReader,
+  literalOf,
+  objectText,
+  SCALAR_RULES,
+  SCALARS,
+  textWithout,
+} from './block-call.ts'
 import { parseJson } from './json-call.ts'
 import type { ToolSyntax } from './syntax.ts'
-import { argumentsSchema, type Tool } from './tool.ts'
+import { type Parameter, parametersOf, type Tool } from './tool.ts'
 
 const BEGIN = '<tool_call>'
 const END = '</tool_call>'
@@ -37,16 +45,16 @@ function translate(text: string, tools: readonly Tool[]): BlockCall | null {
   if (!call) return null
   const name = call[1]!
   const tool = tools.find((other) => other.name === name)
-  const types = tool ? typesOf(tool) : new Map<string, readonly string[]>()
+  const types = new Map(tool ? parametersOf(tool).map(({ name, types }) => [name, types]) : [])
   const members = [...call[2]!.matchAll(PARAMETER)].map(
-    ([, key, value]) => [key!, jsonOf(value!, types.get(key!))] as const,
+    ([, key, value]) => [key!, jsonOf(value!, types.get(key!) ?? null)] as const,
   )
   // Of a parameter that is written twice the last one counts, as in JSON.
   return { name, arguments: objectText([...new Map(members)]) }
 }
 
 /** The value of a parameter is text if it may be a string, and JSON otherwise. */
-function jsonOf(text: string, types: readonly string[] | undefined): string {
+function jsonOf(text: string, types: readonly string[] | null): string {
   const value = parseJson(text)
   const isJson = value !== undefined && typeof value !== 'string'
   const mayBeString = types?.includes('string') ?? !isJson
@@ -54,30 +62,21 @@ function jsonOf(text: string, types: readonly string[] | undefined): string {
   return JSON.stringify(text)
 }
 
-/** The types that a schema gives to each parameter; those that it leaves open are left out. */
-function typesOf(tool: Tool): Map<string, readonly string[]> {
-  const types = new Map<string, readonly string[]>()
-  for (const [key, schema] of Object.entries(propertiesOf(tool))) {
-    const { type } = (schema ?? {}) as { type?: unknown }
-    if (typeof type === 'string') types.set(key, [type])
-    else if (Array.isArray(type)) types.set(key, type)
-  }
-  return types
-}
-
-function propertiesOf(tool: Tool): Record<string, unknown> {
-  const { properties } = argumentsSchema(tool) as { properties?: unknown }
-  return typeof properties === 'object' && properties !== null ? (properties as Record<string, unknown>) : {}
-}
-
-/** Any of the parameters in their order, those that are required for sure. */
+/** The parameters in their order, those that are required for sure. */
 function parametersGrammar(tool: Tool): string {
-  const { required } = argumentsSchema(tool) as { required?: unknown }
-  const needed = new Set(Array.isArray(required) ? required : [])
-  const names = Object.keys(propertiesOf(tool)).filter((name) => !/[>\n]/.test(name))
-  const parameters = names.map((name) => {
-    const written = `(${literalOf(`<parameter=${name}>\n`)} value ${literalOf(`${VALUE_END}\n`)})`
-    return needed.has(name) ? written : `("" | ${written})`
-  })
-  return `root ::= ${parameters.length === 0 ? '""' : parameters.join(' ')}\n${textWithout(VALUE_END, 'value')}`
+  const parameters = parametersOf(tool)
+    .filter(({ name }) => !/[>\n]/.test(name))
+    .map((parameter) => {
+      const { name, required } = parameter
+      const value = valueRule(parameter)
+      const written = `(${literalOf(`<parameter=${name}>\n`)} ${value} ${literalOf(`${VALUE_END}\n`)})`
+      return required ? written : `("" | ${written})`
+    })
+  return `root ::= ${parameters.length === 0 ? '""' : parameters.join(' ')}\n${SCALAR_RULES}\n${textWithout(VALUE_END, 'text')}`
+}
+
+function valueRule({ types, texts }: Parameter): string {
+  if (texts !== null) return `(${texts.map(literalOf).join(' | ')})`
+  const rules = types?.map((type) => SCALARS[type] ?? 'text') ?? ['text']
+  return rules.includes('text') ? 'text' : `(${rules.join(' | ')})`
 }

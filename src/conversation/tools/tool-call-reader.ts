@@ -35,12 +35,12 @@ export class ToolCallReader implements TextStage {
     return pieces
   }
 
-  end(): ReplyPiece[] {
+  end(cut: boolean): ReplyPiece[] {
     const pieces: ReplyPiece[] = []
     const call = this.#call
     this.#call = null
-    // A call that was cut is told as far as it had a name; before that nobody can tell what it was to be.
-    if (call && !call.named) this.#addText(call.text, pieces)
+    // A call that was cut before it could be read is left out; what ended by itself was no call.
+    if (call && !call.named && !cut) this.#addText(call.text, pieces)
     this.#addText(this.#begin.end(), pieces)
     if (this.#blanks !== '' && this.#calls === 0) pieces.push({ type: 'text', text: this.#blanks })
     this.#blanks = ''
