@@ -275,12 +275,6 @@ const UNSUPPORTED: Case[] = [
     /'clip'/,
   ],
   [
-    'a FOCUS hint',
-    messages({ role: 'system', content: '<hint>BOX FOCUS</hint>' }, user),
-    'messages[0].content',
-    /focus/,
-  ],
-  [
     'polygons',
     fields({ vision_config: { annotation_format: 'polygon' } }),
     'vision_config.annotation_format',
@@ -292,12 +286,6 @@ const UNSUPPORTED: Case[] = [
     fields({ vision_config: { enable_audio_in_video: true } }),
     'vision_config.enable_audio_in_video',
     /audio/,
-  ],
-  [
-    'the focus tool',
-    fields({ vision_config: { internal_tools: { focus: true } } }),
-    'vision_config.internal_tools.focus',
-    /focus/,
   ],
   [
     'video',

@@ -1,9 +1,10 @@
 import type { ModelRegistry, ServedModel } from '../models/registry.ts'
-import type { ChatRequest } from './chat-request.ts'
+import type { ChatRequest, ToolUse } from './chat-request.ts'
 import { ChatTemplate } from './chat-template.ts'
 import { Deadline } from './deadline.ts'
 import { answerDetect, type DetectReply } from './detect.ts'
 import type { DetectRequest } from './detect-request.ts'
+import { boundFocusTool, type FocusParts, focusedReply, focusTool, picturesOf } from './focus.ts'
 import { dialectOf, Grounding, sceneOf } from './grounding.ts'
 import { type ImageSource, loadImages } from './images.ts'
 import { placeMessages } from './message.ts'
@@ -11,11 +12,11 @@ import { answerMultilook, type MultilookReply } from './multilook.ts'
 import type { MultilookRequest } from './multilook-request.ts'
 import { MeasuredPrompt, outputBudget } from './output-budget.ts'
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt.ts'
-import { assembleReply, type ReplyEvent } from './reply.ts'
+import { assembleReply, type ReplyEvent, released } from './reply.ts'
 import type { ReplyOptions } from './reply-options.ts'
 import { ReplyPlan } from './reply-plan.ts'
 import { constraintOf, StructureChecker } from './structured-reply.ts'
-import { checkChat, holdsTools, readControls } from './support.ts'
+import { checkChat, checkFocusAlone, holdsTools, readControls } from './support.ts'
 
 export interface ConversationsOptions {
   readonly registry: ModelRegistry
@@ -29,6 +30,9 @@ export interface Caller {
   readonly model: ServedModel
   readonly organisation: string
 }
+
+const NO_PICTURES: FocusParts['pictures'] = new Map()
+const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 /** Turns requests into work for engines and their events into replies. */
 export class Conversations {
@@ -47,7 +51,9 @@ export class Conversations {
     const templates = new Map(registry.list().map(({ engine }) => [engine, new ChatTemplate(engine.info)]))
     for (const model of registry.list()) {
       const template = templates.get(model.engine)!
-      if (model.served.capabilities.includes('tool_calling') && template.toolForms === null) {
+      // The focus tool is one of the server's own that every model with a syntax for tools may get.
+      const usesTools = model.served.capabilities.includes('tool_calling') || model.card.toolSyntax !== undefined
+      if (usesTools && template.toolForms === null) {
         throw new Error(`The chat template of '${model.id}' does not show the model any tools, which its card promises`)
       }
       this.#styles.set(model.id, promptStyle(model, template))
@@ -62,32 +68,72 @@ export class Conversations {
     const { model } = caller
     const placed = placeMessages(request.messages, 'messages')
     checkChat(request, placed, model)
-    const { messages, format, thoughtBudget } = readControls(request, placed, model)
+    const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
+    if (focus !== null) checkFocusAlone(request, focus)
 
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
       const images = await loadImages(messages, model.card.image, this.#images, deadline.signal)
-      const { structure, tools, toolUse, maxTokens, sampling } = request
+      const { structure, toolUse, maxTokens, sampling } = request
+      const pictures = focus !== null ? picturesOf(messages) : NO_PICTURES
+      // Where there is nothing to look at, the tool is not there.
+      const looking = pictures.size > 0
+      const tools = looking ? [focusTool(pictures.size)] : request.tools
       const dialect = dialectOf(model.card)
       const prompt: PromptSource = {
         param: 'messages',
         messages,
         images,
         instruction: format === null ? null : dialect.instruction(format),
-        tools: toolUse.choice === 'none' ? [] : tools,
+        tools: looking || toolUse.choice !== 'none' ? tools : [],
         thinking: thoughtBudget !== null,
         replaysReasoning: tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
       }
       // A structure that the client asks for says more than a format of annotations in free text.
       const bound = structure === null ? null : constraintOf(structure)
       const grounding = format === null || bound ? null : new Grounding(format, dialect, sceneOf(messages, images))
-      const plan = new ReplyPlan({ bound, tools, toolUse, thoughtBudget, grounding }, model)
-      const reply = await this.#reply(prompt, plan, { maxTokens, sampling }, caller, deadline)
+      const wish = { bound, thoughtBudget, grounding }
+      if (looking) {
+        const bind = { tools: [boundFocusTool(pictures)], toolUse: ONE_CALL }
+        const plan = new ReplyPlan({ ...wish, ...bind }, model)
+        const reply = await this.#lookingReply(prompt, plan, { ...request, pictures }, caller, deadline)
+        return released(reply, deadline)
+      }
+      const plan = new ReplyPlan({ ...wish, tools, toolUse }, model)
+      const reply = released(await this.#reply(prompt, plan, { maxTokens, sampling }, caller, deadline), deadline)
       return structure === null ? reply : this.#structures.checked(reply, structure)
     } catch (error) {
       deadline.release()
       throw error
     }
+  }
+
+  /** A reply in which the model may look at regions of the pictures; each look is followed by another round. */
+  async #lookingReply(
+    prompt: PromptSource,
+    plan: ReplyPlan,
+    { maxTokens, sampling, pictures }: Pick<ReplyOptions, 'maxTokens' | 'sampling'> & Pick<FocusParts, 'pictures'>,
+    caller: Caller,
+    deadline: Deadline,
+  ): Promise<AsyncIterable<ReplyEvent>> {
+    const { model } = caller
+    const first = await this.#reply(prompt, plan, { maxTokens, sampling }, caller, deadline)
+    return focusedReply(first, {
+      prompt,
+      pictures,
+      maxTokens: maxTokens ?? model.outputTokens,
+      next: async (longer, left) => {
+        const measured = new MeasuredPrompt(buildPrompt(longer, this.#styles.get(model.id)!), model)
+        const room = model.contextTokens - (await measured.countTokens())
+        const limits = { maxTokens: Math.min(left, room), sampling }
+        return room > 0 ? this.#reply(longer, plan, limits, caller, deadline) : null
+      },
+      look: async (picture, region) => {
+        const { signal } = deadline
+        const param = 'vision_config.internal_tools.focus'
+        return (await this.#images.load(picture.image_url.url, model.card.image!, param, signal, region)).image
+      },
+    })
   }
 
   /** @throws ApiError for everything that keeps the engine from admitting the prompt. */

@@ -1,4 +1,4 @@
-import { ApiError, internalError } from '../errors.ts'
+import { ApiError, internalError, invalidRequest } from '../errors.ts'
 import type { Branch, Engine, EngineEvent, FinishEvent, Generation, TextEvent } from '../inference/engine.ts'
 import type { ServedModel } from '../models/registry.ts'
 import type { Deadline } from './deadline.ts'
@@ -69,7 +69,8 @@ export async function answerMultilook(
   const prompts = request.prompts.map((content, index) => new AskedPrompt(content, index))
   const placed = prompts.map((prompt) => prompt.placed)
   checkMultilook(request, context, placed, model)
-  const { messages, format, thoughtBudget } = readControls(request, context, model)
+  const { messages, format, focus, thoughtBudget } = readControls(request, context, model)
+  if (focus !== null) throw invalidRequest('Multilook does not take the focus tool', focus)
 
   const images = await loadImages(messages, model.card.image, source, deadline.signal)
   const instruction = format === null ? null : dialectOf(model.card).instruction(format)

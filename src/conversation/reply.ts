@@ -13,8 +13,11 @@ export interface ReplyFinish {
   readonly usage: Usage
 }
 
-/** `interrupted`: the thought was ended because it had used up its budget; the reply behind it is whole. */
-export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'interrupted'
+/**
+ * `interrupted`: the thought was ended because it had used up its budget; the reply behind it is whole. `tool_error` and
+ * `tool_limit`: a look with the focus tool failed, or was one too many.
+ */
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'tool_error' | 'tool_limit' | 'interrupted'
 
 export interface Usage {
   readonly promptTokens: number
@@ -82,6 +85,16 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
     const completionTokens = await countText(model.engine, text)
     yield* read(reader.end(true))
     yield { type: 'finish', reason: 'length', usage: usageOf(generation, model, completionTokens) }
+  }
+}
+
+/** The same reply; what it holds is given back when it has ended, however it ends. */
+export async function* released(
+  reply: AsyncIterable<ReplyEvent>,
+  deadline: Deadline,
+): AsyncGenerator<ReplyEvent, void, void> {
+  try {
+    yield* reply
   } finally {
     deadline.release()
   }

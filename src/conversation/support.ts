@@ -42,6 +42,16 @@ export function checkChat(request: ChatRequest, messages: readonly PlacedMessage
   checkOptions(request, model)
 }
 
+/** The looks are calls of a tool of the server's own, and what follows them is the reply. */
+export function checkFocusAlone({ tools, structure }: ChatRequest, param: string): void {
+  if (tools.length > 0) {
+    throw invalidRequest('The focus tool cannot be combined with tools', param, { code: 'conflicting_tools' })
+  }
+  if (structure !== null) {
+    throw invalidRequest('The focus tool cannot be combined with regex or response_format json_schema', param)
+  }
+}
+
 function checkStructure({ structure, tools }: ChatRequest, model: ServedModel): void {
   if (structure === null) return
   const param = structure.type === 'regex' ? 'regex' : 'response_format'
@@ -142,9 +152,6 @@ function checkVision(vision: VisionConfig, model: ServedModel): void {
   if (vision.enableAudioInVideo && !model.served.modalities.includes('audio')) {
     throw invalidRequest(`${named(model)} does not support audio input`, 'vision_config.enable_audio_in_video')
   }
-  if (vision.focus) {
-    throw invalidRequest(`${named(model)} does not support the focus tool`, 'vision_config.internal_tools.focus')
-  }
 }
 
 /** A conversation as the model is to see it. */
@@ -153,6 +160,8 @@ export interface ControlledConversation {
   readonly format: AnnotationFormat | null
   /** Most tokens of a thought; null when the model is not to think. */
   readonly thoughtBudget: number | null
+  /** The parameter that lets the model look at regions of pictures; null when nothing does. */
+  readonly focus: string | null
 }
 
 /**
@@ -166,8 +175,6 @@ export function readControls(
   model: ServedModel,
 ): ControlledConversation {
   const { hints, messages } = model.card.ownModel ? readHints(placed) : { hints: [], messages: placed }
-  const focus = hints.find(({ hint }) => hint === 'FOCUS')
-  if (focus) throw invalidRequest(`${named(model)} does not support the focus tool`, focus.param)
 
   const reasoning = reasoningAsked(request, hints)
   if (reasoning && !model.served.reasoning) {
@@ -179,7 +186,9 @@ export function readControls(
     throw invalidRequest("The annotation format 'clip' needs a video", 'vision_config.annotation_format')
   }
   const thoughtBudget = reasoning === null ? null : thoughtBudgetOf(request.reasoningEffort)
-  return { messages, format, thoughtBudget }
+  const focus = focusAsked(request, hints)
+  if (focus) checkFocus(focus, messages, model)
+  return { messages, format, thoughtBudget, focus }
 }
 
 function resolveFormat(
@@ -204,6 +213,22 @@ function reasoningAsked({ vision, reasoningEffort }: ReplyOptions, hints: readon
   const hint = hints.find(({ hint }) => hint === 'THINK')
   if (hint) return hint.param
   return reasoningEffort !== null && reasoningEffort !== 'none' ? 'reasoning_effort' : null
+}
+
+/** The parameter that turns the focus tool on; null when it stays off. */
+function focusAsked({ vision }: ReplyOptions, hints: readonly PlacedHint[]): string | null {
+  if (vision.focus !== null) return vision.focus ? FOCUS_PARAM : null
+  return hints.find(({ hint }) => hint === 'FOCUS')?.param ?? null
+}
+
+const FOCUS_PARAM = 'vision_config.internal_tools.focus'
+
+function checkFocus(param: string, messages: readonly PlacedMessage[], { card, served, id }: ServedModel): void {
+  if (!card.toolSyntax || !served.modalities.includes('image')) {
+    throw invalidRequest(`Model '${id}' does not support the focus tool`, param)
+  }
+  const timed = messages.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
+  if (timed) throw invalidRequest('The focus tool is for images only, and the request holds a video', param)
 }
 
 function named(model: ServedModel): string {
