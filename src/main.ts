@@ -1,13 +1,20 @@
+#!/usr/bin/env node
 import type { Command } from './commands/command.ts'
+import { keys } from './commands/keys.ts'
 import { models } from './commands/models.ts'
+import { orgs } from './commands/orgs.ts'
 import { serve } from './commands/serve.ts'
 import { SETTINGS_HELP } from './commands/settings-help.ts'
+import { usage } from './commands/usage.ts'
 import { ConfigError } from './config/config.ts'
 import { version } from './service.ts'
 
 const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['serve', serve],
   ['models', models],
+  ['orgs', orgs],
+  ['keys', keys],
+  ['usage', usage],
 ])
 
 const HELP = `Lookout: a self-hosted inference server for vision-language models.

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { type DestinationStream, pino } from 'pino'
-import { type Clock, FixedApiKeys, keptApiKey, RateLimits } from './accounts/index.ts'
+import { type Clock, openRateLimits } from './accounts/index.ts'
 import { createApi } from './api/api.ts'
 import { Closing } from './api/closing.ts'
 import type { Config } from './config/config.ts'
@@ -16,6 +16,7 @@ import type { ModelCard } from './models/card.ts'
 import { EnginePool } from './models/engine-pool.ts'
 import { openModels } from './models/open-models.ts'
 import type { ModelRegistry } from './models/registry.ts'
+import { openState } from './state.ts'
 
 /** Parts that tests put in the place of the real ones. */
 export interface ServiceParts {
@@ -32,13 +33,12 @@ export interface ServiceParts {
   readonly loadWaitMs?: number
 }
 
-const ORGANISATION = 'default'
-
 /** The whole server, from the configuration to an open port. */
 export class Service {
   /** Where it listens, e.g. `http://127.0.0.1:8080`. */
   readonly url: string
-  readonly apiKey: string
+  /** The key that the configuration fixes or that was made just now, at the first start; null for those of before. */
+  readonly apiKey: string | null
   /** Where metrics are read, e.g. `http://127.0.0.1:9464/metrics`; null for nowhere. */
   readonly metricsUrl: string | null
   readonly models: ModelRegistry
@@ -59,7 +59,10 @@ export class Service {
   static async start(config: Config, parts: ServiceParts = {}): Promise<Service> {
     await using starting = new AsyncDisposableStack()
     const logger = pino({ level: config.logLevel }, parts.logs ?? pino.destination(2))
-    const apiKey = config.apiKey ?? (await keptApiKey(config.dataDirectory))
+    // Opened while models are being loaded.
+    const opening = openState(config, logger)
+    const opened = opening.catch(() => null)
+    starting.defer(async () => (await opened)?.close())
 
     const metrics = config.metrics ? new Metrics(await version()) : null
     const startEngine = parts.startEngine ?? LocalEngine.start
@@ -87,12 +90,17 @@ export class Service {
     })
     starting.defer(() => conversations.close())
 
+    const state = await opening
+    const rateLimits = config.rateLimits && (await openRateLimits(config.redisUrl, config.rateLimits, parts.clock))
+    starting.defer(() => rateLimits?.close())
+
     const closing = new Closing()
     const app = createApi({
       registry,
       conversations,
-      keys: new FixedApiKeys([{ key: apiKey, organisation: ORGANISATION }]),
-      rateLimits: config.rateLimits ? new RateLimits(parts.clock) : null,
+      keys: state.keys,
+      files: state.files,
+      rateLimits,
       logger,
       version: await version(),
       meter: metrics,
@@ -108,6 +116,7 @@ export class Service {
     starting.defer(() => closing.close(app, parts.graceMs ?? config.drainSeconds * 1000))
     await app.listen({ host: config.host, port: config.port })
     const url = urlOf(app.server.address() as AddressInfo)
+    const apiKey = config.apiKey ?? (await state.createFirstKey())
     return new Service({ url, apiKey, metricsUrl, models: registry }, starting.move())
   }
 

@@ -55,7 +55,7 @@ test('serves until it is told to stop', async () => {
   const server = start(['serve'], { LOOKOUT_PORT: '0' })
   const greeting = await untilPrinted(server, /JSON\n\n$/)
   const url = /^Lookout listens on (\S+)$/m.exec(greeting)![1]!
-  const key = /^API key: (lk-\w+)$/m.exec(greeting)![1]!
+  const key = /^API key: (lk-\w+) /m.exec(greeting)![1]!
   const models = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
   expect(models.status).toBe(200)
 

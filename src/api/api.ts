@@ -3,12 +3,14 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import type { ApiKeys, RateLimits } from '../accounts/index.ts'
 import type { Conversations } from '../conversation/index.ts'
 import { invalidRequest } from '../errors.ts'
+import type { Files } from '../files/index.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { requireApiKey } from './auth.ts'
 import { addChatCompletions } from './chat-completions.ts'
 import type { Closing } from './closing.ts'
 import { addDetect } from './detect.ts'
 import { handleError, notFound } from './error-handler.ts'
+import { addFiles } from './files.ts'
 import { addHealth } from './health.ts'
 import { addModels } from './models.ts'
 import { addMultilook } from './multilook.ts'
@@ -17,12 +19,12 @@ import { limitRates } from './rate-limits.ts'
 import { keepRawTools } from './raw-tools.ts'
 import { logRequests, newTraceId } from './request-log.ts'
 import { measureRequests, type RequestMeter } from './request-metrics.ts'
-import { addUnavailable } from './unavailable.ts'
 
 export interface ApiOptions {
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   readonly keys: ApiKeys
+  readonly files: Files
   /** Null for a server without limits. */
   readonly rateLimits: RateLimits | null
   readonly logger: FastifyBaseLogger
@@ -75,7 +77,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addMultilook(app, { ...options, shutdown })
   addDetect(app, { ...options, shutdown })
   addModels(app, registry)
-  addUnavailable(app)
+  addFiles(app, { ...options, shutdown })
   addHealth(app, registry, draining)
   addOpenApi(app, options.version)
   return app

@@ -37,6 +37,7 @@ export function addChatCompletions(app: FastifyInstance, options: ChatCompletion
   addEndpoint(app, {
     url: '/v1/chat/completions',
     bucket: 'chat',
+    scope: 'inference',
     handlers: { POST: (request, reply) => complete(request, reply, options) },
   })
 }

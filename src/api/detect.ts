@@ -21,6 +21,7 @@ export function addDetect(app: FastifyInstance, options: DetectOptions): void {
   addEndpoint(app, {
     url: '/v1/detect',
     bucket: 'detect',
+    scope: 'inference',
     handlers: { POST: (request, reply) => detect(request, reply, options) },
   })
 }

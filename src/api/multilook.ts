@@ -25,6 +25,7 @@ export function addMultilook(app: FastifyInstance, options: MultilookOptions): v
   addEndpoint(app, {
     url: '/v1/chat/completions/multilook',
     bucket: 'multilook',
+    scope: 'inference',
     handlers: { POST: (request, reply) => answer(request, reply, options) },
   })
 }

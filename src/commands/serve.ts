@@ -18,7 +18,7 @@ ${SETTINGS_HELP}`,
     const service = await Service.start(config)
     // Whoever read the greeting may be gone by the time there is more to say (`npm start | head`).
     process.stdout.on('error', () => {})
-    process.stdout.write(greeting(service, config.apiKey === null))
+    process.stdout.write(greeting(service, config.apiKey !== null))
     stopped.whenAsked(async (signal) => {
       process.stdout.write(`${signal}: no new requests; accepted ones have ${config.drainSeconds} s to end\n`)
       await service.close()
@@ -50,18 +50,24 @@ function stopSignal() {
   }
 }
 
-/** A key that the operator set is not written to a terminal or a log; one that the server made has to be told. */
-function greeting({ url, apiKey, metricsUrl, models }: Service, madeHere: boolean): string {
+/** A key that the operator set is not written to a terminal or a log; one that was made just now has to be told, once. */
+function greeting({ url, apiKey, metricsUrl, models }: Service, configured: boolean): string {
   const ids = models.list().map(({ id }) => id)
   const metrics = metricsUrl === null ? '' : `Metrics: ${metricsUrl}\n`
+  const key = configured
+    ? 'as set in LOOKOUT_API_KEY'
+    : apiKey === null
+      ? 'as made before (`lookout keys list` shows which there are, `lookout keys create` makes another)'
+      : `${apiKey} (keep it: it is shown this once)`
+  const shown = configured ? '$LOOKOUT_API_KEY' : (apiKey ?? '$LOOKOUT_API_KEY')
   return `Lookout listens on ${url}
 ${metrics}Models:  ${ids.join(', ')}
-API key: ${madeHere ? apiKey : 'as set in LOOKOUT_API_KEY'}
+API key: ${key}
 
 Try it from the repository's folder:
 
 curl -s ${url}/v1/chat/completions -H 'Content-Type: application/json' \\
-  -H "Authorization: Bearer ${madeHere ? apiKey : '$LOOKOUT_API_KEY'}" -d @- <<JSON
+  -H "Authorization: Bearer ${shown}" -d @- <<JSON
 {"model": "${ids[0]}", "messages": [{"role": "user", "content": [
   {"type": "image_url", "image_url": {"url": "data:image/png;base64,$(base64 < docs/pictures/shapes.png | tr -d '\\n')"}},
   {"type": "text", "text": "What is in this picture?"}]}]}

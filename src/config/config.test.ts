@@ -3,7 +3,7 @@ import { ConfigError, readConfig } from './config.ts'
 
 test('has a default for everything', () => {
   const config = readConfig({})
-  expect(config).toMatchObject({ host: '127.0.0.1', port: 8080, apiKey: null, rateLimits: true, logLevel: 'info' })
+  expect(config).toMatchObject({ host: '127.0.0.1', port: 8080, apiKey: null, rateLimits: {}, logLevel: 'info' })
   expect(config).toMatchObject({ modelMemoryBytes: null, drainSeconds: 30, metrics: null })
   expect(config.modelCards[0]).toMatch(/models.lookout-nano.card\.json$/)
 })
@@ -28,7 +28,7 @@ test('reads every setting, and takes an empty one as not set', () => {
     port: 0,
     apiKey: 'secret',
     dataDirectory: '/srv/lookout',
-    rateLimits: false,
+    rateLimits: null,
     logLevel: 'info',
     mediaHosts: ['pictures.local:9000', '10.0.0.7'],
     modelCards: ['/srv/first/card.json', '/srv/models', '/srv/other/card.json'],

@@ -2,6 +2,8 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { cacheDirectory } from '../../scripts/setup/native-library.mjs'
+import { BUCKETS, type Bucket, type LimitChanges } from '../accounts/rate-limits.ts'
 
 /** Settings of one server, read from the environment once. */
 export interface Config {
@@ -11,7 +13,16 @@ export interface Config {
   /** The key that clients must send; null for one that the server makes and keeps. */
   readonly apiKey: string | null
   readonly dataDirectory: string
-  readonly rateLimits: boolean
+  /** For what can be made again, on this machine. */
+  readonly cacheDirectory: string
+  /** `postgres://...`; null for the embedded database in the data directory. */
+  readonly databaseUrl: string | null
+  /** Where the bytes of uploaded files are: a folder, or `s3://bucket/prefix?endpoint=...&region=...` */
+  readonly blobs: string
+  /** `redis://...`, where servers count requests together; null to count in this process. */
+  readonly redisUrl: string | null
+  /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
+  readonly rateLimits: LimitChanges | null
   readonly logLevel: LogLevel
   /** Model cards to serve, and folders of such, as absolute paths. */
   readonly modelCards: readonly string[]
@@ -38,6 +49,27 @@ const port = z
   .transform(Number)
   .refine((port) => port <= 65_535, 'expected a port number')
 
+/** `on`, `off`, or what differs, as `chat=600,models=60`. */
+const rateLimits = z.string().transform((text, context): LimitChanges | null => {
+  if (text === 'on') return {}
+  if (text === 'off') return null
+  const changes: Partial<Record<Bucket, number>> = {}
+  for (const item of list(text)) {
+    const [, name, limit] = /^(\w+)=(\d{1,9})$/.exec(item) ?? []
+    const bucket = BUCKETS.find((known) => known === name)
+    if (bucket) changes[bucket] = Number(limit)
+    else context.addIssue(`expected on, off or limits such as chat=600 (of ${BUCKETS.join(', ')}), not '${item}'`)
+  }
+  return changes
+})
+
+function address(protocols: readonly string[]) {
+  const isOne = (text: string) => URL.canParse(text) && protocols.includes(new URL(text).protocol)
+  return z
+    .string()
+    .refine(isOne, `expected an address that begins with ${protocols.map((name) => `${name}//`).join(' or ')}`)
+}
+
 const schema = z.object({
   LOOKOUT_HOST: z.string().default('127.0.0.1'),
   LOOKOUT_PORT: port.default(8080),
@@ -47,7 +79,16 @@ const schema = z.object({
     .nullable()
     .default(null),
   LOOKOUT_DATA_DIR: z.string().optional(),
-  LOOKOUT_RATE_LIMITS: z.enum(['on', 'off']).default('on'),
+  DATABASE_URL: address(['postgres:', 'postgresql:']).nullable().default(null),
+  LOOKOUT_BLOBS: z
+    .string()
+    .refine(
+      (text) => !text.includes('://') || address(['s3:']).safeParse(text).success,
+      'expected a folder or s3://bucket',
+    )
+    .optional(),
+  REDIS_URL: address(['redis:', 'rediss:']).nullable().default(null),
+  LOOKOUT_RATE_LIMITS: rateLimits.default({}),
   LOOKOUT_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
   LOOKOUT_MODEL_CARD: z.string().default(SHIPPED_CARD),
   LOOKOUT_MODELS: z.string().default(''),
@@ -87,12 +128,18 @@ export function readConfig(environment: Environment): Config {
   if (metricsPort !== null && metricsPort !== 0 && metricsPort === settings.LOOKOUT_PORT) {
     throw new ConfigError('LOOKOUT_METRICS_PORT: expected another port than LOOKOUT_PORT')
   }
+  const dataDirectory = resolve(settings.LOOKOUT_DATA_DIR ?? defaultDataDirectory(environment))
+  const blobs = settings.LOOKOUT_BLOBS
   return {
     host: settings.LOOKOUT_HOST,
     port: settings.LOOKOUT_PORT,
     apiKey: settings.LOOKOUT_API_KEY,
-    dataDirectory: resolve(settings.LOOKOUT_DATA_DIR ?? defaultDataDirectory(environment)),
-    rateLimits: settings.LOOKOUT_RATE_LIMITS === 'on',
+    dataDirectory,
+    cacheDirectory: cacheDirectoryIn(environment),
+    databaseUrl: settings.DATABASE_URL,
+    blobs: blobs?.startsWith('s3://') ? blobs : resolve(blobs ?? join(dataDirectory, 'files')),
+    redisUrl: settings.REDIS_URL,
+    rateLimits: settings.LOOKOUT_RATE_LIMITS,
     logLevel: settings.LOOKOUT_LOG_LEVEL,
     modelCards: [settings.LOOKOUT_MODEL_CARD, ...list(settings.LOOKOUT_MODELS)].map((path) => resolve(path)),
     modelMemoryBytes: settings.LOOKOUT_MODEL_MEMORY === null ? null : settings.LOOKOUT_MODEL_MEMORY * 2 ** 30,
@@ -108,6 +155,14 @@ function list(text: string): string[] {
     .split(',')
     .map((item) => item.trim())
     .filter(Boolean)
+}
+
+function cacheDirectoryIn(environment: Environment): string {
+  try {
+    return cacheDirectory(environment)
+  } catch (error) {
+    throw new ConfigError((error as Error).message)
+  }
 }
 
 /** Where the platform keeps an application's data. */
