@@ -5,7 +5,7 @@ import type { PromptFeed } from './prompt-feed.ts'
 import type { Request } from './request.ts'
 import type { RowPlanner } from './row-planner.ts'
 
-/** A prompt that is being prefilled. */
+/** A prompt, or other text that is known beforehand, that is being prefilled. */
 interface Prefill {
   readonly feed: PromptFeed
   readonly request: Request
@@ -42,7 +42,10 @@ export class Stepper {
   #step = 0
   #round = 0
   #wasImage = false
-  /** Prompt tokens computed since the start, those computed anew after an interruption included. */
+  /**
+   * Tokens computed since the start that were not sampled one by one: prompts, what was computed anew after an
+   * interruption, and text that constraints forced.
+   */
   prefilledTokens = 0
   /** Tokens of completions since the start. */
   decodedTokens = 0
@@ -220,12 +223,15 @@ export class Stepper {
     const stopped = model.isEndOfGeneration(token)
     if (!stopped) {
       tokens.push(token)
-      this.decodedTokens++
-      const text = completion.text.push(model.piece(token))
+      const forced = completion.sampler.forced?.(branch.maxTokens - tokens.length) ?? []
+      tokens.push(...forced)
+      this.decodedTokens += 1 + forced.length
+      const text = [token, ...forced].map((next) => completion.text.push(model.piece(next))).join('')
       if (text !== '') {
         request.events.push({ type: 'text', branch: branchIndex, completion: index, text })
         touched.add(request)
       }
+      if (forced.length > 0) completion.jump(forced.length)
       if (tokens.length < branch.maxTokens) return
     }
     const reason = stopped ? 'stop' : 'length'

@@ -164,6 +164,26 @@ test('what takes too long to compile is refused in time, and meanwhile the engin
   expect((await complete(regex('ok'))).text).toBe('ok')
 })
 
+test('text that a constraint forces is computed in one step, and counted', async () => {
+  const forced = 'The circle is in the upper left corner, and the square is in the lower right: '
+  const before = await engine.stats()
+  const { text, tokens } = await complete(regex(`${forced}(yes|no)`))
+  expect(text).toMatch(new RegExp(`^${forced}(yes|no)$`))
+  const { prefilledTokens } = await engine.stats()
+  expect(prefilledTokens - before.prefilledTokens).toBeGreaterThan(tokens / 2)
+  for (const maxTokens of [1, 2, 5, 9]) {
+    const cut = await complete(regex(`${forced}(yes|no)`), { maxTokens })
+    expect(cut).toMatchObject({ reason: 'length', tokens: maxTokens })
+    expect(forced.startsWith(cut.text)).toBe(true)
+  }
+})
+
+test('forced text may hold any characters', async () => {
+  const schema = { type: 'object', properties: { 'größe "😀"': { const: 'naïve 東京\n' } }, required: ['größe "😀"'] }
+  const { text } = await complete(json(schema))
+  expect(JSON.parse(text)).toEqual({ 'größe "😀"': 'naïve 東京\n' })
+})
+
 test('repetitions that ruin a backtracking engine do no harm', async () => {
   const { text } = await complete(regex('(a+)+(a|aa)+b?'), { maxTokens: 30 })
   expect(text).toMatch(/^a+b?$/)
