@@ -184,6 +184,15 @@ test('forced text may hold any characters', async () => {
   expect(JSON.parse(text)).toEqual({ 'größe "😀"': 'naïve 東京\n' })
 })
 
+test('constraints that are slow to compile are followed, many of them in turn and at once', async () => {
+  const slow = (letter: string) => regex(`(${letter}{1,9}[a-z ]{0,90}){0,60}${letter}\\.`)
+  for (const letter of 'abcdef') {
+    expect((await complete(slow(letter), { maxTokens: 12 })).text).toMatch(new RegExp(`^(${letter}|$)`))
+  }
+  const together = await run(...['a', 'b', 'a', 'c'].map((letter) => branch(slow(letter), { maxTokens: 12 })))
+  expect(together.map(([completion]) => completion!.text[0])).toEqual(['a', 'b', 'a', 'c'])
+}, 60_000)
+
 test('repetitions that ruin a backtracking engine do no harm', async () => {
   const { text } = await complete(regex('(a+)+(a|aa)+b?'), { maxTokens: 30 })
   expect(text).toMatch(/^a+b?$/)
