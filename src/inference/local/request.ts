@@ -84,6 +84,7 @@ function createSampler(
 ): TokenSampler {
   const unsigned = seed >>> 0
   const sampler = new Sampler(llama, sampling, unsigned === RANDOM_SEED ? 0 : unsigned, model.vocabularySize, maxTokens)
-  const reply = constraint === null ? sampler : new ConstrainedSampler(sampler, constraint.createMatcher())
+  const tokenize = (text: string) => model.tokenize(text, false)
+  const reply = constraint === null ? sampler : new ConstrainedSampler(sampler, constraint.createMatcher(), tokenize)
   return thought === null ? reply : new ThoughtSampler({ thought, model, free: sampler, reply })
 }

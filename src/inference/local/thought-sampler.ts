@@ -53,6 +53,11 @@ export class ThoughtSampler implements TokenSampler {
     return token
   }
 
+  forced(most: number): readonly number[] {
+    if (!this.#thinking && this.#pending.length === 0) return this.#parts.reply.forced?.(most) ?? []
+    return Array.from({ length: Math.min(most, this.#pending.length) }, () => this.#writeNext())
+  }
+
   close(): void {
     this.#parts.reply.close()
   }

@@ -8,6 +8,11 @@ export interface TokenSampler {
   sample(context: Context, row: number): number
   /** Whether it has ended a thought because its budget was used up. */
   readonly thoughtInterrupted?: boolean
+  /**
+   * Tokens that come next whatever the logits are. They count as chosen.
+   * @param most that there is room for.
+   */
+  forced?(most: number): readonly number[]
   close(): void
 }
 
