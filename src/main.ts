@@ -1,20 +1,40 @@
 #!/usr/bin/env node
 import type { Command } from './commands/command.ts'
-import { keys } from './commands/keys.ts'
-import { models } from './commands/models.ts'
-import { orgs } from './commands/orgs.ts'
-import { serve } from './commands/serve.ts'
 import { SETTINGS_HELP } from './commands/settings-help.ts'
-import { usage } from './commands/usage.ts'
 import { ConfigError } from './config/config.ts'
-import { version } from './service.ts'
+import { version } from './version.ts'
 
-const COMMANDS: ReadonlyMap<string, Command> = new Map([
+interface ListedCommand {
+  readonly summary: string
+  /** Loads what the command needs, which can be most of the program, when it is asked for. */
+  load(): Promise<Command>
+}
+
+const serve: ListedCommand = {
+  summary: 'run the server',
+  load: async () => (await import('./commands/serve.ts')).serve,
+}
+const COMMANDS: ReadonlyMap<string, ListedCommand> = new Map([
   ['serve', serve],
-  ['models', models],
-  ['orgs', orgs],
-  ['keys', keys],
-  ['usage', usage],
+  [
+    'models',
+    {
+      summary: 'list the models that the settings name, and what they need',
+      load: async () => (await import('./commands/models.ts')).models,
+    },
+  ],
+  [
+    'orgs',
+    {
+      summary: 'make, list, limit and revoke organisations',
+      load: async () => (await import('./commands/orgs.ts')).orgs,
+    },
+  ],
+  ['keys', { summary: 'make, list and revoke API keys', load: async () => (await import('./commands/keys.ts')).keys }],
+  [
+    'usage',
+    { summary: 'what has been used, as a table or CSV', load: async () => (await import('./commands/usage.ts')).usage },
+  ],
 ])
 
 const HELP = `Lookout: a self-hosted inference server for vision-language models.
@@ -36,8 +56,9 @@ async function main([first, ...rest]: readonly string[]): Promise<void> {
     process.stdout.write(`${await version()}\n`)
     return
   }
-  const command = first === undefined ? serve : COMMANDS.get(first)
-  if (!command) throw new ConfigError(`unknown command '${first}'; see --help`)
+  const listed = first === undefined ? serve : COMMANDS.get(first)
+  if (!listed) throw new ConfigError(`unknown command '${first}'; see --help`)
+  const command = await listed.load()
   if (rest.includes('--help') || rest.includes('-h')) process.stdout.write(command.help)
   else await command.run(rest)
 }

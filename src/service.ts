@@ -1,8 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { type DestinationStream, pino } from 'pino'
-import { type Clock, openRateLimits } from './accounts/index.ts'
-import { createApi } from './api/api.ts'
+import type { Clock } from './accounts/index.ts'
 import { Closing } from './api/closing.ts'
 import type { Config } from './config/config.ts'
 import { Conversations, type ImageSource } from './conversation/index.ts'
@@ -16,7 +14,7 @@ import type { ModelCard } from './models/card.ts'
 import { EnginePool } from './models/engine-pool.ts'
 import { openModels } from './models/open-models.ts'
 import type { ModelRegistry } from './models/registry.ts'
-import { openState } from './state.ts'
+import { version } from './version.ts'
 
 /** Parts that tests put in the place of the real ones. */
 export interface ServiceParts {
@@ -59,17 +57,12 @@ export class Service {
   static async start(config: Config, parts: ServiceParts = {}): Promise<Service> {
     await using starting = new AsyncDisposableStack()
     const logger = pino({ level: config.logLevel }, parts.logs ?? pino.destination(2))
-    // Opened while models are being loaded.
-    const opening = openState(config, logger)
-    const opened = opening.catch(() => null)
-    starting.defer(async () => (await opened)?.close())
-
     const metrics = config.metrics ? new Metrics(await version()) : null
     const startEngine = parts.startEngine ?? LocalEngine.start
     const memoryLimitBytes = config.modelMemoryBytes
     const pool = new EnginePool({ memoryLimitBytes, loadWaitMs: parts.loadWaitMs, logger, meter: metrics ?? undefined })
     starting.defer(() => pool.close())
-    const registry = await openModels({
+    const loading = openModels({
       paths: config.modelCards,
       pool,
       measured: memoryLimitBytes !== null,
@@ -78,6 +71,10 @@ export class Service {
         start: (card, name, signal) => startEngine(card, { logger, signal, onRestart: () => metrics?.restarted(name) }),
       },
     })
+    // While models are being loaded in their processes, this one has time to load its own code and to open what it keeps.
+    const opening = import('./state.ts').then(({ openState }) => openState(config, logger, parts.clock))
+    starting.defer(async () => (await opening.catch(() => null))?.close())
+    const [registry, state, { createApi }] = await Promise.all([loading, opening, import('./api/api.ts')])
     metrics?.watch(pool.engines)
     const images = parts.images ?? new ImageLoader({ allowedHosts: config.mediaHosts })
     starting.defer(() => images.close())
@@ -90,17 +87,11 @@ export class Service {
     })
     starting.defer(() => conversations.close())
 
-    const state = await opening
-    const rateLimits = config.rateLimits && (await openRateLimits(config.redisUrl, config.rateLimits, parts.clock))
-    starting.defer(() => rateLimits?.close())
-
     const closing = new Closing()
     const app = createApi({
       registry,
       conversations,
-      keys: state.keys,
-      files: state.files,
-      rateLimits,
+      ...state,
       logger,
       version: await version(),
       meter: metrics,
@@ -124,11 +115,6 @@ export class Service {
   close(): Promise<void> {
     return this.#resources.disposeAsync()
   }
-}
-
-export async function version(): Promise<string> {
-  const file = new URL('../package.json', import.meta.url)
-  return (JSON.parse(await readFile(file, 'utf8')) as { version: string }).version
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

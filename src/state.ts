@@ -1,6 +1,14 @@
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import { Accounts, Authenticator, Budgets, UsageLedger } from './accounts/index.ts'
+import {
+  Accounts,
+  Authenticator,
+  Budgets,
+  type Clock,
+  openRateLimits,
+  type RateLimits,
+  UsageLedger,
+} from './accounts/index.ts'
 import type { Config } from './config/config.ts'
 import { Files } from './files/index.ts'
 import { Database, openBlobs } from './storage/index.ts'
@@ -11,6 +19,8 @@ export interface State {
   readonly files: Files
   readonly ledger: UsageLedger
   readonly budgets: Budgets
+  /** Null for a server without limits. */
+  readonly rateLimits: RateLimits | null
   /**
    * Makes a key for a database without any. It is never told again, so it is made when somebody can be told.
    * @returns null when there is one, or the configuration fixes one.
@@ -20,7 +30,7 @@ export interface State {
 }
 
 /** @throws Error that says in one line what does not open; nothing is left open then. */
-export async function openState(config: Config, logger: Logger): Promise<State> {
+export async function openState(config: Config, logger: Logger, clock?: Clock): Promise<State> {
   await using opened = new AsyncDisposableStack()
   const database = await openDatabase(config)
   opened.defer(() => database.close())
@@ -34,6 +44,9 @@ export async function openState(config: Config, logger: Logger): Promise<State> 
   const ledger = await UsageLedger.open(database, join(config.dataDirectory, 'ledger'), logger)
   opened.defer(() => ledger.close())
 
+  const rateLimits = config.rateLimits && (await openRateLimits(config.redisUrl, config.rateLimits, clock))
+  opened.defer(async () => rateLimits?.close())
+
   const files = new Files({ database, blobs, logger })
   const sweeping = files.sweep().catch((error: unknown) => logger.warn({ err: error }, 'Files were not swept'))
   opened.defer(async () => void (await sweeping))
@@ -43,6 +56,7 @@ export async function openState(config: Config, logger: Logger): Promise<State> 
     files,
     ledger,
     budgets: new Budgets(database),
+    rateLimits,
     createFirstKey: async () => (config.apiKey === null ? accounts.createFirstKey() : null),
     close: () => resources.disposeAsync(),
   }

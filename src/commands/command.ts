@@ -3,8 +3,6 @@ import { ConfigError } from '../config/config.ts'
 
 /** One word of the command line: `lookout NAME ...`. */
 export interface Command {
-  /** One line, for the list of commands. */
-  readonly summary: string
   /** What `lookout NAME --help` prints. */
   readonly help: string
   /** Resolves when the command has done its work, or runs on by itself. @throws Error whose message is for the user. */

@@ -6,7 +6,6 @@ import { SETTINGS_HELP } from './settings-help.ts'
 import { withAccounts } from './with-accounts.ts'
 
 export const keys: Command = {
-  summary: 'make, list and revoke API keys',
   help: `Usage: lookout keys create [--org NAME] [--name TEXT] [--scopes LIST] [--expires TIME]
        lookout keys list [--org NAME]
        lookout keys revoke ID

@@ -5,7 +5,6 @@ import { type Command, expectNoArguments } from './command.ts'
 import { SETTINGS_HELP } from './settings-help.ts'
 
 export const models: Command = {
-  summary: 'list the models that the settings name, and what they need',
   help: `Usage: lookout models
 
 Reads the cards and the heads of the files that they name, and loads nothing.

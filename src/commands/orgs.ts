@@ -7,7 +7,6 @@ import { SETTINGS_HELP } from './settings-help.ts'
 import { withAccounts } from './with-accounts.ts'
 
 export const orgs: Command = {
-  summary: 'make, list, limit and revoke organisations',
   help: `Usage: lookout orgs create NAME [LIMITS]
        lookout orgs limit NAME LIMITS
        lookout orgs list

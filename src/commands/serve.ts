@@ -4,7 +4,6 @@ import { type Command, expectNoArguments } from './command.ts'
 import { SETTINGS_HELP } from './settings-help.ts'
 
 export const serve: Command = {
-  summary: 'run the server',
   help: `Usage: lookout serve
 
 Runs until SIGTERM or SIGINT; then it takes no new requests, lets accepted ones end, and ends. A second signal ends it at

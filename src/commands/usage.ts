@@ -17,7 +17,6 @@ const GROUPS = {
 type Group = keyof typeof GROUPS
 
 export const usage: Command = {
-  summary: 'what has been used, as a table or CSV',
   help: `Usage: lookout usage [--by LIST] [--org NAME] [--since TIME] [--until TIME] [--csv]
        lookout usage --rows [--org NAME] [--since TIME] [--until TIME]
 
