@@ -40,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     stage2.add_argument("--batch", type=int, default=16, help="pictures per step")
     stage2.add_argument("--learning-rate", type=float, default=1e-3)
     stage2.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
+    stage2.add_argument("--from-gguf", type=Path, help="without a checkpoint: begin with the exported files in this folder instead of stage1.pt")
     stage2.add_argument("--report-seconds", type=float, default=170.0)
 
     export = commands.add_parser("export", help="write the GGUF files", parents=[shared])

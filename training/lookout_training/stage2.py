@@ -25,10 +25,13 @@ from .questions import BOX_HINT_TASKS, WORD_TASKS, Exchange
 from .running import TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
 from .scoring import GroundingScore
 from .tokenizer import Tokenizer
+from .warm_start import load_gguf
 from .world import Scene, pick_size, render_scene
 
 TEXT_HEAVY = 0.12  # Share of the pictures.
 AUXILIARY_WEIGHT = 0.25  # Of the dense loss.
+HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
+FIRST_WARM_STEP = 20_000  # Data seed = step: a warm start does not repeat what the exported weights have seen.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 
 
@@ -184,12 +187,19 @@ class Stage2:
         self.optimiser.add_adamw([parameter for parameter in self.parameters if id(parameter) not in taken])
         self.step = 0
         self.seen = 0
+        self.heads_alone_until = 0
         self.clock = TrainingClock()
 
     def begin_from_stage1(self, path: Path) -> None:
         state = load_checkpoint(path)
         self.network.vision.load_state_dict(state["vision"])
         self.heads.load_state_dict(state["heads"])
+
+    def begin_from_gguf(self, directory: Path) -> None:
+        """Exported weights; the dense heads, which no export holds, start afresh."""
+        load_gguf(self.network, directory)
+        self.step = FIRST_WARM_STEP
+        self.heads_alone_until = self.step + HEADS_ALONE
 
     def save(self, path: Path) -> None:
         state = {
@@ -200,6 +210,7 @@ class Stage2:
             "step": self.step,
             "seen": self.seen,
             "seconds": self.clock.seconds,
+            "heads_alone_until": self.heads_alone_until,
         }
         save_checkpoint(path, state)
 
@@ -209,6 +220,7 @@ class Stage2:
         self.heads.load_state_dict(state["heads"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step, self.seen = state["step"], state["seen"]
+        self.heads_alone_until = state["heads_alone_until"]
         self.clock = TrainingClock(state["seconds"])
 
 
@@ -233,6 +245,8 @@ def run(arguments: argparse.Namespace) -> None:
     stage = Stage2(CONFIGS[arguments.config])
     if checkpoint.exists():
         stage.load(checkpoint)
+    elif arguments.from_gguf:
+        stage.begin_from_gguf(arguments.from_gguf)
     else:
         stage.begin_from_stage1(directory / "stage1.pt")
     planned = arguments.minutes * 60
@@ -249,7 +263,7 @@ def run(arguments: argparse.Namespace) -> None:
         loss = (per_token * weights).sum() / weights.sum()
         entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()}
         if tokens is not None and batch.targets is not None:
-            auxiliary, parts = dense_loss(stage.heads, tokens, batch.targets)
+            auxiliary, parts = dense_loss(stage.heads, tokens.detach() if stage.step < stage.heads_alone_until else tokens, batch.targets)
             loss = loss + AUXILIARY_WEIGHT * auxiliary
             entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "h", "t")}
         stage.optimiser.zero_grad()
