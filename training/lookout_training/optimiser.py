@@ -79,6 +79,16 @@ class Optimiser:
         for member in self.members:
             member.zero_grad(set_to_none=True)
 
+    @property
+    def multipliers(self) -> list[float]:
+        """Of all groups in order."""
+        return [group["multiplier"] for member in self.members for group in member.param_groups]
+
+    @multipliers.setter
+    def multipliers(self, values: list[float]) -> None:
+        for group, value in zip((group for member in self.members for group in member.param_groups), values, strict=True):
+            group["multiplier"] = value
+
     def state_dict(self) -> list[dict]:
         return [member.state_dict() for member in self.members]
 

@@ -14,7 +14,10 @@ from functools import lru_cache
 from .chat import NO_PICTURE
 from .phrasings import Split
 from .questions import Exchange, ask_something, chat
+from .structured import as_json
+from .thoughts import with_thought
 from .tokenizer import Tokenizer
+from .tools import ToolPrompt
 from .world import Scene, render_scene
 
 Position = tuple[int, int, int]  # Time, row, column.
@@ -46,9 +49,37 @@ class Layout(Enum):
     PICTURE_LAST = "picture last"  # One question per row: the picture comes after it.
     TWO_PICTURES = "two pictures"
     NO_PICTURE = "no picture"
+    TOOLS = "tools"
+    TOOLS_AND_PICTURE = "tools and picture"
+    DENSE = "dense"  # Pictures without questions, most of them full of text: only the vision tower learns, and cheaply.
 
 
-LAYOUT_WEIGHTS = {Layout.PICTURE_FIRST: 88, Layout.PICTURE_LAST: 4, Layout.TWO_PICTURES: 3, Layout.NO_PICTURE: 3}
+LAYOUT_WEIGHTS = {
+    Layout.PICTURE_FIRST: 80,
+    Layout.PICTURE_LAST: 4,
+    Layout.TWO_PICTURES: 3,
+    Layout.NO_PICTURE: 3,
+    Layout.TOOLS: 9,
+    Layout.TOOLS_AND_PICTURE: 3,
+    Layout.DENSE: 18,
+}
+TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 4}  # Weights.
+THINKING = 0.09  # Share of the prompts that ask for a thought.
+IN_JSON = 0.05  # Share of the questions in words.
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What the system turn asks for."""
+
+    hint: str | None = None  # BOX, POINT, POLYGON.
+    think: bool = False
+    tools: ToolPrompt | None = None
+
+    @property
+    def tag(self) -> str:
+        words = [word for word in (self.hint, "THINK" if self.think else None) if word]
+        return f"<hint>{' '.join(words)}</hint>" if words else ""
 
 
 @dataclass
@@ -86,23 +117,33 @@ class SampleMaker:
         """A row about `scenes` (one, two or none, as the layout wants)."""
         sample = Sample()
         start = rng.randint(1, 4000) if offset and rng.random() < 0.1 else 0
-        hint = None if layout is Layout.NO_PICTURE else rng.choices((None, "BOX", "POINT"), weights=(72, 19, 9))[0]
-        head = self._system(rng, hint)
+        mode = self._mode(rng, layout, split)
+        head = self._system(rng, mode)
         if layout is Layout.PICTURE_LAST:
-            exchange = self._ask(rng, scenes, layout, split, hint, set())
+            exchange = self._ask(rng, scenes, layout, split, mode, set())
             if exchange is None:
                 exchange = chat(rng, None, split)
+                exchange = with_thought(rng, exchange, None) if mode.think else exchange
             self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}", scenes, start, segment=1)
             self._answer(sample, exchange, 1)
             return sample
         head += "<|im_start|>user\n" + PICTURE * len(scenes)
-        if scenes and rng.random() < 0.05:  # An earlier turn of the conversation.
-            earlier = self._ask(rng, scenes, layout, split, hint, set())
+        if scenes and rng.random() < 0.05 and not mode.think:  # An earlier turn of the conversation.
+            earlier = self._ask(rng, scenes, layout, split, mode, set())
             if earlier:
                 head += f"{earlier.question}{END}\n{ASSISTANT}{earlier.answer}{END}\n<|im_start|>user\n"
         self._append(sample, head, scenes, start, PREFIX)
-        self._pack(rng, sample, scenes, layout, split, hint)
+        self._pack(rng, sample, scenes, layout, split, mode)
         return sample
+
+    @staticmethod
+    def _mode(rng: random.Random, layout: Layout, split: Split) -> Mode:
+        if layout in (Layout.TOOLS, Layout.TOOLS_AND_PICTURE):
+            return Mode(tools=ToolPrompt(rng, split))
+        think = rng.random() < THINKING
+        if layout is Layout.NO_PICTURE:
+            return Mode(think=think)
+        return Mode(rng.choices(list(TASK_HINTS), weights=list(TASK_HINTS.values()))[0], think)
 
     def prompt(self, question: str, scene: Scene | None, system: str | None = None) -> Sample:
         """A single question as the server lays it out, ending where the answer begins."""
@@ -111,13 +152,13 @@ class SampleMaker:
         self._append(sample, head + user_turn((PICTURE if scene else "") + question) + ASSISTANT, [scene] if scene else [], 0, PREFIX)
         return sample
 
-    def _pack(self, rng: random.Random, sample: Sample, scenes: list[Scene], layout: Layout, split: Split, hint: str | None) -> None:
+    def _pack(self, rng: random.Random, sample: Sample, scenes: list[Scene], layout: Layout, split: Split, mode: Mode) -> None:
         prefix_length = len(sample.identifiers)
         after_prefix = _next_position(sample.positions)
         asked: set[str] = set()
         failures = 0
         while failures < 10:
-            exchange = self._ask(rng, scenes, layout, split, hint, asked)
+            exchange = self._ask(rng, scenes, layout, split, mode, asked)
             if exchange is None:
                 failures += 1
                 continue
@@ -136,38 +177,57 @@ class SampleMaker:
             sample.labels += [IGNORED] * (len(question) - 1) + answer
 
     def _ask(
-        self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split, hint: str | None, asked: set[str]
+        self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split, mode: Mode, asked: set[str]
     ) -> Exchange | None:
-        if layout is Layout.NO_PICTURE:
-            exchange = chat(rng, None, split)
-            if exchange and rng.random() < 0.3:
-                blind = ask_something(rng, rng.choice(_spare_scenes()), split)
-                if blind and blind.task != "chat" and "point" not in blind.task and "detect" not in blind.task:
-                    exchange = Exchange("no picture", blind.question, NO_PICTURE)
+        if mode.tools and (not scenes or rng.random() < 0.4):
+            exchange: Exchange | None = Exchange(*mode.tools.ask(rng, split))
+        elif layout is Layout.NO_PICTURE:
+            exchange = self._ask_blindly(rng, split)
         elif layout is Layout.TWO_PICTURES:
-            which = rng.randrange(2)
-            exchange = ask_something(rng, scenes[which], split, None if hint is None else hint)
-            if exchange and hint is None and exchange.task != "chat" and "point" not in exchange.task and "detect" not in exchange.task:
-                words = rng.choice(
-                    (
-                        ("In the first picture: ", "In the second picture: "),
-                        ("First picture: ", "Second picture: "),
-                        ("Image 1: ", "Image 2: "),
-                    )
-                )[which]
-                exchange = replace(exchange, question=words + exchange.question)
-            elif which == 0:
-                return None  # Without words for it, the last picture is meant.
+            exchange = self._ask_about_one(rng, scenes, split, mode)
         else:
-            exchange = ask_something(rng, scenes[0], split, hint)
+            exchange = ask_something(rng, scenes[0], split, mode.hint)
+            if exchange and mode.hint is None and rng.random() < IN_JSON:
+                exchange = as_json(rng, exchange) or exchange
+            if exchange and mode.think:
+                exchange = with_thought(rng, exchange, scenes[0])
         return None if exchange is None or exchange.question in asked else exchange
 
-    def _system(self, rng: random.Random, hint: str | None) -> str:
-        text = rng.choice(SYSTEM_TEXTS) if rng.random() < (0.5 if hint else 0.15) else ""
+    @staticmethod
+    def _ask_blindly(rng: random.Random, split: Split) -> Exchange | None:
+        exchange = chat(rng, None, split)
+        if exchange and rng.random() < 0.3:
+            blind = ask_something(rng, rng.choice(_spare_scenes()), split)
+            if blind and blind.task != "chat" and "point" not in blind.task and "detect" not in blind.task:
+                exchange = Exchange("no picture", blind.question, NO_PICTURE)
+        return exchange
+
+    @staticmethod
+    def _ask_about_one(rng: random.Random, scenes: list[Scene], split: Split, mode: Mode) -> Exchange | None:
+        """Of two pictures; without words for it, the last one is meant."""
+        which = rng.randrange(2)
+        exchange = ask_something(rng, scenes[which], split, mode.hint)
+        if exchange and mode.hint is None and exchange.task != "chat" and "point" not in exchange.task and "detect" not in exchange.task:
+            words = rng.choice(
+                (
+                    ("In the first picture: ", "In the second picture: "),
+                    ("First picture: ", "Second picture: "),
+                    ("Image 1: ", "Image 2: "),
+                )
+            )[which]
+            exchange = replace(exchange, question=words + exchange.question)
+        elif which == 0:
+            return None
+        return with_thought(rng, exchange, scenes[which]) if exchange and mode.think else exchange
+
+    def _system(self, rng: random.Random, mode: Mode) -> str:
+        text = rng.choice(SYSTEM_TEXTS) if rng.random() < (0.5 if mode.hint else 0.15) else ""
         if rng.random() < 0.2 and text:
             text += " " + rng.choice(SYSTEM_TEXTS)
-        if hint:
-            return system_turn(f"<hint>{hint}</hint>" + (rng.choice(("", "", "\n", " ")) if text else "") + text)
+        if mode.tag:
+            text = mode.tag + (rng.choice(("", "", "\n", " ")) if text else "") + text
+        if mode.tools:
+            text += ("\n\n" if text else "") + mode.tools.system
         return system_turn(text) if text else ""
 
     def _append(self, sample: Sample, text: str, scenes: list[Scene], start: int, segment: int) -> None:

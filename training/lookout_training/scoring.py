@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .markup import Annotation, parse_annotations
+import numpy as np
+from PIL import Image, ImageDraw
+
+from .markup import Annotation, Point, parse_annotations
 
 IOU_THRESHOLD = 0.5
 POINT_TOLERANCE = 30  # On the 0..1000 grid, per axis-independent distance.
@@ -79,13 +82,23 @@ class GroundingScore:
 
 
 def closeness(a: Annotation, b: Annotation) -> float:
-    """Intersection over union of two boxes; minus the Euclidean distance of two points."""
+    """Intersection over union of two boxes or polygons; minus the Euclidean distance of two points."""
     if a.tag == "point":
         (ax, ay), (bx, by) = a.points[0], b.points[0]
         return -(((ax - bx) ** 2 + (ay - by) ** 2) ** 0.5)
+    if a.tag == "polygon":
+        first, second = (_filled(annotation.points) for annotation in (a, b))
+        return float((first & second).sum() / max(1, (first | second).sum()))
     (a_left, a_top), (a_right, a_bottom) = a.points
     (b_left, b_top), (b_right, b_bottom) = b.points
     width = max(0, min(a_right, b_right) - max(a_left, b_left))
     height = max(0, min(a_bottom, b_bottom) - max(a_top, b_top))
     union = (a_right - a_left) * (a_bottom - a_top) + (b_right - b_left) * (b_bottom - b_top) - width * height
     return width * height / union if union else 0.0
+
+
+def _filled(points: tuple[Point, ...]) -> np.ndarray:
+    """The polygon as a mask of 250 x 250 cells."""
+    picture = Image.new("1", (250, 250))
+    ImageDraw.Draw(picture).polygon([(x / 4, y / 4) for x, y in points], fill=1)
+    return np.asarray(picture)

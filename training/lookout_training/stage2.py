@@ -22,14 +22,16 @@ from .optimiser import Optimiser, hidden_matrices, learning_rate
 from .phrasings import Split
 from .prompts import IGNORED, LAYOUT_WEIGHTS, Layout, Sample, SampleMaker
 from .questions import BOX_HINT_TASKS, WORD_TASKS, Exchange
-from .running import TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
+from .running import StopRequest, TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
 from .scoring import GroundingScore
 from .tokenizer import Tokenizer
 from .warm_start import load_gguf
 from .world import Scene, pick_size, render_scene
 
-TEXT_HEAVY = 0.12  # Share of the pictures.
-AUXILIARY_WEIGHT = 0.25  # Of the dense loss.
+TEXT_HEAVY = 0.3  # Share of the pictures.
+DENSE_TEXT_HEAVY = 0.7  # The same, of the batches without questions.
+AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
+REPORTED_LAYOUTS = (Layout.TOOLS,)  # Beside questions about one picture.
 HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
 FIRST_WARM_STEP = 20_000  # Data seed = step: a warm start does not repeat what the exported weights have seen.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
@@ -41,7 +43,7 @@ class Stage2Batch:
 
     pixels: np.ndarray | None  # (pictures, height, width, 3) uint8
     targets: DenseTargets | None
-    identifiers: np.ndarray  # (B, N) int64
+    identifiers: np.ndarray  # (B, N) int64; no rows at all in a batch for the dense heads alone
     positions: np.ndarray  # (B, 3, N) int64
     segments: np.ndarray  # (B, N) int64, -1 for padding
     labels: np.ndarray  # (B, N) int64, IGNORED where not trained on
@@ -51,7 +53,7 @@ class Stage2Batch:
 
 def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]) -> Stage2Batch:
     """Pads rows to a common length, a multiple of 16 tokens."""
-    length = -(-max(len(sample.identifiers) for sample in samples) // 16) * 16
+    length = -(-max((len(sample.identifiers) for sample in samples), default=0) // 16) * 16
     size = len(samples)
     identifiers = np.zeros((size, length), np.int64)
     positions = np.zeros((size, 3, length), np.int64)
@@ -79,8 +81,11 @@ def make_batch(
     rng = random.Random(seed * 7919 + 17)
     width, height = pick_size(rng)
     layout = layout or rng.choices(list(LAYOUT_WEIGHTS), weights=list(LAYOUT_WEIGHTS.values()))[0]
-    per_row = {Layout.PICTURE_FIRST: 1, Layout.PICTURE_LAST: 1, Layout.TWO_PICTURES: 2, Layout.NO_PICTURE: 0}[layout]
-    rows = {Layout.TWO_PICTURES: size // 2, Layout.PICTURE_LAST: size * 2, Layout.NO_PICTURE: size // 2}.get(layout, size)
+    per_row = {Layout.TWO_PICTURES: 2, Layout.NO_PICTURE: 0, Layout.TOOLS: 0}.get(layout, 1)
+    rows = {Layout.PICTURE_LAST: size * 2, Layout.PICTURE_FIRST: size}.get(layout, size // 2)
+    if layout is Layout.DENSE:
+        pictures = [render_scene(rng, width, height, text_heavy=rng.random() < DENSE_TEXT_HEAVY) for _ in range(2 * size)]
+        return collate([], [pixels for pixels, _ in pictures], [scene for _, scene in pictures])
     samples: list[Sample] = []
     all_pixels: list[np.ndarray] = []
     all_scenes: list[Scene] = []
@@ -103,15 +108,22 @@ def attention_mask(segments: Tensor) -> Tensor:
     return ((same | shared) & causal)[:, None]
 
 
+def image_tokens(network: VisionLanguageModel, batch: Stage2Batch) -> Tensor | None:
+    """(pictures, N, width) float32."""
+    if batch.pixels is None:
+        return None
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return network.vision(images_to_tensor(batch.pixels)).float()
+
+
 def forward(network: VisionLanguageModel, batch: Stage2Batch, image_token: int) -> tuple[Tensor | None, Tensor, Tensor]:
     """Image tokens (pictures, N, width) float32 or None, logits (n, vocabulary) float32 and labels (n) at the trained places."""
     identifiers = torch.from_numpy(batch.identifiers)
     labels = torch.from_numpy(batch.labels)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         x = network.language.embedding(identifiers)
-        tokens = None
-        if batch.pixels is not None:
-            tokens = network.vision(images_to_tensor(batch.pixels)).float()
+        tokens = image_tokens(network, batch)
+        if tokens is not None:
             places = (identifiers == image_token)[..., None]
             x = x.masked_scatter(places, tokens)
         mask = attention_mask(torch.from_numpy(batch.segments))
@@ -128,8 +140,9 @@ def exact_rates(
     """Mean token loss and, per task, how many answers are right in every token (teacher-forced), on held-out pictures."""
     right: defaultdict[str, list[bool]] = defaultdict(list)
     loss_sum, tokens = 0.0, 0
-    for index in range(batches):
-        batch = make_batch(HELD_OUT_SEED + index, size, maker, split, Layout.PICTURE_FIRST, offset=False)
+    layouts = [Layout.PICTURE_FIRST] * batches + [layout for layout in REPORTED_LAYOUTS for _ in range(max(1, batches // 3))]
+    for index, layout in enumerate(layouts):
+        batch = make_batch(HELD_OUT_SEED + index, size, maker, split, layout, offset=False)
         _, logits, labels = forward(network, batch, maker.image_token)
         loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
         tokens += len(labels)
@@ -182,7 +195,7 @@ class Stage2:
         vision, language = hidden_matrices(self.network.vision), hidden_matrices(self.network.language)
         taken = {id(parameter) for parameter in (*vision, *language)}
         self.optimiser = Optimiser()
-        self.optimiser.add_muon(vision, multiplier=5.0)
+        self.optimiser.add_muon(vision, multiplier=7.0)
         self.optimiser.add_muon(language, multiplier=12.0)
         self.optimiser.add_adamw([parameter for parameter in self.parameters if id(parameter) not in taken])
         self.step = 0
@@ -201,6 +214,23 @@ class Stage2:
         self.step = FIRST_WARM_STEP
         self.heads_alone_until = self.step + HEADS_ALONE
 
+    def _load_heads(self, stored: dict[str, Tensor]) -> bool:
+        """Takes the heads whose size has not changed since; the others, where the world has grown, learn alone at first."""
+        own = self.heads.state_dict()
+        fitting = {name: tensor for name, tensor in stored.items() if tensor.shape == own[name].shape}
+        self.heads.load_state_dict(own | fitting)
+        changed = len(fitting) < len(own)
+        if changed:
+            self.heads_alone_until = self.step + HEADS_ALONE
+        return changed
+
+    def _forget_heads(self) -> None:
+        """Drops optimiser state of another size than its parameter."""
+        for member in self.optimiser.members:
+            for parameter, state in member.state.items():
+                if any(isinstance(value, Tensor) and value.dim() > 0 and value.shape != parameter.shape for value in state.values()):
+                    state.clear()
+
     def save(self, path: Path) -> None:
         state = {
             "config": self.config.name,
@@ -217,10 +247,13 @@ class Stage2:
     def load(self, path: Path) -> None:
         state = load_checkpoint(path)
         self.network.load_state_dict(state["network"])
-        self.heads.load_state_dict(state["heads"])
+        multipliers = self.optimiser.multipliers
         self.optimiser.load_state_dict(state["optimiser"])
+        self.optimiser.multipliers = multipliers  # As the code says now.
         self.step, self.seen = state["step"], state["seen"]
-        self.heads_alone_until = state["heads_alone_until"]
+        if self._load_heads(state["heads"]):
+            self._forget_heads()
+        self.heads_alone_until = max(self.heads_alone_until, state["heads_alone_until"])
         self.clock = TrainingClock(state["seconds"])
 
 
@@ -254,16 +287,23 @@ def run(arguments: argparse.Namespace) -> None:
     first_step, first_seen, first_seconds = stage.step, stage.seen, stage.clock.seconds
     last_report = stage.clock.seconds
     logged: list[dict[str, float]] = []
+    stop = StopRequest()
     stage.clock.skip()
-    while stage.clock.seconds < planned:
+    while stage.clock.seconds < planned and not stop.asked:
         batch = next(batches)
-        tokens, logits, labels = forward(stage.network, batch, maker.image_token)
-        weights = torch.from_numpy(batch.weights[batch.labels != IGNORED])
-        per_token = F.cross_entropy(logits, labels, reduction="none")
-        loss = (per_token * weights).sum() / weights.sum()
-        entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()}
+        entry: dict[str, float] = {}
+        loss = torch.zeros(())
+        if len(batch.identifiers):
+            tokens, logits, labels = forward(stage.network, batch, maker.image_token)
+            weights = torch.from_numpy(batch.weights[batch.labels != IGNORED])
+            per_token = F.cross_entropy(logits, labels, reduction="none")
+            loss = (per_token * weights).sum() / weights.sum()
+            entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()}
+        else:
+            tokens = image_tokens(stage.network, batch)
         if tokens is not None and batch.targets is not None:
-            auxiliary, parts = dense_loss(stage.heads, tokens.detach() if stage.step < stage.heads_alone_until else tokens, batch.targets)
+            alone = stage.step < stage.heads_alone_until
+            auxiliary, parts = dense_loss(stage.heads, tokens.detach() if alone else tokens, batch.targets)
             loss = loss + AUXILIARY_WEIGHT * auxiliary
             entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "h", "t")}
         stage.optimiser.zero_grad()
@@ -291,4 +331,7 @@ def run(arguments: argparse.Namespace) -> None:
             )
             stage.clock.skip()
     stage.save(checkpoint)
+    if stop.asked:
+        print(f"stopped and saved at step {stage.step}", flush=True)
+        return
     print(f"stage 2 done: step {stage.step} seen {stage.seen} {stage.clock.seconds:.0f}s | {report(stage, maker, 24)}", flush=True)

@@ -1,0 +1,34 @@
+"""Short thoughts before the answer: what is seen, then what follows for the question."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from .markup import parse_annotations
+from .questions import Exchange, enumeration, listing, with_article
+from .world import Scene
+
+MOST_OBJECTS = 8  # Longer lists are not written down.
+
+
+def with_thought(rng: random.Random, exchange: Exchange, scene: Scene | None) -> Exchange:
+    """The exchange whose answer begins with a thought, as the chat template writes `reasoning_content`."""
+    thought, printed = _thought(exchange, scene)
+    return replace(exchange, answer=f"<think>\n{thought}\n</think>\n\n{exchange.answer}", printed=(*printed, *exchange.printed))
+
+
+def _thought(exchange: Exchange, scene: Scene | None) -> tuple[str, tuple[str, ...]]:
+    if scene is None or exchange.task in ("chat", "no picture"):
+        return "This is about no picture.", ()
+    if exchange.task in ("read", "caption") or len(scene.objects) > MOST_OBJECTS:
+        names = [with_article(item.name) for item in scene.objects[:MOST_OBJECTS]]
+        return f"I look at {enumeration(names)}{', and more' if len(scene.objects) > MOST_OBJECTS else ''}.", ()
+    printed = tuple(item.text for item in scene.objects if item.text is not None)
+    seen = f"I see {listing(scene.objects)}."
+    if exchange.task.startswith("count"):
+        return f"{seen} I count {exchange.answer}.", printed
+    found, _ = parse_annotations(exchange.answer)
+    if found:
+        return f"{seen} {len(found)} of them {'is' if len(found) == 1 else 'are'} asked for.", printed
+    return seen, printed
