@@ -21,6 +21,7 @@ class Annotation:
 _PAIR = r"\((\d{1,4}),(\d{1,4})\)"
 _BODIES = {"point_box": f"{_PAIR} {_PAIR}", "point": _PAIR, "polygon": f"{_PAIR}(?: {_PAIR}){{2,}}"}
 _LEAF = re.compile("|".join(rf'<(?:{tag}) mention="[^"<>]*"> {body} </{tag}>' for tag, body in _BODIES.items()))
+_CLIP = re.compile(r'<clip mention="([^"<>]*)" t="(\d+(?:\.\d+)?) seconds(?: (\d+(?:\.\d+)?) seconds)?" />')
 _PARTS = re.compile(r'<(\w+) mention="([^"<>]*)"> (.*) </')
 
 
@@ -38,6 +39,25 @@ def point_leaf(mention: str, point: Point) -> str:
 def polygon_leaf(mention: str, points: list[Point]) -> str:
     """One ring of three or more points."""
     return f'<polygon mention="{html.escape(mention)}"> {" ".join(f"({x},{y})" for x, y in points)} </polygon>'
+
+
+def seconds(value: float) -> str:
+    """Up to six decimals, trimmed."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def clip_leaf(mention: str, start: float, end: float) -> str:
+    """From one time to another, or one moment."""
+    span = f"{seconds(start)} seconds" + (f" {seconds(end)} seconds" if end > start else "")
+    return f'<clip mention="{html.escape(mention)}" t="{span}" />'
+
+
+def parse_clips(text: str) -> tuple[list[tuple[str, float, float]], str]:
+    """Mention, start and end of all clips in canonical spelling, and the text that is left without them."""
+    found = []
+    for mention, start, end in _CLIP.findall(text):
+        found.append((html.unescape(mention), float(start), float(end or start)))
+    return found, _CLIP.sub("", text).strip()
 
 
 def parse_annotations(text: str) -> tuple[list[Annotation], str]:

@@ -848,6 +848,166 @@ Where is everything?
 Everything in the {picture}.
 """,
 )
+# About frame sequences.
+WHEN_CLIP = _lines(
+    """
+When is the {name} visible? Answer with a clip.
+When can the {name} be seen? Answer with a clip.
+Clip the moment with the {name}.
+Clip: {name}
+Clip the {name}.
+Mark the time of the {name} with a clip.
+Give the clip in which the {name} is there.
+Show me the {name} as a clip.
+From when to when is the {name} there? Use a clip.
+Find the clip with the {name}.
+Cut out the part with the {name}.
+At what time do you see the {name}? Reply with a clip.
+""",
+    """
+Give me a clip of the {name}.
+Which clip shows the {name}?
+""",
+)
+HINT_CLIP = _lines(
+    """
+When is the {name} visible?
+When does the {name} appear?
+When can the {name} be seen?
+When do you see the {name}?
+{name}
+the {name}
+Find the {name}.
+Clip the {name}.
+Clip the moment with the {name}.
+From when to when is the {name} there?
+At what time is the {name} there?
+How long is the {name} visible?
+Detect: {name}
+Is there {one}?
+During which part is the {name} there?
+Show me when the {name} is there.
+Mark the {name}.
+In which seconds is the {name} on screen?
+""",
+    """
+Tell me when the {name} is in view.
+Over what time can I see the {name}?
+""",
+)
+CLIP_ALL = _lines(
+    """
+When does each thing appear?
+Clip everything.
+Clip all objects.
+What happens?
+What happens when?
+Find all events.
+Mark all objects.
+Describe the video.
+all objects
+What do you see?
+""",
+    """
+List all events.
+""",
+)
+VIDEO_EXISTS = _lines(
+    """
+Is there {one} in the video?
+Does {one} appear?
+Do you see {one} at any time?
+Does the video show {one}?
+Is {one} in the clip?
+Does {one} come into the video?
+Can you see {one} in this video?
+Is there ever {one}?
+Did {one} appear?
+Is there {one}?
+""",
+    """
+Is {one} ever visible?
+Does the clip contain {one}?
+""",
+)
+VIDEO_MOVES = _lines(
+    """
+Which way does the {name} move?
+In which direction does the {name} move?
+Where does the {name} go?
+Does the {name} move? Where to?
+How does the {name} move?
+What is the direction of the {name}?
+Which direction does the {name} take?
+Where is the {name} going?
+Tell me which way the {name} goes.
+In what direction is the {name} moving?
+""",
+    """
+Which way is the {name} heading?
+Say where the {name} moves.
+""",
+)
+VIDEO_FIRST = _lines(
+    """
+What appears first?
+Which object appears first?
+What do you see first?
+What comes first?
+Which thing comes first?
+What is seen first in the video?
+What is there before the others?
+Name the first object in the video.
+""",
+    """
+Which object is the first to appear?
+""",
+)
+VIDEO_LAST = _lines(
+    """
+What is seen last?
+What stays longest into the end?
+Which object is there last?
+What is the last thing in the video?
+Which object is seen last?
+What is visible at the very end?
+Name the last object in the video.
+What disappears last?
+""",
+    """
+Which object is the last to be seen?
+""",
+)
+VIDEO_COUNT = _lines(
+    """
+How many {many} appear?
+How many {many} are in the video?
+How many different {many} are there?
+Count the {many} in the video.
+How many {many} does the video show?
+How many things do you see in all?
+""",
+    """
+How many {many} can be seen in the clip?
+""",
+)
+VIDEO_CAPTION = _lines(
+    """
+Describe the video.
+What happens in the video?
+What does the video show?
+Caption this video.
+What do you see in the video?
+Tell me what happens.
+What happens?
+Describe this clip.
+What is in the video?
+Summarise the video.
+""",
+    """
+Write a caption for the video.
+""",
+)
 
 PICTURE_WORDS = ("picture", "image", "photo")
 COLOUR_WORDS = ("colour", "color")

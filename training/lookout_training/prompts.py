@@ -7,11 +7,14 @@ computes when it asks several questions about one picture.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 
 from .chat import NO_PICTURE
+from .clips import ask_about_clip
+from .conversations import PICTURE, Conversation
 from .phrasings import Split
 from .questions import Exchange, ask_something, chat
 from .structured import as_json
@@ -19,11 +22,11 @@ from .thoughts import with_thought
 from .tokenizer import Tokenizer
 from .tools import ToolPrompt
 from .world import Scene, render_scene
+from .world.clip import Clip
 
 Position = tuple[int, int, int]  # Time, row, column.
 PREFIX = 0  # Segment number of the shared prefix.
 IGNORED = -1  # Label of a token that is not trained on.
-PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
 SYSTEM_TEXTS = (
     "You are a helpful assistant.",
     "You are a helpful vision assistant.",
@@ -51,6 +54,9 @@ class Layout(Enum):
     NO_PICTURE = "no picture"
     TOOLS = "tools"
     TOOLS_AND_PICTURE = "tools and picture"
+    EXEMPLAR = "exemplar"
+    FOCUS = "focus"
+    VIDEO = "video"
     DENSE = "dense"  # Pictures without questions, most of them full of text: only the vision tower learns, and cheaply.
 
 
@@ -61,7 +67,10 @@ LAYOUT_WEIGHTS = {
     Layout.NO_PICTURE: 3,
     Layout.TOOLS: 9,
     Layout.TOOLS_AND_PICTURE: 3,
-    Layout.DENSE: 18,
+    Layout.EXEMPLAR: 6,
+    Layout.FOCUS: 3,
+    Layout.VIDEO: 7,
+    Layout.DENSE: 16,
 }
 TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 4}  # Weights.
 THINKING = 0.09  # Share of the prompts that ask for a thought.
@@ -120,20 +129,20 @@ class SampleMaker:
         mode = self._mode(rng, layout, split)
         head = self._system(rng, mode)
         if layout is Layout.PICTURE_LAST:
-            exchange = self._ask(rng, scenes, layout, split, mode, set())
+            exchange = self._ask(rng, scenes, layout, split, mode)
             if exchange is None:
                 exchange = chat(rng, None, split)
                 exchange = with_thought(rng, exchange, None) if mode.think else exchange
-            self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}", scenes, start, segment=1)
+            self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}", iter(scenes), start, segment=1)
             self._answer(sample, exchange, 1)
             return sample
         head += "<|im_start|>user\n" + PICTURE * len(scenes)
         if scenes and rng.random() < 0.05 and not mode.think:  # An earlier turn of the conversation.
-            earlier = self._ask(rng, scenes, layout, split, mode, set())
+            earlier = self._ask(rng, scenes, layout, split, mode)
             if earlier:
                 head += f"{earlier.question}{END}\n{ASSISTANT}{earlier.answer}{END}\n<|im_start|>user\n"
-        self._append(sample, head, scenes, start, PREFIX)
-        self._pack(rng, sample, scenes, layout, split, mode)
+        self._append(sample, head, iter(scenes), start, PREFIX)
+        self._pack(sample, lambda: self._ask(rng, scenes, layout, split, mode))
         return sample
 
     @staticmethod
@@ -145,21 +154,52 @@ class SampleMaker:
             return Mode(think=think)
         return Mode(rng.choices(list(TASK_HINTS), weights=list(TASK_HINTS.values()))[0], think)
 
+    def conversation(self, conversation: Conversation) -> Sample:
+        """A row with one segment: pieces of the conversation, some of them trained on."""
+        sample = Sample(exchanges=[conversation.exchange])
+        pictures = iter(scene for _, scene in conversation.pictures)
+        last = len(conversation.pieces) - 1
+        for index, (text, trained) in enumerate(conversation.pieces):
+            if not trained:
+                self._append(sample, text, pictures, 0, segment=1)
+                continue
+            answer = self._encode(text, conversation.printed if index == last else ())
+            start = _next_position(sample.positions)
+            sample.labels[-1:] = answer
+            # The end of the turn is read again only where the conversation goes on.
+            said = answer if index < last else answer[:-1]
+            sample.identifiers += said
+            sample.positions += [(start + i,) * 3 for i in range(len(said))]
+            sample.segments += [1] * len(said)
+            sample.labels += [IGNORED] * (len(sample.identifiers) - len(sample.labels))
+        return sample
+
+    def video(self, rng: random.Random, clip: Clip, grid: Scene, split: Split = Split.SEEN) -> Sample:
+        """Frame pairs of the size of `grid`, each after its time, and questions about them."""
+        hint = "CLIP" if rng.random() < 0.4 else None
+        sample = Sample()
+        head = self._system(rng, Mode(hint)) + "<|im_start|>user\n"
+        head += "".join(f"<{clip.pair_time(pair):.1f} seconds>{PICTURE}" for pair in clip.pairs)
+        self._append(sample, head, iter([grid] * len(clip.pairs)), 0, PREFIX)
+        self._pack(sample, lambda: ask_about_clip(rng, clip, split, hint))
+        return sample
+
     def prompt(self, question: str, scene: Scene | None, system: str | None = None) -> Sample:
         """A single question as the server lays it out, ending where the answer begins."""
         sample = Sample()
         head = system_turn(system) if system else ""
-        self._append(sample, head + user_turn((PICTURE if scene else "") + question) + ASSISTANT, [scene] if scene else [], 0, PREFIX)
+        self._append(sample, head + user_turn((PICTURE if scene else "") + question) + ASSISTANT, iter([scene] if scene else []), 0, PREFIX)
         return sample
 
-    def _pack(self, rng: random.Random, sample: Sample, scenes: list[Scene], layout: Layout, split: Split, mode: Mode) -> None:
+    def _pack(self, sample: Sample, ask: Callable[[], Exchange | None]) -> None:
+        """Fills the row with questions, each a segment of its own."""
         prefix_length = len(sample.identifiers)
         after_prefix = _next_position(sample.positions)
         asked: set[str] = set()
         failures = 0
         while failures < 10:
-            exchange = self._ask(rng, scenes, layout, split, mode, asked)
-            if exchange is None:
+            exchange = ask()
+            if exchange is None or exchange.question in asked:
                 failures += 1
                 continue
             question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}")
@@ -176,9 +216,7 @@ class SampleMaker:
             sample.segments += [len(sample.exchanges)] * count
             sample.labels += [IGNORED] * (len(question) - 1) + answer
 
-    def _ask(
-        self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split, mode: Mode, asked: set[str]
-    ) -> Exchange | None:
+    def _ask(self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split, mode: Mode) -> Exchange | None:
         if mode.tools and (not scenes or rng.random() < 0.4):
             exchange: Exchange | None = Exchange(*mode.tools.ask(rng, split))
         elif layout is Layout.NO_PICTURE:
@@ -191,7 +229,7 @@ class SampleMaker:
                 exchange = as_json(rng, exchange) or exchange
             if exchange and mode.think:
                 exchange = with_thought(rng, exchange, scenes[0])
-        return None if exchange is None or exchange.question in asked else exchange
+        return exchange
 
     @staticmethod
     def _ask_blindly(rng: random.Random, split: Split) -> Exchange | None:
@@ -230,10 +268,9 @@ class SampleMaker:
             text += ("\n\n" if text else "") + mode.tools.system
         return system_turn(text) if text else ""
 
-    def _append(self, sample: Sample, text: str, scenes: list[Scene], start: int, segment: int) -> None:
-        """Appends prompt text whose n-th image token stands for the n-th scene."""
+    def _append(self, sample: Sample, text: str, pictures: Iterator[Scene], start: int, segment: int) -> None:
+        """Appends prompt text whose image tokens stand for the next of the pictures. `start`: the first position of the row."""
         position = start if not sample.positions else _next_position(sample.positions)
-        pictures = iter(scenes)
         for identifier in self.tokenizer.encode(text):
             if identifier != self.image_token:
                 sample.identifiers.append(identifier)
@@ -250,13 +287,16 @@ class SampleMaker:
         sample.labels += [IGNORED] * added
 
     def _encode_answer(self, exchange: Exchange) -> list[int]:
+        return self._encode(exchange.answer, exchange.printed)
+
+    def _encode(self, answer: str, printed: tuple[str, ...]) -> list[int]:
         """The answer and the end of the turn, with words read from the picture spelled letter by letter."""
         identifiers: list[int] = []
-        rest = exchange.answer
-        for printed in exchange.printed:
-            start = rest.find(f'"{printed}"') + 1 or rest.index(printed)
-            identifiers += self.tokenizer.encode(rest[:start]) + self.tokenizer.spell(printed)
-            rest = rest[start + len(printed) :]
+        rest = answer
+        for word in printed:
+            start = rest.find(f'"{word}"') + 1 or rest.index(word)
+            identifiers += self.tokenizer.encode(rest[:start]) + self.tokenizer.spell(word)
+            rest = rest[start + len(word) :]
         identifiers += self.tokenizer.encode(rest)
         return [*identifiers, self.tokenizer[END]]
 

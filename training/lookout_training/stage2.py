@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
+from .conversations import by_exemplar, with_focus
 from .dense import DenseHeads, DenseTargets, dense_loss, dense_targets, stack_targets
 from .generation import generate
 from .network import VisionLanguageModel, initialise_language
@@ -27,11 +28,12 @@ from .scoring import GroundingScore
 from .tokenizer import Tokenizer
 from .warm_start import load_gguf
 from .world import Scene, pick_size, render_scene
+from .world.clip import FRAME_SIZES, render_clip
 
 TEXT_HEAVY = 0.3  # Share of the pictures.
 DENSE_TEXT_HEAVY = 0.7  # The same, of the batches without questions.
 AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
-REPORTED_LAYOUTS = (Layout.TOOLS,)  # Beside questions about one picture.
+REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)  # Beside questions about one picture.
 HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
 FIRST_WARM_STEP = 20_000  # Data seed = step: a warm start does not repeat what the exported weights have seen.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
@@ -86,6 +88,19 @@ def make_batch(
     if layout is Layout.DENSE:
         pictures = [render_scene(rng, width, height, text_heavy=rng.random() < DENSE_TEXT_HEAVY) for _ in range(2 * size)]
         return collate([], [pixels for pixels, _ in pictures], [scene for _, scene in pictures])
+    if layout is Layout.VIDEO:
+        return _video_batch(rng, size // 2, maker, split)
+    if layout in (Layout.EXEMPLAR, Layout.FOCUS):
+        talks = [
+            with_focus(rng, width, height, split)
+            if layout is Layout.FOCUS
+            else by_exemplar(rng, width, height, rng.choice((2, 2, 3)))
+            for _ in range(size // 2)
+        ]
+        pictures = [picture for talk in talks for picture in talk.pictures]
+        # The dense heads know nothing of a crop.
+        scenes = [scene for _, scene in pictures] if layout is Layout.EXEMPLAR else []
+        return collate([maker.conversation(talk) for talk in talks], [pixels for pixels, _ in pictures], scenes)
     samples: list[Sample] = []
     all_pixels: list[np.ndarray] = []
     all_scenes: list[Scene] = []
@@ -98,6 +113,20 @@ def make_batch(
             all_pixels += [pixels for pixels, _ in pictures]
             all_scenes += scenes
     return collate(samples, all_pixels, all_scenes)
+
+
+def _video_batch(rng: random.Random, rows: int, maker: SampleMaker, split: Split) -> Stage2Batch:
+    """Frame sequences of one frame size. A pair enters the network as the mean of its frames: the two kernels are equal."""
+    width, height = rng.choice(FRAME_SIZES)
+    samples: list[Sample] = []
+    pixels: list[np.ndarray] = []
+    while len(samples) < rows:
+        frames, clip = render_clip(rng, width, height)
+        sample = maker.video(rng, clip, Scene(width, height), split)
+        if sample.exchanges:
+            samples.append(sample)
+            pixels += [np.mean([frames[i] for i in pair], axis=0).round().astype(np.uint8) for pair in clip.pairs]
+    return collate(samples, pixels, [])
 
 
 def attention_mask(segments: Tensor) -> Tensor:
@@ -276,8 +305,10 @@ def run(arguments: argparse.Namespace) -> None:
     maker = SampleMaker(Tokenizer.load())
     checkpoint = directory / "stage2.pt"
     stage = Stage2(CONFIGS[arguments.config])
+    warm_up = 100
     if checkpoint.exists():
         stage.load(checkpoint)
+        warm_up = 12
     elif arguments.from_gguf:
         stage.begin_from_gguf(arguments.from_gguf)
     else:
@@ -309,7 +340,7 @@ def run(arguments: argparse.Namespace) -> None:
         stage.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(stage.parameters, 1.0)
-        rate = learning_rate(stage.step - first_step, stage.clock.seconds / planned, arguments.learning_rate, decay=arguments.decay)
+        rate = learning_rate(stage.step - first_step, stage.clock.seconds / planned, arguments.learning_rate, warm_up, arguments.decay)
         stage.optimiser.step(rate)
         stage.step += 1
         stage.seen += 0 if batch.pixels is None else len(batch.pixels)

@@ -24,6 +24,9 @@ from lookout_training.tokenizer import USER_DEFINED, Tokenizer
 from lookout_training.world import ALPHABET, pick_size, render_scene
 
 
+PACKED = [layout for layout in Layout if layout not in (Layout.DENSE, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)]
+
+
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
     return Tokenizer.load()
@@ -131,7 +134,7 @@ def test_training_prompt_is_what_the_template_renders(maker: SampleMaker, system
     assert maker.tokenizer.decode(sample.identifiers) == render(messages).replace("<|image_pad|>", pads)
 
 
-@pytest.mark.parametrize("layout", [layout for layout in Layout if layout is not Layout.DENSE])
+@pytest.mark.parametrize("layout", PACKED)
 def test_packed_segments_read_like_rendered_conversations(maker: SampleMaker, layout: Layout) -> None:
     tokenizer = maker.tokenizer
     for rng, _, scene in scenes(12):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,14 +106,23 @@ PLAIN_WORLD = World()
 
 
 def render_scene(
-    rng: random.Random, width: int, height: int, text_heavy: bool = False, world: World = PLAIN_WORLD
+    rng: random.Random,
+    width: int,
+    height: int,
+    text_heavy: bool = False,
+    world: World = PLAIN_WORLD,
+    favoured: Sequence[tuple[str, str]] = (),
 ) -> tuple[np.ndarray, Scene]:
-    """Draws a random scene with at least one object. Returns pixels (height, width, 3) uint8 and what they show."""
+    """Draws a random scene with at least one object. Returns pixels (height, width, 3) uint8 and what they show.
+
+    `favoured`: colours and kinds (an emoji has no colour) that half of the objects are of, where the background allows it.
+    """
     while True:
         background, grounds = paint_background(rng, width, height)
         colours = visible_on(grounds)
         if len(colours) >= 3:
             painter = _Painter(rng, background, colours, world)
+            painter.favoured = [pair for pair in favoured if pair[0] in ("", *colours)]
             painter.fill(text_heavy)
             if painter.objects:
                 break
@@ -126,6 +136,7 @@ class _Painter:
     def __init__(self, rng: random.Random, background: Image.Image, colours: list[str], world: World) -> None:
         self.rng = rng
         self.world = world
+        self.favoured: list[tuple[str, str]] = []
         self.overlap = 0.0  # Share of the smaller of two boxes that may be hidden or hide.
         self.width, self.height = background.size
         self.colours = colours
@@ -156,7 +167,13 @@ class _Painter:
         if rng.random() < 0.12:
             self.overlap = 0.3
         for _ in range(count):
-            if rng.random() < emoji_share:
+            if self.favoured and rng.random() < 0.5:
+                colour, kind = rng.choice(self.favoured)
+                if colour:
+                    self.add_shape(kind, colour)
+                else:
+                    self.add_emoji(kind)
+            elif rng.random() < emoji_share:
                 self.add_emoji(rng.choice(names))
             else:
                 self.add_shape(rng.choice(kinds), rng.choice(colours))
