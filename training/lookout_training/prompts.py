@@ -7,10 +7,12 @@ computes when it asks several questions about one picture.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
+
+import numpy as np
 
 from .chat import NO_PICTURE
 from .clips import ask_about_clip
@@ -100,6 +102,7 @@ class Sample:
     segments: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)  # The next token, where it is trained on.
     exchanges: list[Exchange] = field(default_factory=list)
+    clips: list[np.ndarray] = field(default_factory=list)  # Spectrograms (chunks, bins, 100) of the sounds, in reading order.
 
 
 def system_turn(text: str) -> str:
@@ -133,7 +136,7 @@ class SampleMaker:
             if exchange is None:
                 exchange = chat(rng, None, split)
                 exchange = with_thought(rng, exchange, None) if mode.think else exchange
-            self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}", iter(scenes), start, segment=1)
+            self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}", scenes, start, segment=1)
             self._answer(sample, exchange, 1)
             return sample
         head += "<|im_start|>user\n" + PICTURE * len(scenes)
@@ -141,7 +144,7 @@ class SampleMaker:
             earlier = self._ask(rng, scenes, layout, split, mode)
             if earlier:
                 head += f"{earlier.question}{END}\n{ASSISTANT}{earlier.answer}{END}\n<|im_start|>user\n"
-        self._append(sample, head, iter(scenes), start, PREFIX)
+        self._append(sample, head, scenes, start, PREFIX)
         self._pack(sample, lambda: self._ask(rng, scenes, layout, split, mode))
         return sample
 
@@ -180,7 +183,7 @@ class SampleMaker:
         sample = Sample()
         head = self._system(rng, Mode(hint)) + "<|im_start|>user\n"
         head += "".join(f"<{clip.pair_time(pair):.1f} seconds>{PICTURE}" for pair in clip.pairs)
-        self._append(sample, head, iter([grid] * len(clip.pairs)), 0, PREFIX)
+        self._append(sample, head, [grid] * len(clip.pairs), 0, PREFIX)
         self._pack(sample, lambda: ask_about_clip(rng, clip, split, hint))
         return sample
 
@@ -188,7 +191,7 @@ class SampleMaker:
         """A single question as the server lays it out, ending where the answer begins."""
         sample = Sample()
         head = system_turn(system) if system else ""
-        self._append(sample, head + user_turn((PICTURE if scene else "") + question) + ASSISTANT, iter([scene] if scene else []), 0, PREFIX)
+        self._append(sample, head + user_turn((PICTURE if scene else "") + question) + ASSISTANT, [scene] if scene else [], 0, PREFIX)
         return sample
 
     def _pack(self, sample: Sample, ask: Callable[[], Exchange | None]) -> None:
@@ -268,8 +271,9 @@ class SampleMaker:
             text += ("\n\n" if text else "") + mode.tools.system
         return system_turn(text) if text else ""
 
-    def _append(self, sample: Sample, text: str, pictures: Iterator[Scene], start: int, segment: int) -> None:
-        """Appends prompt text whose image tokens stand for the next of the pictures. `start`: the first position of the row."""
+    def _append(self, sample: Sample, text: str, scenes: Iterable[Scene], start: int, segment: int) -> None:
+        """Appends prompt text whose image tokens stand for the next of the scenes. `start`: the first position of the row."""
+        pictures = iter(scenes)
         position = start if not sample.positions else _next_position(sample.positions)
         for identifier in self.tokenizer.encode(text):
             if identifier != self.image_token:
