@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from . import phrasings
 from .phrasings import Split, fill, in_some_style
 from .questions import NOTHING_FOUND, Exchange, ask_something, box_of, grid_point, point_of, unique_names
 from .tools import CLOSING, INTRODUCTION
-from .world import COLOUR_NAMES, EMOJI_NAMES, Scene, SceneObject, render_scene
+from .world import COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, Scene, SceneObject, World, render_scene
 from .world.text import made_up_word
 
 PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
@@ -51,6 +52,8 @@ class Conversation:
     task: str
     pieces: list[tuple[str, bool]]  # Text and whether the model has to write it (with the end of the turn).
     pictures: list[tuple[np.ndarray, Scene]]
+    original: np.ndarray | None = None  # What the first picture is a reduced copy of.
+    question: str = ""  # What the user says.
     printed: tuple[str, ...] = ()  # Words in the last trained piece that are read from a picture.
 
     @property
@@ -71,39 +74,60 @@ class Sought:
         return item.kind == self.kind and self.colour in ("", item.colour)
 
 
-def by_exemplar(rng: random.Random, width: int, height: int, pictures: int) -> Conversation:
-    """Worked turns (a picture, "Detect: LABEL", its boxes) before the turn that is asked; with three pictures the second shows what is not meant."""
-    sought, exemplar = _sought(rng, width, height)
+@dataclass
+class ExemplarTask:
+    """Objects to find by a picture that shows some, and perhaps another that shows none."""
+
+    label: str
+    exemplar: tuple[np.ndarray, Scene]
+    shown: list[SceneObject]  # What is annotated in the exemplar.
+    negative: tuple[np.ndarray, Scene] | None
+    target: tuple[np.ndarray, Scene]
+    wanted: list[SceneObject]
+
+    @property
+    def answer(self) -> str:
+        return self._leaves(self.target[1], self.wanted, box_of)
+
+    def _leaves(self, scene: Scene, items: list[SceneObject], leaf: Callable[[Scene, SceneObject, str], str]) -> str:
+        return "\n".join(leaf(scene, item, self.label) for item in items) or NOTHING_FOUND
+
+    def conversation(self, rng: random.Random) -> Conversation:
+        """Worked turns (a picture, "Detect: LABEL", its boxes) before the turn that is asked."""
+        question = f"Detect: {self.label}"
+        as_points = rng.random() < 0.1
+        leaf = point_of if as_points else box_of
+        example_leaf = point_of if as_points or rng.random() < 0.12 else box_of
+        turns = [(self.exemplar, self._leaves(self.exemplar[1], self.shown, example_leaf))]
+        if self.negative:
+            turns.append((self.negative, NOTHING_FOUND))
+        text = f"<|im_start|>system\n<hint>{'POINT' if as_points else 'BOX'}</hint><|im_end|>\n"
+        for _, answer in turns:
+            text += f"<|im_start|>user\n{PICTURE}{question}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
+        text += f"<|im_start|>user\n{PICTURE}{question if rng.random() < 0.9 else ''}<|im_end|>\n<|im_start|>assistant\n"
+        answer = self._leaves(self.target[1], self.wanted, leaf)
+        return Conversation("exemplar", [(text, False), (answer, True)], [*(picture for picture, _ in turns), self.target])
+
+
+def exemplar_task(rng: random.Random, width: int, height: int, negative: bool, world: World = PLAIN_WORLD) -> ExemplarTask:
+    """One class, most often in the target picture too."""
+    sought, exemplar = _sought(rng, width, height, world)
     any_colour = not sought.colour and sought.kind not in EMOJI_NAMES
     near = [(colour, sought.kind) for colour in (rng.sample(COLOUR_NAMES, 4) if any_colour else [sought.colour])]
-    target = render_scene(rng, width, height, favoured=near if rng.random() < 0.85 else [])
-    question = f"Detect: {sought.label}"
-    as_points = rng.random() < 0.1
-    leaf = point_of if as_points else box_of
+    target = render_scene(rng, width, height, world=world, favoured=near if rng.random() < 0.85 else [])
     shown = [item for item in exemplar[1].objects if sought.fits(item)]
     if rng.random() < 0.4:
         shown = [rng.choice(shown)]
-    example_leaf = point_of if as_points or rng.random() < 0.12 else box_of
-    lines = [example_leaf(exemplar[1], item, sought.label) for item in shown]
-    turns = [(exemplar, "\n".join(lines))]
-    if pictures == 3:
-        while True:
-            other = render_scene(rng, width, height)
-            if not any(sought.fits(item) for item in other[1].objects):
-                break
-        turns.append((other, NOTHING_FOUND))
-    text = f"<|im_start|>system\n<hint>{'POINT' if as_points else 'BOX'}</hint><|im_end|>\n"
-    for _, answer in turns:
-        text += f"<|im_start|>user\n{PICTURE}{question}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
-    text += f"<|im_start|>user\n{PICTURE}{question if rng.random() < 0.9 else ''}<|im_end|>\n<|im_start|>assistant\n"
-    answer = "\n".join(leaf(target[1], item, sought.label) for item in target[1].objects if sought.fits(item)) or NOTHING_FOUND
-    return Conversation("exemplar", [(text, False), (answer, True)], [*(picture for picture, _ in turns), target])
+    other = None
+    while negative and (other is None or any(sought.fits(item) for item in other[1].objects)):
+        other = render_scene(rng, width, height, world=world)
+    return ExemplarTask(sought.label, exemplar, shown, other, target, [item for item in target[1].objects if sought.fits(item)])
 
 
-def _sought(rng: random.Random, width: int, height: int) -> tuple[Sought, tuple[np.ndarray, Scene]]:
+def _sought(rng: random.Random, width: int, height: int, world: World) -> tuple[Sought, tuple[np.ndarray, Scene]]:
     """What is looked for, and a picture that shows it."""
     while True:
-        picture = render_scene(rng, width, height)
+        picture = render_scene(rng, width, height, world=world)
         objects = [item for item in picture[1].objects if item.text is None]
         if not objects:
             continue
@@ -130,7 +154,7 @@ def with_focus(rng: random.Random, width: int, height: int, split: Split) -> Con
         while exchange is None or exchange.task in ("read", "caption", "chat"):
             exchange = ask_something(rng, small, split)
         return Conversation(
-            "focus not needed", [(f"{head}{exchange.question}{ask}", False), (exchange.answer, True)], [(shown, small)], exchange.printed
+            "focus not needed", [(f"{head}{exchange.question}{ask}", False), (exchange.answer, True)], [(shown, small)], large, exchange.question, exchange.printed
         )
     legible = [item for item in scene.texts if item.box[2] - item.box[0] < WIDEST * scene.width]
     single = [name for name, item in unique_names(scene).items() if item in legible and name != "text"]
@@ -148,7 +172,7 @@ def with_focus(rng: random.Random, width: int, height: int, split: Split) -> Con
     call = f'<tool_call>\n{{"name": "focus", "arguments": {{"box": {json.dumps(region)}}}}}\n</tool_call>'
     seen = f"\n<|im_start|>user\n<tool_response>\n{PICTURE}\n</tool_response>{ask}"
     pieces = [(f"{head}{question}{ask}", False), (call, True), (seen, False), (item.text or "", True)]
-    return Conversation("focus", pieces, [(shown, small), (np.asarray(crop), Scene(width, height))], (item.text or "",))
+    return Conversation("focus", pieces, [(shown, small), (np.asarray(crop), Scene(width, height))], large, question, (item.text or "",))
 
 
 def _shrunk(item: SceneObject) -> SceneObject:

@@ -64,18 +64,18 @@ class Layout(Enum):
 
 LAYOUT_WEIGHTS = {
     Layout.PICTURE_FIRST: 80,
-    Layout.PICTURE_LAST: 4,
-    Layout.TWO_PICTURES: 3,
-    Layout.NO_PICTURE: 3,
+    Layout.PICTURE_LAST: 3,
+    Layout.TWO_PICTURES: 2,
+    Layout.NO_PICTURE: 2,
     Layout.TOOLS: 9,
-    Layout.TOOLS_AND_PICTURE: 3,
+    Layout.TOOLS_AND_PICTURE: 2,
     Layout.EXEMPLAR: 6,
-    Layout.FOCUS: 3,
+    Layout.FOCUS: 2,
     Layout.VIDEO: 7,
     Layout.DENSE: 16,
 }
-TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 4}  # Weights.
-THINKING = 0.09  # Share of the prompts that ask for a thought.
+TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 3}  # Weights.
+THINKING = 0.07  # Share of the prompts that ask for a thought.
 IN_JSON = 0.05  # Share of the questions in words.
 
 

@@ -19,7 +19,7 @@ from .audio_prompts import SoundSampleMaker, heard_samples
 from .audio_speech import CACHE, CachedSpeech
 from .audio_stage import CHECKPOINT, load_tower
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
-from .conversations import by_exemplar, with_focus
+from .conversations import exemplar_task, with_focus
 from .dense import DenseHeads, DenseTargets, dense_loss, dense_targets, stack_targets
 from .generation import generate
 from .network import VisionLanguageModel, initialise_language
@@ -102,7 +102,7 @@ def make_batch(
         talks = [
             with_focus(rng, width, height, split)
             if layout is Layout.FOCUS
-            else by_exemplar(rng, width, height, rng.choice((2, 2, 3)))
+            else exemplar_task(rng, width, height, negative=rng.random() < 0.33).conversation(rng)
             for _ in range(size // 2)
         ]
         pictures = [picture for talk in talks for picture in talk.pictures]
