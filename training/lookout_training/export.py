@@ -1,4 +1,4 @@
-"""Writes the network as two GGUF files that llama.cpp loads: language model (`qwen3vl`) and vision tower (`mmproj`)."""
+"""Writes the network as two GGUF files that llama.cpp loads: language model (`qwen3vl`) and the towers that see and hear (`mmproj`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from gguf import GGUFWriter, LlamaFileType
 from torch import Tensor
 from torch.nn import Parameter
 
+from .audio_export import audio_tensors, describe_audio_tower
+from .audio_network import AudioTower, initialise_audio
 from .config import CONFIGS, NetworkConfig
 from .network import LanguageModel, VisionLanguageModel, VisionTower, initialise_language, initialise_vision
 from .running import load_checkpoint
@@ -34,9 +36,13 @@ def load_network(checkpoint: Path | None, config: NetworkConfig) -> VisionLangua
     network = VisionLanguageModel(config)
     if checkpoint is None:
         initialise_vision(network.vision)
+        initialise_audio(network.audio)
         initialise_language(network.language)
     else:
-        network.load_state_dict(load_checkpoint(checkpoint)["network"])
+        weights = load_checkpoint(checkpoint)["network"]
+        if not any(name.startswith("audio.") for name in weights):
+            network.audio = None
+        network.load_state_dict(weights)
     return network.eval()
 
 
@@ -157,14 +163,18 @@ def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path,
     _finish(writer)
 
 
-def write_vision_tower(tower: VisionTower, path: Path, version: str) -> None:
-    """The `mmproj` file, projector type `qwen3vl_merger`."""
+def write_projector(tower: VisionTower, audio: AudioTower | None, path: Path, version: str) -> None:
+    """The `mmproj` file, projector types `qwen3vl_merger` and, where the network hears, `qwen3a`."""
     config = tower.config
     writer = GGUFWriter(str(path), "clip")
     writer.add_type("mmproj")
-    _describe(writer, f"{MODEL_NAME} vision", version)
+    _describe(writer, f"{MODEL_NAME} vision" + (" and audio" if audio else ""), version)
     writer.add_clip_has_vision_encoder(True)
-    writer.add_clip_projector_type("qwen3vl_merger")
+    if audio:
+        describe_audio_tower(writer, config)
+        writer.add_clip_vision_projector_type("qwen3vl_merger")
+    else:
+        writer.add_clip_projector_type("qwen3vl_merger")
     writer.add_vision_projection_dim(config.width)
     writer.add_vision_patch_size(config.patch)
     writer.add_vision_embedding_length(config.vision_width)
@@ -184,6 +194,9 @@ def write_vision_tower(tower: VisionTower, path: Path, version: str) -> None:
         _add(writer, name, kernel)
     for name, tensor in vision_tensors(tower).items():
         _add(writer, name, tensor, half=False if tensor is tower.position else None)
+    if audio:
+        for name, tensor in audio_tensors(audio).items():
+            _add(writer, name, tensor, half=name.endswith("weight") and tensor.dim() > 1 and tensor is not audio.time)
     _finish(writer)
 
 
@@ -197,7 +210,7 @@ def run(arguments: argparse.Namespace) -> None:
     partial = arguments.output / "export.partial"  # A server must never load half a file.
     write_language_model(network.language, Tokenizer.load(), partial, arguments.model_version)
     partial.replace(model)
-    write_vision_tower(network.vision, partial, arguments.model_version)
+    write_projector(network.vision, network.audio, partial, arguments.model_version)
     partial.replace(projector)
     for path in (model, projector):
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB")

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from gguf import GGUFReader
 
+from .audio_export import audio_tensors
 from .export import MODEL_FILE, PATCH_KERNELS, PROJECTOR_FILE, language_tensors, vision_tensors
 from .network import VisionLanguageModel
 
@@ -19,11 +20,17 @@ def _tensors(path: Path) -> dict[str, torch.Tensor]:
 
 @torch.no_grad()
 def load_gguf(network: VisionLanguageModel, directory: Path) -> None:
-    """Takes the weights of the pair of f16 files in `directory`; raises where a tensor is missing, left over or of another size."""
+    """Takes the weights of the pair of f16 files in `directory`; raises where a tensor is missing, left over or of another size.
+
+    Files without an audio tower leave the network's as it is.
+    """
     stored = _tensors(directory / MODEL_FILE) | _tensors(directory / PROJECTOR_FILE)
     kernels = [stored.pop(name) for name in PATCH_KERNELS]
     network.vision.patch.weight.copy_(sum(kernels).view_as(network.vision.patch.weight))
-    for name, parameter in {**language_tensors(network.language), **vision_tensors(network.vision)}.items():
+    wanted = language_tensors(network.language) | vision_tensors(network.vision)
+    if network.audio and any(name.startswith("a.") for name in stored):
+        wanted |= audio_tensors(network.audio)
+    for name, parameter in wanted.items():
         parameter.copy_(stored.pop(name).view_as(parameter))
     if stored:
         raise ValueError(f"{directory}: unknown tensors {sorted(stored)}")
