@@ -35,11 +35,21 @@ def build_parser() -> argparse.ArgumentParser:
     stage1.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
     stage1.add_argument("--report-seconds", type=float, default=90.0)
 
+    audio = commands.add_parser("audio", help="train the audio tower on what is heard; needs espeak-ng", parents=[shared])
+    audio.add_argument("--minutes", type=float, default=20.0, help="planned training time, pauses not counted")
+    audio.add_argument("--batch", type=int, default=48, help="clips per step")
+    audio.add_argument("--learning-rate", type=float, default=1e-3)
+    audio.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
+    audio.add_argument("--threads", type=int, default=1)
+    audio.add_argument("--language", type=Path, default=MODEL_DIRECTORY, help="exported files whose word embeddings the tower shall speak")
+    audio.add_argument("--report-seconds", type=float, default=90.0)
+
     stage2 = commands.add_parser("stage2", help="train the whole network on questions", parents=[shared])
     stage2.add_argument("--minutes", type=float, default=75.0, help="planned training time, pauses not counted")
     stage2.add_argument("--batch", type=int, default=16, help="pictures per step")
     stage2.add_argument("--learning-rate", type=float, default=1e-3)
     stage2.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
+    stage2.add_argument("--audio-dir", type=Path, default=run_directory, help="where the `audio` command left its tower and speech; without them the network stays deaf")
     stage2.add_argument("--from-gguf", type=Path, help="without a checkpoint: begin with the exported files in this folder instead of stage1.pt")
     stage2.add_argument("--report-seconds", type=float, default=170.0)
 
@@ -78,6 +88,10 @@ def main() -> None:
         from . import stage1
 
         stage1.run(arguments)
+    elif arguments.command == "audio":
+        from . import audio_stage
+
+        audio_stage.run(arguments)
     elif arguments.command == "stage2":
         from . import stage2
 

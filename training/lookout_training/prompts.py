@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 
+import numpy as np
+
 from .chat import NO_PICTURE
 from .clips import ask_about_clip
 from .conversations import PICTURE, Conversation
@@ -100,6 +102,7 @@ class Sample:
     segments: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)  # The next token, where it is trained on.
     exchanges: list[Exchange] = field(default_factory=list)
+    clips: list[np.ndarray] = field(default_factory=list)  # Spectrograms (chunks, bins, 100) of the sounds, in reading order.
 
 
 def system_turn(text: str) -> str:

@@ -14,6 +14,10 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from .audio_network import encode_clips
+from .audio_prompts import SoundSampleMaker, heard_samples
+from .audio_speech import CACHE, CachedSpeech
+from .audio_stage import CHECKPOINT, load_tower
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
 from .conversations import by_exemplar, with_focus
 from .dense import DenseHeads, DenseTargets, dense_loss, dense_targets, stack_targets
@@ -36,6 +40,7 @@ AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
 REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)  # Beside questions about one picture.
 HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
 FIRST_WARM_STEP = 20_000  # Data seed = step: a warm start does not repeat what the exported weights have seen.
+SOUND_SHARE = 0.15  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 
 
@@ -51,6 +56,7 @@ class Stage2Batch:
     labels: np.ndarray  # (B, N) int64, IGNORED where not trained on
     weights: np.ndarray  # (B, N) float32
     exchanges: list[list[Exchange]]
+    clips: list[np.ndarray]  # Spectrograms of the sounds of all rows, in reading order.
 
 
 def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]) -> Stage2Batch:
@@ -73,7 +79,9 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
             weights[row, answer] = answer.sum() ** -LENGTH_EXPONENT
     targets = stack_targets([dense_targets(scene) for scene in scenes]) if scenes else None
     stacked = np.stack(pixels) if pixels else None
-    return Stage2Batch(stacked, targets, identifiers, positions, segments, labels, weights, [sample.exchanges for sample in samples])
+    clips = [clip for sample in samples for clip in sample.clips]
+    exchanges = [sample.exchanges for sample in samples]
+    return Stage2Batch(stacked, targets, identifiers, positions, segments, labels, weights, exchanges, clips)
 
 
 def make_batch(
@@ -129,6 +137,14 @@ def _video_batch(rng: random.Random, rows: int, maker: SampleMaker, split: Split
     return collate(samples, pixels, [])
 
 
+def make_mixed_batch(seed: int, size: int, maker: SoundSampleMaker) -> Stage2Batch:
+    """A batch of the whole mix: sounds in SOUND_SHARE of the batches."""
+    rng = random.Random(seed * 7919 + 31)
+    if maker.speech and rng.random() < SOUND_SHARE:
+        return collate(*heard_samples(rng, size, maker))
+    return make_batch(seed, size, maker)
+
+
 def attention_mask(segments: Tensor) -> Tensor:
     """(B, N) segments -> (B, 1, N, N): each token sees the shared prefix and its own segment, up to itself."""
     same = segments[:, :, None] == segments[:, None, :]
@@ -145,7 +161,9 @@ def image_tokens(network: VisionLanguageModel, batch: Stage2Batch) -> Tensor | N
         return network.vision(images_to_tensor(batch.pixels)).float()
 
 
-def forward(network: VisionLanguageModel, batch: Stage2Batch, image_token: int) -> tuple[Tensor | None, Tensor, Tensor]:
+def forward(
+    network: VisionLanguageModel, batch: Stage2Batch, image_token: int, audio_token: int = -1
+) -> tuple[Tensor | None, Tensor, Tensor]:
     """Image tokens (pictures, N, width) float32 or None, logits (n, vocabulary) float32 and labels (n) at the trained places."""
     identifiers = torch.from_numpy(batch.identifiers)
     labels = torch.from_numpy(batch.labels)
@@ -155,6 +173,9 @@ def forward(network: VisionLanguageModel, batch: Stage2Batch, image_token: int) 
         if tokens is not None:
             places = (identifiers == image_token)[..., None]
             x = x.masked_scatter(places, tokens)
+        if batch.clips and network.audio:
+            heard = encode_clips(network.audio, [torch.from_numpy(clip) for clip in batch.clips])
+            x = x.masked_scatter((identifiers == audio_token)[..., None], torch.cat(heard).float())
         mask = attention_mask(torch.from_numpy(batch.segments))
         hidden = network.language.hidden(x, torch.from_numpy(batch.positions), mask)
         chosen = labels != IGNORED
@@ -164,15 +185,19 @@ def forward(network: VisionLanguageModel, batch: Stage2Batch, image_token: int) 
 
 @torch.no_grad()
 def exact_rates(
-    network: VisionLanguageModel, maker: SampleMaker, split: Split, batches: int, size: int = 16
+    network: VisionLanguageModel, maker: SoundSampleMaker, split: Split, batches: int, size: int = 16, heard: bool = False
 ) -> tuple[float, dict[str, float]]:
-    """Mean token loss and, per task, how many answers are right in every token (teacher-forced), on held-out pictures."""
+    """Mean token loss and, per task, how many answers are right in every token (teacher-forced), on held-out pictures or sounds."""
     right: defaultdict[str, list[bool]] = defaultdict(list)
     loss_sum, tokens = 0.0, 0
     layouts = [Layout.PICTURE_FIRST] * batches + [layout for layout in REPORTED_LAYOUTS for _ in range(max(1, batches // 3))]
-    for index, layout in enumerate(layouts):
-        batch = make_batch(HELD_OUT_SEED + index, size, maker, split, layout, offset=False)
-        _, logits, labels = forward(network, batch, maker.image_token)
+    asked = (
+        (collate(*heard_samples(random.Random(HELD_OUT_SEED + index), size, maker, split, offset=False)) for index in range(batches))
+        if heard
+        else (make_batch(HELD_OUT_SEED + index, size, maker, split, layout, offset=False) for index, layout in enumerate(layouts))
+    )
+    for batch in asked:
+        _, logits, labels = forward(network, batch, maker.image_token, maker.audio_token)
         loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
         tokens += len(labels)
         correct = np.zeros(batch.labels.shape, bool)
@@ -212,13 +237,20 @@ def grounding(network: VisionLanguageModel, maker: SampleMaker, pictures: int = 
 
 
 class Stage2:
-    """Network, auxiliary heads, optimiser and place in the schedule."""
+    """Network, auxiliary heads, optimiser and place in the schedule.
 
-    def __init__(self, config: NetworkConfig) -> None:
+    `ear` is the checkpoint of a trained audio tower; without one the network has none.
+    """
+
+    def __init__(self, config: NetworkConfig, ear: Path | None = None) -> None:
         torch.manual_seed(1)
         self.config = config
         self.network = VisionLanguageModel(config)
         initialise_language(self.network.language)
+        if ear and self.network.audio:
+            load_tower(self.network.audio, ear)
+        else:
+            self.network.audio = None
         self.heads = DenseHeads(config.width)
         self.parameters = [*self.network.parameters(), *self.heads.parameters()]
         vision, language = hidden_matrices(self.network.vision), hidden_matrices(self.network.language)
@@ -226,7 +258,14 @@ class Stage2:
         self.optimiser = Optimiser()
         self.optimiser.add_muon(vision, multiplier=7.0)
         self.optimiser.add_muon(language, multiplier=12.0)
+        heard = list(self.network.audio.parameters()) if self.network.audio else []
+        taken |= {id(parameter) for parameter in heard}
         self.optimiser.add_adamw([parameter for parameter in self.parameters if id(parameter) not in taken])
+        if self.network.audio:  # Last, so that the state of a network that has only just been given its ear still fits.
+            matrices = hidden_matrices(self.network.audio)
+            taken = {id(parameter) for parameter in matrices}
+            self.optimiser.add_muon(matrices, multiplier=5.0)
+            self.optimiser.add_adamw([parameter for parameter in heard if id(parameter) not in taken])
         self.step = 0
         self.seen = 0
         self.heads_alone_until = 0
@@ -275,9 +314,11 @@ class Stage2:
 
     def load(self, path: Path) -> None:
         state = load_checkpoint(path)
-        self.network.load_state_dict(state["network"])
+        # A checkpoint from before there was an audio tower leaves that, and its optimiser, as they are.
+        self.network.load_state_dict(self.network.state_dict() | state["network"])
         multipliers = self.optimiser.multipliers
-        self.optimiser.load_state_dict(state["optimiser"])
+        states = state["optimiser"]
+        self.optimiser.load_state_dict(states + self.optimiser.state_dict()[len(states) :])
         self.optimiser.multipliers = multipliers  # As the code says now.
         self.step, self.seen = state["step"], state["seen"]
         if self._load_heads(state["heads"]):
@@ -286,9 +327,13 @@ class Stage2:
         self.clock = TrainingClock(state["seconds"])
 
 
-def report(stage: Stage2, maker: SampleMaker, batches: int) -> str:
+def report(stage: Stage2, maker: SoundSampleMaker, batches: int) -> str:
     """Held-out rates as one line of the log."""
     parts = []
+    if maker.speech:
+        loss, rates = exact_rates(stage.network, maker, Split.SEEN, batches, size=8, heard=True)
+        shown = " ".join(f"{task.replace(' ', '-')}={rate:.2f}" for task, rate in sorted(rates.items()))
+        parts.append(f"sounds loss {loss:.3f} {shown}")
     for split in Split:
         loss, rates = exact_rates(stage.network, maker, split, batches if split is Split.SEEN else max(1, batches // 3))
         shown = " ".join(f"{task.replace(' ', '-')}={rate:.2f}" for task, rate in sorted(rates.items()))
@@ -302,9 +347,12 @@ def report(stage: Stage2, maker: SampleMaker, batches: int) -> str:
 def run(arguments: argparse.Namespace) -> None:
     directory: Path = arguments.run_dir
     prepare_process(directory)
-    maker = SampleMaker(Tokenizer.load())
+    speech = arguments.audio_dir / CACHE
+    config = CONFIGS[arguments.config]
+    maker = SoundSampleMaker(Tokenizer.load(), CachedSpeech(speech) if speech.exists() else None, config.mel_bins)
     checkpoint = directory / "stage2.pt"
-    stage = Stage2(CONFIGS[arguments.config])
+    ear = arguments.audio_dir / CHECKPOINT
+    stage = Stage2(config, ear if ear.exists() else None)
     warm_up = 100
     if checkpoint.exists():
         stage.load(checkpoint)
@@ -314,7 +362,7 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         stage.begin_from_stage1(directory / "stage1.pt")
     planned = arguments.minutes * 60
-    batches = prefetch(lambda step: make_batch(step, arguments.batch, maker), stage.step)
+    batches = prefetch(lambda step: make_mixed_batch(step, arguments.batch, maker), stage.step)
     first_step, first_seen, first_seconds = stage.step, stage.seen, stage.clock.seconds
     last_report = stage.clock.seconds
     logged: list[dict[str, float]] = []
@@ -325,7 +373,7 @@ def run(arguments: argparse.Namespace) -> None:
         entry: dict[str, float] = {}
         loss = torch.zeros(())
         if len(batch.identifiers):
-            tokens, logits, labels = forward(stage.network, batch, maker.image_token)
+            tokens, logits, labels = forward(stage.network, batch, maker.image_token, maker.audio_token)
             weights = torch.from_numpy(batch.weights[batch.labels != IGNORED])
             per_token = F.cross_entropy(logits, labels, reduction="none")
             loss = (per_token * weights).sum() / weights.sum()
