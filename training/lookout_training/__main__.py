@@ -71,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     evaluate = commands.add_parser("evaluate", help="accuracy through the running server; needs no PyTorch", parents=[server])
     evaluate.add_argument("--pictures", type=int, default=100)
+    evaluate.add_argument("--sounds", type=int, default=100, help="needs espeak-ng; 0 for a model that does not hear")
     evaluate.add_argument("--concurrency", type=int, default=1)
     evaluate.add_argument("--json", type=Path, help="also write the figures here")
     evaluate.add_argument("--show-errors", type=int, default=0, metavar="N", help="print the first N wrong answers")

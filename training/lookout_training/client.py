@@ -29,10 +29,18 @@ class ChatClient:
         self.model = model
         self.timeout = timeout  # Seconds.
 
-    def ask(self, question: str, picture: str | None, system: str | None = None, limit: int = 400, **extra: Any) -> str:
-        """The reply's text, at most `limit` tokens. `picture` is a data URL; `extra` goes into the request body. Raises RuntimeError on an error reply."""
+    def ask(
+        self, question: str, picture: str | None, system: str | None = None, limit: int = 400, sound: str | None = None, **extra: Any
+    ) -> str:
+        """The reply's text, at most `limit` tokens. `picture` is a data URL, `sound` a WAV file in base64; `extra` goes into the request body.
+
+        Picture, sound and question stand in this order. Raises RuntimeError on an error reply.
+        """
         parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": picture}}] if picture else []
-        parts.append({"type": "text", "text": question})
+        if sound:
+            parts.append({"type": "input_audio", "input_audio": {"data": sound, "format": "wav"}})
+        if question:
+            parts.append({"type": "text", "text": question})
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": parts})
         body = {"model": self.model, "messages": messages, "temperature": 0, "max_completion_tokens": limit, **extra}

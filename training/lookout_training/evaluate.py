@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from .audio_evaluate import HEARD_ROWS, heard_questions
 from .client import ChatClient, png_data_url
 from .config import HELD_OUT_SEED
 from .phrasings import Split
@@ -44,6 +45,7 @@ GATES: dict[str, tuple[tuple[str, ...], float]] = {
     "left": (("left",), 0.80),
     "right": (("right",), 0.80),
     "count": (("count kind", "count colour", "count both", "count all"), 0.60),
+    "spoken words": (("said",), 0.90),
     "detection F1@.5": (("detect, in words", "detect, hint", "detect all, in words", "detect all, hint"), 0.50),
 }
 
@@ -54,7 +56,7 @@ class Question:
 
     row: str
     split: Split
-    picture: str
+    picture: str  # Data URL, empty where the question is about a sound.
     question: str
     truth: str
     extra: dict[str, Any]
@@ -99,7 +101,7 @@ def questions(pictures: int) -> Iterator[Question]:
 
 def collect(asked: list[Question]) -> dict[str, dict[Split, Cell]]:
     """Row -> kind of phrasing -> results."""
-    table = {row: {split: Cell() for split in Split} for row in ROWS}
+    table = {row: {split: Cell() for split in Split} for row in (*ROWS, *HEARD_ROWS)}
     for question in asked:
         table[question.row][question.split].add(question)
     return table
@@ -164,11 +166,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Asks everything and prints the tables. A failed request counts as a wrong answer and is reported."""
     client = ChatClient(arguments.base_url, arguments.api_key, arguments.model)
     asked = list(questions(arguments.pictures))
+    asked += [Question(*heard) for heard in heard_questions(arguments.sounds)] if arguments.sounds else []
     failures: list[str] = []
 
     def ask(question: Question) -> None:
         try:
-            question.answer = client.ask(question.question, question.picture, **question.extra)
+            question.answer = client.ask(question.question, question.picture or None, **question.extra)
         except (RuntimeError, OSError) as error:
             failures.append(str(error))
 
@@ -178,7 +181,7 @@ def run(arguments: argparse.Namespace) -> None:
     seconds = time.monotonic() - started
     text, values = markdown(collect(asked))
     print(text)
-    print(f"\n{len(asked)} questions about {arguments.pictures} held-out pictures in {seconds:.0f} s; failed requests: {len(failures)}")
+    print(f"\n{len(asked)} questions about {arguments.pictures} held-out pictures and {arguments.sounds} sounds in {seconds:.0f} s; failed requests: {len(failures)}")
     if failures:
         print("first failure:", failures[0])
     if arguments.show_errors:
@@ -186,5 +189,5 @@ def run(arguments: argparse.Namespace) -> None:
         for question in wrong[: arguments.show_errors]:
             print(f"[{question.row}] {question.question!r}: {question.answer!r} instead of {question.truth!r}")
     if arguments.json:
-        values |= {"pictures": arguments.pictures, "questions": len(asked), "seconds": seconds, "failed_requests": len(failures)}
+        values |= {"pictures": arguments.pictures, "sounds": arguments.sounds, "questions": len(asked), "seconds": seconds, "failed_requests": len(failures)}
         arguments.json.write_text(json.dumps(values, indent=1) + "\n")
