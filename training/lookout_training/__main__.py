@@ -68,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     parity.add_argument("--checkpoint", type=Path, help="what was exported; default: stage2.pt of the run folder")
     parity.add_argument("--random", action="store_true", help="the random weights of export --random")
     parity.add_argument("--prompts", type=int, default=20)
+    parity.add_argument("--sounds", type=int, default=10, help="needs espeak-ng; not asked of a network without an ear")
 
     evaluate = commands.add_parser("evaluate", help="accuracy through the running server; needs no PyTorch", parents=[server])
     evaluate.add_argument("--pictures", type=int, default=100)

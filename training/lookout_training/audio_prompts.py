@@ -39,6 +39,7 @@ SOUND_LAYOUT_WEIGHTS = {
     SoundLayout.SPOKEN_QUESTIONS: 18,
     SoundLayout.SOUND_AND_PICTURE: 6,
 }
+MOST_QUESTIONS = 5  # About one sound, or asked aloud about one picture.
 WITH_PICTURE = (SoundLayout.SPOKEN_QUESTIONS, SoundLayout.SOUND_AND_PICTURE)
 
 
@@ -60,7 +61,7 @@ class SoundSampleMaker(SampleMaker):
         system = system_turn(rng.choice(SYSTEM_TEXTS)) if rng.random() < 0.15 else ""
         head = system + "<|im_start|>user\n"
         if layout is SoundLayout.SPOKEN_QUESTIONS and scene:
-            self._append(sample, head + PICTURE, [scene], start, PREFIX)
+            self._append(sample, head + PICTURE, iter([scene]), start, PREFIX)
             self._pack_spoken(rng, sample, self.speech, scene, split)
             return sample
         sound = any_sound(rng, self.speech)
@@ -68,25 +69,36 @@ class SoundSampleMaker(SampleMaker):
             exchange = None
             while exchange is None:
                 exchange = ask_about_sound(rng, sound, split)
-            self._append(sample, f"{head}{exchange.question}", [], start, segment=1)
+            self._append(sample, f"{head}{exchange.question}", iter(()), start, segment=1)
             self._append_sound(sample, sound, segment=1)
-            self._append(sample, f"{END}\n{ASSISTANT}", [], start, segment=1)
+            self._append(sample, f"{END}\n{ASSISTANT}", iter(()), start, segment=1)
             self._answer(sample, exchange, 1)
             return sample
+        pictures = iter([scene] if scene else [])
         sound_first = scene is None or rng.random() < 0.5
-        self._append(sample, head if sound_first else head + PICTURE, [] if sound_first or scene is None else [scene], start, PREFIX)
+        self._append(sample, head if sound_first else head + PICTURE, pictures, start, PREFIX)
         self._append_sound(sample, sound, PREFIX)
-        if sound_first and scene:
-            self._append(sample, PICTURE, [scene], start, PREFIX)
-        self._pack_written(rng, sample, sound, scene, split)
+        if scene and sound_first:
+            self._append(sample, PICTURE, pictures, start, PREFIX)
+        asked: Counter[str] = Counter()  # Tasks.
+
+        def ask() -> Exchange | None:
+            about_picture = scene is not None and rng.random() < 0.4
+            exchange = ask_something(rng, scene, split) if about_picture and scene else ask_about_sound(rng, sound, split)
+            if exchange is None or asked[exchange.task] == 2 or asked.total() == MOST_QUESTIONS * (1 if scene is None else 2):
+                return None  # Rather more sounds than more questions about one.
+            asked[exchange.task] += 1
+            return exchange
+
+        self._pack(sample, ask)
         return sample
 
     def heard_prompt(self, question: str, samples: np.ndarray, scene: Scene | None = None) -> Sample:
         """A single question about a sound, behind a picture if there is one, ending where the answer begins."""
         sample = Sample()
-        self._append(sample, "<|im_start|>user\n" + (PICTURE if scene else ""), [scene] if scene else [], 0, PREFIX)
+        self._append(sample, "<|im_start|>user\n" + (PICTURE if scene else ""), iter([scene] if scene else []), 0, PREFIX)
         self._append_clip(sample, log_mel(samples, self.mel_bins), PREFIX)
-        self._append(sample, f"{question}{END}\n{ASSISTANT}", [], 0, PREFIX)
+        self._append(sample, f"{question}{END}\n{ASSISTANT}", iter(()), 0, PREFIX)
         return sample
 
     def _append_sound(self, sample: Sample, sound: Sound, segment: int) -> None:
@@ -110,34 +122,18 @@ class SoundSampleMaker(SampleMaker):
         sample.segments += [segment] * len(identifiers)
         sample.labels += labels
 
-    def _add_segment(self, sample: Sample, exchange: Exchange, before: list[int], room: int) -> bool:
-        """A question (after `before`) and its answer as a segment of its own; False if it needs more than `room` tokens."""
+    def _add_segment(self, sample: Sample, exchange: Exchange, before: list[int]) -> None:
+        """A question (after `before`) and its answer as a segment of its own."""
         question = before + self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}")
         answer = self._encode_answer(exchange)
-        if len(question) + len(answer) > room:
-            return False
         start = _after_prefix(sample)
         sample.exchanges.append(exchange)
         labels = [IGNORED] * (len(question) - 1) + answer
         self._extend(sample, question + answer[:-1], start, len(sample.exchanges), labels)
-        return True
 
-    def _pack_written(self, rng: random.Random, sample: Sample, sound: Sound, scene: Scene | None, split: Split) -> None:
-        prefix_length = len(sample.identifiers)
-        asked: Counter[str] = Counter()  # Tasks.
-        failures = 0
-        while failures < 8:
-            room = self.longest_text * (1 if scene else 0.5) - (len(sample.identifiers) - prefix_length)
-            about_picture = scene is not None and rng.random() < 0.4
-            exchange = ask_something(rng, scene, split) if about_picture and scene else ask_about_sound(rng, sound, split)
-            if exchange is None or asked[exchange.task] == 2 or not self._add_segment(sample, exchange, [], int(room)):
-                failures += 1
-                continue
-            asked[exchange.task] += 1
-
-    def _pack_spoken(self, rng: random.Random, sample: Sample, speech: Speech, scene: Scene, split: Split, most: int = 4) -> None:
+    def _pack_spoken(self, rng: random.Random, sample: Sample, speech: Speech, scene: Scene, split: Split) -> None:
         for _ in range(40):
-            if len(sample.exchanges) == most:
+            if len(sample.exchanges) == MOST_QUESTIONS:
                 break
             spoken = spoken_question(rng, scene, split)
             if spoken is None:
@@ -145,8 +141,8 @@ class SoundSampleMaker(SampleMaker):
             text, exchange = spoken
             sound = record(rng, spoken_sentence(rng, speech, text))
             clip = log_mel(sound.samples, self.mel_bins)
-            if self._add_segment(sample, exchange, self._clip_tokens(clip), room=1000):
-                sample.clips.append(clip)
+            self._add_segment(sample, exchange, self._clip_tokens(clip))
+            sample.clips.append(clip)
 
 
 def _after_prefix(sample: Sample) -> int:

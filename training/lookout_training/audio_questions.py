@@ -6,11 +6,11 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from .audio_speech import WORDS, spoken_sentences
+from .audio_speech import SPOKEN_QUESTIONS, WORDS, spoken_sentences
 from .audio_world import Kind, Sound
 from .phrasings import Phrasings, Split, fill, in_some_style
 from .questions import WORD_TASKS, Exchange, place_of, sentence
-from .world import Scene
+from .world import SHAPES, Scene
 
 AUDIO_WORDS = ("audio", "recording", "sound", "clip")
 NOTHING = "Nothing."
@@ -307,7 +307,10 @@ def ask_about_sound(rng: random.Random, sound: Sound, split: Split = Split.SEEN)
 
 def spoken_question(rng: random.Random, scene: Scene, split: Split) -> tuple[str, Exchange] | None:
     """What is asked aloud (one of `spoken_sentences`), and the exchange in writing, whose question may be empty."""
-    text, (task, kind) = rng.choice(list(spoken_sentences().items()))
+    task = rng.choice(list(SPOKEN_QUESTIONS))
+    shapes = [item.kind for item in scene.shapes]
+    about = rng.choice(shapes) if shapes and rng.random() < (0.4 if task == "exists" else 0.75) else rng.choice(SHAPES)
+    text, kind = rng.choice([(text, kind) for text, (of, kind) in spoken_sentences().items() if of == task and kind in ("", about)])
     answer = _answer(rng, scene, task, kind)
     if answer is None:
         return None
@@ -320,7 +323,7 @@ def _answer(rng: random.Random, scene: Scene, task: str, kind: str) -> str | Non
     if task == "count kind":
         return str(count) if count or rng.random() < 0.3 else None
     if task == "exists":
-        return "Yes." if count else "No." if rng.random() < 0.4 else None
+        return "Yes." if count else "No."
     if task == "count all":
         plain = len(scene.shapes) + len(scene.texts) == len(scene.objects)
         return str(len(scene.shapes)) if plain else None
