@@ -65,14 +65,14 @@ class Layout(Enum):
 LAYOUT_WEIGHTS = {
     Layout.PICTURE_FIRST: 80,
     Layout.PICTURE_LAST: 3,
-    Layout.TWO_PICTURES: 2,
+    Layout.TWO_PICTURES: 1,
     Layout.NO_PICTURE: 2,
     Layout.TOOLS: 9,
     Layout.TOOLS_AND_PICTURE: 2,
     Layout.EXEMPLAR: 6,
     Layout.FOCUS: 2,
-    Layout.VIDEO: 7,
-    Layout.DENSE: 16,
+    Layout.VIDEO: 6,
+    Layout.DENSE: 12,
 }
 TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 3}  # Weights.
 THINKING = 0.07  # Share of the prompts that ask for a thought.

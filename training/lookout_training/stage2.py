@@ -40,7 +40,7 @@ AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
 REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)  # Beside questions about one picture.
 HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
 FIRST_WARM_STEP = 20_000  # Data seed = step: a warm start does not repeat what the exported weights have seen.
-SOUND_SHARE = 0.11  # Of the batches, where there is a cache of speech.
+SOUND_SHARE = 0.10  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 
 
@@ -329,8 +329,8 @@ class Stage2:
         self.clock = TrainingClock(state["seconds"])
 
 
-def report(stage: Stage2, maker: SoundSampleMaker, batches: int) -> str:
-    """Held-out rates as one line of the log."""
+def report(stage: Stage2, maker: SoundSampleMaker, batches: int, generated: bool = True) -> str:
+    """Held-out rates as one line of the log; `generated`: with boxes and points by greedy decoding, which takes a while."""
     parts = []
     if maker.speech:
         loss, rates = exact_rates(stage.network, maker, Split.SEEN, batches, size=8, heard=True)
@@ -340,7 +340,7 @@ def report(stage: Stage2, maker: SoundSampleMaker, batches: int) -> str:
         loss, rates = exact_rates(stage.network, maker, split, batches if split is Split.SEEN else max(1, batches // 3))
         shown = " ".join(f"{task.replace(' ', '-')}={rate:.2f}" for task, rate in sorted(rates.items()))
         parts.append(f"{split.value} loss {loss:.3f} {shown}")
-    for task, score in grounding(stage.network, maker).items():
+    for task, score in grounding(stage.network, maker).items() if generated else ():
         detail = f"distance {score.mean_distance:.0f}" if task == "point" else f"IoU {score.mean_iou:.2f}"
         parts.append(f"{task} F1 {score.f1:.2f} ({score.hits}/{score.predictions}/{score.truths}) {detail} malformed {score.malformed}")
     return " | ".join(parts)
@@ -363,7 +363,7 @@ def run(arguments: argparse.Namespace) -> None:
         stage.begin_from_gguf(arguments.from_gguf)
     else:
         stage.begin_from_stage1(directory / "stage1.pt")
-    planned = arguments.minutes * 60
+    planned = stage.clock.seconds + arguments.more_minutes * 60 if arguments.more_minutes else arguments.minutes * 60
     batches = prefetch(lambda step: make_mixed_batch(step, arguments.batch, maker), stage.step)
     first_step, first_seen, first_seconds = stage.step, stage.seen, stage.clock.seconds
     last_report = stage.clock.seconds
@@ -396,7 +396,7 @@ def run(arguments: argparse.Namespace) -> None:
         stage.seen += 0 if batch.pixels is None else len(batch.pixels)
         logged.append(entry)
         stage.clock.tick()
-        if stage.clock.seconds - last_report > arguments.report_seconds or stage.step == first_step + 15:
+        if stage.clock.seconds - last_report > arguments.report_seconds or stage.step == 15:
             last_report = stage.clock.seconds
             stage.save(checkpoint)
             means = {
@@ -407,7 +407,7 @@ def run(arguments: argparse.Namespace) -> None:
             speed = (stage.seen - first_seen) / (stage.clock.seconds - first_seconds)
             shown = " ".join(f"{name} {value:.3f}" for name, value in means.items())
             print(
-                f"{stage.clock.seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.1f}/s lr {rate:.2g} | {shown} | {report(stage, maker, 6)}",
+                f"{stage.clock.seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.1f}/s lr {rate:.2g} | {shown} | {report(stage, maker, 3, generated=False)}",
                 flush=True,
             )
             stage.clock.skip()
