@@ -85,11 +85,12 @@ class Mode:
 
     hint: str | None = None  # BOX, POINT, POLYGON.
     think: bool = False
+    announced: bool = True  # Whether the system turn says that thinking is on; else the server opens the thought.
     tools: ToolPrompt | None = None
 
     @property
     def tag(self) -> str:
-        words = [word for word in (self.hint, "THINK" if self.think else None) if word]
+        words = [word for word in (self.hint, "THINK" if self.think and self.announced else None) if word]
         return f"<hint>{' '.join(words)}</hint>" if words else ""
 
 
@@ -135,8 +136,8 @@ class SampleMaker:
             exchange = self._ask(rng, scenes, layout, split, mode)
             if exchange is None:
                 exchange = chat(rng, None, split)
-                exchange = with_thought(rng, exchange, None) if mode.think else exchange
-            self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}", scenes, start, segment=1)
+                exchange = with_thought(exchange, None, mode.announced) if mode.think else exchange
+            self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}{exchange.begun}", scenes, start, segment=1)
             self._answer(sample, exchange, 1)
             return sample
         head += "<|im_start|>user\n" + PICTURE * len(scenes)
@@ -150,12 +151,12 @@ class SampleMaker:
 
     @staticmethod
     def _mode(rng: random.Random, layout: Layout, split: Split) -> Mode:
+        think, announced = rng.random() < THINKING, rng.random() < 0.3
         if layout in (Layout.TOOLS, Layout.TOOLS_AND_PICTURE):
-            return Mode(tools=ToolPrompt(rng, split))
-        think = rng.random() < THINKING
+            return Mode(think=think, announced=announced, tools=ToolPrompt(rng, split))
         if layout is Layout.NO_PICTURE:
-            return Mode(think=think)
-        return Mode(rng.choices(list(TASK_HINTS), weights=list(TASK_HINTS.values()))[0], think)
+            return Mode(think=think, announced=announced)
+        return Mode(rng.choices(list(TASK_HINTS), weights=list(TASK_HINTS.values()))[0], think, announced)
 
     def conversation(self, conversation: Conversation) -> Sample:
         """A row with one segment: pieces of the conversation, some of them trained on."""
@@ -205,7 +206,7 @@ class SampleMaker:
             if exchange is None or exchange.question in asked:
                 failures += 1
                 continue
-            question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}")
+            question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}{exchange.begun}")
             answer = self._encode_answer(exchange)
             room = self.longest_text - (len(sample.identifiers) - prefix_length)
             if len(question) + len(answer) > room:
@@ -230,8 +231,8 @@ class SampleMaker:
             exchange = ask_something(rng, scenes[0], split, mode.hint)
             if exchange and mode.hint is None and rng.random() < IN_JSON:
                 exchange = as_json(rng, exchange) or exchange
-            if exchange and mode.think:
-                exchange = with_thought(rng, exchange, scenes[0])
+        if exchange and mode.think and layout is not Layout.TWO_PICTURES:
+            exchange = with_thought(exchange, scenes[0] if scenes else None, mode.announced)
         return exchange
 
     @staticmethod
@@ -259,7 +260,7 @@ class SampleMaker:
             exchange = replace(exchange, question=words + exchange.question)
         elif which == 0:
             return None
-        return with_thought(rng, exchange, scenes[which]) if exchange and mode.think else exchange
+        return with_thought(exchange, scenes[which], mode.announced) if exchange and mode.think else exchange
 
     def _system(self, rng: random.Random, mode: Mode) -> str:
         text = rng.choice(SYSTEM_TEXTS) if rng.random() < (0.5 if mode.hint else 0.15) else ""

@@ -27,6 +27,7 @@ class Exchange:
     question: str
     answer: str
     printed: tuple[str, ...] = ()  # Parts of the answer that are read from the picture, in order.
+    begun: str = ""  # What the server writes at the head of the reply; the answer goes on from there.
 
 
 Asker = Callable[[random.Random, Scene, Split], Exchange | None]

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-import random
+import re
 from dataclasses import replace
 
 from .markup import parse_annotations
 from .questions import Exchange, enumeration, listing, with_article
 from .world import Scene
 
+OF_TOOLS = {
+    "tool call": "",
+    "parallel calls": "",
+    "no tool": "No tool does that.",
+    "chat with tools": "No tool is needed.",
+    "tool result": "I have the result.",
+}
+CALLED = re.compile(r'<tool_call>\n\{"name": "([^"]+)"')
 MOST_OBJECTS = 8  # Longer lists are not written down.
 
 
-def with_thought(rng: random.Random, exchange: Exchange, scene: Scene | None) -> Exchange:
-    """The exchange whose answer begins with a thought, as the chat template writes `reasoning_content`."""
+OPENING = "<think>\n"
+
+
+def with_thought(exchange: Exchange, scene: Scene | None, announced: bool) -> Exchange:
+    """The exchange whose answer begins with a thought, as the chat template writes `reasoning_content`.
+
+    Where the system turn asks for a thought (`announced`) the model opens it; elsewhere the server has done so.
+    """
     thought, printed = _thought(exchange, scene)
-    return replace(exchange, answer=f"<think>\n{thought}\n</think>\n\n{exchange.answer}", printed=(*printed, *exchange.printed))
+    answer = f"{thought}\n</think>\n\n{exchange.answer}"
+    printed = (*printed, *exchange.printed)
+    if announced:
+        return replace(exchange, answer=OPENING + answer, printed=printed)
+    return replace(exchange, answer=answer, printed=printed, begun=OPENING)
 
 
 def _thought(exchange: Exchange, scene: Scene | None) -> tuple[str, tuple[str, ...]]:
+    if exchange.task in OF_TOOLS:
+        called = CALLED.findall(exchange.answer)
+        return (f"I call {enumeration(called)}." if called else OF_TOOLS[exchange.task]), ()
     if scene is None or exchange.task in ("chat", "no picture"):
         return "This is about no picture.", ()
     if exchange.task in ("read", "caption") or len(scene.objects) > MOST_OBJECTS:

@@ -222,6 +222,20 @@ def _said(value: Any) -> Any:
     return ("on" if value else "off") if isinstance(value, bool) else value
 
 
+def _spaced(schema: dict[str, Any]) -> str:
+    return json.dumps(schema)
+
+
+def _compact(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, separators=(",", ":"))
+
+
+def _compact_parameters(schema: dict[str, Any]) -> str:
+    function = schema["function"]
+    outer = json.dumps(schema | {"function": function | {"parameters": None}})
+    return outer.removesuffix("null}}") + _compact(function["parameters"]) + "}}"
+
+
 class ToolPrompt:
     """Up to four tools on offer, and requests to use them."""
 
@@ -233,8 +247,9 @@ class ToolPrompt:
         self.offers = [self._offer(rng, tool) for tool in chosen]
         terse = rng.random() < 0.2
         self.schemas = [offer.schema(rng, terse) for offer in self.offers]
-        separators = (",", ":") if rng.random() < 0.3 else None
-        lines = "".join("\n" + json.dumps(schema, separators=separators) for schema in self.schemas)
+        # The template writes the outer part with blanks; the parameters stand as the client has written them.
+        write = rng.choices((_spaced, _compact_parameters, _compact), weights=(50, 40, 10))[0]
+        lines = "".join("\n" + write(schema) for schema in self.schemas)
         self.system = INTRODUCTION + lines + CLOSING
 
     @staticmethod

@@ -146,11 +146,11 @@ def test_packed_segments_read_like_rendered_conversations(maker: SampleMaker, la
             text = tokenizer.decode(sample.identifiers[i] for i in own).replace(pads, "<|image_pad|>")
             label = tokenizer.decode(sample.labels[i] for i in own if sample.labels[i] != IGNORED)
             assert label == exchange.answer + "<|im_end|>"
-            assert text.endswith(ASSISTANT + exchange.answer)
+            assert text.endswith(ASSISTANT + exchange.begun + exchange.answer)
             places = [sample.positions[i][0] for i in own if sample.segments[i] == segment]
             if layout is not Layout.PICTURE_LAST:
                 assert places == list(range(places[0], places[0] + len(places)))
-            messages, rest = [], text.removesuffix(exchange.answer)
+            messages, rest = [], text.removesuffix(exchange.begun + exchange.answer)
             for turn in rest.split("<|im_start|>")[1:-1]:
                 role, content = turn.removesuffix("<|im_end|>\n").split("\n", 1)
                 messages.append({"role": role, "content": content})
