@@ -63,16 +63,16 @@ class Layout(Enum):
 
 
 LAYOUT_WEIGHTS = {
-    Layout.PICTURE_FIRST: 80,
+    Layout.PICTURE_FIRST: 74,
     Layout.PICTURE_LAST: 3,
     Layout.TWO_PICTURES: 1,
     Layout.NO_PICTURE: 2,
-    Layout.TOOLS: 9,
+    Layout.TOOLS: 14,
     Layout.TOOLS_AND_PICTURE: 2,
     Layout.EXEMPLAR: 6,
-    Layout.FOCUS: 2,
+    Layout.FOCUS: 1,
     Layout.VIDEO: 6,
-    Layout.DENSE: 12,
+    Layout.DENSE: 9,
 }
 TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 3}  # Weights.
 THINKING = 0.07  # Share of the prompts that ask for a thought.
@@ -196,7 +196,8 @@ class SampleMaker:
         return sample
 
     def _pack(self, sample: Sample, ask: Callable[[], Exchange | None]) -> None:
-        """Fills the row with questions, each a segment of its own."""
+        """Fills the row with questions, each a segment of its own. Behind a long prefix there are more of them."""
+        longest = max(self.longest_text, round(1.2 * len(sample.identifiers)))
         prefix_length = len(sample.identifiers)
         after_prefix = _next_position(sample.positions)
         asked: set[str] = set()
@@ -208,7 +209,7 @@ class SampleMaker:
                 continue
             question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}{exchange.begun}")
             answer = self._encode_answer(exchange)
-            room = self.longest_text - (len(sample.identifiers) - prefix_length)
+            room = longest - (len(sample.identifiers) - prefix_length)
             if len(question) + len(answer) > room:
                 failures += 1 if room > 15 else 10
                 continue
