@@ -51,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     stage2.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
     stage2.add_argument("--audio-dir", type=Path, default=run_directory, help="where the `audio` command left its tower and speech; without them the network stays deaf")
     stage2.add_argument("--more-minutes", type=float, help="planned training time from here on, instead of --minutes in all")
+    stage2.add_argument("--new-ear", action="store_true", help="take the tower of the `audio` command again, instead of the checkpoint's")
     stage2.add_argument("--from-gguf", type=Path, help="without a checkpoint: begin with the exported files in this folder instead of stage1.pt")
     stage2.add_argument("--report-seconds", type=float, default=170.0)
 

@@ -39,7 +39,7 @@ SOUND_LAYOUT_WEIGHTS = {
     SoundLayout.SPOKEN_QUESTIONS: 18,
     SoundLayout.SOUND_AND_PICTURE: 6,
 }
-MOST_QUESTIONS = 5  # About one sound, or asked aloud about one picture.
+MOST_QUESTIONS = 4  # About one sound, or asked aloud about one picture.
 WITH_PICTURE = (SoundLayout.SPOKEN_QUESTIONS, SoundLayout.SOUND_AND_PICTURE)
 
 

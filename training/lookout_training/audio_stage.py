@@ -16,7 +16,7 @@ from torch import Tensor
 from .audio_features import CHUNK_TOKENS, SAMPLE_RATE, log_mel
 from .audio_network import AudioTower, encode_clips, initialise_audio
 from .audio_speech import CACHE, HELD_OUT_VOICES, CachedSpeech, LiveSpeech, Speech, build_cache, spoken_sentences, vocabulary
-from .audio_world import MOST_BEEPS, TONES, Kind, Sound, any_sound, record, spoken_sentence
+from .audio_world import BEEP, TONES, Kind, Sound, any_sound, record, spoken_sentence
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
 from .optimiser import Optimiser, hidden_matrices, learning_rate
 from .running import TrainingClock, load_checkpoint, prefetch, save_checkpoint
@@ -25,7 +25,7 @@ from .tokenizer import Tokenizer
 CHECKPOINT = "audio-tower.pt"
 SENTENCES = 0.15  # Share of the clips that are whole questions.
 NOTHING = 0  # Class of a token in which nothing is heard.
-LABELS = ("", *vocabulary(), *TONES, *(str(number) for number in range(1, MOST_BEEPS + 1)))
+LABELS = ("", *vocabulary(), *TONES, BEEP)
 NOTHING_WEIGHT = 0.3  # Silence is half of all tokens.
 PIECE_WEIGHT = 0.5
 SHARPNESS = 20.0  # Of the cosine between a token and the language model's embedding.
@@ -49,7 +49,7 @@ def token_targets(sound: Sound, chunks: int, tokenizer: Tokenizer) -> tuple[np.n
     pieces = np.full(len(centres), tokenizer.encode(",")[0])
     for span in sound.spans:
         name = span.label if span.label in _PLACES else span.label.lower()
-        spelled = tokenizer.encode(name if name.isdigit() else f" {name}")
+        spelled = tokenizer.encode(f" {name}")
         inside = (centres >= span.first) & (centres < span.end)
         if not inside.any():  # Shorter than a token.
             inside[np.argmin(np.abs(centres - (span.first + span.end) / 2))] = True

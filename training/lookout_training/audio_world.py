@@ -23,13 +23,14 @@ class Kind(Enum):
 
 
 TONES = ("high", "low", "rising", "falling")
+BEEP = "beep"  # Not its number: the tower's positions begin anew every second, so that only the language model can count.
 MOST_BEEPS = 6
 LONGEST_SECONDS = 4.4  # Of sounds made here, so that all fit into five chunks.
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something heard from sample `first` to `end`: a word, a tone, or the number of a beep."""
+    """Something heard from sample `first` to `end`: a word, a tone, or "beep"."""
 
     label: str
     first: int
@@ -163,10 +164,10 @@ def beeps(rng: random.Random) -> Sound:
     length, gap = rng.uniform(0.08, 0.22), rng.uniform(0.14, 0.35)
     phase = 2 * math.pi * rng.uniform(350, 2000) * np.arange(round(length * SAMPLE_RATE)) / SAMPLE_RATE
     beep = _faded(_timbre(rng, phase))
-    for number in range(1, rng.randint(1, MOST_BEEPS) + 1):
-        if number > 1:
+    for number in range(rng.randint(1, MOST_BEEPS)):
+        if number:
             tape.pause(gap)
-        tape.mark(str(number), beep)
+        tape.mark(BEEP, beep)
     tape.pause(_edge(rng))
     return tape.sound(Kind.BEEPS)
 

@@ -349,15 +349,17 @@ def report(stage: Stage2, maker: SoundSampleMaker, batches: int, generated: bool
 def run(arguments: argparse.Namespace) -> None:
     directory: Path = arguments.run_dir
     prepare_process(directory)
-    speech = arguments.audio_dir / CACHE
     config = CONFIGS[arguments.config]
-    maker = SoundSampleMaker(Tokenizer.load(), CachedSpeech(speech) if speech.exists() else None, config.mel_bins)
+    ear, cache = arguments.audio_dir / CHECKPOINT, arguments.audio_dir / CACHE
+    hears = ear.exists() and cache.exists()
+    maker = SoundSampleMaker(Tokenizer.load(), CachedSpeech(cache) if hears else None, config.mel_bins)
     checkpoint = directory / "stage2.pt"
-    ear = arguments.audio_dir / CHECKPOINT
-    stage = Stage2(config, ear if ear.exists() else None)
+    stage = Stage2(config, ear if hears else None)
     warm_up = 100
     if checkpoint.exists():
         stage.load(checkpoint)
+        if stage.network.audio and arguments.new_ear:
+            load_tower(stage.network.audio, ear)
         warm_up = 12
     elif arguments.from_gguf:
         stage.begin_from_gguf(arguments.from_gguf)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import ctypes.util
 import io
+import json
 import random
+import threading
 import wave
 from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import jinja2
@@ -16,7 +19,7 @@ import pytest
 import torch
 from gguf import GGUFReader
 
-from lookout_training.audio_evaluate import FIRST_SEED, wav_base64
+from lookout_training.audio_evaluate import FIRST_SEED, SPOKEN, wav_base64
 from lookout_training.audio_features import CHUNK_TOKENS, SAMPLE_RATE, chunk_count, log_mel, mel_filters, token_count
 from lookout_training.audio_network import encode_clips, initialise_audio
 from lookout_training.audio_prompts import WITH_PICTURE, SoundLayout, SoundSampleMaker, heard_samples
@@ -35,7 +38,9 @@ from lookout_training.audio_speech import (
 )
 from lookout_training.audio_stage import LABELS, heard_labels, make_batch, token_targets
 from lookout_training.audio_world import Kind, Sound, Span, any_sound
+from lookout_training.client import ChatClient
 from lookout_training.config import HELD_OUT_SEED, NANO
+from lookout_training.evaluation_set import sound_questions
 from lookout_training.export import chat_template, write_language_model, write_projector
 from lookout_training.generation import generate
 from lookout_training.network import VisionLanguageModel, initialise_language, initialise_vision
@@ -302,6 +307,36 @@ def test_wav_holds_the_samples_exactly() -> None:
 
 def test_words_that_are_reported_together_share_their_time() -> None:
     assert align("on the left?", [(0, 0), (0, 5), (7, 300)], 500) == (("on", 0, 150), ("the", 150, 300), ("left", 300, 500))
+
+
+@needs_espeak
+def test_heard_rows_reach_the_server() -> None:
+    """Every sound is sent as a WAV file, behind the picture it asks about and before the question; the reply is what is scored."""
+    bodies: list[dict] = []
+
+    class Echo(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:  # noqa: N802
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"choices": [{"message": {"content": "Red seven."}}]}).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    asked = list(sound_questions(4))
+    assert {question.row for question in asked} >= {"said", "hear", SPOKEN}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = ChatClient(f"http://127.0.0.1:{server.server_port}", "key", "model")
+        assert [question.reply(client) for question in asked] == ["Red seven."] * len(asked)
+        server.shutdown()
+    for question, body in zip(asked, bodies, strict=True):
+        parts = body["messages"][-1]["content"]
+        kinds = ["image_url"] * (question.row == SPOKEN) + ["input_audio"] + ["text"] * bool(question.question)
+        assert [part["type"] for part in parts] == kinds
+        (audio,) = (part["input_audio"] for part in parts if part["type"] == "input_audio")
+        assert audio["format"] == "wav" and base64.b64decode(audio["data"])[:4] == b"RIFF"
 
 
 @needs_espeak
