@@ -75,6 +75,7 @@ LAYOUT_WEIGHTS = {
     Layout.DENSE: 9,
 }
 TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 3}  # Weights.
+MOST_TEXT = 300  # Tokens of packed questions and answers behind a long prefix.
 THINKING = 0.07  # Share of the prompts that ask for a thought.
 IN_JSON = 0.05  # Share of the questions in words.
 
@@ -197,7 +198,7 @@ class SampleMaker:
 
     def _pack(self, sample: Sample, ask: Callable[[], Exchange | None]) -> None:
         """Fills the row with questions, each a segment of its own. Behind a long prefix there are more of them."""
-        longest = max(self.longest_text, round(1.2 * len(sample.identifiers)))
+        longest = max(self.longest_text, min(MOST_TEXT, round(1.2 * len(sample.identifiers))))
         prefix_length = len(sample.identifiers)
         after_prefix = _next_position(sample.positions)
         asked: set[str] = set()
