@@ -35,11 +35,24 @@ def build_parser() -> argparse.ArgumentParser:
     stage1.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
     stage1.add_argument("--report-seconds", type=float, default=90.0)
 
+    audio = commands.add_parser("audio", help="train the audio tower on what is heard; needs espeak-ng", parents=[shared])
+    audio.add_argument("--minutes", type=float, default=20.0, help="planned training time, pauses not counted")
+    audio.add_argument("--batch", type=int, default=48, help="clips per step")
+    audio.add_argument("--learning-rate", type=float, default=1e-3)
+    audio.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
+    audio.add_argument("--threads", type=int, default=1)
+    audio.add_argument("--language", type=Path, default=MODEL_DIRECTORY, help="exported files whose word embeddings the tower shall speak")
+    audio.add_argument("--report-seconds", type=float, default=90.0)
+
     stage2 = commands.add_parser("stage2", help="train the whole network on questions", parents=[shared])
     stage2.add_argument("--minutes", type=float, default=75.0, help="planned training time, pauses not counted")
     stage2.add_argument("--batch", type=int, default=16, help="pictures per step")
     stage2.add_argument("--learning-rate", type=float, default=1e-3)
     stage2.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")
+    stage2.add_argument("--audio-dir", type=Path, default=run_directory, help="where the `audio` command left its tower and speech; without them the network stays deaf")
+    stage2.add_argument("--more-minutes", type=float, help="planned training time from here on, instead of --minutes in all")
+    stage2.add_argument("--new-ear", action="store_true", help="take the tower of the `audio` command again, instead of the checkpoint's")
+    stage2.add_argument("--from-gguf", type=Path, help="without a checkpoint: begin with the exported files in this folder instead of stage1.pt")
     stage2.add_argument("--report-seconds", type=float, default=170.0)
 
     export = commands.add_parser("export", help="write the GGUF files", parents=[shared])
@@ -57,12 +70,18 @@ def build_parser() -> argparse.ArgumentParser:
     parity.add_argument("--checkpoint", type=Path, help="what was exported; default: stage2.pt of the run folder")
     parity.add_argument("--random", action="store_true", help="the random weights of export --random")
     parity.add_argument("--prompts", type=int, default=20)
+    parity.add_argument("--sounds", type=int, default=10, help="needs espeak-ng; not asked of a network without an ear")
 
     evaluate = commands.add_parser("evaluate", help="accuracy through the running server; needs no PyTorch", parents=[server])
     evaluate.add_argument("--pictures", type=int, default=100)
+    evaluate.add_argument("--shifted", type=int, default=40, help="pictures of the shifted world")
+    evaluate.add_argument("--clips", type=int, default=100)
+    evaluate.add_argument("--tools", type=int, default=40, help="prompts with tools, three requests each")
+    evaluate.add_argument("--sounds", type=int, default=100, help="needs espeak-ng; 0 for a model that does not hear")
     evaluate.add_argument("--concurrency", type=int, default=1)
     evaluate.add_argument("--json", type=Path, help="also write the figures here")
-    evaluate.add_argument("--show-errors", type=int, default=0, metavar="N", help="print the first N wrong answers")
+    evaluate.add_argument("--rows", nargs="*", help="ask these rows of the table only")
+    evaluate.add_argument("--show-errors", type=int, default=0, metavar="N", help="print the first N wrong answers of each row")
     return parser
 
 
@@ -77,6 +96,10 @@ def main() -> None:
         from . import stage1
 
         stage1.run(arguments)
+    elif arguments.command == "audio":
+        from . import audio_stage
+
+        audio_stage.run(arguments)
     elif arguments.command == "stage2":
         from . import stage2
 

@@ -34,6 +34,14 @@ class NetworkConfig:
     rope_theta: float = 100_000.0
     rope_sections: tuple[int, int, int, int] = (11, 11, 10, 0)  # Rotary pairs for time, height, width, unused.
     context: int = 32_768  # Tokens, written into the GGUF metadata.
+    # Audio tower.
+    audio_width: int = 128
+    audio_feed_forward: int = 512
+    audio_layers: int = 4
+    audio_heads: int = 4
+    audio_channels: int = 32  # Of the convolutions.
+    audio_norm_epsilon: float = 1e-5
+    mel_bins: int = 80
 
     @property
     def merged_patch(self) -> int:
@@ -74,6 +82,9 @@ SMALL = NetworkConfig(
     key_value_heads=4,
     head_width=64,
     vocabulary=2048,
+    audio_width=256,
+    audio_feed_forward=1024,
+    audio_layers=6,
 )
 
 CONFIGS: dict[str, NetworkConfig] = {config.name: config for config in (NANO, SMALL)}

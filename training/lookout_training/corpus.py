@@ -142,8 +142,8 @@ def corpus(pictures: int = 2500) -> Iterator[str]:
         yield random_text(rng)
     for sentence in ENGLISH:
         yield from [sentence] * 25
-    for seen, held_out, answer in SMALL_TALK:
-        for text in (*seen, *held_out, answer):
+    for talk in SMALL_TALK:
+        for text in (*talk.seen, *talk.held_out, talk.answer):
             yield from [text] * 10
     yield from _json_texts(rng)
     yield from ["system\n", "user\n", "assistant\n", "BOX", "POINT", "POLYGON", "CLIP", "THINK", "BOX THINK", "<tools>", "</tools>"] * 300

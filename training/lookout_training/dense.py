@@ -11,10 +11,11 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from .world import ALPHABET, COLOUR_NAMES, SHAPES, Scene
+from .world import ALPHABET, COLOUR_NAMES, EMOJI_NAMES, SHAPES, Scene
 
 CELL = 32  # Pixels per side of a merged image token.
-KINDS = [*SHAPES, "text"]
+KINDS = [*SHAPES, "text", *EMOJI_NAMES]
+NO_COLOUR = -100  # Of an emoji; what cross-entropy leaves out.
 SUB_ROWS, SUB_COLUMNS = 2, 4  # Character classes per token: sub-cells of 16 x 8 pixels.
 NO_CHARACTER = len(ALPHABET)
 PLACES = 6  # left, top, right, bottom, centre x, centre y; each as two digits of 0..999.
@@ -25,7 +26,7 @@ class DenseTargets:
     """Per token of a batch; N = tokens, row-major. `kind` is -1 where no object has its centre."""
 
     kind: np.ndarray  # (B, N) int64
-    colour: np.ndarray  # (B, N) int64
+    colour: np.ndarray  # (B, N) int64; NO_COLOUR for an emoji
     box: np.ndarray  # (B, N, 4) centre x, y within the grid cell (cells), log width, log height (cells)
     places: np.ndarray  # (B, N, PLACES) float32: coordinates as shares of the picture times 10
     digits: np.ndarray  # (B, N, PLACES, 2) int64: hundreds and tens of coordinates in 0..1000
@@ -46,7 +47,7 @@ def dense_targets(scene: Scene) -> DenseTargets:
         x, y = item.centre
         row, column = min(rows - 1, int(y // CELL)), min(columns - 1, int(x // CELL))
         kind[row, column] = KINDS.index(item.kind)
-        colour[row, column] = COLOUR_NAMES.index(item.colour)
+        colour[row, column] = COLOUR_NAMES.index(item.colour) if item.colour else NO_COLOUR
         width, height = max(1.0, right - left), max(1.0, bottom - top)
         box[row, column] = (x / CELL - column, y / CELL - row, math.log(width / CELL), math.log(height / CELL))
         relative = (left / scene.width, top / scene.height, right / scene.width, bottom / scene.height, x / scene.width, y / scene.height)
@@ -106,7 +107,9 @@ def dense_loss(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> tupl
     at_centre = tokens[centre]
     objectness = F.binary_cross_entropy_with_logits(heads.objectness(tokens)[..., 0], centre.float())
     kind_loss = F.cross_entropy(heads.kind(at_centre), kind[centre])
-    colour_loss = F.cross_entropy(heads.colour(at_centre), torch.from_numpy(targets.colour)[centre])
+    coloured = torch.from_numpy(targets.colour)[centre]
+    # Summed and divided, because the mean over no colours at all is not a number.
+    colour_loss = F.cross_entropy(heads.colour(at_centre), coloured, reduction="sum") / (coloured != NO_COLOUR).sum().clamp(min=1)
     box_loss = F.smooth_l1_loss(heads.box(at_centre), torch.from_numpy(targets.box)[centre], beta=0.1)
     true_places = torch.from_numpy(targets.places)[centre]
     place_difference = heads.places(at_centre) - true_places
@@ -123,7 +126,7 @@ def dense_loss(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> tupl
     chosen = (characters != NO_CHARACTER) | (torch.arange(len(characters)) % 8 == int(characters.sum()) % 8)
     per_sub_cell = heads.characters(tokens).view(-1, NO_CHARACTER + 1)[chosen]
     character_loss = F.cross_entropy(per_sub_cell, characters[chosen], weight=weight)
-    total = 4 * objectness + kind_loss + colour_loss + 2 * box_loss + 4 * place_loss + 1.5 * digit_loss + 1.0 * character_loss
+    total = 4 * objectness + kind_loss + colour_loss + 2 * box_loss + 4 * place_loss + 1.5 * digit_loss + 2.0 * character_loss
     correct = (digit_logits.argmax(-1) == digit_targets).view(-1, 2).float().mean(0)
     parts = {
         "obj": objectness.item(),

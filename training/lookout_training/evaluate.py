@@ -1,64 +1,48 @@
-"""Evaluation through the running server, on pictures and phrasings that were never trained on. Needs Pillow and numpy only."""
+"""Evaluation through the running server, on what was never trained on. Needs Pillow and numpy, for sounds espeak-ng too; no PyTorch."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from .client import ChatClient, png_data_url
-from .config import HELD_OUT_SEED
+from .client import ChatClient
+from .evaluation_set import (
+    Question,
+    clip_questions,
+    focus_questions,
+    picture_questions,
+    sound_questions,
+    tool_questions,
+)
 from .phrasings import Split
-from .questions import BOX_HINT_TASKS, POINT_HINT_TASKS, WORD_TASKS, Asker
-from .scoring import GroundingScore, same_words
-from .world import pick_size, render_scene
+from .scoring import CALLS, CLIP, GROUNDING, JSON_VALUE, GroundingScore, clip_overlap, same_calls, same_json, same_words
 
-TEXT_HEAVY = 0.12  # Share of the pictures, as in training.
-BOX_HINT = {"system": "<hint>BOX</hint>"}
-BOX_FORMAT = {"vision_config": {"annotation_format": "box"}}
-POINT_HINT = {"system": "<hint>POINT</hint>"}
-POINT_FORMAT = {"vision_config": {"annotation_format": "point"}}
-
-# Row of the table -> how to ask, and extra arguments of ChatClient.ask.
-ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
-    **{task: (WORD_TASKS[task][0], {}) for task in WORD_TASKS if task not in ("detect", "detect all", "point", "point many")},
-    "detect, in words": (WORD_TASKS["detect"][0], {}),
-    "detect, hint": (BOX_HINT_TASKS["hint detect"][0], BOX_HINT),
-    "detect, annotation_format": (BOX_HINT_TASKS["hint detect"][0], BOX_FORMAT),
-    "detect one, hint": (BOX_HINT_TASKS["hint one"][0], BOX_HINT),
-    "detect all, in words": (WORD_TASKS["detect all"][0], {}),
-    "detect all, hint": (BOX_HINT_TASKS["hint all"][0], BOX_HINT),
-    "point, in words": (WORD_TASKS["point"][0], {}),
-    "point, hint": (POINT_HINT_TASKS["hint point"][0], POINT_HINT),
-    "point, annotation_format": (POINT_HINT_TASKS["hint point"][0], POINT_FORMAT),
+COUNTS = ("count kind", "count colour", "count both", "count all")
+BY_CATEGORY = ("detect, in words", "detect, hint", "detect, annotation_format", "detect endpoint, categories")
+EXHAUSTIVE = ("detect all, in words", "detect all, hint", "detect endpoint, everything")
+# Gate -> rows pooled, least value, what is measured (a name of `Cell.measures`).
+GATES: dict[str, tuple[tuple[str, ...], float, str]] = {
+    **{task: ((task,), 0.95, "rate") for task in ("colour", "left", "right", "exists", "where", "what-at")},
+    "count": (COUNTS, 0.90, "rate"),
+    "detection by category, F1@.5": (BY_CATEGORY, 0.90, "f1"),
+    "detection of everything, F1@.5": (EXHAUSTIVE, 0.88, "f1"),
+    "mean IoU of matched boxes": ((*BY_CATEGORY, *EXHAUSTIVE), 0.80, "iou"),
+    "points within 30/1000": (("point, in words", "point, hint", "point, annotation_format"), 0.92, "f1"),
+    "reading, words up to 6 letters": (("read, word",), 0.85, "rate"),
+    "reading, lines": (("read, lines",), 0.60, "rate"),
+    "caption, every fact right": (("caption",), 0.70, "rate"),
+    "detection by exemplar, F1@.5": (("detect endpoint, exemplar",), 0.75, "f1"),
+    "clips, overlap in time": (("clip", "clip, annotation_format"), 0.60, "rate"),
+    "spoken words": (("said",), 0.90, "rate"),
+    "tool calls": (("tool call", "parallel calls"), 0.90, "rate"),
 }
-# Gate -> (rows pooled, least value).
-GATES: dict[str, tuple[tuple[str, ...], float]] = {
-    "colour": (("colour",), 0.80),
-    "exists": (("exists",), 0.80),
-    "left": (("left",), 0.80),
-    "right": (("right",), 0.80),
-    "count": (("count kind", "count colour", "count both", "count all"), 0.60),
-    "detection F1@.5": (("detect, in words", "detect, hint", "detect all, in words", "detect all, hint"), 0.50),
-}
-
-
-@dataclass
-class Question:
-    """One request and its truth."""
-
-    row: str
-    split: Split
-    picture: str
-    question: str
-    truth: str
-    extra: dict[str, Any]
-    answer: str = ""
+SHIFTED_LOSS = 0.12  # A gate may be this much lower in the shifted world.
 
 
 @dataclass
@@ -66,125 +50,166 @@ class Cell:
     """Results of one row and one kind of phrasing."""
 
     asked: int = 0
-    right: int = 0
+    right: float = 0  # A clip counts by its overlap.
+    failed: int = 0  # Requests that were refused.
     grounding: GroundingScore = field(default_factory=GroundingScore)
 
     def add(self, question: Question) -> None:
         self.asked += 1
-        if is_grounding(question.row):
+        self.failed += bool(question.error)
+        if question.judge == GROUNDING:
             self.grounding.add(question.answer, question.truth)
-        else:
-            self.right += same_words(question.answer, question.truth)
+        elif not question.error:
+            self.right += rightness(question)
+
+    def measure(self, name: str) -> float:
+        """"rate" of right answers, "f1" or "iou" of leaves."""
+        if name == "rate":
+            return self.right / max(1, self.asked)
+        return self.grounding.f1 if name == "f1" else self.grounding.mean_iou
 
 
-def is_grounding(row: str) -> bool:
-    return row.startswith(("detect", "point"))
+def rightness(question: Question) -> float:
+    """0 or 1; of clips the overlap in time."""
+    if question.judge == CLIP:
+        return clip_overlap(question.answer, question.truth, question.interval)
+    same = {JSON_VALUE: same_json, CALLS: same_calls}.get(question.judge, same_words)
+    return float(same(question.answer, question.truth))
 
 
-def questions(pictures: int) -> Iterator[Question]:
-    """Every row once per picture and kind of phrasing, where the picture allows it."""
-    for index in range(pictures):
-        rng = random.Random(HELD_OUT_SEED + 10_000 + index)
-        width, height = pick_size(rng)
-        pixels, scene = render_scene(rng, width, height, text_heavy=rng.random() < TEXT_HEAVY)
-        picture = png_data_url(pixels)
-        for row, (ask, extra) in ROWS.items():
-            for split in Split:
-                for _ in range(3):  # A task may have a variant that this scene allows.
-                    exchange = ask(rng, scene, split)
-                    if exchange:
-                        yield Question(row, split, picture, exchange.question, exchange.answer, extra)
-                        break
-
-
-def collect(asked: list[Question]) -> dict[str, dict[Split, Cell]]:
-    """Row -> kind of phrasing -> results."""
-    table = {row: {split: Cell() for split in Split} for row in ROWS}
-    for question in asked:
-        table[question.row][question.split].add(question)
-    return table
-
-
-def pooled(cells: list[Cell]) -> Cell:
+def pooled(cells: Iterable[Cell]) -> Cell:
     """Sums of several cells."""
     total = Cell()
     for cell in cells:
         total.asked += cell.asked
         total.right += cell.right
+        total.failed += cell.failed
         for name in GroundingScore.__dataclass_fields__:
             setattr(total.grounding, name, getattr(total.grounding, name) + getattr(cell.grounding, name))
     return total
 
 
-def _rate(cell: Cell) -> str:
-    return f"{cell.right / cell.asked:.2f}" if cell.asked else "-"
+Table = dict[str, dict[tuple[bool, Split], Cell]]  # Row -> (shifted world, kind of phrasing) -> results.
 
 
-def markdown(table: dict[str, dict[Split, Cell]]) -> tuple[str, dict[str, Any]]:
-    """The table for a reader, and the same figures as plain values."""
-    lines = ["| answers in words | seen phrasings | held-out phrasings | all | n |", "|---|---|---|---|---|"]
-    values: dict[str, Any] = {}
+def collect(asked: list[Question]) -> Table:
+    """Rows in the order in which they were asked first."""
+    table: Table = {}
+    for question in asked:
+        cells = table.setdefault(question.row, {(shifted, split): Cell() for shifted in (False, True) for split in Split})
+        cells[question.shifted, question.split].add(question)
+    return table
+
+
+def _in_world(cells: dict[tuple[bool, Split], Cell], shifted: bool) -> Cell:
+    return pooled(cell for (moved, _), cell in cells.items() if moved == shifted)
+
+
+def _shown(cell: Cell, name: str) -> str:
+    return f"{cell.measure(name):.2f}" if cell.asked else "-"
+
+
+def markdown(asked: list[Question]) -> tuple[str, dict[str, Any]]:
+    """The tables for a reader, and the same figures as plain values."""
+    table = collect(asked)
+    grounding = {question.row for question in asked if question.judge == GROUNDING}
+    lines = ["| answers in words, calls, clips | seen phrasings | unseen phrasings | all | n | shifted world | n | refused |", "|---|---|---|---|---|---|---|---|"]
     for row, cells in table.items():
-        if is_grounding(row):
+        if row in grounding:
             continue
-        both = pooled(list(cells.values()))
-        lines.append(f"| {row} | {_rate(cells[Split.SEEN])} | {_rate(cells[Split.HELD_OUT])} | {_rate(both)} | {both.asked} |")
-        values[row] = {split.value: {"n": cell.asked, "right": cell.right} for split, cell in cells.items()}
+        plain, shifted = _in_world(cells, False), _in_world(cells, True)
+        seen, unseen = cells[False, Split.SEEN], cells[False, Split.HELD_OUT]
+        figures = f"{_shown(seen, 'rate')} | {_shown(unseen, 'rate')} | {_shown(plain, 'rate')} | {plain.asked} | {_shown(shifted, 'rate')} | {shifted.asked}"
+        lines.append(f"| {row} | {figures} | {plain.failed + shifted.failed} |")
     lines += [
         "",
-        "| answers in markup | F1 seen | F1 held-out | F1 all | precision | recall | mean IoU / mean error | malformed | n objects | n |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| answers in markup | F1 seen | F1 unseen | F1 all | precision | recall | mean IoU / mean error | malformed | n objects | n | F1 shifted world | refused |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row, cells in table.items():
-        if not is_grounding(row):
+        if row not in grounding:
             continue
-        both = pooled(list(cells.values()))
-        score = both.grounding
+        plain, shifted = _in_world(cells, False), _in_world(cells, True)
+        score = plain.grounding
         quality = f"{score.mean_distance:.0f}/1000" if row.startswith("point") else f"{score.mean_iou:.2f}"
-        seen, held_out = cells[Split.SEEN].grounding, cells[Split.HELD_OUT].grounding
+        seen, unseen = _shown(cells[False, Split.SEEN], "f1"), _shown(cells[False, Split.HELD_OUT], "f1")
         lines.append(
-            f"| {row} | {seen.f1:.2f} | {held_out.f1:.2f} | {score.f1:.2f} | {score.precision:.2f} | {score.recall:.2f} | {quality} | {score.malformed} | {score.truths} | {both.asked} |"
+            f"| {row} | {seen} | {unseen} | {score.f1:.2f} | {score.precision:.2f} | {score.recall:.2f} | {quality} | {score.malformed} "
+            f"| {score.truths} | {plain.asked} | {_shown(shifted, 'f1')} | {plain.failed + shifted.failed} |"
         )
-        values[row] = {
-            split.value: {name: getattr(cell.grounding, name) for name in GroundingScore.__dataclass_fields__}
-            | {"n": cell.asked, "f1": cell.grounding.f1}
-            for split, cell in cells.items()
+    gates, values = _gates(table)
+    rows = {
+        row: {
+            f"{'shifted' if shifted else 'plain'} {split.value}": {"n": cell.asked, "right": cell.right, "refused": cell.failed}
+            | ({"f1": cell.grounding.f1, "iou": cell.grounding.mean_iou} if row in grounding else {})
+            for (shifted, split), cell in cells.items()
+            if cell.asked
         }
-    lines += ["", "| gate | value | needed | |", "|---|---|---|---|"]
-    values["gates"] = {}
-    for name, (rows, needed) in GATES.items():
-        cell = pooled([cell for row in rows for cell in table[row].values()])
-        value = cell.grounding.f1 if is_grounding(rows[0]) else cell.right / max(1, cell.asked)
-        lines.append(f"| {name} | {value:.2f} | {needed:.2f} | {'pass' if value >= needed else 'FAIL'} |")
-        values["gates"][name] = {"value": value, "needed": needed, "pass": value >= needed}
-    return "\n".join(lines), values
+        for row, cells in table.items()
+    }
+    return "\n".join([*lines, "", *gates]), {"rows": rows, "gates": values}
+
+
+def _gates(table: Table) -> tuple[list[str], dict[str, Any]]:
+    lines = ["| gate | value | needed | | shifted world | needed | |", "|---|---|---|---|---|---|---|"]
+    values: dict[str, Any] = {}
+    for name, (rows, needed, measure) in GATES.items():
+        plain, shifted = (pooled(_in_world(table[row], moved) for row in rows if row in table) for moved in (False, True))
+        if not plain.asked:
+            continue
+        value = plain.measure(measure)
+        values[name] = {"value": value, "needed": needed, "pass": value >= needed}
+        line = f"| {name} | {value:.2f} | {needed:.2f} | {_verdict(value, needed)} |"
+        if shifted.asked:
+            moved, least = shifted.measure(measure), value - SHIFTED_LOSS
+            values[name]["shifted"] = {"value": moved, "needed": least, "pass": moved >= least}
+            line += f" {moved:.2f} | {least:.2f} | {_verdict(moved, least)} |"
+        lines.append(line if shifted.asked else line + " - | - | |")
+    return lines, values
+
+
+def _verdict(value: float, needed: float) -> str:
+    return "pass" if value >= needed else "FAIL"
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Asks everything and prints the tables. A failed request counts as a wrong answer and is reported."""
+    """Asks everything and prints the tables. A refused request counts as a wrong answer and is reported."""
     client = ChatClient(arguments.base_url, arguments.api_key, arguments.model)
-    asked = list(questions(arguments.pictures))
-    failures: list[str] = []
+    asked = [
+        *picture_questions(arguments.pictures),
+        *picture_questions(arguments.shifted, shifted=True),
+        *focus_questions(arguments.pictures // 5),
+        *tool_questions(arguments.tools),
+        *clip_questions(arguments.clips),
+        *sound_questions(arguments.sounds),
+    ]
+    if arguments.rows:
+        asked = [question for question in asked if question.row in arguments.rows]
 
     def ask(question: Question) -> None:
         try:
-            question.answer = client.ask(question.question, question.picture, **question.extra)
+            question.answer = question.reply(client)
         except (RuntimeError, OSError) as error:
-            failures.append(str(error))
+            question.error = str(error)
 
     started = time.monotonic()
     with ThreadPoolExecutor(arguments.concurrency) as pool:
         list(pool.map(ask, asked))
     seconds = time.monotonic() - started
-    text, values = markdown(collect(asked))
+    text, values = markdown(asked)
     print(text)
-    print(f"\n{len(asked)} questions about {arguments.pictures} held-out pictures in {seconds:.0f} s; failed requests: {len(failures)}")
-    if failures:
-        print("first failure:", failures[0])
-    if arguments.show_errors:
-        wrong = [q for q in asked if not is_grounding(q.row) and not same_words(q.answer, q.truth)]
-        for question in wrong[: arguments.show_errors]:
-            print(f"[{question.row}] {question.question!r}: {question.answer!r} instead of {question.truth!r}")
+    refused = [question for question in asked if question.error]
+    sizes = f"{arguments.pictures} pictures, {arguments.shifted} of the shifted world, {arguments.clips} clips, {arguments.sounds} sounds"
+    print(f"\n{len(asked)} questions about {sizes} in {seconds:.0f} s; refused requests: {len(refused)}")
+    for row, _ in Counter(question.row for question in refused).most_common():
+        first = next(question for question in refused if question.row == row)
+        print(f"refused [{row}]: {first.error[:300]}")
+    shown: Counter[str] = Counter()
+    for question in asked:
+        if question.judge == GROUNDING or question.error or shown[question.row] >= arguments.show_errors or rightness(question) > 0.5:
+            continue
+        shown[question.row] += 1
+        print(f"[{question.row}] {question.question!r}: {question.answer!r} instead of {question.truth!r}")
     if arguments.json:
-        values |= {"pictures": arguments.pictures, "questions": len(asked), "seconds": seconds, "failed_requests": len(failures)}
+        values |= {"questions": len(asked), "seconds": seconds, "refused": len(refused)}
         arguments.json.write_text(json.dumps(values, indent=1) + "\n")

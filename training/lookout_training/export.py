@@ -1,4 +1,4 @@
-"""Writes the network as two GGUF files that llama.cpp loads: language model (`qwen3vl`) and vision tower (`mmproj`)."""
+"""Writes the network as two GGUF files that llama.cpp loads: language model (`qwen3vl`) and the towers that see and hear (`mmproj`)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import numpy as np
 import torch
 from gguf import GGUFWriter, LlamaFileType
 from torch import Tensor
+from torch.nn import Parameter
 
+from .audio_export import audio_tensors, describe_audio_tower
+from .audio_network import AudioTower, initialise_audio
 from .config import CONFIGS, NetworkConfig
 from .network import LanguageModel, VisionLanguageModel, VisionTower, initialise_language, initialise_vision
 from .running import load_checkpoint
 from .tokenizer import Tokenizer
 
 TEMPLATE_FILE = Path(__file__).resolve().parent / "chat_template.jinja"
+MODEL_FILE, PROJECTOR_FILE = "model-f16.gguf", "mmproj-f16.gguf"
+PATCH_KERNELS = ("v.patch_embd.weight", "v.patch_embd.weight.1")  # For the first and the second frame of a pair.
 MODEL_NAME = "Lookout Nano"
 DESCRIPTION = "Small vision-language model trained from scratch on synthetic pictures of shapes and short texts."
 
@@ -31,9 +36,13 @@ def load_network(checkpoint: Path | None, config: NetworkConfig) -> VisionLangua
     network = VisionLanguageModel(config)
     if checkpoint is None:
         initialise_vision(network.vision)
+        initialise_audio(network.audio)
         initialise_language(network.language)
     else:
-        network.load_state_dict(load_checkpoint(checkpoint)["network"])
+        weights = load_checkpoint(checkpoint)["network"]
+        if not any(name.startswith("audio.") for name in weights):
+            network.audio = None
+        network.load_state_dict(weights)
     return network.eval()
 
 
@@ -79,6 +88,47 @@ def _finish(writer: GGUFWriter) -> None:
     writer.close()
 
 
+def language_tensors(model: LanguageModel) -> dict[str, Parameter]:
+    """Name in the file -> parameter; the output matrix is the embedding."""
+    tensors = {"token_embd.weight": model.embedding.weight, "output_norm.weight": model.norm.weight}
+    for index, block in enumerate(model.blocks):
+        parts = {
+            "attn_norm": block.attention_norm,
+            "ffn_norm": block.feed_forward_norm,
+            "attn_q": block.query,
+            "attn_k": block.key,
+            "attn_v": block.value,
+            "attn_output": block.out,
+            "attn_q_norm": block.query_norm,
+            "attn_k_norm": block.key_norm,
+            "ffn_gate": block.gate,
+            "ffn_up": block.up,
+            "ffn_down": block.down,
+        }
+        tensors |= {f"blk.{index}.{name}.weight": part.weight for name, part in parts.items()}
+    return tensors
+
+
+def vision_tensors(tower: VisionTower) -> dict[str, Parameter]:
+    """Name in the file -> parameter, but for the patch kernels."""
+    tensors = {"v.patch_embd.bias": tower.patch.bias, "v.position_embd.weight": tower.position}
+    layers = {}
+    for index, block in enumerate(tower.blocks):
+        parts = {
+            "ln1": block.norm1,
+            "ln2": block.norm2,
+            "attn_qkv": block.qkv,
+            "attn_out": block.out,
+            "ffn_up": block.up,
+            "ffn_down": block.down,
+        }
+        layers |= {f"v.blk.{index}.{name}": part for name, part in parts.items()}
+    layers |= {"v.post_ln": tower.post_norm, "mm.0": tower.merge_in, "mm.2": tower.merge_out}
+    for name, layer in layers.items():
+        tensors |= {f"{name}.weight": layer.weight, f"{name}.bias": layer.bias}
+    return tensors
+
+
 def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path, version: str) -> None:
     """Architecture `qwen3vl`; the output matrix is the embedding."""
     config = model.config
@@ -108,35 +158,23 @@ def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path,
     writer.add_pad_token_id(tokenizer["<|endoftext|>"])
     writer.add_add_bos_token(False)
     writer.add_chat_template(chat_template())
-    _add(writer, "token_embd.weight", model.embedding.weight)
-    _add(writer, "output_norm.weight", model.norm.weight)
-    for index, block in enumerate(model.blocks):
-        tensors = {
-            "attn_norm": block.attention_norm.weight,
-            "ffn_norm": block.feed_forward_norm.weight,
-            "attn_q": block.query.weight,
-            "attn_k": block.key.weight,
-            "attn_v": block.value.weight,
-            "attn_output": block.out.weight,
-            "attn_q_norm": block.query_norm.weight,
-            "attn_k_norm": block.key_norm.weight,
-            "ffn_gate": block.gate.weight,
-            "ffn_up": block.up.weight,
-            "ffn_down": block.down.weight,
-        }
-        for name, tensor in tensors.items():
-            _add(writer, f"blk.{index}.{name}.weight", tensor)
+    for name, tensor in language_tensors(model).items():
+        _add(writer, name, tensor)
     _finish(writer)
 
 
-def write_vision_tower(tower: VisionTower, path: Path, version: str) -> None:
-    """The `mmproj` file, projector type `qwen3vl_merger`."""
+def write_projector(tower: VisionTower, audio: AudioTower | None, path: Path, version: str) -> None:
+    """The `mmproj` file, projector types `qwen3vl_merger` and, where the network hears, `qwen3a`."""
     config = tower.config
     writer = GGUFWriter(str(path), "clip")
     writer.add_type("mmproj")
-    _describe(writer, f"{MODEL_NAME} vision", version)
+    _describe(writer, f"{MODEL_NAME} vision" + (" and audio" if audio else ""), version)
     writer.add_clip_has_vision_encoder(True)
-    writer.add_clip_projector_type("qwen3vl_merger")
+    if audio:
+        describe_audio_tower(writer, config)
+        writer.add_clip_vision_projector_type("qwen3vl_merger")
+    else:
+        writer.add_clip_projector_type("qwen3vl_merger")
     writer.add_vision_projection_dim(config.width)
     writer.add_vision_patch_size(config.patch)
     writer.add_vision_embedding_length(config.vision_width)
@@ -152,25 +190,13 @@ def write_vision_tower(tower: VisionTower, path: Path, version: str) -> None:
     writer.add_vision_is_deepstack_layers([False] * config.vision_layers)
     # A still image passes through both temporal kernels and is summed.
     kernel = tower.patch.weight.view(config.vision_width, 3, config.patch, config.patch) / 2
-    _add(writer, "v.patch_embd.weight", kernel)
-    _add(writer, "v.patch_embd.weight.1", kernel)
-    _add(writer, "v.patch_embd.bias", tower.patch.bias)
-    _add(writer, "v.position_embd.weight", tower.position, half=False)
-    for index, block in enumerate(tower.blocks):
-        layers = {
-            "ln1": block.norm1,
-            "ln2": block.norm2,
-            "attn_qkv": block.qkv,
-            "attn_out": block.out,
-            "ffn_up": block.up,
-            "ffn_down": block.down,
-        }
-        for name, layer in layers.items():
-            _add(writer, f"v.blk.{index}.{name}.weight", layer.weight)
-            _add(writer, f"v.blk.{index}.{name}.bias", layer.bias)
-    for name, layer in {"v.post_ln": tower.post_norm, "mm.0": tower.merge_in, "mm.2": tower.merge_out}.items():
-        _add(writer, f"{name}.weight", layer.weight)
-        _add(writer, f"{name}.bias", layer.bias)
+    for name in PATCH_KERNELS:
+        _add(writer, name, kernel)
+    for name, tensor in vision_tensors(tower).items():
+        _add(writer, name, tensor, half=False if tensor is tower.position else None)
+    if audio:
+        for name, tensor in audio_tensors(audio).items():
+            _add(writer, name, tensor, half=name.endswith("weight") and tensor.dim() > 1 and tensor is not audio.time)
     _finish(writer)
 
 
@@ -180,11 +206,11 @@ def run(arguments: argparse.Namespace) -> None:
     checkpoint = None if arguments.random else arguments.checkpoint or arguments.run_dir / "stage2.pt"
     network = load_network(checkpoint, config)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    model, projector = arguments.output / "model-f16.gguf", arguments.output / "mmproj-f16.gguf"
+    model, projector = arguments.output / MODEL_FILE, arguments.output / PROJECTOR_FILE
     partial = arguments.output / "export.partial"  # A server must never load half a file.
     write_language_model(network.language, Tokenizer.load(), partial, arguments.model_version)
     partial.replace(model)
-    write_vision_tower(network.vision, partial, arguments.model_version)
+    write_projector(network.vision, network.audio, partial, arguments.model_version)
     partial.replace(projector)
     for path in (model, projector):
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB")

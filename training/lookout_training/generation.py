@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from .audio_network import encode_clips
 from .network import VisionLanguageModel
 from .prompts import Position, Sample
 from .running import images_to_tensor
@@ -17,24 +18,36 @@ def causal_mask(length: int) -> torch.Tensor:
 
 @torch.no_grad()
 def generate(
-    network: VisionLanguageModel, prompts: list[Sample], pixels: np.ndarray, end: int, image_token: int, limit: int = 200, half: bool = True
+    network: VisionLanguageModel,
+    prompts: list[Sample],
+    pixels: np.ndarray | None,
+    end: int,
+    image_token: int,
+    limit: int = 200,
+    half: bool = True,
+    audio_token: int = -1,
 ) -> list[list[int]]:
-    """Continues each prompt (one picture each, all of one size) until `end` or `limit` tokens. `pixels` (B, height, width, 3) uint8.
+    """Continues each prompt until `end` or `limit` tokens. `pixels` (B, height, width, 3) uint8: one picture each, all of one size, or none.
 
-    `half` computes in bfloat16, as in training; the parity check wants float32.
+    Sounds are those of the prompts. `half` computes in bfloat16, as in training; the parity check wants float32.
     """
     rows: list[list[int]] = [list(prompt.identifiers) for prompt in prompts]
     positions: list[list[Position]] = [list(prompt.positions) for prompt in prompts]
     outputs: list[list[int]] = [[] for _ in prompts]
     active = list(range(len(prompts)))
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
-        pictures = network.vision(images_to_tensor(pixels)).float()
+        pictures = None if pixels is None else network.vision(images_to_tensor(pixels)).float()
+        heard = [encode_clips(network.audio, [torch.from_numpy(clip) for clip in prompt.clips]) if network.audio else [] for prompt in prompts]
         for _ in range(limit):
             length = max(len(rows[i]) for i in active)
             identifiers = torch.tensor([rows[i] + [0] * (length - len(rows[i])) for i in active])
             places = torch.tensor([positions[i] + [(0, 0, 0)] * (length - len(rows[i])) for i in active]).transpose(1, 2)
             x = network.language.embedding(identifiers)
-            x[identifiers == image_token] = pictures[active].reshape(-1, pictures.shape[-1])
+            if pictures is not None:
+                x[identifiers == image_token] = pictures[active].reshape(-1, pictures.shape[-1])
+            clips = [clip.float() for i in active for clip in heard[i]]
+            if clips:
+                x[identifiers == audio_token] = torch.cat(clips)
             hidden = network.language.hidden(x, places, causal_mask(length))
             last = torch.tensor([len(rows[i]) - 1 for i in active])
             chosen = network.language.logits(hidden[torch.arange(len(active)), last]).argmax(-1).tolist()

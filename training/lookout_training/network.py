@@ -13,6 +13,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from .audio_network import AudioTower
 from .config import NetworkConfig
 
 
@@ -224,6 +225,7 @@ class VisionLanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.vision = VisionTower(config)
+        self.audio: AudioTower | None = AudioTower(config)  # None in networks that were never taught to hear.
         self.language = LanguageModel(config)
 
 

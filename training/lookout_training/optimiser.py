@@ -16,11 +16,12 @@ def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
     x = matrix.bfloat16()
     tall = x.shape[0] > x.shape[1]
     if tall:
-        x = x.t()
+        x = x.t().contiguous()
     x = x / (x.norm() + 1e-7)
     for _ in range(steps):
         gram = x @ x.t()
-        x = a * x + (b * gram + c * (gram @ gram)) @ x
+        # a x + (b gram + c gram gram) x, with the sums inside of the products.
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return (x.t() if tall else x).float()
 
 
@@ -78,6 +79,16 @@ class Optimiser:
     def zero_grad(self) -> None:
         for member in self.members:
             member.zero_grad(set_to_none=True)
+
+    @property
+    def multipliers(self) -> list[float]:
+        """Of all groups in order."""
+        return [group["multiplier"] for member in self.members for group in member.param_groups]
+
+    @multipliers.setter
+    def multipliers(self, values: list[float]) -> None:
+        for group, value in zip((group for member in self.members for group in member.param_groups), values, strict=True):
+            group["multiplier"] = value
 
     def state_dict(self) -> list[dict]:
         return [member.state_dict() for member in self.members]

@@ -47,6 +47,28 @@ List what is in the {picture}.
 What is shown in the {picture}?
 Describe the contents of this {picture}.
 Describe it.
+What is this?
+What is this {picture} of?
+Describe this {picture}.
+Can you describe the {picture}?
+Could you describe this {picture} for me?
+What objects are in the {picture}?
+What things do you see?
+Which objects can you see in this {picture}?
+Give me a description of the {picture}.
+Summarise the {picture}.
+Summarize this {picture}.
+Tell me about this {picture}.
+Tell me what you see.
+What am I looking at?
+What is on the {picture}?
+What is depicted?
+Describe the scene.
+Describe everything in the {picture}.
+Write one sentence about the {picture}.
+Alt text
+caption
+Name everything that you see.
 """,
     """
 What is shown here?
@@ -73,6 +95,13 @@ The {kind} has which {colour}?
 Say the {colour} of the {kind}.
 What {colour} do you see on the {kind}?
 The {kind}'s {colour}?
+What {colour} has the {kind}?
+Can you tell me the {colour} of the {kind}?
+Tell me which {colour} the {kind} is.
+I want to know the {colour} of the {kind}.
+What is the {kind}'s {colour}?
+The {colour} of the {kind} is?
+The {kind} is painted in which {colour}?
 """,
     """
 The {kind} in the {picture} has which {colour}?
@@ -92,6 +121,11 @@ What is the {name} object?
 What shape is the {name} one?
 Name the thing that is {name}.
 Tell me which shape is {name}.
+What shape is the {name} object?
+Which thing has the {colour} {name}?
+What is it that is {name}?
+Say which shape is {name}.
+What do you see that is {name}?
 """,
     """
 Name the {name} shape.
@@ -113,6 +147,15 @@ What is the object on the {side}?
 Tell me what is on the {side}.
 Which thing is {side}most?
 Say what is furthest to the {side}.
+What is the thing on the {side} side?
+Which object is on the {side} side of the {picture}?
+What is at the {side} edge?
+Which is the {side}most object?
+Which object is nearest to the {side} edge?
+What object is at the far {side} of the {picture}?
+On the {side}, what do you see?
+Tell me the {side}most object.
+What stands on the far {side}?
 """,
     """
 Which thing is furthest {side}?
@@ -133,6 +176,12 @@ What is nearest the {side} edge?
 Tell me what is at the {side}.
 Which thing is {side}most?
 Say what is closest to the {side} edge.
+What object is at the {side}?
+Which is the {side}most object?
+At the {side}, what do you see?
+What is at the {side} edge?
+Tell me the {side}most object.
+What is at the {side} of the {picture}?
 """,
     """
 Which thing is closest to the {side}?
@@ -169,6 +218,21 @@ Are {many} visible here?
 Is there at least one {singular}?
 Does {one} appear in the {picture}?
 Can {one} be seen?
+Is there {one} anywhere?
+Is there {one} to be seen?
+Can {one} be found in the {picture}?
+Does it show {one}?
+Does it contain any {many}?
+Tell me if there is {one}.
+Tell me whether there is {one} in the {picture}.
+Check if there is {one}.
+Is there a trace of {one}?
+Are there {many}?
+Are there {many} in this {picture}?
+Yes or no: is there {one}?
+Do you see {one} in this {picture}?
+Any {many}?
+I wonder if there is {one}.
 """,
     """
 Is {one} visible?
@@ -215,6 +279,20 @@ How many {many} can be seen?
 How many {many} are shown?
 Count {many}.
 How many {many} have you found?
+How many {many} does it have?
+How many {many} does the {picture} contain?
+How many {many} exist in the {picture}?
+What is the count of {many}?
+Say how many {many} there are.
+I want to know how many {many} there are.
+Can you count the {many}?
+Could you tell me how many {many} there are?
+Find out how many {many} there are.
+What's the number of {many} in the {picture}?
+The number of {many} is?
+How many of the objects are {many}?
+Give me a count of {many}.
+{many}: how many?
 """,
     """
 Tell me how many {many} are shown.
@@ -234,6 +312,28 @@ Where do you see the {name}?
 Which part of the {picture} holds the {name}?
 Tell me the position of the {name}.
 The {name} is where?
+Where in the {picture} is the {name}?
+Where is the {name} located?
+Where exactly is the {name}?
+Say where the {name} is.
+I want to know where the {name} is.
+Find out where the {name} is.
+I cannot find the {name}. Where is it?
+Where would I find the {name}?
+What is the place of the {name}?
+What is the location of the {name}?
+Describe the position of the {name}.
+Describe where the {name} is.
+Give the location of the {name}.
+At which place is the {name}?
+In what part of this {picture} is the {name}?
+Can you see where the {name} is?
+Could you say where the {name} is?
+Position of the {name}?
+Do you know where the {name} is?
+In which area is the {name}?
+Where does the {name} stand?
+Where is it, the {name}?
 """,
     """
 Whereabouts is the {name}?
@@ -252,6 +352,18 @@ Which thing is {place}?
 Name what is {place}.
 Tell me which object is {place}.
 Say what you see {place}.
+What object is {place}?
+What thing is {place} of the {picture}?
+What is there {place}?
+What stands {place}?
+What lies {place} of this {picture}?
+What is shown {place}?
+What is located {place}?
+Which object do you see {place}?
+Look {place}. What is there?
+Say which object is {place}.
+Can you tell me what is there {place}?
+Something is {place}. What is it?
 """,
     """
 Name the object {place}.
@@ -266,6 +378,14 @@ What is the {extreme} shape in the {picture}?
 Which is the {extreme} shape?
 Name the {extreme} shape.
 What's the {extreme} one?
+What shape is {extreme}?
+Which of them is the {extreme} shape?
+Tell me which shape is the {extreme}.
+Say what the {extreme} shape is.
+Which one is the {extreme} of all shapes?
+Find the {extreme} shape and name it.
+What is the {extreme} of the shapes?
+Do you see which shape is the {extreme}?
 """,
     """
 Which of the shapes is {extreme}?
@@ -281,6 +401,15 @@ What is the size of the {name}?
 How large is the {name}?
 Tell me the size of the {name}.
 Say how big the {name} is.
+Would you call the {name} small, medium or large?
+What about the size of the {name}?
+Give the size of the {name}.
+Is the {name} big?
+Tell me how big the {name} is.
+Size of the {name}?
+How large would you say the {name} is?
+Describe the size of the {name}.
+What size has the {name}?
 """,
     """
 What's the {name}'s size?
@@ -304,6 +433,30 @@ What words are written?
 Which words can you see?
 What do the words say?
 Please read the text.
+Read it.
+Read this.
+Read the {picture}.
+Read all the text.
+Read out the text.
+Can you read the text?
+What is the text?
+What is the text in this {picture}?
+What does the sign say?
+What does this {picture} say?
+Transcribe this {picture}.
+Transcribe all text in the {picture}.
+Write down the text.
+Write out the text that you see.
+Tell me what the text says.
+Tell me what is written.
+Give me the text.
+Which text do you see?
+What text is in the {picture}?
+Type out the text.
+text?
+Text in the {picture}:
+What letters and numbers are there?
+Copy the text from the {picture}.
 """,
     """
 What words can you read?
@@ -318,9 +471,46 @@ Read the {name} text.
 What is written in {name}?
 What is the {name} text?
 Which text is {name}?
+What does the text in {name} say?
+Read the text in {name}.
+Tell me what the {name} text says.
+Which text is written in {name}?
+What words are in {name}?
+Transcribe the {name} text.
 """,
     """
 What do the {name} letters say?
+""",
+)
+LEFT_OF = _lines(
+    """
+Is the {one} {relation} the {other}?
+Is the {one} {relation} the {other} in the {picture}?
+Does the {one} stand {relation} the {other}?
+Tell me if the {one} is {relation} the {other}.
+Is it true that the {one} is {relation} the {other}?
+The {one} is {relation} the {other}. Right?
+Can you see the {one} {relation} the {other}?
+Would you say that the {one} is {relation} the {other}?
+Yes or no: the {one} is {relation} the {other}.
+""",
+    """
+Check whether the {one} is {relation} the {other}.
+Do you see the {one} {relation} the {other}?
+""",
+)
+WHICH_IS = _lines(
+    """
+Which is {extreme}, the {one} or the {other}?
+Which one is {extreme}: the {one} or the {other}?
+Is the {one} or the {other} {extreme}?
+What is {extreme}, the {one} or the {other}?
+Of the {one} and the {other}, which is {extreme}?
+Tell me which is {extreme}, the {one} or the {other}.
+""",
+    """
+Compare the {one} and the {other}. Which is {extreme}?
+Say which of the two is {extreme}: the {one} or the {other}.
 """,
 )
 # Detection asked in words: the category text is copied into `mention` from a list ...
@@ -336,6 +526,25 @@ Detect these objects: {list}
 Draw boxes around: {list}
 Boxes: {list}
 Bounding boxes for: {list}
+Find these: {list}
+Find the following: {list}
+Locate the following: {list}
+Look for: {list}
+Box: {list}
+Bounding boxes: {list}
+Boxes for: {list}
+Show boxes for: {list}
+Detect these: {list}
+Detect these things: {list}
+Detect objects: {list}
+Detect objects of these kinds: {list}
+Categories: {list}
+Targets: {list}
+Find all of these: {list}
+Where are these? {list}
+Annotate: {list}
+Label with boxes: {list}
+Localise: {list}
 """,
     """
 Mark with boxes: {list}
@@ -362,6 +571,27 @@ Put a box around each {singular}.
 Draw boxes around the {many}.
 Mark all {many}.
 Mark every {singular} with boxes.
+Find each {one}.
+Detect each {one} in the {picture}.
+Locate the {many} with boxes.
+Where are the {many}? Answer with boxes.
+Show a box for every {one}.
+Draw a bounding box around each {one}.
+Draw bounding boxes around all {many} in the {picture}.
+Give a box for each {one}.
+I need boxes around all {many}.
+Can you draw boxes around the {many}?
+Return the boxes of all {many}.
+Box the {many}.
+Box all {many} in the {picture}.
+Annotate all {many} with boxes.
+Surround every {one} with a box.
+Localise all {many}.
+Detect {many}.
+Find {many}.
+Find any {many}.
+Highlight all {many}.
+Outline every {one} with a box.
 """,
     """
 Mark each {one} with a box.
@@ -381,6 +611,34 @@ Detect all objects in the {picture}.
 Give bounding boxes for everything you see.
 Detect every object.
 Put boxes around everything.
+Detect all things.
+Find all things in the {picture}.
+Find every object.
+Find each object in the {picture}.
+Locate everything.
+Locate every object in the {picture}.
+Box everything.
+Box every object.
+Draw a box around every object.
+Draw boxes around all things.
+Draw a bounding box around everything.
+Give me the boxes of all objects.
+Give the bounding box of each object.
+Show boxes for all objects.
+Show every object with a box.
+Annotate all objects.
+Annotate the {picture} with boxes.
+Label all objects with boxes.
+Label everything in the {picture}.
+Run object detection.
+Object detection
+Detect objects.
+Detect
+Return boxes for all objects.
+Which objects are there? Answer with boxes.
+Segment the scene's objects.
+What is where?
+Surround every object with a box.
 """,
     """
 Put a box around each object.
@@ -397,6 +655,18 @@ Point out the {name}.
 Give the point of the {name}.
 Put a point on the {name}.
 Where is the {name}? Answer with a point.
+Point out where the {name} is.
+Point to where the {name} is.
+Show me where the {name} is with a point.
+Click on the {name}.
+Tap the {name}.
+Give me a point on the {name}.
+Give a point for the {name}.
+Where should I click to hit the {name}?
+Point: {name}
+Put a dot on the {name}.
+Touch the {name}.
+Select the {name} with a point.
 """,
     """
 Mark the {name} with a point.
@@ -412,6 +682,14 @@ Point out all {many}.
 Put a point on every {one}.
 Point to the {many}.
 Mark all {many} with points.
+Point to each {one}.
+Give a point for every {one}.
+Put a dot on all {many}.
+Click on every {one}.
+Show all {many} with points.
+Points for all {many}.
+Count the {many} by pointing.
+Point at the {many} in the {picture}.
 """,
     """
 Mark each {one} with a point.
@@ -424,9 +702,18 @@ HINT_LIST = _lines(
 {list}
 Detect: {list}
 Find: {list}
+Detect {list}
+Locate: {list}
+Detect the following: {list}
+Find the following: {list}
+Find these: {list}
+Targets: {list}
+Categories: {list}
+Where are these? {list}
+Look for these: {list}
 """,
     """
-Look for: {list}
+Search for: {list}
 """,
 )
 HINT_SENTENCE = _lines(
@@ -446,6 +733,36 @@ Show me the {many}.
 Find {article}.
 Count the {many}.
 Point to the {many}.
+{many}
+{one}
+each {one}
+Find every {one}.
+Detect the {many}.
+Detect {many}.
+Detect every {one}.
+Locate all {many}.
+Locate every {one} in the {picture}.
+Which {many} are there?
+Where is each {one}?
+Where are all the {many}?
+Where in the {picture} are the {many}?
+Show all {many}.
+Show every {one}.
+Show me every {one} in the {picture}.
+Mark the {many}.
+Mark every {one}.
+Point at every {one}.
+Count all {many}.
+How many {many} do you see?
+How many {many}?
+Do you see any {many}?
+Is there {article} in the {picture}?
+Give me all {many}.
+Highlight the {many}.
+I need all {many}.
+I want to see the {many}.
+Search for {many}.
+Look for {article}.
 """,
     """
 Where do you see {many}?
@@ -462,6 +779,20 @@ Show me the {name}.
 What {colour} is the {name}?
 Point to the {name}.
 Where's the {name}?
+Where do you see the {name}?
+Where is the {name} in the {picture}?
+Detect the {name}.
+Show the {name}.
+Mark the {name}.
+Point at the {name}.
+What is the {colour} of the {name}?
+How big is the {name}?
+I need the {name}.
+Click on the {name}.
+Locate the {name} in the {picture}.
+Look for the {name}.
+Is the {name} large?
+Highlight the {name}.
 """,
     """
 Can you find the {name}?
@@ -477,16 +808,218 @@ all objects
 Detect everything.
 How many objects are there?
 What do you see?
+Find all objects.
+Find every object.
+Detect every object.
+Detect all objects in the {picture}.
+Detect all things.
+Detect objects.
+Detect
+everything
+all things
+every object
+Locate everything.
+Locate all objects.
+Mark all objects.
+Mark every object.
+Show me everything.
+Show all objects.
+What objects are there?
+What objects are in the {picture}?
+What is this?
+Which things can you see?
+What can you see in this {picture}?
+What's in the {picture}?
+Describe this.
+Describe the scene.
+Describe what you see.
+Caption this {picture}.
+Count everything.
+Count all objects.
+Annotate the {picture}.
+Label everything.
+Object detection
+Segment the scene's objects.
+List all objects.
+List everything that you see.
+Where is everything?
 """,
     """
 Everything in the {picture}.
 """,
 )
+# About frame sequences.
+WHEN_CLIP = _lines(
+    """
+When is the {name} visible? Answer with a clip.
+When can the {name} be seen? Answer with a clip.
+Clip the moment with the {name}.
+Clip: {name}
+Clip the {name}.
+Mark the time of the {name} with a clip.
+Give the clip in which the {name} is there.
+Show me the {name} as a clip.
+From when to when is the {name} there? Use a clip.
+Find the clip with the {name}.
+Cut out the part with the {name}.
+At what time do you see the {name}? Reply with a clip.
+""",
+    """
+Give me a clip of the {name}.
+Which clip shows the {name}?
+""",
+)
+HINT_CLIP = _lines(
+    """
+When is the {name} visible?
+When does the {name} appear?
+When can the {name} be seen?
+When do you see the {name}?
+{name}
+the {name}
+Find the {name}.
+Clip the {name}.
+Clip the moment with the {name}.
+From when to when is the {name} there?
+At what time is the {name} there?
+How long is the {name} visible?
+Detect: {name}
+Is there {one}?
+During which part is the {name} there?
+Show me when the {name} is there.
+Mark the {name}.
+In which seconds is the {name} on screen?
+""",
+    """
+Tell me when the {name} is in view.
+Over what time can I see the {name}?
+""",
+)
+CLIP_ALL = _lines(
+    """
+When does each thing appear?
+Clip everything.
+Clip all objects.
+What happens?
+What happens when?
+Find all events.
+Mark all objects.
+Describe the video.
+all objects
+What do you see?
+""",
+    """
+List all events.
+""",
+)
+VIDEO_EXISTS = _lines(
+    """
+Is there {one} in the video?
+Does {one} appear?
+Do you see {one} at any time?
+Does the video show {one}?
+Is {one} in the clip?
+Does {one} come into the video?
+Can you see {one} in this video?
+Is there ever {one}?
+Did {one} appear?
+Is there {one}?
+""",
+    """
+Is {one} ever visible?
+Does the clip contain {one}?
+""",
+)
+VIDEO_MOVES = _lines(
+    """
+Which way does the {name} move?
+In which direction does the {name} move?
+Where does the {name} go?
+Does the {name} move? Where to?
+How does the {name} move?
+What is the direction of the {name}?
+Which direction does the {name} take?
+Where is the {name} going?
+Tell me which way the {name} goes.
+In what direction is the {name} moving?
+""",
+    """
+Which way is the {name} heading?
+Say where the {name} moves.
+""",
+)
+VIDEO_FIRST = _lines(
+    """
+What appears first?
+Which object appears first?
+What do you see first?
+What comes first?
+Which thing comes first?
+What is seen first in the video?
+What is there before the others?
+Name the first object in the video.
+""",
+    """
+Which object is the first to appear?
+""",
+)
+VIDEO_LAST = _lines(
+    """
+What is seen last?
+What stays longest into the end?
+Which object is there last?
+What is the last thing in the video?
+Which object is seen last?
+What is visible at the very end?
+Name the last object in the video.
+What disappears last?
+""",
+    """
+Which object is the last to be seen?
+""",
+)
+VIDEO_COUNT = _lines(
+    """
+How many {many} appear?
+How many {many} are in the video?
+How many different {many} are there?
+Count the {many} in the video.
+How many {many} does the video show?
+How many things do you see in all?
+""",
+    """
+How many {many} can be seen in the clip?
+""",
+)
+VIDEO_CAPTION = _lines(
+    """
+Describe the video.
+What happens in the video?
+What does the video show?
+Caption this video.
+What do you see in the video?
+Tell me what happens.
+What happens?
+Describe this clip.
+What is in the video?
+Summarise the video.
+""",
+    """
+Write a caption for the video.
+""",
+)
 
 PICTURE_WORDS = ("picture", "image", "photo")
 COLOUR_WORDS = ("colour", "color")
-POLITE_BEFORE = ("Please ", "Can you tell me: ", "Hi! ", "Hello, ", "Could you help me? ", "Quick question: ")
-POLITE_AFTER = (" Please.", " Thanks!", " Thank you.", " Answer briefly.", " Be brief.")
+POLITE_BEFORE = (
+    "Please ", "Please ", "Please, ", "Can you tell me: ", "Hi! ", "Hello, ", "Hey, ", "Could you help me? ", "Quick question: ",
+    "Question: ", "Q: ", "Look at the picture. ", "Look at this image: ", "Here is a picture. ", "I have a question. ", "So, ",
+    "Now, ", "Okay. ", "Good morning! ", "In this picture: ", "About this photo: ", "Another question: ", "Task: ",
+)  # fmt: skip
+POLITE_AFTER = (
+    " Please.", " Thanks!", " Thank you.", " Answer briefly.", " Be brief.", " Keep it short.", " Thanks in advance.", " please",
+    " Be exact.", " Look closely.", " Take your time.", " Answer in English.", " Reply with the answer only.",
+)  # fmt: skip
 
 
 def fill(rng: random.Random, template: str, **slots: str) -> str:
@@ -498,10 +1031,10 @@ def in_some_style(rng: random.Random, question: str, keep_case: bool = False) ->
     """Varies spelling of grey, politeness, final punctuation and letter case as users do."""
     if "gray" in question and rng.random() < 0.5:
         question = question.replace("gray", "grey")
-    if rng.random() < 0.06:
+    if rng.random() < 0.12:
         before = rng.choice(POLITE_BEFORE)
-        question = before + (question[0].lower() + question[1:] if before == "Please " and not keep_case else question)
-    if rng.random() < 0.06 and not keep_case:
+        question = before + (question[0].lower() + question[1:] if before in ("Please ", "Please, ", "So, ", "Now, ") and not keep_case else question)
+    if rng.random() < 0.09 and not keep_case:
         question += rng.choice(POLITE_AFTER)
     if rng.random() < 0.15 and not keep_case:
         question = question.rstrip(".?!")

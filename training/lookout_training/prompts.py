@@ -7,20 +7,28 @@ computes when it asks several questions about one picture.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 
+import numpy as np
+
 from .chat import NO_PICTURE
+from .clips import ask_about_clip
+from .conversations import PICTURE, Conversation
 from .phrasings import Split
 from .questions import Exchange, ask_something, chat
+from .structured import as_json
+from .thoughts import with_thought
 from .tokenizer import Tokenizer
+from .tools import ToolPrompt
 from .world import Scene, render_scene
+from .world.clip import Clip
 
 Position = tuple[int, int, int]  # Time, row, column.
 PREFIX = 0  # Segment number of the shared prefix.
 IGNORED = -1  # Label of a token that is not trained on.
-PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
 SYSTEM_TEXTS = (
     "You are a helpful assistant.",
     "You are a helpful vision assistant.",
@@ -46,9 +54,45 @@ class Layout(Enum):
     PICTURE_LAST = "picture last"  # One question per row: the picture comes after it.
     TWO_PICTURES = "two pictures"
     NO_PICTURE = "no picture"
+    TOOLS = "tools"
+    TOOLS_AND_PICTURE = "tools and picture"
+    EXEMPLAR = "exemplar"
+    FOCUS = "focus"
+    VIDEO = "video"
+    DENSE = "dense"  # Pictures without questions, most of them full of text: only the vision tower learns, and cheaply.
 
 
-LAYOUT_WEIGHTS = {Layout.PICTURE_FIRST: 88, Layout.PICTURE_LAST: 4, Layout.TWO_PICTURES: 3, Layout.NO_PICTURE: 3}
+LAYOUT_WEIGHTS = {
+    Layout.PICTURE_FIRST: 74,
+    Layout.PICTURE_LAST: 3,
+    Layout.TWO_PICTURES: 1,
+    Layout.NO_PICTURE: 2,
+    Layout.TOOLS: 14,
+    Layout.TOOLS_AND_PICTURE: 2,
+    Layout.EXEMPLAR: 6,
+    Layout.FOCUS: 1,
+    Layout.VIDEO: 6,
+    Layout.DENSE: 9,
+}
+TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 3}  # Weights.
+MOST_TEXT = 300  # Tokens of packed questions and answers behind a long prefix.
+THINKING = 0.07  # Share of the prompts that ask for a thought.
+IN_JSON = 0.05  # Share of the questions in words.
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What the system turn asks for."""
+
+    hint: str | None = None  # BOX, POINT, POLYGON.
+    think: bool = False
+    announced: bool = True  # Whether the system turn says that thinking is on; else the server opens the thought.
+    tools: ToolPrompt | None = None
+
+    @property
+    def tag(self) -> str:
+        words = [word for word in (self.hint, "THINK" if self.think and self.announced else None) if word]
+        return f"<hint>{' '.join(words)}</hint>" if words else ""
 
 
 @dataclass
@@ -60,6 +104,7 @@ class Sample:
     segments: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)  # The next token, where it is trained on.
     exchanges: list[Exchange] = field(default_factory=list)
+    clips: list[np.ndarray] = field(default_factory=list)  # Spectrograms (chunks, bins, 100) of the sounds, in reading order.
 
 
 def system_turn(text: str) -> str:
@@ -86,22 +131,62 @@ class SampleMaker:
         """A row about `scenes` (one, two or none, as the layout wants)."""
         sample = Sample()
         start = rng.randint(1, 4000) if offset and rng.random() < 0.1 else 0
-        hint = None if layout is Layout.NO_PICTURE else rng.choices((None, "BOX", "POINT"), weights=(72, 19, 9))[0]
-        head = self._system(rng, hint)
+        mode = self._mode(rng, layout, split)
+        head = self._system(rng, mode)
         if layout is Layout.PICTURE_LAST:
-            exchange = self._ask(rng, scenes, layout, split, hint, set())
+            exchange = self._ask(rng, scenes, layout, split, mode)
             if exchange is None:
                 exchange = chat(rng, None, split)
-            self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}", scenes, start, segment=1)
+                exchange = with_thought(exchange, None, mode.announced) if mode.think else exchange
+            self._append(sample, head + f"<|im_start|>user\n{exchange.question}{PICTURE}{END}\n{ASSISTANT}{exchange.begun}", scenes, start, segment=1)
             self._answer(sample, exchange, 1)
             return sample
         head += "<|im_start|>user\n" + PICTURE * len(scenes)
-        if scenes and rng.random() < 0.05:  # An earlier turn of the conversation.
-            earlier = self._ask(rng, scenes, layout, split, hint, set())
+        if scenes and rng.random() < 0.05 and not mode.think:  # An earlier turn of the conversation.
+            earlier = self._ask(rng, scenes, layout, split, mode)
             if earlier:
                 head += f"{earlier.question}{END}\n{ASSISTANT}{earlier.answer}{END}\n<|im_start|>user\n"
         self._append(sample, head, scenes, start, PREFIX)
-        self._pack(rng, sample, scenes, layout, split, hint)
+        self._pack(sample, lambda: self._ask(rng, scenes, layout, split, mode))
+        return sample
+
+    @staticmethod
+    def _mode(rng: random.Random, layout: Layout, split: Split) -> Mode:
+        think, announced = rng.random() < THINKING, rng.random() < 0.3
+        if layout in (Layout.TOOLS, Layout.TOOLS_AND_PICTURE):
+            return Mode(think=think, announced=announced, tools=ToolPrompt(rng, split))
+        if layout is Layout.NO_PICTURE:
+            return Mode(think=think, announced=announced)
+        return Mode(rng.choices(list(TASK_HINTS), weights=list(TASK_HINTS.values()))[0], think, announced)
+
+    def conversation(self, conversation: Conversation) -> Sample:
+        """A row with one segment: pieces of the conversation, some of them trained on."""
+        sample = Sample(exchanges=[conversation.exchange])
+        pictures = iter(scene for _, scene in conversation.pictures)
+        last = len(conversation.pieces) - 1
+        for index, (text, trained) in enumerate(conversation.pieces):
+            if not trained:
+                self._append(sample, text, pictures, 0, segment=1)
+                continue
+            answer = self._encode(text, conversation.printed if index == last else ())
+            start = _next_position(sample.positions)
+            sample.labels[-1:] = answer
+            # The end of the turn is read again only where the conversation goes on.
+            said = answer if index < last else answer[:-1]
+            sample.identifiers += said
+            sample.positions += [(start + i,) * 3 for i in range(len(said))]
+            sample.segments += [1] * len(said)
+            sample.labels += [IGNORED] * (len(sample.identifiers) - len(sample.labels))
+        return sample
+
+    def video(self, rng: random.Random, clip: Clip, grid: Scene, split: Split = Split.SEEN) -> Sample:
+        """Frame pairs of the size of `grid`, each after its time, and questions about them."""
+        hint = "CLIP" if rng.random() < 0.4 else None
+        sample = Sample()
+        head = self._system(rng, Mode(hint)) + "<|im_start|>user\n"
+        head += "".join(f"<{clip.pair_time(pair):.1f} seconds>{PICTURE}" for pair in clip.pairs)
+        self._append(sample, head, [grid] * len(clip.pairs), 0, PREFIX)
+        self._pack(sample, lambda: ask_about_clip(rng, clip, split, hint))
         return sample
 
     def prompt(self, question: str, scene: Scene | None, system: str | None = None) -> Sample:
@@ -111,19 +196,21 @@ class SampleMaker:
         self._append(sample, head + user_turn((PICTURE if scene else "") + question) + ASSISTANT, [scene] if scene else [], 0, PREFIX)
         return sample
 
-    def _pack(self, rng: random.Random, sample: Sample, scenes: list[Scene], layout: Layout, split: Split, hint: str | None) -> None:
+    def _pack(self, sample: Sample, ask: Callable[[], Exchange | None]) -> None:
+        """Fills the row with questions, each a segment of its own. Behind a long prefix there are more of them."""
+        longest = max(self.longest_text, min(MOST_TEXT, round(1.2 * len(sample.identifiers))))
         prefix_length = len(sample.identifiers)
         after_prefix = _next_position(sample.positions)
         asked: set[str] = set()
         failures = 0
         while failures < 10:
-            exchange = self._ask(rng, scenes, layout, split, hint, asked)
-            if exchange is None:
+            exchange = ask()
+            if exchange is None or exchange.question in asked:
                 failures += 1
                 continue
-            question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}")
+            question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}{exchange.begun}")
             answer = self._encode_answer(exchange)
-            room = self.longest_text - (len(sample.identifiers) - prefix_length)
+            room = longest - (len(sample.identifiers) - prefix_length)
             if len(question) + len(answer) > room:
                 failures += 1 if room > 15 else 10
                 continue
@@ -135,45 +222,62 @@ class SampleMaker:
             sample.segments += [len(sample.exchanges)] * count
             sample.labels += [IGNORED] * (len(question) - 1) + answer
 
-    def _ask(
-        self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split, hint: str | None, asked: set[str]
-    ) -> Exchange | None:
-        if layout is Layout.NO_PICTURE:
-            exchange = chat(rng, None, split)
-            if exchange and rng.random() < 0.3:
-                blind = ask_something(rng, rng.choice(_spare_scenes()), split)
-                if blind and blind.task != "chat" and "point" not in blind.task and "detect" not in blind.task:
-                    exchange = Exchange("no picture", blind.question, NO_PICTURE)
+    def _ask(self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split, mode: Mode) -> Exchange | None:
+        if mode.tools and (not scenes or rng.random() < 0.4):
+            exchange: Exchange | None = Exchange(*mode.tools.ask(rng, split))
+        elif layout is Layout.NO_PICTURE:
+            exchange = self._ask_blindly(rng, split)
         elif layout is Layout.TWO_PICTURES:
-            which = rng.randrange(2)
-            exchange = ask_something(rng, scenes[which], split, None if hint is None else hint)
-            if exchange and hint is None and exchange.task != "chat" and "point" not in exchange.task and "detect" not in exchange.task:
-                words = rng.choice(
-                    (
-                        ("In the first picture: ", "In the second picture: "),
-                        ("First picture: ", "Second picture: "),
-                        ("Image 1: ", "Image 2: "),
-                    )
-                )[which]
-                exchange = replace(exchange, question=words + exchange.question)
-            elif which == 0:
-                return None  # Without words for it, the last picture is meant.
+            exchange = self._ask_about_one(rng, scenes, split, mode)
         else:
-            exchange = ask_something(rng, scenes[0], split, hint)
-        return None if exchange is None or exchange.question in asked else exchange
+            exchange = ask_something(rng, scenes[0], split, mode.hint)
+            if exchange and mode.hint is None and rng.random() < IN_JSON:
+                exchange = as_json(rng, exchange) or exchange
+        if exchange and mode.think and layout is not Layout.TWO_PICTURES:
+            exchange = with_thought(exchange, scenes[0] if scenes else None, mode.announced)
+        return exchange
 
-    def _system(self, rng: random.Random, hint: str | None) -> str:
-        text = rng.choice(SYSTEM_TEXTS) if rng.random() < (0.5 if hint else 0.15) else ""
+    @staticmethod
+    def _ask_blindly(rng: random.Random, split: Split) -> Exchange | None:
+        exchange = chat(rng, None, split)
+        if exchange and rng.random() < 0.3:
+            blind = ask_something(rng, rng.choice(_spare_scenes()), split)
+            if blind and blind.task != "chat" and "point" not in blind.task and "detect" not in blind.task:
+                exchange = Exchange("no picture", blind.question, NO_PICTURE)
+        return exchange
+
+    @staticmethod
+    def _ask_about_one(rng: random.Random, scenes: list[Scene], split: Split, mode: Mode) -> Exchange | None:
+        """Of two pictures; without words for it, the last one is meant."""
+        which = rng.randrange(2)
+        exchange = ask_something(rng, scenes[which], split, mode.hint)
+        if exchange and mode.hint is None and exchange.task != "chat" and "point" not in exchange.task and "detect" not in exchange.task:
+            words = rng.choice(
+                (
+                    ("In the first picture: ", "In the second picture: "),
+                    ("First picture: ", "Second picture: "),
+                    ("Image 1: ", "Image 2: "),
+                )
+            )[which]
+            exchange = replace(exchange, question=words + exchange.question)
+        elif which == 0:
+            return None
+        return with_thought(exchange, scenes[which], mode.announced) if exchange and mode.think else exchange
+
+    def _system(self, rng: random.Random, mode: Mode) -> str:
+        text = rng.choice(SYSTEM_TEXTS) if rng.random() < (0.5 if mode.hint else 0.15) else ""
         if rng.random() < 0.2 and text:
             text += " " + rng.choice(SYSTEM_TEXTS)
-        if hint:
-            return system_turn(f"<hint>{hint}</hint>" + (rng.choice(("", "", "\n", " ")) if text else "") + text)
+        if mode.tag:
+            text = mode.tag + (rng.choice(("", "", "\n", " ")) if text else "") + text
+        if mode.tools:
+            text += ("\n\n" if text else "") + mode.tools.system
         return system_turn(text) if text else ""
 
-    def _append(self, sample: Sample, text: str, scenes: list[Scene], start: int, segment: int) -> None:
-        """Appends prompt text whose n-th image token stands for the n-th scene."""
-        position = start if not sample.positions else _next_position(sample.positions)
+    def _append(self, sample: Sample, text: str, scenes: Iterable[Scene], start: int, segment: int) -> None:
+        """Appends prompt text whose image tokens stand for the next of the scenes. `start`: the first position of the row."""
         pictures = iter(scenes)
+        position = start if not sample.positions else _next_position(sample.positions)
         for identifier in self.tokenizer.encode(text):
             if identifier != self.image_token:
                 sample.identifiers.append(identifier)
@@ -190,13 +294,16 @@ class SampleMaker:
         sample.labels += [IGNORED] * added
 
     def _encode_answer(self, exchange: Exchange) -> list[int]:
+        return self._encode(exchange.answer, exchange.printed)
+
+    def _encode(self, answer: str, printed: tuple[str, ...]) -> list[int]:
         """The answer and the end of the turn, with words read from the picture spelled letter by letter."""
         identifiers: list[int] = []
-        rest = exchange.answer
-        for printed in exchange.printed:
-            start = rest.find(f'"{printed}"') + 1 or rest.index(printed)
-            identifiers += self.tokenizer.encode(rest[:start]) + self.tokenizer.spell(printed)
-            rest = rest[start + len(printed) :]
+        rest = answer
+        for word in printed:
+            start = rest.find(f'"{word}"') + 1 or rest.index(word)
+            identifiers += self.tokenizer.encode(rest[:start]) + self.tokenizer.spell(word)
+            rest = rest[start + len(word) :]
         identifiers += self.tokenizer.encode(rest)
         return [*identifiers, self.tokenizer[END]]
 

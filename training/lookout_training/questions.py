@@ -6,12 +6,13 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from . import phrasings
 from .chat import small_talk
-from .markup import box_leaf, point_leaf
+from .markup import box_leaf, point_leaf, polygon_leaf
 from .phrasings import Phrasings, Split, fill, in_some_style
-from .world import COLOUR_NAMES, SHAPES, Scene, SceneObject
+from .world import COLOUR_NAMES, EMOJI_NAMES, SHAPES, Scene, SceneObject
 
 NOTHING_FOUND = "None."  # The answer of a detection or pointing task whose objects are absent.
 CLEAR_MARGIN = 0.04  # Of the picture: how far apart two objects must be for "leftmost" and the like.
@@ -26,6 +27,7 @@ class Exchange:
     question: str
     answer: str
     printed: tuple[str, ...] = ()  # Parts of the answer that are read from the picture, in order.
+    begun: str = ""  # What the server writes at the head of the reply; the answer goes on from there.
 
 
 Asker = Callable[[random.Random, Scene, Split], Exchange | None]
@@ -35,9 +37,11 @@ Asker = Callable[[random.Random, Scene, Split], Exchange | None]
 
 
 def plural(name: str) -> str:
-    """ "red cross" -> "red crosses"; text has no plural here."""
+    """ "red cross" -> "red crosses", "butterfly" -> "butterflies"; text has no plural here."""
     if name.endswith("text"):
         return name
+    if name.endswith("y") and name[-2] not in "aeiou":
+        return name[:-1] + "ies"
     return name + ("es" if name.endswith("s") else "s")
 
 
@@ -80,6 +84,13 @@ def point_of(scene: Scene, item: SceneObject, mention: str) -> str:
     return point_leaf(mention, grid_point(scene, *item.centre))
 
 
+def polygon_of(scene: Scene, item: SceneObject, mention: str) -> str:
+    """A shape's rough outline; text and emoji by their box."""
+    left, top, right, bottom = item.box
+    vertices = item.vertices or ((left, top), (right, top), (right, bottom), (left, bottom))
+    return polygon_leaf(mention, [grid_point(scene, x, y) for x, y in vertices])
+
+
 def matches(item: SceneObject, category: str) -> bool:
     """Whether an object belongs to "circle", "red circle" or "text"."""
     return category in (item.kind, item.name)
@@ -98,7 +109,7 @@ def place_of(scene: Scene, item: SceneObject) -> str | None:
 
 def unique_names(scene: Scene) -> dict[str, SceneObject]:
     """Every name that means exactly one object: "red heart", and "heart" when there is one heart."""
-    counts = Counter(name for item in scene.objects for name in (item.name, item.kind))
+    counts = Counter(name for item in scene.objects for name in {item.name, item.kind})
     return {name: item for item in scene.objects for name in (item.name, item.kind) if counts[name] == 1}
 
 
@@ -113,7 +124,7 @@ def _pick_unique(rng: random.Random, scene: Scene) -> tuple[str, SceneObject] | 
     if not names:
         return None
     keys = list(names)
-    name = rng.choices(keys, weights=[2 if " " in key else 1 for key in keys])[0]
+    name = rng.choices(keys, weights=[1 if key in SHAPES else 2 for key in keys])[0]
     return name, names[name]
 
 
@@ -127,7 +138,7 @@ def caption(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
 
 def colour_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     counts = Counter(item.kind for item in scene.objects)
-    single = [item for item in scene.objects if counts[item.kind] == 1]
+    single = [item for item in scene.objects if counts[item.kind] == 1 and item.colour]
     if not single:
         return None
     item = rng.choice(single)
@@ -137,7 +148,7 @@ def colour_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None
 def kind_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     counts = Counter(item.colour for item in scene.objects)
     single = [item for item in scene.objects if counts[item.colour] == 1]
-    if not single:
+    if not single or scene.things:  # An emoji may have the colour too.
         return None
     item = rng.choice(single)
     return _say(rng, phrasings.KIND_OF, split, "kind", sentence(with_article(item.kind)), name=item.colour)
@@ -178,13 +189,13 @@ def exists(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     colours = {item.colour for item in scene.objects}
     kinds = {item.kind for item in scene.objects}
     choice = rng.random()
-    if choice < 0.15:
+    if choice < 0.15 and not scene.things:
         options = sorted(colours) if wanted else [name for name in COLOUR_NAMES if name not in colours]
         if not options:
             return None
         return _say(rng, phrasings.EXISTS_COLOUR, split, "exists", "Yes." if wanted else "No.", name=rng.choice(options))
     if choice < 0.40:
-        options = sorted(kinds) if wanted else [kind for kind in (*SHAPES, "text") if kind not in kinds]
+        options = sorted(kinds) if wanted else [kind for kind in _possible_kinds(rng, scene) if kind not in kinds]
         name = rng.choice(options)
     elif wanted:
         name = rng.choice(scene.objects).name
@@ -195,9 +206,17 @@ def exists(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     )
 
 
+def _possible_kinds(rng: random.Random, scene: Scene) -> list[str]:
+    """What one may ask for: emoji more often where there are some."""
+    emoji = rng.random() < (0.7 if scene.things else 0.15)
+    return EMOJI_NAMES if emoji else [*SHAPES, "text"]
+
+
 def _absent_name(rng: random.Random, scene: Scene) -> str:
-    """A colour and shape that do not occur together; in half of the cases each occurs alone."""
+    """A colour and shape that do not occur together, where each occurs alone in half of the cases; or an absent emoji."""
     present = {item.name for item in scene.objects}
+    if rng.random() < (0.5 if scene.things else 0.06):
+        return rng.choice([name for name in EMOJI_NAMES if name not in present])
     if rng.random() < 0.5:
         near = [f"{a.colour} {b.kind}" for a in scene.objects for b in scene.shapes if f"{a.colour} {b.kind}" not in present]
         if near:
@@ -223,8 +242,8 @@ def _count(
 
 
 def count_kind(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    counts = Counter(item.kind for item in scene.shapes)
-    return _count(rng, scene, split, "count kind", counts, [kind for kind in SHAPES if kind not in counts])
+    counts = Counter(item.kind for item in (*scene.shapes, *scene.things))
+    return _count(rng, scene, split, "count kind", counts, [kind for kind in _possible_kinds(rng, scene) if kind not in counts and kind != "text"])
 
 
 def count_colour(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -238,9 +257,11 @@ def count_both(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
 
 
 def count_all(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    # "Objects" would be unclear beside printed text.
-    many = "shapes" if scene.texts else rng.choice(("shapes", "shapes", "objects", "things"))
-    return _say(rng, phrasings.COUNT, split, "count all", str(len(scene.shapes)), many=many)
+    # "Objects" would be unclear beside printed text, "shapes" beside emoji.
+    if scene.texts and scene.things:
+        return None
+    many = "shapes" if scene.texts else rng.choice(("objects", "things") if scene.things else ("shapes", "shapes", "objects", "things"))
+    return _say(rng, phrasings.COUNT, split, "count all", str(len(scene.shapes) + len(scene.things)), many=many)
 
 
 def where(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -287,13 +308,42 @@ def largest(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
 def size_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     """Small below a tenth of the picture's shorter side (radius), large above 0.15; nothing near these borders is asked."""
     picked = _pick_unique(rng, scene)
-    if not picked or picked[1].kind == "text":
+    if not picked or picked[1] not in scene.shapes:
         return None
     relative = picked[1].radius / min(scene.width, scene.height)
     if abs(relative - 0.10) < 0.008 or abs(relative - 0.15) < 0.008:
         return None
     answer = "Small." if relative < 0.10 else "Large." if relative > 0.15 else "Medium."
     return _say(rng, phrasings.SIZE_OF, split, "size", answer, name=picked[0])
+
+
+RELATIONS = {  # Axis, whether the first has the smaller coordinate, how it is said.
+    "left": (0, True, ("left of", "to the left of", "on the left of")),
+    "right": (0, False, ("right of", "to the right of", "on the right of")),
+    "above": (1, True, ("above", "higher than", "further up than")),
+    "below": (1, False, ("below", "lower than", "under", "beneath")),
+}
+COMPARED = {"left": "further left", "right": "further right", "above": "higher up", "below": "lower down"}
+
+
+def relation(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """Two objects with names of their own, clearly apart on the axis asked about."""
+    names = unique_names(scene)
+    if len({id(item) for item in names.values()}) < 2:
+        return None
+    first, second = rng.sample(list(names), 2)
+    if names[first] is names[second] or first in second or second in first:
+        return None
+    word, (axis, smaller, said) = rng.choice(list(RELATIONS.items()))
+    distance = names[first].centre[axis] - names[second].centre[axis]
+    if abs(distance) < 0.08 * (scene.width, scene.height)[axis]:
+        return None
+    true = (distance < 0) == smaller
+    if rng.random() < 0.6:
+        answer = "Yes." if true else "No."
+        return _say(rng, phrasings.LEFT_OF, split, "relation", answer, one=first, other=second, relation=rng.choice(said))
+    answer = sentence(f"the {first if true else second}")
+    return _say(rng, phrasings.WHICH_IS, split, "relation", answer, one=first, other=second, extreme=COMPARED[word])
 
 
 def size(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -313,8 +363,8 @@ def read(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
         item = rng.choice(single)
         exchange = _say(rng, phrasings.READ_ONE, split, "read", item.text or "", name=item.colour)
         return replace(exchange, printed=(exchange.answer,))
-    if len(texts) > 3:
-        return None
+    if len(texts) > 4 or any(b.centre[1] - a.centre[1] < 0.5 * min(a.box[3] - a.box[1], b.box[3] - b.box[1]) for a, b in pairwise(texts)):
+        return None  # Too many, or side by side: which comes first would be unclear.
     printed = tuple(item.text or "" for item in texts)
     return replace(_say(rng, phrasings.READ, split, "read", "\n".join(printed)), printed=printed)
 
@@ -336,7 +386,7 @@ def _categories(rng: random.Random, scene: Scene, count: int) -> list[str]:
             item = rng.choice(scene.objects)
             category = item.kind if by_kind or item.kind == "text" else item.name
         elif by_kind:
-            category = rng.choice((*SHAPES, "text"))
+            category = rng.choice(_possible_kinds(rng, scene))
         else:
             category = _absent_name(rng, scene)
         overlaps = any(
@@ -411,24 +461,25 @@ def point_many(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
 
 # Weights of the tasks that need no hint; tests and evaluation use the keys as task names.
 WORD_TASKS: dict[str, tuple[Asker, float]] = {
-    "caption": (caption, 8),
-    "colour": (colour_of, 12),
-    "kind": (kind_of, 4),
+    "caption": (caption, 7),
+    "colour": (colour_of, 6),
+    "kind": (kind_of, 3),
     "left": (leftmost, 5),
     "right": (rightmost, 5),
     "top": (topmost, 4),
     "bottom": (bottommost, 4),
-    "exists": (exists, 12),
+    "exists": (exists, 8),
     "count kind": (count_kind, 5),
     "count colour": (count_colour, 4),
     "count both": (count_both, 4),
     "count all": (count_all, 4),
-    "where": (where, 6),
+    "where": (where, 7),
     "what-at": (what_at, 5),
-    "size": (size, 3),
-    "read": (read, 8),
+    "size": (size, 5),
+    "relation": (relation, 5),
+    "read": (read, 12),
     "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 12),
-    "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 5),
+    "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 6),
     "point": (_single("point", point_of, phrasings.POINT), 4),
     "point many": (point_many, 2),
     "chat": (chat, 2),
@@ -436,14 +487,24 @@ WORD_TASKS: dict[str, tuple[Asker, float]] = {
 BOX_HINT_TASKS: dict[str, tuple[Asker, float]] = {
     "hint detect": (_markup_task("hint detect", box_of, phrasings.HINT_LIST, phrasings.HINT_SENTENCE), 6),
     "hint one": (_single("hint one", box_of, phrasings.HINT_ONE), 3),
-    "hint all": (_everything("hint all", box_of, phrasings.HINT_ALL), 2),
+    "hint all": (_everything("hint all", box_of, phrasings.HINT_ALL), 3),
 }
 POINT_HINT_TASKS: dict[str, tuple[Asker, float]] = {
     "hint point": (_markup_task("hint point", point_of, phrasings.HINT_LIST, phrasings.HINT_SENTENCE), 6),
     "hint point one": (_single("hint point one", point_of, phrasings.HINT_ONE), 3),
-    "hint point all": (_everything("hint point all", point_of, phrasings.HINT_ALL), 1),
+    "hint point all": (_everything("hint point all", point_of, phrasings.HINT_ALL), 2),
 }
-TASKS_OF_HINT: dict[str | None, dict[str, tuple[Asker, float]]] = {None: WORD_TASKS, "BOX": BOX_HINT_TASKS, "POINT": POINT_HINT_TASKS}
+POLYGON_HINT_TASKS: dict[str, tuple[Asker, float]] = {
+    "hint polygon": (_markup_task("hint polygon", polygon_of, phrasings.HINT_LIST, phrasings.HINT_SENTENCE), 6),
+    "hint polygon one": (_single("hint polygon one", polygon_of, phrasings.HINT_ONE), 3),
+    "hint polygon all": (_everything("hint polygon all", polygon_of, phrasings.HINT_ALL), 1),
+}
+TASKS_OF_HINT: dict[str | None, dict[str, tuple[Asker, float]]] = {
+    None: WORD_TASKS,
+    "BOX": BOX_HINT_TASKS,
+    "POINT": POINT_HINT_TASKS,
+    "POLYGON": POLYGON_HINT_TASKS,
+}
 
 
 def ask_something(rng: random.Random, scene: Scene, split: Split = Split.SEEN, hint: str | None = None) -> Exchange | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,18 @@ LONGEST_STEP_SECONDS = 6.0  # A step that took longer was paused from outside; t
 def default_run_directory() -> Path:
     """Where checkpoints and logs go: $LOOKOUT_TRAINING_DIR or ~/lookout-training; never inside the repository."""
     return Path(os.environ.get("LOOKOUT_TRAINING_DIR", Path.home() / "lookout-training"))
+
+
+class StopRequest:
+    """Set by SIGTERM or SIGINT, so that the step at hand is finished and saved."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
 
 
 class TrainingClock:
@@ -63,6 +76,8 @@ def _keep(batch: Any) -> Any:
 
 
 def _one_thread(_: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(1)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
-from .markup import Annotation, parse_annotations
+import numpy as np
+from PIL import Image, ImageDraw
+
+from .markup import Annotation, Point, parse_annotations, parse_clips
 
 IOU_THRESHOLD = 0.5
 POINT_TOLERANCE = 30  # On the 0..1000 grid, per axis-independent distance.
@@ -79,13 +83,60 @@ class GroundingScore:
 
 
 def closeness(a: Annotation, b: Annotation) -> float:
-    """Intersection over union of two boxes; minus the Euclidean distance of two points."""
+    """Intersection over union of two boxes or polygons; minus the Euclidean distance of two points."""
     if a.tag == "point":
         (ax, ay), (bx, by) = a.points[0], b.points[0]
         return -(((ax - bx) ** 2 + (ay - by) ** 2) ** 0.5)
+    if a.tag == "polygon":
+        first, second = (_filled(annotation.points) for annotation in (a, b))
+        return float((first & second).sum() / max(1, (first | second).sum()))
     (a_left, a_top), (a_right, a_bottom) = a.points
     (b_left, b_top), (b_right, b_bottom) = b.points
     width = max(0, min(a_right, b_right) - max(a_left, b_left))
     height = max(0, min(a_bottom, b_bottom) - max(a_top, b_top))
     union = (a_right - a_left) * (a_bottom - a_top) + (b_right - b_left) * (b_bottom - b_top) - width * height
     return width * height / union if union else 0.0
+
+
+def _filled(points: tuple[Point, ...]) -> np.ndarray:
+    """The polygon as a mask of 250 x 250 cells."""
+    picture = Image.new("1", (250, 250))
+    ImageDraw.Draw(picture).polygon([(x / 4, y / 4) for x, y in points], fill=1)
+    return np.asarray(picture)
+
+
+# How an answer is compared with the truth.
+WORDS, GROUNDING, JSON_VALUE, CALLS, CLIP = "words", "grounding", "JSON", "calls", "clip"
+
+
+def same_json(answer: str, truth: str) -> bool:
+    """Equal values; text is no JSON."""
+    try:
+        return json.loads(answer) == json.loads(truth)
+    except ValueError:
+        return False
+
+
+def same_calls(answer: str, truth: str) -> bool:
+    """The same functions with the same arguments in the same order; where none is right, anything said in words is."""
+    wanted = json.loads(truth)
+    try:
+        return json.loads(answer) == wanted
+    except ValueError:
+        return not wanted
+
+
+def clip_overlap(answer: str, truth: str, interval: float) -> float:
+    """Intersection over union in time of the best pairs by mention; a frame stands for `interval` seconds around it."""
+    predicted, wanted = parse_clips(answer)[0], parse_clips(truth)[0]
+    if not wanted:
+        return float(not predicted)
+    total = 0.0
+    for mention, start, end in wanted:
+        overlaps = [
+            max(0.0, min(end, b) - max(start, a) + interval) / (max(end, b) - min(start, a) + interval)
+            for name, a, b in predicted
+            if name == mention
+        ]
+        total += max(overlaps, default=0.0)
+    return total / max(len(wanted), len(predicted))

@@ -14,7 +14,12 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from .audio_network import encode_clips
+from .audio_prompts import SoundSampleMaker, heard_samples
+from .audio_speech import CACHE, CachedSpeech
+from .audio_stage import CHECKPOINT, load_tower
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
+from .conversations import exemplar_task, with_focus
 from .dense import DenseHeads, DenseTargets, dense_loss, dense_targets, stack_targets
 from .generation import generate
 from .network import VisionLanguageModel, initialise_language
@@ -22,13 +27,20 @@ from .optimiser import Optimiser, hidden_matrices, learning_rate
 from .phrasings import Split
 from .prompts import IGNORED, LAYOUT_WEIGHTS, Layout, Sample, SampleMaker
 from .questions import BOX_HINT_TASKS, WORD_TASKS, Exchange
-from .running import TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
+from .running import StopRequest, TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
 from .scoring import GroundingScore
 from .tokenizer import Tokenizer
+from .warm_start import load_gguf
 from .world import Scene, pick_size, render_scene
+from .world.clip import FRAME_SIZES, render_clip
 
-TEXT_HEAVY = 0.12  # Share of the pictures.
-AUXILIARY_WEIGHT = 0.25  # Of the dense loss.
+TEXT_HEAVY = 0.3  # Share of the pictures.
+DENSE_TEXT_HEAVY = 0.7  # The same, of the batches without questions.
+AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
+REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)  # Beside questions about one picture.
+HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
+FIRST_WARM_STEP = 20_000  # Data seed = step: a warm start does not repeat what the exported weights have seen.
+SOUND_SHARE = 0.10  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 
 
@@ -38,17 +50,18 @@ class Stage2Batch:
 
     pixels: np.ndarray | None  # (pictures, height, width, 3) uint8
     targets: DenseTargets | None
-    identifiers: np.ndarray  # (B, N) int64
+    identifiers: np.ndarray  # (B, N) int64; no rows at all in a batch for the dense heads alone
     positions: np.ndarray  # (B, 3, N) int64
     segments: np.ndarray  # (B, N) int64, -1 for padding
     labels: np.ndarray  # (B, N) int64, IGNORED where not trained on
     weights: np.ndarray  # (B, N) float32
     exchanges: list[list[Exchange]]
+    clips: list[np.ndarray]  # Spectrograms of the sounds of all rows, in reading order.
 
 
 def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]) -> Stage2Batch:
     """Pads rows to a common length, a multiple of 16 tokens."""
-    length = -(-max(len(sample.identifiers) for sample in samples) // 16) * 16
+    length = -(-max((len(sample.identifiers) for sample in samples), default=0) // 16) * 16
     size = len(samples)
     identifiers = np.zeros((size, length), np.int64)
     positions = np.zeros((size, 3, length), np.int64)
@@ -66,7 +79,9 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
             weights[row, answer] = answer.sum() ** -LENGTH_EXPONENT
     targets = stack_targets([dense_targets(scene) for scene in scenes]) if scenes else None
     stacked = np.stack(pixels) if pixels else None
-    return Stage2Batch(stacked, targets, identifiers, positions, segments, labels, weights, [sample.exchanges for sample in samples])
+    clips = [clip for sample in samples for clip in sample.clips]
+    exchanges = [sample.exchanges for sample in samples]
+    return Stage2Batch(stacked, targets, identifiers, positions, segments, labels, weights, exchanges, clips)
 
 
 def make_batch(
@@ -76,8 +91,24 @@ def make_batch(
     rng = random.Random(seed * 7919 + 17)
     width, height = pick_size(rng)
     layout = layout or rng.choices(list(LAYOUT_WEIGHTS), weights=list(LAYOUT_WEIGHTS.values()))[0]
-    per_row = {Layout.PICTURE_FIRST: 1, Layout.PICTURE_LAST: 1, Layout.TWO_PICTURES: 2, Layout.NO_PICTURE: 0}[layout]
-    rows = {Layout.TWO_PICTURES: size // 2, Layout.PICTURE_LAST: size * 2, Layout.NO_PICTURE: size // 2}.get(layout, size)
+    per_row = {Layout.TWO_PICTURES: 2, Layout.NO_PICTURE: 0, Layout.TOOLS: 0}.get(layout, 1)
+    rows = {Layout.PICTURE_LAST: size * 2, Layout.PICTURE_FIRST: size}.get(layout, size // 2)
+    if layout is Layout.DENSE:
+        pictures = [render_scene(rng, width, height, text_heavy=rng.random() < DENSE_TEXT_HEAVY) for _ in range(2 * size)]
+        return collate([], [pixels for pixels, _ in pictures], [scene for _, scene in pictures])
+    if layout is Layout.VIDEO:
+        return _video_batch(rng, size // 2, maker, split)
+    if layout in (Layout.EXEMPLAR, Layout.FOCUS):
+        talks = [
+            with_focus(rng, width, height, split)
+            if layout is Layout.FOCUS
+            else exemplar_task(rng, width, height, negative=rng.random() < 0.33).conversation(rng)
+            for _ in range(size // 2)
+        ]
+        pictures = [picture for talk in talks for picture in talk.pictures]
+        # The dense heads know nothing of a crop.
+        scenes = [scene for _, scene in pictures] if layout is Layout.EXEMPLAR else []
+        return collate([maker.conversation(talk) for talk in talks], [pixels for pixels, _ in pictures], scenes)
     samples: list[Sample] = []
     all_pixels: list[np.ndarray] = []
     all_scenes: list[Scene] = []
@@ -92,6 +123,28 @@ def make_batch(
     return collate(samples, all_pixels, all_scenes)
 
 
+def _video_batch(rng: random.Random, rows: int, maker: SampleMaker, split: Split) -> Stage2Batch:
+    """Frame sequences of one frame size. A pair enters the network as the mean of its frames: the two kernels are equal."""
+    width, height = rng.choice(FRAME_SIZES)
+    samples: list[Sample] = []
+    pixels: list[np.ndarray] = []
+    while len(samples) < rows:
+        frames, clip = render_clip(rng, width, height)
+        sample = maker.video(rng, clip, Scene(width, height), split)
+        if sample.exchanges:
+            samples.append(sample)
+            pixels += [np.mean([frames[i] for i in pair], axis=0).round().astype(np.uint8) for pair in clip.pairs]
+    return collate(samples, pixels, [])
+
+
+def make_mixed_batch(seed: int, size: int, maker: SoundSampleMaker) -> Stage2Batch:
+    """A batch of the whole mix: sounds in SOUND_SHARE of the batches."""
+    rng = random.Random(seed * 7919 + 31)
+    if maker.speech and rng.random() < SOUND_SHARE:
+        return collate(*heard_samples(rng, size, maker))
+    return make_batch(seed, size, maker)
+
+
 def attention_mask(segments: Tensor) -> Tensor:
     """(B, N) segments -> (B, 1, N, N): each token sees the shared prefix and its own segment, up to itself."""
     same = segments[:, :, None] == segments[:, None, :]
@@ -100,17 +153,29 @@ def attention_mask(segments: Tensor) -> Tensor:
     return ((same | shared) & causal)[:, None]
 
 
-def forward(network: VisionLanguageModel, batch: Stage2Batch, image_token: int) -> tuple[Tensor | None, Tensor, Tensor]:
+def image_tokens(network: VisionLanguageModel, batch: Stage2Batch) -> Tensor | None:
+    """(pictures, N, width) float32."""
+    if batch.pixels is None:
+        return None
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return network.vision(images_to_tensor(batch.pixels)).float()
+
+
+def forward(
+    network: VisionLanguageModel, batch: Stage2Batch, image_token: int, audio_token: int = -1
+) -> tuple[Tensor | None, Tensor, Tensor]:
     """Image tokens (pictures, N, width) float32 or None, logits (n, vocabulary) float32 and labels (n) at the trained places."""
     identifiers = torch.from_numpy(batch.identifiers)
     labels = torch.from_numpy(batch.labels)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         x = network.language.embedding(identifiers)
-        tokens = None
-        if batch.pixels is not None:
-            tokens = network.vision(images_to_tensor(batch.pixels)).float()
+        tokens = image_tokens(network, batch)
+        if tokens is not None:
             places = (identifiers == image_token)[..., None]
             x = x.masked_scatter(places, tokens)
+        if batch.clips and network.audio:
+            heard = encode_clips(network.audio, [torch.from_numpy(clip) for clip in batch.clips])
+            x = x.masked_scatter((identifiers == audio_token)[..., None], torch.cat(heard).float())
         mask = attention_mask(torch.from_numpy(batch.segments))
         hidden = network.language.hidden(x, torch.from_numpy(batch.positions), mask)
         chosen = labels != IGNORED
@@ -120,14 +185,21 @@ def forward(network: VisionLanguageModel, batch: Stage2Batch, image_token: int) 
 
 @torch.no_grad()
 def exact_rates(
-    network: VisionLanguageModel, maker: SampleMaker, split: Split, batches: int, size: int = 16
+    network: VisionLanguageModel, maker: SoundSampleMaker, split: Split, batches: int, size: int = 16, heard: bool = False
 ) -> tuple[float, dict[str, float]]:
-    """Mean token loss and, per task, how many answers are right in every token (teacher-forced), on held-out pictures."""
+    """Mean token loss and, per task, how many answers are right in every token (teacher-forced), on held-out pictures or sounds."""
     right: defaultdict[str, list[bool]] = defaultdict(list)
     loss_sum, tokens = 0.0, 0
-    for index in range(batches):
-        batch = make_batch(HELD_OUT_SEED + index, size, maker, split, Layout.PICTURE_FIRST, offset=False)
-        _, logits, labels = forward(network, batch, maker.image_token)
+    layouts: list[Layout | None] = [Layout.PICTURE_FIRST] * batches + list(REPORTED_LAYOUTS)
+    if heard:
+        layouts = [None] * batches
+    for index, layout in enumerate(layouts):
+        seed = HELD_OUT_SEED + index
+        if layout is None:
+            batch = collate(*heard_samples(random.Random(seed), size, maker, split, offset=False))
+        else:
+            batch = make_batch(seed, size, maker, split, layout, offset=False)
+        _, logits, labels = forward(network, batch, maker.image_token, maker.audio_token)
         loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
         tokens += len(labels)
         correct = np.zeros(batch.labels.shape, bool)
@@ -167,29 +239,67 @@ def grounding(network: VisionLanguageModel, maker: SampleMaker, pictures: int = 
 
 
 class Stage2:
-    """Network, auxiliary heads, optimiser and place in the schedule."""
+    """Network, auxiliary heads, optimiser and place in the schedule.
 
-    def __init__(self, config: NetworkConfig) -> None:
+    `ear` is the checkpoint of a trained audio tower; without one the network has none.
+    """
+
+    def __init__(self, config: NetworkConfig, ear: Path | None = None) -> None:
         torch.manual_seed(1)
         self.config = config
         self.network = VisionLanguageModel(config)
         initialise_language(self.network.language)
+        if ear and self.network.audio:
+            load_tower(self.network.audio, ear)
+        else:
+            self.network.audio = None
         self.heads = DenseHeads(config.width)
         self.parameters = [*self.network.parameters(), *self.heads.parameters()]
         vision, language = hidden_matrices(self.network.vision), hidden_matrices(self.network.language)
         taken = {id(parameter) for parameter in (*vision, *language)}
         self.optimiser = Optimiser()
-        self.optimiser.add_muon(vision, multiplier=5.0)
+        self.optimiser.add_muon(vision, multiplier=7.0)
         self.optimiser.add_muon(language, multiplier=12.0)
+        heard = list(self.network.audio.parameters()) if self.network.audio else []
+        taken |= {id(parameter) for parameter in heard}
         self.optimiser.add_adamw([parameter for parameter in self.parameters if id(parameter) not in taken])
+        if self.network.audio:  # Last, so that the state of a network that has only just been given its ear still fits.
+            matrices = hidden_matrices(self.network.audio)
+            taken = {id(parameter) for parameter in matrices}
+            self.optimiser.add_muon(matrices, multiplier=5.0)
+            self.optimiser.add_adamw([parameter for parameter in heard if id(parameter) not in taken])
         self.step = 0
         self.seen = 0
+        self.heads_alone_until = 0
         self.clock = TrainingClock()
 
     def begin_from_stage1(self, path: Path) -> None:
         state = load_checkpoint(path)
         self.network.vision.load_state_dict(state["vision"])
         self.heads.load_state_dict(state["heads"])
+
+    def begin_from_gguf(self, directory: Path) -> None:
+        """Exported weights; the dense heads, which no export holds, start afresh."""
+        load_gguf(self.network, directory)
+        self.step = FIRST_WARM_STEP
+        self.heads_alone_until = self.step + HEADS_ALONE
+
+    def _load_heads(self, stored: dict[str, Tensor]) -> bool:
+        """Takes the heads whose size has not changed since; the others, where the world has grown, learn alone at first."""
+        own = self.heads.state_dict()
+        fitting = {name: tensor for name, tensor in stored.items() if tensor.shape == own[name].shape}
+        self.heads.load_state_dict(own | fitting)
+        changed = len(fitting) < len(own)
+        if changed:
+            self.heads_alone_until = self.step + HEADS_ALONE
+        return changed
+
+    def _forget_heads(self) -> None:
+        """Drops optimiser state of another size than its parameter."""
+        for member in self.optimiser.members:
+            for parameter, state in member.state.items():
+                if any(isinstance(value, Tensor) and value.dim() > 0 and value.shape != parameter.shape for value in state.values()):
+                    state.clear()
 
     def save(self, path: Path) -> None:
         state = {
@@ -200,26 +310,37 @@ class Stage2:
             "step": self.step,
             "seen": self.seen,
             "seconds": self.clock.seconds,
+            "heads_alone_until": self.heads_alone_until,
         }
         save_checkpoint(path, state)
 
     def load(self, path: Path) -> None:
         state = load_checkpoint(path)
-        self.network.load_state_dict(state["network"])
-        self.heads.load_state_dict(state["heads"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        # A checkpoint from before there was an audio tower leaves that, and its optimiser, as they are.
+        self.network.load_state_dict(self.network.state_dict() | state["network"])
+        multipliers = self.optimiser.multipliers
+        states = state["optimiser"]
+        self.optimiser.load_state_dict(states + self.optimiser.state_dict()[len(states) :])
+        self.optimiser.multipliers = multipliers  # As the code says now.
         self.step, self.seen = state["step"], state["seen"]
+        if self._load_heads(state["heads"]):
+            self._forget_heads()
+        self.heads_alone_until = max(self.heads_alone_until, state["heads_alone_until"])
         self.clock = TrainingClock(state["seconds"])
 
 
-def report(stage: Stage2, maker: SampleMaker, batches: int) -> str:
-    """Held-out rates as one line of the log."""
+def report(stage: Stage2, maker: SoundSampleMaker, batches: int, generated: bool = True) -> str:
+    """Held-out rates as one line of the log; `generated`: with boxes and points by greedy decoding, which takes a while."""
     parts = []
+    if maker.speech:
+        loss, rates = exact_rates(stage.network, maker, Split.SEEN, batches, size=8, heard=True)
+        shown = " ".join(f"{task.replace(' ', '-')}={rate:.2f}" for task, rate in sorted(rates.items()))
+        parts.append(f"sounds loss {loss:.3f} {shown}")
     for split in Split:
         loss, rates = exact_rates(stage.network, maker, split, batches if split is Split.SEEN else max(1, batches // 3))
         shown = " ".join(f"{task.replace(' ', '-')}={rate:.2f}" for task, rate in sorted(rates.items()))
         parts.append(f"{split.value} loss {loss:.3f} {shown}")
-    for task, score in grounding(stage.network, maker).items():
+    for task, score in grounding(stage.network, maker).items() if generated else ():
         detail = f"distance {score.mean_distance:.0f}" if task == "point" else f"IoU {score.mean_iou:.2f}"
         parts.append(f"{task} F1 {score.f1:.2f} ({score.hits}/{score.predictions}/{score.truths}) {detail} malformed {score.malformed}")
     return " | ".join(parts)
@@ -228,40 +349,56 @@ def report(stage: Stage2, maker: SampleMaker, batches: int) -> str:
 def run(arguments: argparse.Namespace) -> None:
     directory: Path = arguments.run_dir
     prepare_process(directory)
-    maker = SampleMaker(Tokenizer.load())
+    config = CONFIGS[arguments.config]
+    ear, cache = arguments.audio_dir / CHECKPOINT, arguments.audio_dir / CACHE
+    hears = ear.exists() and cache.exists()
+    maker = SoundSampleMaker(Tokenizer.load(), CachedSpeech(cache) if hears else None, config.mel_bins)
     checkpoint = directory / "stage2.pt"
-    stage = Stage2(CONFIGS[arguments.config])
+    stage = Stage2(config, ear if hears else None)
+    warm_up = 100
     if checkpoint.exists():
         stage.load(checkpoint)
+        if stage.network.audio and arguments.new_ear:
+            load_tower(stage.network.audio, ear)
+        warm_up = 12
+    elif arguments.from_gguf:
+        stage.begin_from_gguf(arguments.from_gguf)
     else:
         stage.begin_from_stage1(directory / "stage1.pt")
-    planned = arguments.minutes * 60
-    batches = prefetch(lambda step: make_batch(step, arguments.batch, maker), stage.step)
+    planned = stage.clock.seconds + arguments.more_minutes * 60 if arguments.more_minutes else arguments.minutes * 60
+    batches = prefetch(lambda step: make_mixed_batch(step, arguments.batch, maker), stage.step)
     first_step, first_seen, first_seconds = stage.step, stage.seen, stage.clock.seconds
     last_report = stage.clock.seconds
     logged: list[dict[str, float]] = []
+    stop = StopRequest()
     stage.clock.skip()
-    while stage.clock.seconds < planned:
+    while stage.clock.seconds < planned and not stop.asked:
         batch = next(batches)
-        tokens, logits, labels = forward(stage.network, batch, maker.image_token)
-        weights = torch.from_numpy(batch.weights[batch.labels != IGNORED])
-        per_token = F.cross_entropy(logits, labels, reduction="none")
-        loss = (per_token * weights).sum() / weights.sum()
-        entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()}
+        entry: dict[str, float] = {}
+        loss = torch.zeros(())
+        if len(batch.identifiers):
+            tokens, logits, labels = forward(stage.network, batch, maker.image_token, maker.audio_token)
+            weights = torch.from_numpy(batch.weights[batch.labels != IGNORED])
+            per_token = F.cross_entropy(logits, labels, reduction="none")
+            loss = (per_token * weights).sum() / weights.sum()
+            entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()}
+        else:
+            tokens = image_tokens(stage.network, batch)
         if tokens is not None and batch.targets is not None:
-            auxiliary, parts = dense_loss(stage.heads, tokens, batch.targets)
+            alone = stage.step < stage.heads_alone_until
+            auxiliary, parts = dense_loss(stage.heads, tokens.detach() if alone else tokens, batch.targets)
             loss = loss + AUXILIARY_WEIGHT * auxiliary
             entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "h", "t")}
         stage.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(stage.parameters, 1.0)
-        rate = learning_rate(stage.step - first_step, stage.clock.seconds / planned, arguments.learning_rate, decay=arguments.decay)
+        rate = learning_rate(stage.step - first_step, stage.clock.seconds / planned, arguments.learning_rate, warm_up, arguments.decay)
         stage.optimiser.step(rate)
         stage.step += 1
         stage.seen += 0 if batch.pixels is None else len(batch.pixels)
         logged.append(entry)
         stage.clock.tick()
-        if stage.clock.seconds - last_report > arguments.report_seconds or stage.step == first_step + 15:
+        if stage.clock.seconds - last_report > arguments.report_seconds or stage.step == 15:
             last_report = stage.clock.seconds
             stage.save(checkpoint)
             means = {
@@ -272,9 +409,12 @@ def run(arguments: argparse.Namespace) -> None:
             speed = (stage.seen - first_seen) / (stage.clock.seconds - first_seconds)
             shown = " ".join(f"{name} {value:.3f}" for name, value in means.items())
             print(
-                f"{stage.clock.seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.1f}/s lr {rate:.2g} | {shown} | {report(stage, maker, 6)}",
+                f"{stage.clock.seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.1f}/s lr {rate:.2g} | {shown} | {report(stage, maker, 3, generated=False)}",
                 flush=True,
             )
             stage.clock.skip()
     stage.save(checkpoint)
+    if stop.asked:
+        print(f"stopped and saved at step {stage.step}", flush=True)
+        return
     print(f"stage 2 done: step {stage.step} seen {stage.seen} {stage.clock.seconds:.0f}s | {report(stage, maker, 24)}", flush=True)

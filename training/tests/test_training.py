@@ -24,6 +24,9 @@ from lookout_training.tokenizer import USER_DEFINED, Tokenizer
 from lookout_training.world import ALPHABET, pick_size, render_scene
 
 
+PACKED = [layout for layout in Layout if layout not in (Layout.DENSE, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)]
+
+
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
     return Tokenizer.load()
@@ -131,11 +134,11 @@ def test_training_prompt_is_what_the_template_renders(maker: SampleMaker, system
     assert maker.tokenizer.decode(sample.identifiers) == render(messages).replace("<|image_pad|>", pads)
 
 
-@pytest.mark.parametrize("layout", list(Layout))
+@pytest.mark.parametrize("layout", PACKED)
 def test_packed_segments_read_like_rendered_conversations(maker: SampleMaker, layout: Layout) -> None:
     tokenizer = maker.tokenizer
     for rng, _, scene in scenes(12):
-        pictures = {Layout.NO_PICTURE: [], Layout.TWO_PICTURES: [scene, scene]}.get(layout, [scene])
+        pictures = {Layout.NO_PICTURE: [], Layout.TOOLS: [], Layout.TWO_PICTURES: [scene, scene]}.get(layout, [scene])
         sample = maker.make(rng, pictures, layout)
         pads = "<|image_pad|>" * ((scene.width // 32) * (scene.height // 32))
         for segment, exchange in enumerate(sample.exchanges, start=1):
@@ -143,11 +146,11 @@ def test_packed_segments_read_like_rendered_conversations(maker: SampleMaker, la
             text = tokenizer.decode(sample.identifiers[i] for i in own).replace(pads, "<|image_pad|>")
             label = tokenizer.decode(sample.labels[i] for i in own if sample.labels[i] != IGNORED)
             assert label == exchange.answer + "<|im_end|>"
-            assert text.endswith(ASSISTANT + exchange.answer)
+            assert text.endswith(ASSISTANT + exchange.begun + exchange.answer)
             places = [sample.positions[i][0] for i in own if sample.segments[i] == segment]
             if layout is not Layout.PICTURE_LAST:
                 assert places == list(range(places[0], places[0] + len(places)))
-            messages, rest = [], text.removesuffix(exchange.answer)
+            messages, rest = [], text.removesuffix(exchange.begun + exchange.answer)
             for turn in rest.split("<|im_start|>")[1:-1]:
                 role, content = turn.removesuffix("<|im_end|>\n").split("\n", 1)
                 messages.append({"role": role, "content": content})

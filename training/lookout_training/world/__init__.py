@@ -1,7 +1,8 @@
 """The synthetic world: what can be seen in a picture, and how it is drawn. Needs Pillow and numpy only."""
 
+from .emoji import EMOJI_NAMES
 from .palette import COLOUR_NAMES, COLOURS
-from .scene import PICTURE_SIZES, Scene, SceneObject, pick_size, render_scene
+from .scene import PICTURE_SIZES, PLAIN_WORLD, Scene, SceneObject, World, pick_size, render_scene
 from .shapes import SHAPES
 from .text import ALPHABET
 
@@ -9,10 +10,13 @@ __all__ = [
     "ALPHABET",
     "COLOURS",
     "COLOUR_NAMES",
+    "EMOJI_NAMES",
     "PICTURE_SIZES",
+    "PLAIN_WORLD",
     "SHAPES",
     "Scene",
     "SceneObject",
+    "World",
     "pick_size",
     "render_scene",
 ]

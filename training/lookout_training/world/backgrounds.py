@@ -94,7 +94,21 @@ def horizon(rng: random.Random, width: int, height: int) -> Painted:
     return Image.fromarray(pixels), [sky, ground]
 
 
-PAINTERS = {plain: 45, gradient: 15, noise: 10, stripes: 10, blobs: 13, horizon: 7}  # Weights.
+def clouds(rng: random.Random, width: int, height: int) -> Painted:
+    """Noise of several scales between two near colours: walls, water, lawns."""
+    first = any_colour(rng)
+    second = jitter(rng, first, 55)
+    generator = np.random.default_rng(rng.getrandbits(32))
+    total = np.zeros((height, width))
+    for cells, strength in ((3, 1.0), (7, 0.6), (15, 0.4), (40, 0.25)):
+        small = Image.fromarray((generator.random((cells, cells)) * 255).astype(np.uint8))
+        total += strength * np.asarray(small.resize((width, height), Image.Resampling.BICUBIC), dtype=np.float32) / 255
+    t = np.clip((total / 2.25 - 0.3) / 0.4, 0, 1)[..., None]
+    pixels = np.array(first) * (1 - t) + np.array(second) * t
+    return Image.fromarray(pixels.astype(np.uint8)), [first, second]
+
+
+PAINTERS = {plain: 42, gradient: 15, noise: 9, stripes: 9, blobs: 12, horizon: 7, clouds: 6}  # Weights.
 
 
 def paint_background(rng: random.Random, width: int, height: int) -> Painted:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageFont
 
 from . import shapes
 from .backgrounds import paint_background
+from .emoji import EMOJI_NAMES, emoji_picture
 from .palette import COLOURS, Colour, jitter, visible_on
-from .text import FONTS, load_font, random_text
+from .text import FONTS, load_font, random_line, random_text
 
 OVERSAMPLING = 2  # Shapes are drawn this much larger, then averaged down.
 MARGIN = 2  # Pixels between the boxes of two objects.
@@ -39,10 +41,11 @@ class Character:
 class SceneObject:
     """Something that can be named, counted and boxed."""
 
-    kind: str  # One of SHAPES, or "text".
-    colour: str
+    kind: str  # One of SHAPES, one of EMOJI_NAMES, or "text".
+    colour: str  # Empty for an emoji, which has many.
     box: Box
     radius: float = 0.0  # Of a shape, in pixels.
+    vertices: tuple[tuple[float, float], ...] = ()  # Of a shape's rough outline, in pixels.
     text: str | None = None
     characters: tuple[Character, ...] = ()
 
@@ -58,8 +61,8 @@ class SceneObject:
 
     @property
     def name(self) -> str:
-        """Colour and kind, "red circle"."""
-        return f"{self.colour} {self.kind}"
+        """Colour and kind, "red circle"; of an emoji only the kind."""
+        return f"{self.colour} {self.kind}" if self.colour else self.kind
 
 
 @dataclass
@@ -72,7 +75,12 @@ class Scene:
 
     @property
     def shapes(self) -> list[SceneObject]:
-        return [item for item in self.objects if item.kind != "text"]
+        return [item for item in self.objects if item.kind != "text" and item.colour]
+
+    @property
+    def things(self) -> list[SceneObject]:
+        """Emoji."""
+        return [item for item in self.objects if not item.colour]
 
     @property
     def texts(self) -> list[SceneObject]:
@@ -84,64 +92,117 @@ def pick_size(rng: random.Random) -> tuple[int, int]:
     return rng.choices(list(PICTURE_SIZES), weights=list(PICTURE_SIZES.values()))[0]
 
 
-def render_scene(rng: random.Random, width: int, height: int, text_heavy: bool = False) -> tuple[np.ndarray, Scene]:
-    """Draws a random scene with at least one object. Returns pixels (height, width, 3) uint8 and what they show."""
+@dataclass(frozen=True)
+class World:
+    """What may occur. The shifted world of the evaluation is another of these."""
+
+    fonts: tuple[str, ...] = tuple(FONTS)
+    colour_jitter: int = 14
+    extra_objects: int = 0
+    jpeg_quality: int | None = None  # Every picture is compressed so.
+
+
+PLAIN_WORLD = World()
+
+
+def render_scene(
+    rng: random.Random,
+    width: int,
+    height: int,
+    text_heavy: bool = False,
+    world: World = PLAIN_WORLD,
+    favoured: Sequence[tuple[str, str]] = (),
+) -> tuple[np.ndarray, Scene]:
+    """Draws a random scene with at least one object. Returns pixels (height, width, 3) uint8 and what they show.
+
+    `favoured`: colours and kinds (an emoji has no colour) that half of the objects are of, where the background allows it.
+    """
     while True:
         background, grounds = paint_background(rng, width, height)
         colours = visible_on(grounds)
         if len(colours) >= 3:
-            painter = _Painter(rng, background, colours)
+            painter = _Painter(rng, background, colours, world)
+            painter.favoured = [pair for pair in favoured if pair[0] in ("", *colours)]
             painter.fill(text_heavy)
             if painter.objects:
                 break
     objects = sorted(painter.objects, key=lambda item: item.centre)
-    return _degrade(rng, painter.finish()), Scene(width, height, objects)
+    return _degrade(rng, painter.finish(), world), Scene(width, height, objects)
 
 
 class _Painter:
-    """Places objects without overlap: shapes on an enlarged canvas first, then text at final size."""
+    """Places shapes and emoji on an enlarged canvas first, then text at final size. Most pictures have no overlaps."""
 
-    def __init__(self, rng: random.Random, background: Image.Image, colours: list[str]) -> None:
+    def __init__(self, rng: random.Random, background: Image.Image, colours: list[str], world: World) -> None:
         self.rng = rng
+        self.world = world
+        self.favoured: list[tuple[str, str]] = []
+        self.overlap = 0.0  # Share of the smaller of two boxes that may be hidden or hide.
         self.width, self.height = background.size
         self.colours = colours
         scale = OVERSAMPLING
         self.canvas = background.resize((self.width * scale, self.height * scale), Image.Resampling.NEAREST)
         self.draw = ImageDraw.Draw(self.canvas)
         self.objects: list[SceneObject] = []
-        self.pending_text: list[tuple[float, float, str, object, Colour]] = []
+        self.pending_text: list[tuple[float, float, str, ImageFont.FreeTypeFont, Colour]] = []
 
     def fill(self, text_heavy: bool) -> None:
         rng = self.rng
         if text_heavy:
-            for _ in range(rng.randint(2, 8)):
-                self.add_text(minimum=11, maximum=32)
-            for _ in range(rng.randint(0, 2)):
-                self.add_shape(rng.choice(shapes.SHAPES), rng.choice(self.colours))
+            self.fill_with_text()
             return
-        if rng.random() < 0.4:
+        if rng.random() < 0.35:
             for _ in range(rng.choice((1, 1, 2))):
-                self.add_text(minimum=14, maximum=36)
-        count = rng.choices((1, 2, 3, 4, 5, 6, 7), weights=(10, 16, 18, 18, 15, 12, 11))[0]
+                self.add_text(random_text(rng), minimum=14, maximum=36)
+        count = rng.choices((1, 2, 3, 4, 5, 6, 7), weights=(10, 16, 18, 18, 15, 12, 11))[0] + self.world.extra_objects
         # Repeated kinds and colours make counting and "all the red ones" worth asking.
-        kinds, colours = shapes.SHAPES, self.colours
+        kinds, colours, names = shapes.SHAPES, self.colours, EMOJI_NAMES
         if rng.random() < 0.45:
             kinds = rng.sample(kinds, rng.randint(1, 3))
         if rng.random() < 0.35:
             colours = rng.sample(colours, rng.randint(1, min(3, len(colours))))
+        if rng.random() < 0.55:
+            names = rng.sample(names, rng.randint(1, 3))
+        emoji_share = rng.choices((0.0, 0.5, 1.0), weights=(58, 26, 16))[0]
+        if rng.random() < 0.12:
+            self.overlap = 0.3
         for _ in range(count):
-            self.add_shape(rng.choice(kinds), rng.choice(colours))
+            if self.favoured and rng.random() < 0.5:
+                colour, kind = rng.choice(self.favoured)
+                if colour:
+                    self.add_shape(kind, colour)
+                else:
+                    self.add_emoji(kind)
+            elif rng.random() < emoji_share:
+                self.add_emoji(rng.choice(names))
+            else:
+                self.add_shape(rng.choice(kinds), rng.choice(colours))
+
+    def fill_with_text(self) -> None:
+        rng = self.rng
+        choice = rng.random()
+        if choice < 0.35:  # A sign: one to four lines, one below the other.
+            self.add_lines(rng.randint(1, 4))
+        elif choice < 0.65:
+            for _ in range(rng.randint(1, 3)):
+                self.add_text(random_text(rng), minimum=16, maximum=40)
+        else:
+            for _ in range(rng.randint(3, 9)):
+                self.add_text(random_text(rng), minimum=11, maximum=30)
+        if rng.random() < 0.5:
+            for _ in range(rng.randint(1, 2)):
+                self.add_shape(rng.choice(shapes.SHAPES), rng.choice(self.colours))
 
     def add_shape(self, kind: str, colour: str) -> None:
         rng = self.rng
         short_side = min(self.width, self.height)
         radius = max(9.0, rng.uniform(0.065, 0.20) * short_side)
         degrees = rng.uniform(-20, 20) if rng.random() < 0.4 else 0.0
-        centre = self._place(2 * radius, 2 * radius)
+        centre = self._place(2 * radius, 2 * radius, self.overlap)
         if centre is None:
             return
         x, y = centre
-        fill = jitter(rng, COLOURS[colour], 14)
+        fill = jitter(rng, COLOURS[colour], self.world.colour_jitter)
         mirrored = kind == "crescent" and rng.random() < 0.5
         points = shapes.outline(kind, x, y, radius, degrees, mirrored)
         if kind in shapes.ROUND:
@@ -156,25 +217,55 @@ class _Painter:
             self.draw.polygon([(u * OVERSAMPLING, v * OVERSAMPLING) for u, v in points], fill=fill)
             xs, ys = [u for u, _ in points], [v for _, v in points]
             box = (min(xs), min(ys), max(xs), max(ys))
-        self.objects.append(SceneObject(kind, colour, box, radius=radius))
+        self.objects.append(SceneObject(kind, colour, box, radius=radius, vertices=tuple(shapes.rough_outline(points))))
 
-    def add_text(self, minimum: int, maximum: int) -> None:
+    def add_emoji(self, name: str) -> None:
+        rng = self.rng
+        extent = max(20.0, rng.uniform(0.14, 0.40) * min(self.width, self.height))
+        picture = emoji_picture(rng, name, extent * OVERSAMPLING)
+        width, height = picture.width / OVERSAMPLING, picture.height / OVERSAMPLING
+        centre = self._place(width, height, self.overlap)
+        if centre is None:
+            return
+        left, top = round((centre[0] - width / 2) * OVERSAMPLING), round((centre[1] - height / 2) * OVERSAMPLING)
+        self.canvas.paste(picture, (left, top), picture)
+        box = tuple(value / OVERSAMPLING for value in (left, top, left + picture.width, top + picture.height))
+        self.objects.append(SceneObject(name, "", box, radius=max(width, height) / 2))
+
+    def add_text(self, text: str, minimum: int, maximum: int) -> None:
         """`minimum`, `maximum`: font size in pixels per em."""
         rng = self.rng
-        text = random_text(rng)
-        font = load_font(rng.choice(FONTS), rng.randint(minimum, maximum))
+        font = load_font(rng.choice(self.world.fonts), rng.randint(minimum, maximum))
         left, top, right, bottom = font.getbbox(text)
         width, height = right - left, bottom - top
         centre = self._place(width, height) if width < self.width - 8 else None
-        if centre is None:
+        if centre:
+            self._print(text, font, rng.choice(self.colours), centre[0] - width / 2, centre[1] - height / 2)
+
+    def add_lines(self, count: int) -> None:
+        """Lines of one font and colour below each other, each an object of its own."""
+        rng = self.rng
+        font = load_font(rng.choice(self.world.fonts), rng.randint(14, 34))
+        lines = [random_line(rng) for _ in range(count)]
+        boxes = [font.getbbox(line) for line in lines]
+        pitch = font.size * rng.uniform(1.3, 2.0)
+        width, height = max(right - left for left, _, right, _ in boxes), pitch * (count - 1) + 1.3 * font.size
+        if width > self.width - 8 or height > self.height - 6:
             return
-        colour = rng.choice(self.colours)
-        x, y = centre[0] - width / 2 - left, centre[1] - height / 2 - top
-        spans = [x + font.getlength(text[:i]) for i in range(len(text) + 1)]
+        x, y = rng.uniform(3, self.width - width - 3), rng.uniform(2, self.height - height - 2)
+        colour, centred = rng.choice(self.colours), rng.random() < 0.5
+        for index, (line, (left, top, right, _)) in enumerate(zip(lines, boxes, strict=True)):
+            indent = (width - (right - left)) / 2 if centred else 0.0
+            self._print(line, font, colour, x + indent, y + index * pitch + top)
+
+    def _print(self, text: str, font: ImageFont.FreeTypeFont, colour: str, x: float, y: float) -> None:
+        """Prints with the ink's left top corner at (x, y)."""
+        left, top, right, bottom = font.getbbox(text)
+        spans = [x - left + font.getlength(text[:i]) for i in range(len(text) + 1)]
         characters = tuple(Character(glyph, spans[i], spans[i + 1]) for i, glyph in enumerate(text) if glyph != " ")
-        box = (x + left, y + top, x + right, y + bottom)
+        box = (x, y, x + right - left, y + bottom - top)
         self.objects.append(SceneObject("text", colour, box, text=text, characters=characters))
-        self.pending_text.append((x, y, text, font, COLOURS[colour]))
+        self.pending_text.append((x - left, y - top, text, font, COLOURS[colour]))
 
     def finish(self) -> Image.Image:
         picture = self.canvas.reduce(OVERSAMPLING)
@@ -183,32 +274,42 @@ class _Painter:
             draw.text((x, y), text, font=font, fill=fill)
         return picture
 
-    def _place(self, width: float, height: float) -> tuple[float, float] | None:
+    def _place(self, width: float, height: float, overlap: float = 0.0) -> tuple[float, float] | None:
         """A free centre for a box of this size, or None after a few tries."""
         if width > self.width - 4 or height > self.height - 4:
             return None
         for _ in range(14):
             x = self.rng.uniform(width / 2 + 1, self.width - width / 2 - 1)
             y = self.rng.uniform(height / 2 + 1, self.height - height / 2 - 1)
-            if all(self._apart(x, y, width, height, other.box) for other in self.objects):
+            box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+            if all(_apart(box, other.box, 0.0 if other.text else overlap) for other in self.objects):
                 return x, y
         return None
 
-    @staticmethod
-    def _apart(x: float, y: float, width: float, height: float, other: Box) -> bool:
-        left, top, right, bottom = other
-        horizontally = x + width / 2 + MARGIN <= left or x - width / 2 - MARGIN >= right
-        vertically = y + height / 2 + MARGIN <= top or y - height / 2 - MARGIN >= bottom
-        return horizontally or vertically
+
+def _apart(a: Box, b: Box, overlap: float) -> bool:
+    """Whether two boxes keep their distance or, where `overlap` is not 0, cover no more than that share of the smaller one."""
+    across, down = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    if across <= -MARGIN or down <= -MARGIN:
+        return True
+    smaller = min((box[2] - box[0]) * (box[3] - box[1]) for box in (a, b))
+    return overlap > 0 and max(0.0, across) * max(0.0, down) <= overlap * smaller
 
 
-def _degrade(rng: random.Random, picture: Image.Image) -> np.ndarray:
-    """Blur, JPEG artefacts or sensor noise in part of the pictures."""
+def _degrade(rng: random.Random, picture: Image.Image, world: World) -> np.ndarray:
+    """Blur, light, lost resolution, JPEG artefacts or sensor noise in part of the pictures."""
     if rng.random() < 0.08:
         picture = picture.filter(ImageFilter.GaussianBlur(rng.uniform(0.4, 0.8)))
-    if rng.random() < 0.15:
+    if rng.random() < 0.12:
+        picture = ImageEnhance.Brightness(picture).enhance(rng.uniform(0.85, 1.12))
+        picture = ImageEnhance.Contrast(picture).enhance(rng.uniform(0.8, 1.15))
+    if rng.random() < 0.06:
+        factor = rng.uniform(0.6, 0.9)
+        small = picture.resize((round(picture.width * factor), round(picture.height * factor)), Image.Resampling.BICUBIC)
+        picture = small.resize(picture.size, Image.Resampling.BICUBIC)
+    if world.jpeg_quality or rng.random() < 0.15:
         buffer = io.BytesIO()
-        picture.save(buffer, "JPEG", quality=rng.randint(40, 92))
+        picture.save(buffer, "JPEG", quality=world.jpeg_quality or rng.randint(35, 92))
         picture = Image.open(buffer).convert("RGB")
     pixels = np.asarray(picture)
     if rng.random() < 0.15:

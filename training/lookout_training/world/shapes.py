@@ -51,3 +51,32 @@ def outline(kind: str, x: float, y: float, radius: float, degrees: float, mirror
     sign = -radius if mirrored else radius
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     return [(x + sign * u * cosine - radius * v * sine, y + sign * u * sine + radius * v * cosine) for u, v in points]
+
+
+def rough_outline(points: list[Point], most: int = 8) -> list[Point]:
+    """The convex hull, clockwise on the screen from its topmost vertex, less its flattest corners until `most` vertices are left."""
+    hull = _hull(points)
+    while len(hull) > most:
+        areas = [_turn(hull[i - 1], hull[i], hull[(i + 1) % len(hull)]) for i in range(len(hull))]
+        del hull[areas.index(min(areas))]
+    first = min(range(len(hull)), key=lambda i: (round(hull[i][1], 1), hull[i][0]))
+    return hull[first:] + hull[:first]
+
+
+def _turn(a: Point, b: Point, c: Point) -> float:
+    """Twice the signed area of a triangle; positive where a, b, c turn clockwise on the screen."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _hull(points: list[Point]) -> list[Point]:
+    """Convex hull by the monotone chain, clockwise on the screen."""
+    ordered = sorted(set(points))
+    chains: list[list[Point]] = []
+    for run in (ordered, ordered[::-1]):
+        chain: list[Point] = []
+        for point in run:
+            while len(chain) > 1 and _turn(chain[-2], chain[-1], point) <= 1e-6:
+                chain.pop()
+            chain.append(point)
+        chains.append(chain[:-1])
+    return chains[0] + chains[1]

@@ -25,6 +25,18 @@ FONTS = [
     "liberation/LiberationSerif-Bold.ttf",
     "liberation/LiberationMono-Regular.ttf",
     "liberation/LiberationMono-Bold.ttf",
+    "liberation/LiberationSansNarrow-Bold.ttf",
+    "dejavu/DejaVuSansCondensed-Oblique.ttf",
+    "dejavu/DejaVuSansMono-Bold.ttf",
+]
+# For the shifted world of the evaluation only.
+UNSEEN_FONTS = [
+    "dejavu/DejaVuSerif-Italic.ttf",
+    "dejavu/DejaVuSerifCondensed-Bold.ttf",
+    "dejavu/DejaVuSans-Oblique.ttf",
+    "liberation/LiberationSans-Italic.ttf",
+    "liberation/LiberationSerif-BoldItalic.ttf",
+    "liberation/LiberationMono-BoldItalic.ttf",
 ]
 WORDS = """
 open stop exit cafe sale menu taxi hotel bank bar bus shop park zone post food pizza tea milk bread water juice fish
@@ -44,9 +56,29 @@ def load_font(name: str, size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(str(FONT_ROOT / name), size)
 
 
+CONSONANTS, VOWELS = "bcdfghjklmnpqrstvwxyz", "aeiou"
+
+
+def made_up_word(rng: random.Random) -> str:
+    """2 to 7 letters that can be spoken: it has to be read, not recognised."""
+    letters = [rng.choice(VOWELS if (index + rng.randrange(2)) % 2 else CONSONANTS) for index in range(rng.randint(2, 7))]
+    return "".join(letters)
+
+
+def random_line(rng: random.Random) -> str:
+    """A line of a sign: one to three words or a word and a number."""
+    words = [rng.choice(WORDS) if rng.random() < 0.7 else made_up_word(rng) for _ in range(rng.choice((1, 1, 1, 2, 2, 3)))]
+    if rng.random() < 0.15:
+        words.append(str(rng.randrange(1000)))
+    case = rng.choice((str.upper, str.upper, str.capitalize, str.lower))
+    return " ".join(case(word) for word in words)
+
+
 def random_text(rng: random.Random) -> str:
     """A word, a code, a number, a price, a time or two words; 1 to 12 characters of ALPHABET and blanks."""
     choice = rng.random()
+    if choice < 0.15:
+        return _cased(rng, made_up_word(rng))
     if choice < 0.45:
         return _cased(rng, rng.choice(WORDS))
     if choice < 0.60:

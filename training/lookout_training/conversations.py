@@ -1,0 +1,189 @@
+"""Whole conversations with several pictures: detection by exemplar, and zooming with the focus tool."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from . import phrasings
+from .phrasings import Split, fill, in_some_style
+from .questions import NOTHING_FOUND, Exchange, ask_something, box_of, grid_point, point_of, unique_names
+from .tools import CLOSING, INTRODUCTION
+from .world import COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, Scene, SceneObject, World, render_scene
+from .world.text import made_up_word
+
+PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
+LABELS = (
+    "target", "object", "item", "part", "thing", "widget", "marker", "example", "match", "sample", "symbol", "this", "piece", "type A",
+    "class 1", "goal", "logo", "sign", "figure", "mark",
+)  # fmt: skip
+FOCUS_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "focus",
+        "description": "Zoom into a region of the picture.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "box": {
+                    "type": "array",
+                    "items": {"type": "integer"},
+                    "description": "left, top, right, bottom on a 0 to 1000 grid",
+                }
+            },
+            "required": ["box"],
+        },
+    },
+}
+FOCUS_SYSTEM = INTRODUCTION + "\n" + json.dumps(FOCUS_TOOL) + CLOSING
+WIDEST = 0.5  # Of the picture: text that is wider gains nothing by a closer look.
+ENLARGED = 3  # The original is this much larger than what is shown of it.
+
+
+@dataclass
+class Conversation:
+    """One row: pieces of text of which some are trained on, and the pictures that its image tokens stand for."""
+
+    task: str
+    pieces: list[tuple[str, bool]]  # Text and whether the model has to write it (with the end of the turn).
+    pictures: list[tuple[np.ndarray, Scene]]
+    original: np.ndarray | None = None  # What the first picture is a reduced copy of.
+    question: str = ""  # What the user says.
+    printed: tuple[str, ...] = ()  # Words in the last trained piece that are read from a picture.
+
+    @property
+    def exchange(self) -> Exchange:
+        """Everything before the last answer, and that answer."""
+        return Exchange(self.task, "".join(text for text, _ in self.pieces[:-1]), self.pieces[-1][0], self.printed)
+
+
+@dataclass(frozen=True)
+class Sought:
+    """A kind of object and the label that the exemplars give it."""
+
+    colour: str  # Empty where any will do.
+    kind: str
+    label: str
+
+    def fits(self, item: SceneObject) -> bool:
+        return item.kind == self.kind and self.colour in ("", item.colour)
+
+
+@dataclass
+class ExemplarTask:
+    """Objects to find by a picture that shows some, and perhaps another that shows none."""
+
+    label: str
+    exemplar: tuple[np.ndarray, Scene]
+    shown: list[SceneObject]  # What is annotated in the exemplar.
+    negative: tuple[np.ndarray, Scene] | None
+    target: tuple[np.ndarray, Scene]
+    wanted: list[SceneObject]
+
+    @property
+    def answer(self) -> str:
+        return self._leaves(self.target[1], self.wanted, box_of)
+
+    def _leaves(self, scene: Scene, items: list[SceneObject], leaf: Callable[[Scene, SceneObject, str], str]) -> str:
+        return "\n".join(leaf(scene, item, self.label) for item in items) or NOTHING_FOUND
+
+    def conversation(self, rng: random.Random) -> Conversation:
+        """Worked turns (a picture, "Detect: LABEL", its boxes) before the turn that is asked."""
+        question = f"Detect: {self.label}"
+        as_points = rng.random() < 0.1
+        leaf = point_of if as_points else box_of
+        example_leaf = point_of if as_points or rng.random() < 0.12 else box_of
+        turns = [(self.exemplar, self._leaves(self.exemplar[1], self.shown, example_leaf))]
+        if self.negative:
+            turns.append((self.negative, NOTHING_FOUND))
+        text = f"<|im_start|>system\n<hint>{'POINT' if as_points else 'BOX'}</hint><|im_end|>\n"
+        for _, answer in turns:
+            text += f"<|im_start|>user\n{PICTURE}{question}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
+        text += f"<|im_start|>user\n{PICTURE}{question if rng.random() < 0.9 else ''}<|im_end|>\n<|im_start|>assistant\n"
+        answer = self._leaves(self.target[1], self.wanted, leaf)
+        return Conversation("exemplar", [(text, False), (answer, True)], [*(picture for picture, _ in turns), self.target])
+
+
+def exemplar_task(rng: random.Random, width: int, height: int, negative: bool, world: World = PLAIN_WORLD) -> ExemplarTask:
+    """One class, most often in the target picture too."""
+    sought, exemplar = _sought(rng, width, height, world)
+    any_colour = not sought.colour and sought.kind not in EMOJI_NAMES
+    near = [(colour, sought.kind) for colour in (rng.sample(COLOUR_NAMES, 4) if any_colour else [sought.colour])]
+    target = render_scene(rng, width, height, world=world, favoured=near if rng.random() < 0.85 else [])
+    shown = [item for item in exemplar[1].objects if sought.fits(item)]
+    if rng.random() < 0.4:
+        shown = [rng.choice(shown)]
+    other = None
+    while negative and (other is None or any(sought.fits(item) for item in other[1].objects)):
+        other = render_scene(rng, width, height, world=world)
+    return ExemplarTask(sought.label, exemplar, shown, other, target, [item for item in target[1].objects if sought.fits(item)])
+
+
+def _sought(rng: random.Random, width: int, height: int, world: World) -> tuple[Sought, tuple[np.ndarray, Scene]]:
+    """What is looked for, and a picture that shows it."""
+    while True:
+        picture = render_scene(rng, width, height, world=world)
+        objects = [item for item in picture[1].objects if item.text is None]
+        if not objects:
+            continue
+        item = rng.choice(objects)
+        if rng.random() < 0.5:
+            label = made_up_word(rng) if rng.random() < 0.15 else rng.choice(LABELS)
+            return Sought(item.colour, item.kind, label), picture
+        if item.colour and rng.random() < 0.4:
+            return Sought("", item.kind, item.kind), picture
+        return Sought(item.colour, item.kind, item.name), picture
+
+
+def with_focus(rng: random.Random, width: int, height: int, split: Split) -> Conversation:
+    """Text too small to read: the model asks for its region, sees it enlarged, and reads. Other questions need no look."""
+    large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True)
+    while not 1 <= len(scene.texts) <= 4:
+        large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True)
+    shown = np.asarray(Image.fromarray(large).resize((width, height), Image.Resampling.BICUBIC))
+    small = Scene(width, height, [_shrunk(item) for item in scene.objects])
+    head = f"<|im_start|>system\n{FOCUS_SYSTEM}<|im_end|>\n<|im_start|>user\n{PICTURE}"
+    ask = "<|im_end|>\n<|im_start|>assistant\n"
+    if rng.random() < 0.3:
+        exchange = ask_something(rng, small, split)
+        while exchange is None or exchange.task in ("read", "caption", "chat"):
+            exchange = ask_something(rng, small, split)
+        return Conversation(
+            "focus not needed", [(f"{head}{exchange.question}{ask}", False), (exchange.answer, True)], [(shown, small)], large, exchange.question, exchange.printed
+        )
+    legible = [item for item in scene.texts if item.box[2] - item.box[0] < WIDEST * scene.width]
+    single = [name for name, item in unique_names(scene).items() if item in legible and name != "text"]
+    if len(scene.texts) == len(legible) == 1:
+        item, lines, name = scene.texts[0], phrasings.READ, ""
+    elif single:
+        name = rng.choice(single)
+        item, lines = unique_names(scene)[name], phrasings.READ_ONE
+    else:
+        return with_focus(rng, width, height, split)
+    question = in_some_style(rng, fill(rng, lines.pick(rng, split), name=name.removesuffix(" text")))
+    region = _region(scene, item)
+    pixels = [value * size / 1000 for value, size in zip(region, (scene.width, scene.height) * 2, strict=True)]
+    crop = Image.fromarray(large).resize((width, height), Image.Resampling.BICUBIC, box=tuple(pixels))
+    call = f'<tool_call>\n{{"name": "focus", "arguments": {{"box": {json.dumps(region)}}}}}\n</tool_call>'
+    seen = f"\n<|im_start|>user\n<tool_response>\n{PICTURE}\n</tool_response>{ask}"
+    pieces = [(f"{head}{question}{ask}", False), (call, True), (seen, False), (item.text or "", True)]
+    return Conversation("focus", pieces, [(shown, small), (np.asarray(crop), Scene(width, height))], large, question, (item.text or "",))
+
+
+def _shrunk(item: SceneObject) -> SceneObject:
+    box = tuple(value / ENLARGED for value in item.box)
+    vertices = tuple((x / ENLARGED, y / ENLARGED) for x, y in item.vertices)
+    return SceneObject(item.kind, item.colour, box, item.radius / ENLARGED, vertices, item.text)
+
+
+def _region(scene: Scene, item: SceneObject) -> list[int]:
+    """Around an object with some margin, on the 0..1000 grid and as wide as high there, so that the crop has the picture's aspect."""
+    (left, top), (right, bottom) = (grid_point(scene, *corner) for corner in (item.box[:2], item.box[2:]))
+    side = min(1000, max(round(1.25 * (right - left)), round(1.6 * (bottom - top)), 200))
+    x, y = (max(0, min(1000 - side, (low + high - side) // 2)) for low, high in ((left, right), (top, bottom)))
+    return [x, y, x + side, y + side]

@@ -1,0 +1,277 @@
+"""The questions of the evaluation: pictures, frame sequences, sounds and tools from seeds that no training uses.
+
+Every question knows how to ask the server (`reply`) and how to judge what comes back (`judge`).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .audio_evaluate import heard_questions
+from .client import ChatClient, png_data_url, user_turn
+from .clips import CLIP_HINT_TASKS, CLIP_TASKS
+from .config import HELD_OUT_SEED
+from .conversations import exemplar_task, with_focus
+from .markup import box_leaf
+from .phrasings import Split
+from .questions import (
+    BOX_HINT_TASKS,
+    POINT_HINT_TASKS,
+    POLYGON_HINT_TASKS,
+    WORD_TASKS,
+    Asker,
+    Exchange,
+    box_of,
+    count_kind,
+    grid_point,
+    matches,
+)
+from .scoring import CLIP, CALLS, GROUNDING, JSON_VALUE, WORDS
+from .structured import as_json
+from .tools import ToolPrompt
+from .world import PLAIN_WORLD, Scene, World, pick_size, render_scene
+from .world.clip import FRAME_SIZES, render_clip
+from .world.text import UNSEEN_FONTS
+
+# Fonts never trained on, colours further off, more objects, strong compression.
+SHIFTED_WORLD = World(fonts=tuple(UNSEEN_FONTS), colour_jitter=26, extra_objects=2, jpeg_quality=30)
+TEXT_HEAVY = 0.12  # Share of the pictures.
+UNSEEN_PHRASINGS = 4  # Every so many questions, one in words that are kept for evaluation is asked beside: a fifth.
+SHORT_WORD = 6  # Letters.
+
+Reply = Callable[[ChatClient], str]
+
+
+@dataclass
+class Question:
+    """One request and its truth."""
+
+    row: str
+    split: Split
+    shifted: bool
+    question: str
+    truth: str
+    judge: str  # How the answer is compared with the truth, see `scoring`.
+    reply: Reply
+    answer: str = ""
+    error: str = ""
+    interval: float = 0.0  # Seconds between frames, for clips.
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def hint(word: str) -> dict[str, Any]:
+    return {"system": f"<hint>{word}</hint>"}
+
+
+def annotations(form: str) -> dict[str, Any]:
+    return {"vision_config": {"annotation_format": form}}
+
+
+# Row -> how to ask about one picture, and extra arguments of ChatClient.ask.
+PICTURE_ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
+    **{task: (WORD_TASKS[task][0], {}) for task in WORD_TASKS if task not in ("detect", "detect all", "point", "point many", "read")},
+    "count kind, thinking": (count_kind, {"reasoning_effort": "low"}),
+    "detect, in words": (WORD_TASKS["detect"][0], {}),
+    "detect, hint": (BOX_HINT_TASKS["hint detect"][0], hint("BOX")),
+    "detect, annotation_format": (BOX_HINT_TASKS["hint detect"][0], annotations("box")),
+    "detect one, hint": (BOX_HINT_TASKS["hint one"][0], hint("BOX")),
+    "detect all, in words": (WORD_TASKS["detect all"][0], {}),
+    "detect all, hint": (BOX_HINT_TASKS["hint all"][0], hint("BOX")),
+    "point, in words": (WORD_TASKS["point"][0], {}),
+    "point, hint": (POINT_HINT_TASKS["hint point"][0], hint("POINT")),
+    "point, annotation_format": (POINT_HINT_TASKS["hint point"][0], annotations("point")),
+    "polygon, annotation_format": (POLYGON_HINT_TASKS["hint polygon"][0], annotations("polygon")),
+}
+
+
+def is_grounding(row: str) -> bool:
+    return row.startswith(("detect", "point", "polygon"))
+
+
+def _attempt(ask: Callable[[], Exchange | None]) -> Exchange | None:
+    """A task may have a variant that this scene allows."""
+    return next((exchange for exchange in (ask() for _ in range(3)) if exchange), None)
+
+
+def _splits(index: int) -> tuple[Split, ...]:
+    return (Split.SEEN, Split.HELD_OUT) if index % UNSEEN_PHRASINGS == 0 else (Split.SEEN,)
+
+
+def picture_questions(pictures: int, shifted: bool = False) -> Iterator[Question]:
+    """Every row once per picture, where the picture allows it."""
+    world = SHIFTED_WORLD if shifted else PLAIN_WORLD
+    first = HELD_OUT_SEED + (100_000 if shifted else 10_000)
+    for index in range(pictures):
+        rng = random.Random(first + index)
+        size = pick_size(rng)
+        pixels, scene = render_scene(rng, *size, text_heavy=rng.random() < TEXT_HEAVY, world=world)
+        picture = png_data_url(pixels)
+        for split in _splits(index):
+            for row, (ask, extra) in PICTURE_ROWS.items():
+                exchange = _attempt(lambda ask=ask, split=split: ask(rng, scene, split))
+                if exchange:
+                    judge = GROUNDING if is_grounding(row) else WORDS
+                    yield Question(row, split, shifted, exchange.question, exchange.answer, judge, _about(exchange.question, picture, extra))
+            yield from _json_questions(rng, scene, picture, split, shifted)
+        pixels, scene = render_scene(rng, *size, text_heavy=True, world=world)
+        picture = png_data_url(pixels)
+        for split in _splits(index):
+            exchange = _attempt(lambda split=split: WORD_TASKS["read"][0](rng, scene, split))
+            if exchange and exchange.printed:
+                short = len(exchange.printed) == 1 and len(exchange.answer) <= SHORT_WORD and " " not in exchange.answer
+                row = "read, word" if short else "read, lines"
+                yield Question(row, split, shifted, exchange.question, exchange.answer, WORDS, _about(exchange.question, picture, {}))
+        yield from _detect_questions(rng, size, world, shifted)
+
+
+def _about(question: str, picture: str | None, extra: dict[str, Any]) -> Reply:
+    return lambda client: client.ask(question, picture, **extra)
+
+
+def _json_questions(rng: random.Random, scene: Scene, picture: str, split: Split, shifted: bool) -> Iterator[Question]:
+    """An answer bound to a JSON schema that the question does not mention."""
+    exchange = _attempt(lambda: rng.choice([WORD_TASKS[task][0] for task in ("count kind", "colour", "exists")])(rng, scene, split))
+    structured = as_json(rng, exchange) if exchange else None
+    if not exchange or not structured:
+        return
+    (key, value), *_ = json.loads(structured.answer).items()
+    kind = {int: "integer", str: "string", bool: "boolean"}[type(value)]
+    schema = {"type": "object", "properties": {key: {"type": kind}}, "required": [key], "additionalProperties": False}
+    form = {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}}
+    yield Question("JSON schema", split, shifted, structured.question, structured.answer, JSON_VALUE, _about(structured.question, picture, form))
+
+
+def _detect_questions(rng: random.Random, size: tuple[int, int], world: World, shifted: bool) -> Iterator[Question]:
+    """The detect endpoint: by category, everything, by exemplar (every third with a negative one)."""
+    task = exemplar_task(rng, *size, negative=rng.random() < 0.33, world=world)
+    pixels, scene = task.target
+    media = {"type": "image", "image_url": png_data_url(pixels)}
+    categories = sorted({item.kind for item in scene.objects})[:2]
+    found = "\n".join(box_of(scene, item, name) for item in scene.objects for name in categories if matches(item, name))
+    everything = "\n".join(box_of(scene, item, item.name) for item in scene.objects)
+    exemplar_pixels, exemplar_scene = task.exemplar
+    shown = [{"mention": task.label, "point_box": _corners(item.box, exemplar_scene)} for item in task.shown]
+    exemplars = [{"media": {"type": "image", "image_url": png_data_url(exemplar_pixels)}, "annotations": shown}]
+    negatives = [{"media": {"type": "image", "image_url": png_data_url(task.negative[0])}}] if task.negative else []
+    for row, body, truth in (
+        ("detect endpoint, categories", {"categories": categories}, found),
+        ("detect endpoint, everything", {}, everything),
+        ("detect endpoint, exemplar", {"exemplars": exemplars, "negative_exemplars": negatives}, task.answer),
+    ):
+        ask = _detect({"media": media, **body}, scene)
+        yield Question(row, Split.SEEN, shifted, ", ".join(categories) if "categories" in body else row, truth, GROUNDING, ask)
+
+
+def _corners(box: tuple[float, float, float, float], scene: Scene) -> dict[str, dict[str, int]]:
+    left, top, right, bottom = box
+    limits = (scene.width - 1, scene.height - 1)
+    corners = [tuple(max(0, min(limit, round(value))) for value, limit in zip(corner, limits, strict=True)) for corner in ((left, top), (right, bottom))]
+    (x0, y0), (x1, y1) = corners
+    return {"top_left": {"x": x0, "y": y0}, "bottom_right": {"x": x1, "y": y1}}
+
+
+def _detect(body: dict[str, Any], scene: Scene) -> Reply:
+    def reply(client: ChatClient) -> str:
+        """The detections, which are in pixels, as markup."""
+        lines = []
+        for detection in client.post("/detect", body)["detections"]:
+            box = detection["point_box"]
+            corners = [grid_point(scene, box[name]["x"], box[name]["y"]) for name in ("top_left", "bottom_right")]
+            lines.append(box_leaf(detection["mention"], *corners))
+        return "\n".join(lines) or "None."
+
+    return reply
+
+
+def focus_questions(pictures: int) -> Iterator[Question]:
+    """Text too small to read in what the model first sees of the picture."""
+    for index in range(pictures):
+        rng = random.Random(HELD_OUT_SEED + 300_000 + index)
+        for split in _splits(index):
+            talk = with_focus(rng, *pick_size(rng), split)
+            while talk.task != "focus" or talk.original is None:
+                talk = with_focus(rng, *pick_size(rng), split)
+            question, truth, picture = talk.question, talk.pieces[-1][0], png_data_url(talk.original)
+            tools = {"vision_config": {"internal_tools": {"focus": True}}}
+            yield Question("read small text, focus", split, False, question, truth, WORDS, _about(question, picture, tools))
+            yield Question("read small text, no focus", split, False, question, truth, WORDS, _about(question, picture, {}))
+
+
+def clip_questions(clips: int) -> Iterator[Question]:
+    """Frame sequences as `video_frames`."""
+    for index in range(clips):
+        rng = random.Random(HELD_OUT_SEED + 400_000 + index)
+        frames, clip = render_clip(rng, *rng.choice(FRAME_SIZES))
+        while len(frames) < 2:
+            frames, clip = render_clip(rng, *rng.choice(FRAME_SIZES))
+        sent = [
+            {"image_url": {"url": png_data_url(np.asarray(frame))}, "timestamp_ms": round(1000 * time)}
+            for frame, time in zip(frames, clip.times, strict=True)
+        ]
+        interval = clip.times[1] - clip.times[0]
+        rows = {
+            **{task: (ask, {}) for task, (ask, _) in CLIP_TASKS.items()},
+            "clip, annotation_format": (CLIP_HINT_TASKS["hint clip"][0], annotations("clip")),
+        }
+        for split in _splits(index):
+            for row, (ask, extra) in rows.items():
+                exchange = _attempt(lambda ask=ask, split=split: ask(rng, clip, split))
+                if exchange:
+                    judge = CLIP if row.startswith("clip") else WORDS
+                    asked = _about(exchange.question, None, {"frames": sent, **extra})
+                    yield Question(row, split, False, exchange.question, exchange.answer, judge, asked, interval=interval)
+
+
+CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.S)
+
+
+def tool_questions(prompts: int) -> Iterator[Question]:
+    """Requests that need one call, several, or none that is there; results to put into words."""
+    for index in range(prompts):
+        rng = random.Random(HELD_OUT_SEED + 500_000 + index)
+        for split in _splits(index):
+            prompt = ToolPrompt(rng, split)
+            for _ in range(3):
+                task, asked, answer = prompt.ask(rng, split)
+                calls = [json.loads(call) for call in CALL.findall(answer)]
+                truth, judge = (json.dumps(calls), CALLS) if calls or task == "no tool" else (answer, WORDS)
+                messages = _messages(asked)
+                yield Question(task, split, False, asked, truth, judge, _with_tools(messages, prompt.schemas))
+
+
+def _messages(asked: str) -> list[dict[str, Any]]:
+    """The turns of a question that holds earlier turns in the model's own format."""
+    turns = asked.split("<|im_end|>\n")
+    messages = [user_turn(turns[0])]
+    if len(turns) > 1:
+        call = json.loads(CALL.findall(turns[1])[0])
+        function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": function}]})
+        result = turns[2].split("<tool_response>\n")[1].split("\n</tool_response>")[0]
+        messages.append({"role": "tool", "tool_call_id": "call_1", "content": result})
+    return messages
+
+
+def _with_tools(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Reply:
+    def reply(client: ChatClient) -> str:
+        """The calls as a JSON list, or what the model says."""
+        message = client.chat({"messages": messages, "tools": tools, "max_completion_tokens": 300})
+        calls = [call["function"] for call in message.get("tool_calls") or []]
+        if calls:
+            return json.dumps([{"name": call["name"], "arguments": json.loads(call["arguments"])} for call in calls])
+        return message["content"] or ""
+
+    return reply
+
+
+def sound_questions(sounds: int) -> Iterator[Question]:
+    """What is heard; see `audio_evaluate`."""
+    for row, split, picture, question, truth, extra in heard_questions(sounds) if sounds else ():
+        yield Question(row, split, False, question, truth, WORDS, _about(question, picture or None, extra))

@@ -1,0 +1,227 @@
+"""Tests of the tasks beyond questions about one picture: tools, thoughts, JSON, exemplars, focus, frame sequences, and what the evaluation asks."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import jinja2
+import numpy as np
+import pytest
+
+from lookout_training import phrasings
+from lookout_training.chat import SMALL_TALK
+from lookout_training.clips import CLIP_HINT_TASKS, CLIP_TASKS
+from lookout_training.config import HELD_OUT_SEED
+from lookout_training.conversations import FOCUS_TOOL, exemplar_task, with_focus
+from lookout_training.evaluation_set import CALL, clip_questions, focus_questions, picture_questions, tool_questions
+from lookout_training.export import chat_template
+from lookout_training.markup import clip_leaf, parse_annotations, parse_clips
+from lookout_training.phrasings import Phrasings, Split
+from lookout_training.prompts import END, IGNORED, SampleMaker
+from lookout_training.questions import WORD_TASKS
+from lookout_training.scoring import CALLS, GROUNDING, clip_overlap, same_calls
+from lookout_training.stage2 import Layout, make_batch
+from lookout_training.structured import as_json
+from lookout_training.thoughts import with_thought
+from lookout_training.tokenizer import Tokenizer
+from lookout_training.tools import HELD_OUT_TOOLS, TOOLS, ToolPrompt
+from lookout_training.world import EMOJI_NAMES, SHAPES, Scene, render_scene
+from lookout_training.world.clip import render_clip
+from lookout_training.world.shapes import outline, rough_outline
+
+
+@pytest.fixture(scope="session")
+def maker() -> SampleMaker:
+    return SampleMaker(Tokenizer.load())
+
+
+def all_phrasings() -> dict[str, Phrasings]:
+    return {name: value for name, value in vars(phrasings).items() if isinstance(value, Phrasings)}
+
+
+@pytest.mark.parametrize("name", list(all_phrasings()))
+def test_no_phrasing_of_the_evaluation_is_trained_on(name: str) -> None:
+    def plain(text: str) -> str:
+        return re.sub(r"[^a-z{}]+", " ", text.lower()).strip()
+
+    lines = all_phrasings()[name]
+    assert len(lines.seen) >= 4 and lines.held_out
+    assert not {plain(text) for text in lines.seen} & {plain(text) for text in lines.held_out}
+
+
+def test_no_small_talk_or_tool_request_of_the_evaluation_is_trained_on() -> None:
+    for talk in SMALL_TALK:
+        held_out = {text.lower() for text in talk.held_out}
+        assert not held_out & {text.lower() for text in talk.seen}
+        assert not held_out & {talk.question(random.Random(seed), Split.SEEN).lower() for seed in range(300)}
+    names = {name for tool in TOOLS for name in tool.names}
+    assert not names & {name for tool in HELD_OUT_TOOLS for name in tool.names}
+    for tool in TOOLS:
+        assert not set(tool.requests) & set(tool.held_out_requests)
+
+
+def render(messages: list[dict], tools: list[dict] | None = None) -> str:
+    """As the server does: JSON in the order given."""
+    environment = jinja2.Environment()
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}
+    return environment.from_string(chat_template()).render(messages=messages, tools=tools, add_generation_prompt=True)
+
+
+def test_tools_in_the_system_turn_are_what_the_template_renders() -> None:
+    for seed in range(30):
+        prompt = ToolPrompt(random.Random(seed), Split.SEEN)
+        if '":' in prompt.system.replace('": ', ""):  # Parameters written without blanks, as some clients send them.
+            continue
+        assert render([{"role": "user", "content": "x"}], prompt.schemas).split(END)[0] == f"<|im_start|>system\n{prompt.system}"
+
+
+@pytest.mark.parametrize("split", list(Split))
+def test_calls_are_json_with_the_declared_names(split: Split) -> None:
+    for seed in range(60):
+        rng = random.Random(seed)
+        prompt = ToolPrompt(rng, split)
+        declared = {schema["function"]["name"]: schema["function"]["parameters"] for schema in prompt.schemas}
+        task, question, answer = prompt.ask(rng, split)
+        calls = [json.loads(call) for call in CALL.findall(answer)]
+        assert len(calls) == {"tool call": 1, "parallel calls": 2}.get(task, 0)
+        for call in calls:
+            assert list(call["arguments"]) == list(declared[call["name"]]["properties"])
+            for value in call["arguments"].values():
+                said = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+                assert said in question
+
+
+def test_thoughts_come_before_the_answer_and_json_is_json() -> None:
+    forms = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        _, scene = render_scene(rng, 224, 224)
+        for ask, _ in WORD_TASKS.values():
+            exchange = ask(rng, scene, Split.SEEN)
+            if not exchange:
+                continue
+            thought = with_thought(exchange, scene, announced=True)
+            opened = with_thought(exchange, scene, announced=False)
+            assert opened.begun + opened.answer == thought.answer
+            assert re.fullmatch(r"<think>\n[^<>]+\n</think>\n\n" + re.escape(exchange.answer), thought.answer)
+            written = as_json(rng, exchange)
+            if written:
+                ((key, _),) = json.loads(written.answer).items()
+                assert f'"{key}"' in written.question
+                forms += 1
+    assert forms > 100
+
+
+def test_rough_outlines_are_convex_and_hold_the_shape() -> None:
+    for kind in SHAPES:
+        points = outline(kind, 100, 100, 50, 10)
+        rough = rough_outline(points)
+        assert 3 <= len(rough) <= 8
+        assert rough[0][1] == pytest.approx(min(y for _, y in rough), abs=0.1)
+        area = sum(a[0] * b[1] - b[0] * a[1] for a, b in zip(rough, rough[1:] + rough[:1], strict=True)) / 2
+        assert area > 0.4 * 50 * 50  # Positive: clockwise where y grows downwards.
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_exemplar_row_is_what_the_template_renders(maker: SampleMaker, negative: bool) -> None:
+    for seed in range(8):
+        rng = random.Random(seed)
+        task = exemplar_task(rng, 192, 192, negative)
+        talk = task.conversation(rng)
+        assert len(talk.pictures) == 2 + negative and task.shown
+        messages = [{"role": "system", "content": "<hint>" + talk.pieces[0][0].split("<hint>")[1].split(END)[0]}]
+        for turn in talk.pieces[0][0].split("<|im_start|>")[2:-1]:
+            role, content = turn.removesuffix(END + "\n").split("\n", 1)
+            messages.append({"role": role, "content": content})
+        assert render(messages) == talk.pieces[0][0]
+        found, rest = parse_annotations(talk.pieces[1][0])
+        assert len(found) == len(task.wanted) and rest in ("", "None.")
+        sample = maker.conversation(talk)
+        assert len(sample.identifiers) == len(sample.labels) == len(sample.positions) == len(sample.segments)
+        assert sample.identifiers.count(maker.image_token) == 36 * len(talk.pictures)
+
+
+def test_focus_row_calls_looks_and_reads(maker: SampleMaker) -> None:
+    calls = 0
+    for seed in range(6):
+        talk = with_focus(random.Random(seed), 192, 192, Split.SEEN)
+        picture = "<|vision_start|><|image_pad|><|vision_end|>"
+        first = render([{"role": "user", "content": picture + talk.question}], [FOCUS_TOOL])
+        assert talk.pieces[0][0] == first
+        sample = maker.conversation(talk)
+        trained = maker.tokenizer.decode(label for label in sample.labels if label != IGNORED)
+        assert trained == "".join(text + END for text, wanted in talk.pieces if wanted)
+        if talk.task == "focus":
+            calls += 1
+            call = json.loads(CALL.findall(talk.pieces[1][0])[0])
+            left, top, right, bottom = call["arguments"]["box"]
+            assert 0 <= left < right <= 1000 and 0 <= top < bottom <= 1000
+            turns = [{"role": "user", "content": picture + talk.question}]
+            turns.append({"role": "assistant", "content": "", "tool_calls": [{"function": call}]})
+            turns.append({"role": "tool", "content": picture})
+            # The template writes the arguments with the same blanks as the row does.
+            assert render(turns, [FOCUS_TOOL]) == "".join(text + (END if wanted else "") for text, wanted in talk.pieces[:-1])
+    assert calls
+
+
+def test_frames_are_told_by_pairs_with_their_mean_time(maker: SampleMaker) -> None:
+    for seed in range(8):
+        rng = random.Random(seed)
+        frames, clip = render_clip(rng, 128, 160)
+        assert len(frames) == len(clip.times) and all(frame.shape == (160, 128, 3) for frame in frames)
+        sample = maker.video(rng, clip, Scene(128, 160))
+        text = maker.tokenizer.decode(i for i, s in zip(sample.identifiers, sample.segments, strict=True) if s == 0)
+        assert re.findall(r"<(\d+\.\d) seconds>", text) == [f"{clip.pair_time(pair):.1f}" for pair in clip.pairs]
+        assert sample.identifiers.count(maker.image_token) == 20 * len(clip.pairs)
+
+
+def test_clips_are_markup_and_overlap_with_themselves() -> None:
+    assert clip_leaf("red circle", 1.0, 2.5) == '<clip mention="red circle" t="1 seconds 2.5 seconds" />'
+    assert parse_clips('<clip mention="a&amp;b" t="0.25 seconds" />') == ([("a&b", 0.25, 0.25)], "")
+    for seed in range(30):
+        rng = random.Random(seed)
+        _, clip = render_clip(rng, 128, 128)
+        for ask, _ in (*CLIP_TASKS.values(), *CLIP_HINT_TASKS.values()):
+            for split in Split:
+                exchange = ask(rng, clip, split)
+                if exchange and "clip" in exchange.task:
+                    assert parse_clips(exchange.answer)[1] in ("", "None.")
+                    assert clip_overlap(exchange.answer, exchange.answer, 0.5) == 1.0
+    late, early = clip_leaf("a", 2, 3), clip_leaf("a", 0, 1)
+    assert clip_overlap(late, early, 0.5) == 0.0 and clip_overlap("None.", early, 0.5) == 0.0
+
+
+def test_calls_are_compared_by_value() -> None:
+    truth = json.dumps([{"name": "f", "arguments": {"a": 1, "b": "x"}}])
+    assert same_calls('[{"name":"f","arguments":{"b":"x","a":1}}]', truth)
+    assert not same_calls('[{"name":"f","arguments":{"a":2,"b":"x"}}]', truth)
+    assert not same_calls("I have no tool for that.", truth) and same_calls("I have no tool for that.", "[]")
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_every_layout_makes_a_batch(maker: SampleMaker, layout: Layout) -> None:
+    batch = make_batch(11, 4, maker, layout=layout)
+    pictures = 0 if batch.pixels is None else len(batch.pixels) * (batch.pixels.shape[1] // 32) * (batch.pixels.shape[2] // 32)
+    if layout is not Layout.DENSE:
+        assert (batch.identifiers == maker.image_token).sum() == pictures
+        assert ((batch.weights > 0) == (batch.labels != IGNORED)).all()
+    assert (batch.targets is not None) == (layout not in (Layout.TOOLS, Layout.NO_PICTURE, Layout.FOCUS, Layout.VIDEO))
+
+
+def test_emoji_have_colours_and_are_no_shapes() -> None:
+    assert len(EMOJI_NAMES) >= 60 and not set(EMOJI_NAMES) & set(SHAPES)
+    for seed in range(40):
+        pixels, scene = render_scene(random.Random(seed), 224, 224)
+        for item in scene.things:
+            left, top, right, bottom = (max(0, round(value)) for value in item.box)
+            assert np.ptp(pixels[top:bottom, left:right].reshape(-1, 3), axis=0).max() > 60
+
+
+def test_evaluation_uses_its_own_seeds_and_words() -> None:
+    questions = [*picture_questions(2), *focus_questions(1), *tool_questions(2), *clip_questions(1)]
+    assert HELD_OUT_SEED == 10**9
+    assert {question.split for question in questions} == set(Split)
+    assert {question.judge for question in questions} >= {GROUNDING, CALLS}
+    assert all(question.truth for question in questions)
