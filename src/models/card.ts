@@ -40,6 +40,8 @@ const cardSchema = z.strictObject({
     /** KV cells shared by all sequences. */
     contextTokens: z.int().positive(),
     maxSequences: z.int().positive().default(64),
+    /** Control tokens that are part of what the model says, such as `[TOOL_CALLS]`: its calls or thoughts are marked with them. */
+    printedTokens: z.array(z.string().min(1)).default([]),
     /** Threads that compute; by default as many as the weights are worth on this machine. */
     threads: z.int().positive().optional(),
   }),

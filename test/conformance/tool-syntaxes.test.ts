@@ -6,7 +6,7 @@ import type { Tool } from '../../src/conversation/tools/tool.ts'
 import { ToolCallReader } from '../../src/conversation/tools/tool-call-reader.ts'
 import { LocalEngine } from '../../src/inference/local/local-engine.ts'
 import { loadCard } from '../../src/models/card.ts'
-import { assistant, branch, CARD, collect, GREEDY, generate, question } from '../support/local-engine.ts'
+import { assistant, branch, CARD, collect, GREEDY, generate, question, RANDOM } from '../support/local-engine.ts'
 
 /** Every syntax binds a real engine to calls that can be read. The model has learnt none but one of them. */
 let engine: LocalEngine
@@ -32,6 +32,23 @@ const tools: Tool[] = [
 ]
 const valid = new Ajv.default({ strict: false }).compile(schema)
 const HOT = { ...GREEDY, temperature: 1.5 }
+
+test('control tokens of a syntax are printed where the card says so', async () => {
+  const card = await loadCard(CARD)
+  const printing = await LocalEngine.start({ ...card, engine: { ...card.engine, printedTokens: ['<|audio_start|>'] } })
+  try {
+    const constraint = { type: 'regex', pattern: '<\\|audio_start\\|>ok' } as const
+    const work = [branch({ n: 16, maxTokens: 30, sampling: RANDOM, constraint })]
+    const { texts, finishes } = await collect(await generate(printing, [...question, assistant], work))
+    expect(new Set(Object.values(texts))).toEqual(new Set(['<|audio_start|>ok']))
+    // Some write it letter by letter, which nothing forbids.
+    expect(Math.min(...finishes.map(({ completionTokens }) => completionTokens))).toBeLessThan(5)
+  } finally {
+    await printing.close()
+  }
+  const wrong = { ...card, engine: { ...card.engine, printedTokens: ['<|no_such|>'] } }
+  await expect(LocalEngine.start(wrong)).rejects.toThrow(/<\|no_such\|>/)
+})
 
 test.each(Object.entries(TOOL_SYNTAXES))('%s', async (name, syntax) => {
   const constraint = { ...syntax.constraint(tools, true), atLeastOne: true }

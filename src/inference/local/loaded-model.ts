@@ -39,7 +39,7 @@ export class LoadedModel {
   ) {
     this.llama = llama
     begins('weights')
-    this.model = new Model(llama, settings.model)
+    this.model = new Model(llama, settings.model, settings.printedTokens)
     // One for each completion, and those that several share: a prefix, or a suffix with at least two completions. One
     // completion alone may need three. No more than that, since the library compares all with all at every step.
     const sequences = Math.min(MAX_SEQUENCE_IDS, Math.max(3, Math.ceil(1.5 * settings.maxSequences)))

@@ -245,6 +245,7 @@ async function readSettings(card: ModelCard, options: LocalEngineOptions): Promi
     projector: projector?.path ?? null,
     cells: card.engine.contextTokens,
     maxSequences: card.engine.maxSequences,
+    printedTokens: card.engine.printedTokens,
     image: card.image ?? null,
     threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), worthwhile),
     prefixCacheCells: options.prefixCacheCells ?? Math.floor(card.engine.contextTokens * PREFIX_CACHE_SHARE),
