@@ -28,6 +28,7 @@ export class Completion {
   sequence: Sequence | null = null
   /** Null before it has a sequence, and when only its next token is still to be decoded. */
   feed: PromptFeed | null = null
+  #jump: PromptFeed | null = null
   /** Row of the current batch, or -1. */
   row = -1
   /** The last round of decoding that it took part in. */
@@ -61,7 +62,13 @@ export class Completion {
   /** Has the last tokens computed in one batch, of which so many follow one that was sampled. */
   jump(count: number): void {
     const tokens = Int32Array.from(this.tokens.slice(-count - 1, -1))
-    this.feed = new PromptFeed(this.sequence!, [{ type: 'text', tokens }], 0)
+    this.#jump = new PromptFeed(this.sequence!, [{ type: 'text', tokens }], 0)
+    this.feed = this.#jump
+  }
+
+  /** Whether what is fed now is part of the completion itself. */
+  get isJumping(): boolean {
+    return this.feed !== null && this.feed === this.#jump
   }
 
   /** Prompt after the stem and, when it was interrupted, the tokens to compute anew. */

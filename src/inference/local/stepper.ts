@@ -51,10 +51,7 @@ export class Stepper {
   #round = 0
   #wasImage = false
   #wasPrompt = false
-  /**
-   * Tokens computed since the start that were not sampled one by one: prompts, what was computed anew after an
-   * interruption, and text that constraints forced.
-   */
+  /** Prompt tokens computed since the start, those computed anew after an interruption included. */
   prefilledTokens = 0
   /** Tokens of completions since the start. */
   decodedTokens = 0
@@ -215,7 +212,7 @@ export class Stepper {
     const add = ({ feed, completion }: Prefill, limit: number) => {
       const added = feed.addText(context, kv, limit)
       left -= added
-      this.prefilledTokens += added
+      if (!completion?.isJumping) this.prefilledTokens += added
       if (completion?.feed?.isDone !== true || left === 0) return
       completion.feed = null
       this.#addRow(completion)
