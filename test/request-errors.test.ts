@@ -175,6 +175,12 @@ const MALFORMED: Case[] = [
     'tools[0].function.parameters',
     /expected record, received array|expected object/,
   ],
+  [
+    '257 tools',
+    fields({ tools: Array.from({ length: 257 }, (_, i) => ({ type: 'function', function: { name: `f${i}` } })) }),
+    'tools',
+    /at most 256 items/,
+  ],
   ['parallel_tool_calls as text', fields({ parallel_tool_calls: 'no' }), 'parallel_tool_calls', /expected boolean/],
   ['an unknown tool_choice', fields({ tool_choice: 'some' }), 'tool_choice', /one of 'none', 'auto', 'required'/],
   [

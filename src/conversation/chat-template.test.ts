@@ -128,3 +128,30 @@ describe('chat templates', () => {
     },
   )
 })
+
+describe('a thought', () => {
+  const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' }
+  const ending = (source: string | null, thinking: boolean) => {
+    const parts = buildPrompt(
+      { ...conversation(user), thinking },
+      { template: template(source), thought, marks: ['<think>'] },
+    )
+    const last = parts.at(-1)!
+    return last.type === 'text' && last.trusted ? last.text : last
+  }
+  const messages = '{% for m in messages %}{{ m.content }}|{% endfor %}'
+
+  test.each<[string, string | null, string, string]>([
+    ['nothing of it', null, '<|im_end|>\n<|im_start|>assistant\n<think>\n', '<|im_end|>\n<|im_start|>assistant\n'],
+    ['it, whenever', `${messages}<think>\n`, '|<think>\n', '|<think>\n</think>\n\n'],
+    [
+      'an empty one when it is off',
+      `${messages}{% if enable_thinking %}<think>{% else %}<think>\n\n</think>\n\n{% endif %}`,
+      '|<think>',
+      '|<think>\n\n</think>\n\n',
+    ],
+  ])('where the template writes %s', (_, source, on, off) => {
+    expect(ending(source, true)).toBe(on)
+    expect(ending(source, false)).toBe(off)
+  })
+})

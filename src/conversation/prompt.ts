@@ -8,7 +8,7 @@ import { type AssistantMessage, type PlacedMessage, partsOf, type ToolCall, type
 import { Slots, untrusted } from './slots.ts'
 import { templateValue } from './template-values.ts'
 import type { ThoughtMarks } from './thinking.ts'
-import { TOOL_SYNTAXES } from './tools/syntax.ts'
+import { TOOL_SYNTAXES } from './tools/syntaxes.ts'
 import type { Tool } from './tools/tool.ts'
 
 export interface PromptSource {

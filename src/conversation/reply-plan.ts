@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Branch, Constraint, TriggeredTagsConstraint } from '../inference/engine.ts'
+import type { Branch, Constraint } from '../inference/engine.ts'
 import type { ServedModel } from '../models/registry.ts'
 import type { ToolUse } from './chat-request.ts'
 import type { Grounding } from './grounding.ts'
@@ -7,7 +7,7 @@ import type { TextStage } from './reply-piece.ts'
 import { MarkRemover, PLAIN, ReplyReader } from './reply-reader.ts'
 import { FilteredStage } from './text-filter.ts'
 import { thoughtWithin } from './thinking.ts'
-import { TOOL_SYNTAXES } from './tools/syntax.ts'
+import { TOOL_SYNTAXES } from './tools/syntaxes.ts'
 import type { Tool } from './tools/tool.ts'
 import { ToolCallReader } from './tools/tool-call-reader.ts'
 
@@ -67,14 +67,19 @@ export class ReplyPlan {
     return grounding === null ? stage : new FilteredStage(stage, () => grounding.createFilter())
   }
 
-  #tagConstraint(): TriggeredTagsConstraint | null {
+  #tagConstraint(): Constraint | null {
     const { tools, toolUse, grounding } = this.#wish
     if (tools.length === 0) return grounding?.constraint ?? null
     const calls = TOOL_SYNTAXES[this.#model.card.toolSyntax!].constraint(tools, !toolUse.parallel)
-    if (grounding === null) return calls
+    if (grounding === null) return { ...calls, param: 'tools' }
     const { triggers, tags } = grounding.constraint
     // The first tag may be an annotation, so the text cannot end with it; a second call is left out when it is read.
-    return { type: 'triggered_tags', triggers: [...calls.triggers, ...triggers], tags: [...calls.tags, ...tags] }
+    return {
+      type: 'triggered_tags',
+      triggers: [...calls.triggers, ...triggers],
+      tags: [...calls.tags, ...tags],
+      param: 'tools',
+    }
   }
 }
 

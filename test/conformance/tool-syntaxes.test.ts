@@ -1,7 +1,7 @@
 import Ajv from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { MessageCollector } from '../../src/conversation/reply.ts'
-import { TOOL_SYNTAXES } from '../../src/conversation/tools/syntax.ts'
+import { TOOL_SYNTAXES } from '../../src/conversation/tools/syntaxes.ts'
 import type { Tool } from '../../src/conversation/tools/tool.ts'
 import { ToolCallReader } from '../../src/conversation/tools/tool-call-reader.ts'
 import { LocalEngine } from '../../src/inference/local/local-engine.ts'

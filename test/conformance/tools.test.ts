@@ -146,6 +146,7 @@ describe('what binds the model', () => {
         },
       ],
       stopAfterFirst: false,
+      param: 'tools',
     })
   })
 

@@ -15,12 +15,18 @@ const tool = z.object({
   }),
 })
 
-const tools = z.array(tool).superRefine((tools, context) => {
-  const issue = toolNameIssue(tools.map((tool) => tool.function.name))
-  if (!issue) return
-  const { index, message, code } = issue
-  context.addIssue({ code: 'custom', path: [index, 'function', 'name'], message, params: { code } })
-})
+/** As many as a constraint can hold. */
+const MOST_TOOLS = 256
+
+const tools = z
+  .array(tool)
+  .max(MOST_TOOLS)
+  .superRefine((tools, context) => {
+    const issue = toolNameIssue(tools.map((tool) => tool.function.name))
+    if (!issue) return
+    const { index, message, code } = issue
+    context.addIssue({ code: 'custom', path: [index, 'function', 'name'], message, params: { code } })
+  })
 
 const toolChoice = z.union([
   z.enum(['none', 'auto', 'required']),

@@ -1,10 +1,4 @@
 import type { TriggeredTagsConstraint } from '../../inference/engine.ts'
-import type { ModelCard } from '../../models/card.ts'
-import { gemma } from './gemma.ts'
-import { hermes } from './hermes.ts'
-import { llama } from './llama.ts'
-import { mistral } from './mistral.ts'
-import { qwenCoder } from './qwen-coder.ts'
 import type { Tool } from './tool.ts'
 
 /** How a family of models writes tool calls. */
@@ -40,11 +34,3 @@ export type CallEvent =
 
 export const OPEN: CallStep = { events: [], state: 'open' }
 export const REFUSED: CallStep = { events: [], state: 'refused' }
-
-export const TOOL_SYNTAXES: Readonly<Record<NonNullable<ModelCard['toolSyntax']>, ToolSyntax>> = {
-  hermes,
-  qwen3_coder: qwenCoder,
-  llama3: llama,
-  mistral,
-  gemma4: gemma,
-}

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ReplyPiece } from '../reply-piece.ts'
-import { TOOL_SYNTAXES, type ToolSyntax } from './syntax.ts'
+import type { ToolSyntax } from './syntax.ts'
+import { TOOL_SYNTAXES } from './syntaxes.ts'
 import type { Tool } from './tool.ts'
 import { ToolCallReader } from './tool-call-reader.ts'
 
