@@ -2,7 +2,10 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { modelOverloaded } from '../src/errors.ts'
 import type { Generation, ImagePart, PromptPart, Work } from '../src/inference/engine.ts'
+import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { loadCard } from '../src/models/card.ts'
 import { FakeEngine, type Script } from './support/fake-engine.ts'
+import { CARD } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const PATH = '/v1/chat/completions'
@@ -196,6 +199,47 @@ describe('a look', () => {
     expect((await answer(hinted)).text).toBe('OPEN')
     expect(engine.works).toHaveLength(2)
   })
+})
+
+/** The first round is written for it; what it makes of the next one is its own. */
+class RealSecondRound extends FakeEngine {
+  readonly #real: LocalEngine
+
+  constructor(real: LocalEngine) {
+    super(real.info)
+    this.#real = real
+    this.script = says(call({ box: [0, 0, 500, 1000] }))
+  }
+
+  override generate(work: Work, signal: AbortSignal): Promise<Generation> {
+    if (this.works.length === 0) return super.generate(work, signal)
+    this.works.push(work)
+    return this.#real.generate(work, signal)
+  }
+
+  override countTokens(parts: readonly PromptPart[]): Promise<number> {
+    return this.#real.countTokens(parts)
+  }
+}
+
+test('the shipped model takes the next round, and goes on behind what it has read', async () => {
+  const real = await LocalEngine.start(await loadCard(CARD))
+  const second = new RealSecondRound(real)
+  const other = await startTestServer({ engine: second })
+  try {
+    const response = await other.post(PATH, body({ max_completion_tokens: 100 }))
+    const { choices, usage } = await jsonOf<Answer>(response)
+    expect(response.status).toBe(200)
+    expect(['stop', 'length', 'tool_limit', 'tool_error']).toContain(choices[0]!.finish_reason)
+    const [first, next] = second.works
+    const looked = (await real.countTokens(next!.prefix)) - (await real.countTokens(first!.prefix))
+    // The region is a picture of at least 36 tokens.
+    expect(looked).toBeGreaterThan(36)
+    expect(usage.total_tokens).toBe(usage.prompt_tokens + usage.completion_tokens)
+  } finally {
+    await other.close()
+    await real.close()
+  }
 })
 
 describe('where looks end', () => {
