@@ -12,6 +12,7 @@ import { addDetect } from './detect.ts'
 import { handleError, notFound } from './error-handler.ts'
 import { addFiles } from './files.ts'
 import { addHealth } from './health.ts'
+import type { Metering } from './metering.ts'
 import { addModels } from './models.ts'
 import { addMultilook } from './multilook.ts'
 import { addOpenApi } from './openapi.ts'
@@ -20,7 +21,7 @@ import { keepRawTools } from './raw-tools.ts'
 import { logRequests, newTraceId } from './request-log.ts'
 import { measureRequests, type RequestMeter } from './request-metrics.ts'
 
-export interface ApiOptions {
+export interface ApiOptions extends Metering {
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   readonly keys: ApiKeys
