@@ -4,6 +4,8 @@ export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'bench/**/*.test.ts'],
     setupFiles: ['test/support/property-seed.ts'],
+    // For the S3 store of the tests, which takes any.
+    env: { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' },
     globalSetup: ['test/support/shared-database.ts'],
     testTimeout: 30_000,
     hookTimeout: 120_000,

@@ -30,6 +30,13 @@ const COMMANDS: ReadonlyMap<string, ListedCommand> = new Map([
       load: async () => (await import('./commands/orgs.ts')).orgs,
     },
   ],
+  [
+    'config',
+    {
+      summary: 'check the settings without starting anything',
+      load: async () => (await import('./commands/config.ts')).config,
+    },
+  ],
   ['keys', { summary: 'make, list and revoke API keys', load: async () => (await import('./commands/keys.ts')).keys }],
   [
     'usage',

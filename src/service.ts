@@ -23,6 +23,7 @@ export interface ServiceParts {
   readonly clock?: Clock
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
+  readonly bodyTimeoutMs?: number
   readonly chatBudgetSeconds?: number
   readonly multilookBudgetSeconds?: number
   /** Time that answers under way get to end when the service closes, in place of the configured one. */
@@ -92,11 +93,13 @@ export class Service {
       registry,
       conversations,
       ...state,
+      corsOrigins: config.corsOrigins,
       logger,
       version: await version(),
       meter: metrics,
       closing,
       keepAliveMs: parts.keepAliveMs,
+      bodyTimeoutMs: parts.bodyTimeoutMs,
     })
     let metricsUrl: string | null = null
     if (metrics && config.metrics) {

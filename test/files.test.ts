@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import OpenAI, { toFile } from 'openai'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { TestAccounts } from './support/accounts.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
@@ -421,6 +421,7 @@ describe('the list', () => {
 
 /** Uploads under way. */
 async function drafts(): Promise<number> {
-  const names = await readdir(join(server.directory, 'files', 'drafts'))
+  const folder = inject('blobs') === null ? join('files', 'drafts') : 'spool'
+  const names = await readdir(join(server.directory, folder))
   return names.filter((name) => !name.startsWith('lock')).length
 }

@@ -12,6 +12,8 @@ import { addDetect } from './detect.ts'
 import { handleError, notFound } from './error-handler.ts'
 import { addFiles } from './files.ts'
 import { addHealth } from './health.ts'
+import { keepClean } from './hygiene.ts'
+import type { Metering } from './metering.ts'
 import { addModels } from './models.ts'
 import { addMultilook } from './multilook.ts'
 import { addOpenApi } from './openapi.ts'
@@ -20,7 +22,7 @@ import { keepRawTools } from './raw-tools.ts'
 import { logRequests, newTraceId } from './request-log.ts'
 import { measureRequests, type RequestMeter } from './request-metrics.ts'
 
-export interface ApiOptions {
+export interface ApiOptions extends Metering {
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   readonly keys: ApiKeys
@@ -32,12 +34,16 @@ export interface ApiOptions {
   /** Null when nothing is measured. */
   readonly meter: RequestMeter | null
   readonly closing: Closing
+  readonly corsOrigins: readonly string[]
   readonly keepAliveMs?: number | undefined
+  readonly bodyTimeoutMs?: number | undefined
 }
 
 const BODY_LIMIT_BYTES = 20 * 2 ** 20
-/** Time for a client to send a whole request. */
-const REQUEST_TIMEOUT_MS = 120_000
+/** Time for a client to send a whole upload; other bodies have less (`hygiene.ts`). */
+const REQUEST_TIMEOUT_MS = 3_600_000
+/** Time to send the head of a request. */
+const HEAD_TIMEOUT_MS = 20_000
 
 /** The HTTP contract, ready to listen. */
 export function createApi(options: ApiOptions): FastifyInstance {
@@ -67,7 +73,9 @@ export function createApi(options: ApiOptions): FastifyInstance {
   app.setErrorHandler(handleError)
   app.setNotFoundHandler(notFound)
 
+  app.server.headersTimeout = HEAD_TIMEOUT_MS
   logRequests(app)
+  keepClean(app, options)
   if (options.meter) measureRequests(app, registry, options.meter)
   requireApiKey(app, options.keys)
   closing.takeCareOf(app)

@@ -4,10 +4,10 @@ import type { ChatRequest, Conversations, ReplyEvent, Structure, Usage, WholeRep
 import { collectReply } from '../conversation/index.ts'
 import { invalidRequest } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
-import { principalOf } from './auth.ts'
 import { logServerError, toApiError } from './error-handler.ts'
 import { EventStream } from './event-stream.ts'
 import { answerSignal } from './lifetime.ts'
+import { type Metering, meter } from './metering.ts'
 import { namedModel } from './named-model.ts'
 import { rawParameters } from './raw-tools.ts'
 import { toDelta, toMessageBody } from './reply-message.ts'
@@ -17,7 +17,7 @@ import { type ChatRequestBody, chatRequest } from './wire/chat-request.ts'
 import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './wire/chat-response.ts'
 import { parseBody } from './wire/parse.ts'
 
-export interface ChatCompletionsOptions {
+export interface ChatCompletionsOptions extends Metering {
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   /** Fires when the service waits for answers no longer. */
@@ -45,10 +45,12 @@ export function addChatCompletions(app: FastifyInstance, options: ChatCompletion
 async function complete(
   request: FastifyRequest,
   reply: FastifyReply,
-  { registry, conversations, shutdown, keepAliveMs }: ChatCompletionsOptions,
+  options: ChatCompletionsOptions,
 ): Promise<ChatCompletionBody | undefined> {
   const body = parseBody(chatRequest, request.body)
-  const caller = { model: namedModel(registry, body.model), organisation: principalOf(request).organisation }
+  const { registry, conversations, shutdown, keepAliveMs } = options
+  const model = namedModel(registry, body.model)
+  const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
   const signal = answerSignal(reply, shutdown)
   const events = await conversations.startChat(toChatRequest(body, request.rawTools), caller, signal)
   const heading = {
@@ -56,11 +58,17 @@ async function complete(
     created: Math.floor(Date.now() / 1000),
     model: body.model,
   }
-  if (!body.stream) return toCompletion(heading, await collectReply(events))
+  if (!body.stream) {
+    const whole = await collectReply(events)
+    finish(whole.finish.reason)
+    return toCompletion(heading, whole)
+  }
 
   const stream = new EventStream(reply, keepAliveMs)
   try {
     for await (const chunk of toChunks(heading, events, body.stream_options?.include_usage ?? false)) {
+      const reason = chunk.choices[0]?.finish_reason
+      if (reason) finish(reason)
       await stream.send(JSON.stringify(chunk))
     }
     await stream.send('[DONE]')

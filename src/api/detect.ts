@@ -2,14 +2,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Conversations, DetectReply, DetectRequest, Exemplar } from '../conversation/index.ts'
 import { invalidRequest } from '../errors.ts'
 import type { ModelRegistry, ServedModel } from '../models/registry.ts'
-import { principalOf } from './auth.ts'
 import { answerSignal } from './lifetime.ts'
+import { type Metering, meter } from './metering.ts'
 import { namedModel } from './named-model.ts'
 import { addEndpoint } from './routes.ts'
 import { type DetectRequestBody, type DetectResponseBody, detectRequest } from './wire/detect.ts'
 import { parseBody } from './wire/parse.ts'
 
-export interface DetectOptions {
+export interface DetectOptions extends Metering {
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   /** Fires when the service waits for answers no longer. */
@@ -29,11 +29,14 @@ export function addDetect(app: FastifyInstance, options: DetectOptions): void {
 async function detect(
   request: FastifyRequest,
   reply: FastifyReply,
-  { registry, conversations, shutdown }: DetectOptions,
+  options: DetectOptions,
 ): Promise<DetectResponseBody> {
   const body = parseBody(detectRequest, request.body)
-  const caller = { model: modelFor(body, registry), organisation: principalOf(request).organisation }
+  const { registry, conversations, shutdown } = options
+  const model = modelFor(body, registry)
+  const { caller, finish } = await meter(options, request, reply, { endpoint: 'detect', model })
   const found = await conversations.detect(toDetectRequest(body), caller, answerSignal(reply, shutdown))
+  finish(found.finishReason)
   return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }
 }
 

@@ -15,6 +15,8 @@ export function handleError(error: unknown, request: FastifyRequest, reply: Fast
     // With the connection kept, the rest of the body is read and dropped, so the client gets to see the answer.
     reply.removeHeader('connection')
   }
+  // What did not come in time is not waited for any longer.
+  if (apiError.status === 408) reply.header('connection', 'close')
   if (apiError.retryAfter !== undefined) reply.header('retry-after', apiError.retryAfter)
   reply.code(apiError.status).send(apiError.toBody())
 }

@@ -51,7 +51,7 @@ function toModel({ served, card }: ServedModel): ModelBody {
   return { id: served.id, object: 'model', created: served.created, owned_by: card.ownedBy }
 }
 
-/** Fields in the order in which clients' fixtures have them. Nothing is charged for on one's own server. */
+/** Fields in the order in which clients' fixtures have them. Credits are what an organisation's budget is counted in. */
 function toExtendedModel(model: ServedModel): ExtendedModelBody {
   const { served } = model
   return {
@@ -65,9 +65,9 @@ function toExtendedModel(model: ServedModel): ExtendedModelBody {
     max_context_tokens: model.contextTokens,
     max_output_tokens: model.outputTokens,
     ...(served.description === undefined ? {} : { description: served.description }),
-    credits_per_million_input_tokens: 0,
-    credits_per_million_output_tokens: 0,
-    credits_per_million_cache_read_tokens: 0,
+    credits_per_million_input_tokens: served.credits.input,
+    credits_per_million_output_tokens: served.credits.output,
+    credits_per_million_cache_read_tokens: served.credits.cacheRead,
     early_access: false,
   }
 }

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Conversations, MultilookReply, MultilookRequest, PromptResult } from '../conversation/index.ts'
 import type { ModelRegistry } from '../models/registry.ts'
-import { principalOf } from './auth.ts'
 import { logServerError, toApiError } from './error-handler.ts'
 import { answerSignal } from './lifetime.ts'
+import { type Metering, meter } from './metering.ts'
 import { namedModel } from './named-model.ts'
 import { toMessageBody } from './reply-message.ts'
 import { toReplyOptions } from './reply-options.ts'
@@ -13,7 +13,7 @@ import { type MultilookRequestBody, multilookRequest } from './wire/multilook-re
 import type { MultilookCompletionBody, MultilookResultBody } from './wire/multilook-response.ts'
 import { parseBody } from './wire/parse.ts'
 
-export interface MultilookOptions {
+export interface MultilookOptions extends Metering {
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   /** Fires when the service waits for answers no longer. */
@@ -33,11 +33,14 @@ export function addMultilook(app: FastifyInstance, options: MultilookOptions): v
 async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
-  { registry, conversations, shutdown }: MultilookOptions,
+  options: MultilookOptions,
 ): Promise<MultilookCompletionBody> {
   const body = parseBody(multilookRequest, request.body)
-  const caller = { model: namedModel(registry, body.model), organisation: principalOf(request).organisation }
+  const { registry, conversations, shutdown } = options
+  const model = namedModel(registry, body.model)
+  const { caller, finish } = await meter(options, request, reply, { endpoint: 'multilook', model })
   const multilook = await conversations.multilook(toMultilookRequest(body), caller, answerSignal(reply, shutdown))
+  finish(multilook.results.find((result) => result.type === 'answer')?.completions[0]?.reason ?? 'stop')
   return {
     id: `mlcmpl-${randomUUID().replaceAll('-', '')}`,
     object: 'chat.completion.multilook',

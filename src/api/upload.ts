@@ -12,6 +12,8 @@ import type { Draft } from '../storage/index.ts'
 const FORM_BYTES = 64 * 1024
 const MAX_FILENAME_CHARACTERS = 255
 const LIMITS = { fieldNameSize: 100, fieldSize: 1024, fields: 20, parts: 21, headerPairs: 50, headerSize: 16 * 1024 }
+/** A client that sends nothing for this long is given up. */
+const SILENCE_MS = 60_000
 const CHUNK_BYTES = 256 * 1024
 
 /** An upload that is on the disk, but no file yet. The draft must be kept or discarded. */
@@ -58,8 +60,12 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
     received.catch((error) => form.destroy(error))
     receiving.push(received)
   })
+  request.setTimeout(SILENCE_MS, () => {
+    form.destroy(invalidRequest('The upload did not arrive in time', null, { status: 408 }))
+  })
   try {
-    await pipeline(request, form, { end: true })
+    await pipeline(request, form)
+    request.setTimeout(0)
     if (receiving.length !== 1) throw invalidRequest(`The form must have one file, not ${receiving.length}`, 'file')
     const purpose = readPurpose(fields.get('purpose'))
     const { draft, ...file } = await receiving[0]!

@@ -1,7 +1,7 @@
-import { readConfig } from '../config/config.ts'
 import { describeModel } from '../inference/local/model-files.ts'
 import { findCards, loadCard } from '../models/card.ts'
 import { type Command, expectNoArguments } from './command.ts'
+import { loadConfig } from './load-config.ts'
 import { SETTINGS_HELP } from './settings-help.ts'
 
 export const models: Command = {
@@ -12,7 +12,7 @@ Reads the cards and the heads of the files that they name, and loads nothing.
 ${SETTINGS_HELP}`,
   async run(args) {
     expectNoArguments(args)
-    for (const file of await findCards(readConfig(process.env).modelCards)) {
+    for (const file of await findCards((await loadConfig()).modelCards)) {
       const card = await loadCard(file)
       const { info, memoryBytes } = await describeModel(card)
       const ids = card.serves.map(({ id }) => id).join(', ')

@@ -1,6 +1,6 @@
-import { readConfig } from '../config/config.ts'
 import { Service } from '../service.ts'
 import { type Command, expectNoArguments } from './command.ts'
+import { loadConfig } from './load-config.ts'
 import { SETTINGS_HELP } from './settings-help.ts'
 
 export const serve: Command = {
@@ -12,7 +12,7 @@ once.
 ${SETTINGS_HELP}`,
   async run(args) {
     expectNoArguments(args)
-    const config = readConfig(process.env)
+    const config = await loadConfig()
     const stopped = stopSignal()
     const service = await Service.start(config)
     // Whoever read the greeting may be gone by the time there is more to say (`npm start | head`).

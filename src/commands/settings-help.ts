@@ -1,5 +1,6 @@
 /** The settings that all commands read. */
-export const SETTINGS_HELP = `Settings come from the environment:
+export const SETTINGS_HELP = `Settings come from the environment, or from lookout.config.yaml in the working directory (LOOKOUT_CONFIG names another),
+where they are written small and without LOOKOUT_ (port: 8080, rate_limits: { chat: 600 }):
   LOOKOUT_HOST           address to listen on (127.0.0.1)
   LOOKOUT_PORT           port to listen on, 0 for any (8080)
   LOOKOUT_API_KEY        a key of organisation 'default', beside those in the database (none)
@@ -9,6 +10,7 @@ export const SETTINGS_HELP = `Settings come from the environment:
   LOOKOUT_MODEL_MEMORY   GiB that loaded models may take together, by estimate (no limit)
   LOOKOUT_MEDIA_HOSTS    private hosts that pictures may be fetched from, parted by commas (none)
   LOOKOUT_RATE_LIMITS    on, off, or what differs: chat=600,models=60 (on)
+  LOOKOUT_CORS_ORIGINS   origins whose pages may call from a browser, parted by commas, or * (none)
   LOOKOUT_BLOBS          where uploaded files are: a folder, or s3://bucket/prefix?endpoint=https://...&region=... (the
                          data directory)
   DATABASE_URL           postgres://... (an embedded database in the data directory)

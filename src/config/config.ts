@@ -21,6 +21,8 @@ export interface Config {
   readonly blobs: string
   /** `redis://...`, where servers count requests together; null to count in this process. */
   readonly redisUrl: string | null
+  /** Origins whose pages may call from a browser; `*` for all. */
+  readonly corsOrigins: readonly string[]
   /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
   readonly rateLimits: LimitChanges | null
   readonly logLevel: LogLevel
@@ -41,7 +43,9 @@ export type LogLevel = (typeof LOG_LEVELS)[number]
 
 const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 
-type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Readonly<Record<string, string | undefined>>
+/** Where a setting was read, for errors; by the name of its variable. */
+export type Origins = Readonly<Record<string, string>>
 
 const port = z
   .string()
@@ -88,6 +92,15 @@ const schema = z.object({
     )
     .optional(),
   REDIS_URL: address(['redis:', 'rediss:']).nullable().default(null),
+  LOOKOUT_CORS_ORIGINS: z
+    .string()
+    .default('')
+    .transform(list)
+    .refine(
+      (origins) =>
+        origins.every((origin) => origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin)),
+      'expected origins such as https://example.org, parted by commas, or *',
+    ),
   LOOKOUT_RATE_LIMITS: rateLimits.default({}),
   LOOKOUT_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
   LOOKOUT_MODEL_CARD: z.string().default(SHIPPED_CARD),
@@ -109,19 +122,31 @@ const schema = z.object({
   LOOKOUT_METRICS_PORT: port.nullable().default(null),
 })
 
+/** The variables that settings are read from. */
+export const SETTING_NAMES: readonly string[] = Object.keys(schema.shape)
+
 /** A setting that cannot be used; the message is one line that names it. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
 
-/** @throws ConfigError */
-export function readConfig(environment: Environment): Config {
+/**
+ * @param file settings of a configuration file; the environment wins over them.
+ * @throws ConfigError
+ */
+export function readConfig(
+  environment: Environment,
+  file: { readonly settings: Environment; readonly origins: Origins } = { settings: {}, origins: {} },
+): Config {
   // An empty variable is one that is not set: shells and compose files cannot tell the two apart.
-  const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
-  const parsed = schema.safeParse(set)
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
+  const below = Object.fromEntries(Object.entries(file.settings).filter(([, value]) => value))
+  const parsed = schema.safeParse({ ...below, ...given })
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!
-    throw new ConfigError(`${issue.path.join('.')}: ${issue.message.replace(/^Invalid \w+: /, '')}`)
+    const name = issue.path.join('.')
+    const place = name in given ? name : (file.origins[name] ?? name)
+    throw new ConfigError(`${place}: ${issue.message.replace(/^Invalid \w+: /, '')}`)
   }
   const settings = parsed.data
   const metricsPort = settings.LOOKOUT_METRICS_PORT
@@ -139,6 +164,7 @@ export function readConfig(environment: Environment): Config {
     databaseUrl: settings.DATABASE_URL,
     blobs: blobs?.startsWith('s3://') ? blobs : resolve(blobs ?? join(dataDirectory, 'files')),
     redisUrl: settings.REDIS_URL,
+    corsOrigins: settings.LOOKOUT_CORS_ORIGINS,
     rateLimits: settings.LOOKOUT_RATE_LIMITS,
     logLevel: settings.LOOKOUT_LOG_LEVEL,
     modelCards: [settings.LOOKOUT_MODEL_CARD, ...list(settings.LOOKOUT_MODELS)].map((path) => resolve(path)),

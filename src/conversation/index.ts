@@ -1,5 +1,5 @@
 export type { ChatRequest, Structure } from './chat-request.ts'
-export { Conversations } from './conversations.ts'
+export { type Caller, Conversations } from './conversations.ts'
 export type { DetectReply } from './detect.ts'
 export type { DetectRequest, Exemplar } from './detect-request.ts'
 export type { ImageSource } from './images.ts'

@@ -21,6 +21,10 @@ const servedIdSchema = z.strictObject({
   reasoning: z.boolean(),
   maxContextTokens: z.int().positive(),
   maxOutputTokens: z.int().positive(),
+  /** What a million tokens cost of an organisation's budget; `cacheRead` is for prompt tokens that were computed before. */
+  credits: z
+    .strictObject({ input: z.int().nonnegative(), output: z.int().nonnegative(), cacheRead: z.int().nonnegative() })
+    .default({ input: 0, output: 0, cacheRead: 0 }),
 })
 
 const cardSchema = z.strictObject({

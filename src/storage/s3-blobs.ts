@@ -48,6 +48,8 @@ export class S3Blobs implements BlobStore {
       region: url.searchParams.get('region') ?? process.env.AWS_REGION ?? 'us-east-1',
       ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
       maxAttempts: 3,
+      // What it has to say comes as an error, too.
+      logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
       requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS },
       // Stores other than Amazon's do not all know the newer checksums.
       requestChecksumCalculation: 'WHEN_REQUIRED',

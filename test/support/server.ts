@@ -35,6 +35,9 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     LOOKOUT_PORT: '0',
     LOOKOUT_API_KEY: KEY,
     DATABASE_URL: inject('databaseUrl'),
+    LOOKOUT_BLOBS: inject('blobs') ?? '',
+    // Redis has a clock of its own.
+    REDIS_URL: (options.clock ? null : inject('redisUrl')) ?? '',
     LOOKOUT_DATA_DIR: directory,
     LOOKOUT_RATE_LIMITS: 'off',
     ...options.environment,

@@ -4,29 +4,50 @@ import { dirname, join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { cacheDirectory } from '../../scripts/setup/native-library.mjs'
 import { EmbeddedDatabase } from '../../src/storage/embedded/embedded-database.ts'
+import { S3Server } from './s3-server.ts'
+import { createTestDatabase, findRedis } from './services.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
     databaseUrl: string
+    /** Null for those that a server has by default. */
+    blobs: string | null
+    redisUrl: string | null
   }
 }
 
 /**
  * One database for all servers of the suite: opening one for each would take most of its time. Tests that need to be
- * alone make an organisation of their own. `LOOKOUT_TEST_DATABASE_URL` names a PostgreSQL to use in its place.
+ * alone make an organisation of their own. It is embedded, unless LOOKOUT_TEST_BACKENDS is `services`: then the suite
+ * runs on PostgreSQL, an S3 store and Redis.
  */
-export default async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
-  const url = process.env.LOOKOUT_TEST_DATABASE_URL
-  if (url) {
-    project.provide('databaseUrl', url)
-    return undefined
-  }
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  return process.env.LOOKOUT_TEST_BACKENDS === 'services' ? useServices(project) : useEmbedded(project)
+}
+
+async function useEmbedded(project: TestProject): Promise<() => Promise<void>> {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-db-'))
   const database = new EmbeddedDatabase(directory, cacheDirectory())
   await database.ensure()
   project.provide('databaseUrl', `postgres://postgres@${encodeURIComponent(dirname(database.path))}/postgres`)
+  project.provide('blobs', null)
+  project.provide('redisUrl', null)
   return async () => {
     await database.close()
     await rm(directory, { recursive: true, force: true })
+  }
+}
+
+async function useServices(project: TestProject): Promise<() => Promise<void>> {
+  const [database, redis] = await Promise.all([createTestDatabase(), findRedis()])
+  if (database === null || redis === null)
+    throw new Error('PostgreSQL and Redis must run for LOOKOUT_TEST_BACKENDS=services')
+  const s3 = await S3Server.start()
+  project.provide('databaseUrl', database.url)
+  project.provide('blobs', `s3://lookout/files?endpoint=http://127.0.0.1:${s3.port}`)
+  project.provide('redisUrl', redis)
+  return async () => {
+    await s3.close()
+    await database.drop()
   }
 }

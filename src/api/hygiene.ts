@@ -1,0 +1,72 @@
+import type { FastifyInstance } from 'fastify'
+import { ApiError } from '../errors.ts'
+
+/** Time for a client to send a JSON body. */
+const BODY_TIMEOUT_MS = 120_000
+
+export interface HygieneOptions {
+  /** Origins whose pages may call from a browser; `*` for all, none for none. */
+  readonly corsOrigins: readonly string[]
+  /** In place of the usual time for a body. */
+  readonly bodyTimeoutMs?: number | undefined
+}
+
+/** What every answer says to browsers: it is data, not a page. */
+const HEADERS = {
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+}
+
+/** Headers for browsers, and an end to requests that come drop by drop. To be added before anything that refuses. */
+export function keepClean(
+  app: FastifyInstance,
+  { corsOrigins, bodyTimeoutMs = BODY_TIMEOUT_MS }: HygieneOptions,
+): void {
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.headers(HEADERS)
+  })
+  if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
+
+  app.addHook('onRequest', async (request, reply) => {
+    const { raw } = request
+    // Uploads watch over themselves.
+    if (raw.complete || request.headers['content-type']?.startsWith('multipart/')) return
+    const timer = setTimeout(() => {
+      if (raw.complete || reply.sent) return
+      const error = new ApiError('The request did not arrive in time', { status: 408, type: 'invalid_request_error' })
+      reply.header('connection', 'close').code(error.status).send(error.toBody())
+    }, bodyTimeoutMs)
+    const stop = () => clearTimeout(timer)
+    raw.once('end', stop)
+    reply.raw.once('close', stop)
+  })
+}
+
+/** What a page may send and see beyond what every page may. */
+const CORS = {
+  'access-control-allow-methods': 'GET, HEAD, POST, DELETE',
+  'access-control-allow-headers': 'authorization, content-type, range',
+  'access-control-max-age': '7200',
+}
+const EXPOSED = [
+  ...['x-trace-id', 'retry-after', 'content-range', 'content-disposition', 'www-authenticate'],
+  ...['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
+].join(', ')
+
+/** Keys come in a header, never by themselves: no credentials are allowed. */
+function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
+  const all = origins.includes('*')
+  const known = new Set(origins)
+  app.addHook('onRequest', async (request, reply) => {
+    const { origin } = request.headers
+    if (!all) reply.header('vary', 'Origin')
+    if (origin === undefined || !(all || known.has(origin))) return
+    reply.header('access-control-allow-origin', all ? '*' : origin).header('access-control-expose-headers', EXPOSED)
+    // A browser that asks first shows no key yet.
+    if (request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined) {
+      await reply.headers(CORS).code(204).send()
+    }
+  })
+}

@@ -1,0 +1,36 @@
+import { type Config, ConfigError } from '../config/config.ts'
+import { findCards, loadCard } from '../models/card.ts'
+import { type Command, expectNoArguments } from './command.ts'
+import { loadConfig } from './load-config.ts'
+import { SETTINGS_HELP } from './settings-help.ts'
+
+export const config: Command = {
+  help: `Usage: lookout config check
+
+Reads the settings and the model cards, starts nothing, and prints what a server would run with. Passwords are left out.
+
+${SETTINGS_HELP}`,
+  async run([action, ...args]) {
+    if (action !== 'check') throw new ConfigError('expected config check; see lookout config --help')
+    expectNoArguments(args)
+    const settings = await loadConfig()
+    for (const file of await findCards(settings.modelCards)) await loadCard(file)
+    const lines = Object.entries(shown(settings)).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
+    process.stdout.write(`${lines.join('\n')}\nThe configuration is fine\n`)
+  },
+}
+
+function shown(settings: Config): Record<string, unknown> {
+  const withoutPassword = (address: string | null) => {
+    if (address === null) return null
+    const url = new URL(address)
+    if (url.password !== '') url.password = '***'
+    return url.href
+  }
+  return {
+    ...settings,
+    apiKey: settings.apiKey === null ? null : '***',
+    databaseUrl: withoutPassword(settings.databaseUrl),
+    redisUrl: withoutPassword(settings.redisUrl),
+  }
+}

@@ -1,0 +1,74 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { ConfigError, readConfig } from './config.ts'
+import { parseConfigFile } from './config-file.ts'
+
+const read = (text: string, environment = {}) => readConfig(environment, parseConfigFile(text, 'lookout.config.yaml'))
+
+test('a file says what the environment could say, in its own forms', () => {
+  const config = read(`
+# where it listens
+host: 0.0.0.0
+port: 9000
+database_url: postgres://lookout@db/lookout
+redis_url: redis://cache
+blobs: s3://bucket/files?endpoint=http://minio:9000
+media_hosts: [pictures.local:9000, 10.0.0.7]
+cors_origins:
+  - https://example.org
+rate_limits: { chat: 600, models: 60 }
+drain_seconds: 5
+`)
+  expect(config).toMatchObject({
+    host: '0.0.0.0',
+    port: 9000,
+    databaseUrl: 'postgres://lookout@db/lookout',
+    redisUrl: 'redis://cache',
+    blobs: 's3://bucket/files?endpoint=http://minio:9000',
+    mediaHosts: ['pictures.local:9000', '10.0.0.7'],
+    corsOrigins: ['https://example.org'],
+    rateLimits: { chat: 600, models: 60 },
+    drainSeconds: 5,
+  })
+  expect(read('rate_limits: off').rateLimits).toBeNull()
+  expect(read('rate_limits: true').rateLimits).toEqual({})
+  expect(read('').port).toBe(8080)
+})
+
+test('the environment wins, and an empty variable does not', () => {
+  expect(read('port: 9000', { LOOKOUT_PORT: '9001' }).port).toBe(9001)
+  expect(read('port: 9000', { LOOKOUT_PORT: '' }).port).toBe(9000)
+})
+
+test.each([
+  ['host: a\nport: 80x', /^lookout\.config\.yaml:2: port: expected a port number$/],
+  ['\n\nprot: 80', /^lookout\.config\.yaml:3: there is no setting 'prot'; there are host, port, /],
+  ['toString: 1', /^lookout\.config\.yaml:1: there is no setting 'toString'/],
+  ['port: 1\nport: 2', /^lookout\.config\.yaml:2: Map keys must be unique/],
+  ['host: "a', /^lookout\.config\.yaml:1: Missing closing "quote/],
+  ['- port', /^lookout\.config\.yaml:1: expected settings/],
+  ['port: { a: { b: 1 } }', /^lookout\.config\.yaml:1: port: expected a value, or a list of values$/],
+  ['a: 1\nrate_limits:\n  chat: 1', /^lookout\.config\.yaml:1: there is no setting 'a'/],
+  [
+    '# limits\nrate_limits:\n  fly: 1',
+    /^lookout\.config\.yaml:2: rate_limits: expected on, off or limits such as chat=600/,
+  ],
+  ['database_url: mysql://a', /^lookout\.config\.yaml:1: database_url: expected an address that begins with postgres:/],
+  ['cors_origins: https://a.org/path', /^lookout\.config\.yaml:1: cors_origins: expected origins/],
+])('names the line at fault: %j', (text, message) => {
+  expect(() => read(text)).toThrow(ConfigError)
+  expect(() => read(text)).toThrow(message)
+})
+
+test('no text is anything but settings or one line of complaint', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom(...'port: 0\n-[]{},#"\'&*!|>%@`', 'h') }), (text) => {
+      try {
+        read(text)
+      } catch (error) {
+        expect(error).toBeInstanceOf(ConfigError)
+        expect((error as Error).message).toMatch(/^lookout\.config\.yaml:\d+: [^\n]+$/)
+      }
+    }),
+  )
+})

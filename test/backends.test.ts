@@ -1,0 +1,194 @@
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Accounts } from '../src/accounts/index.ts'
+import { Database } from '../src/storage/index.ts'
+import { CutProxy } from './support/cut-proxy.ts'
+import { S3Server } from './support/s3-server.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { createTestDatabase, findRedis, through } from './support/services.ts'
+
+/** Two servers on PostgreSQL, an S3 store and Redis, each of which can be cut off. */
+const postgres = await createTestDatabase()
+const redis = await findRedis()
+const missing = [postgres === null && 'PostgreSQL', redis === null && 'Redis'].filter(Boolean).join(' and ')
+const title =
+  missing === '' ? 'on PostgreSQL, S3 and Redis' : `on PostgreSQL, S3 and Redis (${missing} not running here)`
+
+describe.skipIf(missing !== '')(title, () => {
+  let s3: S3Server
+  let ways: { database: CutProxy; blobs: CutProxy; redis: CutProxy }
+  let servers: TestServer[]
+  let accounts: { database: Database; accounts: Accounts }
+  let png: Buffer
+
+  beforeAll(async () => {
+    png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+    s3 = await S3Server.start()
+    ways = {
+      database: await CutProxy.start(Number(new URL(postgres!.url).port || 5432), new URL(postgres!.url).hostname),
+      blobs: await CutProxy.start(s3.port),
+      redis: await CutProxy.start(Number(new URL(redis!).port || 6379), new URL(redis!).hostname),
+    }
+    const environment = {
+      DATABASE_URL: through(postgres!.url, ways.database.port),
+      LOOKOUT_BLOBS: `s3://lookout/files?endpoint=http://127.0.0.1:${ways.blobs.port}&young=0`,
+      REDIS_URL: through(redis!, ways.redis.port),
+      LOOKOUT_RATE_LIMITS: 'on',
+    }
+    servers = await Promise.all([startTestServer({ environment }), startTestServer({ environment })])
+    const database = await Database.open({ url: postgres!.url, directory: '', cacheDirectory: '' })
+    accounts = { database, accounts: new Accounts(database) }
+  })
+  afterAll(async () => {
+    await Promise.all((servers ?? []).map((server) => server.close()))
+    await accounts?.database.close()
+    await s3?.close()
+    await postgres?.drop()
+  })
+
+  async function newKey(limits = {}): Promise<string> {
+    const organisation = `test-${randomBytes(6).toString('hex')}`
+    await accounts.accounts.createOrganisation(organisation, limits)
+    return (await accounts.accounts.createKey({ organisation })).key
+  }
+
+  const call = (server: number, key: string, path: string, init: RequestInit = {}) =>
+    fetch(servers[server]!.url + path, { ...init, headers: { authorization: `Bearer ${key}` } })
+
+  function upload(server: number, key: string, bytes: Buffer): Promise<Response> {
+    const body = new FormData()
+    body.append('file', new Blob([new Uint8Array(bytes)]), 'a.png')
+    body.append('purpose', 'vision')
+    return call(server, key, '/v1/files', { method: 'POST', body })
+  }
+
+  const idOf = async (response: Response) => (await jsonOf<{ id: string }>(response)).id
+
+  test('what one server is told, the other knows', async () => {
+    const key = await newKey()
+    const id = await idOf(await upload(0, key, png))
+    const content = await call(1, key, `/v1/files/${id}/content`)
+    expect(content.headers.get('content-type')).toBe('image/png')
+    expect(Buffer.from(await content.arrayBuffer()).equals(png)).toBe(true)
+    const part = await fetch(`${servers[1]!.url}/v1/files/${id}/content`, {
+      headers: { authorization: `Bearer ${key}`, range: 'bytes=1-3' },
+    })
+    expect(part.status).toBe(206)
+    expect(await part.text()).toBe('PNG')
+    expect((await call(1, key, `/v1/files/${id}`, { method: 'DELETE' })).status).toBe(200)
+    expect((await call(0, key, `/v1/files/${id}/content`)).status).toBe(404)
+    expect([...s3.objects.keys()].filter((name) => name.includes(id))).toEqual([])
+  })
+
+  test('limits are exact to the request over both servers', async () => {
+    const key = await newKey({ requestsPerMinute: { models: 37 } })
+    const statuses = await Promise.all(
+      Array.from({ length: 90 }, async (_, i) => {
+        const response = await call(i % 2, key, '/v1/models')
+        await response.arrayBuffer()
+        return response.status
+      }),
+    )
+    expect(statuses.filter((status) => status === 200)).toHaveLength(37)
+    const refused = await call(0, key, '/v1/models')
+    expect(refused.status).toBe(429)
+    expect(refused.headers.get('x-ratelimit-limit-requests')).toBe('37')
+    const seconds = Number(refused.headers.get('retry-after'))
+    expect(seconds).toBeGreaterThan(0)
+    expect(seconds).toBeLessThanOrEqual(60)
+  })
+
+  test.each([
+    ['database', 'The database does not answer; try again later'],
+    ['blobs', 'The file store does not answer; try again later'],
+    ['redis', 'Rate limits cannot be checked now; try again later'],
+  ] as const)('with the %s away: 503, and back without a restart', async (name, message) => {
+    const key = await newKey()
+    const kept = await idOf(await upload(0, key, png))
+    await ways[name].cut()
+    const refused = await upload(0, key, png)
+    expect(refused.status).toBe(503)
+    expect(await errorOf(refused)).toEqual({ message, type: 'server_error', param: null, code: null })
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect((await call(0, key, `/v1/files/${kept}/content`)).status).toBe(503)
+    // A key that nobody has used here cannot be told from a wrong one.
+    if (name === 'database') expect((await call(0, 'lk-unknown', '/v1/models')).status).toBe(503)
+    // Chat needs no database, once the key is known.
+    if (name !== 'redis') {
+      const chat = await fetch(`${servers[0]!.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }),
+      })
+      expect(chat.status).toBe(200)
+    }
+    await ways[name].mend()
+    await expect.poll(async () => (await upload(0, key, png)).status, { timeout: 20_000, interval: 300 }).toBe(200)
+    const content = await call(0, key, `/v1/files/${kept}/content`)
+    expect(Buffer.from(await content.arrayBuffer()).equals(png)).toBe(true)
+  })
+
+  test('usage that was kept back while the database was away comes to the ledger', async () => {
+    const key = await newKey()
+    const chat = () =>
+      fetch(`${servers[0]!.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }),
+      })
+    const traces = [(await chat()).headers.get('x-trace-id')!]
+    await ways.database.cut()
+    traces.push((await chat()).headers.get('x-trace-id')!, (await chat()).headers.get('x-trace-id')!)
+    await ways.database.mend()
+    const { sql } = await import('drizzle-orm')
+    const known = async () => {
+      const list = sql.join(
+        traces.map((trace) => sql`${trace}`),
+        sql`, `,
+      )
+      return (await accounts.database.execute(sql`select 1 from usage where trace_id in (${list})`)).length
+    }
+    await expect.poll(known, { timeout: 20_000, interval: 300 }).toBe(3)
+  })
+
+  test('objects that nobody knows of are gone after the next start, known ones are not', async () => {
+    const key = await newKey()
+    const id = await idOf(await upload(0, key, png))
+    s3.objects.set('files/nobody/file-0000000000000000000000', { bytes: png, modified: new Date(0) })
+    const next = await startTestServer({
+      environment: {
+        DATABASE_URL: postgres!.url,
+        LOOKOUT_BLOBS: `s3://lookout/files?endpoint=http://127.0.0.1:${s3.port}&young=60`,
+      },
+    })
+    await expect.poll(() => [...s3.objects.keys()].some((name) => name.includes('nobody'))).toBe(false)
+    await next.close()
+    expect((await call(0, key, `/v1/files/${id}/content`)).status).toBe(200)
+  })
+})
+
+test('the columns that queries use are those that the migrations make', async () => {
+  const { getTableConfig } = await import('drizzle-orm/pg-core')
+  const { sql } = await import('drizzle-orm')
+  const { TABLES } = await import('../src/storage/schema.ts')
+  const { inject } = await import('vitest')
+  const database = await Database.open({ url: inject('databaseUrl'), directory: '', cacheDirectory: '' })
+  try {
+    for (const table of Object.values(TABLES)) {
+      const { name, columns } = getTableConfig(table)
+      const rows = await database.execute<{ name: string; type: string; optional: string }>(sql`
+        select column_name as name, case when data_type = 'ARRAY' then 'text[]' else data_type end as type,
+          is_nullable as optional from information_schema.columns where table_name = ${name}`)
+      const made = rows.map((row) => [row.name, row.type, row.optional === 'YES'])
+      const used = columns.map((column) => [column.name, plainType(column.getSQLType()), !column.notNull])
+      expect(made.sort(), name).toEqual(used.sort())
+    }
+  } finally {
+    await database.close()
+  }
+})
+
+function plainType(type: string): string {
+  return type.replace(/^numeric.*/, 'numeric')
+}

@@ -1,0 +1,91 @@
+import { execFileSync } from 'node:child_process'
+import { statfsSync } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+
+/** A small disk of its own; mounting one takes Linux and its superuser. */
+const mounted = process.platform === 'linux' && process.getuid?.() === 0 ? await mountSmallDisk() : null
+const title = mounted
+  ? 'on a disk that is full'
+  : 'on a disk that is full (skipped: mounting one takes the superuser of Linux)'
+
+describe.skipIf(mounted === null)(title, () => {
+  const directory = mounted!
+  const junk = join(directory, 'junk')
+  let server: TestServer
+  let png: Buffer
+  beforeAll(async () => {
+    png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+    // The embedded database is on the same disk.
+    server = await startTestServer({
+      environment: { LOOKOUT_DATA_DIR: join(directory, 'data'), DATABASE_URL: '', LOOKOUT_BLOBS: '' },
+    })
+  })
+  afterAll(async () => {
+    await server?.close()
+    execFileSync('umount', [directory])
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  const headers = { authorization: `Bearer ${KEY}` }
+  function upload(): Promise<Response> {
+    const body = new FormData()
+    body.append('file', new Blob([new Uint8Array(png)]), 'a.png')
+    body.append('purpose', 'vision')
+    return fetch(`${server.url}/v1/files`, { method: 'POST', headers, body })
+  }
+  const chat = () =>
+    server.post('/v1/chat/completions', { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] })
+
+  async function isWhole(id: string): Promise<boolean> {
+    const response = await fetch(`${server.url}/v1/files/${id}/content`, { headers })
+    return response.status === 200 && Buffer.from(await response.arrayBuffer()).equals(png)
+  }
+
+  test('uploads are refused, nothing is lost, and room is used as soon as there is some', async () => {
+    const response = await upload()
+    expect(response.status).toBe(200)
+    const { id } = await jsonOf<{ id: string }>(response)
+    for (let round = 0; round < 2; round++) {
+      await fill(junk)
+      const refused = await upload()
+      expect(refused.status).toBe(503)
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+      expect(await errorOf(refused)).toMatchObject({
+        type: 'server_error',
+        message: expect.stringMatching(/no room to store the file|database does not answer/),
+      })
+      // Answers do not depend on what cannot be written.
+      expect((await chat()).status).toBe(200)
+      await rm(junk)
+      await expect.poll(async () => (await upload()).status, { timeout: 20_000, interval: 300 }).toBe(200)
+      expect(await isWhole(id)).toBe(true)
+    }
+    const listed = await jsonOf<{ data: { id: string }[] }>(await fetch(`${server.url}/v1/files`, { headers }))
+    expect(listed.data.length).toBeGreaterThanOrEqual(3)
+    for (const file of listed.data) expect(await isWhole(file.id)).toBe(true)
+  })
+})
+
+async function mountSmallDisk(): Promise<string | null> {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-small-'))
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=80m', 'tmpfs', directory], { stdio: 'ignore' })
+    return directory
+  } catch {
+    await rm(directory, { recursive: true })
+    return null
+  }
+}
+
+/** To the last byte. */
+async function fill(path: string): Promise<void> {
+  const { bavail, bsize } = statfsSync(join(path, '..'))
+  await writeFile(path, Buffer.alloc(bavail * bsize)).catch((error: NodeJS.ErrnoException) => {
+    // Others write at the same time.
+    if (error.code !== 'ENOSPC') throw error
+  })
+}

@@ -1,0 +1,92 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { KEY, startTestServer, type TestServer } from './support/server.ts'
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startTestServer({ bodyTimeoutMs: 300 })
+})
+afterAll(() => server?.close())
+
+test('every answer tells browsers that it is no page', async () => {
+  for (const path of ['/v1/models', '/no/such/path', '/healthz']) {
+    const response = await server.get(path)
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      'x-content-type-options': 'nosniff',
+      'x-frame-options': 'DENY',
+      'referrer-policy': 'no-referrer',
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    })
+  }
+})
+
+describe('pages of other origins', () => {
+  const origin = 'https://example.org'
+  const ask = (url: string, from: string) =>
+    fetch(`${url}/v1/models`, {
+      method: 'OPTIONS',
+      headers: {
+        origin: from,
+        'access-control-request-method': 'GET',
+        'access-control-request-headers': 'authorization',
+      },
+    })
+
+  test('may nothing, by default', async () => {
+    expect((await ask(server.url, origin)).status).toBe(401)
+    const response = await server.get('/v1/models', { origin })
+    expect(response.headers.get('access-control-allow-origin')).toBeNull()
+  })
+
+  test('may call where they are named', async () => {
+    const open = await startTestServer({ environment: { LOOKOUT_CORS_ORIGINS: origin } })
+    const preflight = await ask(open.url, origin)
+    expect(preflight.status).toBe(204)
+    expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
+    expect(preflight.headers.get('access-control-allow-headers')).toMatch(/authorization/)
+    expect((await ask(open.url, 'https://evil.org')).status).toBe(401)
+
+    const response = await open.get('/v1/models', { origin })
+    expect(response.status).toBe(200)
+    expect(response.headers.get('access-control-allow-origin')).toBe(origin)
+    expect(response.headers.get('access-control-expose-headers')).toMatch(/x-trace-id/)
+    expect(response.headers.get('access-control-allow-credentials')).toBeNull()
+    expect(response.headers.get('vary')).toBe('Origin')
+    const stream = await open.post('/v1/chat/completions', hello, { origin })
+    expect(stream.headers.get('access-control-allow-origin')).toBe(origin)
+    await stream.text()
+    expect(
+      (await open.get('/v1/models', { origin: 'https://evil.org' })).headers.get('access-control-allow-origin'),
+    ).toBeNull()
+    await open.close()
+  })
+})
+
+const hello = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }], stream: true }
+
+test('a body that comes drop by drop is not waited for', async () => {
+  const { hostname, port } = new URL(server.url)
+  const socket = connect(Number(port), hostname)
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{`,
+  )
+  const drops = setInterval(() => socket.write(' '), 50)
+  socket.on('error', () => {})
+  const answer = await text(socket)
+  clearInterval(drops)
+  expect(answer).toMatch(/^HTTP\/1\.1 408 /)
+  expect(answer).toMatch(/did not arrive in time/)
+  expect(server.engine.works).toHaveLength(0)
+})
+
+test('headers that are too large are refused', async () => {
+  const { hostname, port } = new URL(server.url)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => {})
+  socket.write(`GET /v1/models HTTP/1.1\r\nHost: a\r\nX-Large: ${'x'.repeat(20_000)}\r\n\r\n`)
+  const [answer] = (await once(socket, 'data')) as [Buffer]
+  expect(answer.toString()).toMatch(/^HTTP\/1\.1 431 /)
+  socket.destroy()
+})

@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { TestAccounts } from './support/accounts.ts'
+import { startTestServer, type TestServer } from './support/server.ts'
+
+const ORGANISATIONS = 50
+const KEYS = 20
+const LIMIT = 30
+/** More than the limit allows, by an amount that no two organisations share with the next. */
+const requests = (organisation: number) => LIMIT + 5 + (organisation % 7)
+
+let server: TestServer
+let accounts: TestAccounts
+beforeAll(async () => {
+  accounts = await TestAccounts.open()
+  server = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' } })
+})
+afterAll(async () => {
+  await server?.close()
+  await accounts?.close()
+})
+
+test('1,000 keys over 50 organisations: each organisation gets its limit, to the request', async () => {
+  const organisations = await Promise.all(
+    Array.from({ length: ORGANISATIONS }, async () => {
+      const { organisation, key } = await accounts.organisation()
+      const more = Array.from(
+        { length: KEYS - 1 },
+        async () => (await accounts.accounts.createKey({ organisation })).key,
+      )
+      return [key, ...(await Promise.all(more))]
+    }),
+  )
+  // All at once, an organisation's requests spread over its keys.
+  const calls = organisations.flatMap((keys, organisation) =>
+    Array.from({ length: requests(organisation) }, (_, i) => ({ organisation, key: keys[i % KEYS]! })),
+  )
+  calls.sort((a, b) => (a.key < b.key ? -1 : 1))
+  const allowed = new Array<number>(ORGANISATIONS).fill(0)
+  const refused = new Array<number>(ORGANISATIONS).fill(0)
+  const next = calls.values()
+  const client = async () => {
+    for (const { organisation, key } of next) {
+      const response = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
+      await response.arrayBuffer()
+      if (response.status === 200) allowed[organisation]!++
+      else if (response.status === 429) refused[organisation]!++
+    }
+  }
+  const started = performance.now()
+  await Promise.all(Array.from({ length: 64 }, client))
+  // Only then are the counts of one window.
+  expect(performance.now() - started).toBeLessThan(60_000)
+  expect(allowed).toEqual(organisations.map(() => LIMIT))
+  expect(refused).toEqual(organisations.map((_, organisation) => requests(organisation) - LIMIT))
+}, 180_000)

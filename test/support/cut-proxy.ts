@@ -1,0 +1,48 @@
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+/** A way to a service over TCP that can be cut and mended. */
+export class CutProxy {
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #port = 0
+
+  private constructor(port: number, host: string) {
+    this.#server = createServer((near) => {
+      const far = connect(port, host)
+      for (const [one, other] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        this.#sockets.add(one)
+        one.pipe(other)
+        one.on('error', () => other.destroy())
+        one.on('close', () => {
+          this.#sockets.delete(one)
+          other.destroy()
+        })
+      }
+    })
+  }
+
+  static async start(port: number, host = '127.0.0.1'): Promise<CutProxy> {
+    const proxy = new CutProxy(port, host)
+    await proxy.mend()
+    return proxy
+  }
+
+  get port(): number {
+    return this.#port
+  }
+
+  /** Ends all connections and refuses new ones. */
+  async cut(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve))
+    for (const socket of this.#sockets) socket.destroy()
+    await closed
+  }
+
+  async mend(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve))
+    this.#port = (this.#server.address() as { port: number }).port
+  }
+}

@@ -1,0 +1,82 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { buffer } from 'node:stream/consumers'
+
+interface StoredObject {
+  readonly bytes: Buffer
+  readonly modified: Date
+}
+
+/**
+ * As much of S3 as a blob store needs, in memory: objects are put, had (in ranges), deleted and listed. It takes every
+ * signature, and wants one.
+ */
+export class S3Server {
+  readonly objects = new Map<string, StoredObject>()
+  readonly #server: Server
+
+  private constructor() {
+    this.#server = createServer((request, response) => void this.#answer(request, response))
+  }
+
+  static async start(): Promise<S3Server> {
+    const server = new S3Server()
+    await new Promise<void>((resolve) => server.#server.listen(0, '127.0.0.1', resolve))
+    return server
+  }
+
+  get port(): number {
+    return (this.#server.address() as { port: number }).port
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url!, 'http://s3')
+    const [, bucket, ...rest] = url.pathname.split('/').map(decodeURIComponent)
+    const key = rest.join('/')
+    const fail = (status: number, code: string) =>
+      response.writeHead(status, { 'content-type': 'application/xml' }).end(`<Error><Code>${code}</Code></Error>`)
+    if (!request.headers.authorization?.startsWith('AWS4-HMAC-SHA256 ')) return void fail(403, 'AccessDenied')
+    if (bucket === undefined || bucket === '') return void fail(400, 'InvalidBucketName')
+    if (key === '') return void response.end(this.#list(url.searchParams))
+    switch (request.method) {
+      case 'PUT': {
+        const bytes = await buffer(request)
+        if (bytes.length !== Number(request.headers['content-length'])) return void fail(400, 'IncompleteBody')
+        this.objects.set(key, { bytes, modified: new Date() })
+        return void response.end()
+      }
+      case 'DELETE':
+        this.objects.delete(key)
+        return void response.writeHead(204).end()
+      case 'GET': {
+        const object = this.objects.get(key)
+        if (!object) return void fail(404, 'NoSuchKey')
+        const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? []
+        const part = first === undefined ? object.bytes : object.bytes.subarray(Number(first), Number(last) + 1)
+        return void response.writeHead(first === undefined ? 200 : 206, { 'content-length': part.length }).end(part)
+      }
+      default:
+        return void fail(405, 'MethodNotAllowed')
+    }
+  }
+
+  #list(query: URLSearchParams): string {
+    const after = query.get('continuation-token') ?? ''
+    const most = Number(query.get('max-keys') ?? 1000)
+    const keys = [...this.objects.keys()]
+      .filter((key) => key.startsWith(query.get('prefix') ?? '') && key > after)
+      .sort()
+    const page = keys.slice(0, most)
+    const contents = page.map((key) => {
+      const { bytes, modified } = this.objects.get(key)!
+      return `<Contents><Key>${key}</Key><LastModified>${modified.toISOString()}</LastModified><Size>${bytes.length}</Size></Contents>`
+    })
+    const more = keys.length > most
+    const next = more ? `<NextContinuationToken>${page.at(-1)}</NextContinuationToken>` : ''
+    return `<ListBucketResult><IsTruncated>${more}</IsTruncated>${next}${contents.join('')}</ListBucketResult>`
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+}

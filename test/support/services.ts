@@ -1,0 +1,56 @@
+import { randomBytes } from 'node:crypto'
+import { Redis } from 'ioredis'
+import pg from 'pg'
+
+/** The machine's own PostgreSQL and Redis; tests that need one say so and are skipped where it does not answer. */
+const POSTGRES = process.env.LOOKOUT_TEST_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/postgres'
+const REDIS = process.env.LOOKOUT_TEST_REDIS_URL ?? 'redis://127.0.0.1:6379'
+
+export interface TestDatabase {
+  readonly url: string
+  drop(): Promise<void>
+}
+
+/** A database of its own in the machine's PostgreSQL; null where there is none. */
+export async function createTestDatabase(): Promise<TestDatabase | null> {
+  const name = `lookout_test_${randomBytes(6).toString('hex')}`
+  const admin = async (statement: string) => {
+    const client = new pg.Client({ connectionString: POSTGRES, connectionTimeoutMillis: 2_000 })
+    try {
+      await client.connect()
+      await client.query(statement)
+    } finally {
+      await client.end().catch(() => {})
+    }
+  }
+  try {
+    await admin(`create database ${name}`)
+  } catch {
+    return null
+  }
+  const url = new URL(POSTGRES)
+  url.pathname = `/${name}`
+  return { url: url.href, drop: () => admin(`drop database if exists ${name} with (force)`) }
+}
+
+/** Its address; null where it does not answer. */
+export async function findRedis(): Promise<string | null> {
+  const redis = new Redis(REDIS, { lazyConnect: true, retryStrategy: () => null, connectTimeout: 2_000 })
+  redis.on('error', () => {})
+  try {
+    await redis.connect()
+    await redis.ping()
+    return REDIS
+  } catch {
+    return null
+  } finally {
+    redis.disconnect()
+  }
+}
+
+/** `address` with another port of this machine. */
+export function through(address: string, port: number): string {
+  const url = new URL(address)
+  url.host = `127.0.0.1:${port}`
+  return url.href
+}

@@ -1,0 +1,178 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createHash, randomBytes, randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { sql } from 'drizzle-orm'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { cacheDirectory } from '../scripts/setup/native-library.mjs'
+import { Database } from '../src/storage/index.ts'
+
+/** Times that the server is killed. 50 is what a release is tried with. */
+const KILLS = Number(process.env.LOOKOUT_TEST_KILLS ?? 4)
+const KEY = 'survivor'
+const WORKERS = 6
+
+let directory: string
+let png: Buffer
+beforeAll(async () => {
+  png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+  directory = await mkdtemp(join(tmpdir(), 'lookout-survival-'))
+})
+afterAll(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
+
+/** What the server has said yes to. */
+const kept = new Map<string, string>()
+const deleted = new Set<string>()
+/** Deletions that were asked for and not answered: either is right. */
+const doubtful = new Set<string>()
+const chats = new Set<string>()
+
+test(`killed ${KILLS} times under load, it has lost nothing that it has acknowledged`, {
+  timeout: 60_000 + KILLS * 30_000,
+}, async () => {
+  for (let round = 0; round < KILLS; round++) {
+    const server = await start()
+    await verify(server.url)
+    const load = Array.from({ length: WORKERS }, () => work(server.url))
+    await delay(randomInt(300, 1200))
+    // The database's process is another one: at times it goes too, before or after.
+    const database = round % 2 === 1 ? await childrenOf(server.child.pid!) : []
+    for (const pid of round % 4 === 1 ? database : []) process.kill(pid, 'SIGKILL')
+    server.child.kill('SIGKILL')
+    for (const pid of round % 4 === 3 ? database : []) process.kill(pid, 'SIGKILL')
+    await once(server.child, 'exit')
+    await Promise.all(load)
+  }
+  const server = await start()
+  await verify(server.url)
+  // The ledger is brought to the database, every row once.
+  const exit = once(server.child, 'exit')
+  server.child.kill('SIGTERM')
+  expect(await exit).toEqual([0, null])
+  const options = { url: null, directory: join(directory, 'database'), cacheDirectory: cacheDirectory() }
+  const database = await Database.open(options)
+  const rows = await database.execute<{ id: string }>(sql`select trace_id as id from usage`)
+  await database.close()
+  const known = new Set(rows.map(({ id }) => id))
+  expect([...chats].filter((id) => !known.has(id))).toEqual([])
+  expect(chats.size).toBeGreaterThan(KILLS)
+  expect(kept.size).toBeGreaterThan(KILLS)
+  expect(deleted.size).toBeGreaterThan(0)
+})
+
+async function start(): Promise<{ child: ChildProcess; url: string }> {
+  const child = spawn(process.execPath, ['bench/support/silent-service.ts'], {
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      LOOKOUT_PORT: '0',
+      LOOKOUT_API_KEY: KEY,
+      LOOKOUT_DATA_DIR: directory,
+      LOOKOUT_CACHE_DIR: cacheDirectory(),
+      LOOKOUT_RATE_LIMITS: 'off',
+      LOOKOUT_LOG_LEVEL: 'warn',
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let said = ''
+  let complaints = ''
+  child.stderr!.on('data', (piece: Buffer) => {
+    complaints += piece
+  })
+  const url = await new Promise<string>((resolve, reject) => {
+    child.stdout!.on('data', (piece: Buffer) => {
+      said += piece
+      const address = /listens on (\S+)/.exec(said)?.[1]
+      if (address !== undefined) resolve(address)
+    })
+    child.once('exit', () => reject(new Error(`The server did not start: ${complaints}`)))
+  })
+  return { child, url }
+}
+
+/** Uploads, deletes and chats until the server is gone. */
+async function work(url: string): Promise<void> {
+  const headers = { authorization: `Bearer ${KEY}` }
+  try {
+    for (;;) {
+      const turn = randomInt(10)
+      if (turn < 5) {
+        const bytes = Buffer.concat([png, randomBytes(randomInt(1, 300_000))])
+        const body = new FormData()
+        body.append('file', new Blob([bytes]), 'a.png')
+        body.append('purpose', 'vision')
+        const response = await fetch(`${url}/v1/files`, { method: 'POST', headers, body })
+        const { id } = (await response.json()) as { id: string }
+        if (response.status === 200) kept.set(id, digest(bytes))
+      } else if (turn < 7) {
+        const id = [...kept.keys()].find((id) => !deleted.has(id) && !doubtful.has(id))
+        if (id === undefined) continue
+        doubtful.add(id)
+        const response = await fetch(`${url}/v1/files/${id}`, { method: 'DELETE', headers })
+        await response.json()
+        if (response.status === 200) deleted.add(id)
+      } else {
+        const response = await fetch(`${url}/v1/chat/completions`, {
+          method: 'POST',
+          headers: { ...headers, 'content-type': 'application/json' },
+          body: JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }),
+        })
+        await response.json()
+        if (response.status === 200) chats.add(response.headers.get('x-trace-id')!)
+      }
+    }
+  } catch {
+    // The connection is lost: so is the server.
+  }
+}
+
+/** Every acknowledged file is there bit by bit, every deleted one is gone, and there are no other bytes. */
+async function verify(url: string): Promise<void> {
+  const get = (path: string) => fetch(url + path, { headers: { authorization: `Bearer ${KEY}` } })
+  const { data } = (await (await get('/v1/files')).json()) as { data: { id: string; bytes: number }[] }
+  const listed = new Map(data.map((file) => [file.id, file.bytes]))
+  for (const [id, hash] of kept) {
+    if (doubtful.has(id) && !deleted.has(id) && !listed.has(id)) {
+      deleted.add(id)
+      continue
+    }
+    expect(listed.has(id), id).toBe(!deleted.has(id))
+    const content = await get(`/v1/files/${id}/content`)
+    expect(content.status).toBe(deleted.has(id) ? 404 : 200)
+    const bytes = Buffer.from(await content.arrayBuffer())
+    if (!deleted.has(id)) expect(digest(bytes)).toBe(hash)
+  }
+  for (const [id, bytes] of listed) {
+    // Files that were made and not acknowledged are whole.
+    if (!kept.has(id)) expect((await (await get(`/v1/files/${id}/content`)).arrayBuffer()).byteLength).toBe(bytes)
+  }
+  const blobs = async () => {
+    const names = await readdir(join(directory, 'files', 'kept'), { recursive: true })
+    return names
+      .filter((name) => name.includes('file-'))
+      .map((name) => name.split('/').at(-1)!)
+      .sort()
+  }
+  await expect.poll(blobs, { timeout: 10_000 }).toEqual([...listed.keys()].sort())
+  const drafts = await readdir(join(directory, 'files', 'drafts'))
+  expect(drafts.filter((name) => !name.startsWith('lock'))).toEqual([])
+}
+
+function digest(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex')
+}
+
+/** Of Linux; elsewhere the database's process is left to end by itself. */
+async function childrenOf(pid: number): Promise<number[]> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '')
+  const pids = text.trim().split(' ').filter(Boolean).map(Number)
+  const databases: number[] = []
+  for (const child of pids) {
+    const command = await readFile(`/proc/${child}/cmdline`, 'utf8').catch(() => '')
+    if (command.includes('database-process')) databases.push(child)
+  }
+  return databases
+}

@@ -1,0 +1,185 @@
+import { execFile } from 'node:child_process'
+import { appendFile, mkdir, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { eq } from 'drizzle-orm'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { tables } from '../src/storage/index.ts'
+import { TestAccounts } from './support/accounts.ts'
+import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+
+const model = 'service-mk1.5'
+let server: TestServer
+let accounts: TestAccounts
+beforeAll(async () => {
+  accounts = await TestAccounts.open()
+  server = await startTestServer()
+})
+afterAll(async () => {
+  await server?.close()
+  await accounts?.close()
+})
+
+const post = (key: string, path: string, body: object, signal?: AbortSignal) =>
+  fetch(`${server.url}/v1/${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, ...body }),
+    signal: signal ?? null,
+  })
+const messages = [{ role: 'user', content: 'Hi' }]
+
+async function rowsOf(organisation: string, count: number) {
+  const read = () =>
+    accounts.database.use((queries) =>
+      queries.select().from(tables.usage).where(eq(tables.usage.organisationId, organisation)).orderBy(tables.usage.at),
+    )
+  await expect.poll(async () => (await read()).length, { timeout: 10_000 }).toBe(count)
+  return read()
+}
+
+test('every request that reaches a model has one row, however it ends', async () => {
+  const { organisation, key, keyId } = await accounts.organisation()
+  const whole = await post(key, 'chat/completions', { messages })
+  const traces = [whole.headers.get('x-trace-id')]
+  const { usage } = (await whole.json()) as { usage: { prompt_tokens: number; completion_tokens: number } }
+
+  const stream = await post(key, 'chat/completions', { messages, stream: true })
+  traces.push(stream.headers.get('x-trace-id'))
+  await stream.text()
+
+  const many = await post(key, 'chat/completions/multilook', { context: messages, prompts: ['a', 'b', 'c'] })
+  traces.push(many.headers.get('x-trace-id'))
+  const multilook = (await many.json()) as { usage: { prompt_tokens: number; completion_tokens: number } }
+
+  server.engine.script = { texts: ['tick'], delayMs: 5, endless: true }
+  const leaving = new AbortController()
+  const left = await post(key, 'chat/completions', { messages, stream: true }, leaving.signal)
+  traces.push(left.headers.get('x-trace-id'))
+  const reader = left.body!.getReader()
+  for (let i = 0; i < 3; i++) await reader.read()
+  leaving.abort()
+
+  server.engine.script = { refusal: new Error('broken') }
+  const failed = await post(key, 'chat/completions', { messages })
+  server.engine.script = {}
+  expect(failed.status).toBe(500)
+  traces.push(failed.headers.get('x-trace-id'))
+
+  // Refused at the door: no rows.
+  expect((await post(key, 'chat/completions', {})).status).toBe(400)
+  expect((await post(key, 'chat/completions', { model: 'none', messages })).status).toBe(400)
+
+  const rows = await rowsOf(organisation, 5)
+  const row = (trace: string | null) => rows.find(({ traceId }) => traceId === trace)
+  const common = { organisationId: organisation, keyId, model, audioTokens: 0 }
+  const cost = usage.prompt_tokens * 0.15 + usage.completion_tokens * 1.5
+  const chat = {
+    ...common,
+    endpoint: 'chat',
+    status: 200,
+    finish: 'stop',
+    promptTokens: usage.prompt_tokens,
+    completionTokens: usage.completion_tokens,
+    cachedTokens: 0,
+    credits: expect.closeTo(cost, 5),
+  }
+  expect(row(traces[0]!)).toMatchObject(chat)
+  expect(row(traces[1]!)).toMatchObject(chat)
+  const looks = row(traces[2]!)!
+  expect(looks).toMatchObject({
+    ...common,
+    endpoint: 'multilook',
+    promptTokens: multilook.usage.prompt_tokens,
+    completionTokens: multilook.usage.completion_tokens,
+  })
+  expect(looks.cachedTokens).toBeGreaterThan(0)
+  // What was computed before is a quarter of the price.
+  const { promptTokens, cachedTokens, completionTokens } = looks
+  const price = (promptTokens - cachedTokens) * 0.15 + cachedTokens * 0.0375 + completionTokens * 1.5
+  expect(looks.credits).toBeCloseTo(price, 5)
+  expect(row(traces[3]!)).toMatchObject({
+    ...common,
+    status: 499,
+    finish: 'aborted',
+    promptTokens: usage.prompt_tokens,
+  })
+  expect(row(traces[3]!)!.completionTokens).toBeGreaterThan(0)
+  expect(row(traces[4]!)).toMatchObject({ ...common, status: 500, finish: 'error', promptTokens: 0, credits: 0 })
+})
+
+test('the command prints it, summed or row by row', async () => {
+  const { organisation, key } = await accounts.organisation()
+  for (let i = 0; i < 3; i++) await (await post(key, 'chat/completions', { messages })).text()
+  await rowsOf(organisation, 3)
+  const lookout = async (...args: readonly string[]) => {
+    const env = { ...process.env, LOOKOUT_DATA_DIR: server.directory, DATABASE_URL: inject('databaseUrl') }
+    return (
+      await promisify(execFile)(process.execPath, ['src/main.ts', 'usage', '--org', organisation, ...args], { env })
+    ).stdout
+  }
+  expect(await lookout()).toMatch(new RegExp(`^ORG .*\n${organisation} +${model} +3 +0 +\\d+ +0 +0 +\\d+ `))
+  const csv = (await lookout('--csv', '--by', 'endpoint,day')).split('\r\n')
+  expect(csv[0]).toMatch(/^endpoint,day,requests,errors,prompt_tokens/)
+  expect(csv[1]).toMatch(/^chat,\d{4}-\d\d-\d\d,3,0,/)
+  const rows = (await lookout('--rows')).trim().split('\r\n')
+  expect(rows).toHaveLength(4)
+  expect(rows[1]).toMatch(new RegExp(`^[0-9a-f]{32},\\d{4}-\\d\\d-\\d\\dT[0-9:.]+Z,${organisation},key-`))
+})
+
+test('a budget that is spent refuses the next request, and says until when', async () => {
+  const { key } = await accounts.organisation({ monthlyCredits: 10 })
+  const statuses: number[] = []
+  let refused: Response | undefined
+  for (let i = 0; i < 40 && !refused; i++) {
+    const response = await post(key, 'chat/completions', { messages })
+    statuses.push(response.status)
+    if (response.status === 200) await response.text()
+    else refused = response
+  }
+  expect(statuses.length).toBeGreaterThan(1)
+  expect(refused!.status).toBe(429)
+  expect(Number(refused!.headers.get('retry-after'))).toBeGreaterThan(0)
+  expect(await errorOf(refused!)).toMatchObject({
+    type: 'rate_limit_error',
+    code: 'rate_limit_exceeded',
+    message: expect.stringMatching(/^Monthly budget reached: 10 credits\. It begins anew in \d+ seconds\.$/),
+  })
+})
+
+test('what a crash has left in the journal is in the ledger after the next start, and once', async () => {
+  const { organisation } = await accounts.organisation()
+  const crashed = await startTestServer()
+  const ledger = join(crashed.directory, 'ledger')
+  await mkdir(ledger, { recursive: true })
+  const record = (n: number) => ({
+    traceId: `${organisation}-${n}`,
+    at: new Date().toISOString(),
+    organisation,
+    key: 'k',
+    model,
+    endpoint: 'chat',
+    status: 200,
+    finish: 'stop',
+    promptTokens: n,
+    completionTokens: 1,
+    cachedTokens: 0,
+    audioTokens: 0,
+    latencyMs: 1,
+    credits: 2,
+  })
+  // Of a process that is gone, with its last line cut off; the same row twice.
+  const file = join(ledger, '999999999-000000000000001-000000000.jsonl')
+  await writeFile(file, [1, 2, 2, 3].map((n) => `${JSON.stringify(record(n))}\n`).join(''))
+  await appendFile(file, JSON.stringify(record(4)).slice(0, 40))
+  const next = await startTestServer({ environment: { LOOKOUT_DATA_DIR: crashed.directory } })
+  const rows = await rowsOf(organisation, 3)
+  expect(rows.map(({ promptTokens }) => promptTokens)).toEqual([1, 2, 3])
+  const [spent] = await accounts.database.use((queries) =>
+    queries.select().from(tables.spending).where(eq(tables.spending.organisationId, organisation)),
+  )
+  expect(spent!.credits).toBe(6)
+  await next.close()
+  expect(await readdir(ledger)).toEqual([])
+  await crashed.close()
+})
