@@ -9,6 +9,7 @@ import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import OpenAI from 'openai'
 import sharp from 'sharp'
+import { newApiKey } from '../src/accounts/index.ts'
 import { readConfig } from '../src/config/config.ts'
 import { type Leaf, parseMarkup } from '../src/grounding/index.ts'
 import { gridToPixels, type Size } from '../src/media/index.ts'
@@ -56,9 +57,12 @@ function overlay(boxes: readonly Box[], { width, height }: Size): Buffer {
 }
 
 await using resources = new AsyncDisposableStack()
-const service = await Service.start(readConfig({ ...process.env, LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'warn' }))
+const apiKey = newApiKey()
+const service = await Service.start(
+  readConfig({ ...process.env, LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'warn', LOOKOUT_API_KEY: apiKey }),
+)
 resources.defer(() => service.close())
-const client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: service.apiKey })
+const client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey })
 const bytes = await readFile(picture)
 const { width, height } = await sharp(bytes).metadata()
 const type = picture.endsWith('.png') ? 'png' : picture.endsWith('.webp') ? 'webp' : 'jpeg'

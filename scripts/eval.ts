@@ -8,14 +8,16 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { newApiKey } from '../src/accounts/index.ts'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
 
 const python = process.env.PYTHON ?? 'python3'
+const apiKey = newApiKey()
 const training = fileURLToPath(new URL('../training', import.meta.url))
 
 async function evaluate(service: Service): Promise<number> {
-  const server = ['--base-url', service.url, '--api-key', service.apiKey]
+  const server = ['--base-url', service.url, '--api-key', apiKey]
   const child = spawn(python, ['-m', 'lookout_training', 'evaluate', ...server, ...process.argv.slice(2)], {
     stdio: 'inherit',
     env: { ...process.env, PYTHONPATH: training },
@@ -24,7 +26,13 @@ async function evaluate(service: Service): Promise<number> {
   return code ?? 1
 }
 
-const environment = { ...process.env, LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'warn', LOOKOUT_RATE_LIMITS: 'off' }
+const environment = {
+  ...process.env,
+  LOOKOUT_PORT: '0',
+  LOOKOUT_API_KEY: apiKey,
+  LOOKOUT_LOG_LEVEL: 'warn',
+  LOOKOUT_RATE_LIMITS: 'off',
+}
 const service = await Service.start(readConfig(environment))
 try {
   process.exitCode = await evaluate(service)

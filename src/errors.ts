@@ -63,3 +63,8 @@ export function modelOverloaded(message: string, retryAfter: number): ApiError {
 export function internalError(cause: unknown): ApiError {
   return new ApiError('Internal error', { status: 500, type: 'server_error', cause })
 }
+
+/** Something that the service stands on (database, blob store, rate limits) is away; `retryAfter` in whole seconds. */
+export function serviceUnavailable(message: string, retryAfter: number, cause?: unknown): ApiError {
+  return new ApiError(message, { status: 503, type: 'server_error', retryAfter, cause })
+}

@@ -28,12 +28,13 @@ export class GuardedWorker<Question, Answer> {
   }
 
   /**
+   * @param inspect sees the answer before another question is asked. It may take the thread, to own it from then on.
    * @returns null when there was no answer within the limit.
    * @throws Error when the thread dies.
    */
-  async ask(question: Question): Promise<Answer | null> {
+  async ask(question: Question, inspect?: (answer: Answer, take: () => Worker) => void): Promise<Answer | null> {
     this.#waiting++
-    const turn = this.#last.then(() => this.#answer(question))
+    const turn = this.#last.then(() => this.#answer(question, inspect))
     this.#last = turn.catch(() => {})
     try {
       return await turn
@@ -52,12 +53,18 @@ export class GuardedWorker<Question, Answer> {
     )
   }
 
-  async #answer(question: Question): Promise<Answer | null> {
+  async #answer(question: Question, inspect?: (answer: Answer, take: () => Worker) => void): Promise<Answer | null> {
     this.#worker ??= this.#start()
     try {
       const worker = await this.#worker
       const answer = await nextMessage<Answer>(worker, this.#limitMs, () => worker.postMessage(question))
       if (answer === null) await this.stop()
+      else {
+        inspect?.(answer, () => {
+          this.#worker = null
+          return worker
+        })
+      }
       return answer
     } catch (error) {
       await this.stop()

@@ -1,45 +1,55 @@
-import { readFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { type DestinationStream, pino } from 'pino'
-import { type Clock, FixedApiKeys, keptApiKey, RateLimits } from './accounts/index.ts'
-import { createApi } from './api/api.ts'
+import type { Clock } from './accounts/index.ts'
 import { Closing } from './api/closing.ts'
 import type { Config } from './config/config.ts'
 import { Conversations, type ImageSource } from './conversation/index.ts'
 import type { Engine } from './inference/engine.ts'
-import { LocalEngine } from './inference/local/local-engine.ts'
+import { LocalEngine, type LocalEngineOptions } from './inference/local/local-engine.ts'
+import { describeModel } from './inference/local/model-files.ts'
 import { ImageLoader } from './media/index.ts'
-import { loadCard, type ModelCard } from './models/card.ts'
-import { ModelRegistry } from './models/registry.ts'
+import { Metrics } from './metrics/metrics.ts'
+import { MetricsServer } from './metrics/metrics-server.ts'
+import type { ModelCard } from './models/card.ts'
+import { EnginePool } from './models/engine-pool.ts'
+import { openModels } from './models/open-models.ts'
+import type { ModelRegistry } from './models/registry.ts'
+import { version } from './version.ts'
 
 /** Parts that tests put in the place of the real ones. */
 export interface ServiceParts {
-  readonly startEngine?: (card: ModelCard) => Promise<Engine>
+  readonly startEngine?: (card: ModelCard, options: LocalEngineOptions) => Promise<Engine>
   readonly images?: ImageSource & { close(): Promise<void> }
   readonly clock?: Clock
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
   readonly chatBudgetSeconds?: number
   readonly multilookBudgetSeconds?: number
-  /** Time that answers under way get to end when the service closes. */
+  /** Time that answers under way get to end when the service closes, in place of the configured one. */
   readonly graceMs?: number
+  /** Time that a request waits for its model to be loaded. */
+  readonly loadWaitMs?: number
 }
-
-const GRACE_MS = 5_000
-const ORGANISATION = 'default'
 
 /** The whole server, from the configuration to an open port. */
 export class Service {
   /** Where it listens, e.g. `http://127.0.0.1:8080`. */
   readonly url: string
-  readonly apiKey: string
+  /** The key that the configuration fixes or that was made just now, at the first start; null for those of before. */
+  readonly apiKey: string | null
+  /** Where metrics are read, e.g. `http://127.0.0.1:9464/metrics`; null for nowhere. */
+  readonly metricsUrl: string | null
   readonly models: ModelRegistry
   readonly #resources: AsyncDisposableStack
 
-  private constructor(url: string, apiKey: string, models: ModelRegistry, resources: AsyncDisposableStack) {
-    this.url = url
-    this.apiKey = apiKey
-    this.models = models
+  private constructor(
+    about: Pick<Service, 'url' | 'apiKey' | 'metricsUrl' | 'models'>,
+    resources: AsyncDisposableStack,
+  ) {
+    this.url = about.url
+    this.apiKey = about.apiKey
+    this.metricsUrl = about.metricsUrl
+    this.models = about.models
     this.#resources = resources
   }
 
@@ -47,16 +57,25 @@ export class Service {
   static async start(config: Config, parts: ServiceParts = {}): Promise<Service> {
     await using starting = new AsyncDisposableStack()
     const logger = pino({ level: config.logLevel }, parts.logs ?? pino.destination(2))
-    const apiKey = config.apiKey ?? (await keptApiKey(config.dataDirectory))
-
-    const startEngine = parts.startEngine ?? ((card) => LocalEngine.start(card, { logger }))
-    const registry = new ModelRegistry()
-    for (const file of config.modelCards) {
-      const card = await loadCard(file)
-      const engine = await startEngine(card)
-      starting.defer(() => engine.close())
-      registry.add(card, engine)
-    }
+    const metrics = config.metrics ? new Metrics(await version()) : null
+    const startEngine = parts.startEngine ?? LocalEngine.start
+    const memoryLimitBytes = config.modelMemoryBytes
+    const pool = new EnginePool({ memoryLimitBytes, loadWaitMs: parts.loadWaitMs, logger, meter: metrics ?? undefined })
+    starting.defer(() => pool.close())
+    const loading = openModels({
+      paths: config.modelCards,
+      pool,
+      measured: memoryLimitBytes !== null,
+      opener: {
+        describe: describeModel,
+        start: (card, name, signal) => startEngine(card, { logger, signal, onRestart: () => metrics?.restarted(name) }),
+      },
+    })
+    // While models are being loaded in their processes, this one has time to load its own code and to open what it keeps.
+    const opening = import('./state.ts').then(({ openState }) => openState(config, logger, parts.clock))
+    starting.defer(async () => (await opening.catch(() => null))?.close())
+    const [registry, state, { createApi }] = await Promise.all([loading, opening, import('./api/api.ts')])
+    metrics?.watch(pool.engines)
     const images = parts.images ?? new ImageLoader({ allowedHosts: config.mediaHosts })
     starting.defer(() => images.close())
 
@@ -72,28 +91,30 @@ export class Service {
     const app = createApi({
       registry,
       conversations,
-      keys: new FixedApiKeys([{ key: apiKey, organisation: ORGANISATION }]),
-      rateLimits: config.rateLimits ? new RateLimits(parts.clock) : null,
+      ...state,
       logger,
       version: await version(),
-      draining: closing.draining,
-      shutdown: closing.shutdown,
+      meter: metrics,
+      closing,
       keepAliveMs: parts.keepAliveMs,
     })
-    starting.defer(() => closing.close(app, parts.graceMs ?? GRACE_MS))
+    let metricsUrl: string | null = null
+    if (metrics && config.metrics) {
+      const server = await MetricsServer.start(metrics, config.metrics)
+      starting.defer(() => server.close())
+      metricsUrl = `${urlOf(server.address)}/metrics`
+    }
+    starting.defer(() => closing.close(app, parts.graceMs ?? config.drainSeconds * 1000))
     await app.listen({ host: config.host, port: config.port })
-    return new Service(urlOf(app.server.address() as AddressInfo), apiKey, registry, starting.move())
+    const url = urlOf(app.server.address() as AddressInfo)
+    const apiKey = config.apiKey ?? (await state.createFirstKey())
+    return new Service({ url, apiKey, metricsUrl, models: registry }, starting.move())
   }
 
-  /** Takes no new requests, gives those under way a short grace, and closes everything in reverse order. */
+  /** Takes no new requests, gives accepted ones time to end, and closes everything in reverse order. */
   close(): Promise<void> {
     return this.#resources.disposeAsync()
   }
-}
-
-export async function version(): Promise<string> {
-  const file = new URL('../package.json', import.meta.url)
-  return (JSON.parse(await readFile(file, 'utf8')) as { version: string }).version
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

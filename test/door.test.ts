@@ -1,4 +1,5 @@
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
@@ -25,7 +26,6 @@ describe('the key', () => {
       ['POST', chat],
       ['GET', '/v1/models'],
       ['GET', '/v1/models/service-mk1'],
-      ['POST', '/v1/detect'],
       ['GET', '/v1/files'],
       ['GET', '/no/such/path'],
       ['DELETE', chat],
@@ -61,17 +61,6 @@ describe('paths and methods', () => {
     const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` } })
     expect(response.status).toBe(404)
     expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: null, code: null })
-  })
-
-  test.each([
-    ['POST', '/v1/detect'],
-    ['POST', '/v1/files'],
-    ['GET', '/v1/files'],
-    ['GET', '/v1/files/file-1/content'],
-  ])('not there yet: %s %s', async (method, path) => {
-    const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` } })
-    expect(response.status).toBe(404)
-    expect((await errorOf(response)).message).toMatch(/is not available on this server yet$/)
   })
 
   test.each([
@@ -201,6 +190,49 @@ describe('closing', () => {
     await expect(fetch(`${closing.url}/healthz`)).rejects.toThrow()
   })
 
+  test('while it drains, accepted requests run on and others are told to come again', async () => {
+    const closing = await startTestServer({ graceMs: 20_000 })
+    closing.engine.script = { texts: ['tick'], delayMs: 10, endless: true }
+    const stopping = new AbortController()
+    const stream = await closing.post(chat, { ...hello, stream: true })
+    const endless = await fetch(closing.url + chat, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...hello, stream: true }),
+      signal: stopping.signal,
+    })
+    closing.engine.script = { texts: ['late'] }
+    // Accepted, though its body is still on its way.
+    const body = JSON.stringify(hello)
+    const head = [
+      `POST ${chat} HTTP/1.1`,
+      'host: test',
+      `authorization: Bearer ${KEY}`,
+      'content-type: application/json',
+      `content-length: ${body.length}`,
+    ].join('\r\n')
+    const slow = openSocket(closing.url, `${head}\r\n\r\n${body.slice(0, 20)}`)
+    await delay(50)
+
+    const closed = closing.close()
+    const refused = await closing.post(chat, hello)
+    expect(refused.status).toBe(503)
+    expect(refused.headers.get('retry-after')).toBe('5')
+    expect(refused.headers.get('connection')).toBe('close')
+    expect(await errorOf(refused)).toMatchObject({ type: 'server_error', code: 'model_overloaded' })
+    const ready = await fetch(`${closing.url}/readyz`)
+    expect([ready.status, await ready.json()]).toEqual([503, { status: 'closing' }])
+    expect((await fetch(`${closing.url}/healthz`)).status).toBe(200)
+
+    slow.socket.write(body.slice(20))
+    expect(await slow.answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*"late"/)
+    stopping.abort()
+    await expect(endless.text()).rejects.toThrow()
+    await stream.body!.cancel()
+    await closed
+    await expect(fetch(`${closing.url}/healthz`)).rejects.toThrow()
+  })
+
   test('readiness is the engine’s', async () => {
     const ready = () => fetch(`${server.url}/readyz`).then((response) => response.status)
     expect(await ready()).toBe(200)
@@ -214,7 +246,16 @@ describe('openapi.json', () => {
   test('describes every path, and every reference in it leads somewhere', async () => {
     const document = await jsonOf<OpenApi>(await fetch(`${server.url}/openapi.json`))
     expect(document.openapi).toBe('3.1.0')
-    expect(Object.keys(document.paths)).toEqual([chat, `${chat}/multilook`, '/v1/models', '/v1/models/{model_id}'])
+    expect(Object.keys(document.paths)).toEqual([
+      chat,
+      `${chat}/multilook`,
+      '/v1/detect',
+      '/v1/models',
+      '/v1/models/{model_id}',
+      '/v1/files',
+      '/v1/files/{file_id}',
+      '/v1/files/{file_id}/content',
+    ])
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]*)"/g)].map((match) => match[1]!)
     expect(references.length).toBeGreaterThan(10)
     for (const reference of references) {
@@ -243,14 +284,20 @@ interface OpenApi {
 }
 
 function raw(text: string): Promise<string> {
-  const { hostname, port } = new URL(server.url)
-  return new Promise((resolve, reject) => {
-    const socket = connect(Number(port), hostname, () => socket.write(text))
-    let answer = ''
+  return openSocket(server.url, text).answer
+}
+
+/** @returns the connection, and all that comes over it until it is closed. */
+function openSocket(url: string, text: string): { socket: Socket; answer: Promise<string> } {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname, () => socket.write(text))
+  const answer = new Promise<string>((resolve, reject) => {
+    let received = ''
     socket.on('data', (data) => {
-      answer += data
+      received += data
     })
-    socket.on('close', () => resolve(answer))
+    socket.on('close', () => resolve(received))
     socket.on('error', reject)
   })
+  return { socket, answer }
 }

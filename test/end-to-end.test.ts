@@ -1,11 +1,13 @@
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import OpenAI from 'openai'
 import sharp from 'sharp'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
 import { parseMarkup } from '../src/grounding/index.ts'
 import { Service } from '../src/service.ts'
@@ -13,6 +15,7 @@ import { Service } from '../src/service.ts'
 /** The whole service with the real engine and the shipped model, through the door that a user has. */
 const model = 'service-mk1.5'
 let service: Service
+let directory: string
 let client: OpenAI
 let pictures: Server
 let pictureHost: string
@@ -24,21 +27,25 @@ beforeAll(async () => {
   pictures = createServer((_request, response) => response.writeHead(200).end(png)).listen(0, '127.0.0.1')
   await once(pictures, 'listening')
   pictureHost = `127.0.0.1:${(pictures.address() as AddressInfo).port}`
+  directory = await mkdtemp(join(tmpdir(), 'lookout-end-to-end-'))
   service = await Service.start(
     readConfig({
       LOOKOUT_PORT: '0',
       LOOKOUT_API_KEY: 'lk-test',
+      LOOKOUT_DATA_DIR: directory,
+      DATABASE_URL: inject('databaseUrl'),
       LOOKOUT_LOG_LEVEL: 'silent',
       LOOKOUT_RATE_LIMITS: 'off',
       LOOKOUT_MEDIA_HOSTS: pictureHost,
     }),
   )
-  client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: service.apiKey, maxRetries: 0 })
+  client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: 'lk-test', maxRetries: 0 })
 })
 
 afterAll(async () => {
   await service?.close()
   pictures?.close()
+  await rm(directory, { recursive: true, force: true })
 })
 
 type Request = OpenAI.ChatCompletionCreateParamsNonStreaming
@@ -240,7 +247,13 @@ describe('under strain', () => {
 
   it('the process that decodes pictures and the engine are gone after closing', async () => {
     const other = await Service.start(
-      readConfig({ LOOKOUT_PORT: '0', LOOKOUT_API_KEY: 'k', LOOKOUT_LOG_LEVEL: 'silent' }),
+      readConfig({
+        LOOKOUT_PORT: '0',
+        LOOKOUT_API_KEY: 'k',
+        LOOKOUT_DATA_DIR: directory,
+        DATABASE_URL: inject('databaseUrl'),
+        LOOKOUT_LOG_LEVEL: 'silent',
+      }),
     )
     await other.close()
     await delay(10)

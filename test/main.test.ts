@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,17 +11,38 @@ let directory: string
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'lookout-main-'))
 })
-afterAll(() => rm(directory, { recursive: true }))
+afterAll(async () => {
+  // A test that failed may have left one.
+  for (const child of started) child.kill('SIGKILL')
+  await rm(directory, { recursive: true })
+})
+const started: ChildProcess[] = []
 
 describe('the command line', () => {
   test.each([
     [['--version'], {}, 0, /^\d+\.\d+\.\d+\n$/, ''],
     [['--help'], {}, 0, /LOOKOUT_PORT/, ''],
+    [['toString'], {}, 1, /^$/, "lookout: unknown command 'toString'; see --help\n"],
+    [['serve', '--fast'], {}, 1, /^$/, "lookout: Unknown option '--fast'; see --help\n"],
     [['fly'], {}, 1, /^$/, "lookout: unknown command 'fly'; see --help\n"],
     [['serve'], { LOOKOUT_PORT: 'x' }, 1, /^$/, 'lookout: LOOKOUT_PORT: expected a port number\n'],
   ])('%s %o', async (args, environment, code, stdout, stderr) => {
     const run = await outcome(start(args, environment))
     expect(run).toEqual({ code, stdout: expect.stringMatching(stdout), stderr })
+  })
+
+  test('every command has its own help', async () => {
+    for (const command of ['serve', 'models']) {
+      const run = await outcome(start([command, '--help'], {}))
+      expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(`^Usage: lookout ${command}\n`), stderr: '' })
+    }
+  })
+
+  test('models: what the cards need, without loading them', async () => {
+    const run = await outcome(start(['models'], {}))
+    expect(run).toMatchObject({ code: 0, stderr: '' })
+    expect(run.stdout).toMatch(/^service-mk1\.5, service-mk1\n.*lookout-nano.card\.json\n.*with the service\n/)
+    expect(run.stdout).toMatch(/context: 32768 tokens\n {2}memory: {2}about 0\.\d\d GiB\n$/)
   })
 
   test('a card that is not there is named in one line', async () => {
@@ -33,7 +55,7 @@ test('serves until it is told to stop', async () => {
   const server = start(['serve'], { LOOKOUT_PORT: '0' })
   const greeting = await untilPrinted(server, /JSON\n\n$/)
   const url = /^Lookout listens on (\S+)$/m.exec(greeting)![1]!
-  const key = /^API key: (lk-\w+)$/m.exec(greeting)![1]!
+  const key = /^API key: (lk-\w+) /m.exec(greeting)![1]!
   const models = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
   expect(models.status).toBe(200)
 
@@ -45,8 +67,73 @@ test('serves until it is told to stop', async () => {
   expect(await once(server, 'exit')).toEqual([0, null])
 })
 
-function start(args: readonly string[], environment: Record<string, string>): ChildProcess {
-  return spawn(process.execPath, ['src/main.ts', ...args], {
+describe('told to stop in the middle of an answer', () => {
+  test('it lets the answer end first, whichever process of the service the signal reaches', async () => {
+    const { server, url, stream } = await streaming()
+    // As a service manager does it: to every process of the service.
+    process.kill(-server.pid!, 'SIGTERM')
+    await untilPrinted(server, /SIGTERM: no new requests; accepted ones have 30 s to end\n/)
+    const refused = await fetch(`${url}/v1/models`, { headers }).catch(() => null)
+    if (refused) expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
+    const answer = await stream.text()
+    expect(answer).toMatch(/"finish_reason":"stop"[\s\S]*data: \[DONE\]\n\n$/)
+    const texts = [...answer.matchAll(/"content":"([ab]*)"/g)].map((match) => match[1])
+    expect(texts.join('')).toHaveLength(CHARACTERS)
+    expect(await once(server, 'exit')).toEqual([0, null])
+  })
+
+  test.skipIf(process.platform !== 'linux')('a second signal ends it at once, and its engine with it', async () => {
+    const { server, stream } = await streaming()
+    const children = childrenOf(server.pid!)
+    expect(children.length).toBeGreaterThan(0)
+    server.kill('SIGTERM')
+    await untilPrinted(server, /SIGTERM: /)
+    const exited = once(server, 'exit')
+    server.kill('SIGTERM')
+    expect(await exited).toEqual([1, null])
+    await expect(stream.text()).rejects.toThrow()
+    await expect.poll(() => children.filter(isAlive), { timeout: 20_000 }).toEqual([])
+  })
+
+  test('with no time to end, answers end with an error', async () => {
+    const { server, stream } = await streaming({ LOOKOUT_DRAIN_SECONDS: '0' })
+    server.kill('SIGTERM')
+    const last = (await stream.text()).trim().split('\n\n').at(-1)!
+    expect(JSON.parse(last.slice('data: '.length)).error).toMatchObject({ code: 'model_overloaded' })
+    expect(await once(server, 'exit')).toEqual([0, null])
+  })
+
+  const headers = { authorization: 'Bearer lk-main', 'content-type': 'application/json' }
+  const CHARACTERS = 2000
+
+  /** A server in the middle of an answer that takes a second or more. */
+  async function streaming(environment: Record<string, string> = {}) {
+    const server = start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_API_KEY: 'lk-main', ...environment }, true)
+    const url = /^Lookout listens on (\S+)$/m.exec(await untilPrinted(server, /JSON\n\n$/))![1]!
+    const messages = [{ role: 'user', content: 'Hi' }]
+    const body = { model: 'service-mk1.5', stream: true, temperature: 1, regex: `[ab]{${CHARACTERS}}`, messages }
+    const stream = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
+    expect(stream.status).toBe(200)
+    return { server, url, stream }
+  }
+})
+
+/** As Linux tells of them. */
+function childrenOf(pid: number): number[] {
+  const list = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  return list.split(' ').filter(Boolean).map(Number)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+function start(args: readonly string[], environment: Record<string, string>, detached = false): ChildProcess {
+  const child = spawn(process.execPath, ['src/main.ts', ...args], {
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
@@ -55,7 +142,11 @@ function start(args: readonly string[], environment: Record<string, string>): Ch
       ...environment,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
+    // A process group of its own.
+    detached,
   })
+  started.push(child)
+  return child
 }
 
 async function outcome(child: ChildProcess): Promise<{ code: number; stdout: string; stderr: string }> {

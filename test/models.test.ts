@@ -30,7 +30,7 @@ test('the extended form is the same object, longer, in the order that clients kn
     ...plain,
     name: 'Service Mk1.5',
     sampling_parameters: ['temperature', 'top_p', 'top_k', 'frequency_penalty', 'presence_penalty'],
-    reasoning: { supported: false, always_enabled: false },
+    reasoning: { supported: true, always_enabled: false },
     max_context_tokens: 32768,
     max_output_tokens: 8192,
     early_access: false,

@@ -1,5 +1,7 @@
-import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
 
@@ -9,6 +11,7 @@ const MODEL = 'service-mk1.5'
 const SHORT = 16
 
 let service: Service
+let directory: string
 let picture: object
 let context: object[]
 
@@ -16,16 +19,22 @@ beforeAll(async () => {
   const png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
   picture = { type: 'image_url', image_url: { url: `data:image/png;base64,${png.toString('base64')}` } }
   context = [{ role: 'user', content: [picture] }]
+  directory = await mkdtemp(join(tmpdir(), 'lookout-end-to-end-'))
   service = await Service.start(
     readConfig({
       LOOKOUT_PORT: '0',
       LOOKOUT_API_KEY: 'lk-test',
+      LOOKOUT_DATA_DIR: directory,
+      DATABASE_URL: inject('databaseUrl'),
       LOOKOUT_LOG_LEVEL: 'silent',
       LOOKOUT_RATE_LIMITS: 'off',
     }),
   )
 })
-afterAll(() => service?.close())
+afterAll(async () => {
+  await service?.close()
+  await rm(directory, { recursive: true, force: true })
+})
 
 interface Usage {
   prompt_tokens: number

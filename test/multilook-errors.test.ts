@@ -20,6 +20,8 @@ const call = { id: 'call_1', type: 'function', function: { name: 'f', arguments:
 const tool = { type: 'function', function: { name: 'f' } }
 
 const fields = (body: object) => ({ model: 'service-mk1.5', context: [user], prompts: ['Who?'], ...body })
+/** The older id does not reason. */
+const plain = (body: object) => fields({ model: 'service-mk1', ...body })
 const prompts = (...list: unknown[]) => fields({ prompts: list })
 const context = (...list: unknown[]) => fields({ context: list })
 const many = (count: number) => Array.from({ length: count }, String)
@@ -91,9 +93,14 @@ const CASES: Case[] = [
   ],
   ['max_completion_tokens with a fraction', fields({ max_completion_tokens: 1.5 }), 'max_completion_tokens', /integer/],
   ['an unknown effort', fields({ reasoning_effort: 'extreme' }), 'reasoning_effort', /one of 'none'/],
-  ['reasoning', fields({ reasoning_effort: 'low' }), 'reasoning_effort', /does not support reasoning/],
-  ['thinking', fields({ vision_config: { enable_thinking: true } }), 'vision_config.enable_thinking', /reasoning/],
-  ['a THINK hint', context({ role: 'system', content: '<hint>THINK</hint>' }), 'context[0].content', /reasoning/],
+  ['reasoning', plain({ reasoning_effort: 'low' }), 'reasoning_effort', /does not support reasoning/],
+  ['thinking', plain({ vision_config: { enable_thinking: true } }), 'vision_config.enable_thinking', /reasoning/],
+  [
+    'a THINK hint',
+    plain({ context: [{ role: 'system', content: '<hint>THINK</hint>' }] }),
+    'context[0].content',
+    /reasoning/,
+  ],
   [
     'audio in video',
     fields({ vision_config: { enable_audio_in_video: true } }),

@@ -16,6 +16,8 @@ const tool = { type: 'function', function: { name: 'f', parameters: { type: 'obj
 
 const fields = (body: object) => ({ model: 'service-mk1.5', messages: [user], ...body })
 const messages = (...list: unknown[]) => fields({ messages: list })
+/** The older id neither reasons nor calls tools. */
+const plain = (body: object) => fields({ model: 'service-mk1', ...body })
 const part = (value: unknown) => messages({ role: 'user', content: [value] })
 
 type Case = [name: string, body: unknown, param: string | null, message: RegExp, code?: string]
@@ -153,6 +155,27 @@ const MALFORMED: Case[] = [
     'tools[0].function.name',
     /required/,
   ],
+  [
+    'two tools of one name',
+    fields({ tools: [tool, { type: 'function', function: { name: ' functions.f ' } }] }),
+    'tools[1].function.name',
+    /another tool has the name/,
+    'duplicate_tool_name',
+  ],
+  [
+    'a reserved name',
+    fields({ tools: [tool, { type: 'function', function: { name: 'parallel' } }] }),
+    'tools[1].function.name',
+    /reserved/,
+    'reserved_tool_name',
+  ],
+  [
+    'parameters that are no object',
+    fields({ tools: [{ type: 'function', function: { name: 'f', parameters: ['x'] } }] }),
+    'tools[0].function.parameters',
+    /expected record, received array|expected object/,
+  ],
+  ['parallel_tool_calls as text', fields({ parallel_tool_calls: 'no' }), 'parallel_tool_calls', /expected boolean/],
   ['an unknown tool_choice', fields({ tool_choice: 'some' }), 'tool_choice', /one of 'none', 'auto', 'required'/],
   [
     'an unknown annotation format',
@@ -201,40 +224,47 @@ const MALFORMED: Case[] = [
 const UNSUPPORTED: Case[] = [
   ['an unknown model', fields({ model: 'no-such' }), null, /^Model 'no-such' does not exist$/],
   ['an empty model', fields({ model: '' }), null, /^Model '' does not exist$/],
-  ['tools', fields({ tools: [tool] }), 'tools', /does not support tool calling/, 'unsupported_parameter'],
+  ['tools', plain({ tools: [tool] }), 'tools', /does not support tool calling/, 'unsupported_parameter'],
+  ['a tool that must be called', fields({ tools: [tool], tool_choice: 'required' }), 'tool_choice', /'auto' or 'none'/],
   [
-    'tools on the older id',
-    fields({ model: 'service-mk1', tools: [tool] }),
-    'tools',
-    /does not support tool calling/,
-    'unsupported_parameter',
+    'a tool that must be called, by name',
+    fields({ tools: [tool], tool_choice: { type: 'function', function: { name: 'f' } } }),
+    'tool_choice',
+    /'auto' or 'none'/,
+  ],
+  [
+    'a result of no call',
+    messages(user, { role: 'tool', tool_call_id: 'call_1', content: 'x' }),
+    'messages[1].tool_call_id',
+    /No earlier assistant message/,
+    'invalid_tool_result',
   ],
   [
     'tools with a forced choice',
-    fields({ tools: [tool], tool_choice: 'required' }),
+    plain({ tools: [tool], tool_choice: 'required' }),
     'tools',
     /tool calling/,
     'unsupported_parameter',
   ],
   [
     'tool calls',
-    messages(user, { role: 'assistant', tool_calls: [call] }),
+    plain({ messages: [user, { role: 'assistant', tool_calls: [call] }] }),
     'tools',
     /tool calling/,
     'unsupported_parameter',
   ],
   [
     'a tool result',
-    messages(user, { role: 'tool', tool_call_id: 'call_1', content: 'x' }),
+    plain({ messages: [user, { role: 'tool', tool_call_id: 'call_1', content: 'x' }] }),
     'tools',
     /tool calling/,
     'unsupported_parameter',
   ],
-  ['reasoning', fields({ reasoning_effort: 'low' }), 'reasoning_effort', /does not support reasoning/],
-  ['thinking', fields({ vision_config: { enable_thinking: true } }), 'vision_config.enable_thinking', /reasoning/],
+  ['reasoning', plain({ reasoning_effort: 'low' }), 'reasoning_effort', /does not support reasoning/],
+  ['thinking', plain({ vision_config: { enable_thinking: true } }), 'vision_config.enable_thinking', /reasoning/],
   [
     'a THINK hint',
-    messages({ role: 'system', content: 'a <hint>THINK</hint>' }, user),
+    plain({ messages: [{ role: 'system', content: 'a <hint>THINK</hint>' }, user] }),
     'messages[0].content',
     /reasoning/,
   ],
@@ -243,12 +273,6 @@ const UNSUPPORTED: Case[] = [
     messages(user, { role: 'developer', content: [{ type: 'text', text: '<hint>CLIP</hint>' }] }),
     'messages[1].content[0]',
     /'clip'/,
-  ],
-  [
-    'a FOCUS hint',
-    messages({ role: 'system', content: '<hint>BOX FOCUS</hint>' }, user),
-    'messages[0].content',
-    /focus/,
   ],
   [
     'polygons',
@@ -262,12 +286,6 @@ const UNSUPPORTED: Case[] = [
     fields({ vision_config: { enable_audio_in_video: true } }),
     'vision_config.enable_audio_in_video',
     /audio/,
-  ],
-  [
-    'the focus tool',
-    fields({ vision_config: { internal_tools: { focus: true } } }),
-    'vision_config.internal_tools.focus',
-    /focus/,
   ],
   [
     'video',

@@ -1,4 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
 
 /** A process and all its descendants. Linux only: reads /proc. */
 export async function processTree(root: number): Promise<Set<number>> {
@@ -20,11 +21,25 @@ export async function processTree(root: number): Promise<Set<number>> {
 /** Resident bytes of a process and all its descendants. */
 export async function residentBytes(root: number): Promise<number> {
   let sum = 0
-  for (const pid of await processTree(root)) {
-    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
-    sum += Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024
-  }
+  for (const pid of await processTree(root)) sum += await resident(pid)
   return sum
+}
+
+/** Resident bytes of each process of the tree, by what it does: the file it runs. */
+export async function residentByProgram(root: number): Promise<Map<string, number>> {
+  const bytes = new Map<string, number>()
+  for (const pid of await processTree(root)) {
+    const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0')
+    const file = words.find((word) => /\.[mc]?[jt]s$/.test(word)) ?? words[0]!
+    const program = basename(file).replace(/\.[^.]+$/, '')
+    bytes.set(program, (bytes.get(program) ?? 0) + (await resident(pid)))
+  }
+  return bytes
+}
+
+async function resident(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024
 }
 
 /** Processor time of a process, its descendants, and those of them that ended, in clock ticks. */

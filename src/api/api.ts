@@ -2,31 +2,36 @@ import type { Socket } from 'node:net'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { ApiKeys, RateLimits } from '../accounts/index.ts'
 import type { Conversations } from '../conversation/index.ts'
-import { invalidRequest, modelOverloaded } from '../errors.ts'
+import { invalidRequest } from '../errors.ts'
+import type { Files } from '../files/index.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { requireApiKey } from './auth.ts'
 import { addChatCompletions } from './chat-completions.ts'
+import type { Closing } from './closing.ts'
+import { addDetect } from './detect.ts'
 import { handleError, notFound } from './error-handler.ts'
+import { addFiles } from './files.ts'
 import { addHealth } from './health.ts'
 import { addModels } from './models.ts'
 import { addMultilook } from './multilook.ts'
 import { addOpenApi } from './openapi.ts'
 import { limitRates } from './rate-limits.ts'
+import { keepRawTools } from './raw-tools.ts'
 import { logRequests, newTraceId } from './request-log.ts'
-import { addUnavailable } from './unavailable.ts'
+import { measureRequests, type RequestMeter } from './request-metrics.ts'
 
 export interface ApiOptions {
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   readonly keys: ApiKeys
+  readonly files: Files
   /** Null for a server without limits. */
   readonly rateLimits: RateLimits | null
   readonly logger: FastifyBaseLogger
   readonly version: string
-  /** Fires when the service takes no new requests. */
-  readonly draining: AbortSignal
-  /** Fires when the service waits no longer for the answers under way. */
-  readonly shutdown: AbortSignal
+  /** Null when nothing is measured. */
+  readonly meter: RequestMeter | null
+  readonly closing: Closing
   readonly keepAliveMs?: number | undefined
 }
 
@@ -36,7 +41,8 @@ const REQUEST_TIMEOUT_MS = 120_000
 
 /** The HTTP contract, ready to listen. */
 export function createApi(options: ApiOptions): FastifyInstance {
-  const { registry, draining } = options
+  const { registry, closing } = options
+  const { draining, shutdown } = closing
   const app = Fastify({
     loggerInstance: options.logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'traceId' }),
@@ -57,20 +63,21 @@ export function createApi(options: ApiOptions): FastifyInstance {
     clientErrorHandler: answerBrokenRequest,
   })
   app.removeContentTypeParser('text/plain')
+  keepRawTools(app)
   app.setErrorHandler(handleError)
   app.setNotFoundHandler(notFound)
 
   logRequests(app)
+  if (options.meter) measureRequests(app, registry, options.meter)
   requireApiKey(app, options.keys)
-  app.addHook('onRequest', async (request) => {
-    if (draining.aborted && request.principal) throw modelOverloaded('The server is shutting down', 5)
-  })
+  closing.takeCareOf(app)
   if (options.rateLimits) limitRates(app, options.rateLimits)
 
-  addChatCompletions(app, options)
-  addMultilook(app, options)
+  addChatCompletions(app, { ...options, shutdown })
+  addMultilook(app, { ...options, shutdown })
+  addDetect(app, { ...options, shutdown })
   addModels(app, registry)
-  addUnavailable(app)
+  addFiles(app, { ...options, shutdown })
   addHealth(app, registry, draining)
   addOpenApi(app, options.version)
   return app

@@ -9,6 +9,8 @@ import { logServerError, toApiError } from './error-handler.ts'
 import { EventStream } from './event-stream.ts'
 import { answerSignal } from './lifetime.ts'
 import { namedModel } from './named-model.ts'
+import { rawParameters } from './raw-tools.ts'
+import { toDelta, toMessageBody } from './reply-message.ts'
 import { toReplyOptions } from './reply-options.ts'
 import { addEndpoint } from './routes.ts'
 import { type ChatRequestBody, chatRequest } from './wire/chat-request.ts'
@@ -35,6 +37,7 @@ export function addChatCompletions(app: FastifyInstance, options: ChatCompletion
   addEndpoint(app, {
     url: '/v1/chat/completions',
     bucket: 'chat',
+    scope: 'inference',
     handlers: { POST: (request, reply) => complete(request, reply, options) },
   })
 }
@@ -47,7 +50,7 @@ async function complete(
   const body = parseBody(chatRequest, request.body)
   const caller = { model: namedModel(registry, body.model), organisation: principalOf(request).organisation }
   const signal = answerSignal(reply, shutdown)
-  const events = await conversations.startChat(toChatRequest(body), caller, signal)
+  const events = await conversations.startChat(toChatRequest(body, request.rawTools), caller, signal)
   const heading = {
     id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
     created: Math.floor(Date.now() / 1000),
@@ -72,11 +75,19 @@ async function complete(
   }
 }
 
-function toChatRequest(body: ChatRequestBody): ChatRequest {
+function toChatRequest(body: ChatRequestBody, rawTools: readonly string[]): ChatRequest {
   return {
     ...toReplyOptions(body),
     messages: body.messages,
-    tools: body.tools ?? [],
+    tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
+      name,
+      description,
+      parameters: rawParameters(rawTools[index]),
+    })),
+    toolUse: {
+      choice: typeof body.tool_choice === 'object' && body.tool_choice ? 'named' : (body.tool_choice ?? 'auto'),
+      parallel: body.parallel_tool_calls ?? true,
+    },
     structure: structureOf(body),
   }
 }
@@ -91,18 +102,18 @@ function structureOf({ regex, response_format: format }: ChatRequestBody): Struc
   return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema } : null
 }
 
-function toCompletion(heading: Heading, { text, finish }: WholeReply): ChatCompletionBody {
+function toCompletion(heading: Heading, reply: WholeReply): ChatCompletionBody {
   return {
     id: heading.id,
     object: 'chat.completion',
     created: heading.created,
     model: heading.model,
-    choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: finish.reason }],
-    usage: toUsage(finish.usage),
+    choices: [{ index: 0, message: toMessageBody(reply), finish_reason: reply.finish.reason }],
+    usage: toUsage(reply.finish.usage),
   }
 }
 
-/** The role, the texts, and the finish, which carries the usage when the client wants it. */
+/** The role, the pieces, and the finish, which carries the usage when the client wants it. */
 async function* toChunks(
   heading: Heading,
   events: AsyncIterable<ReplyEvent>,
@@ -119,9 +130,7 @@ async function* toChunks(
   })
   yield chunk({ role: 'assistant', content: '' }, null, null)
   for await (const event of events) {
-    yield event.type === 'text'
-      ? chunk({ content: event.text }, null, null)
-      : chunk({}, event.reason, toUsage(event.usage))
+    yield event.type === 'finish' ? chunk({}, event.reason, toUsage(event.usage)) : chunk(toDelta(event), null, null)
   }
 }
 

@@ -2,10 +2,18 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { modelOverloaded } from '../errors.ts'
 
-/** The two steps in which a service ends. */
+/** Seconds after which a client that was refused may find the service started again, or another in its place. */
+const RETRY_SECONDS = 5
+const SWEEP_MS = 50
+/** Time to send the error that ends an answer; a reader that takes longer misses it. */
+const LAST_WORDS_MS = 1_000
+
+/** The steps in which a service ends: no new requests; then, when answers under way have ended, no connections. */
 export class Closing {
   readonly #draining = new AbortController()
   readonly #shutdown = new AbortController()
+  readonly #underWay = new Set<object>()
+  #drained = Promise.withResolvers<void>()
 
   /** Fires when no new requests are taken. */
   get draining(): AbortSignal {
@@ -17,15 +25,38 @@ export class Closing {
     return this.#shutdown.signal
   }
 
-  /** Stops listening, lets answers under way end for `graceMs`, then ends them. */
+  /** Counts the requests that are accepted, and refuses others while draining. Hooked in behind the check of keys. */
+  takeCareOf(app: FastifyInstance): void {
+    app.addHook('onRequest', async (request, reply) => {
+      if (!request.principal) return
+      if (this.draining.aborted) throw closingDown()
+      const { raw } = reply
+      this.#underWay.add(raw)
+      raw.once('close', () => {
+        this.#underWay.delete(raw)
+        if (this.#underWay.size === 0) this.#drained.resolve()
+      })
+    })
+    app.addHook('onSend', async (_request, reply) => {
+      // A request that comes over the same connection later would find it closed.
+      if (this.draining.aborted) reply.header('connection', 'close')
+    })
+  }
+
+  /**
+   * Refuses new requests and lets accepted ones end, for at most `graceMs`; then ends them, and the server. It listens
+   * until then, so that clients and load balancers are told rather than cut off.
+   */
   async close(app: FastifyInstance, graceMs: number): Promise<void> {
+    this.#drained = Promise.withResolvers()
     this.#draining.abort()
+    if (this.#underWay.size > 0 && !(await endsWithin(this.#drained.promise, graceMs))) {
+      this.#shutdown.abort(closingDown())
+    }
     // Connections that clients keep for later would hold the server open: each is closed once its answer is out.
     const sweep = setInterval(() => app.server.closeIdleConnections(), SWEEP_MS)
     try {
       const closed = app.close()
-      if (await endsWithin(closed, graceMs)) return
-      this.#shutdown.abort(modelOverloaded('The server is shutting down', 5))
       if (await endsWithin(closed, LAST_WORDS_MS)) return
       app.server.closeAllConnections()
       await closed
@@ -35,9 +66,9 @@ export class Closing {
   }
 }
 
-const SWEEP_MS = 50
-/** Time to send the error that ends an answer; a reader that takes longer misses it. */
-const LAST_WORDS_MS = 1_000
+function closingDown(): Error {
+  return modelOverloaded('The server is shutting down', RETRY_SECONDS)
+}
 
 async function endsWithin(work: PromiseLike<unknown>, milliseconds: number): Promise<boolean> {
   const waiting = new AbortController()

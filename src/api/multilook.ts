@@ -6,6 +6,7 @@ import { principalOf } from './auth.ts'
 import { logServerError, toApiError } from './error-handler.ts'
 import { answerSignal } from './lifetime.ts'
 import { namedModel } from './named-model.ts'
+import { toMessageBody } from './reply-message.ts'
 import { toReplyOptions } from './reply-options.ts'
 import { addEndpoint } from './routes.ts'
 import { type MultilookRequestBody, multilookRequest } from './wire/multilook-request.ts'
@@ -24,6 +25,7 @@ export function addMultilook(app: FastifyInstance, options: MultilookOptions): v
   addEndpoint(app, {
     url: '/v1/chat/completions/multilook',
     bucket: 'multilook',
+    scope: 'inference',
     handlers: { POST: (request, reply) => answer(request, reply, options) },
   })
 }
@@ -63,9 +65,9 @@ function toResult(result: PromptResult, promptIndex: number, request: FastifyReq
   }
   return {
     prompt_index: promptIndex,
-    completions: result.completions.map(({ text, reason }, index) => ({
+    completions: result.completions.map(({ message, reason }, index) => ({
       index,
-      message: { role: 'assistant', content: text },
+      message: toMessageBody(message),
       finish_reason: reason,
     })),
     usage: { completion_tokens: result.completionTokens },

@@ -15,7 +15,8 @@ export function limitRates(app: FastifyInstance, limits: RateLimits): void {
   app.addHook('onRequest', async (request, reply) => {
     const { bucket } = request.routeOptions.config
     if (!bucket) return
-    const allowance = limits.take(principalOf(request).organisation, bucket)
+    const taken = limits.take(principalOf(request), bucket)
+    const allowance = taken instanceof Promise ? await taken : taken
     setHeaders(reply, allowance)
     if (!allowance.allowed) throw rateLimited(allowance, bucket)
   })

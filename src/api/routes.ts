@@ -1,21 +1,26 @@
 import type { FastifyInstance, HTTPMethods, RouteHandlerMethod } from 'fastify'
-import type { Bucket } from '../accounts/index.ts'
+import type { Bucket, Scope } from '../accounts/index.ts'
 import { ApiError } from '../errors.ts'
 
 type Method = 'GET' | 'POST' | 'DELETE'
 
 export interface Endpoint {
   readonly url: string
-  readonly bucket?: Bucket
+  /** What the key must be allowed to do; by default, any key may. */
+  readonly scope?: Scope
+  /** The class of endpoints whose limit it counts towards; of several methods, one for each that counts. */
+  readonly bucket?: Bucket | Readonly<Partial<Record<Method, Bucket>>>
   readonly handlers: Readonly<Partial<Record<Method, RouteHandlerMethod>>>
 }
 
 const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /** Adds an endpoint with all its methods; any other method is answered with 405. */
-export function addEndpoint(app: FastifyInstance, { url, bucket, handlers }: Endpoint): void {
-  for (const [method, handler] of Object.entries(handlers)) {
-    app.route({ method: method as Method, url, handler, config: bucket ? { bucket } : {} })
+export function addEndpoint(app: FastifyInstance, { url, scope, bucket: buckets, handlers }: Endpoint): void {
+  for (const [name, handler] of Object.entries(handlers)) {
+    const method = name as Method
+    const bucket = typeof buckets === 'object' ? buckets[method] : buckets
+    app.route({ method, url, handler, config: { ...(bucket && { bucket }), ...(scope && { scope }) } })
   }
   const allowed = METHODS.filter((method) => method in handlers || (method === 'HEAD' && 'GET' in handlers))
   const refuse = async () => {

@@ -3,7 +3,8 @@ import { ConfigError, readConfig } from './config.ts'
 
 test('has a default for everything', () => {
   const config = readConfig({})
-  expect(config).toMatchObject({ host: '127.0.0.1', port: 8080, apiKey: null, rateLimits: true, logLevel: 'info' })
+  expect(config).toMatchObject({ host: '127.0.0.1', port: 8080, apiKey: null, rateLimits: {}, logLevel: 'info' })
+  expect(config).toMatchObject({ modelMemoryBytes: null, drainSeconds: 30, metrics: null })
   expect(config.modelCards[0]).toMatch(/models.lookout-nano.card\.json$/)
 })
 
@@ -16,15 +17,24 @@ test('reads every setting, and takes an empty one as not set', () => {
     LOOKOUT_RATE_LIMITS: 'off',
     LOOKOUT_LOG_LEVEL: '',
     LOOKOUT_MEDIA_HOSTS: 'pictures.local:9000, 10.0.0.7',
+    LOOKOUT_MODEL_CARD: '/srv/first/card.json',
+    LOOKOUT_MODELS: '/srv/models, /srv/other/card.json,',
+    LOOKOUT_MODEL_MEMORY: '1.5',
+    LOOKOUT_DRAIN_SECONDS: '120',
+    LOOKOUT_METRICS_PORT: '9464',
   })
   expect(config).toMatchObject({
     host: '0.0.0.0',
     port: 0,
     apiKey: 'secret',
     dataDirectory: '/srv/lookout',
-    rateLimits: false,
+    rateLimits: null,
     logLevel: 'info',
     mediaHosts: ['pictures.local:9000', '10.0.0.7'],
+    modelCards: ['/srv/first/card.json', '/srv/models', '/srv/other/card.json'],
+    modelMemoryBytes: 1.5 * 2 ** 30,
+    drainSeconds: 120,
+    metrics: { host: '127.0.0.1', port: 9464 },
   })
 })
 
@@ -35,6 +45,11 @@ test.each([
   ['LOOKOUT_API_KEY', 'two words'],
   ['LOOKOUT_RATE_LIMITS', 'maybe'],
   ['LOOKOUT_LOG_LEVEL', 'loud'],
+  ['LOOKOUT_MODEL_MEMORY', '4G'],
+  ['LOOKOUT_MODEL_MEMORY', '0'],
+  ['LOOKOUT_DRAIN_SECONDS', '-1'],
+  ['LOOKOUT_METRICS_PORT', '8080'],
+  ['LOOKOUT_METRICS_PORT', 'on'],
 ])('names the setting at fault: %s=%s', (name, value) => {
   expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
   expect(() => readConfig({ [name]: value })).toThrow(new RegExp(`^${name}: .+$`))

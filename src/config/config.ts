@@ -2,6 +2,8 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { cacheDirectory } from '../../scripts/setup/native-library.mjs'
+import { BUCKETS, type Bucket, type LimitChanges } from '../accounts/rate-limits.ts'
 
 /** Settings of one server, read from the environment once. */
 export interface Config {
@@ -11,10 +13,25 @@ export interface Config {
   /** The key that clients must send; null for one that the server makes and keeps. */
   readonly apiKey: string | null
   readonly dataDirectory: string
-  readonly rateLimits: boolean
+  /** For what can be made again, on this machine. */
+  readonly cacheDirectory: string
+  /** `postgres://...`; null for the embedded database in the data directory. */
+  readonly databaseUrl: string | null
+  /** Where the bytes of uploaded files are: a folder, or `s3://bucket/prefix?endpoint=...&region=...` */
+  readonly blobs: string
+  /** `redis://...`, where servers count requests together; null to count in this process. */
+  readonly redisUrl: string | null
+  /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
+  readonly rateLimits: LimitChanges | null
   readonly logLevel: LogLevel
-  /** Model cards to serve, as absolute paths. */
+  /** Model cards to serve, and folders of such, as absolute paths. */
   readonly modelCards: readonly string[]
+  /** Most bytes that loaded models may take together, by estimate; null for no limit. */
+  readonly modelMemoryBytes: number | null
+  /** Seconds that answers under way get to end when the service is told to stop. */
+  readonly drainSeconds: number
+  /** Where metrics are served, apart from the API; null for nowhere. A port of 0 takes any free one. */
+  readonly metrics: { readonly host: string; readonly port: number } | null
   /** Private hosts (`host` or `host:port`) that pictures may be fetched from. */
   readonly mediaHosts: readonly string[]
 }
@@ -26,24 +43,70 @@ const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
+const port = z
+  .string()
+  .regex(/^\d{1,5}$/, 'expected a port number')
+  .transform(Number)
+  .refine((port) => port <= 65_535, 'expected a port number')
+
+/** `on`, `off`, or what differs, as `chat=600,models=60`. */
+const rateLimits = z.string().transform((text, context): LimitChanges | null => {
+  if (text === 'on') return {}
+  if (text === 'off') return null
+  const changes: Partial<Record<Bucket, number>> = {}
+  for (const item of list(text)) {
+    const [, name, limit] = /^(\w+)=(\d{1,9})$/.exec(item) ?? []
+    const bucket = BUCKETS.find((known) => known === name)
+    if (bucket) changes[bucket] = Number(limit)
+    else context.addIssue(`expected on, off or limits such as chat=600 (of ${BUCKETS.join(', ')}), not '${item}'`)
+  }
+  return changes
+})
+
+function address(protocols: readonly string[]) {
+  const isOne = (text: string) => URL.canParse(text) && protocols.includes(new URL(text).protocol)
+  return z
+    .string()
+    .refine(isOne, `expected an address that begins with ${protocols.map((name) => `${name}//`).join(' or ')}`)
+}
+
 const schema = z.object({
   LOOKOUT_HOST: z.string().default('127.0.0.1'),
-  LOOKOUT_PORT: z
-    .string()
-    .regex(/^\d{1,5}$/, 'expected a port number')
-    .transform(Number)
-    .refine((port) => port <= 65_535, 'expected a port number')
-    .default(8080),
+  LOOKOUT_PORT: port.default(8080),
   LOOKOUT_API_KEY: z
     .string()
     .regex(/^[\x21-\x7e]+$/, 'expected visible ASCII characters without blanks')
     .nullable()
     .default(null),
   LOOKOUT_DATA_DIR: z.string().optional(),
-  LOOKOUT_RATE_LIMITS: z.enum(['on', 'off']).default('on'),
+  DATABASE_URL: address(['postgres:', 'postgresql:']).nullable().default(null),
+  LOOKOUT_BLOBS: z
+    .string()
+    .refine(
+      (text) => !text.includes('://') || address(['s3:']).safeParse(text).success,
+      'expected a folder or s3://bucket',
+    )
+    .optional(),
+  REDIS_URL: address(['redis:', 'rediss:']).nullable().default(null),
+  LOOKOUT_RATE_LIMITS: rateLimits.default({}),
   LOOKOUT_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
   LOOKOUT_MODEL_CARD: z.string().default(SHIPPED_CARD),
+  LOOKOUT_MODELS: z.string().default(''),
+  LOOKOUT_MODEL_MEMORY: z
+    .string()
+    .regex(/^\d{1,6}(\.\d+)?$/, 'expected a number of GiB')
+    .transform(Number)
+    .refine((gib) => gib > 0, 'expected more than 0 GiB')
+    .nullable()
+    .default(null),
   LOOKOUT_MEDIA_HOSTS: z.string().default(''),
+  LOOKOUT_DRAIN_SECONDS: z
+    .string()
+    .regex(/^\d{1,5}(\.\d+)?$/, 'expected a number of seconds')
+    .transform(Number)
+    .default(30),
+  LOOKOUT_METRICS_HOST: z.string().default('127.0.0.1'),
+  LOOKOUT_METRICS_PORT: port.nullable().default(null),
 })
 
 /** A setting that cannot be used; the message is one line that names it. */
@@ -61,17 +124,44 @@ export function readConfig(environment: Environment): Config {
     throw new ConfigError(`${issue.path.join('.')}: ${issue.message.replace(/^Invalid \w+: /, '')}`)
   }
   const settings = parsed.data
+  const metricsPort = settings.LOOKOUT_METRICS_PORT
+  if (metricsPort !== null && metricsPort !== 0 && metricsPort === settings.LOOKOUT_PORT) {
+    throw new ConfigError('LOOKOUT_METRICS_PORT: expected another port than LOOKOUT_PORT')
+  }
+  const dataDirectory = resolve(settings.LOOKOUT_DATA_DIR ?? defaultDataDirectory(environment))
+  const blobs = settings.LOOKOUT_BLOBS
   return {
     host: settings.LOOKOUT_HOST,
     port: settings.LOOKOUT_PORT,
     apiKey: settings.LOOKOUT_API_KEY,
-    dataDirectory: resolve(settings.LOOKOUT_DATA_DIR ?? defaultDataDirectory(environment)),
-    rateLimits: settings.LOOKOUT_RATE_LIMITS === 'on',
+    dataDirectory,
+    cacheDirectory: cacheDirectoryIn(environment),
+    databaseUrl: settings.DATABASE_URL,
+    blobs: blobs?.startsWith('s3://') ? blobs : resolve(blobs ?? join(dataDirectory, 'files')),
+    redisUrl: settings.REDIS_URL,
+    rateLimits: settings.LOOKOUT_RATE_LIMITS,
     logLevel: settings.LOOKOUT_LOG_LEVEL,
-    modelCards: [resolve(settings.LOOKOUT_MODEL_CARD)],
-    mediaHosts: settings.LOOKOUT_MEDIA_HOSTS.split(',')
-      .map((host) => host.trim())
-      .filter(Boolean),
+    modelCards: [settings.LOOKOUT_MODEL_CARD, ...list(settings.LOOKOUT_MODELS)].map((path) => resolve(path)),
+    modelMemoryBytes: settings.LOOKOUT_MODEL_MEMORY === null ? null : settings.LOOKOUT_MODEL_MEMORY * 2 ** 30,
+    mediaHosts: list(settings.LOOKOUT_MEDIA_HOSTS),
+    drainSeconds: settings.LOOKOUT_DRAIN_SECONDS,
+    metrics: metricsPort === null ? null : { host: settings.LOOKOUT_METRICS_HOST, port: metricsPort },
+  }
+}
+
+/** Items parted by commas. */
+function list(text: string): string[] {
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter(Boolean)
+}
+
+function cacheDirectoryIn(environment: Environment): string {
+  try {
+    return cacheDirectory(environment)
+  } catch (error) {
+    throw new ConfigError((error as Error).message)
   }
 }
 

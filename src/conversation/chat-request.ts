@@ -1,10 +1,13 @@
 import type { Message } from './message.ts'
 import type { ReplyOptions } from './reply-options.ts'
+import type { Tool } from './tools/tool.ts'
 
 /** A chat as parsed at the door: well-formed, not yet known to suit the model. */
 export interface ChatRequest extends ReplyOptions {
   readonly messages: readonly Message[]
-  readonly tools: readonly unknown[]
+  readonly tools: readonly Tool[]
+  /** What the client says about tools; without any it says nothing. */
+  readonly toolUse: ToolUse
   /** What the whole reply must look like; null for no matter what. */
   readonly structure: Structure | null
 }
@@ -13,3 +16,9 @@ export interface ChatRequest extends ReplyOptions {
 export type Structure =
   | { readonly type: 'regex'; readonly pattern: string }
   | { readonly type: 'json_schema'; readonly schema: unknown }
+
+export interface ToolUse {
+  readonly choice: 'auto' | 'none' | 'required' | 'named'
+  /** Whether one reply may hold several calls. */
+  readonly parallel: boolean
+}

@@ -2,18 +2,30 @@ import { describe, expect, test } from 'vitest'
 import type { PromptPart } from '../inference/engine.ts'
 import { ChatTemplate } from './chat-template.ts'
 import { type Message, placeMessages } from './message.ts'
-import { buildPrompt, buildSharedPrompt, type PromptSource } from './prompt.ts'
+import { buildPrompt, buildSharedPrompt, type PromptSource, type PromptStyle } from './prompt.ts'
 
 function template(chatTemplate: string | null): ChatTemplate {
   return new ChatTemplate({ chatTemplate, bosToken: '<s>', eosToken: '</s>' })
 }
 
+function style(chatTemplate: string | null): PromptStyle {
+  return { template: template(chatTemplate), thought: null, marks: [] }
+}
+
 function conversation(...messages: Message[]): PromptSource {
-  return { param: 'messages', messages: placeMessages(messages, 'messages'), images: new Map(), format: null }
+  return {
+    param: 'messages',
+    messages: placeMessages(messages, 'messages'),
+    images: new Map(),
+    instruction: null,
+    tools: [],
+    thinking: false,
+    replaysReasoning: false,
+  }
 }
 
 function prompt(source: string | null, ...messages: Message[]): PromptPart[] {
-  return buildPrompt(conversation(...messages), template(source))
+  return buildPrompt(conversation(...messages), style(source))
 }
 
 const user: Message = { role: 'user', content: 'Hi' }
@@ -23,7 +35,7 @@ describe('an open last turn', () => {
   const system: Message = { role: 'system', content: 'Be brief.' }
 
   test('is rendered once for all that may stand in it', () => {
-    const shared = buildSharedPrompt(conversation(user), template(null))
+    const shared = buildSharedPrompt(conversation(user), style(null))
     const ending = text('<|im_end|>\n<|im_start|>assistant\n', true)
     expect(shared.prefix).toEqual([
       text('<|im_start|>user\n', true),
@@ -36,7 +48,7 @@ describe('an open last turn', () => {
 
   test('may hold what came before it: some templates put the system text into the last turn', () => {
     const source = `{% for m in messages %}{% if m.role == 'user' %}[{% if loop.last %}{{ messages[0].content }}: {% endif %}{{ m.content }}]{% endif %}{% endfor %}`
-    const shared = buildSharedPrompt(conversation(system, user), template(source))
+    const shared = buildSharedPrompt(conversation(system, user), style(source))
     expect(shared.prefix).toEqual([
       text('[', true),
       text('Hi', false),
@@ -49,7 +61,7 @@ describe('an open last turn', () => {
 
   test('may be followed by what came before it, or be said twice', () => {
     const source = `{% for m in messages %}{% if m.role == 'user' %}<{{ m.content }}|{{ m.content }}>{% endif %}{% endfor %}{{ messages[0].content }}`
-    const shared = buildSharedPrompt(conversation(system), template(source))
+    const shared = buildSharedPrompt(conversation(system), style(source))
     expect(shared.prefix).toEqual([text('<', true)])
     expect(shared.suffix([text('Who?', false)])).toEqual([
       text('Who?', false),
@@ -63,7 +75,7 @@ describe('an open last turn', () => {
   test('a template that does not take it is heard', () => {
     const source = `{% for m in messages %}{% if loop.index0 > 0 %}{{ raise_exception('Roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}`
     const placed = { ...conversation(user), param: 'context' }
-    expect(() => buildSharedPrompt(placed, template(source))).toThrow(
+    expect(() => buildSharedPrompt(placed, style(source))).toThrow(
       expect.objectContaining({ status: 400, param: 'context', message: expect.stringContaining('alternate') }),
     )
   })
@@ -71,9 +83,9 @@ describe('an open last turn', () => {
 
 describe('chat templates', () => {
   test('without one, ChatML', () => {
-    expect(template(null).render([{ role: 'user', content: 'Hi' }], 'messages')).toBe(
-      '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n',
-    )
+    expect(
+      template(null).render({ turns: [{ role: 'user', content: 'Hi' }], tools: [], thinking: false }, 'messages'),
+    ).toBe('<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n')
   })
 
   test('one that reads parts gets parts', () => {

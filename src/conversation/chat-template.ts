@@ -1,40 +1,73 @@
 import { Template } from '@huggingface/jinja'
 import { invalidRequest } from '../errors.ts'
 import type { ModelInfo } from '../inference/engine.ts'
+import { FALLBACK_TEMPLATE } from './fallback-template.ts'
 
 export interface Turn {
-  readonly role: 'system' | 'user' | 'assistant'
+  readonly role: 'system' | 'user' | 'assistant' | 'tool'
   readonly content: string
+  readonly reasoning?: string
+  readonly toolCalls?: readonly TemplateToolCall[]
+  /** Of a tool's turn. */
+  readonly answers?: { readonly id: string; readonly name: string }
 }
 
-/** For weights that carry no template. */
-export const CHATML = `{%- for message in messages -%}
-{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}
-{%- endfor -%}
-{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}`
+export interface TemplateToolCall {
+  readonly id: string
+  readonly name: string
+  readonly arguments: TemplateValue
+}
+
+export interface TemplateTool {
+  readonly name: string
+  readonly description: string | null
+  readonly parameters: TemplateValue
+}
+
+/** A value whose client-written parts are placeholders, in the form that the template takes. */
+export type TemplateValue = unknown
+
+/** Some templates write schemas and arguments out as JSON text; others go through them. */
+export type ValueForm = 'text' | 'structure'
+
+export interface TemplateInput {
+  readonly turns: readonly Turn[]
+  readonly tools: readonly TemplateTool[]
+  /** Whether the model is to think before it replies. */
+  readonly thinking: boolean
+}
 
 type ContentShape = 'string' | 'parts'
 
+/** How a template takes tools. */
+export interface ToolForms {
+  readonly parameters: ValueForm
+  readonly arguments: ValueForm
+}
+
 /** The model's own chat template, ready to render. */
 export class ChatTemplate {
+  /** Null when the template knows no tools. */
+  readonly toolForms: ToolForms | null
   readonly #template: Template
   readonly #tokens: { readonly bos_token: string; readonly eos_token: string }
   readonly #shape: ContentShape
 
   /** @throws Error when the template cannot be read, or renders nothing of a plain conversation. */
   constructor(info: Pick<ModelInfo, 'chatTemplate' | 'bosToken' | 'eosToken'>) {
-    this.#template = new Template(info.chatTemplate ?? CHATML)
+    this.#template = new Template(info.chatTemplate ?? FALLBACK_TEMPLATE)
     this.#tokens = { bos_token: info.bosToken, eos_token: info.eosToken }
     this.#shape = this.#probe()
+    this.toolForms = this.#probeTools()
   }
 
   /**
    * The conversation as text, ending where the model's reply begins.
    * @throws ApiError 400 naming `param` when the template refuses the conversation.
    */
-  render(turns: readonly Turn[], param: string): string {
+  render(input: TemplateInput, param: string): string {
     try {
-      return this.#render(turns, this.#shape)
+      return this.#render(input, this.#shape)
     } catch (error) {
       // Templates speak their refusals, such as roles that do not alternate, through `raise_exception`.
       const reason = error instanceof Error ? error.message : String(error)
@@ -46,11 +79,10 @@ export class ChatTemplate {
 
   /** Some templates read `content` as a string, some as a list of parts; the wrong one renders to nothing. */
   #probe(): ContentShape {
-    const needle = 'needle'
     let cause: unknown
     for (const shape of ['string', 'parts'] as const) {
       try {
-        if (this.#render([{ role: 'user', content: needle }], shape).includes(needle)) return shape
+        if (this.#render({ turns: [USER], tools: [], thinking: false }, shape).includes(NEEDLE)) return shape
       } catch (error) {
         cause = error
       }
@@ -58,11 +90,78 @@ export class ChatTemplate {
     throw new Error('The chat template does not render a plain conversation', { cause })
   }
 
-  #render(turns: readonly Turn[], shape: ContentShape): string {
-    const messages = turns.map(({ role, content }) => ({
-      role,
-      content: shape === 'string' ? content : [{ type: 'text', text: content }],
+  #probeTools(): ToolForms | null {
+    const declared = (parameters: TemplateValue): TemplateInput => ({
+      turns: [USER],
+      tools: [{ name: 'f', description: 'd', parameters }],
+      thinking: false,
+    })
+    const called = (values: TemplateValue): TemplateInput => ({
+      turns: [
+        USER,
+        { role: 'assistant', content: '', toolCalls: [{ id: CALL_ID, name: 'f', arguments: values }] },
+        { role: 'tool', content: 'r', answers: { id: CALL_ID, name: 'f' } },
+      ],
+      tools: [],
+      thinking: false,
+    })
+    const schema = {
+      type: 'object',
+      properties: { [NEEDLE]: { type: 'string', description: 'd' } },
+      required: [NEEDLE],
+    }
+    const parameters = this.#formThatShows(declared(NEEDLE), declared(schema))
+    const values = this.#formThatShows(called(NEEDLE), called({ [NEEDLE]: 'v' }))
+    return parameters === null || values === null ? null : { parameters, arguments: values }
+  }
+
+  #formThatShows(text: TemplateInput, structure: TemplateInput): ValueForm | null {
+    for (const [form, input] of [['text', text] as const, ['structure', structure] as const]) {
+      try {
+        // The user's turn holds one needle.
+        if (this.#render(input, this.#shape).split(NEEDLE).length > 2) return form
+      } catch {
+        // A template that goes through a structure may not survive a text.
+      }
+    }
+    return null
+  }
+
+  #render({ turns, tools, thinking }: TemplateInput, shape: ContentShape): string {
+    const declared = tools.map(({ name, description, parameters }) => ({
+      type: 'function',
+      function: { name, ...(description === null ? {} : { description }), parameters },
     }))
-    return this.#template.render({ ...this.#tokens, messages, add_generation_prompt: true, enable_thinking: false })
+    return this.#template.render({
+      ...this.#tokens,
+      messages: turns.map((turn) => toMessage(turn, shape)),
+      ...(declared.length === 0 ? {} : { tools: declared }),
+      add_generation_prompt: true,
+      enable_thinking: thinking,
+    })
+  }
+}
+
+const NEEDLE = 'needle'
+const USER: Turn = { role: 'user', content: NEEDLE }
+/** Nine letters and digits, which is what the templates of Mistral insist on. */
+export const CALL_ID = 'a1b2c3d4e'
+
+function toMessage({ role, content, reasoning, toolCalls = [], answers }: Turn, shape: ContentShape): object {
+  const empty = content === '' && toolCalls.length > 0
+  return {
+    role,
+    content: shape === 'string' ? content : empty ? [] : [{ type: 'text', text: content }],
+    ...(reasoning === undefined ? {} : { reasoning_content: reasoning }),
+    ...(toolCalls.length === 0
+      ? {}
+      : {
+          tool_calls: toolCalls.map(({ id, name, arguments: values }) => ({
+            id,
+            type: 'function',
+            function: { name, arguments: values },
+          })),
+        }),
+    ...(answers === undefined ? {} : { tool_call_id: answers.id, name: answers.name }),
   }
 }

@@ -23,6 +23,7 @@ const request: ChatRequest = {
   reasoningEffort: null,
   vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
   tools: [],
+  toolUse: { choice: 'auto', parallel: true },
   structure: null,
 }
 

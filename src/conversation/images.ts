@@ -1,4 +1,4 @@
-import type { ImageLoader, RgbImage } from '../media/index.ts'
+import type { ImageLoader, LoadedImage, RgbImage } from '../media/index.ts'
 import type { ImageLimits } from '../models/card.ts'
 import { type ImageContent, type PlacedMessage, partsOf } from './message.ts'
 
@@ -52,6 +52,35 @@ export async function loadImageGroups(
   await Promise.all(Array.from({ length: Math.min(CONCURRENCY, queue.length) }, worker))
   signal.throwIfAborted()
   return groups.map((group) => group.outcome)
+}
+
+/**
+ * Loads pictures by their addresses, with the size of their originals. The first failure ends the others.
+ * @throws ApiError 400 naming the picture at fault.
+ */
+export async function loadPictures(
+  wanted: readonly { readonly url: string; readonly param: string }[],
+  limits: ImageLimits,
+  source: ImageSource,
+  signal: AbortSignal,
+): Promise<LoadedImage[]> {
+  const failed = new AbortController()
+  const either = AbortSignal.any([signal, failed.signal])
+  const loaded: LoadedImage[] = []
+  const next = wanted.entries()
+  const worker = async () => {
+    for (const [i, { url, param }] of next) {
+      either.throwIfAborted()
+      loaded[i] = await source.load(url, limits, param, either)
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, wanted.length) }, worker))
+    return loaded
+  } catch (error) {
+    failed.abort(error)
+    throw error
+  }
 }
 
 class ImageGroup {

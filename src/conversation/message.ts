@@ -15,7 +15,16 @@ export interface AssistantMessage {
   readonly role: 'assistant'
   readonly content?: string | readonly TextContent[] | null | undefined
   readonly reasoning_content?: string | null | undefined
-  readonly tool_calls?: readonly unknown[] | null | undefined
+  readonly tool_calls?: readonly ToolCall[] | null | undefined
+}
+
+export interface ToolCall {
+  readonly id: string
+  readonly function: {
+    readonly name: string
+    /** JSON text, as a model wrote it. */
+    readonly arguments: string
+  }
 }
 
 export interface ToolMessage {

@@ -1,13 +1,16 @@
-import { ApiError, internalError } from '../errors.ts'
-import type { Branch, Engine, EngineEvent, FinishEvent, Generation } from '../inference/engine.ts'
+import { ApiError, internalError, invalidRequest } from '../errors.ts'
+import type { Branch, Engine, EngineEvent, FinishEvent, Generation, TextEvent } from '../inference/engine.ts'
 import type { ServedModel } from '../models/registry.ts'
-import type { ChatTemplate } from './chat-template.ts'
 import type { Deadline } from './deadline.ts'
-import { type ImageSource, loadImageGroups, loadImages } from './images.ts'
+import { dialectOf, Grounding, sceneOf } from './grounding.ts'
+import { type ImageSource, type LoadedImages, loadImageGroups, loadImages } from './images.ts'
 import { type PlacedMessage, placeMessages } from './message.ts'
 import type { MultilookRequest } from './multilook-request.ts'
 import { contextExceeded, MeasuredPrompt, outputBudget } from './output-budget.ts'
-import { buildSharedPrompt, contentOf, type SharedPrompt } from './prompt.ts'
+import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt.ts'
+import { type FinishReason, finishReason, MessageCollector, type ReplyMessage } from './reply.ts'
+import type { TextStage } from './reply-piece.ts'
+import { ReplyPlan } from './reply-plan.ts'
 import { checkMedia, checkMultilook, readControls } from './support.ts'
 
 export interface MultilookReply {
@@ -31,8 +34,8 @@ export interface PromptFailure {
 }
 
 export interface Completion {
-  readonly text: string
-  readonly reason: 'stop' | 'length'
+  readonly message: ReplyMessage
+  readonly reason: FinishReason
 }
 
 export interface MultilookUsage {
@@ -48,7 +51,7 @@ export interface MultilookUsage {
 export interface MultilookParts {
   readonly model: ServedModel
   readonly organisation: string
-  readonly template: ChatTemplate
+  readonly style: PromptStyle
   readonly images: ImageSource
 }
 
@@ -59,22 +62,32 @@ export interface MultilookParts {
  */
 export async function answerMultilook(
   request: MultilookRequest,
-  { model, organisation, template, images: source }: MultilookParts,
+  { model, organisation, style, images: source }: MultilookParts,
   deadline: Deadline,
 ): Promise<MultilookReply> {
   const context = placeMessages(request.context, 'context')
   const prompts = request.prompts.map((content, index) => new AskedPrompt(content, index))
   const placed = prompts.map((prompt) => prompt.placed)
   checkMultilook(request, context, placed, model)
-  const { messages, format } = readControls(request, context, model)
+  const { messages, format, focus, thoughtBudget } = readControls(request, context, model)
+  if (focus !== null) throw invalidRequest('Multilook does not take the focus tool', focus)
 
   const images = await loadImages(messages, model.card.image, source, deadline.signal)
-  const shared = buildSharedPrompt({ param: 'context', messages, images, format }, template)
+  const instruction = format === null ? null : dialectOf(model.card).instruction(format)
+  const thinking = thoughtBudget !== null
+  const prompt = { param: 'context', messages, images, instruction, tools: [], thinking, replaysReasoning: false }
+  const shared = buildSharedPrompt(prompt, style)
   const prefix = new MeasuredPrompt(shared.prefix, model)
   const contextTokens = await prefix.countTokens()
   if (contextTokens >= model.contextTokens) throw contextExceeded(model, 'context', contextTokens)
 
-  await prepare(prompts, { request, shared, prefix, model, source, deadline })
+  /** How a prompt, with its own pictures, is to be answered. */
+  const planOf = (placed: PlacedMessage, own: LoadedImages): ReplyPlan => {
+    const scene = sceneOf([...messages, placed], new Map([...images, ...own]))
+    const grounding = format === null ? null : new Grounding(format, dialectOf(model.card), scene)
+    return new ReplyPlan({ bound: null, tools: [], toolUse: NO_TOOLS, thoughtBudget, grounding }, model)
+  }
+  await prepare(prompts, { request, planOf, shared, prefix, model, source, deadline })
   const { running, generation } = await admit(prompts, shared, model.engine, organisation, deadline.signal)
   await collect(running, generation, deadline)
 
@@ -92,6 +105,8 @@ export async function answerMultilook(
   }
 }
 
+const NO_TOOLS = { choice: 'none', parallel: false } as const
+
 interface Preparation {
   readonly request: MultilookRequest
   readonly shared: SharedPrompt
@@ -99,12 +114,13 @@ interface Preparation {
   readonly model: ServedModel
   readonly source: ImageSource
   readonly deadline: Deadline
+  planOf(placed: PlacedMessage, own: LoadedImages): ReplyPlan
 }
 
 /** Makes a branch of every prompt that can be one; the others fail. */
 async function prepare(
   prompts: readonly AskedPrompt[],
-  { request, shared, prefix, model, source, deadline }: Preparation,
+  { request, planOf, shared, prefix, model, source, deadline }: Preparation,
 ): Promise<void> {
   for (const prompt of prompts) await prompt.attempt(() => checkMedia(prompt.placed, model))
   const supported = prompts.filter((prompt) => !prompt.failed)
@@ -118,7 +134,8 @@ async function prepare(
       const { param } = prompt.placed
       const pieces = [prefix, new MeasuredPrompt(suffix, model)]
       const maxTokens = await outputBudget(pieces, request.maxTokens, model, param)
-      prompt.branch = { param, suffix, n: request.n, maxTokens, sampling: request.sampling }
+      const plan = planOf(prompt.placed, outcome.value)
+      prompt.begin({ param, suffix, n: request.n, sampling: request.sampling, ...plan.bounds(maxTokens) }, plan)
     })
   }
   deadline.signal.throwIfAborted()
@@ -172,21 +189,21 @@ function sum<Item>(items: readonly Item[], count: (item: Item) => number): numbe
 class AskedPrompt {
   readonly placed: PlacedMessage
   #branch: Branch | null = null
-  #completions: { text: string; finish: FinishEvent | null }[] = []
+  #completions: AskedCompletion[] = []
   #failure: PromptFailure | null = null
 
   constructor(content: MultilookRequest['prompts'][number], index: number) {
     this.placed = { message: { role: 'user', content }, param: `prompts[${index}]` }
   }
 
-  /** What the engine is to do; set once, unless the prompt fails before. */
-  get branch(): Branch {
-    return this.#branch!
+  /** Says what the engine is to do; called once, unless the prompt fails before. */
+  begin(branch: Branch, plan: ReplyPlan): void {
+    this.#branch = branch
+    this.#completions = Array.from({ length: branch.n }, () => new AskedCompletion(plan.createReader()))
   }
 
-  set branch(branch: Branch) {
-    this.#branch = branch
-    this.#completions = Array.from({ length: branch.n }, () => ({ text: '', finish: null }))
+  get branch(): Branch {
+    return this.#branch!
   }
 
   get failed(): boolean {
@@ -215,22 +232,36 @@ class AskedPrompt {
   }
 
   take(event: EngineEvent): void {
-    if (event.type === 'error') {
-      this.fail(event.error)
-      return
-    }
-    const completion = this.#completions[event.completion]!
-    if (event.type === 'text') completion.text += event.text
-    else completion.finish = event
+    if (event.type === 'error') this.fail(event.error)
+    else this.#completions[event.completion]!.take(event)
   }
 
   result(): PromptResult {
     if (this.#failure) return this.#failure
-    const finishes = this.#completions.map(({ finish }) => finish!)
     return {
       type: 'answer',
-      completions: this.#completions.map(({ text }, index) => ({ text, reason: finishes[index]!.reason })),
-      completionTokens: sum(finishes, (finish) => finish.completionTokens),
+      completions: this.#completions.map(({ message, finish }) => ({ message, reason: finishReason(finish!, 0) })),
+      completionTokens: sum(this.#completions, ({ finish }) => finish!.completionTokens),
     }
+  }
+}
+
+class AskedCompletion {
+  finish: FinishEvent | null = null
+  readonly #reader: TextStage
+  readonly #collector = new MessageCollector()
+
+  constructor(reader: TextStage) {
+    this.#reader = reader
+  }
+
+  get message(): ReplyMessage {
+    return this.#collector.message
+  }
+
+  take(event: TextEvent | FinishEvent): void {
+    if (event.type === 'finish') this.finish = event
+    const pieces = event.type === 'text' ? this.#reader.push(event.text) : this.#reader.end(event.reason === 'length')
+    for (const piece of pieces) this.#collector.add(piece)
   }
 }

@@ -1,33 +1,63 @@
 import { internalError, invalidRequest } from '../errors.ts'
-import { type AnnotationFormat, formatHint } from '../grounding/index.ts'
+import { HINT_MARKS } from '../grounding/index.ts'
 import type { PromptPart } from '../inference/engine.ts'
-import type { ChatTemplate, Turn } from './chat-template.ts'
+import type { ServedModel } from '../models/registry.ts'
+import type { ChatTemplate, TemplateInput, Turn } from './chat-template.ts'
 import type { LoadedImages } from './images.ts'
-import { type PlacedMessage, partsOf } from './message.ts'
+import { type AssistantMessage, type PlacedMessage, partsOf, type ToolCall, type ToolMessage } from './message.ts'
+import { Slots, untrusted } from './slots.ts'
+import { templateValue } from './template-values.ts'
+import type { ThoughtMarks } from './thinking.ts'
+import { TOOL_SYNTAXES } from './tools/syntax.ts'
+import type { Tool } from './tools/tool.ts'
 
 export interface PromptSource {
   /** Name of the list that the messages came in, for errors. */
   readonly param: string
   readonly messages: readonly PlacedMessage[]
   readonly images: LoadedImages
-  /** Asked of the model by a hint at the head of the system turn, which is how it was trained. */
-  readonly format: AnnotationFormat | null
+  /** Text of the server's own for the head of the system turn. */
+  readonly instruction: string | null
+  /** Functions to tell the model of. */
+  readonly tools: readonly Tool[]
+  /** Whether the prompt is to end within a thought. */
+  readonly thinking: boolean
+  /** Whether the model sees its earlier thoughts, where the client gives them. */
+  readonly replaysReasoning: boolean
+}
+
+/** How a model takes a conversation. */
+export interface PromptStyle {
+  readonly template: ChatTemplate
+  /** Null for a model that does not reason. */
+  readonly thought: ThoughtMarks | null
+  /** Marks that mean something to the model and are no control tokens. In what clients write they are plain text. */
+  readonly marks: readonly string[]
+}
+
+export function promptStyle({ card }: ServedModel, template: ChatTemplate): PromptStyle {
+  const { thought = null, toolSyntax, ownModel } = card
+  const marks = [
+    ...(thought ? [thought.begin.trim(), thought.end] : []),
+    ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
+    ...(ownModel ? HINT_MARKS : []),
+  ]
+  return { template, thought, marks }
 }
 
 /**
  * Renders a conversation to the parts that an engine takes.
  *
- * The template never sees what the client wrote: each message's content goes through it as a placeholder. What comes
- * back around the placeholders is the template's own text, which alone may hold control tokens. So no client's text can
- * end its turn or open another, whatever the template does.
+ * The template never sees what the client wrote: it goes through it as placeholders. What comes back around the
+ * placeholders is the template's own text, which alone may hold control tokens. So no client's text can end its turn or
+ * open another, whatever the template does.
  *
  * @throws ApiError 400 when the template does not take the conversation.
  */
-export function buildPrompt(source: PromptSource, template: ChatTemplate): PromptPart[] {
+export function buildPrompt(source: PromptSource, style: PromptStyle): PromptPart[] {
   const slots = new Slots()
-  const rendered = template.render(turns(source, slots), source.param)
-  slots.checkAllIn(rendered, source.param)
-  return slots.fill(rendered)
+  const rendered = render(source, [], slots, style)
+  return separateMarks(slots.fill(rendered), style)
 }
 
 /** A prompt that several others continue. */
@@ -42,50 +72,144 @@ export interface SharedPrompt {
  * placeholder for the open content, and cut there: so whatever the template does, what precedes the content is the same
  * for all contents.
  */
-export function buildSharedPrompt(source: PromptSource, template: ChatTemplate): SharedPrompt {
+export function buildSharedPrompt(source: PromptSource, style: PromptStyle): SharedPrompt {
   const slots = new Slots()
   const open = slots.open()
-  const rendered = template.render([...turns(source, slots), { role: 'user', content: open }], source.param)
-  slots.checkAllIn(rendered, source.param)
+  const rendered = render(source, [{ role: 'user', content: open }], slots, style)
   const cut = rendered.indexOf(open)
   const rest = rendered.slice(cut)
   return {
-    prefix: slots.fill(rendered.slice(0, cut)),
-    suffix: (content) => slots.fill(rest, content),
+    prefix: separateMarks(slots.fill(rendered.slice(0, cut)), style),
+    suffix: (content) => separateMarks(slots.fill(rest, content), style),
   }
 }
 
+function render(source: PromptSource, more: readonly Turn[], slots: Slots, style: PromptStyle): string {
+  const { param, thinking } = source
+  const { template, thought } = style
+  const input: TemplateInput = {
+    turns: [...turns(source, slots, template), ...more],
+    tools: source.tools.map((tool) => declaration(tool, slots, template)),
+    thinking,
+  }
+  const rendered = template.render(input, param)
+  slots.checkAllIn(rendered, param)
+  return thought === null ? rendered : withThought(rendered, thinking, thought)
+}
+
+/** Templates open a thought themselves or leave that to the model; some open one whether it is wanted or not. */
+function withThought(rendered: string, thinking: boolean, { begin, closing }: ThoughtMarks): string {
+  const isOpen = rendered.trimEnd().endsWith(begin.trim())
+  if (thinking) return isOpen ? rendered : rendered + begin
+  return isOpen ? rendered.trimEnd() + closing : rendered
+}
+
 /** Templates disagree about system turns that follow one another, so the leading ones become one. */
-function turns({ messages, images, format }: PromptSource, slots: Slots): Turn[] {
+function turns(source: PromptSource, slots: Slots, template: ChatTemplate): Turn[] {
+  const { messages, images, instruction } = source
   const firstOther = messages.findIndex(({ message }) => message.role !== 'system' && message.role !== 'developer')
   const leading = messages.slice(0, firstOther === -1 ? messages.length : firstOther)
   const result: Turn[] = []
-  if (format !== null || leading.length > 0) {
-    const system: PromptPart[] = format === null ? [] : [{ type: 'text', text: formatHint(format), trusted: true }]
+  if (instruction !== null || leading.length > 0) {
+    const system: PromptPart[] = instruction === null ? [] : [{ type: 'text', text: instruction, trusted: true }]
     for (const [i, placed] of leading.entries()) {
       if (i > 0) system.push({ type: 'text', text: '\n', trusted: false })
       system.push(...contentOf(placed, images))
     }
     result.push({ role: 'system', content: slots.put(system) })
   }
+  const calls = new Map<string, CalledFunction>()
   for (const placed of messages.slice(leading.length)) {
-    result.push({ role: roleOf(placed), content: slots.put(contentOf(placed, images)) })
+    const content = slots.put(contentOf(placed, images))
+    const { message } = placed
+    if (message.role === 'assistant') {
+      const extras = assistantExtras({ message, param: placed.param }, { source, slots, template, calls })
+      result.push({ role: 'assistant', content, ...extras })
+    } else if (message.role === 'tool') {
+      result.push({ role: 'tool', content, answers: calledFunction(message, placed.param, calls) })
+    } else {
+      result.push({ role: message.role === 'developer' ? 'system' : message.role, content })
+    }
   }
   return result
 }
 
-function roleOf({ message }: PlacedMessage): Turn['role'] {
-  if (message.role === 'developer') return 'system'
-  if (message.role === 'tool') throw internalError(new Error('A tool message was admitted'))
-  return message.role
+/** A call as the template knows it. */
+interface CalledFunction {
+  readonly id: string
+  readonly name: string
 }
 
-/** A client's texts and pictures. Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, become U+FFFD. */
+interface TurnContext {
+  readonly source: PromptSource
+  readonly slots: Slots
+  readonly template: ChatTemplate
+  /** By the client's id. */
+  readonly calls: Map<string, CalledFunction>
+}
+
+function assistantExtras(
+  { message, param }: { message: AssistantMessage; param: string },
+  { source, slots, template, calls }: TurnContext,
+): Pick<Turn, 'reasoning' | 'toolCalls'> {
+  const reasoning = source.replaysReasoning ? (message.reasoning_content ?? '') : ''
+  const toolCalls = (message.tool_calls ?? []).map((call: ToolCall, index) => {
+    const form = template.toolForms?.arguments ?? 'text'
+    const place = `${param}.tool_calls[${index}].function.arguments`
+    const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: place })
+    const called = { id: templateCallId(calls.size), name: slots.name(call.function.name) }
+    calls.set(call.id, called)
+    return { ...called, arguments: values }
+  })
+  return {
+    ...(reasoning === '' ? {} : { reasoning: slots.text(reasoning, { optional: true }) }),
+    ...(toolCalls.length === 0 ? {} : { toolCalls }),
+  }
+}
+
+/** Ids are the client's; a template gets others, of a form that all take. */
+function templateCallId(index: number): string {
+  return `call${String(index % 100_000).padStart(5, '0')}`
+}
+
+function calledFunction(
+  { tool_call_id: id }: ToolMessage,
+  param: string,
+  calls: ReadonlyMap<string, CalledFunction>,
+): CalledFunction {
+  const called = calls.get(id)
+  if (called) return called
+  throw invalidRequest(
+    `No earlier assistant message has a tool call with the id '${id.slice(0, 100)}'`,
+    `${param}.tool_call_id`,
+    {
+      code: 'invalid_tool_result',
+    },
+  )
+}
+
+function declaration(tool: Tool, slots: Slots, template: ChatTemplate): TemplateInput['tools'][number] {
+  const { name, description, parameters } = tool
+  const form = template.toolForms?.parameters ?? 'text'
+  return {
+    name: slots.name(name),
+    description:
+      description === null ? null : slots.text(description, { json: JSON.stringify(description), optional: true }),
+    parameters: templateValue(parameters ?? '{"type": "object", "properties": {}}', {
+      form,
+      kind: 'schema',
+      slots,
+      param: 'tools',
+    }),
+  }
+}
+
+/** A client's texts and pictures. */
 export function contentOf(placed: PlacedMessage, images: LoadedImages): PromptPart[] {
   const parts: PromptPart[] = []
   for (const { part } of partsOf(placed)) {
     if (part.type === 'text') {
-      if (part.text !== '') parts.push({ type: 'text', text: part.text.toWellFormed(), trusted: false })
+      parts.push(...untrusted(part.text))
       continue
     }
     const image = part.type === 'image_url' ? images.get(part) : undefined
@@ -96,51 +220,19 @@ export function contentOf(placed: PlacedMessage, images: LoadedImages): PromptPa
   return parts
 }
 
-/** Private-use characters, which no template writes. What clients write is never searched for them. */
-const PLACEHOLDER = /\uE000(\d+)\uE001/
-
-/** What goes through a template as placeholders. */
-class Slots {
-  /** Null for the open slot, which is filled last. */
-  readonly #slots: (readonly PromptPart[] | null)[] = []
-
-  put(parts: readonly PromptPart[]): string {
-    return parts.length === 0 ? '' : this.#add(parts)
-  }
-
-  open(): string {
-    return this.#add(null)
-  }
-
-  #add(parts: readonly PromptPart[] | null): string {
-    this.#slots.push(parts)
-    return `\uE000${this.#slots.length - 1}\uE001`
-  }
-
-  /** @throws ApiError 400 naming `param` when the template left a slot out. */
-  checkAllIn(rendered: string, param: string): void {
-    const seen = new Set([...rendered.matchAll(new RegExp(PLACEHOLDER, 'g'))].map((match) => Number(match[1])))
-    if (seen.size === this.#slots.length) return
-    throw invalidRequest("The model's chat template has no place for a part of this conversation", param)
-  }
-
-  fill(rendered: string, open: readonly PromptPart[] = []): PromptPart[] {
-    const parts: PromptPart[] = []
-    // Splitting by a pattern with one group gives text and slot numbers in turn.
-    for (const [position, piece] of rendered.split(PLACEHOLDER).entries()) {
-      if (position % 2 === 1) for (const part of this.#slots[Number(piece)] ?? open) append(parts, part)
-      else if (piece !== '') append(parts, { type: 'text', text: piece, trusted: true })
-    }
-    return parts
-  }
+/**
+ * Cuts the clients' texts within each mark. Marks such as `<tool_call>` are no control tokens but are single tokens all
+ * the same; engines tokenise parts one by one, so a mark that is cut comes to them as the characters it is written with.
+ */
+function separateMarks(parts: readonly PromptPart[], { marks }: PromptStyle): PromptPart[] {
+  if (marks.length === 0) return [...parts]
+  const pattern = new RegExp(marks.map((mark) => `(?<=${escaped(mark[0]!)})(?=${escaped(mark.slice(1))})`).join('|'))
+  return parts.flatMap((part): PromptPart[] => {
+    if (part.type !== 'text' || part.trusted) return [part]
+    return part.text.split(pattern).map((text) => ({ type: 'text', text, trusted: false }))
+  })
 }
 
-/** Texts of one trust that touch are one text, so that they are tokenised as one. */
-function append(parts: PromptPart[], part: PromptPart): void {
-  const last = parts.at(-1)
-  if (part.type === 'text' && last?.type === 'text' && last.trusted === part.trusted) {
-    parts[parts.length - 1] = { type: 'text', text: last.text + part.text, trusted: part.trusted }
-  } else {
-    parts.push(part)
-  }
+function escaped(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
 }

@@ -1,11 +1,10 @@
 /** Checks texts against the structures that clients asked for, in a thread that can be ended. */
 import { parentPort } from 'node:worker_threads'
-import Ajv from 'ajv/dist/2020.js'
-import addFormats from 'ajv-formats'
 import { READY } from '../guarded-worker.ts'
 import { PatternMatcher } from '../regex/matcher.ts'
 import { parsePattern } from '../regex/parser.ts'
 import type { Structure } from './chat-request.ts'
+import { schemaValidator } from './schema-validator.ts'
 
 export interface Claim {
   readonly text: string
@@ -34,10 +33,9 @@ function problemOf({ text, structure }: Claim): string | null {
 }
 
 function schemaProblem(value: unknown, schema: unknown): string | null {
-  const ajv = new Ajv.default({ strict: false, validateSchema: false, code: { regExp: patternEngine } })
-  addFormats.default(ajv)
-  const valid = ajv.compile(withoutDialect(schema))
-  return valid(value) ? null : ajv.errorsText(valid.errors)
+  const valid = schemaValidator(withoutDialect(schema), { regExp: patternEngine })
+  if (valid(value)) return null
+  return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
 }
 
 /** Schemas name a dialect of which none is loaded; what is supported means the same in all of them. */

@@ -45,7 +45,7 @@ export class StructureChecker {
     let text = ''
     for await (const event of reply) {
       if (event.type === 'text') text += event.text
-      else if (event.reason === 'stop') await this.#check(text, structure)
+      else if (event.type === 'finish' && event.reason !== 'length') await this.#check(text, structure)
       yield event
     }
   }

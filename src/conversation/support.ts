@@ -2,11 +2,13 @@ import { invalidRequest } from '../errors.ts'
 import { type AnnotationFormat, hintedFormat } from '../grounding/index.ts'
 import type { ServedModel } from '../models/registry.ts'
 import type { ChatRequest } from './chat-request.ts'
+import type { DetectRequest } from './detect-request.ts'
 import { type PlacedHint, readHints } from './hints.ts'
 import { type ContentPart, type Message, type PlacedMessage, partsOf } from './message.ts'
 import type { MultilookRequest } from './multilook-request.ts'
 import { contextExceeded } from './output-budget.ts'
 import type { ReplyOptions, VisionConfig } from './reply-options.ts'
+import { thoughtBudget as thoughtBudgetOf } from './thinking.ts'
 
 /** Images, and frames of videos, that one request may hold. */
 const MAX_MEDIA = 256
@@ -30,11 +32,24 @@ export function checkChat(request: ChatRequest, messages: readonly PlacedMessage
   if (usesTools && !model.served.capabilities.includes('tool_calling')) {
     throw invalidRequest(`${named(model)} does not support tool calling`, 'tools', { code: 'unsupported_parameter' })
   }
+  if (request.tools.length > 0 && (request.toolUse.choice === 'required' || request.toolUse.choice === 'named')) {
+    throw invalidRequest("tool_choice can only be 'auto' or 'none': a model is not made to call a tool", 'tool_choice')
+  }
   checkTurns(messages, model, 'messages')
   for (const placed of messages) checkMedia(placed, model)
   checkMediaCount(messages, 'messages')
   checkStructure(request, model)
   checkOptions(request, model)
+}
+
+/** The looks are calls of a tool of the server's own, and what follows them is the reply. */
+export function checkFocusAlone({ tools, structure }: ChatRequest, param: string): void {
+  if (tools.length > 0) {
+    throw invalidRequest('The focus tool cannot be combined with tools', param, { code: 'conflicting_tools' })
+  }
+  if (structure !== null) {
+    throw invalidRequest('The focus tool cannot be combined with regex or response_format json_schema', param)
+  }
 }
 
 function checkStructure({ structure, tools }: ChatRequest, model: ServedModel): void {
@@ -70,7 +85,17 @@ export function checkMultilook(
   checkOptions(request, model)
 }
 
-function holdsTools(message: Message): boolean {
+/** The same for a search. Its model was chosen for taking pictures and grounding in them. */
+export function checkDetect({ output, thinking }: DetectRequest, model: ServedModel): void {
+  if (output === 'box' && !model.served.outputFormats.includes('box')) {
+    throw invalidRequest(`${named(model)} finds points only`, 'config.output')
+  }
+  if (thinking && !model.served.reasoning) {
+    throw invalidRequest(`${named(model)} does not support reasoning`, 'config.enable_thinking')
+  }
+}
+
+export function holdsTools(message: Message): boolean {
   return message.role === 'tool' || (message.role === 'assistant' && (message.tool_calls ?? []).length > 0)
 }
 
@@ -127,15 +152,16 @@ function checkVision(vision: VisionConfig, model: ServedModel): void {
   if (vision.enableAudioInVideo && !model.served.modalities.includes('audio')) {
     throw invalidRequest(`${named(model)} does not support audio input`, 'vision_config.enable_audio_in_video')
   }
-  if (vision.focus) {
-    throw invalidRequest(`${named(model)} does not support the focus tool`, 'vision_config.internal_tools.focus')
-  }
 }
 
 /** A conversation as the model is to see it. */
 export interface ControlledConversation {
   readonly messages: readonly PlacedMessage[]
   readonly format: AnnotationFormat | null
+  /** Most tokens of a thought; null when the model is not to think. */
+  readonly thoughtBudget: number | null
+  /** The parameter that lets the model look at regions of pictures; null when nothing does. */
+  readonly focus: string | null
 }
 
 /**
@@ -149,14 +175,20 @@ export function readControls(
   model: ServedModel,
 ): ControlledConversation {
   const { hints, messages } = model.card.ownModel ? readHints(placed) : { hints: [], messages: placed }
-  const focus = hints.find(({ hint }) => hint === 'FOCUS')
-  if (focus) throw invalidRequest(`${named(model)} does not support the focus tool`, focus.param)
 
   const reasoning = reasoningAsked(request, hints)
   if (reasoning && !model.served.reasoning) {
     throw invalidRequest(`${named(model)} does not support reasoning`, reasoning)
   }
-  return { messages, format: resolveFormat(request, hints, model) }
+  const format = resolveFormat(request, hints, model)
+  const timed = placed.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
+  if (format === 'clip' && !timed) {
+    throw invalidRequest("The annotation format 'clip' needs a video", 'vision_config.annotation_format')
+  }
+  const thoughtBudget = reasoning === null ? null : thoughtBudgetOf(request.reasoningEffort)
+  const focus = focusAsked(request, hints)
+  if (focus) checkFocus(focus, messages, model)
+  return { messages, format, thoughtBudget, focus }
 }
 
 function resolveFormat(
@@ -181,6 +213,22 @@ function reasoningAsked({ vision, reasoningEffort }: ReplyOptions, hints: readon
   const hint = hints.find(({ hint }) => hint === 'THINK')
   if (hint) return hint.param
   return reasoningEffort !== null && reasoningEffort !== 'none' ? 'reasoning_effort' : null
+}
+
+/** The parameter that turns the focus tool on; null when it stays off. */
+function focusAsked({ vision }: ReplyOptions, hints: readonly PlacedHint[]): string | null {
+  if (vision.focus !== null) return vision.focus ? FOCUS_PARAM : null
+  return hints.find(({ hint }) => hint === 'FOCUS')?.param ?? null
+}
+
+const FOCUS_PARAM = 'vision_config.internal_tools.focus'
+
+function checkFocus(param: string, messages: readonly PlacedMessage[], { card, served, id }: ServedModel): void {
+  if (!card.toolSyntax || !served.modalities.includes('image')) {
+    throw invalidRequest(`Model '${id}' does not support the focus tool`, param)
+  }
+  const timed = messages.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
+  if (timed) throw invalidRequest('The focus tool is for images only, and the request holds a video', param)
 }
 
 function named(model: ServedModel): string {

@@ -10,6 +10,9 @@ export type AnnotationFormat = 'point' | 'box' | 'polygon' | 'clip'
 const FORMAT_HINTS = { point: 'POINT', box: 'BOX', polygon: 'POLYGON', clip: 'CLIP' } as const
 const FORMAT_OF_HINT = { POINT: 'point', BOX: 'box', POLYGON: 'polygon', CLIP: 'clip' } as const
 
+/** What hints stand between. */
+export const HINT_MARKS = ['<hint>', '</hint>'] as const
+
 const TAG = /<hint>([^<>]*)<\/hint>/gi
 
 /**

@@ -1,4 +1,6 @@
 export type { Annotation, Clip, Collection, GridPoint, Leaf, LeafKind, Prose, Track } from './annotation.ts'
-export { type AnnotationFormat, formatHint, type Hint, hintedFormat, takeHints } from './hints.ts'
+export type { AnnotationReader, DetectionKind, Dialect, Scene, TagRules } from './dialect.ts'
+export { DIALECTS, type DialectName } from './dialects/index.ts'
+export { type AnnotationFormat, formatHint, HINT_MARKS, type Hint, hintedFormat, takeHints } from './hints.ts'
 export { MarkupError, type MarkupErrorCode, parseMarkup } from './markup-parser.ts'
-export { formatAnnotation, formatClip, formatLeaf } from './markup-writer.ts'
+export { formatAnnotation, formatClip, formatLeaf, formatPiece } from './markup-writer.ts'

@@ -223,7 +223,8 @@ function spatialTime(tag: OpenTag): { t?: number } {
 
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
 
-function unescapeText(text: string): string {
+/** The value of an attribute as a text. */
+export function unescapeText(text: string): string {
   return text.replace(/&(?:(amp|lt|gt|quot|apos)|#x([0-9a-f]{1,6})|#(\d{1,7}));/gi, (entity, name, hex, decimal) => {
     if (name) return NAMED[name.toLowerCase()]!
     const code = hex ? Number.parseInt(hex, 16) : Number(decimal)

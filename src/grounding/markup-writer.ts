@@ -1,4 +1,4 @@
-import type { Annotation, Attributes, Clip, GridPoint, Leaf } from './annotation.ts'
+import type { Annotation, Attributes, Clip, GridPoint, Leaf, Prose } from './annotation.ts'
 
 /**
  * Writes annotations in the one spelling that every known client reads: lower-case tags, double quotes, `mention` first,
@@ -15,6 +15,11 @@ export function formatAnnotation(annotation: Annotation): string {
     default:
       return formatLeaf(annotation)
   }
+}
+
+/** A piece of a reply; prose is as it is. */
+export function formatPiece(piece: Prose | Annotation): string {
+  return piece.kind === 'prose' ? piece.text : formatAnnotation(piece)
 }
 
 export function formatLeaf(leaf: Leaf): string {
@@ -51,6 +56,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#x27;',
 }
 
-function escapeText(text: string): string {
+/** A text as the value of an attribute. */
+export function escapeText(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character]!)
 }

@@ -23,10 +23,41 @@ export interface Engine {
   /** Number of prompt tokens the parts cost; exact for text and images. */
   countTokens(parts: readonly PromptPart[]): Promise<number>
 
+  /** For engines that can tell. @throws ApiError 503 while the engine does not run. */
+  stats?(): Promise<EngineStats>
+
   close(): Promise<void>
 }
 
-export type EngineState = 'starting' | 'ready' | 'restarting' | 'closed'
+/** `unloaded` engines take no memory and start with the next work. */
+export type EngineState = 'unloaded' | 'starting' | 'ready' | 'restarting' | 'closed'
+
+/** The state of an engine at one moment, and its counts since its process started. */
+export interface EngineStats {
+  /** Completions that run. */
+  readonly running: number
+  /** Requests that wait for their first completion to start. */
+  readonly waiting: number
+  /** KV cells that there are; and cells and sequences in use. */
+  readonly totalCells: number
+  readonly usedCells: number
+  readonly usedSequences: number
+  /** What the prefix cache holds, in memory of its own: cells, and sequences. */
+  readonly cachedCells: number
+  readonly cachedSequences: number
+  /** Prompt tokens that were computed, and that were spared because other work of the organisation had computed them. */
+  readonly prefilledTokens: number
+  readonly reusedTokens: number
+  /** Prompts that were opened with a beginning that was there already, and without one. */
+  readonly prefixHits: number
+  readonly prefixMisses: number
+  /** Tokens that completions have got; end-of-turn tokens are not counted. */
+  readonly decodedTokens: number
+  /** How often a completion had to give up its cells, to be computed anew later. */
+  readonly interruptions: number
+  /** Resident memory of the engine's process. */
+  readonly residentBytes: number
+}
 
 /** What a loaded model says of itself. */
 export interface ModelInfo {
@@ -77,11 +108,29 @@ export interface Branch {
   readonly sampling: Sampling
   /** What each completion's text must look like; a completion that is cut at `maxTokens` is the beginning of such. */
   readonly constraint?: Constraint
+  /** Given when the prompt ends within a thought: each completion begins with the rest of it. */
+  readonly thought?: Thought
 }
 
 /**
- * Decides which tokens may come next, and when the completion may end. It sees every token from the first on; control
- * tokens never match it.
+ * A thought before the reply. It is free text: a constraint begins behind it. Its tokens are part of the text, of
+ * `maxTokens` and of the completion's tokens.
+ */
+export interface Thought {
+  /** The mark that ends it, where it first comes. */
+  readonly end: string
+  /** The mark and what stands around it, e.g. `\n</think>\n\n`. What follows the mark always comes behind a thought. */
+  readonly closing: string
+  /**
+   * Most tokens of the thought. Behind them the engine writes `closing` itself, as it does when the model ends its turn
+   * within the thought; the reply follows.
+   */
+  readonly budget: number
+}
+
+/**
+ * Decides which tokens may come next, and when the completion may end. It sees every token from the first on, or from
+ * the first behind the thought; control tokens never match it.
  */
 export type Constraint = (TagContent | TriggeredTagsConstraint) & {
   /** Input of the request that errors about this constraint point at, and into. */
@@ -91,10 +140,12 @@ export type Constraint = (TagContent | TriggeredTagsConstraint) & {
 /** What can be a whole text or the content of a tag. */
 export type TagContent = JsonSchemaConstraint | RegexConstraint | GrammarConstraint
 
-/** JSON text that satisfies the schema. Keywords that cannot be kept are refused, not ignored. */
+/** JSON text that satisfies the schema. */
 export interface JsonSchemaConstraint {
   readonly type: 'json_schema'
   readonly schema: unknown
+  /** Keywords that cannot be kept are refused, unless this says that they are to be left out. */
+  readonly lenient?: boolean
 }
 
 /** A text that the pattern matches from end to end. See `regex/parser.ts` for the dialect. */
@@ -174,6 +225,8 @@ export interface FinishEvent {
   readonly reason: 'stop' | 'length'
   /** Tokens generated, the end-of-turn token not counted. */
   readonly completionTokens: number
+  /** Whether the engine ended the thought because its budget was used up. */
+  readonly thoughtInterrupted?: boolean
 }
 
 /** This branch failed; the others go on. */

@@ -21,6 +21,31 @@ export function pixelsToGrid(point: Point, original: Size): Point {
   return { x: toGrid(point.x, original.width), y: toGrid(point.y, original.height) }
 }
 
+/** A part of the picture on the 0..1000 grid. */
+export interface GridRegion {
+  readonly left: number
+  readonly top: number
+  readonly right: number
+  readonly bottom: number
+}
+
+/** Whether it lies on the grid and has an inside. */
+export function isRegion({ left, top, right, bottom }: GridRegion): boolean {
+  return left >= 0 && top >= 0 && left < right && top < bottom && right <= GRID && bottom <= GRID
+}
+
+/** The pixels of the upright original that the region covers, at least one. */
+export function regionPixels(region: GridRegion, { width, height }: Size): Size & { left: number; top: number } {
+  const [left, right] = covered(region.left, region.right, width)
+  const [top, bottom] = covered(region.top, region.bottom, height)
+  return { left, top, width: right - left, height: bottom - top }
+}
+
+function covered(from: number, to: number, side: number): [first: number, end: number] {
+  const first = Math.min(Math.round((from / GRID) * side), side - 1)
+  return [first, Math.max(Math.round((to / GRID) * side), first + 1)]
+}
+
 function toPixel(value: number, side: number): number {
   return Math.min(Math.max(Math.round((value / GRID) * side), 0), side - 1)
 }

@@ -1,4 +1,5 @@
 import sharp from 'sharp'
+import { regionPixels } from './coordinates.ts'
 import type { DecodeReply, DecodeRequest } from './decoder-protocol.ts'
 import type { RgbImage, Size } from './pixels.ts'
 import { resizeBicubic, targetSize } from './resize.ts'
@@ -16,7 +17,7 @@ sharp.concurrency(1)
 
 class Refused extends Error {}
 
-async function decode({ bytes, limits }: DecodeRequest): Promise<{ image: RgbImage; original: Size }> {
+async function decode({ bytes, limits, region }: DecodeRequest): Promise<{ image: RgbImage; original: Size }> {
   const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
   const meta = await input.metadata().catch(() => {
     throw new Refused('The picture is damaged or not an image')
@@ -29,9 +30,11 @@ async function decode({ bytes, limits }: DecodeRequest): Promise<{ image: RgbIma
   // EXIF orientations 5 to 8 turn by a quarter.
   const turned = (meta.orientation ?? 1) >= 5
   const original = turned ? { width: meta.height, height: meta.width } : { width: meta.width, height: meta.height }
-  const target = targetSize(original, limits)
+  const part = region === null ? { left: 0, top: 0, ...original } : regionPixels(region, original)
+  const target = targetSize(part, limits)
   let pipeline = input.autoOrient()
-  if (original.width > target.width * PRESHRINK && original.height > target.height * PRESHRINK) {
+  if (region !== null) pipeline = pipeline.extract(part)
+  if (part.width > target.width * PRESHRINK && part.height > target.height * PRESHRINK) {
     pipeline = pipeline.resize(target.width * PRESHRINK, target.height * PRESHRINK, { fit: 'fill' })
   }
   const { data, info } = await pipeline
@@ -70,5 +73,5 @@ process.on('message', async (request: DecodeRequest) => {
   process.send?.(reply)
 })
 process.on('disconnect', () => process.exit(0))
-// A terminal's Ctrl-C reaches the whole group; the parent decides when this process ends.
-process.on('SIGINT', () => {})
+// A terminal's Ctrl-C, or a service manager's SIGTERM, reaches the whole group; the parent decides when this process ends.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})

@@ -1,4 +1,5 @@
 import type { ImageLimits } from '../models/card.ts'
+import type { GridRegion } from './coordinates.ts'
 import type { RgbImage, Size } from './pixels.ts'
 
 /** Messages between the service and the process that decodes untrusted media. */
@@ -6,6 +7,8 @@ export interface DecodeRequest {
   readonly id: number
   readonly bytes: Uint8Array
   readonly limits: ImageLimits
+  /** The part of the upright picture to give; null for all of it. */
+  readonly region: GridRegion | null
 }
 
 export type DecodeReply =

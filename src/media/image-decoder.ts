@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { invalidRequest } from '../errors.ts'
 import type { ImageLimits } from '../models/card.ts'
+import type { GridRegion } from './coordinates.ts'
 import type { DecodeReply, DecodeRequest } from './decoder-protocol.ts'
 import type { RgbImage, Size } from './pixels.ts'
 
@@ -38,11 +39,12 @@ export class ImageDecoder {
     limits: ImageLimits,
     param: string,
     signal: AbortSignal,
+    region: GridRegion | null = null,
   ): Promise<{ image: RgbImage; original: Size }> {
     signal.throwIfAborted()
     if (this.#closed) throw new Error('The image decoder is closed')
     return new Promise((resolve, reject) => {
-      const job: Job = { request: { id: this.#nextId++, bytes, limits }, param, resolve, reject }
+      const job: Job = { request: { id: this.#nextId++, bytes, limits, region }, param, resolve, reject }
       this.#waiting.push(job)
       signal.addEventListener('abort', () => this.#abandon(job, signal.reason), { once: true })
       this.#pump()

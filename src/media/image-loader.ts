@@ -1,5 +1,6 @@
 import { invalidRequest } from '../errors.ts'
 import type { ImageLimits } from '../models/card.ts'
+import type { GridRegion } from './coordinates.ts'
 import { GuardedFetcher } from './guarded-fetch.ts'
 import { ImageDecoder } from './image-decoder.ts'
 import { IMAGE_TYPES, imageType, refusedType } from './image-type.ts'
@@ -33,8 +34,17 @@ export class ImageLoader {
     this.#decoder.warmUp()
   }
 
-  /** @throws ApiError 400 naming `param` for everything that can be wrong with the address or the bytes. */
-  async load(url: string, limits: ImageLimits, param: string, signal: AbortSignal): Promise<LoadedImage> {
+  /**
+   * @param region the part of the upright original to give; all of it unless given.
+   * @throws ApiError 400 naming `param` for everything that can be wrong with the address or the bytes.
+   */
+  async load(
+    url: string,
+    limits: ImageLimits,
+    param: string,
+    signal: AbortSignal,
+    region: GridRegion | null = null,
+  ): Promise<LoadedImage> {
     const bytes = await readMedia(url, this.#fetcher, param, signal)
     if (!imageType(bytes)) {
       throw invalidRequest(
@@ -42,7 +52,7 @@ export class ImageLoader {
         param,
       )
     }
-    return this.#decoder.decode(bytes, limits, param, signal)
+    return this.#decoder.decode(bytes, limits, param, signal, region)
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,6 @@
-export { GRID, gridToPixels, type Point, pixelsToGrid } from './coordinates.ts'
+export { GRID, type GridRegion, gridToPixels, isRegion, type Point, pixelsToGrid } from './coordinates.ts'
 export { ImageLoader, type ImageLoaderOptions, type LoadedImage } from './image-loader.ts'
+export { HEAD_BYTES, MEDIA_TYPES, type MediaType, mediaType, typeName } from './media-type.ts'
 export type { RgbImage, Size } from './pixels.ts'
 export { imageTokens, targetSize } from './resize.ts'
+export type { StoredFiles } from './stored-files.ts'

@@ -1,6 +1,7 @@
-import { readFile } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
+import { DIALECTS, type DialectName } from '../grounding/index.ts'
 
 /**
  * A model card (`card.json`) says everything the server must know about a model that its weights do not say: under which
@@ -34,10 +35,18 @@ const cardSchema = z.strictObject({
     /** Files relative to the card: GGUF of the language model and of the encoders (mmproj). */
     model: z.string().min(1),
     projector: z.string().min(1).optional(),
+    /** A Jinja file in place of the chat template in the weights. */
+    chatTemplate: z.string().min(1).optional(),
     /** KV cells shared by all sequences. */
     contextTokens: z.int().positive(),
     maxSequences: z.int().positive().default(64),
+    /** Control tokens that are part of what the model says, such as `[TOOL_CALLS]`: its calls or thoughts are marked with them. */
+    printedTokens: z.array(z.string().min(1)).default([]),
+    /** Threads that compute; by default as many as the weights are worth on this machine. */
+    threads: z.int().positive().optional(),
   }),
+  /** When the engine's process is started: with the service, or when a request first names the model. */
+  load: z.enum(['start', 'first_use']).default('start'),
   image: z
     .strictObject({
       /** Side in pixels of the square that one token covers; sides of prepared pictures are multiples of it. */
@@ -48,25 +57,90 @@ const cardSchema = z.strictObject({
     .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
     .optional(),
   /** How the family grounds natively; `markup` is the contract's own notation. */
-  dialect: z.enum(['markup']),
+  dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]),
+  /** How the family writes tool calls; needed for the capability `tool_calling`. */
+  toolSyntax: z.enum(['hermes', 'qwen3_coder', 'llama3', 'mistral', 'gemma4']).optional(),
+  /** How the family marks its thoughts; needed for `reasoning`. */
+  thought: z
+    .strictObject({
+      /** Text at the end of a prompt that has the model think, e.g. `<think>\n`. */
+      begin: z.string().regex(/\S/),
+      /** The mark that ends a thought, e.g. `</think>`. */
+      end: z.string().regex(/^\S+$/),
+      /** The mark with what stands around it before a reply, e.g. `\n</think>\n\n`. */
+      closing: z.string(),
+    })
+    .refine(({ end, closing }) => closing.includes(end), 'closing must contain end')
+    .optional(),
 })
 
 export type ServedId = z.infer<typeof servedIdSchema>
 export type ModelCard = z.infer<typeof cardSchema> & {
+  /** Absolute path of the card itself. */
+  readonly file: string
   /** Folder that the card's file names are relative to. */
   readonly directory: string
 }
 export type ImageLimits = NonNullable<ModelCard['image']>
 
-/** Reads and checks a card. Throws an Error that names the file and the field at fault. */
+/** A card that cannot be used; the message is one line that names the card's file and the field. */
+export class CardError extends Error {
+  override readonly name = 'CardError'
+
+  /** @param field path in the card, e.g. `serves[0].id`; empty for the card as a whole. */
+  constructor(file: string, field: string, message: string, options?: ErrorOptions) {
+    super(`Model card ${file}: ${field === '' ? '' : `${field}: `}${message}`, options)
+  }
+}
+
+/** Reads and checks a card; the files that it names are not looked at. @throws CardError */
 export async function loadCard(file: string): Promise<ModelCard> {
   const path = resolve(file)
-  let parsed: z.infer<typeof cardSchema>
-  try {
-    parsed = cardSchema.parse(JSON.parse(await readFile(path, 'utf8')))
-  } catch (error) {
-    const reason = error instanceof z.ZodError ? z.prettifyError(error) : String(error)
-    throw new Error(`Model card ${path} is not usable: ${reason}`, { cause: error })
+  const refuse: (field: string, message: string, cause: unknown) => never = (field, message, cause) => {
+    throw new CardError(path, field, message, { cause })
   }
-  return { ...parsed, directory: dirname(path) }
+  const text = await readFile(path, 'utf8').catch((error: Error) => refuse('', error.message, error))
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch (error) {
+    refuse('', `not valid JSON: ${(error as Error).message}`, error)
+  }
+  const parsed = cardSchema.safeParse(json)
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]!
+    refuse(z.core.toDotPath(issue.path), issue.message.replace(/^Invalid input: /, ''), parsed.error)
+  }
+  return { ...parsed.data, file: path, directory: dirname(path) }
+}
+
+/**
+ * The cards that paths lead to, in their order: a path is a card, or a folder that holds a `card.json` or folders with
+ * one each.
+ * @throws Error for a path that leads to none.
+ */
+export async function findCards(paths: readonly string[]): Promise<string[]> {
+  const found = await Promise.all(paths.map(cardsAt))
+  return [...new Set(found.flat())]
+}
+
+async function cardsAt(path: string): Promise<string[]> {
+  const entry = await stat(path).catch(() => null)
+  if (entry === null) throw new Error(`No model card at ${path}: there is no such file or folder`)
+  if (!entry.isDirectory()) return [path]
+  const own = join(path, CARD_FILE)
+  if (await isFile(own)) return [own]
+  const inner = (await readdir(path)).sort().map((name) => join(path, name, CARD_FILE))
+  const cards: string[] = []
+  for (const card of inner) if (await isFile(card)) cards.push(card)
+  if (cards.length === 0)
+    throw new Error(`No model card at ${path}: neither it nor a folder in it holds a ${CARD_FILE}`)
+  return cards
+}
+
+const CARD_FILE = 'card.json'
+
+async function isFile(path: string): Promise<boolean> {
+  const entry = await stat(path).catch(() => null)
+  return entry?.isFile() ?? false
 }

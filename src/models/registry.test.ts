@@ -28,19 +28,32 @@ test('limits are what both the card and the engine allow', () => {
 
 test('an id is served once', () => {
   const registry = new ModelRegistry()
-  expect(() => registry.add(serving({ id: 'a' }, { id: 'b', aliases: ['a'] }), new FakeEngine())).toThrow(/'a'.*twice/)
+  expect(() => registry.add(serving({ id: 'a' }, { id: 'b', aliases: ['a'] }), new FakeEngine())).toThrow(
+    /serves\[1\]: 'a' is served by .*card\.json already/,
+  )
 })
 
-test.each<[Partial<ServedId>, RegExp]>([
-  [{ capabilities: ['tool_calling'] }, /'tool_calling'/],
-  [{ modalities: ['text', 'video'] }, /'video'/],
-  [{ outputFormats: ['clip'] }, /'clip'/],
-  [{ reasoning: true }, /reasoning/],
-])('a card may not promise what the server does not do: %o', (id, message) => {
-  expect(() => new ModelRegistry().add(serving(id), new FakeEngine())).toThrow(message)
+test.each<[Partial<ServedId>, RegExp]>([[{ modalities: ['text', 'video'] }, /'video'/]])(
+  'a card may not promise what the server does not do: %o',
+  (id, message) => {
+    expect(() => new ModelRegistry().add(serving(id), new FakeEngine())).toThrow(message)
+  },
+)
+
+test('a card that promises tools or thoughts says how they are written', () => {
+  const bare: ModelCard = {
+    ...serving({ reasoning: false, capabilities: [] }),
+    toolSyntax: undefined,
+    thought: undefined,
+  }
+  const add = (fields: Partial<ServedId>) => () =>
+    new ModelRegistry().add({ ...bare, serves: [{ ...bare.serves[0]!, ...fields }] }, new FakeEngine())
+  expect(add({})).not.toThrow()
+  expect(add({ capabilities: ['tool_calling'] })).toThrow(/toolSyntax/)
+  expect(add({ reasoning: true })).toThrow(/thought/)
 })
 
 test('a card may not promise pictures when the weights see none', () => {
   const blind = new FakeEngine({ modalities: { image: false, audio: false } })
-  expect(() => new ModelRegistry().add(serving({}), blind)).toThrow(/images/)
+  expect(() => new ModelRegistry().add(serving({}), blind)).toThrow(/serves\[0\].modalities: 'image'/)
 })

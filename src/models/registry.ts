@@ -1,5 +1,6 @@
+import { DIALECTS } from '../grounding/index.ts'
 import type { Engine } from '../inference/engine.ts'
-import type { ModelCard, ServedId } from './card.ts'
+import { CardError, type ModelCard, type ServedId } from './card.ts'
 
 /** One id under which a loaded model is served. */
 export interface ServedModel {
@@ -15,9 +16,9 @@ export interface ServedModel {
 
 /** What this server can do for a model; a card that promises more is refused at start, not at the first request. */
 const KEPT_PROMISES = {
-  capabilities: ['response_format_json_schema', 'regex'] as readonly string[],
+  capabilities: ['response_format_json_schema', 'regex', 'tool_calling'] as readonly string[],
   modalities: ['text', 'image'] as readonly string[],
-  outputFormats: ['text', 'point', 'box', 'polygon'] as readonly string[],
+  outputFormats: ['text', 'point', 'box', 'polygon', 'clip'] as readonly string[],
 }
 
 /** The models that are served, by every id that a client may send. */
@@ -25,15 +26,16 @@ export class ModelRegistry {
   readonly #models: ServedModel[] = []
   readonly #byId = new Map<string, ServedModel>()
 
-  /** @throws Error when an id is taken or the card promises what cannot be kept. */
+  /** @throws CardError when an id is taken or the card promises what cannot be kept. */
   add(card: ModelCard, engine: Engine): void {
-    for (const served of card.serves) {
-      checkPromises(card, served, engine)
+    for (const [index, served] of card.serves.entries()) {
+      checkPromises(card, index, engine)
       const contextTokens = Math.min(served.maxContextTokens, engine.info.contextTokens)
       const outputTokens = Math.min(served.maxOutputTokens, contextTokens)
       const model = { id: served.id, served, card, engine, contextTokens, outputTokens }
       for (const id of [served.id, ...served.aliases]) {
-        if (this.#byId.has(id)) throw new Error(`Model id '${id}' is served twice`)
+        const other = this.#byId.get(id)
+        if (other) throw new CardError(card.file, `serves[${index}]`, `'${id}' is served by ${other.card.file} already`)
         this.#byId.set(id, model)
       }
       this.#models.push(model)
@@ -49,20 +51,30 @@ export class ModelRegistry {
     return this.#models
   }
 
-  /** Whether every engine takes work now. */
+  /** Whether every engine takes work now; one that is not loaded does, and is loaded for it. */
   get ready(): boolean {
-    return this.#models.every((model) => model.engine.state === 'ready')
+    return this.#models.every(({ engine: { state } }) => state !== 'restarting' && state !== 'closed')
   }
 }
 
-function checkPromises(card: ModelCard, served: ServedId, engine: Engine): void {
-  const refuse = (promise: string) => {
-    throw new Error(`Model card '${card.name}': ${served.id} promises ${promise}, which this server cannot keep`)
+function checkPromises(card: ModelCard, index: number, engine: Engine): void {
+  const served = card.serves[index]!
+  const refuse = (field: string, promise: string) => {
+    throw new CardError(card.file, `serves[${index}].${field}`, `${promise} is more than this server can keep`)
   }
   for (const kind of ['capabilities', 'modalities', 'outputFormats'] as const) {
     const broken = served[kind].find((promise) => !KEPT_PROMISES[kind].includes(promise))
-    if (broken) refuse(`'${broken}' (${kind})`)
+    if (broken) refuse(kind, `'${broken}'`)
   }
-  if (served.reasoning) refuse('reasoning')
-  if (served.modalities.includes('image') && !(card.image && engine.info.modalities.image)) refuse('images')
+  if (served.modalities.includes('image') && !(card.image && engine.info.modalities.image)) {
+    refuse('modalities', "'image', without an image encoder and the card's image limits,")
+  }
+  const { formats } = DIALECTS[card.dialect]
+  const unspoken = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))
+  if (unspoken) refuse('outputFormats', `'${unspoken}', which the dialect '${card.dialect}' cannot say,`)
+  if (served.reasoning && !card.thought)
+    refuse('reasoning', "reasoning, without 'thought' to say how thoughts are marked,")
+  if (served.capabilities.includes('tool_calling') && !card.toolSyntax) {
+    refuse('capabilities', "'tool_calling', without 'toolSyntax' to say how calls are written,")
+  }
 }

@@ -29,6 +29,8 @@ export interface BranchScript {
   /** Never finishes by itself. */
   readonly endless?: boolean
   readonly reason?: 'stop' | 'length'
+  /** Says that the thought was ended because its budget was used up. */
+  readonly thoughtInterrupted?: boolean
   /** Ends the branch after the texts of its first completion. */
   readonly error?: Error
 }
@@ -135,6 +137,8 @@ class Speaker {
     const at = { branch: this.branch, completion: this.#completion }
     if (this.hasText) return { type: 'text', ...at, text: this.#texts[this.#spoken++ % this.#texts.length]! }
     if (this.#script.error) return { type: 'error', branch: this.branch, error: this.#script.error }
-    return { type: 'finish', ...at, reason: this.#script.reason ?? 'stop', completionTokens: this.#texts.length }
+    const { reason = 'stop', thoughtInterrupted = false } = this.#script
+    const finish = { type: 'finish', ...at, reason, completionTokens: this.#texts.length } as const
+    return thoughtInterrupted ? { ...finish, thoughtInterrupted } : finish
   }
 }

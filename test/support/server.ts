@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inject } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
 import type { ErrorBody } from '../../src/errors.ts'
 import { Service, type ServiceParts } from '../../src/service.ts'
@@ -10,6 +11,8 @@ export const KEY = 'test-key'
 
 export interface TestServer {
   readonly url: string
+  /** Its data directory. */
+  readonly directory: string
   readonly engine: FakeEngine
   readonly logs: string[]
   readonly service: Service
@@ -31,6 +34,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const config = readConfig({
     LOOKOUT_PORT: '0',
     LOOKOUT_API_KEY: KEY,
+    DATABASE_URL: inject('databaseUrl'),
     LOOKOUT_DATA_DIR: directory,
     LOOKOUT_RATE_LIMITS: 'off',
     ...options.environment,
@@ -44,6 +48,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const authorization = `Bearer ${service.apiKey}`
   return {
     url: service.url,
+    directory,
     engine,
     logs,
     service,

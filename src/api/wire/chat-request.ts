@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { message } from './messages.ts'
 import { replyOptions } from './reply-options.ts'
+import { toolNameIssue } from './tool-names.ts'
 
 const jsonObject = z.record(z.string(), z.unknown())
 
@@ -12,6 +13,13 @@ const tool = z.object({
     parameters: jsonObject.nullish(),
     strict: z.boolean().nullish(),
   }),
+})
+
+const tools = z.array(tool).superRefine((tools, context) => {
+  const issue = toolNameIssue(tools.map((tool) => tool.function.name))
+  if (!issue) return
+  const { index, message, code } = issue
+  context.addIssue({ code: 'custom', path: [index, 'function', 'name'], message, params: { code } })
 })
 
 const toolChoice = z.union([
@@ -43,7 +51,7 @@ export const chatRequest = z.object({
   stream: z.boolean().nullish(),
   stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
   tool_choice: toolChoice.nullish(),
-  tools: z.array(tool).nullish(),
+  tools: tools.nullish(),
 })
 
 export type ChatRequestBody = z.output<typeof chatRequest>

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-const finishReason = z.enum(['stop', 'length', 'tool_calls', 'tool_error', 'tool_limit', 'interrupted'])
+export const finishReason = z.enum(['stop', 'length', 'tool_calls', 'tool_error', 'tool_limit', 'interrupted'])
 
 export const usage = z.object({
   prompt_tokens: z.int().min(0),
@@ -15,6 +15,34 @@ const reply = {
   model: z.string(),
 }
 
+const functionCall = z.object({
+  id: z.string(),
+  type: z.literal('function'),
+  function: z.object({ name: z.string(), arguments: z.string() }),
+})
+
+export const replyMessage = z.object({
+  role: z.literal('assistant'),
+  content: z.string().nullable().describe('Null when the model only called tools.'),
+  reasoning_content: z.string().optional(),
+  tool_calls: z.array(functionCall).optional(),
+})
+
+/** A piece of a call. The first one has its id, type and name; those after it have arguments to append. */
+const functionCallChunk = z.object({
+  index: z.int().min(0),
+  id: z.string().optional(),
+  type: z.literal('function').optional(),
+  function: z.object({ name: z.string().optional(), arguments: z.string() }),
+})
+
+const delta = z.object({
+  role: z.literal('assistant').optional(),
+  content: z.string().optional(),
+  reasoning_content: z.string().optional(),
+  tool_calls: z.array(functionCallChunk).optional(),
+})
+
 /** Answer of `POST /v1/chat/completions` without `stream`. */
 export const chatCompletion = z.object({
   ...reply,
@@ -22,7 +50,7 @@ export const chatCompletion = z.object({
   choices: z.array(
     z.object({
       index: z.int().min(0),
-      message: z.object({ role: z.literal('assistant'), content: z.string().nullable() }),
+      message: replyMessage,
       finish_reason: finishReason.nullable(),
     }),
   ),
@@ -36,7 +64,7 @@ export const chatCompletionChunk = z.object({
   choices: z.array(
     z.object({
       index: z.int().min(0),
-      delta: z.object({ role: z.literal('assistant').optional(), content: z.string().optional() }),
+      delta,
       finish_reason: finishReason.nullable(),
     }),
   ),
@@ -46,3 +74,5 @@ export const chatCompletionChunk = z.object({
 export type UsageBody = z.output<typeof usage>
 export type ChatCompletionBody = z.output<typeof chatCompletion>
 export type ChatCompletionChunkBody = z.output<typeof chatCompletionChunk>
+export type ReplyMessageBody = z.output<typeof replyMessage>
+export type DeltaBody = z.output<typeof delta>

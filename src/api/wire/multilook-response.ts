@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { finishReason, replyMessage } from './chat-response.ts'
 
 const tokens = z.int().min(0)
 
@@ -7,8 +8,8 @@ const answered = z.object({
   completions: z.array(
     z.object({
       index: z.int().min(0),
-      message: z.object({ role: z.literal('assistant'), content: z.string() }),
-      finish_reason: z.enum(['stop', 'length']),
+      message: replyMessage,
+      finish_reason: finishReason,
     }),
   ),
   usage: z.object({ completion_tokens: tokens }),

@@ -9,9 +9,18 @@ export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknow
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw invalidRequest('The request body must be a JSON object', null)
   }
-  const parsed = schema.safeParse(body)
+  const parsed = safeParse(schema, body)
   if (!parsed.success) throw toApiError(parsed.error)
   return parsed.data
+}
+
+/** Zod compares the `length` of whatever stands where a string should, and JSON can hold one that compares to nothing. */
+function safeParse<Schema extends z.ZodType>(schema: Schema, body: unknown): z.ZodSafeParseResult<z.output<Schema>> {
+  try {
+    return schema.safeParse(body)
+  } catch (cause) {
+    throw invalidRequest('The request body holds a value that cannot be read', null, { cause })
+  }
 }
 
 /** Codes that clients know for particular parameters. */
@@ -30,6 +39,7 @@ export function toApiError(error: z.ZodError): ApiError {
 
 /** What an endpoint does not take at all is not a wrong value of it. */
 function codeFor(issue: Issue, param: string | null): string | null {
+  if (issue.code === 'custom' && typeof issue.params?.code === 'string') return issue.params.code
   if (param === null || hasOwnWords(issue)) return null
   return CODES[param] ?? CODES[param.split('.', 1)[0]!] ?? null
 }

@@ -1,4 +1,4 @@
-import type { PromptUsage, Sampling, Work } from '../engine.ts'
+import type { PromptUsage, Sampling, Thought, Work } from '../engine.ts'
 import type { CompiledConstraint } from './constraints/constraints.ts'
 import { FailureError } from './failure.ts'
 import type { LoadedModel } from './loaded-model.ts'
@@ -24,6 +24,7 @@ export interface AdmittedBranch {
   readonly maxTokens: number
   readonly sampling: Sampling
   readonly constraint: CompiledConstraint | null
+  readonly thought: Thought | null
 }
 
 /** Name of the input that errors point at when the caller gives none. */
@@ -69,6 +70,7 @@ export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
         maxTokens: branch.maxTokens ?? loaded.info.contextTokens - promptTokens,
         sampling: branch.sampling,
         constraint: branch.constraint === undefined ? null : loaded.constraints.prepared(branch.constraint),
+        thought: branch.thought ?? null,
       }
     })
     const close = () => {

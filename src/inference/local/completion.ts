@@ -2,7 +2,7 @@ import type { AdmittedBranch } from './admission.ts'
 import type { Sequence } from './kv-cache.ts'
 import type { TokenSampler } from './native/sampler.ts'
 import type { PromptChunk } from './prompt.ts'
-import { countCells, type PromptFeed } from './prompt-feed.ts'
+import { countCells, PromptFeed } from './prompt-feed.ts'
 import type { Request } from './request.ts'
 import type { Stem } from './stem.ts'
 import { TextStream } from './text-stream.ts'
@@ -56,6 +56,12 @@ export class Completion {
 
   get nextToken(): number {
     return this.tokens.at(-1) ?? this.branch.lastToken
+  }
+
+  /** Has the last tokens computed in one batch, of which so many follow one that was sampled. */
+  jump(count: number): void {
+    const tokens = Int32Array.from(this.tokens.slice(-count - 1, -1))
+    this.feed = new PromptFeed(this.sequence!, [{ type: 'text', tokens }], 0)
   }
 
   /** Prompt after the stem and, when it was interrupted, the tokens to compute anew. */

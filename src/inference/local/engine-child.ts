@@ -10,7 +10,7 @@ export interface EngineChildEvents {
 }
 
 const PROCESS_FILE = new URL('./engine-process.ts', import.meta.url)
-/** Time to end after SIGTERM before SIGKILL, in ms. */
+/** Time to end by itself before SIGKILL, in ms. */
 const TERMINATION_MS = 2000
 const KEPT_LOG_LINES = 20
 
@@ -20,6 +20,8 @@ export class EngineChild {
   readonly #events: EngineChildEvents
   readonly #logLines: string[] = []
   readonly #exited: Promise<void>
+  /** A process that ends at once leaves none behind that is in the middle of a long call. */
+  readonly #killAtExit = () => void this.#process.kill('SIGKILL')
   #closing = false
 
   constructor(events: EngineChildEvents) {
@@ -36,7 +38,9 @@ export class EngineChild {
     })
     // "close" comes after the last line of the log; "error" alone when the process could not start.
     this.#exited = new Promise((resolve) => {
+      process.once('exit', this.#killAtExit)
       const ended = (how: string) => {
+        process.off('exit', this.#killAtExit)
         resolve()
         if (this.#closing) return
         this.#closing = true
@@ -65,7 +69,8 @@ export class EngineChild {
   async close(): Promise<void> {
     this.#closing = true
     if (this.#process.exitCode === null && this.#process.signalCode === null) {
-      this.#process.kill('SIGTERM')
+      // Signals other than SIGKILL it leaves alone.
+      this.send({ type: 'close' })
       const timer = setTimeout(() => this.#process.kill('SIGKILL'), TERMINATION_MS)
       await this.#exited
       clearTimeout(timer)

@@ -8,7 +8,7 @@ import { HEARTBEAT_MS } from './heartbeat.ts'
 import { LoadedModel } from './loaded-model.ts'
 import { loadNativeLibraries } from './native/libraries.ts'
 import { locateNativeLibraries } from './native-paths.ts'
-import type { EngineSettings, FromEngine, ToEngine } from './protocol.ts'
+import type { EngineSettings, FromEngine, LoadStage, ToEngine } from './protocol.ts'
 import { Scheduler } from './scheduler.ts'
 import { type WarmUp, warmUp } from './warm-up.ts'
 
@@ -20,9 +20,12 @@ class EngineProcess {
 
   constructor(settings: EngineSettings) {
     let warm: WarmUp
+    const begins = (stage: LoadStage) => send({ type: 'loading', stage })
+    begins('libraries')
     const libraries = loadNativeLibraries(locateNativeLibraries())
     try {
-      this.#loaded = new LoadedModel(libraries, settings)
+      this.#loaded = new LoadedModel(libraries, settings, begins)
+      begins('warm-up')
       warm = warmUp(this.#loaded, settings.image)
     } catch (error) {
       // The library's own words on what is wrong are in its log.
@@ -73,12 +76,14 @@ function send(message: FromEngine): void {
   process.send?.(message)
 }
 
-// A terminal's interrupt reaches the whole process group; the API process decides when the engine ends.
-process.on('SIGINT', () => {})
+// A terminal's interrupt reaches the whole process group, and a service manager's SIGTERM may reach every process of the
+// service. The API process decides when the engine ends: answers may be under way.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.on('disconnect', () => process.exit(0))
 
 let engine: EngineProcess | null = null
 process.on('message', (message: ToEngine) => {
+  if (message.type === 'close') process.exit(0)
   if (message.type !== 'load') {
     engine?.handle(message)
     return

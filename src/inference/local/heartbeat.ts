@@ -10,6 +10,15 @@ export function silenceLimit(longestStepMs: number): number {
   return Math.max(SHORTEST_LIMIT_MS, LIMIT_IN_STEPS * longestStepMs)
 }
 
+/** A stage of loading may read all of the weights, from a disk that is no slower than this. */
+const LOAD_BYTES_PER_MS = 20_000
+const SHORTEST_LOAD_LIMIT_MS = 120_000
+
+/** How long a process that loads so many bytes of weights may say nothing of a further stage; in ms. */
+export function loadSilenceLimit(weightBytes: number): number {
+  return Math.max(SHORTEST_LOAD_LIMIT_MS, weightBytes / LOAD_BYTES_PER_MS)
+}
+
 /**
  * Watches for signs of life. Silence is counted in beats that should have come while this process ran: after a machine
  * slept, or this process was stopped, no time has passed.

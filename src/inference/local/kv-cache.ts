@@ -25,15 +25,23 @@ export interface Cut {
   readonly position: number
 }
 
+/** A sequence outside of the KV cache: its cells, copied. */
+export interface SavedSequence {
+  readonly cells: number
+  readonly state: Uint8Array
+}
+
+type SequenceMemory = Pick<Context, 'cells' | 'forkSequence' | 'removeSequence' | 'saveSequence' | 'restoreSequence'>
+
 /** Hands out sequences and counts cells: each once, however many sequences share it. */
 export class KvCache {
-  readonly #context: Pick<Context, 'cells' | 'forkSequence' | 'removeSequence'>
+  readonly #context: SequenceMemory
   readonly #freeIds: number[]
   readonly #sequences: number
   readonly capacity: number
   #used = 0
 
-  constructor(context: Pick<Context, 'cells' | 'forkSequence' | 'removeSequence'>, sequences: number) {
+  constructor(context: SequenceMemory, sequences: number) {
     this.#context = context
     this.#freeIds = Array.from({ length: sequences }, (_, i) => sequences - 1 - i)
     this.#sequences = sequences
@@ -69,6 +77,19 @@ export class KvCache {
     return { id, position, cells, segment: { parent: this.#share(parent, cells), cells: 0, references: 1 } }
   }
 
+  save({ id, cells }: Sequence): SavedSequence {
+    return { cells, state: this.#context.saveSequence(id) }
+  }
+
+  /** A new sequence with the beginning of a saved one. There must be room for all of that one. */
+  restore({ cells, state }: SavedSequence, cut: Cut): Sequence {
+    const sequence = this.fork(null)
+    this.#context.restoreSequence(sequence.id, state)
+    if (cut.cells < cells) this.#context.removeSequence(sequence.id, cut.position)
+    this.grow(sequence, cut.cells, cut.position)
+    return sequence
+  }
+
   /** Counts cells that are about to be filled. */
   grow(sequence: Sequence, cells: number, positions: number): void {
     sequence.segment.cells += cells
@@ -85,20 +106,6 @@ export class KvCache {
       this.#used -= segment.cells
       segment = segment.parent
     }
-  }
-
-  /** Different cells that the sequences consist of together. */
-  countCells(sequences: Iterable<Sequence>): number {
-    const seen = new Set<Segment>()
-    let cells = 0
-    for (const sequence of sequences) {
-      for (let segment: Segment | null = sequence.segment; segment !== null && !seen.has(segment); ) {
-        seen.add(segment)
-        cells += segment.cells
-        segment = segment.parent
-      }
-    }
-    return cells
   }
 
   /** Makes the first cells of a sequence end at the end of a segment, and refers to that segment once more. */

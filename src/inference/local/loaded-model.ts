@@ -8,7 +8,7 @@ import type { Llama } from './native/llama.ts'
 import { Model } from './native/model.ts'
 import { Projector } from './native/projector.ts'
 import { PromptReader } from './prompt.ts'
-import type { EngineSettings } from './protocol.ts'
+import type { EngineSettings, LoadStage } from './protocol.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
@@ -28,16 +28,27 @@ export class LoadedModel {
   readonly maxRunning: number
   readonly #projector: Projector | null
 
-  /** @throws Error that names the file that does not load. */
-  constructor({ llama, mtmd }: NativeLibraries, settings: EngineSettings) {
+  /**
+   * @param begins called before each stage of loading, which then blocks.
+   * @throws Error that names the file that does not load.
+   */
+  constructor(
+    { llama, mtmd }: NativeLibraries,
+    settings: EngineSettings,
+    begins: (stage: LoadStage) => void = () => {},
+  ) {
     this.llama = llama
-    this.model = new Model(llama, settings.model)
-    // Per completion its own, one that it may share with others of its branch or request, and one in the prefix cache.
-    const sequences = Math.min(MAX_SEQUENCE_IDS, 3 * settings.maxSequences)
+    begins('weights')
+    this.model = new Model(llama, settings.model, settings.printedTokens)
+    // One for each completion, and those that several share: a prefix, or a suffix with at least two completions. One
+    // completion alone may need three. No more than that, since the library compares all with all at every step.
+    const sequences = Math.min(MAX_SEQUENCE_IDS, Math.max(3, Math.ceil(1.5 * settings.maxSequences)))
     this.maxRunning = settings.maxSequences
+    begins('cache')
     this.context = new Context(llama, this.model, { cells: settings.cells, sequences, threads: settings.threads })
     this.kv = new KvCache(this.context, sequences)
     const { projector, threads, image } = settings
+    begins('encoder')
     this.#projector =
       projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: image ?? undefined })
     this.usesMrope = this.#projector?.usesMrope ?? false

@@ -13,6 +13,7 @@ import {
   picture,
   question,
   RANDOM,
+  REPEATING,
   run,
   smallCard,
   trusted,
@@ -20,6 +21,7 @@ import {
   untrusted,
 } from '../../../test/support/local-engine.ts'
 import { loadCard, type ModelCard } from '../../models/card.ts'
+import type { EngineEvent } from '../engine.ts'
 import { LocalEngine } from './local-engine.ts'
 
 describe('LocalEngine', () => {
@@ -262,6 +264,58 @@ test('a model without a projector reads text, and refuses pictures', async () =>
   }
 })
 
+describe('a load that hangs', () => {
+  test('at a restart is ended and tried again', async () => {
+    let restarts = 0
+    const onRestart = () => void restarts++
+    const errors: string[] = []
+    const logger = { debug() {}, warn() {}, error: (message: string) => void errors.push(message) }
+    const options = { loadSilenceLimitMs: 5_000, onRestart, logger }
+    const engine = await LocalEngine.start(await loadCard(CARD), options)
+    try {
+      const first = engine.pid!
+      process.kill(first, 'SIGKILL')
+      await until(() => engine.pid !== undefined && engine.pid !== first)
+      const second = engine.pid!
+      // It cannot go on, and cannot say so.
+      process.kill(second, 'SIGSTOP')
+      await until(() => engine.state === 'ready')
+      expect(engine.pid).not.toBe(second)
+      expect(isAlive(second)).toBe(false)
+      expect(restarts).toBeGreaterThan(1)
+      expect(errors).toContainEqual(
+        expect.stringMatching(/made no progress for 5000 ms while loading \(\S+\) and is ended/),
+      )
+      expect((await run(engine, question, branch())).finishes).toHaveLength(1)
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test('that nobody waits for is ended', async () => {
+    const leaving = new AbortController()
+    const starting = LocalEngine.start(await loadCard(CARD), { signal: leaving.signal })
+    setTimeout(() => leaving.abort(new Error('left')), 100)
+    await expect(starting).rejects.toThrow('left')
+  })
+})
+
+test('signals that reach the whole service leave the engine process to its parent', async () => {
+  const engine = await LocalEngine.start(await loadCard(CARD))
+  try {
+    const generation = await generate(engine, chat, [branch({ maxTokens: 400, sampling: REPEATING })])
+    const iterator = generation.events[Symbol.asyncIterator]()
+    await iterator.next()
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(engine.pid!, signal)
+    let last: EngineEvent | undefined
+    for (let next = await iterator.next(); !next.done; next = await iterator.next()) last = next.value
+    expect(last).toMatchObject({ type: 'finish', completionTokens: 400 })
+    expect(engine.state).toBe('ready')
+  } finally {
+    await engine.close()
+  }
+})
+
 function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
@@ -296,7 +350,9 @@ describe('LocalEngine.start', () => {
   test('says which file is missing', async () => {
     const card = await loadCard(CARD)
     const broken = { ...card, engine: { ...card.engine, model: 'absent.gguf' } }
-    await expect(LocalEngine.start(broken)).rejects.toThrow(/absent\.gguf, which is not there/)
+    await expect(LocalEngine.start(broken)).rejects.toThrow(
+      /card\.json: engine\.model: the file .*absent\.gguf is not there$/,
+    )
   })
 
   test('says which file is not a model, in the words of the library', async () => {

@@ -1,28 +1,33 @@
-import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
-import { join } from 'node:path'
 import { modelOverloaded } from '../../errors.ts'
 import type { ModelCard } from '../../models/card.ts'
-import type { Engine, EngineState, Generation, ModelInfo, PromptPart, Work } from '../engine.ts'
+import type { Engine, EngineState, EngineStats, Generation, ModelInfo, PromptPart, Work } from '../engine.ts'
 import { EngineChild } from './engine-child.ts'
-import { HeartbeatMonitor, silenceLimit } from './heartbeat.ts'
+import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from './heartbeat.ts'
+import { checkPromises, findModelFiles, readChatTemplate } from './model-files.ts'
 import { locateNativeLibraries } from './native-paths.ts'
 import { PendingCalls } from './pending-calls.ts'
-import type { EngineSettings, EngineStats, FromEngine } from './protocol.ts'
+import type { EngineSettings, FromEngine, LoadStage } from './protocol.ts'
 
 export interface LocalEngineOptions {
   /** Threads for encoding and decoding; by default as many as the size of the weights is worth. */
   readonly threads?: number
   /** Requests that may wait for their first completion to start, before new ones are refused. */
   readonly maxWaiting?: number
-  /** KV cells that ended work may keep for later requests that begin in the same way; 0 for none. */
+  /** Cells that ended work may leave in the prefix cache, for later requests that begin alike; 0 for none. */
   readonly prefixCacheCells?: number
   /** Silence of the engine process, in ms, after which it counts as hung and is restarted. */
   readonly silenceLimitMs?: number
+  /** The same while the model is being loaded, when it tells of every stage; by default by the size of its weights. */
+  readonly loadSilenceLimitMs?: number
   /** Makes sampling repeatable, for tests. */
   readonly seed?: number
   /** Where the engine says what it does. Lines hold no text of users. */
   readonly logger?: EngineLogger
+  /** Called whenever the process has ended by itself, and is to be started again. */
+  readonly onRestart?: () => void
+  /** Ends a start that nobody waits for any more. */
+  readonly signal?: AbortSignal
 }
 
 export interface EngineLogger {
@@ -32,11 +37,8 @@ export interface EngineLogger {
 }
 
 const DEFAULT_MAX_WAITING = 128
-/**
- * Part of the KV cells that ended work may keep. Attention passes over all cells in use, if only to skip them: a small
- * model's step takes twice as long with a quarter of 32,768 cells kept.
- */
-const PREFIX_CACHE_SHARE = 1 / 8
+/** Of the number of KV cells; the copies that the prefix cache holds are not among these. */
+const PREFIX_CACHE_SHARE = 1 / 2
 /**
  * llama.cpp's threads meet after every operation and wait for each other busily. With less work than this for each
  * thread they gain nothing on an idle machine, and on a busy one every meeting waits for the operating system.
@@ -51,10 +53,9 @@ const SILENT: EngineLogger = { debug() {}, warn() {}, error() {} }
 
 /** Runs a model by llama.cpp in a process of its own, and starts that process again when it dies. */
 export class LocalEngine implements Engine {
-  readonly #settings: EngineSettings
+  readonly #settings: LoadSettings
+  readonly #options: LocalEngineOptions
   readonly #logger: EngineLogger
-  /** Null for one that is measured. */
-  readonly #silenceLimitMs: number | null
   readonly #calls = new PendingCalls()
   #child: EngineChild | null = null
   #monitor: HeartbeatMonitor | null = null
@@ -71,10 +72,11 @@ export class LocalEngine implements Engine {
    */
   static async start(card: ModelCard, options: LocalEngineOptions = {}): Promise<LocalEngine> {
     locateNativeLibraries()
-    const settings = await readSettings(card, options)
-    const engine = new LocalEngine(settings, options)
+    const { signal } = options
+    signal?.throwIfAborted()
+    const engine = new LocalEngine(await readSettings(card, options), options)
     try {
-      const info = await engine.#launch()
+      const info = await engine.#launch(signal)
       checkPromises(card, info)
       return engine
     } catch (error) {
@@ -83,10 +85,10 @@ export class LocalEngine implements Engine {
     }
   }
 
-  private constructor(settings: EngineSettings, options: LocalEngineOptions) {
+  private constructor(settings: LoadSettings, options: LocalEngineOptions) {
     this.#settings = settings
+    this.#options = options
     this.#logger = options.logger ?? SILENT
-    this.#silenceLimitMs = options.silenceLimitMs ?? null
   }
 
   get info(): ModelInfo {
@@ -150,28 +152,30 @@ export class LocalEngine implements Engine {
     return Math.min(LONGEST_RESTART_PAUSE_MS, FIRST_RESTART_PAUSE_MS * 2 ** this.#failedRestarts)
   }
 
-  /** Starts a process; resolves when it is ready, and from then on restarts it when it ends. */
-  #launch(): Promise<ModelInfo> {
+  /**
+   * Starts a process; resolves when it is ready, and from then on restarts it when it ends.
+   * @throws Error when it ends, or tells of no progress, before that.
+   */
+  async #launch(signal?: AbortSignal): Promise<ModelInfo> {
     const started = performance.now()
     const { promise, resolve, reject } = Promise.withResolvers<ModelInfo>()
     let readyAt: number | null = null
     let failure = ''
+    let stage: LoadStage = 'libraries'
     const child = new EngineChild({
       log: (line) => this.#logger.debug(line),
       message: (message: FromEngine) => {
         this.#monitor?.beat()
-        if (message.type === 'failed') failure = message.message
+        if (message.type === 'loading') stage = message.stage
+        else if (message.type === 'failed') failure = message.message
         else if (message.type === 'ready') {
           readyAt = performance.now()
           this.#startDurationMs = readyAt - started
-          this.#info ??= message.info
+          this.#info ??= { ...message.info, chatTemplate: this.#settings.chatTemplate ?? message.info.chatTemplate }
           this.#state = 'ready'
-          const limitMs = this.#silenceLimitMs ?? silenceLimit(message.longestStepMs)
-          this.#monitor = new HeartbeatMonitor(limitMs, () => {
-            this.#logger.error(`The engine process has not answered for ${limitMs} ms and is ended.`)
-            child.kill()
-          })
-          resolve(message.info)
+          const limitMs = this.#options.silenceLimitMs ?? silenceLimit(message.longestStepMs)
+          watch(limitMs, () => `The engine process has not answered for ${limitMs} ms and is ended.`)
+          resolve(this.#info)
         } else if (message.type === 'heartbeat') return
         else if (message.type === 'events') this.#calls.handleEvents(message.requests)
         else this.#calls.handle(message)
@@ -189,14 +193,27 @@ export class LocalEngine implements Engine {
         this.#restart()
       },
     })
+    const watch = (limitMs: number, complaint: () => string) => {
+      this.#monitor?.stop()
+      this.#monitor = new HeartbeatMonitor(limitMs, () => {
+        failure = complaint()
+        child.kill()
+      })
+    }
     this.#child = child
-    child.send({ type: 'load', settings: this.#settings })
-    return promise
+    const { engine, weightBytes } = this.#settings
+    const limitMs = this.#options.loadSilenceLimitMs ?? loadSilenceLimit(weightBytes)
+    watch(limitMs, () => `The engine process made no progress for ${limitMs} ms while loading (${stage}) and is ended.`)
+    child.send({ type: 'load', settings: engine })
+    const abandon = () => reject(signal?.reason)
+    signal?.addEventListener('abort', abandon)
+    return promise.finally(() => signal?.removeEventListener('abort', abandon))
   }
 
   #restart(): void {
     if (this.#state === 'closed') return
     this.#state = 'restarting'
+    this.#options.onRestart?.()
     const pause = this.#restartPause()
     this.#calls.failAll(modelOverloaded('The model stopped unexpectedly and is being restarted.', this.#retryAfter()))
     this.#failedRestarts++
@@ -212,41 +229,28 @@ export class LocalEngine implements Engine {
   }
 }
 
-async function readSettings(card: ModelCard, options: LocalEngineOptions): Promise<EngineSettings> {
-  const { model, projector } = card.engine
-  const files = [model, projector].filter((name) => name !== undefined).map((name) => join(card.directory, name))
-  const sizes = await Promise.all(
-    files.map(async (path) => {
-      const { size } = await stat(path).catch(() => {
-        throw new Error(`The model card of ${card.name} names the file ${path}, which is not there.`)
-      })
-      return size
-    }),
-  )
-  const worthwhile = Math.ceil(sizes.reduce((sum, size) => sum + size, 0) / WEIGHT_BYTES_PER_THREAD)
-  return {
-    model: files[0]!,
-    projector: files[1] ?? null,
+interface LoadSettings {
+  readonly engine: EngineSettings
+  readonly weightBytes: number
+  /** Null for the one in the weights. */
+  readonly chatTemplate: string | null
+}
+
+async function readSettings(card: ModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
+  const { model, projector } = await findModelFiles(card)
+  const weightBytes = model.bytes + (projector?.bytes ?? 0)
+  const worthwhile = Math.ceil(weightBytes / WEIGHT_BYTES_PER_THREAD)
+  const engine = {
+    model: model.path,
+    projector: projector?.path ?? null,
     cells: card.engine.contextTokens,
     maxSequences: card.engine.maxSequences,
+    printedTokens: card.engine.printedTokens,
     image: card.image ?? null,
-    threads: options.threads ?? Math.min(availableParallelism(), worthwhile),
+    threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), worthwhile),
     prefixCacheCells: options.prefixCacheCells ?? Math.floor(card.engine.contextTokens * PREFIX_CACHE_SHARE),
     maxWaiting: options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
   }
-}
-
-/** A card must not promise clients what the loaded model cannot do. */
-function checkPromises(card: ModelCard, info: ModelInfo): void {
-  for (const { id, maxContextTokens } of card.serves) {
-    if (maxContextTokens <= info.contextTokens) continue
-    throw new Error(
-      `The model card of ${card.name} promises ${maxContextTokens} context tokens for "${id}", but the engine has ` +
-        `${info.contextTokens}: the smaller of the card's engine.contextTokens and what the model was trained for.`,
-    )
-  }
-  if (card.image !== undefined && !info.modalities.image) {
-    throw new Error(`The model card of ${card.name} has image limits, but its files hold no image encoder.`)
-  }
+  return { engine, weightBytes, chatTemplate: await readChatTemplate(card) }
 }

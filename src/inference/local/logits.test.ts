@@ -57,6 +57,7 @@ function load(cells: number): LoadedModel {
     projector: `${card.directory}/${card.engine.projector}`,
     cells,
     maxSequences: 16,
+    printedTokens: [],
     image: card.image ?? null,
     threads: 1,
     maxWaiting: 100,

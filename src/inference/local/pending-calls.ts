@@ -1,7 +1,7 @@
-import type { EngineEvent, Generation } from '../engine.ts'
+import type { EngineEvent, EngineStats, Generation } from '../engine.ts'
 import { EventQueue } from './event-queue.ts'
 import { toApiError } from './failure.ts'
-import type { EngineStats, FromEngine, RequestEvents } from './protocol.ts'
+import type { FromEngine, RequestEvents } from './protocol.ts'
 
 type Answer = Extract<FromEngine, { id: number }>
 

@@ -1,6 +1,6 @@
 import type { Completion } from './completion.ts'
 import { FairQueue } from './fair-queue.ts'
-import type { Sequence } from './kv-cache.ts'
+import type { SavedSequence, Sequence } from './kv-cache.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { type Match, PrefixCache, SHORTEST_MATCH } from './prefix-cache.ts'
 import { PromptFeed } from './prompt-feed.ts'
@@ -15,10 +15,12 @@ interface Room {
 
 /** Room that a completion should find for its first tokens, so that it is not interrupted at once. */
 const HEADROOM_CELLS = 32
+/** What the prefix cache may take of the process's memory. */
+const PREFIX_CACHE_BYTES = 256 * 2 ** 20
 
 /**
  * Decides who is in the KV cache: starts completions in fair order, interrupts the youngest when cells run out (they
- * are computed anew later), and keeps what ended work leaves behind for as long as nobody needs the room.
+ * are computed anew later), and has the prefix cache keep what ended work leaves behind.
  */
 export class Placement {
   readonly #loaded: LoadedModel
@@ -31,6 +33,9 @@ export class Placement {
   waitingRequests = 0
   /** Prompt tokens that were there already when a prompt was opened, since the start. */
   reusedTokens = 0
+  /** Prompts of which so much was there already, and others. */
+  prefixHits = 0
+  prefixMisses = 0
   interruptions = 0
   #lastAge = 0
   /** Nothing starts between an interruption for lack of room and the next end of a completion. */
@@ -38,7 +43,7 @@ export class Placement {
 
   constructor(loaded: LoadedModel, prefixCacheCells: number) {
     this.#loaded = loaded
-    this.cache = new PrefixCache(loaded.kv, { cells: prefixCacheCells, entries: loaded.maxRunning })
+    this.cache = new PrefixCache(loaded.kv, { cells: prefixCacheCells, bytes: PREFIX_CACHE_BYTES })
   }
 
   /** The request whose turn it is to start something. */
@@ -67,7 +72,8 @@ export class Placement {
       const sequence = request.root?.sequence ?? null
       if (sequence === null || request.organisation !== organisation) continue
       const cut = request.path.commonPart(path, sequence.cells)
-      if (cut.cells >= SHORTEST_MATCH && cut.cells > (best?.cut.cells ?? 0)) best = { sequence, cut }
+      // Cells that are shared cost less than copied ones.
+      if (cut.cells >= SHORTEST_MATCH && cut.cells >= (best?.cut.cells ?? 0)) best = { source: sequence, cut }
     }
     return best
   }
@@ -82,7 +88,7 @@ export class Placement {
 
   /** Gains some cells, if there is any way. The youngest completion is interrupted last, the oldest never. */
   reclaim(): boolean {
-    if (this.cache.evict() || this.#closeIdleStem(null)) return true
+    if (this.#closeIdleStem(null)) return true
     const youngest = this.running.at(-1)
     if (youngest === undefined || this.running.length === 1) return false
     this.#interrupt(youngest)
@@ -127,23 +133,25 @@ export class Placement {
     this.#open(completion)
   }
 
-  /** Gives a completion its sequence, once its stem is there. */
+  /** Gives a completion its sequence, once there is what it continues. */
   #open(completion: Completion): void {
-    const { stem, request } = completion
-    if (stem !== null && !this.#openStem(stem, request)) return
-    const sequence = stem === null ? this.#forkCached(completion, request) : this.#loaded.kv.fork(stem.sequence)
+    const { stem } = completion
+    if (stem !== null && !this.#openStem(stem, completion)) return
+    const sequence = stem === null ? this.#forkFound(completion, completion) : this.#loaded.kv.fork(stem.sequence)
+    if (sequence === null) return
     completion.sequence = sequence
     const feed = new PromptFeed(sequence, completion.pendingChunks, stem === null ? sequence.cells : 0)
     completion.feed = feed.isDone ? null : feed
   }
 
   /** @returns whether all of the stem is in the KV cache. */
-  #openStem(stem: Stem, request: Request): boolean {
+  #openStem(stem: Stem, completion: Completion): boolean {
     if (stem.feed?.isDone) stem.feed = null
     if (stem.sequence !== null) return stem.feed === null
     const { parent } = stem
-    if (parent !== null && !this.#openStem(parent, request)) return false
-    const sequence = parent === null ? this.#forkCached(stem, request) : this.#loaded.kv.fork(parent.sequence)
+    if (parent !== null && !this.#openStem(parent, completion)) return false
+    const sequence = parent === null ? this.#forkFound(stem, completion) : this.#loaded.kv.fork(parent.sequence)
+    if (sequence === null) return false
     const feed = new PromptFeed(sequence, stem.chunks, parent === null ? sequence.cells : 0)
     stem.sequence = sequence
     stem.feed = feed.isDone ? null : feed
@@ -151,13 +159,35 @@ export class Placement {
     return stem.isReady
   }
 
-  /** A new sequence, with as much of the request's prompt as there is already. */
-  #forkCached(holder: Stem | Completion, request: Request): Sequence {
+  /**
+   * A new sequence, with as much of the request's prompt as there is already; null when it is better to wait, since
+   * others are computing more of it.
+   */
+  #forkFound(holder: Stem | Completion, completion: Completion): Sequence | null {
     const { kv } = this.#loaded
-    const match = request.root === holder ? this.findPrefix(request) : null
-    if (match === null) return kv.fork(null)
-    this.reusedTokens += match.cut.cells
-    return kv.fork(match.sequence, match.cut)
+    const { request } = completion
+    if (request.root !== holder) return kv.fork(null)
+    const match = this.findPrefix(request)
+    if (this.#isComing(completion, match?.cut.cells ?? 0)) return null
+    if (match === null || (isSaved(match.source) && match.source.cells > kv.freeCells)) {
+      this.prefixMisses++
+      return kv.fork(null)
+    }
+    const { source, cut } = match
+    this.prefixHits++
+    this.reusedTokens += cut.cells
+    return isSaved(source) ? kv.restore(source, cut) : kv.fork(source, cut)
+  }
+
+  /** Whether an older completion is prefilling more of the prompt than the cells that were found. */
+  #isComing({ request, age }: Completion, found: number): boolean {
+    return this.running.some((other) => {
+      const { organisation, root, path } = other.request
+      if (other.age >= age || other.request === request || organisation !== request.organisation) return false
+      if (!root?.feed || root.sequence === null) return false
+      const { cells } = path.commonPart(request.path)
+      return cells >= found + SHORTEST_MATCH && cells > root.sequence.cells
+    })
   }
 
   #makeRoomFor(completion: Completion): boolean {
@@ -169,7 +199,6 @@ export class Placement {
       const needed = this.#needed(completion)
       const enoughCells = reserved.cells + needed.cells + headroom <= kv.freeCells
       if (enoughCells && reserved.sequences + needed.sequences <= kv.freeSequences) return true
-      if (this.cache.evict()) continue
       if (this.running.length > 0 || !this.#closeIdleStem(completion)) return false
     }
   }
@@ -203,7 +232,8 @@ export class Placement {
       root = stem
     }
     if (root === request.root && root.sequence === null) {
-      room.cells -= this.findPrefix(request)?.cut.cells ?? 0
+      const match = this.findPrefix(request)
+      if (match !== null && !isSaved(match.source)) room.cells -= match.cut.cells
     }
     return room
   }
@@ -228,20 +258,17 @@ export class Placement {
     this.#congested = false
   }
 
-  /** Gives back the sequence of an ended completion; the prefix cache takes it if it may be of use there. */
+  /** Gives back the sequence of an ended completion; the prefix cache copies it if it may be of use there. */
   #leave(completion: Completion, sequence: Sequence): void {
     const { request, branch, tokens } = completion
     if (request.root === completion) this.#keep(request, request.path.concat([branch.lastToken, ...tokens]), sequence)
-    else this.#loaded.kv.release(sequence)
+    this.#loaded.kv.release(sequence)
   }
 
   #closeStems(request: Request, keep: boolean): void {
     for (const stem of request.stems) {
       this.#openStems.delete(stem)
-      if (keep && stem.sequence !== null && stem === request.root) {
-        this.#keep(request, request.path, stem.sequence)
-        stem.sequence = null
-      }
+      if (keep && stem.sequence !== null && stem === request.root) this.#keep(request, request.path, stem.sequence)
       stem.close(this.#loaded.kv)
     }
   }
@@ -249,8 +276,7 @@ export class Placement {
   /** @param path what the sequence holds, or would hold had it been finished. */
   #keep(request: Request, path: TokenPath, sequence: Sequence): void {
     const held = path.slice(sequence.cells)
-    if (held === null) this.#loaded.kv.release(sequence)
-    else this.cache.add(request.organisation, held, sequence)
+    if (held !== null) this.cache.add(request.organisation, held, sequence)
   }
 
   /** Frees the youngest stem that no running completion needs. @param except completion whose stems stay. */
@@ -263,4 +289,8 @@ export class Placement {
     idle.close(this.#loaded.kv)
     return true
   }
+}
+
+function isSaved(source: Sequence | SavedSequence): source is SavedSequence {
+  return 'state' in source
 }

@@ -1,15 +1,16 @@
-import type { Cut, KvCache, Sequence } from './kv-cache.ts'
+import type { Cut, KvCache, SavedSequence, Sequence } from './kv-cache.ts'
 import type { TokenPath } from './token-path.ts'
 
 interface Entry {
   readonly organisation: string
   readonly path: TokenPath
-  readonly sequence: Sequence
+  readonly saved: SavedSequence
 }
 
+/** How much of a prompt there is already, and where. */
 export interface Match {
-  readonly sequence: Sequence
-  /** How much of the sequence is the same. */
+  readonly source: Sequence | SavedSequence
+  /** How much of the source is the same. */
   readonly cut: Cut
 }
 
@@ -17,32 +18,30 @@ export interface Match {
 export const SHORTEST_MATCH = 16
 
 /**
- * Sequences of ended work, kept in the KV cache so that a prompt that begins like one of them need not be computed
- * again: the next turn of a chat, most of all. Never shared between organisations: the time to the first token would
- * tell one what another asked.
+ * Sequences of ended work, so that a prompt that begins like one of them need not be computed again: the next turn of a
+ * chat, most of all. They are copies, in memory of their own: attention passes over every cell in use, if only to skip
+ * it, and copying is faster than that within a few steps. Never shared between organisations: the time to the first
+ * token would tell one what another asked.
  */
 export class PrefixCache {
   readonly #kv: KvCache
-  readonly #maxCells: number
-  readonly #maxEntries: number
+  readonly #limits: { readonly cells: number; readonly bytes: number }
   /** Least recently used first. */
   readonly #entries = new Set<Entry>()
-  /** Lengths of all entries, though they may share cells. */
   #cells = 0
+  #bytes = 0
 
-  constructor(kv: KvCache, limits: { readonly cells: number; readonly entries: number }) {
+  constructor(kv: KvCache, limits: { readonly cells: number; readonly bytes: number }) {
     this.#kv = kv
-    this.#maxCells = limits.cells
-    this.#maxEntries = limits.entries
+    this.#limits = limits
   }
 
   get entries(): number {
     return this.#entries.size
   }
 
-  /** Different cells that the entries hold, those that running work shares included. */
-  get usedCells(): number {
-    return this.#kv.countCells([...this.#entries].map((entry) => entry.sequence))
+  get cells(): number {
+    return this.#cells
   }
 
   /** The entry with the longest common beginning; it counts as used now. */
@@ -55,36 +54,29 @@ export class PrefixCache {
     }
     if (best === null) return null
     this.#touch(best.entry)
-    return { sequence: best.entry.sequence, cut: best.cut }
+    return { source: best.entry.saved, cut: best.cut }
   }
 
-  /** Takes over a sequence and what it consists of. */
+  /** Copies a sequence, unless all of it is there already. @param path what it consists of. */
   add(organisation: string, path: TokenPath, sequence: Sequence): void {
-    if (path.length < SHORTEST_MATCH || path.length > this.#maxCells) {
-      this.#kv.release(sequence)
-      return
-    }
+    if (path.length < SHORTEST_MATCH || path.length > this.#limits.cells) return
     for (const entry of this.#entries) {
       if (entry.organisation !== organisation) continue
       const { cells } = entry.path.commonPart(path)
       if (cells === path.length) {
         this.#touch(entry)
-        this.#kv.release(sequence)
         return
       }
       if (cells === entry.path.length) this.#remove(entry)
     }
-    this.#entries.add({ organisation, path, sequence })
-    this.#cells += path.length
-    while (this.#cells > this.#maxCells || this.#entries.size > this.#maxEntries) this.evict()
-  }
-
-  /** Gives up the least recently used entry. @returns false when there is none. */
-  evict(): boolean {
-    const [oldest] = this.#entries
-    if (oldest === undefined) return false
-    this.#remove(oldest)
-    return true
+    const saved = this.#kv.save(sequence)
+    this.#entries.add({ organisation, path, saved })
+    this.#cells += saved.cells
+    this.#bytes += saved.state.length
+    for (const oldest of this.#entries) {
+      if (this.#cells <= this.#limits.cells && this.#bytes <= this.#limits.bytes) break
+      this.#remove(oldest)
+    }
   }
 
   #touch(entry: Entry): void {
@@ -94,7 +86,7 @@ export class PrefixCache {
 
   #remove(entry: Entry): void {
     this.#entries.delete(entry)
-    this.#cells -= entry.path.length
-    this.#kv.release(entry.sequence)
+    this.#cells -= entry.saved.cells
+    this.#bytes -= entry.saved.state.length
   }
 }

@@ -1,4 +1,4 @@
-import type { EngineEvent, ModelInfo, PromptPart, PromptUsage, Work } from '../engine.ts'
+import type { EngineEvent, EngineStats, ModelInfo, PromptPart, PromptUsage, Work } from '../engine.ts'
 
 /** Messages between the API process and the engine process. They cross as structured clones, pixels as typed arrays. */
 export type ToEngine =
@@ -7,10 +7,13 @@ export type ToEngine =
   | { readonly type: 'abort'; readonly id: number }
   | { readonly type: 'count'; readonly id: number; readonly parts: readonly PromptPart[] }
   | { readonly type: 'stats'; readonly id: number }
+  | { readonly type: 'close' }
 
 export type FromEngine =
   /** `longestStepMs` is what one call into the native library took at most, while warming up. */
   | { readonly type: 'ready'; readonly info: ModelInfo; readonly longestStepMs: number }
+  /** A sign of life while the model is being loaded. */
+  | { readonly type: 'loading'; readonly stage: LoadStage }
   | { readonly type: 'heartbeat' }
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'admitted'; readonly id: number; readonly prompts: readonly PromptUsage[] }
@@ -21,30 +24,14 @@ export type FromEngine =
   /** The request is refused or lost; nothing follows. */
   | { readonly type: 'error'; readonly id: number; readonly error: EngineFailure }
 
+/** What an engine process is at before it is ready. */
+export type LoadStage = 'libraries' | 'weights' | 'cache' | 'encoder' | 'warm-up'
+
 export interface RequestEvents {
   readonly id: number
   readonly events: readonly EngineEvent[]
   /** Nothing follows for this request. */
   readonly last: boolean
-}
-
-/** The state of an engine at one moment, and its counts since it started. */
-export interface EngineStats {
-  /** Completions that run. */
-  readonly running: number
-  /** Requests that wait for their first completion to start. */
-  readonly waiting: number
-  /** KV cells and sequences in use, by running work and by the prefix cache. */
-  readonly usedCells: number
-  readonly usedSequences: number
-  /** Cells and sequences that the prefix cache holds, whether or not running work shares them. */
-  readonly cachedCells: number
-  readonly cachedSequences: number
-  /** Prompt tokens that were computed, and that were spared because other work of the organisation had computed them. */
-  readonly prefilledTokens: number
-  readonly reusedTokens: number
-  /** How often a completion had to give up its cells, to be computed anew later. */
-  readonly interruptions: number
 }
 
 /** What the engine process must know of a model card and of the machine. */
@@ -55,11 +42,13 @@ export interface EngineSettings {
   readonly cells: number
   /** Completions that run at the same time. */
   readonly maxSequences: number
+  /** Control tokens that print their text. */
+  readonly printedTokens: readonly string[]
   readonly image: { readonly pixelsPerToken: number; readonly minTokens: number; readonly maxTokens: number } | null
   readonly threads: number
   /** Requests that may wait for their first completion to start. */
   readonly maxWaiting: number
-  /** KV cells that ended work may keep for later requests that begin in the same way. */
+  /** Cells that ended work may leave in the prefix cache, for later requests that begin in the same way. */
   readonly prefixCacheCells: number
   /** Base of the random numbers of every request; null draws a new one for each. */
   readonly seed: number | null

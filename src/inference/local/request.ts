@@ -5,6 +5,7 @@ import { ConstrainedSampler } from './constraints/constrained-sampler.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { Sampler, type TokenSampler } from './native/sampler.ts'
 import { Stem } from './stem.ts'
+import { ThoughtSampler } from './thought-sampler.ts'
 import { TokenPath } from './token-path.ts'
 
 /** The odd number nearest to 2^32 over the golden ratio: its multiples are all different modulo 2^32. */
@@ -78,10 +79,12 @@ export class Request {
 
 function createSampler(
   { llama, model }: LoadedModel,
-  { sampling, maxTokens, constraint }: AdmittedBranch,
+  { sampling, maxTokens, constraint, thought }: AdmittedBranch,
   seed: number,
 ): TokenSampler {
   const unsigned = seed >>> 0
   const sampler = new Sampler(llama, sampling, unsigned === RANDOM_SEED ? 0 : unsigned, model.vocabularySize, maxTokens)
-  return constraint === null ? sampler : new ConstrainedSampler(sampler, constraint.createMatcher())
+  const tokenize = (text: string) => model.tokenize(text, false)
+  const reply = constraint === null ? sampler : new ConstrainedSampler(sampler, constraint.createMatcher(), tokenize)
+  return thought === null ? reply : new ThoughtSampler({ thought, model, free: sampler, reply })
 }

@@ -385,17 +385,39 @@ describe('the prefix cache', () => {
     expect((await engine.stats()).reusedTokens - before.reusedTokens).toBe(await engine.countTokens(context))
   })
 
-  test('gives way to running work', async () => {
-    for (let i = 0; i < 8; i++) await run(engine, turn(picture(256, 256, 20 + i)), branch({ maxTokens: 1 }))
-    const before = await engine.stats()
-    expect(before.cachedCells).toBeGreaterThan(8 * 66)
+  test('takes no room from running work, and no more than it may itself', async () => {
+    for (let i = 0; i < 30; i++) await run(engine, turn(picture(256, 256, 20 + i)), branch({ maxTokens: 1 }))
+    const before = await expectAllFreed(engine)
+    expect(before.cachedCells).toBeGreaterThan(20 * 66)
+    expect(before.cachedCells).toBeLessThanOrEqual(2048)
     const large = untrusted('one two three four five '.repeat(760))
     const promptTokens = await engine.countTokens([large])
     expect(promptTokens).toBeGreaterThan(4096 - before.cachedCells)
     const { finishes } = await run(engine, [large], branch({ maxTokens: 4096 - promptTokens }))
     expect(finishes).toHaveLength(1)
-    const after = await expectAllFreed(engine)
-    expect(after.cachedCells).toBeLessThan(before.cachedCells)
+    expect((await expectAllFreed(engine)).cachedCells).toBe(before.cachedCells)
+  })
+
+  test('requests that begin alike and come together compute the beginning once', async () => {
+    const context = 'one two three four five '.repeat(120)
+    const prompt = (i: number) => turn(untrusted(`Shared by all: ${context}`), untrusted(`What of ${i}?`))
+    const contextTokens = await engine.countTokens(prompt(0).slice(0, -2))
+    expect(contextTokens).toBeGreaterThan(512)
+    const before = await engine.stats()
+    const answers = await Promise.all(Array.from({ length: 5 }, (_, i) => run(engine, prompt(i), branch())))
+    const { prefilledTokens } = await expectAllFreed(engine)
+    expect(prefilledTokens - before.prefilledTokens).toBeLessThan(contextTokens + 5 * 32)
+    for (const [i, answer] of answers.entries()) expect(answer).toEqual(await run(uncached, prompt(i), branch()))
+  })
+
+  test('those that wait for another compute it themselves when that one is aborted', async () => {
+    const prompt = (i: number) => turn(untrusted('an aborted beginning '.repeat(300)), untrusted(`What of ${i}?`))
+    const controller = new AbortController()
+    await generate(engine, prompt(0), [branch()], { signal: controller.signal })
+    const waiting = await generate(engine, prompt(1), [branch()])
+    controller.abort()
+    expect(await collect(waiting)).toEqual(await run(uncached, prompt(1), branch()))
+    await expectAllFreed(engine)
   })
 })
 

@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { EngineEvent, PromptUsage, Work } from '../engine.ts'
+import type { EngineEvent, EngineStats, PromptUsage, Work } from '../engine.ts'
 import { admit } from './admission.ts'
 import { DrainRate } from './drain-rate.ts'
 import { FailureError, toFailure } from './failure.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { Placement } from './placement.ts'
-import type { EngineSettings, EngineStats, FromEngine, RequestEvents } from './protocol.ts'
+import type { EngineSettings, FromEngine, RequestEvents } from './protocol.ts'
 import { Request } from './request.ts'
 import type { RowPlanner } from './row-planner.ts'
 import { StepError, Stepper } from './stepper.ts'
@@ -38,17 +38,22 @@ export class Scheduler {
   }
 
   get stats(): EngineStats {
-    const { running, waitingRequests, cache, reusedTokens, interruptions } = this.#placement
+    const { running, waitingRequests, cache, reusedTokens, prefixHits, prefixMisses, interruptions } = this.#placement
     return {
       running: running.length,
       waiting: waitingRequests,
+      totalCells: this.#loaded.context.cells,
       usedCells: this.#loaded.kv.usedCells,
-      cachedCells: cache.usedCells,
+      cachedCells: cache.cells,
       cachedSequences: cache.entries,
       usedSequences: this.#loaded.kv.usedSequences,
       prefilledTokens: this.#stepper.prefilledTokens,
       reusedTokens,
+      prefixHits,
+      prefixMisses,
+      decodedTokens: this.#stepper.decodedTokens,
       interruptions,
+      residentBytes: process.memoryUsage.rss(),
     }
   }
 

@@ -5,7 +5,7 @@ import type { PromptFeed } from './prompt-feed.ts'
 import type { Request } from './request.ts'
 import type { RowPlanner } from './row-planner.ts'
 
-/** A prompt that is being prefilled. */
+/** A prompt, or other text that is known beforehand, that is being prefilled. */
 interface Prefill {
   readonly feed: PromptFeed
   readonly request: Request
@@ -19,6 +19,14 @@ interface Survey {
   readonly texts: readonly Prefill[]
   readonly images: readonly Prefill[]
 }
+
+/**
+ * From so many rows on, ggml's flash attention works on tiles of as many rows and computes every cell that any row of a
+ * tile sees for all of them. That is fast for the rows of one prompt, and a waste for rows of different sequences.
+ */
+const TILE_ROWS = 64
+/** So few next tokens beside a prompt waste less than a step of their own costs. */
+const FEW_ROWS = 4
 
 /** A step failed in native code, and with it these requests. */
 export class StepError extends Error {
@@ -42,8 +50,14 @@ export class Stepper {
   #step = 0
   #round = 0
   #wasImage = false
-  /** Prompt tokens computed since the start, those computed anew after an interruption included. */
+  #wasPrompt = false
+  /**
+   * Tokens computed since the start that were not sampled one by one: prompts, what was computed anew after an
+   * interruption, and text that constraints forced.
+   */
   prefilledTokens = 0
+  /** Tokens of completions since the start. */
+  decodedTokens = 0
 
   constructor(loaded: LoadedModel, placement: Placement, planner: RowPlanner) {
     this.#loaded = loaded
@@ -125,7 +139,13 @@ export class Stepper {
   #stepText(survey: Survey, touched: Set<Request>): void {
     const { context, kv } = this.#loaded
     let { decoding, texts } = survey
-    let rows = this.#rows(decoding, texts.length > 0)
+    const besidePrompts = texts.length > 0
+    const besideDecoding = decoding.length > 0
+    const isApart = this.#isApart(survey)
+    this.#wasPrompt = isApart && !this.#wasPrompt
+    if (this.#wasPrompt) decoding = []
+    else if (isApart) texts = []
+    let rows = this.#rows(decoding, besidePrompts)
     while (kv.freeCells < Math.max(1, rows.length)) {
       const { running } = this.#placement
       if (!this.#placement.reclaim()) {
@@ -135,13 +155,13 @@ export class Stepper {
         )
       }
       const now = this.#survey()
-      decoding = now.decoding
-      texts = now.texts
-      rows = this.#rows(decoding, texts.length > 0)
+      decoding = decoding.filter((completion) => now.decoding.includes(completion))
+      texts = texts.filter(({ feed }) => now.texts.some((text) => text.feed === feed))
+      rows = this.#rows(decoding, besidePrompts)
     }
     const ending: Completion[] = []
     for (const completion of rows) this.#addRow(completion)
-    this.#addPrompts(texts, rows.length, ending)
+    this.#addPrompts(texts, rows.length, besideDecoding, ending)
     if (context.batch.length === 0) return
     try {
       context.decodeBatch()
@@ -152,15 +172,23 @@ export class Stepper {
     for (const completion of ending) this.#accept(completion, touched)
   }
 
-  /** Completions to decode in this step. Beside prompts all that are due go together: the step is large in any case. */
+  /** Whether prompts and next tokens go into steps of their own, in turn. */
+  #isApart({ decoding, texts }: Survey): boolean {
+    if (decoding.length < FEW_ROWS || texts.length === 0) return false
+    return decoding.length + texts.reduce((rows, { feed }) => rows + feed.remaining, 0) >= TILE_ROWS
+  }
+
+  /** Completions to decode in this step. Beside prompts, or in turn with them, all that are due go together. */
   #rows(decoding: readonly Completion[], besidePrompts: boolean): readonly Completion[] {
+    if (decoding.length === 0) return []
     let due = this.#due(decoding)
     if (due.length === 0) {
       this.#round++
       due = decoding
     }
     const wanted = besidePrompts ? due.length : this.#planner.firstOf(due.length)
-    return due.slice(0, Math.min(wanted, this.#loaded.context.batch.capacity))
+    const most = Math.min(TILE_ROWS - 1, this.#loaded.context.batch.capacity)
+    return due.slice(0, Math.ceil(wanted / Math.ceil(wanted / most)))
   }
 
   #addRow(completion: Completion): void {
@@ -174,14 +202,15 @@ export class Stepper {
   /**
    * Fills the batch with prompts: half of it is the oldest one's, so that it gets on whatever comes after it; the rest
    * goes to the shortest, which gain most from it.
+   * @param besideDecoding whether running completions wait meanwhile.
    * @param ending receives completions whose prompt ends in this batch, with the row of their first token in it.
    */
-  #addPrompts(prefills: readonly Prefill[], decodingRows: number, ending: Completion[]): void {
+  #addPrompts(prefills: readonly Prefill[], decodingRows: number, besideDecoding: boolean, ending: Completion[]): void {
     const { context, kv } = this.#loaded
     const [oldest, ...others] = prefills
     if (oldest === undefined) return
     const { capacity } = context.batch
-    const budget = decodingRows > 0 ? this.#planner.prefillRows : capacity
+    const budget = besideDecoding ? this.#planner.prefillRows : capacity
     let left = Math.min(budget, capacity - decodingRows, kv.freeCells)
     const add = ({ feed, completion }: Prefill, limit: number) => {
       const added = feed.addText(context, kv, limit)
@@ -218,11 +247,15 @@ export class Stepper {
     const stopped = model.isEndOfGeneration(token)
     if (!stopped) {
       tokens.push(token)
-      const text = completion.text.push(model.piece(token))
+      const forced = completion.sampler.forced?.(branch.maxTokens - tokens.length) ?? []
+      tokens.push(...forced)
+      this.decodedTokens += 1 + forced.length
+      const text = [token, ...forced].map((next) => completion.text.push(model.piece(next))).join('')
       if (text !== '') {
         request.events.push({ type: 'text', branch: branchIndex, completion: index, text })
         touched.add(request)
       }
+      if (forced.length > 0) completion.jump(forced.length)
       if (tokens.length < branch.maxTokens) return
     }
     const reason = stopped ? 'stop' : 'length'
@@ -232,6 +265,7 @@ export class Stepper {
       completion: index,
       reason,
       completionTokens: tokens.length,
+      ...(completion.sampler.thoughtInterrupted ? { thoughtInterrupted: true } : {}),
     })
     touched.add(request)
     this.#placement.end(completion)

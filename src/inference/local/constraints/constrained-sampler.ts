@@ -8,11 +8,13 @@ const BITS = 32
 export class ConstrainedSampler implements TokenSampler {
   readonly #sampler: Sampler
   readonly #matcher: Matcher
+  readonly #tokenize: (text: string) => Int32Array
 
-  /** Takes over both. */
-  constructor(sampler: Sampler, matcher: Matcher) {
+  /** Takes over sampler and matcher. */
+  constructor(sampler: Sampler, matcher: Matcher, tokenize: (text: string) => Int32Array) {
     this.#sampler = sampler
     this.#matcher = matcher
+    this.#tokenize = tokenize
   }
 
   sample(context: Context, row: number): number {
@@ -29,6 +31,22 @@ export class ConstrainedSampler implements TokenSampler {
     // Not even a fault of the sampler's may let a token through that breaks the promise.
     if (!this.#matcher.accept(token)) throw new Error('A token was sampled that the constraint does not allow.')
     return token
+  }
+
+  /**
+   * The forced text as the model's own tokeniser writes it, as in the texts that the model learnt from. The last token is
+   * left to the model: it may be one that holds the beginning of what follows, too.
+   */
+  forced(most: number): readonly number[] {
+    const text = this.#matcher.forcedText()
+    if (text.length < 2) return []
+    const tokens: number[] = []
+    for (const token of this.#tokenize(text).subarray(0, -1).subarray(0, most)) {
+      if (!this.#matcher.accept(token)) break
+      this.#sampler.accept(token)
+      tokens.push(token)
+    }
+    return tokens
   }
 
   close(): void {

@@ -154,7 +154,7 @@ test('what is not supported is refused by name', async () => {
 })
 
 test('what takes too long to compile is refused in time, and meanwhile the engine serves', async () => {
-  const heavy = '.{0,120}'.repeat(100)
+  const heavy = Array.from({ length: 100 }, (_, i) => `[^${String.fromCharCode(65 + (i % 26))}]{0,${200 + i}}`).join('')
   const started = performance.now()
   const refused = refusalOf(regex(heavy))
   const free = (await run(branch(null, { maxTokens: 2 })))[0]![0]!
@@ -163,6 +163,35 @@ test('what takes too long to compile is refused in time, and meanwhile the engin
   expect(performance.now() - started).toBeLessThan(20_000)
   expect((await complete(regex('ok'))).text).toBe('ok')
 })
+
+test('text that a constraint forces is computed in one step, and counted', async () => {
+  const forced = 'The circle is in the upper left corner, and the square is in the lower right: '
+  const before = await engine.stats()
+  const { text, tokens } = await complete(regex(`${forced}(yes|no)`))
+  expect(text).toMatch(new RegExp(`^${forced}(yes|no)$`))
+  const { prefilledTokens } = await engine.stats()
+  expect(prefilledTokens - before.prefilledTokens).toBeGreaterThan(tokens / 2)
+  for (const maxTokens of [1, 2, 5, 9]) {
+    const cut = await complete(regex(`${forced}(yes|no)`), { maxTokens })
+    expect(cut).toMatchObject({ reason: 'length', tokens: maxTokens })
+    expect(forced.startsWith(cut.text)).toBe(true)
+  }
+})
+
+test('forced text may hold any characters', async () => {
+  const schema = { type: 'object', properties: { 'größe "😀"': { const: 'naïve 東京\n' } }, required: ['größe "😀"'] }
+  const { text } = await complete(json(schema))
+  expect(JSON.parse(text)).toEqual({ 'größe "😀"': 'naïve 東京\n' })
+})
+
+test('constraints that are slow to compile are followed, many of them in turn and at once', async () => {
+  const slow = (letter: string) => regex(`(${letter}{1,9}[a-z ]{0,90}){0,60}${letter}\\.`)
+  for (const letter of 'abcdef') {
+    expect((await complete(slow(letter), { maxTokens: 12 })).text).toMatch(new RegExp(`^(${letter}|$)`))
+  }
+  const together = await run(...['a', 'b', 'a', 'c'].map((letter) => branch(slow(letter), { maxTokens: 12 })))
+  expect(together.map(([completion]) => completion!.text[0])).toEqual(['a', 'b', 'a', 'c'])
+}, 60_000)
 
 test('repetitions that ruin a backtracking engine do no harm', async () => {
   const { text } = await complete(regex('(a+)+(a|aa)+b?'), { maxTokens: 30 })

@@ -1,7 +1,8 @@
 import type { Constraint } from '../../engine.ts'
 import { FailureError } from '../failure.ts'
 import type { Model } from '../native/model.ts'
-import { grammarSourceOf } from './grammar-source.ts'
+import { grammarSourceOf, withoutLenientSchemas } from './grammar-source.ts'
+import type { GrammarThread } from './grammar-thread.ts'
 import { Refusal } from './refusal.ts'
 import { Trial } from './trial.ts'
 import { type GrammarVocabulary, readGrammarVocabulary } from './vocabulary.ts'
@@ -12,13 +13,15 @@ export interface CompiledConstraint {
   createMatcher(): Matcher
 }
 
-/** Time that a constraint may take to compile, in ms: the engine stands still for as long once it is found good. */
-const COMPILE_LIMIT_MS = 3_000
+/** Time that a constraint may take to compile, in ms. The engine stands still for less than `slowMs` of it. */
+const COMPILE_LIMITS = { limitMs: 3_000, slowMs: 50 }
 const KEPT_CONSTRAINTS = 64
+/** Each slow constraint has a thread of its own, with all of the vocabulary. */
+const MOST_THREADS = 4
 
 /**
  * Compiles constraints: each first in another thread, which may fail or take too long, then in this one, because a
- * compiled grammar cannot cross. Those used last are kept.
+ * compiled grammar cannot cross. One that is slow to compile stays where it is. Those used last are kept.
  */
 export class Constraints {
   readonly #model: Model
@@ -26,6 +29,8 @@ export class Constraints {
   readonly #prepared = new WeakMap<Constraint, CompiledConstraint>()
   /** Grammars are freed when neither this cache nor a work holds them any more. */
   readonly #unused = new FinalizationRegistry<Grammar>((grammar) => grammar.dispose())
+  /** By the key of their constraints, least recently used first. */
+  readonly #threads = new Map<string, GrammarThread>()
   #trial: Trial | null = null
   #vocabulary: GrammarVocabulary | null = null
   #xgrammar: Promise<XGrammar> | null = null
@@ -55,10 +60,16 @@ export class Constraints {
 
   #compiled(constraint: Constraint): Promise<CompiledConstraint> {
     const key = JSON.stringify({ ...constraint, param: undefined })
+    const thread = this.#threads.get(key)
+    if (thread !== undefined) {
+      this.#threads.delete(key)
+      if (thread.isClosed) this.#kept.delete(key)
+      else this.#threads.set(key, thread)
+    }
     let compiled = this.#kept.get(key)
     // A Map keeps insertion order: the first is the one unused for longest.
     this.#kept.delete(key)
-    compiled ??= this.#compile(constraint)
+    compiled ??= this.#compile(constraint, key)
     this.#kept.set(key, compiled)
     compiled.catch(() => this.#kept.delete(key))
     for (const oldest of this.#kept.keys()) {
@@ -68,12 +79,20 @@ export class Constraints {
     return compiled
   }
 
-  async #compile(constraint: Constraint): Promise<CompiledConstraint> {
+  async #compile(constraint: Constraint, key: string): Promise<CompiledConstraint> {
     const source = grammarSourceOf(constraint)
     this.#vocabulary ??= readGrammarVocabulary(this.#model)
     if (this.#vocabulary.stopTokens.length === 0) throw new Refusal('this model has no token to end a reply with')
-    this.#trial ??= new Trial(this.#vocabulary, COMPILE_LIMIT_MS)
-    await this.#trial.run(source)
+    this.#trial ??= new Trial(this.#vocabulary, COMPILE_LIMITS)
+    let thread: GrammarThread | null
+    try {
+      thread = await this.#trial.run(source)
+    } catch (error) {
+      const simpler = error instanceof Refusal ? withoutLenientSchemas(constraint) : null
+      if (simpler === null) throw error
+      return this.#compile(simpler, key)
+    }
+    if (thread !== null) return this.#keepThread(thread, key)
     this.#xgrammar ??= XGrammar.create(this.#vocabulary)
     try {
       const xgrammar = await this.#xgrammar
@@ -87,6 +106,32 @@ export class Constraints {
       this.#kept.clear()
       throw error
     }
+  }
+
+  /** Owns the thread from now on; another one is ended for it, unless all are in use. */
+  #keepThread(thread: GrammarThread, key: string): CompiledConstraint {
+    this.#threads.get(key)?.close()
+    this.#threads.delete(key)
+    for (const [other, { openMatchers }] of this.#threads) {
+      if (this.#threads.size < MOST_THREADS) break
+      if (openMatchers === 0) this.#endThread(other)
+    }
+    if (this.#threads.size >= MOST_THREADS) {
+      thread.close()
+      throw new FailureError({
+        kind: 'overloaded',
+        message: 'Too many constraints that are slow to compile are in use. Try again later.',
+        retryAfter: 5,
+      })
+    }
+    this.#threads.set(key, thread)
+    return { createMatcher: () => thread.createMatcher() }
+  }
+
+  #endThread(key: string): void {
+    this.#threads.get(key)?.close()
+    this.#threads.delete(key)
+    this.#kept.delete(key)
   }
 }
 

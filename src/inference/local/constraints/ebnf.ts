@@ -2,41 +2,129 @@ import { type CodePoints, complement } from '../../../regex/code-points.ts'
 import type { Pattern } from '../../../regex/pattern.ts'
 import { type ByteRange, byteSequences } from './utf8.ts'
 
-/** An expression of XGrammar's EBNF. It can stand anywhere: whatever needs parentheses has them. */
-export type Expression = string
+/** What a grammar lets through. Made by the functions below; `Ebnf` writes it down. */
+export type Expression = Terminal | Reference | Sequence | Choice | Repeat
+
+interface Terminal {
+  readonly type: 'terminal'
+  readonly text: string
+  /** The bytes that it may begin with. */
+  readonly first: readonly ByteRange[]
+  /** Whether it is a class, one step for XGrammar. */
+  readonly single: boolean
+}
+
+interface Reference {
+  readonly type: 'reference'
+  readonly name: string
+}
+
+interface Sequence {
+  readonly type: 'sequence'
+  readonly parts: readonly Expression[]
+}
+
+interface Choice {
+  readonly type: 'choice'
+  readonly options: readonly Expression[]
+}
+
+interface Repeat {
+  readonly type: 'repeat'
+  readonly part: Expression
+  readonly min: number
+  /** Null for no end. */
+  readonly max: number | null
+}
 
 const LARGEST_GRAMMAR = 400_000
 
-/** A grammar that grows rule by rule. */
+/** Matches nothing. A rule that refers to it is no longer simple enough for XGrammar to copy it into others. */
+const SEAL = 'seal'
+
+/**
+ * A grammar that grows rule by rule, in XGrammar's EBNF.
+ *
+ * The version that we use makes one automaton of each rule, copies simple rules into others, and then merges states that
+ * are reached by equal steps from one state. That merging is wrong: of an enum's labels with common beginnings it makes a
+ * grammar that also takes mixtures of them (github.com/mlc-ai/xgrammar/pull/632 and pull/911, in no release for
+ * JavaScript). So no rule here has two equal steps out of one state: each option and each loop that something follows is a
+ * rule of its own, sealed so that it stays one.
+ */
 export class Ebnf {
   readonly #rules: (string | null)[] = []
-  readonly #names = new Map<Expression, string>()
+  readonly #names = new Map<string, Reference>()
   #size = 0
 
   /** A rule for an expression; the same expression gets the same rule. */
-  rule(expression: Expression): Expression {
-    const known = this.#names.get(expression)
+  rule(expression: Expression): Reference {
+    if (expression.type === 'reference') return expression
+    const body = this.#body(expression)
+    const known = this.#names.get(body)
     if (known !== undefined) return known
-    const name = this.reserve()
-    this.#names.set(expression, name)
-    this.define(name, expression)
-    return name
+    const reference = this.reserve()
+    this.#names.set(body, reference)
+    this.#write(reference, body)
+    return reference
   }
 
   /** A rule that is defined later, so that it can refer to itself. */
-  reserve(): Expression {
+  reserve(): Reference {
     this.#rules.push(null)
-    return `r${this.#rules.length - 1}`
+    return { type: 'reference', name: `r${this.#rules.length - 1}` }
   }
 
-  define(name: Expression, expression: Expression): void {
-    this.#size += expression.length
-    if (this.#size > LARGEST_GRAMMAR) throw new GrammarSizeError('it is too large')
-    this.#rules[Number(name.slice(1))] = expression
+  define(reference: Reference, expression: Expression): void {
+    this.#write(reference, this.#body(expression))
   }
 
   toText(root: Expression): string {
-    return [`root ::= ${root}`, ...this.#rules.map((expression, index) => `r${index} ::= ${expression}`)].join('\n')
+    const rules = [`root ::= ${this.#body(root)}`, ...this.#rules.map((body, index) => `r${index} ::= ${body}`)]
+    return [...rules, `${SEAL} ::= ""`].join('\n')
+  }
+
+  #write({ name }: Reference, body: string): void {
+    this.#size += body.length
+    if (this.#size > LARGEST_GRAMMAR) throw new GrammarSizeError('it is too large')
+    this.#rules[Number(name.slice(1))] = body
+  }
+
+  #body(expression: Expression): string {
+    switch (expression.type) {
+      case 'terminal':
+        return expression.single ? expression.text : `${expression.text} ${SEAL}`
+      case 'reference':
+        return expression.name
+      case 'choice': {
+        const options = expression.options.map((option, index) => {
+          if (isEmpty(option)) return '""'
+          const others = expression.options.toSpliced(index, 1)
+          return begins(option, others) ? this.rule(option).name : this.#step(option)
+        })
+        return `${[...new Set(options)].join(' | ')} ${SEAL}`
+      }
+      case 'sequence': {
+        if (isEmpty(expression)) return '""'
+        const steps = expression.parts.map((part, index) =>
+          part.type === 'repeat' && isApart(part, expression.parts[index + 1]) ? this.#loop(part) : this.#step(part),
+        )
+        return `${steps.join(' ')} ${SEAL}`
+      }
+      case 'repeat':
+        return `${this.#loop(expression)} ${SEAL}`
+    }
+  }
+
+  #step(expression: Expression): string {
+    return expression.type === 'terminal' ? expression.text : this.rule(expression).name
+  }
+
+  #loop({ part, min, max }: Repeat): string {
+    const step = this.#step(part)
+    if (max !== null || (part.type === 'terminal' && part.single)) return `${step}${countOf(min, max)}`
+    const rest = this.reserve()
+    this.#write(rest, `${step} ${rest.name} | ""`)
+    return min === 0 ? rest.name : `${step}${countOf(min, min)} ${rest.name}`
   }
 
   /** One character out of a set, in UTF-8. */
@@ -83,15 +171,48 @@ export const LONG_COUNT = 8
 
 export class GrammarSizeError extends Error {}
 
-const EMPTY: Expression = '""'
+export const EMPTY: Expression = { type: 'sequence', parts: [] }
+
+function isEmpty(expression: Expression): boolean {
+  return expression.type === 'sequence' && expression.parts.length === 0
+}
+
+/** Whether one of several options, if written out, begins as another that is. */
+function begins(option: Expression, others: readonly Expression[]): boolean {
+  if (option.type !== 'terminal' || option.single) return false
+  return others.some((other) => other.type === 'terminal' && !areApart(option, other))
+}
+
+/** Whether what follows a loop cannot be taken for another round of it. */
+function isApart({ part }: Repeat, next: Expression | undefined): boolean {
+  if (part.type !== 'terminal') return false
+  if (next === undefined) return true
+  return next.type === 'terminal' && areApart(part, next)
+}
+
+function areApart(a: Terminal, b: Terminal): boolean {
+  return a.first.every(([first, last]) => b.first.every((other) => other[1] < first || last < other[0]))
+}
+
+function countOf(min: number, max: number | null): string {
+  if (max === null && min <= 1) return min === 0 ? '*' : '+'
+  return min === 1 && max === 1 ? '' : `{${min},${max ?? ''}}`
+}
 
 export function literal(text: string): Expression {
+  if (text === '') return EMPTY
   const escaped = [...text].map((character) =>
     /^[\x20-\x7e]$/.test(character) && character !== '"' && character !== '\\'
       ? character
       : `\\U${character.codePointAt(0)!.toString(16).padStart(8, '0')}`,
   )
-  return `"${escaped.join('')}"`
+  const [first] = Buffer.from(text)
+  return { type: 'terminal', text: `"${escaped.join('')}"`, first: [[first!, first!]], single: false }
+}
+
+/** One ASCII character of a range. */
+export function range(first: string, last: string): Expression {
+  return byteClass([[first.charCodeAt(0), last.charCodeAt(0)]])
 }
 
 /**
@@ -100,7 +221,12 @@ export function literal(text: string): Expression {
  */
 function byteClass(ranges: readonly ByteRange[], negation: '' | '^' = ''): Expression {
   const members = ranges.map(([first, last]) => `${byte(first)}-${byte(last)}`)
-  return `[${negation}${(members.length === 1 ? [...members, ...members] : members).join('')}]`
+  return {
+    type: 'terminal',
+    text: `[${negation}${(members.length === 1 ? [...members, ...members] : members).join('')}]`,
+    first: negation === '' ? ranges : complement([...ranges]).map(([first, last]) => [first, Math.min(last, 0xff)]),
+    single: true,
+  }
 }
 
 function byte(value: number): string {
@@ -108,13 +234,12 @@ function byte(value: number): string {
 }
 
 export function sequence(parts: readonly Expression[]): Expression {
-  const full = parts.filter((part) => part !== EMPTY)
-  if (full.length <= 1) return full[0] ?? EMPTY
-  return `(${full.join(' ')})`
+  const flat = parts.flatMap((part) => (part.type === 'sequence' ? part.parts : [part]))
+  return flat.length === 1 ? flat[0]! : { type: 'sequence', parts: flat }
 }
 
 export function choice(options: readonly Expression[]): Expression {
-  return options.length === 1 ? options[0]! : `(${options.join(' | ')})`
+  return options.length === 1 ? options[0]! : { type: 'choice', options }
 }
 
 export function optional(expression: Expression): Expression {
@@ -122,10 +247,9 @@ export function optional(expression: Expression): Expression {
 }
 
 /** @param max null for no end. */
-export function repeat(expression: Expression, min: number, max: number | null): Expression {
-  if (max === 0 || expression === EMPTY) return EMPTY
-  if (min === 1 && max === 1) return expression
-  if (min === 0 && max === 1) return optional(expression)
-  if (max === null && min <= 1) return `(${expression}${min === 0 ? '*' : '+'})`
-  return `(${expression}{${min},${max ?? ''}})`
+export function repeat(part: Expression, min: number, max: number | null): Expression {
+  if (max === 0 || isEmpty(part)) return EMPTY
+  if (min === 1 && max === 1) return part
+  if (min === 0 && max === 1) return optional(part)
+  return { type: 'repeat', part, min, max }
 }

@@ -1,7 +1,7 @@
 import { PatternError, parsePattern } from '../../../regex/parser.ts'
 import { lengthsOf } from '../../../regex/pattern.ts'
 import { disjoint } from './disjoint.ts'
-import { choice, type Ebnf, type Expression, literal, sequence } from './ebnf.ts'
+import { choice, type Ebnf, EMPTY, type Expression, literal, sequence } from './ebnf.ts'
 import { FORMATS } from './formats.ts'
 import { COLON, COMMA, JsonText } from './json-text.ts'
 import { type Bound, integersWithin, type NumberRange, numbersWithin } from './number-range.ts'
@@ -189,6 +189,13 @@ class SchemaWriter {
       throw new Refusal(`expected a schema, got ${typeName(additional)}`, [...path, 'additionalProperties'])
     }
     const names = new Set([...Object.keys(properties), ...required])
+    if (names.has('__proto__')) {
+      // Validators leave it out, and JavaScript clients would lose it.
+      throw new Refusal("a property '__proto__' is not supported", [
+        ...path,
+        Object.hasOwn(properties, '__proto__') ? 'properties' : 'required',
+      ])
+    }
     if (names.size === 0) {
       if (additional === false) return literal('{}')
       return this.#ebnf.rule(this.#json.map(this.#value(additional ?? true, within(place, 'additionalProperties'))))
@@ -215,8 +222,8 @@ class SchemaWriter {
   /** Members in their order; those that are not required may be left out. */
   #members(members: readonly Member[]): Expression {
     // From the end: what may follow a member that is written, and what may follow none.
-    let after: Expression = '""'
-    let first: Expression = '""'
+    let after = EMPTY
+    let first = EMPTY
     for (const { text, required } of members.toReversed()) {
       const start = sequence([text, after])
       first = this.#ebnf.rule(required ? start : choice([start, first]))

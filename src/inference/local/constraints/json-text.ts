@@ -1,5 +1,5 @@
 import { type CodePoints, complement, difference, intersection, setOf, union } from '../../../regex/code-points.ts'
-import { choice, type Ebnf, type Expression, LONG_COUNT, literal, repeat, sequence } from './ebnf.ts'
+import { choice, type Ebnf, type Expression, LONG_COUNT, literal, optional, range, repeat, sequence } from './ebnf.ts'
 
 /** Between the parts of an object or an array, as Python writes them: models have read most JSON in that form. */
 export const COMMA = ', '
@@ -11,6 +11,9 @@ const SHORT_ESCAPES = new Map(
 )
 const ESCAPED = union(CONTROLS, setOf('"\\'))
 const LONGEST_NUMBER = 15
+
+const DIGIT = range('0', '9')
+const POSITIVE = sequence([range('1', '9'), repeat(DIGIT, 0, LONGEST_NUMBER - 1)])
 
 /** JSON as the constraints write it: one way to write each value, so that a model cannot dawdle. */
 export class JsonText {
@@ -53,14 +56,18 @@ export class JsonText {
 
   /** Within what a double holds exactly. */
   integer(): Expression {
-    return this.#ebnf.rule(`("0" | (("" | "-") [1-9] [0-9]{0,${LONGEST_NUMBER - 1}}))`)
+    return this.#ebnf.rule(choice([literal('0'), sequence([optional(literal('-')), POSITIVE])]))
   }
 
   number(): Expression {
-    const whole = `("" | "-") ("0" | ([1-9] [0-9]{0,${LONGEST_NUMBER - 1}}))`
-    const fraction = `("" | ("." [0-9]{1,${LONGEST_NUMBER}}))`
-    const exponent = `("" | ([eE] ("" | [+\\x2d]) [0-9]{1,2}))`
-    return this.#ebnf.rule(`(${whole} ${fraction} ${exponent})`)
+    const fraction = sequence([literal('.'), repeat(DIGIT, 1, LONGEST_NUMBER)])
+    const exponent = sequence([
+      choice([literal('e'), literal('E')]),
+      optional(choice([literal('+'), literal('-')])),
+      repeat(DIGIT, 1, 2),
+    ])
+    const whole = choice([literal('0'), POSITIVE])
+    return this.#ebnf.rule(sequence([optional(literal('-')), whole, optional(fraction), optional(exponent)]))
   }
 
   /** @param min of the items; @param max null for no end. */

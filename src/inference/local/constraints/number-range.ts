@@ -1,4 +1,4 @@
-import { choice, type Expression, literal, sequence } from './ebnf.ts'
+import { choice, EMPTY, type Expression, literal, range, repeat, sequence } from './ebnf.ts'
 
 /** Both ends are within unless said otherwise; null for no end. */
 export interface NumberRange {
@@ -16,6 +16,7 @@ const WHOLE_DIGITS = 15
 const LARGEST = 10 ** WHOLE_DIGITS - 1
 /** Digits that may follow those that a bound has. */
 const SPARE_DIGITS = 6
+const DIGIT = range('0', '9')
 
 /** The integers of a range, in decimal. Null when there are none. */
 export function integersWithin({ min, max }: NumberRange): Expression | null {
@@ -68,7 +69,7 @@ function naturals(low: number, high: number): Expression {
 /** Digit strings between two of the same length. */
 function sameLength(low: string, high: string): Expression {
   if (low === high) return literal(low)
-  if (/^0*$/.test(low) && /^9*$/.test(high)) return `[0-9]{${low.length}}`
+  if (/^0*$/.test(low) && /^9*$/.test(high)) return repeat(DIGIT, low.length, low.length)
   const [first, last] = [Number(low[0]), Number(high[0])]
   const rest = low.length - 1
   if (first === last) return sequence([literal(low[0]!), sameLength(low.slice(1), high.slice(1))])
@@ -83,12 +84,12 @@ function sameLength(low: string, high: string): Expression {
     options.push(sequence([literal(high[0]!), sameLength('0'.repeat(rest), high.slice(1))]))
     to--
   }
-  if (from <= to) options.push(sequence([digit(from, to), `[0-9]{${rest}}`]))
+  if (from <= to) options.push(sequence([digit(from, to), repeat(DIGIT, rest, rest)]))
   return choice(options)
 }
 
 function digit(first: number, last: number): Expression {
-  return first === last ? literal(String(first)) : `[${first}-${last}]`
+  return first === last ? literal(String(first)) : range(String(first), String(last))
 }
 
 /** A bound that is not negative, as digits. */
@@ -131,7 +132,7 @@ function fractions(low: Decimal | null, high: Decimal | null): Expression | null
   const spare = Math.max(low?.fraction.length ?? 0, high?.fraction.length ?? 0) + SPARE_DIGITS
   const digits = decimals('', low, high, spare)
   const options: Expression[] = []
-  if (mayEnd('', low, high)) options.push('""')
+  if (mayEnd('', low, high)) options.push(EMPTY)
   if (digits !== null) options.push(sequence([literal('.'), digits]))
   return options.length === 0 ? null : choice(options)
 }
@@ -139,7 +140,7 @@ function fractions(low: Decimal | null, high: Decimal | null): Expression | null
 /** One or more digits after `prefix`, as long as each bound that `prefix` touches holds. */
 function decimals(prefix: string, low: Decimal | null, high: Decimal | null, spare: number): Expression | null {
   if (spare === 0) return null
-  if (low === null && high === null) return `[0-9]{1,${spare}}`
+  if (low === null && high === null) return repeat(DIGIT, 1, spare)
   const at = prefix.length
   const first = low === null ? 0 : Number(low.fraction[at] ?? 0)
   const last = high === null ? 9 : Number(high.fraction[at] ?? 0)
@@ -154,12 +155,12 @@ function decimals(prefix: string, low: Decimal | null, high: Decimal | null, spa
       let end = value
       while (end + 1 <= last && (high === null || end + 1 < last)) end++
       value = end
-      options.push(sequence([digit(free, end), spare > 1 ? `[0-9]{0,${spare - 1}}` : '""']))
+      options.push(sequence([digit(free, end), repeat(DIGIT, 0, spare - 1)]))
       continue
     }
     const more = decimals(next, nextLow, nextHigh, spare - 1)
     const rest: Expression[] = more === null ? [] : [more]
-    if (mayEnd(next, nextLow, nextHigh)) rest.unshift('""')
+    if (mayEnd(next, nextLow, nextHigh)) rest.unshift(EMPTY)
     if (rest.length > 0) options.push(sequence([literal(String(value)), choice(rest)]))
   }
   return options.length === 0 ? null : choice(options)

@@ -1,5 +1,7 @@
+import type { Worker } from 'node:worker_threads'
 import { GuardedWorker } from '../../../guarded-worker.ts'
 import { FailureError } from '../failure.ts'
+import { GrammarThread } from './grammar-thread.ts'
 import { Refusal } from './refusal.ts'
 import type { Verdict } from './trial-worker.ts'
 import type { GrammarVocabulary } from './vocabulary.ts'
@@ -9,33 +11,51 @@ const WORKER_FILE = new URL('./trial-worker.ts', import.meta.url)
 /** Grammars that may wait for their trial. */
 const MOST_WAITING = 64
 
+export interface TrialLimits {
+  /** Time that a grammar may take to compile, in ms. */
+  readonly limitMs: number
+  /** From this time on it is not to be compiled again, but followed where it was. */
+  readonly slowMs: number
+}
+
 /** Compiles grammars in another thread, one after the other, to see whether that works and how long it takes. */
 export class Trial {
   readonly #worker: GuardedWorker<GrammarSource, Verdict>
-  readonly #limitSeconds: number
+  readonly #vocabularySize: number
+  readonly #limits: TrialLimits
 
-  constructor(vocabulary: GrammarVocabulary, limitMs: number) {
-    this.#worker = new GuardedWorker(WORKER_FILE, vocabulary, limitMs)
-    this.#limitSeconds = limitMs / 1000
+  constructor(vocabulary: GrammarVocabulary, limits: TrialLimits) {
+    this.#worker = new GuardedWorker(WORKER_FILE, vocabulary, limits.limitMs)
+    this.#vocabularySize = vocabulary.tokens.length
+    this.#limits = limits
   }
 
   /**
-   * Resolves when the grammar compiles within the limit.
+   * Resolves when the grammar compiles within the limit: with the thread that follows it when it was slow, which is the
+   * caller's to close, else with null.
    * @throws Refusal when it does not, FailureError when too many wait.
    */
-  async run(source: GrammarSource): Promise<void> {
+  async run(source: GrammarSource): Promise<GrammarThread | null> {
+    const limitSeconds = this.#limits.limitMs / 1000
     if (this.#worker.waiting >= MOST_WAITING) {
       throw new FailureError({
         kind: 'overloaded',
         message: 'Too many constraints are being compiled. Try again later.',
-        retryAfter: Math.ceil(MOST_WAITING * this.#limitSeconds),
+        retryAfter: Math.ceil(MOST_WAITING * limitSeconds),
       })
     }
-    const verdict = await this.#worker.ask(source)
-    if (verdict === 'compiled') return
-    if (verdict === null) throw new Refusal(`it takes longer than ${this.#limitSeconds} s to compile`)
+    let kept: Worker | null = null
+    const verdict = await this.#worker.ask(source, (answer, take) => {
+      if (answer.type === 'compiled' && answer.ms >= this.#limits.slowMs) kept = take()
+    })
+    if (verdict?.type === 'compiled') return kept === null ? null : new GrammarThread(kept, this.#vocabularySize)
+    if (verdict === null) throw new Refusal(`it takes longer than ${limitSeconds} s to compile`)
     // A fault leaves the library in any state.
     await this.#worker.stop()
     throw new Refusal('it cannot be compiled')
+  }
+
+  close(): Promise<void> {
+    return this.#worker.stop()
   }
 }

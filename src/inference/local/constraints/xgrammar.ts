@@ -22,6 +22,8 @@ export interface Matcher {
   nextTokens(): Int32Array
   /** False when the token may not come next; the state is then as before. */
   accept(token: number): boolean
+  /** Text that comes next in any case; empty when there is a choice. Some of it may not be what `accept` takes. */
+  forcedText(): string
   dispose(): void
 }
 
@@ -41,6 +43,7 @@ interface Binding {
 interface BoundMatcher {
   GetNextTokenBitmask(vocabularySize: number): { delete(): void }
   AcceptToken(token: number, verbose: boolean): boolean
+  FindJumpForwardString(): string
   delete(): void
 }
 
@@ -108,6 +111,8 @@ export class XGrammar {
         if (accepted) lastByte = this.#vocabulary.tokens[token]!.slice(-1)
         return accepted
       },
+      // What begins or ends within a character does not come over whole, so `accept` must still be asked.
+      forcedText: () => matcher.FindJumpForwardString().toWellFormed().split('\ufffd', 1)[0]!,
       dispose: () => matcher.delete(),
     }
   }

@@ -105,8 +105,25 @@ export class Context {
     this.#llama.memory_seq_cp(this.#memory, source, target, 0, end)
   }
 
-  removeSequence(sequence: number): void {
-    this.#llama.memory_seq_rm(this.#memory, sequence, -1, -1)
+  /** Removes what the sequence holds at positions from `start` on. */
+  removeSequence(sequence: number, start = 0): void {
+    this.#llama.memory_seq_rm(this.#memory, sequence, start, -1)
+  }
+
+  /** A copy of a sequence's cells, as `restoreSequence` takes it. */
+  saveSequence(sequence: number): Uint8Array {
+    const size = this.#llama.state_seq_get_size(this.handle, sequence)
+    // Not from Node's pool: a slice would keep all of it alive.
+    const state = Buffer.allocUnsafeSlow(size)
+    const written = this.#llama.state_seq_get_data(this.handle, state, size, sequence)
+    if (written !== size) throw new Error(`A sequence of ${size} bytes could not be saved.`)
+    return state
+  }
+
+  /** Fills an empty sequence. There must be as many free cells as were saved. */
+  restoreSequence(sequence: number, state: Uint8Array): void {
+    const read = this.#llama.state_seq_set_data(this.handle, state, state.length, sequence)
+    if (read !== state.length) throw new Error(`A sequence of ${state.length} bytes could not be restored.`)
   }
 
   clear(): void {

@@ -95,6 +95,20 @@ export function bindLlama(library: LibraryHandle) {
       'void',
       [p, 'int32', 'int32', 'int32', 'int32'],
     ),
+    state_seq_get_size: declare<(context: Pointer, sequence: number) => number>('llama_state_seq_get_size', 'size_t', [
+      p,
+      'int32',
+    ]),
+    state_seq_get_data: declare<(context: Pointer, data: Uint8Array, size: number, sequence: number) => number>(
+      'llama_state_seq_get_data',
+      'size_t',
+      [p, p, 'size_t', 'int32'],
+    ),
+    state_seq_set_data: declare<(context: Pointer, data: Uint8Array, size: number, sequence: number) => number>(
+      'llama_state_seq_set_data',
+      'size_t',
+      [p, p, 'size_t', 'int32'],
+    ),
     set_causal_attn: declare<(context: Pointer, causal: boolean) => void>('llama_set_causal_attn', 'void', [p, 'bool']),
     batch_init: declare<(tokens: number, embeddingSize: number, sequences: number) => NativeBatch>(
       'llama_batch_init',

@@ -17,8 +17,11 @@ export class Model {
   readonly bosToken: string
   readonly eosToken: string
 
-  /** @throws Error when the file is not a model that llama.cpp can load; its log says why. */
-  constructor(llama: Llama, path: string) {
+  /**
+   * @param printedTokens control tokens that print their text.
+   * @throws Error when the file is not a model that llama.cpp can load; its log says why.
+   */
+  constructor(llama: Llama, path: string, printedTokens: readonly string[] = []) {
     const handle = llama.model_load_from_file(path, llama.model_default_params())
     if (handle === null) throw new Error(`The model ${path} cannot be loaded.`)
     this.#llama = llama
@@ -31,6 +34,11 @@ export class Model {
     // The library falls back on some token when the file names none.
     this.bosToken = this.#names('tokenizer.ggml.bos_token_id') ? this.#tokenText(llama.vocab_bos(this.#vocabulary)) : ''
     this.eosToken = this.#names('tokenizer.ggml.eos_token_id') ? this.#tokenText(llama.vocab_eos(this.#vocabulary)) : ''
+    for (const text of printedTokens) {
+      const tokens = this.tokenize(text, true)
+      if (tokens.length !== 1) throw new Error(`The model ${path} has no token '${text}', which its card names.`)
+      this.#pieces.set(tokens[0]!, Buffer.from(text))
+    }
   }
 
   /** @param parseControl whether text that reads like a control token becomes that token. */

@@ -6,6 +6,13 @@ import type { Pointer } from './structs.ts'
 export interface TokenSampler {
   /** Chooses a token by the logits of one row of the last decoded batch. */
   sample(context: Context, row: number): number
+  /** Whether it has ended a thought because its budget was used up. */
+  readonly thoughtInterrupted?: boolean
+  /**
+   * Tokens that come next whatever the logits are. They count as chosen.
+   * @param most that there is room for.
+   */
+  forced?(most: number): readonly number[]
   close(): void
 }
 

@@ -1,0 +1,171 @@
+import { randomBytes } from 'node:crypto'
+import { and, asc, eq, isNull, sql } from 'drizzle-orm'
+import { type Database, type OrganisationLimits, type Transaction, tables } from '../storage/index.ts'
+import { hashOf, newApiKey, SCOPES, type Scope, visiblePart } from './api-key.ts'
+import { FIRST_ORGANISATION } from './principal.ts'
+
+const { organisations, apiKeys } = tables
+
+export interface Organisation {
+  readonly id: string
+  readonly createdAt: Date
+  readonly limits: OrganisationLimits
+  readonly storedBytes: number
+  readonly revokedAt: Date | null
+}
+
+/** A key as lists show it. */
+export interface ApiKey {
+  readonly id: string
+  readonly organisation: string
+  readonly name: string
+  readonly prefix: string
+  readonly scopes: readonly Scope[]
+  readonly createdAt: Date
+  readonly expiresAt: Date | null
+  readonly revokedAt: Date | null
+  readonly lastUsedAt: Date | null
+}
+
+export interface NewApiKey {
+  readonly organisation: string
+  readonly name?: string
+  readonly scopes?: readonly Scope[]
+  readonly expiresAt?: Date | null
+}
+
+/** Something that an operator asked for and that cannot be; the message is one line for them. */
+export class AccountError extends Error {
+  override readonly name = 'AccountError'
+}
+
+const ORGANISATION = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+
+/** Organisations and their keys, as the operator manages them. */
+export class Accounts {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /** @throws AccountError when the name is none, or taken. */
+  async createOrganisation(id: string, limits: OrganisationLimits = {}): Promise<Organisation> {
+    if (!ORGANISATION.test(id)) {
+      throw new AccountError(`'${id}' is no name for an organisation: expected up to 63 of a-z, 0-9 and -`)
+    }
+    const [made] = await this.#database.use((queries) =>
+      queries.insert(organisations).values({ id, limits }).onConflictDoNothing().returning(),
+    )
+    if (!made) throw new AccountError(`There is an organisation '${id}' already`)
+    return made
+  }
+
+  listOrganisations(): Promise<Organisation[]> {
+    return this.#database.use((queries) => queries.select().from(organisations).orderBy(asc(organisations.id)))
+  }
+
+  /** Replaces the limits. @throws AccountError when there is no such organisation. */
+  async setLimits(id: string, change: (limits: OrganisationLimits) => OrganisationLimits): Promise<Organisation> {
+    return this.#database.transaction(async (transaction) => {
+      const [known] = await transaction.select().from(organisations).where(eq(organisations.id, id)).for('update')
+      if (!known) throw new AccountError(`There is no organisation '${id}'`)
+      const limits = change(known.limits)
+      await transaction.update(organisations).set({ limits }).where(eq(organisations.id, id))
+      return { ...known, limits }
+    })
+  }
+
+  /** Shuts out all its keys. What it has stored stays. @throws AccountError when there is no such organisation. */
+  async revokeOrganisation(id: string): Promise<void> {
+    const [revoked] = await this.#database.use((queries) =>
+      queries
+        .update(organisations)
+        .set({ revokedAt: sql`coalesce(${organisations.revokedAt}, now())` })
+        .where(eq(organisations.id, id))
+        .returning({ id: organisations.id }),
+    )
+    if (!revoked) throw new AccountError(`There is no organisation '${id}'`)
+  }
+
+  /** @returns the key itself, this once. @throws AccountError when there is no such organisation. */
+  async createKey(wanted: NewApiKey): Promise<{ key: string; about: ApiKey }> {
+    return this.#database.transaction(async (transaction) => {
+      const [owner] = await transaction
+        .select({ revokedAt: organisations.revokedAt })
+        .from(organisations)
+        .where(eq(organisations.id, wanted.organisation))
+      if (!owner) throw new AccountError(`There is no organisation '${wanted.organisation}'`)
+      if (owner.revokedAt) throw new AccountError(`Organisation '${wanted.organisation}' is revoked`)
+      return insertKey(transaction, wanted)
+    })
+  }
+
+  async listKeys(organisation: string | null = null): Promise<ApiKey[]> {
+    const rows = await this.#database.use((queries) =>
+      queries
+        .select()
+        .from(apiKeys)
+        .where(organisation === null ? undefined : eq(apiKeys.organisationId, organisation))
+        .orderBy(asc(apiKeys.organisationId), asc(apiKeys.createdAt)),
+    )
+    return rows.map(toApiKey)
+  }
+
+  /** @throws AccountError when there is no such key, or it is revoked already. */
+  async revokeKey(id: string): Promise<ApiKey> {
+    const [revoked] = await this.#database.use((queries) =>
+      queries
+        .update(apiKeys)
+        .set({ revokedAt: tables.now })
+        .where(and(eq(apiKeys.id, id), isNull(apiKeys.revokedAt)))
+        .returning(),
+    )
+    if (!revoked) throw new AccountError(`There is no key '${id}' that could be revoked; see 'lookout keys list'`)
+    return toApiKey(revoked)
+  }
+
+  /** The organisation that the configured key belongs to. */
+  async ensureFirstOrganisation(): Promise<void> {
+    await this.#database.use((queries) =>
+      queries.insert(organisations).values({ id: FIRST_ORGANISATION }).onConflictDoNothing(),
+    )
+  }
+
+  /** On a database without any key, an organisation and a key. @returns the key, this once; null when there was one. */
+  async createFirstKey(): Promise<string | null> {
+    await this.ensureFirstOrganisation()
+    return this.#database.transaction(async (transaction) => {
+      // Of servers that start together, one makes the key.
+      await transaction
+        .select({ id: organisations.id })
+        .from(organisations)
+        .where(eq(organisations.id, FIRST_ORGANISATION))
+        .for('update')
+      const [known] = await transaction.select({ id: apiKeys.id }).from(apiKeys).limit(1)
+      if (known) return null
+      return (await insertKey(transaction, { organisation: FIRST_ORGANISATION, name: 'first' })).key
+    })
+  }
+}
+
+async function insertKey(transaction: Transaction, wanted: NewApiKey): Promise<{ key: string; about: ApiKey }> {
+  const key = newApiKey()
+  const [row] = await transaction
+    .insert(apiKeys)
+    .values({
+      id: `key-${randomBytes(8).toString('hex')}`,
+      organisationId: wanted.organisation,
+      name: wanted.name ?? '',
+      prefix: visiblePart(key),
+      hash: hashOf(key),
+      scopes: [...(wanted.scopes ?? SCOPES.filter((scope) => scope !== 'admin'))],
+      expiresAt: wanted.expiresAt ?? null,
+    })
+    .returning()
+  return { key, about: toApiKey(row!) }
+}
+
+function toApiKey({ organisationId, hash: _hash, scopes, ...row }: typeof apiKeys.$inferSelect): ApiKey {
+  return { ...row, organisation: organisationId, scopes: scopes as Scope[] }
+}

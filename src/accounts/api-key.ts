@@ -1,0 +1,30 @@
+import { hash, randomBytes } from 'node:crypto'
+
+/** What a key may be used for. `admin` is for the operator's own tools and includes the others. */
+export const SCOPES = ['inference', 'files', 'admin'] as const
+export type Scope = (typeof SCOPES)[number]
+
+const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const VISIBLE = 9
+
+/** `lk-` and 256 random bits in 43 letters and digits. */
+export function newApiKey(): string {
+  return `lk-${base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43)}`
+}
+
+/** How a key is kept: it is random enough that nobody finds it from a plain SHA-256. */
+export function hashOf(key: string): string {
+  return hash('sha256', key, 'hex')
+}
+
+/** The part of a key that lists show. */
+export function visiblePart(key: string): string {
+  return key.slice(0, VISIBLE)
+}
+
+/** `length` digits; digits sort as the numbers do. */
+export function base62(value: bigint, length: number): string {
+  let text = ''
+  for (let rest = value; text.length < length; rest /= 62n) text = DIGITS[Number(rest % 62n)] + text
+  return text
+}

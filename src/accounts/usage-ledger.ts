@@ -1,0 +1,188 @@
+import { closeSync, openSync, writeSync } from 'node:fs'
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sql } from 'drizzle-orm'
+import type { Logger } from 'pino'
+import { ApiError } from '../errors.ts'
+import type { Database } from '../storage/index.ts'
+
+/** One request that was let in to a model. */
+export interface UsageRecord {
+  readonly traceId: string
+  /** ISO 8601. */
+  readonly at: string
+  readonly organisation: string
+  readonly key: string
+  readonly model: string
+  readonly endpoint: string
+  /** HTTP status of the answer. */
+  readonly status: number
+  /** The finish reason; of several, that of the first. `error` or `aborted` for an answer that did not come to its end. */
+  readonly finish: string
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** Part of the prompt tokens. */
+  readonly cachedTokens: number
+  /** Part of the prompt tokens. */
+  readonly audioTokens: number
+  readonly latencyMs: number
+  readonly credits: number
+}
+
+const FLUSH_MS = 1_000
+const ROWS_AT_ONCE = 2_000
+/** Kept in memory only while the journal cannot be written. */
+const MAX_UNWRITTEN = 10_000
+
+/**
+ * The usage ledger. A record is appended to a journal on this machine, in the time of one system call, and survives the
+ * process from then on; the journal goes to the database every second, and what a crash has left of it at the next start.
+ * A record that comes twice counts once.
+ */
+export class UsageLedger {
+  readonly #database: Database
+  readonly #directory: string
+  readonly #logger: Pick<Logger, 'error' | 'warn'>
+  readonly #timer: NodeJS.Timeout
+  #file: { readonly path: string; readonly descriptor: number } | null = null
+  #opened = 0
+  /** Journals that are closed and not in the database yet, oldest first. */
+  #closed: string[]
+  #unwritten: string[] = []
+  #flushing: Promise<void> = Promise.resolve()
+  #complained = false
+
+  private constructor(database: Database, directory: string, logger: Pick<Logger, 'error' | 'warn'>, left: string[]) {
+    this.#database = database
+    this.#directory = directory
+    this.#logger = logger
+    this.#closed = left
+    this.#timer = setInterval(() => void this.flush(), FLUSH_MS)
+    this.#timer.unref()
+  }
+
+  static async open(
+    database: Database,
+    directory: string,
+    logger: Pick<Logger, 'error' | 'warn'>,
+  ): Promise<UsageLedger> {
+    await mkdir(directory, { recursive: true, mode: 0o700 })
+    const names = (await readdir(directory)).filter((name) => name.endsWith('.jsonl')).sort()
+    const left = names.filter((name) => !isAnothers(name)).map((name) => join(directory, name))
+    return new UsageLedger(database, directory, logger, left)
+  }
+
+  record(record: UsageRecord): void {
+    const line = `${JSON.stringify(record)}\n`
+    try {
+      this.#file ??= this.#openJournal()
+      writeSync(this.#file.descriptor, line)
+    } catch (error) {
+      if (this.#unwritten.length < MAX_UNWRITTEN) this.#unwritten.push(line)
+      this.#complain(error, 'The usage journal cannot be written')
+    }
+  }
+
+  /** Resolves when all that was recorded before is in the database, or the database is away. */
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing
+      .then(() => this.#flush())
+      .catch((error) => this.#complain(error, 'Usage is kept back'))
+    return this.#flushing
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#file) {
+      closeSync(this.#file.descriptor)
+      this.#closed.push(this.#file.path)
+      this.#file = null
+    }
+    while (this.#closed.length > 0) {
+      const path = this.#closed[0]!
+      const lines = (await readFile(path, 'utf8')).split('\n')
+      if (await this.#insert(lines)) await rm(path, { force: true })
+      else await rename(path, `${path}.refused`)
+      this.#closed.shift()
+    }
+    const unwritten = this.#unwritten
+    if (unwritten.length > 0) {
+      await this.#insert(unwritten)
+      this.#unwritten = this.#unwritten.slice(unwritten.length)
+    }
+    this.#complained = false
+  }
+
+  /** @returns false for rows that the database does not take, ever. @throws ApiError 503 when it is away. */
+  async #insert(lines: readonly string[]): Promise<boolean> {
+    const records = lines.flatMap(parseLine)
+    for (let from = 0; from < records.length; from += ROWS_AT_ONCE) {
+      try {
+        await this.#database.execute(insertion(records.slice(from, from + ROWS_AT_ONCE)))
+      } catch (error) {
+        if (error instanceof ApiError) throw error
+        this.#logger.error({ err: error }, 'Usage records were refused by the database and set aside')
+        return false
+      }
+    }
+    return true
+  }
+
+  #openJournal() {
+    const name = `${process.pid}-${Date.now().toString().padStart(15, '0')}-${(this.#opened++).toString().padStart(9, '0')}`
+    const path = join(this.#directory, `${name}.jsonl`)
+    return { path, descriptor: openSync(path, 'ax', 0o600) }
+  }
+
+  #complain(error: unknown, message: string): void {
+    if (this.#complained) return
+    this.#complained = true
+    this.#logger.error({ err: error }, message)
+  }
+
+  /** What cannot be brought to the database now stays in the journal for the next start. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.flush()
+  }
+}
+
+/** Whether a journal belongs to another process that still runs. */
+function isAnothers(name: string): boolean {
+  const pid = Number.parseInt(name, 10)
+  if (!(pid > 0) || pid === process.pid) return false
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/** The last line of a crashed process's journal may be cut off: its request was not answered yet. */
+function parseLine(line: string): UsageRecord[] {
+  try {
+    return line === '' ? [] : [JSON.parse(line) as UsageRecord]
+  } catch {
+    return []
+  }
+}
+
+/** The rows and what they cost, in one statement: both or neither, and for each request once. */
+function insertion(records: readonly UsageRecord[]) {
+  return sql`
+    with added as (
+      insert into usage (trace_id, at, organisation_id, key_id, model, endpoint, status, finish, prompt_tokens,
+        completion_tokens, cached_tokens, audio_tokens, latency_ms, credits)
+      select "traceId", at, organisation, key, model, endpoint, status, finish, "promptTokens", "completionTokens",
+        "cachedTokens", "audioTokens", "latencyMs", credits
+      from json_to_recordset(${JSON.stringify(records)}::json) as r("traceId" text, at timestamptz, organisation text,
+        key text, model text, endpoint text, status integer, finish text, "promptTokens" bigint,
+        "completionTokens" bigint, "cachedTokens" bigint, "audioTokens" bigint, "latencyMs" integer,
+        credits numeric)
+      on conflict (trace_id) do nothing
+      returning organisation_id, at, credits)
+    insert into spending (organisation_id, month, credits)
+    select organisation_id, date_trunc('month', at at time zone 'utc')::date, sum(credits)
+    from added where credits > 0 group by 1, 2
+    on conflict (organisation_id, month) do update set credits = spending.credits + excluded.credits`
+}

@@ -1,0 +1,82 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Conversations, DetectReply, DetectRequest, Exemplar } from '../conversation/index.ts'
+import { invalidRequest } from '../errors.ts'
+import type { ModelRegistry, ServedModel } from '../models/registry.ts'
+import { principalOf } from './auth.ts'
+import { answerSignal } from './lifetime.ts'
+import { namedModel } from './named-model.ts'
+import { addEndpoint } from './routes.ts'
+import { type DetectRequestBody, type DetectResponseBody, detectRequest } from './wire/detect.ts'
+import { parseBody } from './wire/parse.ts'
+
+export interface DetectOptions {
+  readonly registry: ModelRegistry
+  readonly conversations: Conversations
+  /** Fires when the service waits for answers no longer. */
+  readonly shutdown: AbortSignal
+}
+
+/** `POST /v1/detect` */
+export function addDetect(app: FastifyInstance, options: DetectOptions): void {
+  addEndpoint(app, {
+    url: '/v1/detect',
+    bucket: 'detect',
+    scope: 'inference',
+    handlers: { POST: (request, reply) => detect(request, reply, options) },
+  })
+}
+
+async function detect(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { registry, conversations, shutdown }: DetectOptions,
+): Promise<DetectResponseBody> {
+  const body = parseBody(detectRequest, request.body)
+  const caller = { model: modelFor(body, registry), organisation: principalOf(request).organisation }
+  const found = await conversations.detect(toDetectRequest(body), caller, answerSignal(reply, shutdown))
+  return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }
+}
+
+/** The contract's detect names no model. */
+function modelFor({ model: id }: DetectRequestBody, registry: ModelRegistry): ServedModel {
+  const model = typeof id === 'string' ? namedModel(registry, id) : registry.list().find(findsObjects)
+  if (model && findsObjects(model)) return model
+  throw invalidRequest(
+    model ? `Model '${model.id}' does not find objects in images` : 'No model of this server finds objects in images',
+    model ? 'model' : null,
+  )
+}
+
+function findsObjects({ served }: ServedModel): boolean {
+  const grounds = served.outputFormats.includes('box') || served.outputFormats.includes('point')
+  return grounds && served.modalities.includes('image')
+}
+
+function toDetectRequest(body: DetectRequestBody): DetectRequest {
+  return {
+    picture: body.media.image_url,
+    categories: body.categories ?? [],
+    exemplars: (body.exemplars ?? []).map(toExemplar),
+    negatives: (body.negative_exemplars ?? []).map(({ media }) => media.image_url),
+    output: body.config?.output ?? 'box',
+    thinking: body.config?.enable_thinking ?? false,
+  }
+}
+
+function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemplars']>[number]): Exemplar {
+  return {
+    picture: media.image_url,
+    annotations: annotations.map(({ mention, label, point, point_box: box }) => ({
+      mention: mention ?? label ?? null,
+      point: point ?? null,
+      box: box ? { topLeft: box.top_left, bottomRight: box.bottom_right } : null,
+    })),
+  }
+}
+
+function toDetection(detection: DetectReply['detections'][number]): DetectResponseBody['detections'][number] {
+  const { mention } = detection
+  if ('point' in detection) return { mention, point: detection.point }
+  const { topLeft, bottomRight } = detection.box
+  return { mention, point_box: { top_left: topLeft, bottom_right: bottomRight } }
+}

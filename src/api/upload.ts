@@ -1,0 +1,161 @@
+import type { IncomingMessage } from 'node:http'
+import { basename } from 'node:path/posix'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { Busboy } from '@fastify/busboy'
+import { ApiError, invalidRequest } from '../errors.ts'
+import { contentTypeOf, type Files, MAX_FILE_BYTES, type NewFile, PURPOSES, type Purpose } from '../files/index.ts'
+import { HEAD_BYTES, type MediaType } from '../media/index.ts'
+import type { Draft } from '../storage/index.ts'
+
+/** What a form takes beside its file. */
+const FORM_BYTES = 64 * 1024
+const MAX_FILENAME_CHARACTERS = 255
+const LIMITS = { fieldNameSize: 100, fieldSize: 1024, fields: 20, parts: 21, headerPairs: 50, headerSize: 16 * 1024 }
+const CHUNK_BYTES = 256 * 1024
+
+/** An upload that is on the disk, but no file yet. The draft must be kept or discarded. */
+export interface ReceivedUpload {
+  readonly draft: Draft
+  readonly file: NewFile
+}
+
+/** The length that a request must declare. @throws ApiError 411 or 413. */
+export function declaredLength(request: IncomingMessage): number {
+  const length = request.headers['content-length']
+  if (length === undefined) {
+    throw invalidRequest('The Content-Length header is required for uploads', null, { status: 411 })
+  }
+  if (Number(length) > MAX_FILE_BYTES + FORM_BYTES) throw tooLarge()
+  return Number(length)
+}
+
+/** The least that the file of a form of `length` bytes has. */
+export function leastFileBytes(length: number): number {
+  return Math.max(0, length - FORM_BYTES)
+}
+
+/**
+ * Receives a form with a file and its purpose, in either order, and writes the file as it comes: at no time is more than a
+ * few chunks of it in memory.
+ * @throws ApiError 400 for what is wrong with the form or the file, 413 for a file that is too large.
+ */
+export async function receiveUpload(request: IncomingMessage, files: Pick<Files, 'draft'>): Promise<ReceivedUpload> {
+  const form = openForm(request)
+  const receiving: Promise<Received>[] = []
+  const streams: Readable[] = []
+  const fields = new Map<string, string>()
+  // What the parser says after the first error is heard here, and of no interest.
+  form.on('error', () => {})
+  form.on('field', (name, value, _nameTruncated, valueTruncated) => {
+    if (!valueTruncated) fields.set(name, value)
+  })
+  form.on('file', (_name, stream, filename, _encoding, declared) => {
+    streams.push(stream)
+    stream.on('error', () => {})
+    const received = receiveFile(stream, { filename, declared }, files)
+    // Heard below, when the form is at its end or broken.
+    received.catch((error) => form.destroy(error))
+    receiving.push(received)
+  })
+  try {
+    await pipeline(request, form, { end: true })
+    if (receiving.length !== 1) throw invalidRequest(`The form must have one file, not ${receiving.length}`, 'file')
+    const purpose = readPurpose(fields.get('purpose'))
+    const { draft, ...file } = await receiving[0]!
+    return { draft, file: { ...file, purpose } }
+  } catch (error) {
+    // A form that breaks off does not end the stream of its file.
+    for (const stream of streams) stream.destroy(error as Error)
+    const drafts = await Promise.allSettled(receiving)
+    for (const outcome of drafts) if (outcome.status === 'fulfilled') await outcome.value.draft.discard()
+    throw formError(error, request)
+  }
+}
+
+function openForm(request: IncomingMessage) {
+  const type = request.headers['content-type'] ?? ''
+  if (!/^multipart\/form-data\s*;/i.test(type)) {
+    throw invalidRequest('An upload must be a form, sent with Content-Type: multipart/form-data', null, { status: 415 })
+  }
+  try {
+    return new Busboy({
+      headers: { ...request.headers, 'content-type': type },
+      // A part may lack what makes it a file elsewhere: a name and a type.
+      isPartAFile: (name) => name === 'file',
+      limits: LIMITS,
+      highWaterMark: CHUNK_BYTES,
+      fileHwm: CHUNK_BYTES,
+    })
+  } catch (cause) {
+    throw invalidRequest('The form has no usable boundary', null, { cause })
+  }
+}
+
+type Received = Omit<NewFile, 'purpose'> & { readonly draft: Draft }
+
+async function receiveFile(
+  stream: Readable,
+  { filename, declared }: { readonly filename: string | undefined; readonly declared: string },
+  files: Pick<Files, 'draft'>,
+): Promise<Received> {
+  const draft = await files.draft()
+  try {
+    let contentType: MediaType | null = null
+    let head: Buffer | null = Buffer.alloc(0)
+    let bytes = 0
+    for await (const piece of stream as AsyncIterable<Buffer>) {
+      bytes += piece.length
+      if (bytes > MAX_FILE_BYTES) throw tooLarge()
+      if (head === null) {
+        await draft.write(piece)
+        continue
+      }
+      head = Buffer.concat([head, piece])
+      if (head.length < HEAD_BYTES) continue
+      contentType = contentTypeOf(head, declared)
+      await draft.write(head)
+      head = null
+    }
+    if (head !== null) {
+      if (bytes === 0) throw invalidRequest('The file is empty', 'file')
+      contentType = contentTypeOf(head, declared)
+      await draft.write(head)
+    }
+    return { draft, filename: cleanName(filename), contentType: contentType!, bytes }
+  } catch (error) {
+    await draft.discard()
+    throw error
+  }
+}
+
+function readPurpose(text: string | undefined): Purpose {
+  const purpose = PURPOSES.find((purpose) => purpose === text)
+  if (purpose !== undefined) return purpose
+  const expected = PURPOSES.map((purpose) => `'${purpose}'`).join(' or ')
+  throw invalidRequest(
+    `Invalid 'purpose': ${text === undefined ? 'it is required; ' : ''}expected ${expected}`,
+    'purpose',
+  )
+}
+
+/** The last part of what may be a path, without what no name has; null when nothing is left. */
+function cleanName(filename: string | undefined): string | null {
+  const name = basename((filename ?? '').replaceAll('\\', '/'))
+    .toWellFormed()
+    .replace(/\p{Cc}/gu, '')
+    .trim()
+  const short = [...name].slice(0, MAX_FILENAME_CHARACTERS).join('')
+  return short === '' || short === '.' || short === '..' ? null : short
+}
+
+function tooLarge(): ApiError {
+  return invalidRequest(`The file is larger than ${MAX_FILE_BYTES / 2 ** 20} MiB`, 'file', { status: 413 })
+}
+
+/** What the parser and the connection say, as an answer. */
+function formError(error: unknown, request: IncomingMessage): unknown {
+  if (error instanceof ApiError || !request.complete) return error
+  const known = error instanceof Error && /multipart|terminated early|header|part/i.test(error.message)
+  return known ? invalidRequest('The form is not valid multipart/form-data', null, { cause: error }) : error
+}

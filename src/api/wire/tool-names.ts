@@ -1,0 +1,30 @@
+/**
+ * Names of tools that cannot stand side by side, by the rule of existing clients: names are compared by the recipient
+ * that a call to them would have, and one recipient is taken.
+ */
+export function toolNameIssue(names: readonly string[]): { index: number; message: string; code: string } | null {
+  const seen = new Set<string>()
+  for (const [index, name] of names.entries()) {
+    const recipient = recipientOf(name)
+    if (recipient === RESERVED) {
+      return { index, message: `the name '${name.slice(0, 100)}' is reserved`, code: 'reserved_tool_name' }
+    }
+    if (seen.has(recipient)) {
+      const message = `another tool has the name '${name.slice(0, 100)}', or one that cannot be told from it`
+      return { index, message, code: 'duplicate_tool_name' }
+    }
+    seen.add(recipient)
+  }
+  return null
+}
+
+const RESERVED = 'functions.parallel'
+
+function recipientOf(name: string): string {
+  const clean = name
+    .trim()
+    .replace(/[^\p{L}\p{N}_.-]+/gu, '_')
+    .replace(/^_+|_+$/g, '')
+  const whole = clean === '' ? 'tool' : clean
+  return /^[^.]+\../.test(whole) ? whole : `functions.${whole}`
+}

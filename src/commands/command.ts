@@ -1,0 +1,19 @@
+import { parseArgs } from 'node:util'
+import { ConfigError } from '../config/config.ts'
+
+/** One word of the command line: `lookout NAME ...`. */
+export interface Command {
+  /** What `lookout NAME --help` prints. */
+  readonly help: string
+  /** Resolves when the command has done its work, or runs on by itself. @throws Error whose message is for the user. */
+  run(args: readonly string[]): Promise<void>
+}
+
+/** @throws ConfigError when there are arguments. */
+export function expectNoArguments(args: readonly string[]): void {
+  try {
+    parseArgs({ args: [...args], options: {} })
+  } catch (error) {
+    throw new ConfigError(`${(error as Error).message}; see --help`)
+  }
+}

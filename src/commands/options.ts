@@ -1,0 +1,46 @@
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
+import { ConfigError } from '../config/config.ts'
+
+/** The action's name, its operands and its options. @throws ConfigError for what it does not take. */
+export function readOptions<Options extends ParseArgsOptionsConfig>(
+  args: readonly string[],
+  options: Options,
+  operands: number,
+) {
+  const parsed = parse(args, options)
+  if (parsed.positionals.length !== operands) {
+    throw new ConfigError(`expected ${operands} ${operands === 1 ? 'word' : 'words'} here; see --help`)
+  }
+  return parsed
+}
+
+function parse<Options extends ParseArgsOptionsConfig>(args: readonly string[], options: Options) {
+  try {
+    return parseArgs({ args: [...args], allowPositionals: true, options })
+  } catch (error) {
+    throw new ConfigError(`${(error as Error).message}; see --help`)
+  }
+}
+
+/** `90d`, `12h`, or a date that JavaScript reads. @throws ConfigError */
+export function readMoment(text: string, sign: 1 | -1, option: string): Date {
+  const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
+  const time =
+    count === undefined
+      ? Date.parse(text)
+      : Date.now() + sign * Number(count) * { m: 60e3, h: 3600e3, d: 86_400e3 }[unit as 'm' | 'h' | 'd']
+  if (Number.isNaN(time))
+    throw new ConfigError(`${option}: expected a time such as 90d, 12h or 2027-01-31, not '${text}'`)
+  return new Date(time)
+}
+
+/** Columns as wide as what is in them. */
+export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)))
+  const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ')
+  process.stdout.write(`${[head, ...rows].map((row) => line(row).trimEnd()).join('\n')}\n`)
+}
+
+export function showMoment(time: Date | null): string {
+  return time === null ? '-' : time.toISOString().slice(0, 16).replace('T', ' ')
+}

@@ -1,0 +1,76 @@
+import { readConfig } from '../config/config.ts'
+import { Service } from '../service.ts'
+import { type Command, expectNoArguments } from './command.ts'
+import { SETTINGS_HELP } from './settings-help.ts'
+
+export const serve: Command = {
+  help: `Usage: lookout serve
+
+Runs until SIGTERM or SIGINT; then it takes no new requests, lets accepted ones end, and ends. A second signal ends it at
+once.
+
+${SETTINGS_HELP}`,
+  async run(args) {
+    expectNoArguments(args)
+    const config = readConfig(process.env)
+    const stopped = stopSignal()
+    const service = await Service.start(config)
+    // Whoever read the greeting may be gone by the time there is more to say (`npm start | head`).
+    process.stdout.on('error', () => {})
+    process.stdout.write(greeting(service, config.apiKey !== null))
+    stopped.whenAsked(async (signal) => {
+      process.stdout.write(`${signal}: no new requests; accepted ones have ${config.drainSeconds} s to end\n`)
+      await service.close()
+      process.exit(0)
+    })
+  },
+}
+
+/** Listens from the beginning: a process that ends while a model is being loaded must end the engine's process too. */
+function stopSignal() {
+  let stop: ((signal: NodeJS.Signals) => Promise<void>) | null = null
+  let asked = false
+  const fail = (error: unknown) => {
+    process.stderr.write(`lookout: ${String(error)}\n`)
+    process.exit(1)
+  }
+  for (const name of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(name, (signal) => {
+      // Asked a second time, the operator does not want to wait; and at the start there is nothing to wait for.
+      if (asked || stop === null) process.exit(1)
+      asked = true
+      stop(signal).catch(fail)
+    })
+  }
+  return {
+    whenAsked(action: (signal: NodeJS.Signals) => Promise<void>) {
+      stop = action
+    },
+  }
+}
+
+/** A key that the operator set is not written to a terminal or a log; one that was made just now has to be told, once. */
+function greeting({ url, apiKey, metricsUrl, models }: Service, configured: boolean): string {
+  const ids = models.list().map(({ id }) => id)
+  const metrics = metricsUrl === null ? '' : `Metrics: ${metricsUrl}\n`
+  const key = configured
+    ? 'as set in LOOKOUT_API_KEY'
+    : apiKey === null
+      ? 'as made before (`lookout keys list` shows which there are, `lookout keys create` makes another)'
+      : `${apiKey} (keep it: it is shown this once)`
+  const shown = configured ? '$LOOKOUT_API_KEY' : (apiKey ?? '$LOOKOUT_API_KEY')
+  return `Lookout listens on ${url}
+${metrics}Models:  ${ids.join(', ')}
+API key: ${key}
+
+Try it from the repository's folder:
+
+curl -s ${url}/v1/chat/completions -H 'Content-Type: application/json' \\
+  -H "Authorization: Bearer ${shown}" -d @- <<JSON
+{"model": "${ids[0]}", "messages": [{"role": "user", "content": [
+  {"type": "image_url", "image_url": {"url": "data:image/png;base64,$(base64 < docs/pictures/shapes.png | tr -d '\\n')"}},
+  {"type": "text", "text": "What is in this picture?"}]}]}
+JSON
+
+`
+}

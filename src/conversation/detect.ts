@@ -1,0 +1,243 @@
+import { invalidRequest } from '../errors.ts'
+import type { Annotation, DetectionKind, Leaf, Prose, Scene } from '../grounding/index.ts'
+import type { Sampling } from '../inference/engine.ts'
+import { gridToPixels, type LoadedImage, type Point, pixelsToGrid, type RgbImage, type Size } from '../media/index.ts'
+import type { ServedModel } from '../models/registry.ts'
+import type { Box, DetectRequest, ExemplarAnnotation } from './detect-request.ts'
+import { Detections } from './detections.ts'
+import { dialectOf, sceneOf } from './grounding.ts'
+import { type ImageSource, loadPictures } from './images.ts'
+import type { ImageContent, PlacedMessage } from './message.ts'
+import type { PromptSource } from './prompt.ts'
+import type { ReplyEvent, Usage } from './reply.ts'
+import { ReplyPlan } from './reply-plan.ts'
+import { checkDetect } from './support.ts'
+import { thoughtBudget } from './thinking.ts'
+
+export interface DetectReply {
+  readonly detections: readonly Detection[]
+  /** `length` when the model was ended before it had said all. */
+  readonly finishReason: 'complete' | 'length'
+  /** Null when the model was ended by us. */
+  readonly usage: Usage | null
+}
+
+/** In pixels of the upright picture. */
+export type Detection = { readonly mention: string } & ({ readonly box: Box } | { readonly point: Point })
+
+export interface DetectParts {
+  readonly images: ImageSource
+  readonly signal: AbortSignal
+  /** The way of every conversation from here on. */
+  reply(prompt: PromptSource, plan: ReplyPlan, sampling: Sampling): Promise<AsyncIterable<ReplyEvent>>
+}
+
+/** Of all names together: the model's answer is bound to them, and a pattern has its bounds. */
+const MOST_CHARACTERS = 4000
+const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
+
+/**
+ * Searches a picture. The model is shown the exemplars as turns that it has answered before, then asked the same about
+ * the picture, and bound to answer with objects of the names asked for and nothing else.
+ */
+export async function answerDetect(
+  request: DetectRequest,
+  model: ServedModel,
+  { images: source, signal, reply }: DetectParts,
+): Promise<DetectReply> {
+  checkDetect(request, model)
+  const labels = labelsOf(request)
+  const pictures = await loadPictures(wantedPictures(request), model.card.image!, source, signal)
+  const kind = kindToFind(request, labels, model)
+  const dialog = dialogOf({ request, labels, kind, model }, pictures)
+
+  const { detection } = dialectOf(model.card)
+  const { scene, messages, images } = dialog
+  const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
+  const pattern = detection.pattern(kind, labels, scene)
+  const prompt: PromptSource = {
+    param,
+    messages,
+    images,
+    instruction: detection.instruction(kind),
+    tools: [],
+    thinking: request.thinking,
+    replaysReasoning: false,
+  }
+  const plan = new ReplyPlan(
+    {
+      bound: { type: 'regex', pattern, param },
+      tools: [],
+      toolUse: { choice: 'none', parallel: false },
+      thoughtBudget: request.thinking ? thoughtBudget(null) : null,
+      grounding: null,
+    },
+    model,
+  )
+  const events = await reply(prompt, plan, GREEDY)
+  const found = await collect(events, { labels, model, scene })
+  const size = pictures.at(-1)!.original
+  return { ...found, detections: found.leaves.map((leaf) => toDetection(leaf, request.output, size)) }
+}
+
+/** The names that objects may have: the categories, or else what the exemplars show. Null for any. */
+function labelsOf({ categories, exemplars }: DetectRequest): readonly string[] | null {
+  const shown = exemplars.flatMap(({ annotations }, i) =>
+    annotations.map(({ mention }, j) => {
+      if (mention !== null || new Set(categories).size === 1) return mention ?? categories[0]!
+      const param = `exemplars[${i}].annotations[${j}].mention`
+      throw invalidRequest(`Invalid '${param}': it is required unless there is exactly one category`, param)
+    }),
+  )
+  const labels = [...new Set((categories.length > 0 ? categories : shown).map((label) => label.toWellFormed()))]
+  const length = labels.reduce((sum, label) => sum + label.length, 0)
+  if (length > MOST_CHARACTERS) {
+    const param = categories.length > 0 ? 'categories' : 'exemplars'
+    throw invalidRequest(`The names to look for may have ${MOST_CHARACTERS} characters together, not ${length}`, param)
+  }
+  return labels.length === 0 ? null : labels
+}
+
+/** A single category is pointed to at once; of anything else the boxes are found first, and their centres given. */
+function kindToFind(
+  { output, exemplars, negatives }: DetectRequest,
+  labels: readonly string[] | null,
+  { served }: ServedModel,
+): DetectionKind {
+  if (!served.outputFormats.includes('box')) return 'point'
+  const single = labels?.length === 1 && exemplars.length === 0 && negatives.length === 0
+  return output === 'point' && single && served.outputFormats.includes('point') ? 'point' : 'box'
+}
+
+/** All pictures, the one to search last. */
+function wantedPictures({ picture, exemplars, negatives }: DetectRequest): { url: string; param: string }[] {
+  return [
+    ...exemplars.map((exemplar, i) => ({ url: exemplar.picture, param: `exemplars[${i}].media.image_url` })),
+    ...negatives.map((url, i) => ({ url, param: `negative_exemplars[${i}].media.image_url` })),
+    { url: picture, param: 'media.image_url' },
+  ]
+}
+
+interface Search {
+  readonly request: DetectRequest
+  readonly labels: readonly string[] | null
+  readonly kind: DetectionKind
+  readonly model: ServedModel
+}
+
+interface Dialog {
+  readonly messages: readonly PlacedMessage[]
+  readonly images: ReadonlyMap<ImageContent, RgbImage>
+  readonly scene: Scene
+}
+
+/** The turns: each picture with its question, and for all but the last the right answer. */
+function dialogOf({ request, labels, kind, model }: Search, pictures: readonly LoadedImage[]): Dialog {
+  const { detection } = dialectOf(model.card)
+  const messages: PlacedMessage[] = []
+  const images = new Map<ImageContent, RgbImage>()
+  const ask = (picture: LoadedImage, param: string, asked: DetectionKind, names: readonly string[] | null) => {
+    const part: ImageContent = { type: 'image_url', image_url: { url: '' } }
+    images.set(part, picture.image)
+    const text = detection.question(asked, names)
+    messages.push({ message: { role: 'user', content: [part, { type: 'text', text }] }, param })
+  }
+  const answer = (leaves: readonly Leaf[], param: string) => {
+    const content = detection.answer(leaves, sceneOf(messages.slice(-1), images))
+    messages.push({ message: { role: 'assistant', content }, param })
+  }
+  const next = pictures.values()
+  for (const [i, { annotations }] of request.exemplars.entries()) {
+    const param = `exemplars[${i}]`
+    const picture = next.next().value!
+    const shown = annotations.every(({ box }) => box !== null) && kind === 'box' ? 'box' : 'point'
+    const leaves = annotations.map((annotation, j) =>
+      leafOf(annotation, shown, picture.original, request.categories, `${param}.annotations[${j}]`),
+    )
+    ask(picture, param, shown, [...new Set(leaves.map(({ mention }) => mention!))])
+    answer(leaves, param)
+  }
+  for (const i of request.negatives.keys()) {
+    const param = `negative_exemplars[${i}]`
+    ask(next.next().value!, param, kind, labels)
+    answer([], param)
+  }
+  ask(next.next().value!, 'media', kind, labels)
+  return { messages, images, scene: sceneOf(messages.slice(-1), images) }
+}
+
+/** @throws ApiError 400 when the annotation is not within its picture. */
+function leafOf(
+  { mention, point, box }: ExemplarAnnotation,
+  kind: DetectionKind,
+  size: Size,
+  categories: readonly string[],
+  param: string,
+): Leaf {
+  const common = { mention: (mention ?? categories[0]!).toWellFormed() }
+  if (point) checkInside(point, size, `${param}.point`)
+  if (box) {
+    checkInside(box.topLeft, size, `${param}.point_box.top_left`)
+    checkInside(box.bottomRight, size, `${param}.point_box.bottom_right`)
+  }
+  if (kind === 'box') {
+    const corners = [box!.topLeft, box!.bottomRight].map((corner) => pixelsToGrid(corner, size))
+    return { ...common, kind: 'point_box', points: corners }
+  }
+  return { ...common, kind: 'point', points: [pixelsToGrid(point ?? centre(box!), size)] }
+}
+
+/** The far edges belong to the picture: a box may end there. */
+function checkInside(point: Point, size: Size, param: string): void {
+  for (const [axis, side] of [
+    ['x', size.width],
+    ['y', size.height],
+  ] as const) {
+    if (point[axis] <= side) continue
+    throw invalidRequest(
+      `Invalid '${param}.${axis}': it lies outside of the picture, which has ${size.width} x ${size.height} pixels`,
+      `${param}.${axis}`,
+    )
+  }
+}
+
+function centre({ topLeft, bottomRight }: Box): Point {
+  return { x: (topLeft.x + bottomRight.x) / 2, y: (topLeft.y + bottomRight.y) / 2 }
+}
+
+interface Findings extends Pick<DetectReply, 'finishReason' | 'usage'> {
+  readonly leaves: readonly Leaf[]
+}
+
+async function collect(
+  events: AsyncIterable<ReplyEvent>,
+  { labels, model, scene }: Pick<Search, 'labels' | 'model'> & Pick<Dialog, 'scene'>,
+): Promise<Findings> {
+  const reader = dialectOf(model.card).reader(scene)
+  const found = new Detections()
+  const take = (pieces: readonly (Prose | Annotation)[]) => {
+    for (const piece of pieces) {
+      if (piece.kind !== 'point' && piece.kind !== 'point_box') continue
+      // An engine that keeps to the constraint says no other name.
+      if (labels === null || labels.includes(piece.mention ?? '')) found.add(piece)
+    }
+  }
+  for await (const event of events) {
+    if (event.type === 'finish') {
+      const cut = event.reason === 'length'
+      take(reader.end(cut))
+      return { leaves: found.leaves, finishReason: cut ? 'length' : 'complete', usage: event.usage }
+    }
+    // What the model thinks is its own.
+    if (event.type === 'text') take(reader.push(event.text))
+    if (found.circling) break
+  }
+  return { leaves: found.leaves, finishReason: 'length', usage: null }
+}
+
+function toDetection({ mention = '', kind, points }: Leaf, output: DetectionKind, size: Size): Detection {
+  if (kind === 'point') return { mention, point: gridToPixels(points[0]!, size) }
+  const [topLeft, bottomRight] = points as readonly [Point, Point]
+  if (output === 'point') return { mention, point: gridToPixels(centre({ topLeft, bottomRight }), size) }
+  return { mention, box: { topLeft: gridToPixels(topLeft, size), bottomRight: gridToPixels(bottomRight, size) } }
+}

@@ -1,0 +1,58 @@
+import {
+  type AnnotationFormat,
+  type AnnotationReader,
+  DIALECTS,
+  type Dialect,
+  formatPiece,
+  type Scene,
+} from '../grounding/index.ts'
+import type { TriggeredTagsConstraint } from '../inference/engine.ts'
+import type { ModelCard } from '../models/card.ts'
+import type { LoadedImages } from './images.ts'
+import { type PlacedMessage, partsOf } from './message.ts'
+import type { TextFilter } from './text-filter.ts'
+
+export function dialectOf(card: ModelCard): Dialect {
+  return DIALECTS[card.dialect]
+}
+
+/** What a reply to these messages may refer to. */
+export function sceneOf(messages: readonly PlacedMessage[], images: LoadedImages): Scene {
+  const parts = messages.flatMap((placed) => [...partsOf(placed)]).map(({ part }) => part)
+  const last = parts.findLast((part) => part.type === 'image_url')
+  const { width, height } = (last && images.get(last)) ?? {}
+  return {
+    assets: parts.filter(({ type }) => type !== 'text').length,
+    timed: parts.some(({ type }) => type.startsWith('video')),
+    picture: width === undefined || height === undefined ? null : { width, height },
+  }
+}
+
+/** How a reply is brought to hold annotations of one format, in the contract's markup. */
+export class Grounding {
+  /** What the model is bound to write. */
+  readonly constraint: TriggeredTagsConstraint
+  readonly #dialect: Dialect
+  readonly #scene: Scene
+
+  constructor(format: AnnotationFormat, dialect: Dialect, scene: Scene) {
+    this.#dialect = dialect
+    this.#scene = scene
+    const { triggers, tags } = dialect.tags(format, scene)
+    this.constraint = {
+      type: 'triggered_tags',
+      triggers,
+      tags: tags.map(({ begin, pattern, end }) => ({ begin, content: { type: 'regex', pattern }, end })),
+    }
+  }
+
+  /** Brings a text into the contract's markup. An annotation leaves in one piece, and only when it is whole. */
+  createFilter(): TextFilter {
+    const reader = this.#dialect.reader(this.#scene)
+    return { push: (text) => written(reader.push(text)), end: (cut) => written(reader.end(cut)) }
+  }
+}
+
+function written(pieces: ReturnType<AnnotationReader['push']>): string {
+  return pieces.map(formatPiece).join('')
+}

@@ -1,0 +1,27 @@
+import Ajv, { type Options, type ValidateFunction } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+
+/** A validator of JSON values (as `JSON.parse` gives them). Keys such as `toString` are keys like any other. */
+export function schemaValidator(schema: object | boolean, code?: Options['code']): ValidateFunction {
+  const ajv = new Ajv.default({ strict: false, validateSchema: false, ownProperties: true, ...(code && { code }) })
+  addFormats.default(ajv)
+  // Ajv's own comparison calls the `toString` and `valueOf` that it finds in the values.
+  ajv.removeKeyword('enum').addKeyword({
+    keyword: 'enum',
+    schemaType: 'array',
+    validate: (values: unknown[], value: unknown) => values.some((allowed) => equalJson(allowed, value)),
+  })
+  ajv.removeKeyword('const').addKeyword({ keyword: 'const', validate: equalJson })
+  return ajv.compile(schema)
+}
+
+function equalJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (Array.isArray(a) !== Array.isArray(b)) return false
+  const keys = Object.keys(a)
+  return (
+    keys.length === Object.keys(b).length &&
+    keys.every((key) => Object.hasOwn(b, key) && equalJson(a[key as keyof typeof a], b[key as keyof typeof b]))
+  )
+}

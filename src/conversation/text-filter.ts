@@ -1,0 +1,44 @@
+import type { ReplyPiece, TextStage } from './reply-piece.ts'
+
+/** Rewrites a text as it comes. */
+export interface TextFilter {
+  push(text: string): string
+  /** @param cut whether the text was ended before its end. */
+  end(cut: boolean): string
+}
+
+/** Passes the texts of another stage through a filter. Other pieces part them: what is held back goes before those. */
+export class FilteredStage implements TextStage {
+  readonly #inner: TextStage
+  readonly #create: () => TextFilter
+  #filter: TextFilter | null = null
+
+  constructor(inner: TextStage, create: () => TextFilter) {
+    this.#inner = inner
+    this.#create = create
+  }
+
+  push(text: string): ReplyPiece[] {
+    return this.#inner.push(text).flatMap((piece) => this.#pass(piece))
+  }
+
+  end(cut: boolean): ReplyPiece[] {
+    return [...this.#inner.end(cut).flatMap((piece) => this.#pass(piece)), ...this.#finish(cut)]
+  }
+
+  #pass(piece: ReplyPiece): ReplyPiece[] {
+    if (piece.type !== 'text') return [...this.#finish(false), piece]
+    this.#filter ??= this.#create()
+    return pieceOf(this.#filter.push(piece.text))
+  }
+
+  #finish(cut: boolean): ReplyPiece[] {
+    const text = this.#filter?.end(cut) ?? ''
+    this.#filter = null
+    return pieceOf(text)
+  }
+}
+
+function pieceOf(text: string): ReplyPiece[] {
+  return text === '' ? [] : [{ type: 'text', text }]
+}

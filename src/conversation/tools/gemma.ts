@@ -1,0 +1,159 @@
+import {
+  type BlockCall,
+  BlockCallReader,
+  literalOf,
+  objectText,
+  SCALAR_RULES,
+  SCALARS,
+  textWithout,
+} from './block-call.ts'
+import type { ToolSyntax } from './syntax.ts'
+import { type Parameter, parametersOf, type Tool } from './tool.ts'
+
+const BEGIN = '<|tool_call>'
+const END = '<tool_call|>'
+const QUOTE = '<|"|>'
+
+/** `<|tool_call>call:f{x:<|"|>text<|"|>,y:[1,2]}<tool_call|>`: Gemma 4. */
+export const gemma: ToolSyntax = {
+  begin: BEGIN,
+  marks: [BEGIN, END, QUOTE, '<|tool_response>', '<tool_response|>', '<|tool>', '<tool|>'],
+  readCall: () => new BlockCallReader({ end: END, translate }),
+  constraint: (tools, single) => ({
+    type: 'triggered_tags',
+    triggers: [BEGIN],
+    tags: tools.map((tool) => ({
+      begin: `${BEGIN}call:${tool.name}`,
+      content: { type: 'grammar', ebnf: valuesGrammar(tool) },
+      end: END,
+    })),
+    stopAfterFirst: single,
+  }),
+}
+
+/** The parameters in their order, those that are required for sure; a text between quotes holds no mark. */
+function valuesGrammar(tool: Tool): string {
+  const parameters = parametersOf(tool)
+  // What may follow a member that is written, and what may follow none, from the last to the first.
+  const rules: string[] = []
+  for (const [i, parameter] of parameters.entries()) {
+    const written = `${literalOf(`${parameter.name}:`)} ${valueRule(parameter)} after_${i + 1}`
+    rules.push(`first_${i} ::= ${parameter.required ? written : `(${written} | first_${i + 1})`}`)
+    rules.push(`after_${i} ::= ${parameter.required ? `"," ${written}` : `("," ${written} | after_${i + 1})`}`)
+  }
+  const end = parameters.length
+  return [`root ::= "{" first_0 "}"`, ...rules, `first_${end} ::= ""`, `after_${end} ::= ""`, VALUE_RULES].join('\n')
+}
+
+function valueRule({ types, texts }: Parameter): string {
+  if (texts !== null) return `(${texts.map((text) => literalOf(QUOTE + text + QUOTE)).join(' | ')})`
+  if (types === null) return 'value'
+  return `(${types.map((type) => SCALARS[type] ?? STRUCTURES[type] ?? 'value').join(' | ')})`
+}
+
+const STRUCTURES: Readonly<Partial<Record<string, string>>> = { string: 'string', array: 'list', object: 'object' }
+const VALUE_RULES = `object ::= "{" ("" | member ("," member)*) "}"
+member ::= key ":" value
+key ::= [A-Za-z_] [A-Za-z0-9_.\\x2d]*
+value ::= object | list | string | number | boolean | "null"
+list ::= "[" ("" | value ("," value)*) "]"
+string ::= ${literalOf(QUOTE)} text ${literalOf(QUOTE)}
+${SCALAR_RULES}
+${textWithout('<', 'text')}`
+
+function translate(text: string): BlockCall | null {
+  const call = /^\s*call:([^{\s]+)\s*(?=\{)/.exec(text)
+  if (!call) return null
+  const notation = new Notation(text.slice(call[0].length))
+  const values = notation.whole()
+  return values === null ? null : { name: call[1]!, arguments: values }
+}
+
+/** Turns the notation into JSON text. */
+class Notation {
+  readonly #text: string
+  #at = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  whole(): string | null {
+    const value = this.#value(0)
+    this.#blanks()
+    return this.#at === this.#text.length ? value : null
+  }
+
+  #value(depth: number): string | null {
+    this.#blanks()
+    if (depth > DEEPEST) return null
+    if (this.#take('{')) return this.#object(depth)
+    if (this.#take('[')) return this.#list(depth)
+    if (this.#take(QUOTE)) return this.#quoted(QUOTE)
+    if (this.#take('"')) return this.#quoted('"')
+    const plain = this.#match(/[^,[\]{}\s]+/y)
+    if (plain === null) return null
+    return PLAIN_JSON.test(plain) ? plain : JSON.stringify(plain)
+  }
+
+  #object(depth: number): string | null {
+    const members: [string, string][] = []
+    for (;;) {
+      this.#blanks()
+      if (this.#take('}')) return objectText([...new Map(members)])
+      if (members.length > 0 && !this.#take(',')) return null
+      this.#blanks()
+      const key = this.#take(QUOTE) ? unquoted(this.#quoted(QUOTE)) : this.#match(/[^:,{}[\]\s]+/y)
+      this.#blanks()
+      if (key === null || !this.#take(':')) return null
+      const value = this.#value(depth + 1)
+      if (value === null) return null
+      members.push([key, value])
+    }
+  }
+
+  #list(depth: number): string | null {
+    const items: string[] = []
+    for (;;) {
+      this.#blanks()
+      if (this.#take(']')) return `[${items.join(', ')}]`
+      if (items.length > 0 && !this.#take(',')) return null
+      const item = this.#value(depth + 1)
+      if (item === null) return null
+      items.push(item)
+    }
+  }
+
+  #quoted(quote: string): string | null {
+    const end = this.#text.indexOf(quote, this.#at)
+    if (end === -1) return null
+    const text = this.#text.slice(this.#at, end)
+    this.#at = end + quote.length
+    return JSON.stringify(text)
+  }
+
+  #take(mark: string): boolean {
+    if (!this.#text.startsWith(mark, this.#at)) return false
+    this.#at += mark.length
+    return true
+  }
+
+  #match(pattern: RegExp): string | null {
+    pattern.lastIndex = this.#at
+    const found = pattern.exec(this.#text)
+    if (!found) return null
+    this.#at += found[0].length
+    return found[0]
+  }
+
+  #blanks(): void {
+    this.#match(/\s*/y)
+  }
+}
+
+const DEEPEST = 200
+const PLAIN_JSON = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
+
+function unquoted(json: string | null): string | null {
+  return json === null ? null : JSON.parse(json)
+}

@@ -1,0 +1,148 @@
+import { type CallEvent, type CallReader, type CallStep, OPEN, REFUSED } from './syntax.ts'
+
+/** What stands before the arguments: its name, and where the arguments begin. */
+export type Header = { readonly name: string; readonly argumentsAt: number }
+/** @returns 'more' when the text may still become a header, 'none' when it cannot. */
+export type HeaderReader = (text: string) => Header | 'more' | 'none'
+
+export interface JsonCallOptions {
+  readonly header: HeaderReader
+  /** What ends the call behind the arguments, blanks aside. */
+  readonly end: string
+  /** Reads a call that does not have the usual form, for syntaxes where a call has an end whatever its form. */
+  readonly whole?: (text: string) => readonly CallEvent[] | null
+}
+
+/** Reads calls whose arguments are written as JSON: they are handed on as they come. */
+export class JsonCallReader implements CallReader {
+  readonly #options: JsonCallOptions
+  #state: 'header' | 'arguments' | 'end' | 'whole' = 'header'
+  #text = ''
+  readonly #scan = new JsonScan()
+
+  constructor(options: JsonCallOptions) {
+    this.#options = options
+  }
+
+  push(text: string): CallStep {
+    this.#text += text
+    const events: CallEvent[] = []
+    if (this.#state === 'header') {
+      const header = this.#options.header(this.#text)
+      if (header === 'more') return OPEN
+      if (header === 'none') {
+        if (!this.#options.whole) return REFUSED
+        this.#state = 'whole'
+      } else {
+        events.push({ type: 'call', name: header.name })
+        this.#text = this.#text.slice(header.argumentsAt)
+        this.#state = 'arguments'
+      }
+    }
+    if (this.#state === 'whole') return this.#readWhole()
+    if (this.#state === 'arguments') {
+      const length = this.#scan.push(this.#text)
+      const taken = length ?? this.#text.length
+      if (taken > 0) events.push({ type: 'arguments', text: this.#text.slice(0, taken) })
+      this.#text = this.#text.slice(taken)
+      if (length !== null) this.#state = 'end'
+    }
+    if (this.#state !== 'end') return { events, state: 'open' }
+    // Whatever else stands before the end is no part of the arguments.
+    const at = this.#text.indexOf(this.#options.end)
+    return at === -1
+      ? { events, state: 'open' }
+      : { events, state: { ended: this.#text.slice(at + this.#options.end.length) } }
+  }
+
+  #readWhole(): CallStep {
+    const { end, whole } = this.#options
+    const at = this.#text.indexOf(end)
+    if (at === -1) return OPEN
+    const events = whole!(this.#text.slice(0, at))
+    return events === null ? REFUSED : { events, state: { ended: this.#text.slice(at + end.length) } }
+  }
+}
+
+/** Finds the end of a JSON object that comes in pieces. */
+export class JsonScan {
+  #depth = 0
+  #inString = false
+  #escaped = false
+
+  /** @returns how many characters of the piece belong to it when it ends there; null when all do. */
+  push(text: string): number | null {
+    for (let at = 0; at < text.length; at++) {
+      const character = text[at]
+      if (this.#inString) {
+        if (this.#escaped) this.#escaped = false
+        else if (character === '\\') this.#escaped = true
+        else if (character === '"') this.#inString = false
+      } else if (character === '"') this.#inString = true
+      else if (character === '{' || character === '[') this.#depth++
+      else if ((character === '}' || character === ']') && --this.#depth === 0) return at + 1
+    }
+    return null
+  }
+}
+
+/** A header of the form `{"name": "f", "arguments": {`, or what is left of it. */
+export function jsonHeader(
+  text: string,
+  { opened, key }: { readonly opened: boolean; readonly key: 'arguments' | 'parameters' },
+): ReturnType<HeaderReader> {
+  const steps = [...(opened ? [] : ['{', '"name"', ':']), STRING, ',', `"${key}"`, ':']
+  let at = 0
+  let name = ''
+  const blanks = () => {
+    while (/^[ \t\n\r]$/.test(text[at] ?? '')) at++
+  }
+  for (const step of steps) {
+    blanks()
+    if (typeof step === 'string') {
+      const there = text.slice(at, at + step.length)
+      if (there !== step) return step.startsWith(there) ? 'more' : 'none'
+      at += step.length
+      continue
+    }
+    step.lastIndex = at
+    const found = step.exec(text)
+    if (!found) return STRING_START.test(text.slice(at)) ? 'more' : 'none'
+    const parsed = parseJson(found[0])
+    if (typeof parsed !== 'string') return 'none'
+    name = parsed
+    at += found[0].length
+  }
+  blanks()
+  if (at === text.length) return 'more'
+  return text[at] === '{' ? { name, argumentsAt: at } : 'none'
+}
+
+const STRING = /"(?:[^"\\]|\\.)*"/sy
+const STRING_START = /^(?:"(?:[^"\\]|\\.)*\\?)?$/s
+
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The calls in a JSON value that holds one or a list of them, whatever the order of their keys; null for anything else. */
+export function callsIn(value: unknown): CallEvent[] | null {
+  const calls = Array.isArray(value) ? value : [value]
+  const events = calls.flatMap((call): CallEvent[] => {
+    if (typeof call !== 'object' || call === null) return []
+    const { name, arguments: given, parameters } = call as Record<string, unknown>
+    // Some models write the arguments as a string that holds JSON.
+    const written = given ?? parameters ?? {}
+    const values = typeof written === 'string' ? parseJson(written) : written
+    if (typeof name !== 'string' || typeof values !== 'object' || values === null || Array.isArray(values)) return []
+    return [
+      { type: 'call', name },
+      { type: 'arguments', text: JSON.stringify(values) },
+    ]
+  })
+  return calls.length > 0 && events.length === 2 * calls.length ? events : null
+}

@@ -1,0 +1,50 @@
+import type { TriggeredTagsConstraint } from '../../inference/engine.ts'
+import type { ModelCard } from '../../models/card.ts'
+import { gemma } from './gemma.ts'
+import { hermes } from './hermes.ts'
+import { llama } from './llama.ts'
+import { mistral } from './mistral.ts'
+import { qwenCoder } from './qwen-coder.ts'
+import type { Tool } from './tool.ts'
+
+/** How a family of models writes tool calls. */
+export interface ToolSyntax {
+  /** What every call begins with. */
+  readonly begin: string
+  /** Marks of the syntax: what others wrote must not be read as one of them. */
+  readonly marks: readonly string[]
+  /** Reads one call, from behind `begin`. */
+  readCall(tools: readonly Tool[]): CallReader
+  /** Free text and calls of these tools; with `single`, the text ends with the first call. */
+  constraint(tools: readonly Tool[], single: boolean): TriggeredTagsConstraint
+}
+
+/** One call as its text comes. */
+export interface CallReader {
+  push(text: string): CallStep
+}
+
+export interface CallStep {
+  readonly events: readonly CallEvent[]
+  /**
+   * Open while more text is needed. Ended with the text that is no longer part of the call; refused when what came so
+   * far is no call, which only happens before its first event.
+   */
+  readonly state: 'open' | { readonly ended: string } | 'refused'
+}
+
+export type CallEvent =
+  | { readonly type: 'call'; readonly name: string }
+  /** A piece of the arguments of the latest call; together they are JSON text. */
+  | { readonly type: 'arguments'; readonly text: string }
+
+export const OPEN: CallStep = { events: [], state: 'open' }
+export const REFUSED: CallStep = { events: [], state: 'refused' }
+
+export const TOOL_SYNTAXES: Readonly<Record<NonNullable<ModelCard['toolSyntax']>, ToolSyntax>> = {
+  hermes,
+  qwen3_coder: qwenCoder,
+  llama3: llama,
+  mistral,
+  gemma4: gemma,
+}

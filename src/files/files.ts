@@ -1,0 +1,275 @@
+import { and, asc, desc, eq, gt, inArray, lt, or, type SQL, sql } from 'drizzle-orm'
+import type { Logger } from 'pino'
+import type { Principal } from '../accounts/index.ts'
+import { ApiError } from '../errors.ts'
+import type { MediaType, StoredFiles } from '../media/index.ts'
+import {
+  type BlobStore,
+  type ByteRange,
+  type Database,
+  type Draft,
+  type Transaction,
+  tables,
+} from '../storage/index.ts'
+import { FileIds, isFileId } from './file-id.ts'
+
+const { files, organisations, uploads } = tables
+
+export const PURPOSES = ['vision', 'user_data'] as const
+export type Purpose = (typeof PURPOSES)[number]
+
+/** The contract's limits. */
+export const MAX_FILE_BYTES = 128 * 2 ** 20
+const MAX_STORED_BYTES = 100 * 2 ** 30
+const MAX_UPLOADED_BYTES = 20e9
+const UPLOAD_WINDOW_HOURS = 48
+
+export interface StoredFile {
+  readonly id: string
+  readonly bytes: number
+  /** Unix seconds. */
+  readonly createdAt: number
+  readonly filename: string
+  readonly purpose: Purpose
+  readonly contentType: string
+}
+
+export interface NewFile {
+  readonly purpose: Purpose
+  /** Null when the client gave none; the file is then called by its id. */
+  readonly filename: string | null
+  readonly contentType: MediaType
+  readonly bytes: number
+}
+
+export interface FileQuery {
+  /** The page begins behind this id. */
+  readonly after: string | null
+  readonly limit: number
+  readonly order: 'asc' | 'desc'
+  readonly purpose: Purpose | null
+}
+
+export interface FilesOptions {
+  readonly database: Database
+  readonly blobs: BlobStore
+  readonly logger: Pick<Logger, 'warn' | 'info'>
+}
+
+/**
+ * Uploaded files: rows in the database, bytes in the blob store. The bytes come first and go last, so that a file that is
+ * listed can be read; a crash in between leaves bytes that nobody knows of, which the next start sweeps away.
+ */
+export class Files implements StoredFiles {
+  readonly #database: Database
+  readonly #blobs: BlobStore
+  readonly #logger: Pick<Logger, 'warn' | 'info'>
+  readonly #ids = new FileIds()
+
+  constructor({ database, blobs, logger }: FilesOptions) {
+    this.#database = database
+    this.#blobs = blobs
+    this.#logger = logger
+  }
+
+  /** A place for the bytes of an upload. @throws ApiError 503 when there is none. */
+  draft(): Promise<Draft> {
+    return this.#blobs.draft()
+  }
+
+  /**
+   * Refuses an upload that cannot fit, before it is received.
+   * @param bytes that it has at least.
+   * @throws ApiError 413 or 429 `insufficient_quota`.
+   */
+  async checkQuota(principal: Principal, bytes: number): Promise<void> {
+    await this.#database.transaction((transaction) => checkQuota(transaction, principal, bytes))
+  }
+
+  /**
+   * Makes a file of a draft that is written. When it resolves, the file is durable.
+   * @throws ApiError 413 or 429 `insufficient_quota`; 503 when the store or the database is away.
+   */
+  async keep(principal: Principal, draft: Draft, file: NewFile): Promise<StoredFile> {
+    const { id, createdAt } = this.#ids.next()
+    const name = blobName(principal.organisation, id)
+    await draft.keep(name)
+    try {
+      return await this.#database.transaction(async (transaction) => {
+        await checkQuota(transaction, principal, file.bytes)
+        await countUpload(transaction, principal.organisation, file.bytes)
+        const [row] = await transaction
+          .insert(files)
+          .values({
+            organisationId: principal.organisation,
+            id,
+            bytes: file.bytes,
+            createdAt,
+            filename: file.filename ?? id,
+            purpose: file.purpose,
+            contentType: file.contentType,
+          })
+          .returning()
+        return toStoredFile(row!)
+      })
+    } catch (error) {
+      // With the database away nobody knows whether the row is there; the sweep will.
+      if (error instanceof ApiError && error.status < 500) await this.#removeBlob(name)
+      throw error
+    }
+  }
+
+  /** Null when the organisation has no such file. */
+  async find(organisation: string, id: string): Promise<StoredFile | null> {
+    if (!isFileId(id)) return null
+    const [row] = await this.#database.use((queries) => queries.select().from(files).where(isFile(organisation, id)))
+    return row ? toStoredFile(row) : null
+  }
+
+  /** Up to `limit` files, and whether there are more. */
+  async list(organisation: string, query: FileQuery): Promise<{ files: StoredFile[]; hasMore: boolean }> {
+    const ascending = query.order === 'asc'
+    const conditions: SQL[] = [eq(files.organisationId, organisation)]
+    if (query.purpose !== null) conditions.push(eq(files.purpose, query.purpose))
+    if (query.after !== null) conditions.push((ascending ? gt : lt)(files.id, query.after))
+    const rows = await this.#database.use((queries) =>
+      queries
+        .select()
+        .from(files)
+        .where(and(...conditions))
+        .orderBy(ascending ? asc(files.id) : desc(files.id))
+        .limit(query.limit + 1),
+    )
+    return { files: rows.slice(0, query.limit).map(toStoredFile), hasMore: rows.length > query.limit }
+  }
+
+  /** The bytes, or a part of them; null when they are gone. */
+  async read(
+    organisation: string,
+    id: string,
+    range: ByteRange | null,
+    signal: AbortSignal,
+  ): ReturnType<BlobStore['read']> {
+    const stream = await this.#blobs.read(blobName(organisation, id), range, signal)
+    if (stream === null) this.#logger.warn({ organisation, file: id }, 'A file has no bytes in the blob store')
+    return stream
+  }
+
+  async resolveFile(id: string, organisation: string, signal: AbortSignal): Promise<Uint8Array | null> {
+    const file = await this.find(organisation, id)
+    const stream = file && (await this.read(organisation, id, null, signal))
+    if (!stream) return null
+    const bytes = Buffer.allocUnsafe(file.bytes)
+    let length = 0
+    for await (const piece of stream as AsyncIterable<Buffer>) length += piece.copy(bytes, length)
+    return bytes.subarray(0, length)
+  }
+
+  /** @returns whether there was such a file. When it resolves, there is none any more. */
+  async delete(organisation: string, id: string): Promise<boolean> {
+    if (!isFileId(id)) return false
+    const deleted = await this.#database.transaction(async (transaction) => {
+      const [row] = await transaction.delete(files).where(isFile(organisation, id)).returning({ bytes: files.bytes })
+      if (!row) return false
+      await transaction
+        .update(organisations)
+        .set({ storedBytes: sql`greatest(0, ${organisations.storedBytes} - ${row.bytes})` })
+        .where(eq(organisations.id, organisation))
+      return true
+    })
+    if (deleted) await this.#removeBlob(blobName(organisation, id))
+    return deleted
+  }
+
+  /** Removes bytes that no file knows of. @returns how many files' bytes. */
+  async sweep(): Promise<number> {
+    const removed = await this.#blobs.sweep(async (names) => {
+      const parts = names.map((name) => name.split('/') as [organisation: string, id: string])
+      const ids = new Map<string, string[]>()
+      for (const [organisation, id] of parts) ids.set(organisation, [...(ids.get(organisation) ?? []), id])
+      const rows = await this.#database.use((queries) =>
+        queries
+          .select({ organisation: files.organisationId, id: files.id })
+          .from(files)
+          .where(or(...[...ids].map(([owner, of]) => and(eq(files.organisationId, owner), inArray(files.id, of))))),
+      )
+      return new Set(rows.map(({ organisation, id }) => blobName(organisation, id)))
+    })
+    if (removed > 0) this.#logger.info({ removed }, 'Bytes of unfinished uploads were removed')
+    return removed
+  }
+
+  /** The file is gone already; its bytes, if they stay, are the next sweep's. */
+  async #removeBlob(name: string): Promise<void> {
+    await this.#blobs.remove(name).catch((error: unknown) => {
+      this.#logger.warn({ err: error }, 'The bytes of a deleted file could not be removed yet')
+    })
+  }
+}
+
+function isFile(organisation: string, id: string): SQL {
+  return and(eq(files.organisationId, organisation), eq(files.id, id))!
+}
+
+function blobName(organisation: string, id: string): string {
+  return `${organisation}/${id}`
+}
+
+/** Holds the organisation's row until the transaction ends, so that uploads at the same time cannot pass together. */
+async function checkQuota(transaction: Transaction, { organisation, limits }: Principal, bytes: number): Promise<void> {
+  const [known] = await transaction
+    .select({ stored: organisations.storedBytes })
+    .from(organisations)
+    .where(eq(organisations.id, organisation))
+    .for('update')
+  const maxStored = limits.storedBytes ?? MAX_STORED_BYTES
+  if ((known?.stored ?? 0) + bytes > maxStored) {
+    throw new ApiError(
+      `Storage quota exceeded: the organisation may store ${gib(maxStored)} and has stored ${gib(known?.stored ?? 0)}; delete files to make room`,
+      { status: 413, type: 'insufficient_quota' },
+    )
+  }
+  const [window] = await transaction
+    .select({
+      bytes: sql<string | null>`sum(${uploads.bytes})`,
+      seconds: sql<string | null>`extract(epoch from min(${uploads.minute}) - ${windowStart})`,
+    })
+    .from(uploads)
+    .where(and(eq(uploads.organisationId, organisation), gt(uploads.minute, windowStart)))
+  if (Number(window?.bytes ?? 0) + bytes > MAX_UPLOADED_BYTES) {
+    const retryAfter = Math.max(60, Math.ceil(Number(window?.seconds ?? 0)))
+    throw new ApiError(
+      `Upload quota exceeded: 20 GB per ${UPLOAD_WINDOW_HOURS} hours. Try again in ${retryAfter} seconds.`,
+      { status: 429, type: 'insufficient_quota', retryAfter },
+    )
+  }
+}
+
+const windowStart = sql.raw(`(now() - interval '${UPLOAD_WINDOW_HOURS} hours')`)
+
+/** Within the quota, which was checked. */
+async function countUpload(transaction: Transaction, organisation: string, bytes: number): Promise<void> {
+  await transaction
+    .update(organisations)
+    .set({ storedBytes: sql`${organisations.storedBytes} + ${bytes}` })
+    .where(eq(organisations.id, organisation))
+  await transaction
+    .insert(uploads)
+    .values({ organisationId: organisation, minute: sql`date_trunc('minute', now())`, bytes })
+    .onConflictDoUpdate({
+      target: [uploads.organisationId, uploads.minute],
+      set: { bytes: sql`${uploads.bytes} + ${bytes}` },
+    })
+  await transaction
+    .delete(uploads)
+    .where(and(eq(uploads.organisationId, organisation), sql`${uploads.minute} < ${windowStart} - interval '1 hour'`))
+}
+
+function gib(bytes: number): string {
+  return `${Number((bytes / 2 ** 30).toPrecision(3))} GiB`
+}
+
+function toStoredFile(row: typeof files.$inferSelect): StoredFile {
+  const { id, bytes, createdAt, filename, purpose, contentType } = row
+  return { id, bytes, createdAt: Math.floor(createdAt.getTime() / 1000), filename, purpose, contentType }
+}

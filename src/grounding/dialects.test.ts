@@ -1,0 +1,344 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { PatternMatcher } from '../regex/matcher.ts'
+import { parsePattern } from '../regex/parser.ts'
+import type { Annotation, Leaf, LeafKind, Prose } from './annotation.ts'
+import type { AnnotationReader, Dialect, Scene } from './dialect.ts'
+import { DIALECTS, type DialectName } from './dialects/index.ts'
+import { parseMarkup } from './markup-parser.ts'
+import { formatAnnotation, formatPiece } from './markup-writer.ts'
+import { upTo } from './numbers.ts'
+
+/** CI must not gamble. */
+fc.configureGlobal({ seed: 20_261_121 })
+
+const STILL: Scene = { assets: 1, timed: false, picture: { width: 640, height: 448 } }
+
+/** What a reader makes of a text that comes in these pieces. */
+function readAll(reader: AnnotationReader, pieces: readonly string[], cut = false): (Prose | Annotation)[] {
+  return joined([...pieces.flatMap((piece) => reader.push(piece)), ...reader.end(cut)])
+}
+
+function joined(pieces: readonly (Prose | Annotation)[]): (Prose | Annotation)[] {
+  const result: (Prose | Annotation)[] = []
+  for (const piece of pieces) {
+    const last = result.at(-1)
+    if (piece.kind === 'prose' && last?.kind === 'prose')
+      result[result.length - 1] = { kind: 'prose', text: last.text + piece.text }
+    else result.push(piece)
+  }
+  return result
+}
+
+function written(pieces: readonly (Prose | Annotation)[]): string {
+  return pieces.map(formatPiece).join('')
+}
+
+/** The text in pieces of these lengths, over and over. */
+function split(text: string, lengths: readonly number[]): string[] {
+  const pieces: string[] = []
+  for (let at = 0, i = 0; at < text.length; at += lengths[i++ % lengths.length]!) {
+    pieces.push(text.slice(at, at + lengths[i % lengths.length]!))
+  }
+  return pieces
+}
+
+const chunks = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 5 })
+const coordinate = fc.integer({ min: 0, max: 1000 })
+const point = fc.record({ x: coordinate, y: coordinate })
+const anyMention = fc.string({ minLength: 1, unit: 'grapheme' }).map((text) => text.toWellFormed())
+/** Names in which PaliGemma can answer: its notation has no escapes. */
+const plainMention = anyMention.map((text) => text.replace(/[<;\n]/g, '').trim() || 'x')
+
+function leaf(kind: LeafKind, mention = anyMention): fc.Arbitrary<Leaf> {
+  const [minLength, maxLength] = { point: [1, 1], point_box: [2, 2], polygon: [3, 7] }[kind] as [number, number]
+  return fc.record({ mention, points: fc.array(point, { minLength, maxLength }) }).map(({ mention, points }) => ({
+    kind,
+    mention,
+    points: kind === 'point_box' ? ordered(points) : points,
+  }))
+}
+
+function ordered(points: Leaf['points']): Leaf['points'] {
+  const [a, b] = points as [Leaf['points'][0], Leaf['points'][0]]
+  return [
+    { x: Math.min(a.x, b.x), y: Math.min(a.y, b.y) },
+    { x: Math.max(a.x, b.x), y: Math.max(a.y, b.y) },
+  ]
+}
+
+function matches(pattern: string, text: string): boolean {
+  return new PatternMatcher(parsePattern(pattern)).test(text)
+}
+
+const KIND_OF = { point: 'point', box: 'point_box' } as const
+
+describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name, dialect) => {
+  const kinds = (['point', 'box'] as const).filter((kind) => dialect.formats.includes(kind))
+  const answered = (kind: 'point' | 'box') => leaf(KIND_OF[kind], name === 'paligemma' ? plainMention : anyMention)
+
+  test.each(kinds)('reads back every answer that it gives: %s', (kind) => {
+    fc.assert(
+      fc.property(fc.array(answered(kind), { maxLength: 5 }), chunks, (leaves, lengths) => {
+        const answer = dialect.detection.answer(leaves, STILL)
+        const read = readAll(dialect.reader(STILL), split(answer, lengths))
+        const found = read.filter((piece) => piece.kind !== 'prose') as Leaf[]
+        expect(found.map(({ kind, mention }) => ({ kind, mention }))).toEqual(
+          leaves.map(({ kind, mention }) => ({ kind, mention })),
+        )
+        for (const [i, { points }] of found.entries()) {
+          for (const [j, { x, y }] of points.entries()) {
+            // Coarser spaces than the grid give what is nearest.
+            const { tolerance } = TOLERANCES[name]
+            expect(Math.abs(x - leaves[i]!.points[j]!.x)).toBeLessThanOrEqual(tolerance)
+            expect(Math.abs(y - leaves[i]!.points[j]!.y)).toBeLessThanOrEqual(tolerance)
+          }
+        }
+        parseMarkup(written(read))
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test.each(kinds)('is bound to what it means by an answer: %s', (kind) => {
+    fc.assert(
+      fc.property(fc.array(answered(kind), { maxLength: 3 }), (leaves) => {
+        const labels = [...new Set(leaves.map(({ mention }) => mention!)), 'other']
+        const answer = dialect.detection.answer(leaves, STILL)
+        expect(matches(dialect.detection.pattern(kind, labels, STILL), answer)).toBe(true)
+        const others = leaves.map((one) => ({ ...one, mention: `${one.mention}x` }))
+        const wrong = others.some(({ mention }) => !labels.includes(mention))
+        if (wrong)
+          expect(matches(dialect.detection.pattern(kind, labels, STILL), dialect.detection.answer(others, STILL))).toBe(
+            false,
+          )
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  test('what it makes of any text, in any pieces and cut anywhere, is markup that reads strictly', () => {
+    const piece = fc.oneof(fc.constantFrom(...SCRAPS), fc.string({ maxLength: 3 }), anyAnnotation.map(formatAnnotation))
+    fc.assert(
+      fc.property(
+        fc.array(piece, { maxLength: 12 }),
+        chunks,
+        fc.nat(400),
+        fc.boolean(),
+        fc.boolean(),
+        (parts, lengths, at, cut, timed) => {
+          const scene = { ...STILL, timed }
+          const text = parts.join('').slice(0, cut ? at : undefined)
+          const whole = readAll(dialect.reader(scene), [text], cut)
+          expect(readAll(dialect.reader(scene), split(text, lengths), cut)).toEqual(whole)
+          expect(() => parseMarkup(written(whole))).not.toThrow()
+        },
+      ),
+      { numRuns: 1500 },
+    )
+  })
+
+  test('each piece that leaves is whole', () => {
+    fc.assert(
+      fc.property(fc.array(answered(kinds[0]!), { minLength: 1, maxLength: 4 }), chunks, (leaves, lengths) => {
+        const reader = dialect.reader(STILL)
+        for (const piece of split(dialect.detection.answer(leaves, STILL), lengths)) {
+          parseMarkup(written(reader.push(piece)))
+        }
+      }),
+    )
+  })
+
+  test('prose goes through as it is, at once', () => {
+    const prose = 'Two cups; a < b, 3 > 2 & so on: "x" [1, 2] {y} 100 %.\n'
+    const reader = dialect.reader(STILL)
+    expect(written(joined([...prose].flatMap((character) => reader.push(character))))).toBe(prose)
+    expect(reader.end(false)).toEqual([])
+  })
+})
+
+/** On the 0..1000 grid: half a step of the dialect's own space. */
+const TOLERANCES: Readonly<Record<DialectName, { tolerance: number }>> = {
+  markup: { tolerance: 0 },
+  'qwen3-vl': { tolerance: 0 },
+  // 448 pixels for 1000 lines.
+  'qwen2.5-vl': { tolerance: 2 },
+  gemma: { tolerance: 0 },
+  molmo: { tolerance: 0 },
+  paligemma: { tolerance: 1 },
+}
+
+const anyAnnotation: fc.Arbitrary<Annotation> = fc.constantFrom<LeafKind>('point', 'point_box', 'polygon').chain(leaf)
+
+const SCRAPS = [
+  '<point',
+  '<point>',
+  '<POINT_BOX mention="a"',
+  " mention='b>'",
+  '</point>',
+  '</point_box >',
+  ' (1,2) ',
+  '(3,4)',
+  '(1001,2)',
+  '<collection mention="c">',
+  '</collection>',
+  '<track mention="d">',
+  '<point t="1 s"> (1,2) </point>',
+  '</track>',
+  '<clip t="3 1" />',
+  '<clip t="x"/>',
+  ' t="2 seconds"',
+  ' asset_idx="7"',
+  '>',
+  '/>',
+  '<',
+  '</',
+  '"',
+  'x',
+  '```json\n[',
+  '{"bbox_2d": [10, 20, 3, 4], "label": "cat"}',
+  '{"bbox_2d": [1, 2, 3, 4',
+  '{"point_2d": [5, 6]}',
+  '"label": "a"',
+  ', ',
+  ']\n```',
+  '{"box_2d": [1, 2, 3, 4], "label": "dog"}',
+  '{"point": [1, 2], "label": "<point>"}',
+  '<point x="10.5" y="20" alt="z">z</point>',
+  '<points x1="1" y1="2" x2="3" y2="4" alt="w">w</points>',
+  '<loc0001><loc0002><loc1023><loc0512> tree',
+  ' ; ',
+]
+
+/** What models of each family write, and what it means. */
+const WRITTEN: readonly (readonly [DialectName, text: string, expected: string])[] = [
+  [
+    'qwen3-vl',
+    'Here:\n```json\n[\n\t{"bbox_2d": [10, 20, 300, 400], "label": "cat"},\n\t{"bbox_2d": [700, 600, 500, 800], "label": "a \\"b\\""}\n]\n```\nDone.',
+    'Here:\n<point_box mention="cat"> (10,20) (300,400) </point_box>\n<point_box mention="a &quot;b&quot;"> (500,600) (700,800) </point_box>\nDone.',
+  ],
+  ['qwen3-vl', '{"bbox_2d": [1, 2, 3, 4]} and so on', '<point_box> (1,2) (3,4) </point_box> and so on'],
+  [
+    'qwen3-vl',
+    '[{"point_2d": [346, 1200], "label": "person", "role": "referee"}].',
+    '<point mention="person"> (346,1000) </point>.',
+  ],
+  ['qwen3-vl', '```json\n[]\n```', ''],
+  ['qwen3-vl', '```json\n{"a": [1]}\n```', '```json\n{"a": [1]}\n```'],
+  ['qwen3-vl', 'an <b>x</b> `code` [1] {"label": "x"} <point>', 'an <b>x</b> `code` [1] {"label": "x"} &lt;point>'],
+  [
+    'qwen2.5-vl',
+    '{"bbox_2d": [64, 224, 640, 448], "label": "cat"}',
+    '<point_box mention="cat"> (100,500) (1000,1000) </point_box>',
+  ],
+  [
+    'gemma',
+    '```json\n[\n  {"box_2d": [6, 246, 386, 526], "label": "logo"}\n]\n```',
+    '<point_box mention="logo"> (246,6) (526,386) </point_box>',
+  ],
+  ['gemma', '[{"point": [100, 200], "label": "nose"}]', '<point mention="nose"> (200,100) </point>'],
+  [
+    'molmo',
+    'It is <point x="61.5" y="40.4" alt="the cup">the cup</point> here.',
+    'It is <point mention="the cup"> (615,404) </point> here.',
+  ],
+  [
+    'molmo',
+    '<points x1="10.5" y1="20" x2="30" y2="99.9" alt="cups">cups</points>',
+    '<point mention="cups"> (105,200) </point> <point mention="cups"> (300,999) </point>',
+  ],
+  ['molmo', '<point x="161.5" y="40.4" alt="a">a</point>', '&lt;point x="161.5" y="40.4" alt="a">a&lt;/point>'],
+  [
+    'paligemma',
+    '<loc0246><loc0229><loc0872><loc0904> car ; <loc0000><loc0512><loc1023><loc0256> big tree',
+    '<point_box mention="car"> (224,240) (883,852) </point_box>\n<point_box mention="big tree"> (250,0) (500,999) </point_box>',
+  ],
+]
+
+test.each(WRITTEN)('%s: %s', (name, text, expected) => {
+  expect(written(readAll(DIALECTS[name].reader(STILL), [text]))).toBe(expected)
+  expect(written(readAll(DIALECTS[name].reader(STILL), [...text]))).toBe(expected)
+})
+
+test('numbers up to a last one', () => {
+  for (const last of [0, 1, 9, 10, 99, 100, 101, 640, 1000, 1023]) {
+    const matcher = new PatternMatcher(parsePattern(upTo(last)))
+    for (let i = 0; i <= 2 * last + 20; i++) expect([i, matcher.test(String(i))]).toEqual([i, i <= last])
+    expect(matcher.test('00')).toBe(false)
+    expect(matcher.test('')).toBe(false)
+  }
+})
+
+describe('markup of a model', () => {
+  const read = (text: string, scene: Partial<Scene> = {}) =>
+    written(readAll(DIALECTS.markup.reader({ ...STILL, ...scene }), [text]))
+
+  test.each([
+    [
+      'corners in order',
+      '<point_box mention="a"> (9,8) (7,6) </point_box>',
+      '<point_box mention="a"> (7,6) (9,8) </point_box>',
+    ],
+    ['one spelling', "<Point Mention='a'>( 5 , 6)</POINT>", '<point mention="a"> (5,6) </point>'],
+    ['no asset of one', '<point mention="a" asset_idx="0"> (1,2) </point>', '<point mention="a"> (1,2) </point>'],
+    ['no time of a still picture', '<point mention="a" t="1 s"> (1,2) </point>', '<point mention="a"> (1,2) </point>'],
+    [
+      'members of a collection by themselves',
+      'Two: <collection mention="mug"> <point> (1,2) </point> <point mention="cup"> (3,4) </point> </collection>.',
+      'Two:  <point mention="mug"> (1,2) </point> <point mention="cup"> (3,4) </point> .',
+    ],
+    ['a stray end', 'a </point> b', 'a &lt;/point> b'],
+    ['a tag of nothing', 'a <point> b', 'a &lt;point> b'],
+    ['beyond the grid', '<point> (1,1001) </point>', '&lt;point> (1,1001) &lt;/point>'],
+    ['other tags', '<b>x</b> <pointless>', '<b>x</b> <pointless>'],
+  ])('%s', (_case, text, expected) => {
+    expect(read(text)).toBe(expected)
+  })
+
+  test('assets and times where there are some', () => {
+    const text = '<point mention="a" t="1.5 seconds" asset_idx="1"> (1,2) </point>'
+    expect(read(text, { assets: 2, timed: true })).toBe(text)
+    expect(read(text, { assets: 2 })).toBe(text.replace(' t="1.5 seconds"', ''))
+    expect(read(text.replace('"1"', '"2"'), { assets: 2, timed: true })).toBe(text.replace(' asset_idx="1"', ''))
+  })
+
+  test('a track that is cut keeps its whole waypoints', () => {
+    const text = '<track mention="a"> <point t="1.0 seconds"> (1,2) </point> <point t="2.0 seconds"> (3'
+    expect(written(readAll(DIALECTS.markup.reader({ ...STILL, timed: true }), [text], true))).toBe(
+      '<track mention="a"> <point t="1.0 seconds"> (1,2) </point> </track>',
+    )
+  })
+
+  test.each([
+    ['point', STILL, '<point mention="a &amp; b"> (0,1000) </point>', '<point mention="a & b"> (0,1) </point>'],
+    ['box', STILL, '<point_box> (1,2) (3,4) </point_box>', '<point_box> (1,2) </point_box>'],
+    [
+      'box',
+      STILL,
+      '<point_box mention="a"> (1,2) (3,4) </point_box>',
+      '<point_box mention="a" asset_idx="0"> (1,2) (3,4) </point_box>',
+    ],
+    [
+      'box',
+      { ...STILL, assets: 2 },
+      '<point_box asset_idx="1"> (1,2) (3,4) </point_box>',
+      '<point_box asset_idx="2"> (1,2) (3,4) </point_box>',
+    ],
+    ['polygon', STILL, '<polygon> (1,2) (3,4) (5,6) </polygon>', '<polygon> (1,2) (3,4) </polygon>'],
+    ['clip', { ...STILL, timed: true }, '<clip mention="a" t="1 seconds 2.5 seconds" />', '<clip mention="a" />'],
+    ['point', { ...STILL, timed: true }, '<point t="1.0 seconds"> (1,2) </point>', '<point t="soon"> (1,2) </point>'],
+  ] as const)('as %s it may be %s', (format, scene, right, wrong) => {
+    const { triggers, tags } = DIALECTS.markup.tags(format, scene)
+    expect(tags.every(({ begin }) => triggers.filter((trigger) => begin.startsWith(trigger)).length === 1)).toBe(true)
+    const bound = (text: string) =>
+      tags.some(
+        ({ begin, pattern, end }) =>
+          text.startsWith(begin) &&
+          text.endsWith(end) &&
+          matches(pattern, text.slice(begin.length, text.length - end.length)),
+      )
+    expect(bound(right)).toBe(true)
+    expect(bound(wrong)).toBe(false)
+    expect(() => parseMarkup(right)).not.toThrow()
+  })
+})

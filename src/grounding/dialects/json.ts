@@ -1,0 +1,220 @@
+import type { Annotation, GridPoint, Leaf } from '../annotation.ts'
+import { type DetectionKind, type Dialect, escapePattern, type Scene } from '../dialect.ts'
+import { upright } from '../normal.ts'
+import { upTo } from '../numbers.ts'
+import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
+
+/** How a family writes annotations as JSON objects: `{"bbox_2d": [10, 20, 30, 40], "label": "cat"}`. */
+export interface JsonForm {
+  readonly keys: Readonly<Record<DetectionKind, string>>
+  readonly yFirst: boolean
+  /** What stands before each object of a list. */
+  readonly indent: string
+  /** The largest coordinates: the far edges of the picture. */
+  space(scene: Scene): { readonly width: number; readonly height: number }
+  instruction(kind: DetectionKind): string
+  question(kind: DetectionKind, labels: readonly string[] | null): string
+}
+
+const KIND_OF = { box: 'point_box', point: 'point' } as const
+const COUNT = { box: 2, point: 1 } as const
+const LABEL = '"(?:[^"\\\\\\x00-\\x1f]|\\\\(?:["\\\\/bfnrt]|u[0-9a-fA-F]{4}))*"'
+
+/** The dialect of a family that grounds in JSON. Lists of objects, and the fences around them, are no part of the reply. */
+export function jsonDialect(form: JsonForm): Dialect {
+  const coordinates = (kind: DetectionKind, scene: Scene) => {
+    const { width, height } = form.space(scene)
+    const pair = (form.yFirst ? [height, width] : [width, height]).map(upTo)
+    return Array.from({ length: COUNT[kind] }, () => pair)
+      .flat()
+      .join(', ')
+  }
+  const kindOf = (format: string): DetectionKind => (format === 'point' ? 'point' : 'box')
+  return {
+    formats: ['point', 'box'],
+    instruction: (format) => form.instruction(kindOf(format)),
+    tags(format, scene) {
+      const kind = kindOf(format)
+      const begin = `{"${form.keys[kind]}": [`
+      const pattern = `${coordinates(kind, scene)}\\], "label": ${LABEL}`
+      return { triggers: [`{"${form.keys[kind]}"`], tags: [{ begin, pattern, end: '}' }] }
+    },
+    reader: (scene) => new SpanReader(new JsonNotation(form, scene)),
+    detection: {
+      instruction: () => null,
+      question: form.question,
+      answer(leaves, scene) {
+        const objects = leaves.map((leaf) => `\n${form.indent}${objectOf(leaf, form, scene)}`)
+        return `\`\`\`json\n[${objects.join(',')}${objects.length > 0 ? '\n' : ''}]\n\`\`\``
+      },
+      pattern(kind, labels, scene) {
+        const label =
+          labels === null ? LABEL : `(?:${labels.map((name) => escapePattern(JSON.stringify(name))).join('|')})`
+        const object = `\\{"${form.keys[kind]}": \\[${coordinates(kind, scene)}\\], "label": ${label}\\}`
+        // Written so that the labels, which may be many, stand in it once.
+        return `\`\`\`json\\n\\[(?:\\n${form.indent}${object},?)*\\n?\\]\\n\`\`\``
+      },
+    },
+  }
+}
+
+function objectOf({ kind, mention = '', points }: Leaf, form: JsonForm, scene: Scene): string {
+  const { width, height } = form.space(scene)
+  const numbers = points.flatMap(({ x, y }) => {
+    const pair = [Math.round((x / 1000) * width), Math.round((y / 1000) * height)]
+    return form.yFirst ? pair.reverse() : pair
+  })
+  return `{"${form.keys[kind === 'point' ? 'point' : 'box']}": [${numbers.join(', ')}], "label": ${JSON.stringify(mention)}}`
+}
+
+/** Fence, bracket: what a list of objects begins with, whole or begun. */
+const HEAD = /^(`{1,3}(?:j(?:s(?:on?)?)?)?\s*)?(\[\s*)?/
+const FENCE = /^```(?:json)?\s*$/
+const EMPTY_LIST = /^\]\s*```/
+const EMPTY_LIST_START = /^\]\s*`{0,2}$/
+
+interface OpenList {
+  readonly fenced: boolean
+  readonly bracketed: boolean
+  objects: number
+}
+
+class JsonNotation implements Notation {
+  readonly #form: JsonForm
+  readonly #scene: Scene
+  readonly #keys: readonly string[]
+  /** The list that is open. */
+  #list: OpenList | null = null
+
+  constructor(form: JsonForm, scene: Scene) {
+    this.#form = form
+    this.#scene = scene
+    this.#keys = [...Object.values(form.keys), 'label']
+  }
+
+  next(text: string, from: number): number {
+    if (this.#list) return from
+    const found = text.slice(from).search(/[{[`]/)
+    return found === -1 ? -1 : from + found
+  }
+
+  read(text: string): Reading {
+    if (this.#list) {
+      const reading = this.#readInList(text, this.#list)
+      if (reading) return reading
+      this.#list = null
+      // What comes now is read as if no list had been.
+      if (this.next(text, 0) !== 0) return PROSE
+    }
+    return text.startsWith('{') ? this.#object(text) : this.#head(text)
+  }
+
+  /** Null where the list has ended without an end. */
+  #readInList(text: string, list: OpenList): Reading | null {
+    const gap = /^[\s,]*/.exec(text)![0].length
+    if (gap === text.length) return UNCLEAR
+    if (text[gap] === '{') {
+      const start = this.#objectStart(text.slice(gap))
+      if (start !== 'yes') return start === 'maybe' ? UNCLEAR : null
+      if (gap > 0) return { type: 'span', length: gap, pieces: list.objects > 0 ? [{ kind: 'prose', text: '\n' }] : [] }
+      const reading = this.#object(text)
+      if (reading.type === 'span') list.objects++
+      return reading.type === 'prose' ? null : reading
+    }
+    const tail = `\\s*${list.bracketed ? '\\]\\s*' : ''}${list.fenced ? '```' : ''}`
+    const end = new RegExp(`^${tail}`).exec(text)?.[0]
+    if (end) {
+      this.#list = null
+      // Blanks behind a bracket are the reply's own.
+      const length = list.fenced ? end.length : end.trimEnd().length
+      return length === 0 ? null : { type: 'span', length, pieces: [] }
+    }
+    const begun = list.bracketed ? /^\s*\]\s*`{0,2}$/ : /^\s*`{0,2}$/
+    return list.fenced && begun.test(text) ? UNCLEAR : null
+  }
+
+  #head(text: string): Reading {
+    const [head, fence, bracket] = HEAD.exec(text)!
+    const rest = text.slice(head.length)
+    if (rest === '') return UNCLEAR
+    if (fence !== undefined && !FENCE.test(fence)) return PROSE
+    const start = this.#objectStart(rest)
+    if (start === 'maybe') return UNCLEAR
+    if (start === 'yes') {
+      this.#list = { fenced: fence !== undefined, bracketed: bracket !== undefined, objects: 0 }
+      return { type: 'span', length: head.length, pieces: [] }
+    }
+    if (fence === undefined || bracket === undefined) return PROSE
+    const empty = EMPTY_LIST.exec(rest)
+    if (empty) return { type: 'span', length: head.length + empty[0].length, pieces: [] }
+    return EMPTY_LIST_START.test(rest) ? UNCLEAR : PROSE
+  }
+
+  /** Whether the text begins with an object whose first key is one of ours. */
+  #objectStart(text: string): 'yes' | 'no' | 'maybe' {
+    const [whole, key, colon] = /^\{\s*(?:"([a-z0-9_]*)(?:"\s*(:)?)?)?/.exec(text) ?? []
+    if (whole === undefined) return 'no'
+    if (colon) return this.#keys.includes(key!) ? 'yes' : 'no'
+    if (whole.length < text.length) return 'no'
+    return key === undefined || this.#keys.some((known) => known.startsWith(key)) ? 'maybe' : 'no'
+  }
+
+  #object(text: string): Reading {
+    const start = this.#objectStart(text)
+    if (start !== 'yes') return start === 'maybe' ? UNCLEAR : PROSE
+    const length = objectLength(text)
+    if (length === null) return UNCLEAR
+    const annotation = this.#annotation(text.slice(0, length))
+    return annotation ? { type: 'span', length, pieces: [annotation] } : PROSE
+  }
+
+  #annotation(text: string): Annotation | null {
+    let value: Readonly<Record<string, unknown>>
+    try {
+      value = JSON.parse(text)
+    } catch {
+      return null
+    }
+    for (const kind of ['box', 'point'] as const) {
+      const numbers = value[this.#form.keys[kind]]
+      if (!Array.isArray(numbers) || numbers.length !== 2 * COUNT[kind] || !numbers.every(Number.isFinite)) continue
+      const mention = typeof value.label === 'string' ? value.label.toWellFormed() : ''
+      const leaf: Leaf = { kind: KIND_OF[kind], ...(mention ? { mention } : {}), points: this.#points(numbers) }
+      return upright(leaf, this.#scene)
+    }
+    return null
+  }
+
+  #points(numbers: readonly number[]): GridPoint[] {
+    const { width, height } = this.#form.space(this.#scene)
+    const points: GridPoint[] = []
+    for (let i = 0; i < numbers.length; i += 2) {
+      const [x, y] = this.#form.yFirst ? [numbers[i + 1]!, numbers[i]!] : [numbers[i]!, numbers[i + 1]!]
+      points.push({ x: toGrid(x, width), y: toGrid(y, height) })
+    }
+    return points
+  }
+}
+
+function toGrid(value: number, side: number): number {
+  return Math.min(Math.max(Math.round((value / side) * 1000), 0), 1000)
+}
+
+/** Length of the JSON object at the start of the text; null when it does not end there. */
+function objectLength(text: string): number | null {
+  let depth = 0
+  let quoted = false
+  for (let i = 0; i < text.length; i++) {
+    const character = text[i]
+    if (quoted) {
+      if (character === '\\') i++
+      else if (character === '"') quoted = false
+    } else if (character === '"') quoted = true
+    else if (character === '{' || character === '[') depth++
+    else if (character === '}' || character === ']') {
+      depth--
+      if (depth === 0) return i + 1
+    }
+  }
+  return null
+}

@@ -1,0 +1,156 @@
+import type { Annotation, Attributes, Prose } from '../annotation.ts'
+import { type Dialect, escapePattern, GRID_NUMBER, type Scene, type TagRules } from '../dialect.ts'
+import { type AnnotationFormat, formatHint } from '../hints.ts'
+import { MarkupError, parseMarkup } from '../markup-parser.ts'
+import { escapeText, formatLeaf } from '../markup-writer.ts'
+import { upright } from '../normal.ts'
+import { endsInName, TAG } from '../prose-guard.ts'
+import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
+
+const TAG_OF = { point: 'point', box: 'point_box', polygon: 'polygon', clip: 'clip' } as const
+const PAIR = `\\(${GRID_NUMBER},${GRID_NUMBER}\\)`
+const BODY = { point: `${PAIR} `, box: `${PAIR} ${PAIR} `, polygon: `${PAIR} ${PAIR} (?:${PAIR} )+` } as const
+const MENTION = `(?:[^"&<>'\\x00-\\x1f\\x7f]|&(?:amp|lt|gt|quot|#x27);)+`
+const SECONDS = '[0-9]{1,5}(?:\\.[0-9]{1,6})? seconds'
+
+/** What the model says when nothing of what is asked for is there. */
+const NOTHING = 'None.'
+
+/**
+ * The contract's own markup, which the service's own models write. They are asked by a hint, or in the words that
+ * `training/` teaches: `Detect: red circle, heart`; the answer has one leaf per line.
+ */
+export const markup: Dialect = {
+  formats: ['point', 'box', 'polygon', 'clip'],
+  instruction: formatHint,
+
+  tags(format, scene): TagRules {
+    const end = format === 'clip' ? '/>' : `</${TAG_OF[format]}>`
+    // All leaves begin so: a reply has leaves of one kind, because some clients read no others.
+    const trigger = format === 'clip' ? '<cl' : '<po'
+    return { triggers: [trigger], tags: [{ begin: `<${TAG_OF[format]}`, pattern: bodyPattern(format, scene), end }] }
+  },
+
+  reader: (scene) => new SpanReader(new Markup(scene)),
+
+  detection: {
+    instruction: formatHint,
+    question: (_kind, labels) => (labels === null ? 'Detect all objects.' : `Detect: ${labels.join(', ')}`),
+    answer: (leaves) => (leaves.length === 0 ? NOTHING : leaves.map(formatLeaf).join('\n')),
+    pattern(kind, labels) {
+      const mention = labels === null ? MENTION : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
+      const leaf = `<${TAG_OF[kind]} mention="${mention}"> ${BODY[kind]}</${TAG_OF[kind]}>`
+      // Written so that the labels, which may be many, stand in it once.
+      return `${escapePattern(NOTHING)}|(?:${leaf}\\n?)+`
+    },
+  },
+}
+
+function bodyPattern(format: AnnotationFormat, { assets, timed }: Scene): string {
+  const numbers = Array.from({ length: assets }, (_, index) => index).join('|')
+  const asset = assets > 1 ? `(?: asset_idx="(?:${numbers})")?` : ''
+  if (format === 'clip') return `(?: mention="${MENTION}")?${asset} t="${SECONDS}(?: ${SECONDS})?" `
+  const time = timed ? `(?: t="${SECONDS}")?` : ''
+  return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`
+}
+
+/** An opening tag, whole or begun, with nothing behind it. */
+const OPEN = /^<[a-z_]+(?:[^<>"']|"[^"]*"|'[^']*')*(>|"[^"]*$|'[^']*$|$)/i
+const BODY_START = /^[\s\d(),]*(?:<(?:\/[a-z_]*\s*)?)?$/i
+/**
+ * Reads markup that a model wrote. Leaves are handed on one by one, so members of a collection come by themselves, with
+ * what the collection says of them; a track comes as a whole.
+ */
+class Markup implements Notation {
+  readonly #scene: Scene
+  /** Attributes of the collection that is open. */
+  #collection: (Attributes & { readonly t?: number }) | null = null
+
+  constructor(scene: Scene) {
+    this.#scene = scene
+  }
+
+  next(text: string, from: number): number {
+    return text.indexOf('<', from)
+  }
+
+  read(text: string): Reading {
+    const tag = TAG.exec(text)
+    if (!tag) return text.lastIndexOf('<') === 0 && endsInName(text) ? UNCLEAR : PROSE
+    const name = tag[2]!.toLowerCase()
+    if (tag[1]) return this.#closing(text, name)
+    const open = OPEN.exec(text)
+    if (!open) return PROSE
+    if (open[1] !== '>') return open[0].length === text.length ? UNCLEAR : PROSE
+    if (name === 'collection') return this.#opening(open[0])
+    if (open[0].endsWith('/>')) return this.#whole(open[0])
+    return name === 'track' ? this.#track(text) : this.#leaf(text, name, open[0].length)
+  }
+
+  #leaf(text: string, name: string, bodyStart: number): Reading {
+    const end = closingTag(name).exec(text)
+    if (end) return this.#whole(text.slice(0, end.index + end[0].length))
+    return BODY_START.test(text.slice(bodyStart)) ? UNCLEAR : PROSE
+  }
+
+  #track(text: string): Reading {
+    const end = closingTag('track').exec(text)
+    if (end) return this.#whole(text.slice(0, end.index + end[0].length))
+    const last = text.lastIndexOf('</')
+    const salvaged = last === -1 ? null : parseOne(`${text.slice(0, text.indexOf('>', last) + 1)}</track>`)
+    return salvaged ? { type: 'partial', salvage: this.#pieces(salvaged) } : UNCLEAR
+  }
+
+  #whole(text: string): Reading {
+    const annotation = parseOne(text)
+    if (!annotation) return PROSE
+    return { type: 'span', length: text.length, pieces: this.#pieces(annotation) }
+  }
+
+  #opening(tag: string): Reading {
+    // A collection of one point says what its attributes mean.
+    const probe = parseOne(`${tag}<point>(0,0)</point></collection>`)
+    if (probe?.kind !== 'collection' || this.#collection) return PROSE
+    this.#collection = { ...own(probe), ...(probe.t === undefined ? {} : { t: probe.t }) }
+    return { type: 'span', length: tag.length, pieces: [] }
+  }
+
+  #closing(text: string, name: string): Reading {
+    const tag = /^<\/[a-z_]+\s*(>?)/i.exec(text)!
+    if (!tag[1]) return tag[0].length === text.length ? UNCLEAR : PROSE
+    if (name !== 'collection' || !this.#collection) return PROSE
+    this.#collection = null
+    return { type: 'span', length: tag[0].length, pieces: [] }
+  }
+
+  /** With what the collection passes on, and without what the request has no place for. */
+  #pieces(annotation: Annotation): (Prose | Annotation)[] {
+    const whole = { ...this.#collection, ...annotation } as Annotation
+    if (whole.kind !== 'track' || this.#scene.timed) return [upright(whole, this.#scene)]
+    // Where there are no times, it is no track.
+    return whole.waypoints.flatMap((waypoint, i) => [
+      ...(i > 0 ? [{ kind: 'prose' as const, text: ' ' }] : []),
+      upright({ ...own(whole), ...waypoint }, this.#scene),
+    ])
+  }
+}
+
+function own({ mention, assetIdx }: Attributes): Attributes {
+  return { ...(mention === undefined ? {} : { mention }), ...(assetIdx === undefined ? {} : { assetIdx }) }
+}
+
+function closingTag(name: string): RegExp {
+  return new RegExp(`</${name}\\s*>`, 'i')
+}
+
+/** The one annotation that the text is; null when it is something else. */
+function parseOne(text: string): Annotation | null {
+  try {
+    const items = parseMarkup(text)
+    const only = items.length === 1 ? items[0]! : null
+    return only?.kind === 'prose' ? null : only
+  } catch (error) {
+    if (error instanceof MarkupError) return null
+    throw error
+  }
+}

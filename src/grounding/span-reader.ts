@@ -1,0 +1,96 @@
+import type { Annotation, Prose } from './annotation.ts'
+import type { AnnotationReader } from './dialect.ts'
+import { ProseGuard } from './prose-guard.ts'
+
+/** What a text says that begins where an annotation may begin. */
+export type Reading =
+  /** It is no annotation: its first character is prose. */
+  | { readonly type: 'prose' }
+  /** It may be the beginning of one, but for what comes next. */
+  | Unfinished
+  /** Its first `length` UTF-16 units, at least one, are these pieces. */
+  | { readonly type: 'span'; readonly length: number; readonly pieces: readonly (Prose | Annotation)[] }
+
+export interface Unfinished {
+  readonly type: 'partial'
+  /** What it means if the reply is cut here. */
+  readonly salvage?: readonly (Prose | Annotation)[]
+  /** What it means if the reply ends here. */
+  readonly whole?: readonly (Prose | Annotation)[]
+}
+
+export const PROSE: Reading = { type: 'prose' }
+export const UNCLEAR: Reading = { type: 'partial' }
+
+/** A notation in which annotations stand within prose. It may keep what it needs to know of the text before. */
+export interface Notation {
+  /** Index of the first character at or after `from` where `read` must have a look; -1 for none. */
+  next(text: string, from: number): number
+  read(text: string): Reading
+}
+
+/** More than the longest annotation that fits a reply: what is longer is prose, so that no text waits forever. */
+const LONGEST_ANNOTATION = 100_000
+
+/** Reads a notation from a stream: prose leaves at once, annotations leave when they are whole. */
+export class SpanReader implements AnnotationReader {
+  readonly #notation: Notation
+  readonly #guard = new ProseGuard()
+  #waiting = ''
+
+  constructor(notation: Notation) {
+    this.#notation = notation
+  }
+
+  push(text: string): (Prose | Annotation)[] {
+    this.#waiting += text
+    return this.#read(this.#waiting.length < LONGEST_ANNOTATION ? 'wait' : 'write')
+  }
+
+  end(cut: boolean): (Prose | Annotation)[] {
+    const pieces = this.#read(cut ? 'drop' : 'write')
+    const held = this.#guard.flush()
+    return held === '' ? pieces : [...pieces, { kind: 'prose', text: held }]
+  }
+
+  /** @param unfinished what is to be done with an annotation that is not whole. */
+  #read(unfinished: 'wait' | 'drop' | 'write'): (Prose | Annotation)[] {
+    const pieces: (Prose | Annotation)[] = []
+    const text = this.#waiting
+    let position = 0
+    let prose = ''
+    const add = (piece: Prose | Annotation) => {
+      if (piece.kind === 'prose') prose += piece.text
+      else {
+        const before = this.#guard.push(prose) + this.#guard.flush()
+        if (before !== '') pieces.push({ kind: 'prose', text: before })
+        prose = ''
+        pieces.push(piece)
+      }
+    }
+    while (position < text.length) {
+      const start = this.#notation.next(text, position)
+      if (start !== position) prose += text.slice(position, start === -1 ? text.length : start)
+      position = start === -1 ? text.length : start
+      if (start === -1) break
+      const reading = this.#notation.read(text.slice(start))
+      if (reading.type === 'span') {
+        for (const piece of reading.pieces) add(piece)
+        position += reading.length
+      } else if (unfinished === 'write' && reading.type === 'partial' && reading.whole) {
+        for (const piece of reading.whole) add(piece)
+        position = text.length
+      } else if (reading.type === 'prose' || unfinished === 'write') {
+        prose += text[position]!
+        position++
+      } else if (unfinished === 'drop') {
+        for (const piece of reading.salvage ?? []) add(piece)
+        position = text.length
+      } else break
+    }
+    const after = this.#guard.push(prose)
+    if (after !== '') pieces.push({ kind: 'prose', text: after })
+    this.#waiting = text.slice(position)
+    return pieces
+  }
+}

@@ -1,0 +1,100 @@
+/** The contract's media types, told from the bytes: what a client, a server or a name says of them does not matter. */
+export type ImageType = 'image/png' | 'image/jpeg' | 'image/webp'
+export type VideoType = 'video/mp4' | 'video/webm' | 'video/quicktime'
+export type AudioType = 'audio/wav' | 'audio/mpeg' | 'audio/flac'
+export type MediaType = ImageType | VideoType | AudioType
+export type MediaKind = 'image' | 'video' | 'audio'
+
+/** All types that can be uploaded. A QuickTime film comes by upload only. */
+export const MEDIA_TYPES: Readonly<Record<MediaKind, readonly MediaType[]>> = {
+  image: ['image/png', 'image/jpeg', 'image/webp'],
+  video: ['video/mp4', 'video/webm', 'video/quicktime'],
+  audio: ['audio/wav', 'audio/mpeg', 'audio/flac'],
+}
+
+/** Bytes at the start of a file that tell its type. */
+export const HEAD_BYTES = 64
+
+export function mediaType(bytes: Uint8Array): MediaType | null {
+  const name = typeName(bytes)
+  return (
+    Object.values(MEDIA_TYPES)
+      .flat()
+      .find((type) => type === name) ?? null
+  )
+}
+
+/** The type by its name, also of many that are refused, so that an error can say what was sent. */
+export function typeName(bytes: Uint8Array): string {
+  for (const [name, offset, expected] of SIGNATURES) if (startsWith(bytes, offset, expected)) return name
+  if (startsWith(bytes, 4, ascii('ftyp'))) return brandName(latin1(bytes.subarray(8, 12)))
+  if (startsWith(bytes, 0, [0x1a, 0x45, 0xdf, 0xa3])) return documentName(bytes)
+  if (startsWith(bytes, 0, ascii('RIFF'))) return RIFF_NAMES[latin1(bytes.subarray(8, 12))] ?? 'an unknown type'
+  // Films of QuickTime need not begin with their brand.
+  if (['moov', 'mdat', 'wide', 'skip', 'pnot'].includes(latin1(bytes.subarray(4, 8)))) return 'video/quicktime'
+  if (isMp3Frame(bytes)) return 'audio/mpeg'
+  const text = latin1(bytes.subarray(0, HEAD_BYTES))
+  if (/^(\xef\xbb\xbf)?\s*<(\?xml|svg|!doctype svg)/i.test(text)) return 'image/svg+xml'
+  if (/^(\xef\xbb\xbf)?\s*<(!doctype html|html)/i.test(text)) return 'text/html'
+  if (text.startsWith('#EXTM3U')) return 'application/vnd.apple.mpegurl'
+  return 'an unknown type'
+}
+
+const SIGNATURES: readonly (readonly [name: string, offset: number, bytes: readonly number[]])[] = [
+  ['image/png', 0, [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]],
+  ['image/jpeg', 0, [0xff, 0xd8, 0xff]],
+  ['audio/flac', 0, ascii('fLaC')],
+  ['audio/mpeg', 0, ascii('ID3')],
+  ['audio/ogg', 0, ascii('OggS')],
+  ['image/gif', 0, ascii('GIF8')],
+  ['image/bmp', 0, ascii('BM')],
+  ['image/tiff', 0, [0x49, 0x49, 0x2a, 0x00]],
+  ['image/tiff', 0, [0x4d, 0x4d, 0x00, 0x2a]],
+  ['application/pdf', 0, ascii('%PDF')],
+]
+
+const RIFF_NAMES: Readonly<Record<string, string>> = {
+  WEBP: 'image/webp',
+  WAVE: 'audio/wav',
+  'AVI ': 'video/x-msvideo',
+}
+
+/** The container of MP4 holds much else. */
+function brandName(brand: string): string {
+  if (brand === 'qt  ') return 'video/quicktime'
+  if (brand === 'avif' || brand === 'avis') return 'image/avif'
+  if (brand.startsWith('hei') || brand.startsWith('hev') || brand === 'mif1' || brand === 'msf1') return 'image/heic'
+  if (brand === 'M4A ' || brand === 'M4B ') return 'audio/mp4'
+  if (brand === 'M4V ') return 'video/x-m4v'
+  return 'video/mp4'
+}
+
+/** WebM is Matroska that says it is WebM, in the element DocType (0x4282) of its head. */
+function documentName(bytes: Uint8Array): string {
+  const head = latin1(bytes.subarray(0, HEAD_BYTES))
+  const at = head.indexOf('\x42\x82')
+  return at !== -1 && head.slice(at + 3).startsWith('webm') ? 'video/webm' : 'video/x-matroska'
+}
+
+/** The head of a frame of MPEG layer III. AAC in ADTS has the same start, but no layer. */
+function isMp3Frame(bytes: Uint8Array): boolean {
+  const [first, second, third] = bytes
+  if (first !== 0xff || second === undefined || third === undefined || (second & 0xe0) !== 0xe0) return false
+  const version = (second >> 3) & 3
+  const layer = (second >> 1) & 3
+  const bitrate = third >> 4
+  const rate = (third >> 2) & 3
+  return version !== 1 && layer === 1 && bitrate !== 15 && bitrate !== 0 && rate !== 3
+}
+
+function startsWith(bytes: Uint8Array, offset: number, expected: readonly number[]): boolean {
+  return expected.every((byte, i) => bytes[offset + i] === byte)
+}
+
+function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('latin1')
+}
+
+function ascii(text: string): number[] {
+  return [...text].map((character) => character.charCodeAt(0))
+}

@@ -1,0 +1,231 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { EngineState, EngineStats } from '../inference/engine.ts'
+import type { Outcome, PoolMeter } from '../models/engine-pool.ts'
+
+/** What is asked of each engine when metrics are read. */
+export interface MeasuredEngine {
+  readonly model: { readonly name: string; readonly memoryBytes: number | null }
+  readonly state: EngineState
+  /** Requests that wait for it to be loaded. */
+  readonly waiting: number
+  stats(): Promise<EngineStats>
+}
+
+/** A request that the API has answered. */
+export interface MeasuredRequest {
+  /** As the route is written, e.g. `/v1/models/:model_id`. */
+  readonly endpoint: string
+  readonly method: string
+  readonly status: number
+  /** Id under which the model that the request names is listed; empty when it names none. */
+  readonly model: string
+  readonly ms: number
+}
+
+/** An engine in the middle of a long step answers late; then its numbers are left out this time. */
+const STATS_LIMIT_MS = 2_000
+const LATENCY_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
+const TOKEN_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
+
+/** Everything that the service measures, in the form that Prometheus reads. */
+export class Metrics implements PoolMeter {
+  readonly #registry = new Registry()
+  #engines: readonly MeasuredEngine[] = []
+
+  readonly #requests = this.#counter('http_requests_total', 'Requests answered; status 499: the client left before.', [
+    'endpoint',
+    'method',
+    'status',
+    'model',
+  ])
+  readonly #requestSeconds = this.#histogram(
+    'http_request_duration_seconds',
+    'From the head of a request to the end of its answer.',
+    ['endpoint', 'model'],
+    LATENCY_BUCKETS,
+  )
+  readonly #inProgress = this.#gauge('http_requests_in_progress', 'Requests whose answer has not ended.', [])
+  readonly #firstTokenSeconds = this.#histogram(
+    'time_to_first_token_seconds',
+    'From work ready for the engine to its first text; waiting for its turn, or for the model to load, included.',
+    ['model'],
+    LATENCY_BUCKETS,
+  )
+  readonly #interTokenSeconds = this.#histogram(
+    'inter_token_seconds',
+    'Between two texts of one completion.',
+    ['model'],
+    TOKEN_BUCKETS,
+  )
+  readonly #generations = this.#counter('generations_total', 'Works that engines took: finished, failed or aborted.', [
+    'model',
+    'outcome',
+  ])
+  readonly #loads = this.#counter('model_loads_total', 'Loads of models that ended well or failed.', [
+    'model',
+    'result',
+  ])
+  readonly #loadSeconds = this.#gauge('model_load_seconds', 'Duration of the last load.', ['model'])
+  readonly #unloads = this.#counter('model_unloads_total', 'Models unloaded to make room for others.', ['model'])
+  readonly #restarts = this.#counter('engine_restarts_total', 'Engine processes that ended by themselves.', ['model'])
+
+  /** Read of the engines when the metrics are. */
+  readonly #ready = this.#gauge('model_ready', '1 for a model that is loaded and takes work.', ['model'])
+  readonly #loadWaiting = this.#gauge('model_load_waiting', 'Requests that wait for a model to load.', ['model'])
+  readonly #estimate = this.#gauge('model_memory_estimate_bytes', 'What a model is counted with when it is loaded.', [
+    'model',
+  ])
+  readonly #stats: readonly Reading[] = [
+    this.#reading('gauge', 'queue_length', 'Requests of which no completion has started.', (s) => s.waiting),
+    this.#reading('gauge', 'running_sequences', 'Completions that are being computed.', (s) => s.running),
+    this.#reading('gauge', 'kv_cells', 'KV cells that there are; one holds one token.', (s) => s.totalCells),
+    this.#reading('gauge', 'kv_cells_used', 'KV cells in use.', (s) => s.usedCells),
+    this.#reading(
+      'gauge',
+      'prefix_cache_cells',
+      'Cells that the prefix cache holds, in memory of its own.',
+      (s) => s.cachedCells,
+    ),
+    this.#reading(
+      'gauge',
+      'engine_resident_memory_bytes',
+      'Resident memory of the engine process.',
+      (s) => s.residentBytes,
+    ),
+    this.#reading('counter', 'prefill_tokens_total', 'Prompt tokens computed.', (s) => s.prefilledTokens),
+    this.#reading('counter', 'decode_tokens_total', 'Completion tokens computed.', (s) => s.decodedTokens),
+    this.#reading('counter', 'prefix_cache_hits_total', 'Prompts whose beginning was there.', (s) => s.prefixHits),
+    this.#reading('counter', 'prefix_cache_misses_total', 'Prompts computed from the start.', (s) => s.prefixMisses),
+    this.#reading('counter', 'prefix_cache_tokens_total', 'Prompt tokens that were there.', (s) => s.reusedTokens),
+    this.#reading(
+      'counter',
+      'interruptions_total',
+      'Completions interrupted for want of KV cells, to be computed anew.',
+      (s) => s.interruptions,
+    ),
+  ]
+  readonly #cpuSeconds: Counter<string>
+  readonly #resident: Gauge<string>
+
+  constructor(version: string) {
+    this.#gauge('build_info', 'The version that runs.', ['version']).set({ version }, 1)
+    const registers = [this.#registry]
+    // The names that all programs use.
+    const started = { name: 'process_start_time_seconds', help: 'When the API process started.', registers }
+    new Gauge(started).set(Math.round(Date.now() / 1000 - process.uptime()))
+    const cpu = { name: 'process_cpu_seconds_total', help: 'CPU time of the API process.', registers }
+    this.#cpuSeconds = new Counter(cpu)
+    const resident = { name: 'process_resident_memory_bytes', help: 'Resident memory of the API process.', registers }
+    this.#resident = new Gauge(resident)
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType
+  }
+
+  /** Engines to be asked when the metrics are read. */
+  watch(engines: readonly MeasuredEngine[]): void {
+    this.#engines = engines
+    for (const { model } of engines) {
+      this.#restarts.inc({ model: model.name }, 0)
+      if (model.memoryBytes !== null) this.#estimate.set({ model: model.name }, model.memoryBytes)
+    }
+  }
+
+  /** All metrics in Prometheus' text format. */
+  async read(): Promise<string> {
+    const all = await Promise.all(this.#engines.map(async (engine) => ({ engine, stats: await statsOf(engine) })))
+    // From here on nothing waits, so that two readers do not mix theirs.
+    for (const { metric } of this.#stats) metric.reset()
+    for (const { engine, stats } of all) {
+      const model = { model: engine.model.name }
+      this.#ready.set(model, engine.state === 'ready' ? 1 : 0)
+      this.#loadWaiting.set(model, engine.waiting)
+      if (stats !== null) for (const { metric, value } of this.#stats) metric.inc(model, value(stats))
+    }
+    const { user, system } = process.cpuUsage()
+    this.#cpuSeconds.reset()
+    this.#cpuSeconds.inc((user + system) / 1e6)
+    this.#resident.set(process.memoryUsage.rss())
+    return this.#registry.metrics()
+  }
+
+  requestStarted(): void {
+    this.#inProgress.inc()
+  }
+
+  requestEnded({ endpoint, method, status, model, ms }: MeasuredRequest): void {
+    this.#inProgress.dec()
+    this.#requests.inc({ endpoint, method, status, model })
+    this.#requestSeconds.observe({ endpoint, model }, ms / 1000)
+  }
+
+  loaded(model: string, ms: number): void {
+    this.#loads.inc({ model, result: 'loaded' })
+    this.#loadSeconds.set({ model }, ms / 1000)
+  }
+
+  loadFailed(model: string): void {
+    this.#loads.inc({ model, result: 'failed' })
+  }
+
+  unloaded(model: string): void {
+    this.#unloads.inc({ model })
+  }
+
+  restarted(model: string): void {
+    this.#restarts.inc({ model })
+  }
+
+  firstText(model: string, ms: number): void {
+    this.#firstTokenSeconds.observe({ model }, ms / 1000)
+  }
+
+  nextText(model: string, ms: number): void {
+    this.#interTokenSeconds.observe({ model }, ms / 1000)
+  }
+
+  ended(model: string, outcome: Outcome): void {
+    this.#generations.inc({ model, outcome })
+  }
+
+  #counter(name: string, help: string, labelNames: string[]): Counter<string> {
+    return new Counter({ name: `lookout_${name}`, help, labelNames, registers: [this.#registry] })
+  }
+
+  #gauge(name: string, help: string, labelNames: string[]): Gauge<string> {
+    return new Gauge({ name: `lookout_${name}`, help, labelNames, registers: [this.#registry] })
+  }
+
+  #histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram<string> {
+    return new Histogram({ name: `lookout_${name}`, help, labelNames, buckets, registers: [this.#registry] })
+  }
+
+  #reading(kind: 'gauge' | 'counter', name: string, help: string, value: Reading['value']): Reading {
+    return {
+      metric: kind === 'gauge' ? this.#gauge(name, help, ['model']) : this.#counter(name, help, ['model']),
+      value,
+    }
+  }
+}
+
+/** A metric that is taken from the engines' own numbers. */
+interface Reading {
+  readonly metric: Counter<string> | Gauge<string>
+  readonly value: (stats: EngineStats) => number
+}
+
+async function statsOf(engine: MeasuredEngine): Promise<EngineStats | null> {
+  if (engine.state !== 'ready') return null
+  const waiting = new AbortController()
+  const late = delay(STATS_LIMIT_MS, null, { signal: waiting.signal }).catch(() => null)
+  try {
+    return await Promise.race([engine.stats(), late])
+  } catch {
+    // It ended meanwhile.
+    return null
+  } finally {
+    waiting.abort()
+  }
+}

@@ -1,0 +1,66 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { describeModel } from '../inference/local/model-files.ts'
+import { findCards, loadCard } from './card.ts'
+
+let directory: string
+let shipped: Record<string, unknown>
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'lookout-cards-'))
+  shipped = JSON.parse(await readFile('models/lookout-nano/card.json', 'utf8'))
+})
+afterAll(() => rm(directory, { recursive: true }))
+
+async function written(name: string, content: unknown): Promise<string> {
+  const file = join(directory, name)
+  await mkdir(join(file, '..'), { recursive: true })
+  await writeFile(file, typeof content === 'string' ? content : JSON.stringify(content))
+  return file
+}
+
+test.each<[string, (card: Record<string, unknown>) => unknown, RegExp]>([
+  ['not JSON', () => '{', /^Model card \S+card\.json: not valid JSON: /],
+  ['not an object', () => [], /^Model card \S+card\.json: expected object, received array$/],
+  ['a field too few', ({ license: _, ...card }) => card, /: license: expected string, received undefined$/],
+  ['a field too many', (card) => ({ ...card, colour: 'red' }), /: Unrecognized key: "colour"$/],
+  [
+    'a wrong field',
+    (card) => ({ ...card, load: 'never' }),
+    /: load: Invalid option: expected one of "start"\|"first_use"$/,
+  ],
+  [
+    'a wrong field deep inside',
+    (card) => ({ ...card, serves: [{ ...(card.serves as object[])[0], id: 7 }] }),
+    /: serves\[0\]\.id: expected string, received number$/,
+  ],
+])('a card that cannot be used names its file and field, in one line: %s', async (_name, change, message) => {
+  const file = await written('broken/card.json', change(shipped))
+  await expect(loadCard(file)).rejects.toThrow(message)
+})
+
+test('a card that is not there', async () => {
+  await expect(loadCard(join(directory, 'none.json'))).rejects.toThrow(/^Model card \S+none\.json: ENOENT/)
+})
+
+test('the example in docs/ is a card, whose files are to be fetched', async () => {
+  const [file] = await findCards(['docs/example-cards'])
+  const card = await loadCard(file!)
+  expect(card.load).toBe('first_use')
+  await expect(describeModel(card)).rejects.toThrow(/engine\.model: the file \S+\.gguf is not there$/)
+})
+
+test('paths lead to cards: a card, a folder with one, a folder of such folders', async () => {
+  const single = await written('single.json', shipped)
+  const own = await written('own/card.json', shipped)
+  const first = await written('many/a/card.json', shipped)
+  const second = await written('many/b/card.json', shipped)
+  await written('many/readme.txt', 'no card')
+  await written('many/c/model.gguf', 'no card')
+  const many = join(directory, 'many')
+  expect(await findCards([single, join(directory, 'own'), many])).toEqual([single, own, first, second])
+  expect(await findCards([many, first])).toEqual([first, second])
+  await expect(findCards([join(many, 'c')])).rejects.toThrow(/No model card at \S+c: neither it nor a folder in it/)
+  await expect(findCards([join(directory, 'nowhere')])).rejects.toThrow(/nowhere: there is no such file or folder$/)
+})

@@ -1,0 +1,98 @@
+/**
+ * Finds parts of a JSON text as they are written. Objects of JavaScript put keys that look like integers first and know
+ * one spelling of a number; a text keeps both. All functions take text that `JSON.parse` takes, and pass over it once.
+ */
+export interface RawMember {
+  /** Decoded. */
+  readonly key: string
+  /** As written, with its quotes. */
+  readonly rawKey: string
+  readonly value: string
+}
+
+/** The members of an object in their order, a key that is written twice twice; null for any other value. */
+export function rawMembers(text: string): RawMember[] | null {
+  const reader = new Reader(text)
+  if (!reader.take('{')) return null
+  const members: RawMember[] = []
+  while (!reader.take('}')) {
+    const rawKey = reader.value()
+    reader.take(':')
+    members.push({ key: JSON.parse(rawKey), rawKey, value: reader.value() })
+    reader.take(',')
+  }
+  return members
+}
+
+/** The items of an array; null for any other value. */
+export function rawItems(text: string): string[] | null {
+  const reader = new Reader(text)
+  if (!reader.take('[')) return null
+  const items: string[] = []
+  while (!reader.take(']')) {
+    items.push(reader.value())
+    reader.take(',')
+  }
+  return items
+}
+
+/** The value under a key, of several the last one, as `JSON.parse` has it; null when there is none. */
+export function rawMember(text: string, key: string): string | null {
+  return rawMembers(text)?.findLast((member) => member.key === key)?.value ?? null
+}
+
+class Reader {
+  readonly #text: string
+  #at = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  take(character: string): boolean {
+    this.#skip(BLANKS)
+    if (this.#text[this.#at] !== character) return false
+    this.#at++
+    return true
+  }
+
+  value(): string {
+    this.#skip(BLANKS)
+    const start = this.#at
+    let depth = 0
+    do {
+      const character = this.#text[this.#at]
+      if (character === undefined) break
+      if (character === '"') {
+        this.#at = endOfString(this.#text, this.#at)
+        continue
+      }
+      this.#at++
+      if (character === '{' || character === '[') depth++
+      else if (character === '}' || character === ']') depth--
+      else this.#skip(depth === 0 ? SCALAR : PLAIN)
+    } while (depth > 0)
+    return this.#text.slice(start, this.#at)
+  }
+
+  #skip(pattern: RegExp): void {
+    pattern.lastIndex = this.#at
+    pattern.test(this.#text)
+    this.#at = Math.max(this.#at, pattern.lastIndex)
+  }
+}
+
+const BLANKS = /[ \t\n\r]*/y
+const SCALAR = /[^ \t\n\r,:\]}]*/y
+const PLAIN = /[^"{}[\]]*/y
+
+function endOfString(text: string, start: number): number {
+  for (let from = start + 1; ; ) {
+    const quote = text.indexOf('"', from)
+    if (quote === -1) return text.length
+    let before = quote
+    while (text[before - 1] === '\\') before--
+    if ((quote - before) % 2 === 0) return quote + 1
+    from = quote + 1
+  }
+}

@@ -1,0 +1,13 @@
+import { fileURLToPath } from 'node:url'
+import type { BlobStore } from './blob-store.ts'
+import { DiskBlobs } from './disk-blobs.ts'
+import { S3Blobs } from './s3-blobs.ts'
+
+/**
+ * @param location an absolute path, or `s3://bucket/prefix?endpoint=...&region=...`
+ * @param spool folder for uploads on their way to a store that is not on this machine.
+ */
+export async function openBlobs(location: string, spool: string): Promise<BlobStore> {
+  if (location.startsWith('s3://')) return S3Blobs.open(new URL(location), spool)
+  return DiskBlobs.open(location.startsWith('file://') ? fileURLToPath(location) : location)
+}

@@ -1,0 +1,31 @@
+import { createHash } from 'node:crypto'
+import { Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** Longest path of a socket that every platform takes. */
+const MAX_SOCKET_PATH = 100
+/** PostgreSQL's own name for the socket of port 5432: `psql -h FOLDER postgres` finds it too. */
+const SOCKET = '.s.PGSQL.5432'
+
+/** Where the database of a folder is reached: a socket in the folder itself, unless its path is too long for one. */
+export function socketPath(directory: string): string {
+  const hash = createHash('sha256').update(directory).digest('hex').slice(0, 16)
+  if (process.platform === 'win32') return `\\\\.\\pipe\\lookout-${hash}`
+  const path = join(directory, SOCKET)
+  return Buffer.byteLength(path) <= MAX_SOCKET_PATH ? path : join(tmpdir(), `lookout-${hash}`, SOCKET)
+}
+
+/** A socket that connects to a path whatever it is told: node-postgres knows paths on POSIX only, and only short ones. */
+export class PathSocket extends Socket {
+  readonly #path: string
+
+  constructor(path: string) {
+    super()
+    this.#path = path
+  }
+
+  override connect(): this {
+    return super.connect(this.#path)
+  }
+}

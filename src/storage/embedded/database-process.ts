@@ -1,0 +1,139 @@
+/**
+ * The process that has an embedded database: PGlite over a folder, offered on a socket. It lives as long as somebody is
+ * connected, or the process that started it wants it: the server, the command line and a second server share it, and
+ * who comes last does not have to be who started it.
+ *
+ * Arguments: the folder, and a folder where an empty database is kept for the next time that one is needed.
+ * Says `ready`, `taken` when another process has the folder, or `failed` with a reason; and, asked to end, `shared` when it
+ * cannot because others use it.
+ */
+import { chmod, cp, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
+import { FolderLock } from '../folder-lock.ts'
+import { socketPath } from './address.ts'
+import { SharedSession } from './session.ts'
+
+/** Its defaults are for a machine that does nothing else. */
+const SETTINGS = [
+  'shared_buffers = 8MB',
+  'wal_buffers = 512kB',
+  'work_mem = 4MB',
+  'maintenance_work_mem = 16MB',
+  'max_wal_size = 64MB',
+  'min_wal_size = 32MB',
+]
+/** Between a client's end and the next one's beginning. */
+const LINGER_MS = 1_000
+
+/** Time in which connections that were closed just now are seen as closed. */
+const SETTLE_MS = 50
+
+export type DatabaseProcessMessage =
+  | { readonly state: 'ready' | 'taken' | 'shared' }
+  | { readonly state: 'failed'; readonly message: string }
+
+async function main(directory: string, cache: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const lock = FolderLock.exclusive(directory)
+  if (lock === null) return leave({ state: 'taken' })
+  const data = join(directory, 'pgdata')
+  await makeEmptyDatabase(data, cache)
+  const pglite = await openPglite(data)
+
+  const shared = new SharedSession(
+    {
+      execute: (messages, onRawData) =>
+        pglite.runExclusive(() => pglite.execProtocolRawStream(messages, { onRawData })),
+      rollback: async () => void (await pglite.exec('rollback')),
+    },
+    // Its memory may be anything now; what it has acknowledged is in the folder.
+    () => process.exit(1),
+  )
+  let wanted = true
+  let closing = false
+  const close = async () => {
+    if (closing || wanted || shared.connections.size > 0) return
+    closing = true
+    server.close()
+    await pglite.close()
+    lock[Symbol.dispose]()
+    process.exit(0)
+  }
+  const server = createServer((socket) => shared.add(socket, () => setTimeout(() => void close(), LINGER_MS)))
+  process.on('disconnect', () => {
+    wanted = false
+    void close()
+  })
+  // Told by the process that started this one that it needs it no longer.
+  process.on('message', async () => {
+    wanted = false
+    await delay(SETTLE_MS)
+    await close()
+    say({ state: 'shared' })
+  })
+  // Ends with its clients and not with the terminal: they may have something to write still.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+
+  const path = socketPath(directory)
+  if (process.platform !== 'win32') {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+    await rm(path, { force: true })
+  }
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(path, resolve)
+  })
+  if (process.platform !== 'win32') await chmod(path, 0o600)
+  say({ state: 'ready' })
+}
+
+/** With fsync, which PGlite leaves out by default: what is acknowledged survives a loss of power too. */
+async function openPglite(dataDir: string, options: PGliteOptions = {}): Promise<PGlite> {
+  const { PGlite } = await import('@electric-sql/pglite')
+  const startParams = PGlite.defaultStartParams.filter((parameter) => parameter !== '-F')
+  return PGlite.create({ dataDir, startParams, postgresqlconf: SETTINGS, ...options })
+}
+
+/**
+ * Appears whole or not at all. Making an empty database takes seconds, copying one a fraction of a second: one is kept in
+ * the cache.
+ */
+async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
+  if (await exists(data)) return
+  const template = join(cache, 'empty-database-1')
+  if (!(await exists(template))) {
+    const draft = `${template}.${process.pid}`
+    await mkdir(cache, { recursive: true })
+    await (await openPglite(draft, { startParams: undefined })).close()
+    // Another process may have been faster.
+    await rename(draft, template).catch(() => rm(draft, { recursive: true, force: true }))
+  }
+  const draft = `${data}.new`
+  await rm(draft, { recursive: true, force: true })
+  await cp(template, draft, { recursive: true, preserveTimestamps: true })
+  await rename(draft, data)
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+function say(message: DatabaseProcessMessage): void {
+  if (process.connected) process.send!(message)
+}
+
+function leave(message: DatabaseProcessMessage): void {
+  if (process.connected) process.send!(message, () => process.exit(0))
+  else process.exit(0)
+}
+
+const [directory, cache] = process.argv.slice(2)
+await main(directory!, cache!).catch((error: unknown) =>
+  leave({ state: 'failed', message: error instanceof Error ? error.message : String(error) }),
+)

@@ -1,0 +1,97 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { socketPath } from './address.ts'
+import type { DatabaseProcessMessage } from './database-process.ts'
+
+/** V8's optimizing compiler would take 300 MB to make PostgreSQL faster, and two cores for minutes. The quick one serves. */
+const FLAGS = ['--liftoff-only']
+const PROGRAM = fileURLToPath(new URL('database-process.ts', import.meta.url))
+/** The first start on a machine makes a database from nothing. */
+const START_TIMEOUT_MS = 120_000
+const RETRY_MS = 100
+/** For the last checkpoint. */
+const CLOSE_TIMEOUT_MS = 10_000
+
+/** The embedded database of a folder, in a process that whoever needs it starts and all share. */
+export class EmbeddedDatabase {
+  /** The socket at which it speaks PostgreSQL's protocol. */
+  readonly path: string
+  readonly #directory: string
+  readonly #cache: string
+  #starting: Promise<void> | null = null
+  #child: ChildProcess | null = null
+
+  constructor(directory: string, cache: string) {
+    this.path = socketPath(directory)
+    this.#directory = directory
+    this.#cache = cache
+  }
+
+  /** Resolves when somebody serves the database. @throws Error that says why nobody can. */
+  ensure(): Promise<void> {
+    this.#starting ??= this.#ensure().finally(() => {
+      this.#starting = null
+    })
+    return this.#starting
+  }
+
+  async #ensure(): Promise<void> {
+    for (const end = performance.now() + START_TIMEOUT_MS; performance.now() < end; await delay(RETRY_MS)) {
+      if (await answers(this.path)) return
+      if ((await this.#start()) === 'ready') return
+    }
+    throw new Error(`The database in ${this.#directory} is in use by a process that does not answer`)
+  }
+
+  async #start(): Promise<DatabaseProcessMessage['state']> {
+    const child = spawn(process.execPath, [...FLAGS, PROGRAM, this.#directory, this.#cache], {
+      // Of its own: Ctrl-C at the terminal is for the server, which still has things to write.
+      detached: true,
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    })
+    const ended = once(child, 'exit').then(([code, signal]): DatabaseProcessMessage => {
+      if (this.#child === child) this.#child = null
+      return { state: 'failed', message: `its process ended (${signal ?? `status ${code}`})` }
+    })
+    const said = once(child, 'message').then(([message]) => message as DatabaseProcessMessage)
+    const message = await Promise.race([said, ended])
+    if (message.state === 'failed')
+      throw new Error(`The database in ${this.#directory} does not open: ${message.message}`)
+    if (message.state === 'ready') {
+      this.#child = child
+      child.unref()
+      child.channel?.unref()
+    }
+    return message.state
+  }
+
+  /** After the last connection is closed. Waits for the database to be put away, unless others use it. */
+  async close(): Promise<void> {
+    await this.#starting?.catch(() => {})
+    const child = this.#child
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return
+    child.ref()
+    const waiting = new AbortController()
+    const late = delay(CLOSE_TIMEOUT_MS, undefined, { signal: waiting.signal }).catch(() => {})
+    const settled = Promise.race([once(child, 'exit'), once(child, 'message')])
+    child.send('release', () => {})
+    await Promise.race([settled, late])
+    waiting.abort()
+    if (child.connected) child.disconnect()
+    child.unref()
+  }
+}
+
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path)
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })
+}

@@ -1,0 +1,98 @@
+import type { Socket } from 'node:net'
+import { endsInTransaction, FrontendMessages, welcome } from './wire.ts'
+
+/** The one session of an embedded database: bytes of whole messages in, bytes of the answer out. */
+export interface WireSession {
+  execute(messages: Uint8Array, onAnswer: (bytes: Uint8Array) => void): Promise<void>
+  rollback(): Promise<void>
+}
+
+/** A transaction that says nothing for this long has lost its program; all others wait for it. */
+const IDLE_IN_TRANSACTION_MS = 15_000
+
+/**
+ * Lets many connections use a database that has one session. They take turns, a group of messages each; who has begun a
+ * transaction has the session until that ends. What outlives a transaction in a session (settings, named statements,
+ * temporary tables) would be seen by all: programs that connect here use none.
+ */
+export class SharedSession {
+  readonly #session: WireSession
+  readonly #waiting: { readonly socket: Socket; readonly messages: Uint8Array }[] = []
+  #holder: Socket | null = null
+  #idle: NodeJS.Timeout | undefined
+  #running = false
+  /** Sockets that are connected. */
+  readonly connections = new Set<Socket>()
+  readonly #onFailure: (error: unknown) => void
+
+  /** `onFailure` is told when the database itself is broken: nothing more can be asked of it. */
+  constructor(session: WireSession, onFailure: (error: unknown) => void) {
+    this.#session = session
+    this.#onFailure = onFailure
+  }
+
+  add(socket: Socket, onClose: () => void): void {
+    const messages = new FrontendMessages()
+    this.connections.add(socket)
+    socket.setNoDelay(true)
+    socket.on('data', (bytes) => {
+      try {
+        for (const event of messages.push(bytes)) {
+          if (event.type === 'ssl') socket.write('N')
+          else if (event.type === 'startup') socket.write(welcome())
+          else if (event.type === 'group') this.#waiting.push({ socket, messages: event.bytes })
+          else socket.end()
+        }
+        void this.#run()
+      } catch {
+        socket.destroy()
+      }
+    })
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => {
+      this.connections.delete(socket)
+      void this.#run()
+      onClose()
+    })
+  }
+
+  async #run(): Promise<void> {
+    if (this.#running) return
+    this.#running = true
+    try {
+      for (;;) {
+        if (this.#holder?.destroyed) {
+          await this.#session.rollback()
+          this.#hold(null)
+        }
+        const next = this.#waiting.findIndex(({ socket }) => this.#holder === null || socket === this.#holder)
+        if (next < 0) break
+        const { socket, messages } = this.#waiting.splice(next, 1)[0]!
+        if (socket.destroyed) continue
+        this.#hold(await this.#answer(socket, messages))
+      }
+    } catch (error) {
+      this.#onFailure(error)
+    } finally {
+      this.#running = false
+    }
+  }
+
+  /** @returns the socket when it is inside a transaction now. */
+  async #answer(socket: Socket, messages: Uint8Array): Promise<Socket | null> {
+    let tail = new Uint8Array()
+    await this.#session.execute(messages, (bytes) => {
+      // A copy: the database writes its next answer in the same place.
+      const answer = Buffer.from(bytes)
+      tail = answer.length >= 6 ? answer.subarray(-6) : Buffer.concat([tail, answer]).subarray(-6)
+      if (!socket.destroyed) socket.write(answer)
+    })
+    return endsInTransaction(tail) ? socket : null
+  }
+
+  #hold(socket: Socket | null): void {
+    this.#holder = socket
+    clearTimeout(this.#idle)
+    if (socket) this.#idle = setTimeout(() => socket.destroy(), IDLE_IN_TRANSACTION_MS)
+  }
+}

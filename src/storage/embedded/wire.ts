@@ -1,0 +1,84 @@
+/**
+ * The part of PostgreSQL's frontend/backend protocol (version 3) that is needed to share one PGlite session between
+ * connections. https://www.postgresql.org/docs/current/protocol-message-formats.html
+ */
+
+/** Whole messages of a connection, in groups that must reach the session without another connection's in between. */
+export class FrontendMessages {
+  #buffer: Buffer = Buffer.alloc(0)
+  #group: Buffer[] = []
+  #started = false;
+
+  /** What the bytes that came complete: `startup`, `ssl` (a request for encryption), `cancel`, `end`, or groups. */
+  *push(bytes: Buffer): Generator<FrontendEvent, void, void> {
+    this.#buffer = this.#buffer.length === 0 ? bytes : Buffer.concat([this.#buffer, bytes])
+    for (;;) {
+      const head = this.#started ? 1 : 0
+      if (this.#buffer.length < head + 4) return
+      const length = head + this.#buffer.readInt32BE(head)
+      if (length < head + 4 || length > MAX_MESSAGE_BYTES) throw new Error(`A message of ${length} bytes`)
+      if (this.#buffer.length < length) return
+      const message = this.#buffer.subarray(0, length)
+      this.#buffer = this.#buffer.subarray(length)
+      if (!this.#started) {
+        const code = length >= 8 ? message.readInt32BE(4) : 0
+        if (code === SSL_REQUEST || code === GSS_REQUEST) yield { type: 'ssl' }
+        else if (code === CANCEL_REQUEST) yield { type: 'cancel' }
+        else {
+          this.#started = true
+          yield { type: 'startup' }
+        }
+        continue
+      }
+      const type = String.fromCharCode(message[0]!)
+      if (type === 'X') {
+        yield { type: 'end' }
+        continue
+      }
+      this.#group.push(message)
+      if (!ENDS_GROUP.includes(type)) continue
+      yield { type: 'group', bytes: new Uint8Array(Buffer.concat(this.#group)) }
+      this.#group = []
+    }
+  }
+}
+
+export type FrontendEvent =
+  | { readonly type: 'startup' | 'ssl' | 'cancel' | 'end' }
+  | { readonly type: 'group'; readonly bytes: Uint8Array }
+
+const MAX_MESSAGE_BYTES = 64 * 2 ** 20
+const SSL_REQUEST = 80_877_103
+const GSS_REQUEST = 80_877_104
+const CANCEL_REQUEST = 80_877_102
+/** A simple query and a function call stand alone; Parse, Bind, Describe and Execute belong to the Sync after them. */
+const ENDS_GROUP = 'QSF'
+
+/** What a client is told when it connects: who may open the socket may use the database. */
+export function welcome(): Buffer {
+  const parameters = {
+    server_version: '18.0',
+    server_encoding: 'UTF8',
+    client_encoding: 'UTF8',
+    DateStyle: 'ISO, MDY',
+    integer_datetimes: 'on',
+    standard_conforming_strings: 'on',
+  }
+  const int32 = (value: number) => {
+    const bytes = Buffer.alloc(4)
+    bytes.writeInt32BE(value)
+    return bytes
+  }
+  const message = (type: string, body: Buffer) => Buffer.concat([Buffer.from(type), int32(body.length + 4), body])
+  return Buffer.concat([
+    message('R', int32(0)),
+    ...Object.entries(parameters).map(([name, value]) => message('S', Buffer.from(`${name}\0${value}\0`))),
+    message('K', Buffer.concat([int32(process.pid), int32(0)])),
+    message('Z', Buffer.from('I')),
+  ])
+}
+
+/** Whether an answer ends with ReadyForQuery inside a transaction, from its last six bytes. */
+export function endsInTransaction(tail: Uint8Array): boolean {
+  return tail.length === 6 && tail[0] === 0x5a && (tail[5] === 0x54 || tail[5] === 0x45)
+}

@@ -1,0 +1,40 @@
+import { readdir, readFile } from 'node:fs/promises'
+import type { Pool } from 'pg'
+
+const FOLDER = new URL('migrations/', import.meta.url)
+/** Any number that no other program on the same database takes for its own lock. */
+const LOCK = 7_016_514_105
+
+/**
+ * Brings the database to the newest schema, in one transaction: all steps that it has not seen yet, or none. Servers
+ * that start together wait for one another.
+ * @throws Error when the database is newer than this program.
+ */
+export async function migrate(pool: Pool): Promise<void> {
+  const steps = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort()
+  const client = await pool.connect()
+  try {
+    await client.query('begin')
+    await client.query('select pg_advisory_xact_lock($1)', [LOCK])
+    await client.query(
+      'create table if not exists lookout_migrations (name text primary key, at timestamptz not null default now())',
+    )
+    const { rows } = await client.query<{ name: string }>('select name from lookout_migrations')
+    const done = new Set(rows.map(({ name }) => name))
+    const unknown = [...done].find((name) => !steps.includes(name))
+    if (unknown !== undefined) {
+      throw new Error(`The database was migrated by a newer Lookout (${unknown}); upgrade this one`)
+    }
+    for (const name of steps) {
+      if (done.has(name)) continue
+      await client.query(await readFile(new URL(name, FOLDER), 'utf8'))
+      await client.query('insert into lookout_migrations (name) values ($1)', [name])
+    }
+    await client.query('commit')
+    client.release()
+  } catch (error) {
+    // The transaction ends with its connection.
+    client.release(true)
+    throw error
+  }
+}

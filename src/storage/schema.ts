@@ -1,0 +1,111 @@
+import { sql } from 'drizzle-orm'
+import { bigint, date, index, integer, jsonb, numeric, pgTable, primaryKey, text, timestamp } from 'drizzle-orm/pg-core'
+
+/**
+ * The tables, as queries see them. The statements that make them are in `migrations/`; a test compares the two. Times
+ * carry their zone; numbers of bytes and tokens fit a JavaScript number.
+ */
+const moment = (name: string) => timestamp(name, { withTimezone: true })
+
+/** Limits that differ from the server's own; what is absent is the server's. */
+export interface OrganisationLimits {
+  readonly requestsPerMinute?: Readonly<Record<string, number>>
+  /** Credits per calendar month (UTC). */
+  readonly monthlyCredits?: number
+  readonly storedBytes?: number
+}
+
+export const organisations = pgTable('organisations', {
+  /** The name that the operator gave it: lower-case letters, digits and hyphens. */
+  id: text('id').primaryKey(),
+  createdAt: moment('created_at').notNull().defaultNow(),
+  limits: jsonb('limits').$type<OrganisationLimits>().notNull().default({}),
+  /** Sum of the sizes of its files, kept with every change so that a quota needs no sum. */
+  storedBytes: bigint('stored_bytes', { mode: 'number' }).notNull().default(0),
+  revokedAt: moment('revoked_at'),
+})
+
+export const apiKeys = pgTable('api_keys', {
+  id: text('id').primaryKey(),
+  organisationId: text('organisation_id').notNull(),
+  name: text('name').notNull(),
+  /** Enough of the key to tell it from others by eye. */
+  prefix: text('prefix').notNull(),
+  /** SHA-256 in hexadecimal digits. A key is 256 random bits, so a slow hash would add nothing. */
+  hash: text('hash').notNull().unique(),
+  scopes: text('scopes').array().notNull(),
+  createdAt: moment('created_at').notNull().defaultNow(),
+  expiresAt: moment('expires_at'),
+  revokedAt: moment('revoked_at'),
+  lastUsedAt: moment('last_used_at'),
+})
+
+export const files = pgTable(
+  'files',
+  {
+    organisationId: text('organisation_id').notNull(),
+    /** Grows with the time of creation, compared byte by byte. */
+    id: text('id').notNull(),
+    bytes: bigint('bytes', { mode: 'number' }).notNull(),
+    createdAt: moment('created_at').notNull(),
+    filename: text('filename').notNull(),
+    purpose: text('purpose').$type<'vision' | 'user_data'>().notNull(),
+    contentType: text('content_type').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.organisationId, table.id] }),
+    index('files_by_purpose').on(table.organisationId, table.purpose, table.id),
+  ],
+)
+
+/** Bytes that an organisation uploaded in each minute, whether the files are still there or not. */
+export const uploads = pgTable(
+  'uploads',
+  {
+    organisationId: text('organisation_id').notNull(),
+    minute: moment('minute').notNull(),
+    bytes: bigint('bytes', { mode: 'number' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.organisationId, table.minute] })],
+)
+
+/** One row per request that was let in to a model. */
+export const usage = pgTable(
+  'usage',
+  {
+    traceId: text('trace_id').primaryKey(),
+    at: moment('at').notNull(),
+    organisationId: text('organisation_id').notNull(),
+    keyId: text('key_id').notNull(),
+    model: text('model').notNull(),
+    endpoint: text('endpoint').notNull(),
+    status: integer('status').notNull(),
+    finish: text('finish').notNull(),
+    promptTokens: bigint('prompt_tokens', { mode: 'number' }).notNull(),
+    completionTokens: bigint('completion_tokens', { mode: 'number' }).notNull(),
+    /** Part of the prompt tokens. */
+    cachedTokens: bigint('cached_tokens', { mode: 'number' }).notNull(),
+    /** Part of the prompt tokens. */
+    audioTokens: bigint('audio_tokens', { mode: 'number' }).notNull(),
+    latencyMs: integer('latency_ms').notNull(),
+    credits: numeric('credits', { precision: 20, scale: 6, mode: 'number' }).notNull(),
+  },
+  (table) => [index('usage_by_time').on(table.organisationId, table.at)],
+)
+
+/** What an organisation has spent in a calendar month (UTC), so that a budget needs no sum. */
+export const spending = pgTable(
+  'spending',
+  {
+    organisationId: text('organisation_id').notNull(),
+    /** First day of the month. */
+    month: date('month', { mode: 'string' }).notNull(),
+    credits: numeric('credits', { precision: 20, scale: 6, mode: 'number' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.organisationId, table.month] })],
+)
+
+export const TABLES = { organisations, apiKeys, files, uploads, usage, spending }
+
+/** Now, by the database's clock: the one that all replicas share. */
+export const now = sql<Date>`now()`

@@ -1,0 +1,103 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { startTestServer, type TestServer } from './support/server.ts'
+
+/** The commands, beside a running server. */
+let server: TestServer
+let directory: string
+const organisation = `commands-${process.pid}-${Date.now()}`
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
+  server = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' } })
+})
+afterAll(async () => {
+  await server?.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+interface Outcome {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+function lookout(...args: readonly string[]): Promise<Outcome> {
+  const env = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    LOOKOUT_DATA_DIR: directory,
+    DATABASE_URL: inject('databaseUrl'),
+  }
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['src/main.ts', ...args], { env }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
+    })
+  })
+}
+
+const status = async (key: string, path = '/v1/models') =>
+  (await fetch(server.url + path, { headers: { authorization: `Bearer ${key}` } })).status
+
+async function makeKey(...options: readonly string[]): Promise<{ key: string; id: string }> {
+  const made = await lookout('keys', 'create', '--org', organisation, ...options)
+  expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^lk-[0-9A-Za-z]{43}\n$/) })
+  return { key: made.stdout.trim(), id: /key-[0-9a-f]{16}/.exec(made.stderr)![0] }
+}
+
+describe('organisations and keys', () => {
+  test('are made, listed without their keys, limited and revoked', async () => {
+    const made = await lookout('orgs', 'create', organisation, '--requests', 'models=3')
+    expect(made).toMatchObject({ code: 0 })
+    expect((await lookout('orgs', 'list')).stdout).toMatch(new RegExp(`^${organisation} +active .* models=3$`, 'm'))
+
+    const { key, id } = await makeKey('--name', 'laptop')
+    expect(await status(key)).toBe(200)
+    const listed = await lookout('keys', 'list', '--org', organisation)
+    expect(listed.stdout).toMatch(
+      new RegExp(`^${id} +${organisation} +${key.slice(0, 9)}\\.\\.\\. +laptop +inference,files +active`, 'm'),
+    )
+    expect(listed.stdout).not.toContain(key)
+
+    expect([await status(key), await status(key), await status(key)]).toEqual([200, 200, 429])
+    expect((await lookout('orgs', 'limit', organisation, '--requests', 'models=none')).stdout).toMatch(
+      /the server's own/,
+    )
+    await expect.poll(() => status(key), { timeout: 15_000, interval: 500 }).toBe(200)
+
+    expect(await lookout('keys', 'revoke', id)).toMatchObject({ code: 0 })
+    await expect.poll(() => status(key), { timeout: 15_000, interval: 200 }).toBe(401)
+    expect(await lookout('keys', 'revoke', id)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^lookout: There is no key/),
+    })
+
+    const other = await makeKey()
+    expect(await status(other.key)).toBe(200)
+    expect(await lookout('orgs', 'revoke', organisation)).toMatchObject({ code: 0 })
+    await expect.poll(() => status(other.key), { timeout: 15_000, interval: 200 }).toBe(401)
+    expect(await lookout('keys', 'create', '--org', organisation)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/revoked/),
+    })
+  })
+})
+
+test.each([
+  [['orgs', 'create', 'No Name'], /is no name for an organisation/],
+  [['orgs', 'create'], /expected 1 word/],
+  [['orgs', 'limit', 'nobody', '--storage', '1'], /There is no organisation 'nobody'/],
+  [['orgs', 'create', 'a', '--requests', 'constructor=1'], /--requests: expected CLASS=N/],
+  [['keys', 'create', '--org', 'nobody'], /There is no organisation 'nobody'/],
+  [['keys', 'create', '--scopes', 'all'], /--scopes: expected some of inference, files, admin, not 'all'/],
+  [['keys', 'create', '--expires', 'soon'], /--expires: expected a time/],
+  [['keys', 'fly'], /expected keys create/],
+  [['usage', '--by', 'toString'], /--by: expected some of org/],
+])('refuses %j in one line', async (args, message) => {
+  const { code, stdout, stderr } = await lookout(...args)
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toMatch(/^lookout: [^\n]+\n$/)
+  expect(stderr).toMatch(message)
+})

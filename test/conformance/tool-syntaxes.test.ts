@@ -1,0 +1,77 @@
+import Ajv from 'ajv/dist/2020.js'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { MessageCollector } from '../../src/conversation/reply.ts'
+import { TOOL_SYNTAXES } from '../../src/conversation/tools/syntax.ts'
+import type { Tool } from '../../src/conversation/tools/tool.ts'
+import { ToolCallReader } from '../../src/conversation/tools/tool-call-reader.ts'
+import { LocalEngine } from '../../src/inference/local/local-engine.ts'
+import { loadCard } from '../../src/models/card.ts'
+import { assistant, branch, CARD, collect, GREEDY, generate, question, RANDOM } from '../support/local-engine.ts'
+
+/** Every syntax binds a real engine to calls that can be read. The model has learnt none but one of them. */
+let engine: LocalEngine
+beforeAll(async () => {
+  engine = await LocalEngine.start(await loadCard(CARD), { seed: 11 })
+})
+afterAll(() => engine?.close())
+
+const schema = {
+  type: 'object',
+  properties: {
+    days: { type: 'integer' },
+    unit: { enum: ['metric', 'imperial'] },
+    exact: { type: 'boolean' },
+    city: { type: 'string', maxLength: 12 },
+  },
+  required: ['days', 'unit'],
+  additionalProperties: false,
+}
+const tools: Tool[] = [
+  { name: 'weather', description: null, parameters: JSON.stringify(schema) },
+  { name: 'get-time.now', description: null, parameters: null },
+]
+const valid = new Ajv.default({ strict: false }).compile(schema)
+const HOT = { ...GREEDY, temperature: 1.5 }
+
+test('control tokens of a syntax are printed where the card says so', async () => {
+  const card = await loadCard(CARD)
+  const printing = await LocalEngine.start({ ...card, engine: { ...card.engine, printedTokens: ['<|audio_start|>'] } })
+  try {
+    const constraint = { type: 'regex', pattern: '<\\|audio_start\\|>ok' } as const
+    const work = [branch({ n: 16, maxTokens: 30, sampling: RANDOM, constraint })]
+    const { texts, finishes } = await collect(await generate(printing, [...question, assistant], work))
+    expect(new Set(Object.values(texts))).toEqual(new Set(['<|audio_start|>ok']))
+    // Some write it letter by letter, which nothing forbids.
+    expect(Math.min(...finishes.map(({ completionTokens }) => completionTokens))).toBeLessThan(5)
+  } finally {
+    await printing.close()
+  }
+  const wrong = { ...card, engine: { ...card.engine, printedTokens: ['<|no_such|>'] } }
+  await expect(LocalEngine.start(wrong)).rejects.toThrow(/<\|no_such\|>/)
+})
+
+test.each(Object.entries(TOOL_SYNTAXES))('%s', async (name, syntax) => {
+  const constraint = { ...syntax.constraint(tools, true), atLeastOne: true }
+  const work = [branch({ n: 4, maxTokens: 400, sampling: HOT, constraint }), branch({ maxTokens: 400, constraint })]
+  const { texts, finishes } = await collect(await generate(engine, [...question, assistant], work))
+  for (const { branch, completion, reason } of finishes) {
+    const text = texts[`${branch}.${completion}`]!
+    const reader = new ToolCallReader({ syntax, tools, single: true, newId: () => 'id' })
+    const collector = new MessageCollector()
+    for (const piece of [...reader.push(text), ...reader.end(reason === 'length')]) collector.add(piece)
+    const { toolCalls } = collector.message
+    // It is made to call at once.
+    expect([text, toolCalls.length, collector.message.text]).toEqual([
+      text,
+      reason === 'stop' ? 1 : toolCalls.length,
+      '',
+    ])
+    if (reason === 'length') continue
+    const values = JSON.parse(toolCalls[0]!.arguments)
+    // A notation without counts does not bound the length of a text.
+    if (name === 'gemma4' || name === 'qwen3_coder') values.city = String(values.city ?? '').slice(0, 12)
+    if (toolCalls[0]!.name === 'weather') expect([text, valid(values)]).toEqual([text, true])
+    else expect(toolCalls[0]!.name).toBe('get-time.now')
+  }
+  expect(finishes.filter(({ reason }) => reason === 'stop').length).toBeGreaterThan(0)
+})

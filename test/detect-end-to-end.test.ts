@@ -1,0 +1,197 @@
+import { readFile } from 'node:fs/promises'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readConfig } from '../src/config/config.ts'
+import { parseMarkup } from '../src/grounding/index.ts'
+import { Service } from '../src/service.ts'
+
+/** Grounding with the real engine and the shipped model. */
+let service: Service
+let png: Buffer
+
+beforeAll(async () => {
+  png = await readFile('docs/pictures/shapes.png')
+  const environment = {
+    LOOKOUT_PORT: '0',
+    LOOKOUT_API_KEY: 'k',
+    LOOKOUT_LOG_LEVEL: 'silent',
+    LOOKOUT_RATE_LIMITS: 'off',
+  }
+  service = await Service.start(readConfig(environment))
+})
+afterAll(() => service?.close())
+
+type Corners = [left: number, top: number, right: number, bottom: number]
+type Pixel = { x: number; y: number }
+interface Answer {
+  detections: { mention: string; point?: Pixel; point_box?: { top_left: Pixel; bottom_right: Pixel } }[]
+  finish_reason: string
+}
+
+/** What is drawn in docs/pictures/shapes.svg. */
+const TRUTH: Readonly<Record<string, Corners>> = {
+  'red circle': [44, 40, 148, 144],
+  'blue star': [191, 34, 321, 156],
+  'green triangle': [358, 60, 474, 160],
+  'purple heart': [352, 232, 464, 330],
+}
+
+async function post(path: string, body: object): Promise<unknown> {
+  const response = await fetch(service.url + path, {
+    method: 'POST',
+    headers: { authorization: 'Bearer k', 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  const json = await response.json()
+  expect(json).not.toHaveProperty('error')
+  return json
+}
+
+const media = (bytes: Buffer, type = 'png') => ({
+  type: 'image',
+  image_url: `data:image/${type};base64,${bytes.toString('base64')}`,
+})
+const detect = (fields: object) => post('/v1/detect', { media: media(png), ...fields }) as Promise<Answer>
+
+function cornersOf({ point_box: box }: Answer['detections'][number]): Corners {
+  return [box!.top_left.x, box!.top_left.y, box!.bottom_right.x, box!.bottom_right.y]
+}
+
+function overlap(a: Corners, b: Corners): number {
+  const width = Math.min(a[2], b[2]) - Math.max(a[0], b[0])
+  const height = Math.min(a[3], b[3]) - Math.max(a[1], b[1])
+  const common = Math.max(0, width) * Math.max(0, height)
+  const area = ([left, top, right, bottom]: Corners) => (right - left) * (bottom - top)
+  return common / (area(a) + area(b) - common)
+}
+
+describe('detect', () => {
+  test('finds what it is asked for, where it is', async () => {
+    const { detections, finish_reason } = await detect({ categories: ['red circle', 'black cross', 'purple heart'] })
+    expect(finish_reason).toBe('complete')
+    expect(detections.map(({ mention }) => mention).sort()).toEqual(['purple heart', 'red circle'])
+    for (const found of detections) expect(overlap(cornersOf(found), TRUTH[found.mention]!)).toBeGreaterThan(0.6)
+  })
+
+  test('finds everything', async () => {
+    const { detections } = await detect({})
+    const found = new Set(detections.map(({ mention }) => mention))
+    expect([...found]).toEqual(expect.arrayContaining(Object.keys(TRUTH)))
+  })
+
+  test('points to it', async () => {
+    const { detections } = await detect({ categories: ['heart'], config: { output: 'point' } })
+    expect(detections).toHaveLength(1)
+    const { x, y } = detections[0]!.point!
+    const [left, top, right, bottom] = TRUTH['purple heart']!
+    expect(x > left && x < right && y > top && y < bottom).toBe(true)
+  })
+
+  test('names nothing that it was not asked for, even where it makes no sense', async () => {
+    const categories = ['sphinx of black quartz', '猫', '"><point_box mention="']
+    const { detections } = await detect({ categories })
+    for (const { mention } of detections) expect(categories).toContain(mention)
+  })
+
+  test('sees exemplars', async () => {
+    const [left, top, right, bottom] = TRUTH['red circle']!
+    const point_box = { top_left: { x: left, y: top }, bottom_right: { x: right, y: bottom } }
+    const { detections } = await detect({
+      exemplars: [{ media: media(png), annotations: [{ mention: 'red circle', point_box }] }],
+    })
+    expect(overlap(cornersOf(detections[0]!), TRUTH['red circle']!)).toBeGreaterThan(0.6)
+  })
+
+  test.each([1, 2, 3, 4, 5, 6, 7, 8])('in pixels of the upright picture, EXIF orientation %i', async (orientation) => {
+    const bytes = await stored(png, orientation)
+    const { autoOrient } = await sharp(bytes).metadata()
+    expect(autoOrient).toEqual({ width: 512, height: 384 })
+    const { detections } = await detect({ media: media(bytes, 'jpeg'), categories: ['red circle'] })
+    expect(detections).toHaveLength(1)
+    expect(overlap(cornersOf(detections[0]!), TRUTH['red circle']!)).toBeGreaterThan(0.6)
+  })
+})
+
+/** The picture as a camera would store it that was held so: it looks the same when its orientation is heeded. */
+async function stored(upright: Buffer, orientation: number): Promise<Buffer> {
+  const turned = {
+    1: () => sharp(upright),
+    2: () => sharp(upright).flop(),
+    3: () => sharp(upright).rotate(180),
+    4: () => sharp(upright).flip(),
+    5: async () => sharp(await sharp(upright).rotate(90).png().toBuffer()).flop(),
+    6: () => sharp(upright).rotate(270),
+    7: async () => sharp(await sharp(upright).rotate(270).png().toBuffer()).flop(),
+    8: () => sharp(upright).rotate(90),
+  }[orientation]!
+  const pixels = await (await turned()).png().toBuffer()
+  return sharp(pixels).withMetadata({ orientation }).jpeg({ quality: 95 }).toBuffer()
+}
+
+describe('annotations in a chat', () => {
+  const content = (text: string, count = 1) => [
+    ...Array.from({ length: count }, () => ({ type: 'image_url', image_url: { url: media(png).image_url } })),
+    { type: 'text', text },
+  ]
+  interface Completion {
+    choices: { message: { content: string }; finish_reason: string }[]
+  }
+  const chat = async (fields: object, text = 'Detect all objects.', count = 1) => {
+    const messages = [{ role: 'user', content: content(text, count) }]
+    const completion = (await post('/v1/chat/completions', {
+      model: 'service-mk1.5',
+      messages,
+      ...fields,
+    })) as Completion
+    return { text: completion.choices[0]!.message.content, finish: completion.choices[0]!.finish_reason }
+  }
+  const box = { vision_config: { annotation_format: 'box' } }
+
+  test('are whole wherever the reply is cut', async () => {
+    const whole = await chat(box)
+    expect(whole.finish).toBe('stop')
+    for (const max_completion_tokens of [0, 1, 5, 12, 20, 30, 45, 60]) {
+      const { text, finish } = await chat({ ...box, max_completion_tokens })
+      expect(finish).toBe('length')
+      expect(whole.text.startsWith(text)).toBe(true)
+      expect(() => parseMarkup(text)).not.toThrow()
+      expect(text).not.toMatch(/<[^>]*$|<point_box[^>]*>[^<]*$/)
+    }
+  })
+
+  test('are well formed whatever the model says', async () => {
+    for (let i = 0; i < 12; i++) {
+      const formats = ['box', 'point'] as const
+      const fields = {
+        vision_config: { annotation_format: formats[i % 2] },
+        temperature: 1.5,
+        max_completion_tokens: 80,
+      }
+      const { text } = await chat(fields, 'Detect: red circle, star, square', 1 + (i % 3))
+      const kinds = parseMarkup(text).map(({ kind }) => kind)
+      expect(
+        [
+          ['prose', 'point_box'],
+          ['prose', 'point'],
+        ][i % 2],
+      ).toEqual(expect.arrayContaining(kinds))
+    }
+  })
+
+  test('the same for each prompt of a multilook', async () => {
+    const body = {
+      model: 'service-mk1.5',
+      context: [{ role: 'user', content: content('Look.') }],
+      prompts: ['Detect: red circle', 'Detect: blue star'],
+      max_completion_tokens: 30,
+      ...box,
+    }
+    const { results } = (await post('/v1/chat/completions/multilook', body)) as {
+      results: { completions: Completion['choices'] }[]
+    }
+    for (const { completions } of results) {
+      const { message } = completions[0]!
+      expect(parseMarkup(message.content).some(({ kind }) => kind === 'point_box')).toBe(true)
+    }
+  })
+})

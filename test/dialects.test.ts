@@ -1,0 +1,160 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { DIALECTS, type DialectName, type Scene } from '../src/grounding/index.ts'
+import type { Constraint } from '../src/inference/engine.ts'
+import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { loadCard } from '../src/models/card.ts'
+import { branch, CARD, chat, run } from './support/local-engine.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+
+const NAMES = Object.keys(DIALECTS) as DialectName[]
+const servers = new Map<DialectName, TestServer>()
+let directory: string
+let url: string
+
+/** A server whose model grounds as that family does. */
+async function speaking(dialect: DialectName): Promise<TestServer> {
+  const known = servers.get(dialect)
+  if (known) return known
+  const card = JSON.parse(await readFile(CARD, 'utf8'))
+  const outputFormats = ['text', ...DIALECTS[dialect].formats]
+  const [first, second] = card.serves
+  const file = join(directory, `${dialect}.json`)
+  const serves = [
+    { ...first, outputFormats },
+    { ...second, outputFormats },
+  ]
+  await writeFile(file, JSON.stringify({ ...card, serves, dialect }))
+  const server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: file } })
+  servers.set(dialect, server)
+  return server
+}
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'lookout-dialects-'))
+  const bytes = await sharp({ create: { width: 500, height: 400, channels: 3, background: '#3366cc' } })
+    .png()
+    .toBuffer()
+  url = `data:image/png;base64,${bytes.toString('base64')}`
+})
+afterAll(async () => {
+  for (const server of servers.values()) await server.close()
+  await rm(directory, { recursive: true })
+})
+
+const content = () => [
+  { type: 'image_url', image_url: { url } },
+  { type: 'text', text: 'the cat' },
+]
+const about = (fields: object) => ({
+  model: 'service-mk1.5',
+  messages: [{ role: 'user', content: content() }],
+  ...fields,
+})
+
+describe('one contract, whatever the family writes', () => {
+  const POINT = '<point mention="cat"> (500,250) </point>'
+  const BOX = '<point_box mention="cat"> (100,200) (500,750) </point_box>'
+  const SAID: readonly [DialectName, 'box' | 'point', native: string, markup: string][] = [
+    ['markup', 'box', BOX, BOX],
+    ['qwen3-vl', 'box', '```json\n[\n\t{"bbox_2d": [100, 200, 500, 750], "label": "cat"}\n]\n```', BOX],
+    ['qwen3-vl', 'point', '```json\n[\n\t{"point_2d": [500, 250], "label": "cat"}\n]\n```', POINT],
+    // 500 x 400 pixels become 256 x 224 for this model.
+    ['qwen2.5-vl', 'box', '{"bbox_2d": [26, 45, 128, 168], "label": "cat"}', BOX.replace('100,200', '102,201')],
+    ['gemma', 'box', '```json\n[\n  {"box_2d": [200, 100, 750, 500], "label": "cat"}\n]\n```', BOX],
+    ['molmo', 'point', '<point x="50" y="25.0" alt="cat">cat</point>', POINT],
+    ['paligemma', 'box', '<loc0205><loc0102><loc0768><loc0512> cat', BOX],
+  ]
+
+  test.each(SAID)('%s, %s', async (dialect, format, native, markup) => {
+    const server = await speaking(dialect)
+    server.engine.script = { texts: [...`It is ${native}`] }
+    const body = about({ vision_config: { annotation_format: format } })
+    const whole = await jsonOf<{ choices: { message: { content: string } }[] }>(
+      await server.post('/v1/chat/completions', body),
+    )
+    expect(whole.choices[0]!.message.content).toBe(`It is ${markup}`)
+
+    const stream = await (await server.post('/v1/chat/completions', { ...body, stream: true })).text()
+    const chunks = [...stream.matchAll(/^data: (\{.*\})$/gm)].map((match) => JSON.parse(match[1]!))
+    const texts = chunks.map((chunk) => chunk.choices[0].delta.content ?? '')
+    expect(texts.join('')).toBe(`It is ${markup}`)
+    // An annotation is one event.
+    expect(texts).toContain(markup)
+
+    const work = server.engine.works.at(-1)!
+    expect(work.branches[0]!.constraint).toMatchObject({ type: 'triggered_tags' })
+    const instruction = DIALECTS[dialect].instruction(format)
+    if (instruction !== null)
+      expect(work.prefix[0]).toMatchObject({ trusted: true, text: expect.stringContaining(instruction) })
+  })
+
+  test.each(SAID)('%s, detect %s', async (dialect, output, native, markup) => {
+    const server = await speaking(dialect)
+    server.engine.script = { texts: [...native] }
+    const body = { media: { type: 'image', image_url: url }, categories: ['cat', 'dog'], config: { output } }
+    const { detections } = await jsonOf<{ detections: object[] }>(await server.post('/v1/detect', body))
+    expect(detections).toEqual([
+      output === 'point'
+        ? { mention: 'cat', point: { x: 250, y: 100 } }
+        : {
+            mention: 'cat',
+            point_box: { top_left: { x: markup === BOX ? 50 : 51, y: 80 }, bottom_right: { x: 250, y: 300 } },
+          },
+    ])
+  })
+
+  test('a family without boxes refuses them by name', async () => {
+    const server = await speaking('molmo')
+    const chat = await server.post('/v1/chat/completions', about({ vision_config: { annotation_format: 'box' } }))
+    expect(await errorOf(chat)).toMatchObject({ param: 'vision_config.annotation_format' })
+    expect(chat.status).toBe(400)
+    const detect = await server.post('/v1/detect', { media: { type: 'image', image_url: url }, categories: ['a'] })
+    expect(await errorOf(detect)).toMatchObject({ param: 'config.output' })
+    expect(detect.status).toBe(400)
+  })
+
+  test('a card may not promise what its dialect cannot say', async () => {
+    const card = JSON.parse(await readFile(CARD, 'utf8'))
+    const file = join(directory, 'broken.json')
+    await writeFile(file, JSON.stringify({ ...card, dialect: 'paligemma' }))
+    await expect(startTestServer({ environment: { LOOKOUT_MODEL_CARD: file } })).rejects.toThrow(/'point'.*paligemma/)
+  })
+})
+
+describe('the engine takes what a dialect binds it to', () => {
+  let engine: LocalEngine
+  beforeAll(async () => {
+    engine = await LocalEngine.start(await loadCard(CARD))
+  })
+  afterAll(() => engine?.close())
+
+  const scene: Scene = { assets: 3, timed: true, picture: { width: 1288, height: 728 } }
+  const generate = async (constraint: Constraint) => {
+    const { texts } = await run(engine, chat, branch({ constraint, maxTokens: 12 }))
+    return texts['0.0']
+  }
+
+  test.each(NAMES)('%s', async (name) => {
+    const { formats, tags, detection } = DIALECTS[name]
+    for (const format of formats) {
+      const { triggers, tags: rules } = tags(format, scene)
+      await generate({
+        type: 'triggered_tags',
+        triggers,
+        tags: rules.map(({ begin, pattern, end }) => ({ begin, content: { type: 'regex', pattern }, end })),
+        atLeastOne: true,
+      })
+    }
+    for (const kind of ['box', 'point'] as const) {
+      if (!formats.includes(kind)) continue
+      const names = ['red circle', 'a "b" & <c>', '猫', 'x|y.*', ...Array.from({ length: 40 }, (_, i) => `number ${i}`)]
+      for (const labels of [names, null]) {
+        await generate({ type: 'regex', pattern: detection.pattern(kind, labels, scene) })
+      }
+    }
+  })
+})

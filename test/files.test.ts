@@ -1,0 +1,426 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { readdir, readFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import OpenAI, { toFile } from 'openai'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { TestAccounts } from './support/accounts.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+
+let server: TestServer
+let accounts: TestAccounts
+let key: string
+let png: Buffer
+beforeAll(async () => {
+  png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+  accounts = await TestAccounts.open()
+  server = await startTestServer()
+})
+beforeEach(async () => {
+  key = (await accounts.organisation()).key
+})
+afterAll(async () => {
+  await server?.close()
+  await accounts?.close()
+})
+
+interface File {
+  object: 'file'
+  id: string
+  bytes: number
+  created_at: number
+  filename: string
+  purpose: string
+}
+interface Page {
+  object: 'list'
+  data: File[]
+  first_id: string
+  last_id: string
+  has_more: boolean
+}
+
+const call = (path: string, init: RequestInit = {}, as = key) =>
+  fetch(server.url + path, { ...init, headers: { authorization: `Bearer ${as}`, ...init.headers } })
+
+function form(parts: Record<string, string | { bytes: Uint8Array; name?: string; type?: string }>): FormData {
+  const data = new FormData()
+  for (const [name, part] of Object.entries(parts)) {
+    if (typeof part === 'string') data.append(name, part)
+    else data.append(name, new Blob([new Uint8Array(part.bytes)], { type: part.type ?? '' }), part.name ?? 'a.png')
+  }
+  return data
+}
+
+const upload = (parts: Parameters<typeof form>[0], as = key) =>
+  call('/v1/files', { method: 'POST', body: form(parts) }, as)
+
+async function uploaded(bytes: Uint8Array = png, as = key): Promise<File> {
+  const response = await upload({ purpose: 'vision', file: { bytes } }, as)
+  expect(response.status).toBe(200)
+  return jsonOf<unknown>(response) as Promise<File>
+}
+
+/** Many different pictures: what follows the picture's end is nobody's business. */
+const distinct = () => Buffer.concat([png, randomBytes(8)])
+
+describe('a file', () => {
+  test('comes back as it was sent, until it is deleted', async () => {
+    const before = Math.floor(Date.now() / 1000)
+    const response = await upload({ file: { bytes: png, name: 'shapes of päper.png' }, purpose: 'user_data' })
+    expect(response.status).toBe(200)
+    expect(response.headers.get('x-trace-id')).toMatch(/^[0-9a-f]{32}$/)
+    const file = (await response.json()) as File
+    expect(Object.keys(file)).toEqual(['object', 'id', 'bytes', 'created_at', 'filename', 'purpose'])
+    expect(file).toMatchObject({
+      object: 'file',
+      id: expect.stringMatching(/^file-[0-9A-Za-z]{22}$/),
+      bytes: png.length,
+      filename: 'shapes of päper.png',
+      purpose: 'user_data',
+    })
+    expect(file.created_at).toBeGreaterThanOrEqual(before)
+    expect(file.created_at).toBeLessThanOrEqual(Math.ceil(Date.now() / 1000))
+
+    expect(await (await call(`/v1/files/${file.id}`)).json()).toEqual(file)
+    const content = await call(`/v1/files/${file.id}/content`)
+    expect(content.status).toBe(200)
+    expect(Object.fromEntries(content.headers)).toMatchObject({
+      'content-type': 'image/png',
+      'content-length': String(png.length),
+      'accept-ranges': 'bytes',
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': "default-src 'none'; sandbox",
+      'content-disposition': `attachment; filename="shapes of p_per.png"; filename*=UTF-8''shapes%20of%20p%C3%A4per.png`,
+    })
+    expect(Buffer.from(await content.arrayBuffer()).equals(png)).toBe(true)
+
+    const deleted = await call(`/v1/files/${file.id}`, { method: 'DELETE' })
+    expect(deleted.status).toBe(200)
+    expect(await deleted.json()).toEqual({ object: 'file', id: file.id, deleted: true })
+    for (const [method, path] of [
+      ['GET', ''],
+      ['GET', '/content'],
+      ['DELETE', ''],
+    ] as const) {
+      const gone = await call(`/v1/files/${file.id}${path}`, { method })
+      expect(gone.status).toBe(404)
+      expect(await errorOf(gone)).toEqual({
+        message: `No such File object: ${file.id}`,
+        type: 'invalid_request_error',
+        param: 'id',
+        code: null,
+      })
+    }
+  })
+
+  test('is sent and had through the OpenAI client', async () => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key, maxRetries: 0 })
+    const file = await client.files.create({ file: await toFile(png, 'shapes.png'), purpose: 'vision' })
+    expect((await client.files.retrieve(file.id)).filename).toBe('shapes.png')
+    const listed: string[] = []
+    for await (const { id } of client.files.list()) listed.push(id)
+    expect(listed).toEqual([file.id])
+    expect(Buffer.from(await (await client.files.content(file.id)).arrayBuffer()).equals(png)).toBe(true)
+    expect((await client.files.delete(file.id)).deleted).toBe(true)
+  })
+
+  test('of another organisation is no file', async () => {
+    const file = await uploaded()
+    const other = (await accounts.organisation()).key
+    for (const [method, path] of [
+      ['GET', ''],
+      ['GET', '/content'],
+      ['DELETE', ''],
+    ] as const) {
+      const response = await call(`/v1/files/${file.id}${path}`, { method }, other)
+      expect(response.status).toBe(404)
+      expect((await errorOf(response)).message).toBe(`No such File object: ${file.id}`)
+    }
+    expect(await (await call('/v1/files', {}, other)).json()).toMatchObject({ data: [] })
+    expect((await call(`/v1/files/${file.id}`)).status).toBe(200)
+  })
+
+  test.each(['file-1', 'nothing', `file-${'0'.repeat(22)}`, 'file-%2e%2e%2f%2e%2e%2fetc', '__proto__'])(
+    'that is none: %s',
+    async (id) => {
+      const response = await call(`/v1/files/${id}/content`)
+      expect(response.status).toBe(404)
+      expect((await errorOf(response)).message).toBe(`No such File object: ${decodeURIComponent(id)}`)
+    },
+  )
+
+  test('is had in parts', async () => {
+    const { id } = await uploaded()
+    const part = async (range: string, headers: Record<string, string> = {}) => {
+      const response = await call(`/v1/files/${id}/content`, { headers: { range, ...headers } })
+      const bytes = Buffer.from(await response.arrayBuffer())
+      return { status: response.status, range: response.headers.get('content-range'), bytes }
+    }
+    const end = png.length - 1
+    expect(await part('bytes=0-9')).toEqual({
+      status: 206,
+      range: `bytes 0-9/${png.length}`,
+      bytes: png.subarray(0, 10),
+    })
+    expect(await part('bytes=-5')).toMatchObject({ status: 206, range: `bytes ${end - 4}-${end}/${png.length}` })
+    expect(await part(`bytes=${end}-`)).toMatchObject({ status: 206, bytes: png.subarray(end) })
+    expect(await part(`bytes=10-${end + 100}`)).toMatchObject({ status: 206, bytes: png.subarray(10) })
+    expect(await part(`bytes=${end + 1}-`)).toMatchObject({ status: 416, range: `bytes */${png.length}` })
+    for (const header of ['bytes=5-2', 'bytes=0-1,3-4', 'items=0-1', 'bytes=-', 'bytes=a-b']) {
+      expect(await part(header)).toMatchObject({ status: 200, range: null })
+    }
+    expect(await part('bytes=0-9', { 'if-range': `"${id}"` })).toMatchObject({ status: 206 })
+    expect(await part('bytes=0-9', { 'if-range': '"other"' })).toMatchObject({ status: 200 })
+    const head = await call(`/v1/files/${id}/content`, { method: 'HEAD' })
+    expect(head.status).toBe(200)
+    expect(head.headers.get('content-length')).toBe(String(png.length))
+    expect(head.headers.get('content-type')).toBe('image/png')
+  })
+})
+
+describe('uploads', () => {
+  const head = (text: string) => Buffer.from(text, 'latin1')
+  test.each([
+    ['image/png', '\x89PNG\r\n\x1a\n----'],
+    ['image/jpeg', '\xff\xd8\xff\xe0----'],
+    ['image/webp', 'RIFF----WEBPVP8 '],
+    ['video/mp4', '\0\0\0\x18ftypisom----'],
+    ['video/quicktime', '\0\0\0\x14ftypqt  ----'],
+    ['video/webm', '\x1aE\xdf\xa3\x9fB\x86\x81\x01B\x82\x84webm'],
+    ['audio/wav', 'RIFF----WAVEfmt '],
+    ['audio/mpeg', 'ID3\x04----'],
+    ['audio/flac', 'fLaC----'],
+  ])('%s is told by its bytes', async (type, text) => {
+    const { id } = await uploaded(head(text))
+    const content = await call(`/v1/files/${id}/content`)
+    expect(content.headers.get('content-type')).toBe(type)
+    expect(Buffer.from(await content.arrayBuffer()).toString('latin1')).toBe(text)
+  })
+
+  test.each([
+    [
+      'a type that is not taken',
+      { file: { bytes: head('GIF89a------') }, purpose: 'vision' },
+      400,
+      'file',
+      /^Unsupported content type 'image\/gif'.*image\/jpeg.*video\/webm/,
+    ],
+    [
+      'an unknown type',
+      { file: { bytes: head('hello there'), type: 'application/zip' }, purpose: 'vision' },
+      400,
+      'file',
+      /^Unsupported content type 'application\/zip'/,
+    ],
+    [
+      'a type that is not declared',
+      { file: { bytes: head('hello there') }, purpose: 'vision' },
+      400,
+      'file',
+      /^Unsupported content type 'application\/octet-stream'/,
+    ],
+    [
+      'a wrong declaration',
+      { file: { bytes: head('\x89PNG\r\n\x1a\n'), type: 'image/jpeg' }, purpose: 'vision' },
+      400,
+      'file',
+      /declared as 'image\/jpeg' and holds 'image\/png'/,
+    ],
+    ['an empty file', { file: { bytes: head('') }, purpose: 'vision' }, 400, 'file', /empty/],
+    ['no file', { purpose: 'vision' }, 400, 'file', /one file/],
+    ['no purpose', { file: { bytes: head('\x89PNG\r\n\x1a\n') } }, 400, 'purpose', /required/],
+    [
+      'another purpose',
+      { file: { bytes: head('\x89PNG\r\n\x1a\n') }, purpose: 'assistants' },
+      400,
+      'purpose',
+      /'vision' or 'user_data'/,
+    ],
+    [
+      'a purpose that every object has',
+      { file: { bytes: head('\x89PNG\r\n\x1a\n') }, purpose: 'constructor' },
+      400,
+      'purpose',
+      /'vision'/,
+    ],
+  ])('refuse %s', async (_name, parts, status, param, message) => {
+    const response = await upload(parts)
+    expect(response.status).toBe(status)
+    expect(await errorOf(response)).toMatchObject({
+      type: 'invalid_request_error',
+      param,
+      message: expect.stringMatching(message),
+    })
+    expect(await (await call('/v1/files')).json()).toMatchObject({ data: [] })
+  })
+
+  test('take a declaration that agrees, and none', async () => {
+    for (const type of ['image/png', 'IMAGE/X-PNG', 'application/octet-stream', '']) {
+      expect((await upload({ purpose: 'vision', file: { bytes: png, type } })).status).toBe(200)
+    }
+  })
+
+  test('without a name get their id for one; with a path its last part', async () => {
+    const send = async (disposition: string) => {
+      const body = Buffer.concat([
+        head(
+          `--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nvision\r\n--b\r\nContent-Disposition: form-data; name="file"${disposition}\r\n\r\n`,
+        ),
+        png,
+        head('\r\n--b--\r\n'),
+      ])
+      const response = await call('/v1/files', {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'multipart/form-data; boundary=b' },
+      })
+      expect(response.status).toBe(200)
+      return (await response.json()) as File
+    }
+    const nameless = await send('')
+    expect(nameless.filename).toBe(nameless.id)
+    expect((await send('; filename="../../etc/passwd"')).filename).toBe('passwd')
+    expect((await send('; filename="C:\\\\pictures\\\\a.png"')).filename).toBe('a.png')
+    expect((await send(`; filename="${'x'.repeat(400)}"`)).filename).toHaveLength(255)
+  })
+
+  test('need a Content-Length, a form and a boundary', async () => {
+    const chunked = await call('/v1/files', {
+      method: 'POST',
+      body: new ReadableStream({
+        start(controller) {
+          controller.enqueue(new TextEncoder().encode('--b--'))
+          controller.close()
+        },
+      }),
+      duplex: 'half',
+      headers: { 'content-type': 'multipart/form-data; boundary=b' },
+    } as RequestInit)
+    expect(chunked.status).toBe(411)
+    expect(await errorOf(chunked)).toMatchObject({
+      type: 'invalid_request_error',
+      message: expect.stringMatching(/Content-Length/),
+    })
+    for (const [type, status] of [
+      ['application/json', 415],
+      ['multipart/form-data', 415],
+      ['multipart/form-data; boundary=', 400],
+    ] as const) {
+      const response = await call('/v1/files', { method: 'POST', body: '{}', headers: { 'content-type': type } })
+      expect(response.status).toBe(status)
+      expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error' })
+    }
+    const broken = await call('/v1/files', {
+      method: 'POST',
+      body: '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nabc',
+      headers: { 'content-type': 'multipart/form-data; boundary=b' },
+    })
+    expect(broken.status).toBe(400)
+    expect(await errorOf(broken)).toMatchObject({ type: 'invalid_request_error' })
+  })
+
+  test('that are too large are refused before they are sent', async () => {
+    const { hostname, port } = new URL(server.url)
+    const socket = connect(Number(port), hostname)
+    socket.write(
+      `POST /v1/files HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${129 * 2 ** 20}\r\n\r\n`,
+    )
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 413 /)
+    expect(answer.toString()).toMatch(/128 MiB/)
+    socket.destroy()
+  })
+
+  test('that break off leave nothing', async () => {
+    const { hostname, port } = new URL(server.url)
+    const socket = connect(Number(port), hostname)
+    socket.write(
+      `POST /v1/files HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 100000\r\n\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`,
+    )
+    socket.write(png.subarray(0, 1000))
+    await expect.poll(() => drafts()).toBe(1)
+    socket.destroy()
+    await expect.poll(() => drafts()).toBe(0)
+    expect(await (await call('/v1/files')).json()).toMatchObject({ data: [] })
+  })
+
+  test('stay within the storage quota, many at once too', async () => {
+    const small = await accounts.organisation({ storedBytes: 3 * png.length + 10 })
+    const statuses = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        const response = await upload({ purpose: 'vision', file: { bytes: png } }, small.key)
+        if (response.status !== 200) {
+          expect(await errorOf(response)).toMatchObject({ type: 'insufficient_quota', code: null })
+        }
+        return response.status
+      }),
+    )
+    expect(statuses.sort()).toEqual([200, 200, 200, 413, 413, 413, 413, 413])
+    const { data } = await jsonOf<Page>(await call('/v1/files', {}, small.key))
+    expect((await call(`/v1/files/${data[0]!.id}`, { method: 'DELETE' }, small.key)).status).toBe(200)
+    expect((await upload({ purpose: 'vision', file: { bytes: png } }, small.key)).status).toBe(200)
+  })
+})
+
+describe('the list', () => {
+  test('is empty, and says so', async () => {
+    expect(await (await call('/v1/files')).json()).toEqual({
+      object: 'list',
+      data: [],
+      first_id: '',
+      last_id: '',
+      has_more: false,
+    })
+  })
+
+  test('goes from new to old or the other way, in pages, also past deleted files', async () => {
+    const ids: string[] = []
+    for (let i = 0; i < 5; i++) ids.push((await uploaded(distinct())).id)
+    const newest = [...ids].reverse()
+    const page = async (query: string) => jsonOf<Page>(await call(`/v1/files?${query}`))
+    const whole = await page('')
+    expect(whole.data.map(({ id }) => id)).toEqual(newest)
+    expect(whole).toMatchObject({ first_id: newest[0], last_id: newest[4], has_more: false })
+    expect((await page('order=asc')).data.map(({ id }) => id)).toEqual(ids)
+
+    const first = await page('limit=2')
+    expect(first).toMatchObject({ first_id: newest[0], last_id: newest[1], has_more: true })
+    await call(`/v1/files/${first.last_id}`, { method: 'DELETE' })
+    const second = await page(`limit=2&after=${first.last_id}`)
+    expect(second.data.map(({ id }) => id)).toEqual(newest.slice(2, 4))
+    const third = await page(`limit=2&after=${second.last_id}`)
+    expect(third.data.map(({ id }) => id)).toEqual(newest.slice(4))
+    expect(third.has_more).toBe(false)
+    expect((await page(`order=asc&after=${ids[2]}`)).data.map(({ id }) => id)).toEqual([ids[4]])
+  })
+
+  test('can be of one purpose', async () => {
+    const vision = await uploaded()
+    await upload({ purpose: 'user_data', file: { bytes: png } })
+    const { data } = await jsonOf<Page>(await call('/v1/files?purpose=vision'))
+    expect(data.map(({ id }) => id)).toEqual([vision.id])
+  })
+
+  test.each([
+    ['limit=0', 'limit'],
+    ['limit=10001', 'limit'],
+    ['limit=x', 'limit'],
+    ['limit=1.5', 'limit'],
+    ['limit=1&limit=2', 'limit'],
+    ['order=up', 'order'],
+    ['purpose=else', 'purpose'],
+    ['after=nothing', 'after'],
+  ])('refuses %s', async (query, param) => {
+    const response = await call(`/v1/files?${query}`)
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param })
+  })
+})
+
+/** Uploads under way. */
+async function drafts(): Promise<number> {
+  const names = await readdir(join(server.directory, 'files', 'drafts'))
+  return names.filter((name) => !name.startsWith('lock')).length
+}

@@ -1,0 +1,32 @@
+import { randomBytes } from 'node:crypto'
+import { inject } from 'vitest'
+import { Accounts } from '../../src/accounts/index.ts'
+import { Database, type OrganisationLimits } from '../../src/storage/index.ts'
+
+/** The accounts of the suite's database, beside the servers that run on it. */
+export class TestAccounts {
+  readonly database: Database
+  readonly accounts: Accounts
+
+  private constructor(database: Database) {
+    this.database = database
+    this.accounts = new Accounts(database)
+  }
+
+  static async open(): Promise<TestAccounts> {
+    const database = await Database.open({ url: inject('databaseUrl'), directory: '', cacheDirectory: '' })
+    return new TestAccounts(database)
+  }
+
+  /** An organisation that no other test has, and a key of it. */
+  async organisation(limits: OrganisationLimits = {}): Promise<{ organisation: string; key: string; keyId: string }> {
+    const organisation = `test-${randomBytes(6).toString('hex')}`
+    await this.accounts.createOrganisation(organisation, limits)
+    const { key, about } = await this.accounts.createKey({ organisation })
+    return { organisation, key, keyId: about.id }
+  }
+
+  close(): Promise<void> {
+    return this.database.close()
+  }
+}

@@ -1,0 +1,73 @@
+import fc from 'fast-check'
+
+/** Requests of a fuzz run: some hundreds in the suite, more by `FUZZ_RUNS=10000`. The seed is fixed: CI must not gamble. */
+export const FUZZ = { numRuns: Number(process.env.FUZZ_RUNS ?? 300), seed: Number(process.env.FUZZ_SEED ?? 20_261_121) }
+
+const HOSTILE_KEYS = ['toString', '__proto__', 'constructor', 'length', 'prototype', 'then', 'hasOwnProperty']
+
+/** Any value that JSON can hold. */
+const junk: fc.Arbitrary<unknown> = fc.oneof(
+  fc.jsonValue({ maxDepth: 3 }),
+  fc.constantFrom<unknown>(
+    null,
+    '',
+    ' ',
+    0,
+    -1,
+    1.5,
+    1e308,
+    true,
+    [],
+    {},
+    [[]],
+    [null],
+    '\ud800',
+    '\u0000',
+    'x'.repeat(300),
+  ),
+  fc.constantFrom(...HOSTILE_KEYS).map((key) => JSON.parse(`{"${key}": {"${key}": 1}}`) as unknown),
+)
+
+type Path = readonly (string | number)[]
+
+function pathsIn(value: unknown): Path[] {
+  if (typeof value !== 'object' || value === null) return [[]]
+  const inner = Object.entries(value).flatMap(([key, child]) =>
+    pathsIn(child).map((path): Path => [Array.isArray(value) ? Number(key) : key, ...path]),
+  )
+  return [[], ...inner]
+}
+
+function withChange(value: unknown, path: Path, change: (old: unknown) => unknown): unknown {
+  const [key, ...rest] = path
+  if (key === undefined || typeof value !== 'object' || value === null) return change(value)
+  const copy = (Array.isArray(value) ? [...value] : { ...value }) as Record<string | number, unknown>
+  copy[key] = withChange(copy[key], rest, change)
+  return copy
+}
+
+/** The text of a request body that was right before something happened to it; now and then it is no JSON any more. */
+export function damaged(bodies: readonly object[]): fc.Arbitrary<string> {
+  const changed = fc.constantFrom(...bodies).chain((body) => {
+    const paths = pathsIn(body)
+    const change = fc.oneof(
+      junk.map((value) => () => value),
+      fc.constant(() => undefined),
+      fc.integer({ min: 2, max: 300 }).map((times) => (old: unknown) => Array(times).fill(old)),
+      fc.tuple(fc.constantFrom(...HOSTILE_KEYS), junk).map(([key, value]) => (old: unknown) => ({
+        ...Object(old),
+        [key]: value,
+      })),
+    )
+    return fc
+      .array(fc.tuple(fc.constantFrom(...paths), change), { minLength: 1, maxLength: 3 })
+      .map((changes) => changes.reduce((value, [path, to]) => withChange(value, path, to), body as unknown))
+  })
+  const text = changed.map((value) => JSON.stringify(value) ?? '')
+  const torn = fc.tuple(text, fc.nat(2000)).map(([whole, at]) => whole.slice(0, at))
+  return fc.oneof(
+    { weight: 12, arbitrary: text },
+    { weight: 1, arbitrary: torn },
+    { weight: 1, arbitrary: junk.map((value) => JSON.stringify(value)) },
+  )
+}
