@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -130,3 +131,23 @@ def small_talk(rng: random.Random, split: Split) -> tuple[str, str]:
     """A question and its answer."""
     talk = rng.choice(SMALL_TALK)
     return talk.question(rng, split), talk.answer
+
+
+REPEAT = ("Repeat: {}", "Say: {}", "Repeat after me: {}", "Write: {}", 'Say "{}".', 'Repeat "{}".', "Copy this: {}", "Echo {}", "Repeat this text: {}")
+REPEAT_HELD_OUT = ("Say this again: {}", 'Please write "{}".')
+LOOK_UP = (
+    'What is "{}" in {}?', 'Give me "{}" of {}', 'Which value has "{}" here? {}', 'Value of "{}": {}', 'Read "{}" from this JSON: {}',
+    'Look up "{}". {}',
+)  # fmt: skip
+LOOK_UP_HELD_OUT = ('Tell me the value of "{}" in this object: {}',)
+KEYS = "name city color room value text date time count label unit id url price state query location x y box".split()
+
+
+def copying(rng: random.Random, split: Split, words: list[str]) -> tuple[str, str]:
+    """A question whose answer stands in it: repeating some words, or a value of a JSON object."""
+    if rng.random() < 0.5:
+        said = " ".join(rng.choice(words) for _ in range(rng.randint(1, 6)))
+        return rng.choice(REPEAT if split is Split.SEEN else REPEAT_HELD_OUT).format(said), said
+    values = {key: rng.randrange(1000) if rng.random() < 0.3 else rng.choice(words) for key in rng.sample(KEYS, rng.randint(2, 5))}
+    key = rng.choice(list(values))
+    return rng.choice(LOOK_UP if split is Split.SEEN else LOOK_UP_HELD_OUT).format(key, json.dumps(values)), str(values[key])

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .chat import NO_PICTURE
+from .chat import NO_PICTURE, copying
 from .clips import ask_about_clip
 from .conversations import PICTURE, Conversation
 from .phrasings import Split
@@ -25,6 +25,7 @@ from .tokenizer import Tokenizer
 from .tools import ToolPrompt
 from .world import Scene, render_scene
 from .world.clip import Clip
+from .world.text import WORDS
 
 Position = tuple[int, int, int]  # Time, row, column.
 PREFIX = 0  # Segment number of the shared prefix.
@@ -63,16 +64,16 @@ class Layout(Enum):
 
 
 LAYOUT_WEIGHTS = {
-    Layout.PICTURE_FIRST: 74,
+    Layout.PICTURE_FIRST: 70,
     Layout.PICTURE_LAST: 3,
     Layout.TWO_PICTURES: 1,
-    Layout.NO_PICTURE: 2,
-    Layout.TOOLS: 14,
+    Layout.NO_PICTURE: 6,
+    Layout.TOOLS: 20,
     Layout.TOOLS_AND_PICTURE: 2,
     Layout.EXEMPLAR: 6,
     Layout.FOCUS: 1,
     Layout.VIDEO: 6,
-    Layout.DENSE: 9,
+    Layout.DENSE: 8,
 }
 TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 3}  # Weights.
 MOST_TEXT = 300  # Tokens of packed questions and answers behind a long prefix.
@@ -239,6 +240,8 @@ class SampleMaker:
 
     @staticmethod
     def _ask_blindly(rng: random.Random, split: Split) -> Exchange | None:
+        if rng.random() < 0.5:
+            return Exchange("copying", *copying(rng, split, WORDS))
         exchange = chat(rng, None, split)
         if exchange and rng.random() < 0.3:
             blind = ask_something(rng, rng.choice(_spare_scenes()), split)

@@ -40,7 +40,7 @@ def _thought(exchange: Exchange, scene: Scene | None) -> tuple[str, tuple[str, .
     if exchange.task in OF_TOOLS:
         called = CALLED.findall(exchange.answer)
         return (f"I call {enumeration(called)}." if called else OF_TOOLS[exchange.task]), ()
-    if scene is None or exchange.task in ("chat", "no picture"):
+    if scene is None or exchange.task in ("chat", "no picture", "copying"):
         return "This is about no picture.", ()
     if exchange.task in ("read", "caption") or len(scene.objects) > MOST_OBJECTS:
         names = [with_article(item.name) for item in scene.objects[:MOST_OBJECTS]]

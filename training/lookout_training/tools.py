@@ -241,7 +241,7 @@ class ToolPrompt:
 
     def __init__(self, rng: random.Random, split: Split) -> None:
         pool = TOOLS if split is Split.SEEN or rng.random() < 0.6 else TOOLS + HELD_OUT_TOOLS
-        chosen = rng.sample(pool, rng.choices((1, 2, 3, 4), weights=(42, 33, 17, 8))[0])
+        chosen = rng.sample(pool, rng.choices((1, 2, 3, 4), weights=(50, 32, 12, 6))[0])
         if pool is not TOOLS and not any(tool in HELD_OUT_TOOLS for tool in chosen):
             chosen[0] = rng.choice(HELD_OUT_TOOLS)
         self.offers = [self._offer(rng, tool) for tool in chosen]
