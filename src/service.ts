@@ -5,11 +5,11 @@ import { type Clock, openRateLimits } from './accounts/index.ts'
 import { createApi } from './api/api.ts'
 import { Closing } from './api/closing.ts'
 import type { Config } from './config/config.ts'
-import { Conversations, type ImageSource } from './conversation/index.ts'
+import { Conversations, type MediaSource } from './conversation/index.ts'
 import type { Engine } from './inference/engine.ts'
 import { LocalEngine, type LocalEngineOptions } from './inference/local/local-engine.ts'
 import { describeModel } from './inference/local/model-files.ts'
-import { ImageLoader } from './media/index.ts'
+import { MediaLoader } from './media/index.ts'
 import { Metrics } from './metrics/metrics.ts'
 import { MetricsServer } from './metrics/metrics-server.ts'
 import type { ModelCard } from './models/card.ts'
@@ -21,7 +21,7 @@ import { openState } from './state.ts'
 /** Parts that tests put in the place of the real ones. */
 export interface ServiceParts {
   readonly startEngine?: (card: ModelCard, options: LocalEngineOptions) => Promise<Engine>
-  readonly images?: ImageSource & { close(): Promise<void> }
+  readonly media?: MediaSource & { close(): Promise<void> }
   readonly clock?: Clock
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
@@ -79,18 +79,18 @@ export class Service {
       },
     })
     metrics?.watch(pool.engines)
-    const images = parts.images ?? new ImageLoader({ allowedHosts: config.mediaHosts })
-    starting.defer(() => images.close())
+    const state = await opening
+    const media = parts.media ?? new MediaLoader({ allowedHosts: config.mediaHosts, files: state.files })
+    starting.defer(() => media.close())
 
     const conversations = new Conversations({
       registry,
-      images,
+      media,
       chatBudgetSeconds: parts.chatBudgetSeconds,
       multilookBudgetSeconds: parts.multilookBudgetSeconds,
     })
     starting.defer(() => conversations.close())
 
-    const state = await opening
     const rateLimits = config.rateLimits && (await openRateLimits(config.redisUrl, config.rateLimits, parts.clock))
     starting.defer(() => rateLimits?.close())
 

@@ -53,12 +53,24 @@ export async function outputBudget(
 
 /** No tokeniser makes more tokens of a text than it has bytes. */
 function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number {
-  const perImage = (card.image?.maxTokens ?? 0) + IMAGE_FRAME_TOKENS
-  return parts.reduce((sum, part) => sum + (part.type === 'image' ? perImage : Buffer.byteLength(part.text)), 0)
+  const most = (part: PromptPart) => {
+    switch (part.type) {
+      case 'text':
+        return Buffer.byteLength(part.text)
+      case 'image':
+        return (card.image?.maxTokens ?? 0) + MEDIA_FRAME_TOKENS
+      case 'frames':
+        return part.frames.length * ((card.video?.maxTokens ?? 0) + MEDIA_FRAME_TOKENS)
+      case 'audio':
+        // Only the engine knows.
+        return Number.POSITIVE_INFINITY
+    }
+  }
+  return parts.reduce((sum, part) => sum + most(part), 0)
 }
 
-/** Room for the tokens that an engine puts around a picture. */
-const IMAGE_FRAME_TOKENS = 16
+/** Room for the tokens that an engine puts around media. */
+const MEDIA_FRAME_TOKENS = 16
 
 export function contextExceeded(model: ServedModel, param: string, promptTokens?: number): ApiError {
   const size = promptTokens === undefined ? '' : ` of ${promptTokens} tokens`

@@ -8,9 +8,18 @@ import { ApiError, invalidRequest } from '../errors.ts'
 export interface FetchPolicy {
   /** Hosts (`host` or `host:port`, lower case) that may be private and use any port. */
   readonly allowedHosts: ReadonlySet<string>
-  readonly maxBytes: number
   /** For the whole fetch, redirects included. */
   readonly timeoutMs: number
+}
+
+export interface Fetch {
+  /** Input of the request that names the address. */
+  readonly param: string
+  readonly signal: AbortSignal
+  readonly maxBytes: number
+  /** Bytes of the beginning that decide whether the rest is wanted; `check` throws when it is not. */
+  readonly headBytes: number
+  readonly check: (head: Uint8Array) => void
 }
 
 const MAX_REDIRECTS = 3
@@ -32,7 +41,8 @@ export class GuardedFetcher {
   }
 
   /** @throws ApiError 400 naming `param` for every way in which the address or its server can fail. */
-  async fetch(url: URL, param: string, signal: AbortSignal): Promise<Uint8Array> {
+  async fetch(url: URL, options: Fetch): Promise<Uint8Array> {
+    const { param, signal } = options
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#policy.timeoutMs)])
     let target = url
     try {
@@ -51,7 +61,8 @@ export class GuardedFetcher {
           discard(response.body)
           throw unreachable(url, `HTTP ${response.statusCode}`, param)
         }
-        return await this.#read(response.body, Number(response.headers['content-length'] ?? 0), url, param)
+        const announced = Number(response.headers['content-length'] ?? 0)
+        return await this.#read(response.body, announced, url, options)
       }
       throw unreachable(url, `more than ${MAX_REDIRECTS} redirects`, param)
     } catch (error) {
@@ -79,16 +90,20 @@ export class GuardedFetcher {
     return false
   }
 
-  async #read(body: AsyncIterable<Uint8Array>, announced: number, url: URL, param: string): Promise<Uint8Array> {
-    const { maxBytes } = this.#policy
+  async #read(body: AsyncIterable<Uint8Array>, announced: number, url: URL, options: Fetch): Promise<Uint8Array> {
+    const { maxBytes, headBytes, check, param } = options
     const tooLarge = () => unreachable(url, `larger than ${Math.floor(maxBytes / 2 ** 20)} MiB`, param)
     if (announced > maxBytes) throw tooLarge()
     const pieces: Uint8Array[] = []
     let size = 0
+    let isChecked = false
     for await (const piece of body) {
       size += piece.byteLength
       if (size > maxBytes) throw tooLarge()
       pieces.push(piece)
+      if (isChecked || size < headBytes) continue
+      check(Buffer.concat(pieces).subarray(0, headBytes))
+      isChecked = true
     }
     return Buffer.concat(pieces)
   }
@@ -99,10 +114,16 @@ function discard(body: Readable): void {
   body.on('error', () => {}).destroy()
 }
 
+/** What the internet's registries give out of IPv6 for hosts (RFC 4291): all else holds tunnels and embedded addresses. */
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
+
 /** Unicast addresses of the public internet; everything special (private, loopback, link-local, tunnels) is not. */
 export function isPublic(address: string): boolean {
+  if (!ipaddr.isValid(address)) return false
   // process() unwraps IPv4-mapped IPv6, so ::ffff:127.0.0.1 is judged as 127.0.0.1.
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'unicast'
+  const parsed = ipaddr.process(address)
+  if (parsed instanceof ipaddr.IPv6 && !parsed.match(GLOBAL_UNICAST)) return false
+  return parsed.range() === 'unicast'
 }
 
 class ForbiddenAddress extends Error {}

@@ -53,7 +53,14 @@ test('a card that promises tools or thoughts says how they are written', () => {
   expect(add({ reasoning: true })).toThrow(/thought/)
 })
 
-test('a card may not promise pictures when the weights see none', () => {
+test.each(['image', 'video', 'audio'] as const)('a card may not promise %s when the weights take none', (modality) => {
   const blind = new FakeEngine({ modalities: { image: false, audio: false } })
-  expect(() => new ModelRegistry().add(serving({}), blind)).toThrow(/serves\[0\].modalities: 'image'/)
+  const card = serving({ modalities: ['text', modality] })
+  expect(() => new ModelRegistry().add(card, blind)).toThrow(new RegExp(`serves\\[0\\].modalities: '${modality}'`))
+})
+
+test.each(['image', 'video', 'audio'] as const)('a card may not promise %s without its limits', (modality) => {
+  const { image: _image, video: _video, audio: _audio, ...unlimited } = serving({ modalities: ['text', modality] })
+  const capable = new FakeEngine({ modalities: { image: true, audio: true } })
+  expect(() => new ModelRegistry().add(unlimited, capable)).toThrow(modality)
 })

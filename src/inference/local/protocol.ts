@@ -42,6 +42,7 @@ export interface EngineSettings {
   readonly cells: number
   /** Completions that run at the same time. */
   readonly maxSequences: number
+  /** Of pictures and frames. */
   readonly image: { readonly pixelsPerToken: number; readonly minTokens: number; readonly maxTokens: number } | null
   readonly threads: number
   /** Requests that may wait for their first completion to start. */

@@ -6,14 +6,14 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../errors.ts'
 import { isPublic } from './guarded-fetch.ts'
-import { ImageLoader } from './image-loader.ts'
+import { MediaLoader } from './media-loader.ts'
 
 const limits = { pixelsPerToken: 32, minTokens: 36, maxTokens: 64 }
 const never = new AbortController().signal
 
 let server: Server
 let origin: string
-let loader: ImageLoader
+let loader: MediaLoader
 let routes: Record<string, RequestListener> = {}
 
 beforeAll(async () => {
@@ -24,7 +24,7 @@ beforeAll(async () => {
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  loader = new ImageLoader({ allowedHosts: [new URL(origin).host] })
+  loader = new MediaLoader({ allowedHosts: [new URL(origin).host] })
 })
 
 afterAll(async () => {
@@ -39,7 +39,8 @@ function picture(width: number, height: number, background = { r: 200, g: 30, b:
 
 const dataUrl = (bytes: Uint8Array, type = 'image/png') =>
   `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
-const load = (url: string, signal = never) => loader.load(url, limits, 'the.param', signal)
+const load = (url: string, signal = never) =>
+  loader.open('org', signal).image({ reference: { type: 'url', url }, param: 'the.param', signal }, limits)
 
 async function refusal(url: string): Promise<ApiError> {
   const error = await load(url).then(
@@ -199,6 +200,7 @@ describe('pictures that are refused', () => {
       '/flood': (_q, r) => {
         r.writeHead(200)
         const piece = Buffer.alloc(2 ** 20)
+        r.write(pngHeader(10, 10))
         const pour = () => {
           while (!r.destroyed && r.write(piece));
         }
