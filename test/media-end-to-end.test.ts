@@ -50,6 +50,22 @@ async function ask(part: object, text: string): Promise<{ content: string; usage
   return { content: body.choices[0]!.message.content, usage: body.usage }
 }
 
+async function upload(name: string, bytes: Uint8Array): Promise<string> {
+  const form = new FormData()
+  form.set('purpose', 'vision')
+  form.set('file', new Blob([new Uint8Array(bytes)]), name)
+  // The contract wants the length of a body, which a stream has not.
+  const request = new Request(`${service.url}/v1/files`, { method: 'POST', body: form })
+  const body = await request.arrayBuffer()
+  const response = await fetch(request.url, {
+    method: 'POST',
+    headers: { authorization: 'Bearer lk-test', 'content-type': request.headers.get('content-type')! },
+    body,
+  })
+  expect(response.status).toBe(200)
+  return ((await response.json()) as { id: string }).id
+}
+
 const forms: [string, () => Promise<object>][] = [
   ['PNG', async () => still('image/png', scene)],
   ['JPEG', async () => still('image/jpeg', await sharp(scene).jpeg({ quality: 90 }).toBuffer())],
@@ -67,6 +83,35 @@ const forms: [string, () => Promise<object>][] = [
       return {
         type: 'video_frames',
         video_frames: { frames: [0, 500, 1000, 1500].map((timestamp_ms) => ({ image_url, timestamp_ms })) },
+      }
+    },
+  ],
+  [
+    'an uploaded picture, by id',
+    async () => ({ type: 'image_file_id', image_file_id: { file_id: await upload('shapes.png', scene) } }),
+  ],
+  [
+    'an uploaded picture, by the address of its content under some public name',
+    async () => {
+      const id = await upload('shapes.png', scene)
+      return { type: 'image_url', image_url: { url: `https://pictures.example/api/v1/files/${id}/content` } }
+    },
+  ],
+  [
+    'MOV, uploaded',
+    async () => {
+      const mov = await makeFilm({ format: 'mov', frames: frames(20) })
+      return { type: 'video_file_id', video_file_id: { file_id: await upload('shapes.mov', mov) } }
+    },
+  ],
+  [
+    'frames, some of them uploaded',
+    async () => {
+      const stored = `${service.url}/v1/files/${await upload('shapes.png', scene)}/content`
+      const urls = [dataUrl('image/png', scene), stored]
+      return {
+        type: 'video_frames',
+        video_frames: { frames: urls.map((url, i) => ({ image_url: { url }, timestamp_ms: i * 1000 })) },
       }
     },
   ],

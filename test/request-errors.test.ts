@@ -283,10 +283,10 @@ const UNSUPPORTED: Case[] = [
   ],
   ['clips', fields({ vision_config: { annotation_format: 'clip' } }), 'vision_config.annotation_format', /'clip'/],
   [
-    'an image file',
+    'an image file that is not there',
     part({ type: 'image_file_id', image_file_id: file }),
     'messages[0].content[0].image_file_id.file_id',
-    /files/,
+    /^No such File object: file-/,
   ],
   [
     '257 pictures',
