@@ -1,5 +1,7 @@
 import { type ApiError, invalidRequest } from '../errors.ts'
 import type { PromptPart } from '../inference/engine.ts'
+import { SAMPLE_RATE } from '../media/index.ts'
+import type { ModelCard } from '../models/card.ts'
 import type { ServedModel } from '../models/registry.ts'
 
 /** A prompt, or a part of one, whose tokens are counted once, and only when they are needed. */
@@ -62,11 +64,15 @@ function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number
       case 'frames':
         return part.frames.length * ((card.video?.maxTokens ?? 0) + MEDIA_FRAME_TOKENS)
       case 'audio':
-        // Only the engine knows.
-        return Number.POSITIVE_INFINITY
+        return mostAudioTokens(part.samples.length, card)
     }
   }
   return parts.reduce((sum, part) => sum + most(part), 0)
+}
+
+/** Encoders round up to a second, and some count a little more than the card. */
+function mostAudioTokens(samples: number, { audio }: ModelCard): number {
+  return Math.ceil((samples / SAMPLE_RATE + 1) * (audio?.tokensPerSecond ?? 0) * 1.1) + MEDIA_FRAME_TOKENS
 }
 
 /** Room for the tokens that an engine puts around media. */

@@ -14,13 +14,6 @@ export interface ServedModel {
   readonly outputTokens: number
 }
 
-/** What this server can do for a model; a card that promises more is refused at start, not at the first request. */
-const KEPT_PROMISES = {
-  capabilities: ['response_format_json_schema', 'regex', 'tool_calling'] as readonly string[],
-  modalities: ['text', 'image', 'video', 'audio'] as readonly string[],
-  outputFormats: ['text', 'point', 'box', 'polygon', 'clip'] as readonly string[],
-}
-
 /** The models that are served, by every id that a client may send. */
 export class ModelRegistry {
   readonly #models: ServedModel[] = []
@@ -61,10 +54,6 @@ function checkPromises(card: ModelCard, index: number, engine: Engine): void {
   const served = card.serves[index]!
   const refuse = (field: string, promise: string) => {
     throw new CardError(card.file, `serves[${index}].${field}`, `${promise} is more than this server can keep`)
-  }
-  for (const kind of ['capabilities', 'modalities', 'outputFormats'] as const) {
-    const broken = served[kind].find((promise) => !KEPT_PROMISES[kind].includes(promise))
-    if (broken) refuse(kind, `'${broken}'`)
   }
   const { image, audio } = engine.info.modalities
   for (const [modality, encoder] of [

@@ -69,6 +69,7 @@ export class LoadedModel {
   }
 
   close(): void {
+    this.reader.close()
     this.#projector?.close()
     this.context.close()
     this.model.close()

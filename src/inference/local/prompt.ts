@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { ByteCache } from '../../byte-cache.ts'
 import type { RgbImage } from '../../media/pixels.ts'
-import type { MediaPart, PromptPart, TextPart } from '../engine.ts'
+import type { AudioPart, FramesPart, ImagePart, MediaPart, PromptPart, TextPart } from '../engine.ts'
 import { FailureError } from './failure.ts'
 import type { Model } from './native/model.ts'
 import type { EncodableChunk, MediaChunks, Projector } from './native/projector.ts'
 import type { EngineSettings } from './protocol.ts'
+import { Sounds } from './sounds.ts'
 
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
 export interface Prompt {
@@ -37,12 +38,16 @@ export interface MediaChunk {
   encode(): Float32Array
 }
 
+type PicturePart = ImagePart | FramesPart
+type Piece = Pick<Prompt, 'chunks' | 'close'>
+
 /** Turns the parts of prompts into tokens, and into pictures to encode. */
 export class PromptReader {
   readonly #model: Model
   readonly #projector: Projector | null
   readonly #limits: EngineSettings['image']
   readonly #cache: ByteCache<Float32Array>
+  readonly #sounds: Sounds | null
 
   constructor(
     model: Model,
@@ -54,6 +59,7 @@ export class PromptReader {
     this.#projector = projector
     this.#limits = limits
     this.#cache = cache
+    this.#sounds = projector === null ? null : new Sounds(projector)
   }
 
   /**
@@ -63,27 +69,25 @@ export class PromptReader {
   read(parts: readonly PromptPart[], organisation: string, param: string): Prompt {
     const inputs = parts.filter(isMedia)
     if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
-    const projector = this.#capable(inputs, param)
+    this.#checkCapable(inputs, param)
     for (const part of inputs) this.#check(part)
-    const tokenized = projector.tokenize(parts, false)
-    const encodables = mediaChunks(tokenized)
-    const sources = inputs.map((part) => new MediaSource(projector, part, organisation))
-    // Families that cut pictures into tiles, and all that hear, make several chunks of one part.
-    const owners =
-      encodables.length === inputs.length
-        ? sources.map((source) => ({ source, index: 0 }))
-        : sources.flatMap((source) => Array.from({ length: source.countChunks() }, (_, index) => ({ source, index })))
-    let next = 0
-    const chunks = tokenized.items.map((item): PromptChunk => {
-      if (item.type === 'text') return item
-      const { source, index } = owners[next++]!
-      return this.#mediaChunk(item, source, index)
-    })
+    const pieces = groups(parts).map((group) =>
+      group.type === 'audio' ? this.#readSound(group, organisation) : this.#readSeen(group.parts, organisation),
+    )
+    const chunks = pieces.flatMap((piece) => piece.chunks)
     const close = () => {
-      tokenized.close()
-      for (const source of sources) source.close()
+      for (const piece of pieces) piece.close()
     }
     return { chunks, ...countTokens(chunks), close }
+  }
+
+  /** Does what takes long of reading the parts, beside all else. */
+  async prepare(parts: readonly PromptPart[], organisation: string): Promise<void> {
+    for (const part of parts) {
+      if (part.type !== 'audio' || !this.#projector?.supportsAudio) continue
+      this.#check(part)
+      await this.#sounds!.prepare(part, organisation)
+    }
   }
 
   /** Tokens that the parts cost. */
@@ -93,6 +97,51 @@ export class PromptReader {
     return prompt.tokens
   }
 
+  close(): void {
+    this.#sounds?.close()
+  }
+
+  #readSound(part: AudioPart, organisation: string): Piece {
+    const { key, chunks, release } = this.#sounds!.take(part, organisation)
+    let index = 0
+    const read = chunks.items.map((item): PromptChunk => {
+      if (item.type === 'text') return item
+      const name = `${index++} ${key}`
+      return this.#mediaChunk(
+        item,
+        () => name,
+        () => item.encode(),
+      )
+    })
+    return { chunks: read, close: release }
+  }
+
+  /** Text and pictures. */
+  #readSeen(parts: readonly PromptPart[], organisation: string): Piece {
+    const inputs = parts.filter(isPicture)
+    if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
+    const projector = this.#projector!
+    const tokenized = projector.tokenize(parts, false)
+    const encodables = mediaChunks(tokenized)
+    const sources = inputs.map((part) => new PictureSource(projector, part, organisation))
+    // Families that cut pictures into tiles make several chunks of one.
+    const owners =
+      encodables.length === inputs.length
+        ? sources.map((source) => ({ source, index: 0 }))
+        : sources.flatMap((source) => Array.from({ length: source.countChunks() }, (_, index) => ({ source, index })))
+    let next = 0
+    const chunks = tokenized.items.map((item): PromptChunk => {
+      if (item.type === 'text') return item
+      const { source, index } = owners[next++]!
+      return this.#mediaChunk(
+        item,
+        () => `${index} ${source.contentKey}`,
+        () => source.encode(index),
+      )
+    })
+    return { chunks, close: () => tokenized.close() }
+  }
+
   #readText(parts: readonly TextPart[]): Prompt {
     const chunks = parts.map(
       (part): TextChunk => ({ type: 'text', tokens: this.#model.tokenize(part.text, part.trusted) }),
@@ -100,33 +149,31 @@ export class PromptReader {
     return { chunks, ...countTokens(chunks), close() {} }
   }
 
-  #mediaChunk(encodable: EncodableChunk, source: MediaSource, index: number): MediaChunk {
+  /** @param key computed only when it is asked for. */
+  #mediaChunk(encodable: EncodableChunk, key: () => string, encode: () => Float32Array): MediaChunk {
     const cache = this.#cache
     return {
       type: 'media',
       encodable,
       get key() {
-        return `${index} ${source.contentKey}`
+        return key()
       },
-      knownEmbeddings() {
-        return cache.get(this.key)
-      },
-      encode() {
-        const embeddings = source.encode(index)
-        cache.set(this.key, embeddings)
+      knownEmbeddings: () => cache.get(key()),
+      encode: () => {
+        const embeddings = encode()
+        cache.set(key(), embeddings)
         return embeddings
       },
     }
   }
 
   /** @throws FailureError when the model cannot take a part. */
-  #capable(inputs: readonly MediaPart[], param: string): Projector {
+  #checkCapable(inputs: readonly MediaPart[], param: string): void {
     const projector = this.#projector
     const lacks = (words: string) =>
       new FailureError({ kind: 'invalid', message: `This model does not take ${words}.`, param })
     if (inputs.some(({ type }) => type !== 'audio') && !projector?.supportsImages) throw lacks('images')
     if (inputs.some(({ type }) => type === 'audio') && !projector?.supportsAudio) throw lacks('audio')
-    return projector!
   }
 
   /** libmtmd would resize any other size by rules that are not ours, and coordinates would no longer fit. */
@@ -147,22 +194,20 @@ export class PromptReader {
 /** The library is not made for less. */
 const MIN_SAMPLES = 1600
 
-/** One part of a prompt, which becomes one or several chunks. */
-class MediaSource {
+/** A picture, or frames, in a prompt: one or several chunks. */
+class PictureSource {
   readonly #projector: Projector
-  readonly #part: MediaPart
+  readonly #part: PicturePart
   readonly #organisation: string
   #key: string | null = null
-  /** With its data, while it is being encoded. */
-  #data: MediaChunks | null = null
 
-  constructor(projector: Projector, part: MediaPart, organisation: string) {
+  constructor(projector: Projector, part: PicturePart, organisation: string) {
     this.#projector = projector
     this.#part = part
     this.#organisation = organisation
   }
 
-  /** Names the part by its content; computed when it is first asked for. */
+  /** Names the picture by its content; computed when it is first asked for. */
   get contentKey(): string {
     this.#key ??= hashContent(this.#part, this.#organisation)
     return this.#key
@@ -177,25 +222,36 @@ class MediaSource {
 
   /** Runs the encoder on one of the chunks. Blocks. */
   encode(index: number): Float32Array {
-    // The data is prepared only now, since as floats pixels take four times their size. Sound is prepared as a whole, so
-    // it stays until its last chunk.
-    this.#data ??= this.#projector.tokenize([this.#part], true)
-    const chunks = mediaChunks(this.#data)
+    // The pixels are prepared only now, since as floats they take four times their size.
+    const chunks = this.#projector.tokenize([this.#part], true)
     try {
-      return chunks[index]!.encode()
+      return mediaChunks(chunks)[index]!.encode()
     } finally {
-      if (index === chunks.length - 1) this.close()
+      chunks.close()
     }
   }
+}
 
-  close(): void {
-    this.#data?.close()
-    this.#data = null
+type Group = AudioPart | { readonly type: 'seen'; readonly parts: PromptPart[] }
+
+/** What is between sounds is read together. */
+function groups(parts: readonly PromptPart[]): Group[] {
+  const result: Group[] = []
+  for (const part of parts) {
+    const last = result.at(-1)
+    if (part.type === 'audio') result.push(part)
+    else if (last?.type === 'seen') last.parts.push(part)
+    else result.push({ type: 'seen', parts: [part] })
   }
+  return result
 }
 
 function isMedia(part: PromptPart): part is MediaPart {
   return part.type !== 'text'
+}
+
+function isPicture(part: PromptPart): part is PicturePart {
+  return part.type === 'image' || part.type === 'frames'
 }
 
 function mediaChunks(chunks: MediaChunks): EncodableChunk[] {
@@ -221,10 +277,9 @@ function countTokens(chunks: readonly PromptChunk[]): Pick<Prompt, 'tokens' | 'i
   return { tokens: text + media.image + media.audio, imageTokens: media.image, audioTokens: media.audio }
 }
 
-function hashContent(part: MediaPart, organisation: string): string {
+function hashContent(part: PicturePart, organisation: string): string {
   const hash = createHash('sha256').update(`${organisation}\0${part.type}\0`)
-  if (part.type === 'audio') hash.update(part.samples)
-  const pictures = part.type === 'image' ? [part.image] : part.type === 'frames' ? part.frames : []
+  const pictures = part.type === 'image' ? [part.image] : part.frames
   for (const { width, height, data } of pictures) hash.update(`${width}x${height}\0`).update(data)
   return hash.digest('base64')
 }

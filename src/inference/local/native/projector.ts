@@ -1,5 +1,6 @@
 import koffi from 'koffi'
-import type { MediaPart, PromptPart } from '../../engine.ts'
+import type { AudioPart, MediaPart, PromptPart } from '../../engine.ts'
+import { inBackground } from './declare.ts'
 import type { Model } from './model.ts'
 import type { Mtmd, NativeInputPart } from './mtmd.ts'
 import type { Pointer } from './structs.ts'
@@ -77,6 +78,23 @@ export class Projector {
       throw error
     } finally {
       for (const bitmap of bitmaps) this.#mtmd.bitmap_free(bitmap)
+    }
+    return new MediaChunks(this.#mtmd, this.#context, chunks, this.#embeddingSize)
+  }
+
+  /** The same for a sound, with its data, on another thread. The library allows that beside all else. */
+  async tokenizeInBackground(part: AudioPart): Promise<MediaChunks> {
+    const bitmap = this.#mtmd.bitmap_init_from_audio(part.samples.length, part.samples)
+    const chunks = this.#mtmd.input_chunks_init()
+    try {
+      const tokenize = inBackground(this.#mtmd.tokenize_from_parts)
+      const code = await tokenize(this.#context, chunks, [{ text: null, bitmap }], 1, false)
+      if (code !== 0) throw new Error(`mtmd_tokenize_from_parts failed with code ${code}.`)
+    } catch (error) {
+      this.#mtmd.input_chunks_free(chunks)
+      throw error
+    } finally {
+      this.#mtmd.bitmap_free(bitmap)
     }
     return new MediaChunks(this.#mtmd, this.#context, chunks, this.#embeddingSize)
   }
