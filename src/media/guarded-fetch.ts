@@ -1,4 +1,4 @@
-import { lookup as resolveHost } from 'node:dns'
+import { type LookupAddress, type LookupAllOptions, lookup as resolveHost } from 'node:dns'
 import type { LookupFunction } from 'node:net'
 import type { Readable } from 'node:stream'
 import ipaddr from 'ipaddr.js'
@@ -10,7 +10,15 @@ export interface FetchPolicy {
   readonly allowedHosts: ReadonlySet<string>
   /** For the whole fetch, redirects included. */
   readonly timeoutMs: number
+  /** All addresses of a host; the system's resolver unless given. */
+  readonly resolve?: HostResolver
 }
+
+export type HostResolver = (
+  hostname: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void
 
 export interface Fetch {
   /** Input of the request that names the address. */
@@ -37,7 +45,7 @@ export class GuardedFetcher {
 
   constructor(policy: FetchPolicy) {
     this.#policy = policy
-    this.#guarded = new Agent({ connections: 16, connect: { lookup: publicLookup } })
+    this.#guarded = new Agent({ connections: 16, connect: { lookup: publicOnly(policy.resolve ?? resolveHost) } })
   }
 
   /** @throws ApiError 400 naming `param` for every way in which the address or its server can fail. */
@@ -68,6 +76,7 @@ export class GuardedFetcher {
     } catch (error) {
       if (error instanceof ApiError) throw error
       signal.throwIfAborted()
+      if (error instanceof ForbiddenAddress) throw forbidden(target, param)
       if (deadline.aborted) throw unreachable(url, `no answer within ${this.#policy.timeoutMs / 1000} s`, param)
       throw unreachable(url, describe(error), param, error)
     }
@@ -128,15 +137,18 @@ export function isPublic(address: string): boolean {
 
 class ForbiddenAddress extends Error {}
 
-const publicLookup: LookupFunction = (hostname, options, callback) => {
-  resolveHost(hostname, { ...options, all: true }, (error, addresses) => {
-    if (error) return callback(error, '')
-    const forbiddenOne = addresses.find(({ address }) => !isPublic(address))
-    const first = addresses[0]
-    if (forbiddenOne || !first) return callback(new ForbiddenAddress(hostname), '')
-    if (options.all) callback(null, addresses)
-    else callback(null, first.address, first.family)
-  })
+/** A look-up that gives public addresses only: the connection is then made to one of those, without another look-up. */
+function publicOnly(resolve: HostResolver): LookupFunction {
+  return (hostname, options, callback) => {
+    resolve(hostname, { ...options, all: true }, (error, addresses) => {
+      if (error) return callback(error, '')
+      const forbiddenOne = addresses.find(({ address }) => !isPublic(address))
+      const first = addresses[0]
+      if (forbiddenOne || !first) return callback(new ForbiddenAddress(hostname), '')
+      if (options.all) callback(null, addresses)
+      else callback(null, first.address, first.family)
+    })
+  }
 }
 
 function forbidden(url: URL, param: string): ApiError {
@@ -144,7 +156,6 @@ function forbidden(url: URL, param: string): ApiError {
 }
 
 function unreachable(url: URL, reason: string, param: string, cause?: unknown): ApiError {
-  if (cause instanceof ForbiddenAddress) return forbidden(url, param)
   return invalidRequest(`Could not fetch the media at ${withoutSecrets(url)} (${reason})`, param, { cause })
 }
 

@@ -95,6 +95,32 @@ describe('pictures that load', () => {
     expect(image.data.at(-1)).toBeGreaterThan(150)
   })
 
+  it.each([1, 2, 3, 4, 5, 6, 7, 8])('EXIF orientation %i is seen as a person sees it', async (orientation) => {
+    // Four corners of different colours, 256 x 192 upright, so that nothing is resampled.
+    const corners = ['#e01010', '#10e010', '#1010e0', '#e0e010'].map((background, i) => ({
+      input: { create: { width: 128, height: 96, channels: 3 as const, background } },
+      left: (i % 2) * 128,
+      top: i > 1 ? 96 : 0,
+    }))
+    const upright = await picture(256, 192).composite(corners).png().toBuffer()
+    const { image, original } = await load(dataUrl(await lying(upright, orientation)))
+    expect(original).toEqual({ width: 256, height: 192 })
+    const at = (x: number, y: number) => [
+      ...image.data.subarray((y * image.width + x) * 3, (y * image.width + x) * 3 + 3),
+    ]
+    const [right, bottom] = [image.width - 10, image.height - 10]
+    const seen = [at(10, 10), at(right, 10), at(10, bottom), at(right, bottom)]
+    const wanted = [
+      [224, 16, 16],
+      [16, 224, 16],
+      [16, 16, 224],
+      [224, 224, 16],
+    ]
+    for (const [i, colour] of seen.entries()) {
+      for (const [channel, value] of colour.entries()) expect(Math.abs(value - wanted[i]![channel]!)).toBeLessThan(12)
+    }
+  })
+
   it('a picture of exactly the target size is not resampled', async () => {
     const noise = Buffer.from(Array.from({ length: 256 * 256 * 3 }, (_, i) => (i * 7919) % 251))
     const png = await sharp(noise, { raw: { width: 256, height: 256, channels: 3 } })
@@ -263,4 +289,23 @@ function pngHeader(width: number, height: number): Buffer {
     chunk('IDAT', deflateSync(Buffer.alloc(100))),
     chunk('IEND', Buffer.alloc(0)),
   ])
+}
+
+/** The picture as a camera stores it that was held so. */
+async function lying(upright: Buffer, orientation: number): Promise<Buffer> {
+  const turn = (angle: number) => sharp(upright).rotate(angle).png().toBuffer()
+  const stored = [
+    upright,
+    sharp(upright).flop().png().toBuffer(),
+    turn(180),
+    sharp(upright).flip().png().toBuffer(),
+    turn(90).then((turned) => sharp(turned).flop().png().toBuffer()),
+    turn(270),
+    turn(90).then((turned) => sharp(turned).flip().png().toBuffer()),
+    turn(90),
+  ][orientation - 1]!
+  return sharp(await stored)
+    .withMetadata({ orientation })
+    .jpeg({ quality: 100 })
+    .toBuffer()
 }

@@ -11,7 +11,7 @@ import type {
   DecodeResults,
   DecodeTask,
 } from './decoding/protocol.ts'
-import { GuardedFetcher } from './guarded-fetch.ts'
+import { GuardedFetcher, type HostResolver } from './guarded-fetch.ts'
 import { locate, type MediaReference } from './media-source.ts'
 import {
   type AudioType,
@@ -31,6 +31,10 @@ export interface MediaLoaderOptions {
   readonly allowedHosts?: Iterable<string>
   /** Null while this server keeps no files. */
   readonly files?: StoredFiles | null
+  /** Time that a fetch may take. */
+  readonly fetchTimeoutMs?: number
+  /** Instead of the system's resolver of host names. */
+  readonly resolve?: HostResolver
 }
 
 /** One input of a request that is to be loaded. */
@@ -77,9 +81,10 @@ export class MediaLoader {
   readonly #files: StoredFiles | null
   readonly #decoded = new ByteCache<DecodeResult>(CACHE_BYTES, sizeOf)
 
-  constructor({ allowedHosts = [], files = null }: MediaLoaderOptions = {}) {
+  constructor({ allowedHosts = [], files = null, fetchTimeoutMs, resolve }: MediaLoaderOptions = {}) {
     const hosts = new Set([...allowedHosts].map((host) => host.trim().toLowerCase()))
-    this.#fetcher = new GuardedFetcher({ allowedHosts: hosts, timeoutMs: FETCH_TIMEOUT_MS })
+    const timeoutMs = fetchTimeoutMs ?? FETCH_TIMEOUT_MS
+    this.#fetcher = new GuardedFetcher({ allowedHosts: hosts, timeoutMs, ...(resolve ? { resolve } : {}) })
     this.#files = files
     this.#decoders.warmUp()
   }

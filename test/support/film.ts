@@ -20,6 +20,8 @@ export interface Film {
   readonly rotation?: 0 | 90 | 180 | 270
   /** Seconds of a tone of 440 Hz. */
   readonly soundSeconds?: number
+  /** Leaves all of them out, so that there is a track and nothing in it. */
+  readonly empty?: boolean
   /** The index before the data, so that a file that is cut short still has it. */
   readonly indexFirst?: boolean
 }
@@ -112,7 +114,7 @@ function pictures(output: Native, film: Film): Track {
   return () => {
     const scaler = new native.SoftwareScaleContext()
     scaler.allocContext()
-    for (const [i, { width, height, data }] of frames.entries()) {
+    for (const [i, { width, height, data }] of (film.empty ? [] : frames).entries()) {
       const rgb = frameOf(RGB24, width, height)
       const stride = rgb.linesize[0]
       for (let y = 0; y < height; y++) rgb.data[0].set(data.subarray(y * width * 3, (y + 1) * width * 3), y * stride)
