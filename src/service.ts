@@ -3,11 +3,11 @@ import { type DestinationStream, pino } from 'pino'
 import type { Clock } from './accounts/index.ts'
 import { Closing } from './api/closing.ts'
 import type { Config } from './config/config.ts'
-import { Conversations, type ImageSource } from './conversation/index.ts'
+import { Conversations, type MediaSource } from './conversation/index.ts'
 import type { Engine } from './inference/engine.ts'
 import { LocalEngine, type LocalEngineOptions } from './inference/local/local-engine.ts'
 import { describeModel } from './inference/local/model-files.ts'
-import { ImageLoader } from './media/index.ts'
+import { MediaLoader } from './media/index.ts'
 import { Metrics } from './metrics/metrics.ts'
 import { MetricsServer } from './metrics/metrics-server.ts'
 import type { ModelCard } from './models/card.ts'
@@ -19,7 +19,7 @@ import { version } from './version.ts'
 /** Parts that tests put in the place of the real ones. */
 export interface ServiceParts {
   readonly startEngine?: (card: ModelCard, options: LocalEngineOptions) => Promise<Engine>
-  readonly images?: ImageSource & { close(): Promise<void> }
+  readonly media?: MediaSource & { close(): Promise<void> }
   readonly clock?: Clock
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
@@ -77,12 +77,12 @@ export class Service {
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const [registry, state, { createApi }] = await Promise.all([loading, opening, import('./api/api.ts')])
     metrics?.watch(pool.engines)
-    const images = parts.images ?? new ImageLoader({ allowedHosts: config.mediaHosts })
-    starting.defer(() => images.close())
+    const media = parts.media ?? new MediaLoader({ allowedHosts: config.mediaHosts, files: state.files })
+    starting.defer(() => media.close())
 
     const conversations = new Conversations({
       registry,
-      images,
+      media,
       chatBudgetSeconds: parts.chatBudgetSeconds,
       multilookBudgetSeconds: parts.multilookBudgetSeconds,
     })

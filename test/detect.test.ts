@@ -65,7 +65,10 @@ const corners = ({ point_box: found }: Answer['detections'][number]) => [
 
 /** The prompt as text; pictures are their sizes. */
 function prompt(): string {
-  const show = (part: PromptPart) => (part.type === 'text' ? part.text : `[${part.image.width}x${part.image.height}]`)
+  const show = (part: PromptPart) => {
+    if (part.type === 'text') return part.text
+    return part.type === 'image' ? `[${part.image.width}x${part.image.height}]` : `[${part.type}]`
+  }
   return server.engine.works.at(-1)!.prefix.map(show).join('')
 }
 

@@ -1,13 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+import { stillsCard } from './support/stills-card.ts'
 
 const PATH = '/v1/chat/completions/multilook'
 
 let server: TestServer
+let card: Awaited<ReturnType<typeof stillsCard>>
 beforeAll(async () => {
-  server = await startTestServer()
+  card = await stillsCard()
+  server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
 })
-afterAll(() => server?.close())
+afterAll(async () => {
+  await server?.close()
+  await card?.remove()
+})
 
 const user = { role: 'user', content: 'Hi' }
 const url = { url: 'https://example.com/a' }
@@ -179,8 +185,11 @@ test('256 inputs are not too many', async () => {
 
 test('audio does not count as an image or video', async () => {
   const audio = { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }
-  const response = await server.post(PATH, prompts({ content: Array.from({ length: 257 }, () => audio) }))
+  const sounds = (count: number) => ({ content: Array.from({ length: count }, () => audio) })
+  const response = await server.post(PATH, prompts(sounds(256), { content: [frames(256)] }))
   expect(await errorOf(response)).toMatchObject({ message: expect.stringMatching(/does not support audio/) })
+  const tooMany = await server.post(PATH, prompts(sounds(256), sounds(1)))
+  expect(await errorOf(tooMany)).toMatchObject({ message: expect.stringMatching(/at most 256 sounds, got 257/) })
 })
 
 describe('numbers as JSON writes them', () => {

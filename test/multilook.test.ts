@@ -306,10 +306,14 @@ describe('a prompt fails alone', () => {
     ['its address is private', { content: [image('http://127.0.0.1/x')] }, /not public/],
     [
       'the model does not take its media',
-      { content: [{ type: 'video_url', video_url: { url: 'https://a.b/c' } }] },
-      /video/,
+      { content: [{ type: 'audio_url', audio_url: { url: 'https://a.b/c' } }] },
+      /audio/,
     ],
-    ['it is an uploaded file', { content: [{ type: 'image_file_id', image_file_id: { file_id: 'file-1' } }] }, /files/],
+    [
+      'it is a file that is not there',
+      { content: [{ type: 'image_file_id', image_file_id: { file_id: 'file-1' } }] },
+      /No such File/,
+    ],
     ['it is too long', 'x'.repeat(33_000), /exceeds the context of 32768 tokens/],
   ])('when %s', async (_name, prompt, message) => {
     const { results } = await answer({ prompts: [prompt, 'Who?'] })

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+import { stillsCard } from './support/stills-card.ts'
 
 let server: TestServer
 beforeAll(async () => {
@@ -288,6 +289,46 @@ const UNSUPPORTED: Case[] = [
   ],
   ['clips', fields({ vision_config: { annotation_format: 'clip' } }), 'vision_config.annotation_format', /'clip'/],
   [
+    'an image file that is not there',
+    part({ type: 'image_file_id', image_file_id: file }),
+    'messages[0].content[0].image_file_id.file_id',
+    /^No such File object: file-/,
+  ],
+  [
+    '257 pictures',
+    messages({ role: 'user', content: Array.from({ length: 257 }, () => ({ type: 'image_url', image_url: url })) }),
+    'messages',
+    /at most 256/,
+  ],
+  [
+    'more output than the model gives',
+    fields({ max_completion_tokens: 8193 }),
+    'max_completion_tokens',
+    /at most 8192/,
+  ],
+  [
+    'more output than the context leaves',
+    fields({ max_completion_tokens: 8000, messages: [{ role: 'user', content: 'x'.repeat(25_000) }] }),
+    'max_completion_tokens',
+    /exceed the context of 32768/,
+  ],
+  [
+    'a prompt beyond the context',
+    messages({ role: 'user', content: 'x'.repeat(33_000) }),
+    'messages',
+    /exceeds the context of 32768/,
+  ],
+  [
+    'more turns than tokens',
+    messages(...Array.from({ length: 32_769 }, () => user)),
+    'messages',
+    /exceeds the context/,
+  ],
+]
+
+/** Of a model that sees pictures, and no more. */
+const UNSEEN: Case[] = [
+  [
     'audio in video',
     fields({ vision_config: { enable_audio_in_video: true } }),
     'vision_config.enable_audio_in_video',
@@ -323,42 +364,6 @@ const UNSUPPORTED: Case[] = [
     part({ type: 'audio_file_id', audio_file_id: file }),
     'messages[0].content[0].audio_file_id',
     /audio/,
-  ],
-  [
-    'an image file',
-    part({ type: 'image_file_id', image_file_id: file }),
-    'messages[0].content[0].image_file_id',
-    /files/,
-  ],
-  [
-    '257 pictures',
-    messages({ role: 'user', content: Array.from({ length: 257 }, () => ({ type: 'image_url', image_url: url })) }),
-    'messages',
-    /at most 256/,
-  ],
-  [
-    'more output than the model gives',
-    fields({ max_completion_tokens: 8193 }),
-    'max_completion_tokens',
-    /at most 8192/,
-  ],
-  [
-    'more output than the context leaves',
-    fields({ max_completion_tokens: 8000, messages: [{ role: 'user', content: 'x'.repeat(25_000) }] }),
-    'max_completion_tokens',
-    /exceed the context of 32768/,
-  ],
-  [
-    'a prompt beyond the context',
-    messages({ role: 'user', content: 'x'.repeat(33_000) }),
-    'messages',
-    /exceeds the context of 32768/,
-  ],
-  [
-    'more turns than tokens',
-    messages(...Array.from({ length: 32_769 }, () => user)),
-    'messages',
-    /exceeds the context/,
   ],
 ]
 
@@ -444,5 +449,29 @@ describe('bodies that are no request', () => {
   test('almost 20 MB is fine', async () => {
     const body = JSON.stringify(fields({ pad: 'x'.repeat(19 * 2 ** 20) }))
     expect((await server.post('/v1/chat/completions', body)).status).toBe(200)
+  })
+})
+
+describe('400: media that the model does not take', () => {
+  let stills: TestServer
+  let card: Awaited<ReturnType<typeof stillsCard>>
+  beforeAll(async () => {
+    card = await stillsCard()
+    stills = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
+  })
+  afterAll(async () => {
+    await stills?.close()
+    await card?.remove()
+  })
+
+  test.each(UNSEEN)('%s', async (_case, body, param, message) => {
+    const response = await stills.post('/v1/chat/completions', body)
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toEqual({
+      message: expect.stringMatching(message),
+      type: 'invalid_request_error',
+      param,
+      code: null,
+    })
   })
 })

@@ -16,7 +16,7 @@ function conversation(...messages: Message[]): PromptSource {
   return {
     param: 'messages',
     messages: placeMessages(messages, 'messages'),
-    images: new Map(),
+    media: new Map(),
     instruction: null,
     tools: [],
     thinking: false,

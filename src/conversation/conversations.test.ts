@@ -1,11 +1,11 @@
 import { beforeAll, expect, test } from 'vitest'
 import { FakeEngine } from '../../test/support/fake-engine.ts'
-import type { RgbImage } from '../media/index.ts'
+import type { MediaRequest, RgbImage } from '../media/index.ts'
 import { loadCard, type ModelCard } from '../models/card.ts'
 import { ModelRegistry, type ServedModel } from '../models/registry.ts'
 import type { ChatRequest } from './chat-request.ts'
 import { Conversations } from './conversations.ts'
-import type { ImageSource } from './images.ts'
+import type { MediaSource } from './media.ts'
 import { collectReply } from './reply.ts'
 
 let shipped: ModelCard
@@ -14,7 +14,15 @@ beforeAll(async () => {
 })
 
 const image: RgbImage = { width: 1, height: 1, data: Uint8Array.of(1, 2, 3) }
-const noImages: ImageSource = { load: async () => ({ image, original: image }) }
+
+/** Loads pictures so, and nothing else. */
+function pictures(load: MediaRequest['image']): MediaSource {
+  const unwanted = () => Promise.reject(new Error('Not asked for in this test'))
+  return { open: () => ({ image: load, video: unwanted, audio: unwanted }) }
+}
+
+const noMedia = pictures(async () => ({ image, original: image }))
+const urlOf = ({ reference }: Parameters<MediaRequest['image']>[0]) => (reference.type === 'url' ? reference.url : '')
 
 const request: ChatRequest = {
   messages: [{ role: 'user', content: 'Hi' }],
@@ -27,10 +35,10 @@ const request: ChatRequest = {
   structure: null,
 }
 
-function build(card: ModelCard, images = noImages, engine = new FakeEngine()) {
+function build(card: ModelCard, media = noMedia, engine = new FakeEngine()) {
   const registry = new ModelRegistry()
   registry.add(card, engine)
-  const conversations = new Conversations({ registry, images })
+  const conversations = new Conversations({ registry, media })
   const start = (
     body: Partial<ChatRequest>,
     model: ServedModel = registry.list()[0]!,
@@ -73,15 +81,13 @@ test('audio tokens are told for models that hear', async () => {
 test('pictures load together, a few at a time, and stay in order', async () => {
   let running = 0
   let most = 0
-  const images: ImageSource = {
-    load: async (url) => {
-      most = Math.max(most, ++running)
-      await new Promise((resolve) => setTimeout(resolve, Number(url) % 7))
-      running--
-      return { image: { ...image, data: Uint8Array.of(Number(url)) }, original: image }
-    },
-  }
-  const { engine, start } = build(shipped, images)
+  const media = pictures(async (input) => {
+    most = Math.max(most, ++running)
+    await new Promise((resolve) => setTimeout(resolve, Number(urlOf(input)) % 7))
+    running--
+    return { image: { ...image, data: Uint8Array.of(Number(urlOf(input))) }, original: image }
+  })
+  const { engine, start } = build(shipped, media)
   const content = Array.from({ length: 40 }, (_, i) => ({ type: 'image_url' as const, image_url: { url: String(i) } }))
   await start({ messages: [{ role: 'user', content }] })
   expect(most).toBe(8)
@@ -92,19 +98,17 @@ test('pictures load together, a few at a time, and stay in order', async () => {
 test('the first picture that fails ends the others', async () => {
   const params: string[] = []
   let aborted = 0
-  const images: ImageSource = {
-    load: (url, _limits, param, signal) => {
-      params.push(param)
-      return new Promise((_resolve, reject) => {
-        signal.addEventListener('abort', () => {
-          aborted++
-          reject(signal.reason)
-        })
-        if (url === 'bad') reject(new Error('bad picture'))
+  const media = pictures((input) => {
+    params.push(input.param)
+    return new Promise((_resolve, reject) => {
+      input.signal.addEventListener('abort', () => {
+        aborted++
+        reject(input.signal.reason)
       })
-    },
-  }
-  const { start } = build(shipped, images)
+      if (urlOf(input) === 'bad') reject(new Error('bad picture'))
+    })
+  })
+  const { start } = build(shipped, media)
   const content = ['good', 'bad', 'good'].map((url) => ({ type: 'image_url' as const, image_url: { url } }))
   await expect(start({ messages: [{ role: 'user', content }] })).rejects.toThrow('bad picture')
   expect(params).toEqual([0, 1, 2].map((i) => `messages[0].content[${i}].image_url.url`))

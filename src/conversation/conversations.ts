@@ -1,3 +1,4 @@
+import type { MediaRequest } from '../media/index.ts'
 import type { ModelRegistry, ServedModel } from '../models/registry.ts'
 import type { ChatRequest, ToolUse } from './chat-request.ts'
 import { ChatTemplate } from './chat-template.ts'
@@ -6,7 +7,7 @@ import { answerDetect, type DetectReply } from './detect.ts'
 import type { DetectRequest } from './detect-request.ts'
 import { boundFocusTool, type FocusParts, focusedReply, focusTool, picturesOf } from './focus.ts'
 import { dialectOf, Grounding, sceneOf } from './grounding.ts'
-import { type ImageSource, loadImages } from './images.ts'
+import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './media.ts'
 import { placeMessages } from './message.ts'
 import { answerMultilook, type MultilookReply } from './multilook.ts'
 import type { MultilookRequest } from './multilook-request.ts'
@@ -20,7 +21,7 @@ import { checkChat, checkFocusAlone, holdsTools, readControls } from './support.
 
 export interface ConversationsOptions {
   readonly registry: ModelRegistry
-  readonly images: ImageSource
+  readonly media: MediaSource
   /** Seconds that a chat may take from its admission here to its last token. */
   readonly chatBudgetSeconds?: number | undefined
   readonly multilookBudgetSeconds?: number | undefined
@@ -36,7 +37,7 @@ const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 /** Turns requests into work for engines and their events into replies. */
 export class Conversations {
-  readonly #images: ImageSource
+  readonly #media: MediaSource
   readonly #chatBudgetSeconds: number
   readonly #multilookBudgetSeconds: number
   /** By model id. */
@@ -44,8 +45,8 @@ export class Conversations {
   readonly #structures = new StructureChecker()
 
   /** @throws Error when a model's chat template cannot be used. */
-  constructor({ registry, images, chatBudgetSeconds = 120, multilookBudgetSeconds = 300 }: ConversationsOptions) {
-    this.#images = images
+  constructor({ registry, media, chatBudgetSeconds = 120, multilookBudgetSeconds = 300 }: ConversationsOptions) {
+    this.#media = media
     this.#chatBudgetSeconds = chatBudgetSeconds
     this.#multilookBudgetSeconds = multilookBudgetSeconds
     const templates = new Map(registry.list().map(({ engine }) => [engine, new ChatTemplate(engine.info)]))
@@ -73,7 +74,14 @@ export class Conversations {
 
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
-      const images = await loadImages(messages, model.card.image, this.#images, deadline.signal)
+      const loading = this.#media.open(caller.organisation, deadline.signal)
+      const media = await loadMedia(messages, {
+        model,
+        media: loading,
+        withSound: request.vision.enableAudioInVideo === true,
+        maxFrames: framesPerVideo(messages),
+        signal: deadline.signal,
+      })
       const { structure, toolUse, maxTokens, sampling } = request
       const pictures = focus !== null ? picturesOf(messages) : NO_PICTURES
       // Where there is nothing to look at, the tool is not there.
@@ -83,7 +91,7 @@ export class Conversations {
       const prompt: PromptSource = {
         param: 'messages',
         messages,
-        images,
+        media,
         instruction: format === null ? null : dialect.instruction(format),
         tools: looking || toolUse.choice !== 'none' ? tools : [],
         thinking: thoughtBudget !== null,
@@ -91,12 +99,12 @@ export class Conversations {
       }
       // A structure that the client asks for says more than a format of annotations in free text.
       const bound = structure === null ? null : constraintOf(structure)
-      const grounding = format === null || bound ? null : new Grounding(format, dialect, sceneOf(messages, images))
+      const grounding = format === null || bound ? null : new Grounding(format, dialect, sceneOf(messages, media))
       const wish = { bound, thoughtBudget, grounding }
       if (looking) {
         const bind = { tools: [boundFocusTool(pictures)], toolUse: ONE_CALL }
         const plan = new ReplyPlan({ ...wish, ...bind }, model)
-        const reply = await this.#lookingReply(prompt, plan, { ...request, pictures }, caller, deadline)
+        const reply = await this.#lookingReply(prompt, plan, { ...request, pictures, loading }, caller, deadline)
         return released(reply, deadline)
       }
       const plan = new ReplyPlan({ ...wish, tools, toolUse }, model)
@@ -112,7 +120,12 @@ export class Conversations {
   async #lookingReply(
     prompt: PromptSource,
     plan: ReplyPlan,
-    { maxTokens, sampling, pictures }: Pick<ReplyOptions, 'maxTokens' | 'sampling'> & Pick<FocusParts, 'pictures'>,
+    {
+      maxTokens,
+      sampling,
+      pictures,
+      loading,
+    }: Pick<ReplyOptions, 'maxTokens' | 'sampling'> & Pick<FocusParts, 'pictures'> & { loading: MediaRequest },
     caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncIterable<ReplyEvent>> {
@@ -131,7 +144,7 @@ export class Conversations {
       look: async (picture, region) => {
         const { signal } = deadline
         const param = 'vision_config.internal_tools.focus'
-        return (await this.#images.load(picture.image_url.url, model.card.image!, param, signal, region)).image
+        return loadPicture(picture, { target: model.card.image!, region }, { media: loading, param, signal })
       },
     })
   }
@@ -160,7 +173,7 @@ export class Conversations {
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
       return await answerDetect(request, caller.model, {
-        images: this.#images,
+        media: this.#media.open(caller.organisation, deadline.signal),
         signal: deadline.signal,
         reply: (prompt, plan, sampling) => this.#reply(prompt, plan, { maxTokens: null, sampling }, caller, deadline),
       })
@@ -181,7 +194,7 @@ export class Conversations {
       'use fewer prompts, a lower n or a smaller max_completion_tokens',
     )
     try {
-      return await answerMultilook(request, { ...caller, style, images: this.#images }, deadline)
+      return await answerMultilook(request, { ...caller, style, media: this.#media }, deadline)
     } finally {
       deadline.release()
     }

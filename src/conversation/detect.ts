@@ -1,13 +1,20 @@
 import { invalidRequest } from '../errors.ts'
 import type { Annotation, DetectionKind, Leaf, Prose, Scene } from '../grounding/index.ts'
-import type { Sampling } from '../inference/engine.ts'
-import { gridToPixels, type LoadedImage, type Point, pixelsToGrid, type RgbImage, type Size } from '../media/index.ts'
+import type { PromptPart, Sampling } from '../inference/engine.ts'
+import {
+  type DecodedImage,
+  gridToPixels,
+  type MediaRequest,
+  type Point,
+  pixelsToGrid,
+  type Size,
+} from '../media/index.ts'
 import type { ServedModel } from '../models/registry.ts'
 import type { Box, DetectRequest, ExemplarAnnotation } from './detect-request.ts'
 import { Detections } from './detections.ts'
 import { dialectOf, sceneOf } from './grounding.ts'
-import { type ImageSource, loadPictures } from './images.ts'
-import type { ImageContent, PlacedMessage } from './message.ts'
+import { type LoadedMedia, loadPictures } from './media.ts'
+import type { MediaContent, PlacedMessage } from './message.ts'
 import type { PromptSource } from './prompt.ts'
 import type { ReplyEvent, Usage } from './reply.ts'
 import { ReplyPlan } from './reply-plan.ts'
@@ -26,7 +33,7 @@ export interface DetectReply {
 export type Detection = { readonly mention: string } & ({ readonly box: Box } | { readonly point: Point })
 
 export interface DetectParts {
-  readonly images: ImageSource
+  readonly media: MediaRequest
   readonly signal: AbortSignal
   /** The way of every conversation from here on. */
   reply(prompt: PromptSource, plan: ReplyPlan, sampling: Sampling): Promise<AsyncIterable<ReplyEvent>>
@@ -43,22 +50,22 @@ const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0
 export async function answerDetect(
   request: DetectRequest,
   model: ServedModel,
-  { images: source, signal, reply }: DetectParts,
+  { media: loading, signal, reply }: DetectParts,
 ): Promise<DetectReply> {
   checkDetect(request, model)
   const labels = labelsOf(request)
-  const pictures = await loadPictures(wantedPictures(request), model.card.image!, source, signal)
+  const pictures = await loadPictures(wantedPictures(request), model.card.image!, loading, signal)
   const kind = kindToFind(request, labels, model)
   const dialog = dialogOf({ request, labels, kind, model }, pictures)
 
   const { detection } = dialectOf(model.card)
-  const { scene, messages, images } = dialog
+  const { scene, messages, media } = dialog
   const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
   const pattern = detection.pattern(kind, labels, scene)
   const prompt: PromptSource = {
     param,
     messages,
-    images,
+    media,
     instruction: detection.instruction(kind),
     tools: [],
     thinking: request.thinking,
@@ -127,23 +134,23 @@ interface Search {
 
 interface Dialog {
   readonly messages: readonly PlacedMessage[]
-  readonly images: ReadonlyMap<ImageContent, RgbImage>
+  readonly media: LoadedMedia
   readonly scene: Scene
 }
 
 /** The turns: each picture with its question, and for all but the last the right answer. */
-function dialogOf({ request, labels, kind, model }: Search, pictures: readonly LoadedImage[]): Dialog {
+function dialogOf({ request, labels, kind, model }: Search, pictures: readonly DecodedImage[]): Dialog {
   const { detection } = dialectOf(model.card)
   const messages: PlacedMessage[] = []
-  const images = new Map<ImageContent, RgbImage>()
-  const ask = (picture: LoadedImage, param: string, asked: DetectionKind, names: readonly string[] | null) => {
-    const part: ImageContent = { type: 'image_url', image_url: { url: '' } }
-    images.set(part, picture.image)
+  const media = new Map<MediaContent, readonly PromptPart[]>()
+  const ask = (picture: DecodedImage, param: string, asked: DetectionKind, names: readonly string[] | null) => {
+    const part: MediaContent = { type: 'image_url', image_url: { url: '' } }
+    media.set(part, [{ type: 'image', image: picture.image }])
     const text = detection.question(asked, names)
     messages.push({ message: { role: 'user', content: [part, { type: 'text', text }] }, param })
   }
   const answer = (leaves: readonly Leaf[], param: string) => {
-    const content = detection.answer(leaves, sceneOf(messages.slice(-1), images))
+    const content = detection.answer(leaves, sceneOf(messages.slice(-1), media))
     messages.push({ message: { role: 'assistant', content }, param })
   }
   const next = pictures.values()
@@ -163,7 +170,7 @@ function dialogOf({ request, labels, kind, model }: Search, pictures: readonly L
     answer([], param)
   }
   ask(next.next().value!, 'media', kind, labels)
-  return { messages, images, scene: sceneOf(messages.slice(-1), images) }
+  return { messages, media, scene: sceneOf(messages.slice(-1), media) }
 }
 
 /** @throws ApiError 400 when the annotation is not within its picture. */

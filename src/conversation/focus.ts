@@ -1,6 +1,6 @@
 import { ApiError, internalError } from '../errors.ts'
 import { type GridRegion, isRegion, type RgbImage } from '../media/index.ts'
-import { type ImageContent, type PlacedMessage, partsOf } from './message.ts'
+import { type ImageContent, isImage, type PlacedMessage, partsOf } from './message.ts'
 import type { PromptSource } from './prompt.ts'
 import { MessageCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage, type Usage } from './reply.ts'
 import type { Tool } from './tools/tool.ts'
@@ -59,7 +59,7 @@ export function boundFocusTool(pictures: ReadonlyMap<number, ImageContent>): Too
 /** The pictures of a conversation by their number among all its media. */
 export function picturesOf(messages: readonly PlacedMessage[]): Map<number, ImageContent> {
   const media = messages.flatMap((placed) => [...partsOf(placed)]).filter(({ part }) => part.type !== 'text')
-  return new Map(media.flatMap(({ part }, index) => (part.type === 'image_url' ? [[index, part] as const] : [])))
+  return new Map(media.flatMap(({ part }, index) => (isImage(part) ? [[index, part] as const] : [])))
 }
 
 /** The reply of all rounds as one. */
@@ -148,7 +148,7 @@ function withLook(prompt: PromptSource, said: ReplyMessage, seen: RgbImage): Pro
   const { id, name } = call!
   return {
     ...prompt,
-    images: new Map([...prompt.images, [picture, seen]]),
+    media: new Map([...prompt.media, [picture, [{ type: 'image', image: seen }]]]),
     replaysReasoning: true,
     messages: [
       ...prompt.messages,

@@ -8,7 +8,7 @@ import {
 } from '../grounding/index.ts'
 import type { TriggeredTagsConstraint } from '../inference/engine.ts'
 import type { ModelCard } from '../models/card.ts'
-import type { LoadedImages } from './images.ts'
+import type { LoadedMedia } from './media.ts'
 import { type PlacedMessage, partsOf } from './message.ts'
 import type { TextFilter } from './text-filter.ts'
 
@@ -17,14 +17,15 @@ export function dialectOf(card: ModelCard): Dialect {
 }
 
 /** What a reply to these messages may refer to. */
-export function sceneOf(messages: readonly PlacedMessage[], images: LoadedImages): Scene {
+export function sceneOf(messages: readonly PlacedMessage[], media: LoadedMedia): Scene {
   const parts = messages.flatMap((placed) => [...partsOf(placed)]).map(({ part }) => part)
-  const last = parts.findLast((part) => part.type === 'image_url')
-  const { width, height } = (last && images.get(last)) ?? {}
+  const shown = parts.flatMap((part) => (part.type === 'text' ? [] : (media.get(part) ?? [])))
+  const last = shown.findLast((part) => part.type === 'image' || part.type === 'frames')
+  const picture = last?.type === 'frames' ? last.frames[0] : last?.type === 'image' ? last.image : undefined
   return {
     assets: parts.filter(({ type }) => type !== 'text').length,
     timed: parts.some(({ type }) => type.startsWith('video')),
-    picture: width === undefined || height === undefined ? null : { width, height },
+    picture: picture ? { width: picture.width, height: picture.height } : null,
   }
 }
 

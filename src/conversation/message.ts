@@ -38,17 +38,56 @@ export interface TextContent {
   readonly text: string
 }
 
-export interface ImageContent {
-  readonly type: 'image_url'
-  readonly image_url: { readonly url: string }
+export interface VideoFramesContent {
+  readonly type: 'video_frames'
+  readonly video_frames: {
+    readonly frames: readonly { readonly image_url: { readonly url: string }; readonly timestamp_ms: number }[]
+  }
 }
 
-/** Parts that no model of this server takes yet. */
-export type OtherMediaContent =
-  | { readonly type: 'video_url' | 'image_file_id' | 'video_file_id' | 'audio_url' | 'audio_file_id' | 'input_audio' }
-  | { readonly type: 'video_frames'; readonly video_frames: { readonly frames: readonly unknown[] } }
+type Url = { readonly url: string }
+type FileId = { readonly file_id: string }
 
-export type ContentPart = TextContent | ImageContent | OtherMediaContent
+export type MediaContent =
+  | { readonly type: 'image_url'; readonly image_url: Url }
+  | { readonly type: 'image_file_id'; readonly image_file_id: FileId }
+  | { readonly type: 'video_url'; readonly video_url: Url }
+  | { readonly type: 'video_file_id'; readonly video_file_id: FileId }
+  | VideoFramesContent
+  | { readonly type: 'input_audio'; readonly input_audio: { readonly data: string; readonly format: string } }
+  | { readonly type: 'audio_url'; readonly audio_url: Url }
+  | { readonly type: 'audio_file_id'; readonly audio_file_id: FileId }
+
+/** A still picture. */
+export type ImageContent = Extract<MediaContent, { type: 'image_url' | 'image_file_id' }>
+
+export type ContentPart = TextContent | MediaContent
+
+export function isImage(part: ContentPart): part is ImageContent {
+  return part.type === 'image_url' || part.type === 'image_file_id'
+}
+
+export type Modality = 'image' | 'video' | 'audio'
+
+const MODALITY: Readonly<Record<MediaContent['type'], Modality>> = {
+  image_url: 'image',
+  image_file_id: 'image',
+  video_url: 'video',
+  video_frames: 'video',
+  video_file_id: 'video',
+  input_audio: 'audio',
+  audio_url: 'audio',
+  audio_file_id: 'audio',
+}
+
+export function modalityOf({ type }: MediaContent): Modality {
+  return MODALITY[type]
+}
+
+/** By how much a part counts towards the media of a request. A video counts once, however many frames are taken of it. */
+export function mediaCount(part: MediaContent): number {
+  return part.type === 'video_frames' ? part.video_frames.frames.length : 1
+}
 
 /** A message and its place in the request, as errors name it: `messages[0]`, `context[2]`, `prompts[1]`. */
 export interface PlacedMessage {

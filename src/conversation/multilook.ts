@@ -3,7 +3,14 @@ import type { Branch, Engine, EngineEvent, FinishEvent, Generation, TextEvent } 
 import type { ServedModel } from '../models/registry.ts'
 import type { Deadline } from './deadline.ts'
 import { dialectOf, Grounding, sceneOf } from './grounding.ts'
-import { type ImageSource, type LoadedImages, loadImageGroups, loadImages } from './images.ts'
+import {
+  framesPerVideo,
+  type LoadedMedia,
+  loadMedia,
+  loadMediaGroups,
+  type MediaOptions,
+  type MediaSource,
+} from './media.ts'
 import { type PlacedMessage, placeMessages } from './message.ts'
 import type { MultilookRequest } from './multilook-request.ts'
 import { contextExceeded, MeasuredPrompt, outputBudget } from './output-budget.ts'
@@ -52,7 +59,7 @@ export interface MultilookParts {
   readonly model: ServedModel
   readonly organisation: string
   readonly style: PromptStyle
-  readonly images: ImageSource
+  readonly media: MediaSource
 }
 
 /**
@@ -62,7 +69,7 @@ export interface MultilookParts {
  */
 export async function answerMultilook(
   request: MultilookRequest,
-  { model, organisation, style, images: source }: MultilookParts,
+  { model, organisation, style, media: source }: MultilookParts,
   deadline: Deadline,
 ): Promise<MultilookReply> {
   const context = placeMessages(request.context, 'context')
@@ -72,22 +79,29 @@ export async function answerMultilook(
   const { messages, format, focus, thoughtBudget } = readControls(request, context, model)
   if (focus !== null) throw invalidRequest('Multilook does not take the focus tool', focus)
 
-  const images = await loadImages(messages, model.card.image, source, deadline.signal)
+  const options: MediaOptions = {
+    model,
+    media: source.open(organisation, deadline.signal),
+    withSound: request.vision.enableAudioInVideo === true,
+    maxFrames: framesPerVideo([...context, ...placed]),
+    signal: deadline.signal,
+  }
+  const media = await loadMedia(messages, options)
   const instruction = format === null ? null : dialectOf(model.card).instruction(format)
   const thinking = thoughtBudget !== null
-  const prompt = { param: 'context', messages, images, instruction, tools: [], thinking, replaysReasoning: false }
+  const prompt = { param: 'context', messages, media, instruction, tools: [], thinking, replaysReasoning: false }
   const shared = buildSharedPrompt(prompt, style)
   const prefix = new MeasuredPrompt(shared.prefix, model)
   const contextTokens = await prefix.countTokens()
   if (contextTokens >= model.contextTokens) throw contextExceeded(model, 'context', contextTokens)
 
   /** How a prompt, with its own pictures, is to be answered. */
-  const planOf = (placed: PlacedMessage, own: LoadedImages): ReplyPlan => {
-    const scene = sceneOf([...messages, placed], new Map([...images, ...own]))
+  const planOf = (placed: PlacedMessage, own: LoadedMedia): ReplyPlan => {
+    const scene = sceneOf([...messages, placed], new Map([...media, ...own]))
     const grounding = format === null ? null : new Grounding(format, dialectOf(model.card), scene)
     return new ReplyPlan({ bound: null, tools: [], toolUse: NO_TOOLS, thoughtBudget, grounding }, model)
   }
-  await prepare(prompts, { request, planOf, shared, prefix, model, source, deadline })
+  await prepare(prompts, { request, planOf, shared, prefix, options })
   const { running, generation } = await admit(prompts, shared, model.engine, organisation, deadline.signal)
   await collect(running, generation, deadline)
 
@@ -111,21 +125,20 @@ interface Preparation {
   readonly request: MultilookRequest
   readonly shared: SharedPrompt
   readonly prefix: MeasuredPrompt
-  readonly model: ServedModel
-  readonly source: ImageSource
-  readonly deadline: Deadline
-  planOf(placed: PlacedMessage, own: LoadedImages): ReplyPlan
+  readonly options: MediaOptions
+  planOf(placed: PlacedMessage, own: LoadedMedia): ReplyPlan
 }
 
 /** Makes a branch of every prompt that can be one; the others fail. */
 async function prepare(
   prompts: readonly AskedPrompt[],
-  { request, planOf, shared, prefix, model, source, deadline }: Preparation,
+  { request, planOf, shared, prefix, options }: Preparation,
 ): Promise<void> {
+  const { model, signal } = options
   for (const prompt of prompts) await prompt.attempt(() => checkMedia(prompt.placed, model))
   const supported = prompts.filter((prompt) => !prompt.failed)
   const groups = supported.map((prompt) => [prompt.placed])
-  const outcomes = await loadImageGroups(groups, model.card.image, source, deadline.signal)
+  const outcomes = await loadMediaGroups(groups, options)
   for (const [i, prompt] of supported.entries()) {
     const outcome = outcomes[i]!
     await prompt.attempt(async () => {
@@ -138,7 +151,7 @@ async function prepare(
       prompt.begin({ param, suffix, n: request.n, sampling: request.sampling, ...plan.bounds(maxTokens) }, plan)
     })
   }
-  deadline.signal.throwIfAborted()
+  signal.throwIfAborted()
 }
 
 /** Has the engine take all branches that it takes; those that it refuses by name fail. */

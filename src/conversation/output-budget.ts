@@ -1,5 +1,7 @@
 import { type ApiError, invalidRequest } from '../errors.ts'
 import type { PromptPart } from '../inference/engine.ts'
+import { SAMPLE_RATE } from '../media/index.ts'
+import type { ModelCard } from '../models/card.ts'
 import type { ServedModel } from '../models/registry.ts'
 
 /** A prompt, or a part of one, whose tokens are counted once, and only when they are needed. */
@@ -53,12 +55,28 @@ export async function outputBudget(
 
 /** No tokeniser makes more tokens of a text than it has bytes. */
 function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number {
-  const perImage = (card.image?.maxTokens ?? 0) + IMAGE_FRAME_TOKENS
-  return parts.reduce((sum, part) => sum + (part.type === 'image' ? perImage : Buffer.byteLength(part.text)), 0)
+  const most = (part: PromptPart) => {
+    switch (part.type) {
+      case 'text':
+        return Buffer.byteLength(part.text)
+      case 'image':
+        return (card.image?.maxTokens ?? 0) + MEDIA_FRAME_TOKENS
+      case 'frames':
+        return part.frames.length * ((card.video?.maxTokens ?? 0) + MEDIA_FRAME_TOKENS)
+      case 'audio':
+        return mostAudioTokens(part.samples.length, card)
+    }
+  }
+  return parts.reduce((sum, part) => sum + most(part), 0)
 }
 
-/** Room for the tokens that an engine puts around a picture. */
-const IMAGE_FRAME_TOKENS = 16
+/** Encoders round up to a second, and some count a little more than the card. */
+function mostAudioTokens(samples: number, { audio }: ModelCard): number {
+  return Math.ceil((samples / SAMPLE_RATE + 1) * (audio?.tokensPerSecond ?? 0) * 1.1) + MEDIA_FRAME_TOKENS
+}
+
+/** Room for the tokens that an engine puts around media. */
+const MEDIA_FRAME_TOKENS = 16
 
 export function contextExceeded(model: ServedModel, param: string, promptTokens?: number): ApiError {
   const size = promptTokens === undefined ? '' : ` of ${promptTokens} tokens`

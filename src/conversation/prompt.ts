@@ -3,7 +3,7 @@ import { HINT_MARKS } from '../grounding/index.ts'
 import type { PromptPart } from '../inference/engine.ts'
 import type { ServedModel } from '../models/registry.ts'
 import type { ChatTemplate, TemplateInput, Turn } from './chat-template.ts'
-import type { LoadedImages } from './images.ts'
+import type { LoadedMedia } from './media.ts'
 import { type AssistantMessage, type PlacedMessage, partsOf, type ToolCall, type ToolMessage } from './message.ts'
 import { Slots, untrusted } from './slots.ts'
 import { templateValue } from './template-values.ts'
@@ -15,7 +15,7 @@ export interface PromptSource {
   /** Name of the list that the messages came in, for errors. */
   readonly param: string
   readonly messages: readonly PlacedMessage[]
-  readonly images: LoadedImages
+  readonly media: LoadedMedia
   /** Text of the server's own for the head of the system turn. */
   readonly instruction: string | null
   /** Functions to tell the model of. */
@@ -106,7 +106,7 @@ function withThought(rendered: string, thinking: boolean, { begin, closing }: Th
 
 /** Templates disagree about system turns that follow one another, so the leading ones become one. */
 function turns(source: PromptSource, slots: Slots, template: ChatTemplate): Turn[] {
-  const { messages, images, instruction } = source
+  const { messages, media, instruction } = source
   const firstOther = messages.findIndex(({ message }) => message.role !== 'system' && message.role !== 'developer')
   const leading = messages.slice(0, firstOther === -1 ? messages.length : firstOther)
   const result: Turn[] = []
@@ -114,13 +114,13 @@ function turns(source: PromptSource, slots: Slots, template: ChatTemplate): Turn
     const system: PromptPart[] = instruction === null ? [] : [{ type: 'text', text: instruction, trusted: true }]
     for (const [i, placed] of leading.entries()) {
       if (i > 0) system.push({ type: 'text', text: '\n', trusted: false })
-      system.push(...contentOf(placed, images))
+      system.push(...contentOf(placed, media))
     }
     result.push({ role: 'system', content: slots.put(system) })
   }
   const calls = new Map<string, CalledFunction>()
   for (const placed of messages.slice(leading.length)) {
-    const content = slots.put(contentOf(placed, images))
+    const content = slots.put(contentOf(placed, media))
     const { message } = placed
     if (message.role === 'assistant') {
       const extras = assistantExtras({ message, param: placed.param }, { source, slots, template, calls })
@@ -204,18 +204,18 @@ function declaration(tool: Tool, slots: Slots, template: ChatTemplate): Template
   }
 }
 
-/** A client's texts and pictures. */
-export function contentOf(placed: PlacedMessage, images: LoadedImages): PromptPart[] {
+/** A client's texts and media. */
+export function contentOf(placed: PlacedMessage, media: LoadedMedia): PromptPart[] {
   const parts: PromptPart[] = []
   for (const { part } of partsOf(placed)) {
     if (part.type === 'text') {
       parts.push(...untrusted(part.text))
       continue
     }
-    const image = part.type === 'image_url' ? images.get(part) : undefined
-    if (!image) throw internalError(new Error(`A part of type ${part.type} was admitted and not loaded`))
-    // Handed over as it is: the engine itself puts the vision tokens around the picture, so the template must not.
-    parts.push({ type: 'image', image })
+    const loaded = media.get(part)
+    if (!loaded) throw internalError(new Error(`A part of type ${part.type} was admitted and not loaded`))
+    // Handed over as it is: the engine itself puts the family's tokens around media, so the template must not.
+    parts.push(...loaded)
   }
   return parts
 }

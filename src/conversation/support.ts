@@ -4,27 +4,12 @@ import type { ServedModel } from '../models/registry.ts'
 import type { ChatRequest } from './chat-request.ts'
 import type { DetectRequest } from './detect-request.ts'
 import { type PlacedHint, readHints } from './hints.ts'
-import { type ContentPart, type Message, type PlacedMessage, partsOf } from './message.ts'
+import { MAX_MEDIA } from './media.ts'
+import { type Message, mediaCount, modalityOf, type PlacedMessage, partsOf } from './message.ts'
 import type { MultilookRequest } from './multilook-request.ts'
 import { contextExceeded } from './output-budget.ts'
 import type { ReplyOptions, VisionConfig } from './reply-options.ts'
 import { thoughtBudget as thoughtBudgetOf } from './thinking.ts'
-
-/** Images, and frames of videos, that one request may hold. */
-const MAX_MEDIA = 256
-
-type Modality = 'image' | 'video' | 'audio'
-
-const MODALITY: Readonly<Record<Exclude<ContentPart['type'], 'text'>, Modality>> = {
-  image_url: 'image',
-  image_file_id: 'image',
-  video_url: 'video',
-  video_frames: 'video',
-  video_file_id: 'video',
-  input_audio: 'audio',
-  audio_url: 'audio',
-  audio_file_id: 'audio',
-}
 
 /** Refuses what the model does not do; nothing that a client asks for is passed over in silence. */
 export function checkChat(request: ChatRequest, messages: readonly PlacedMessage[], model: ServedModel): void {
@@ -108,29 +93,30 @@ function checkTurns(messages: readonly PlacedMessage[], model: ServedModel, para
 export function checkMedia(placed: PlacedMessage, model: ServedModel): void {
   for (const { part, param } of partsOf(placed)) {
     if (part.type === 'text') continue
-    const modality = MODALITY[part.type]
+    const modality = modalityOf(part)
     if (!model.served.modalities.includes(modality)) {
       throw invalidRequest(`${named(model)} does not support ${modality} input`, `${param}.${part.type}`)
-    }
-    if (part.type === 'image_file_id') {
-      throw invalidRequest(
-        'Uploaded files are not available on this server; send the image as a URL',
-        `${param}.image_file_id`,
-      )
     }
   }
 }
 
 function checkMediaCount(messages: readonly PlacedMessage[], param: string | null): void {
-  let count = 0
+  let pictures = 0
+  let sounds = 0
   for (const placed of messages) {
     for (const { part } of partsOf(placed)) {
-      if (part.type === 'text' || MODALITY[part.type] === 'audio') continue
-      count += part.type === 'video_frames' ? part.video_frames.frames.length : 1
+      if (part.type === 'text') continue
+      if (modalityOf(part) === 'audio') sounds++
+      else pictures += mediaCount(part)
     }
   }
-  if (count > MAX_MEDIA) {
-    throw invalidRequest(`A request may hold at most ${MAX_MEDIA} images and video frames, got ${count}`, param)
+  for (const [count, words] of [
+    [pictures, 'images and video frames'],
+    [sounds, 'sounds'],
+  ] as const) {
+    if (count > MAX_MEDIA) {
+      throw invalidRequest(`A request may hold at most ${MAX_MEDIA} ${words}, got ${count}`, param)
+    }
   }
 }
 

@@ -38,7 +38,7 @@ function prompt(source: string, tools: readonly Tool[], list: readonly Message[]
     {
       param: 'messages',
       messages: placeMessages(list, 'messages'),
-      images: new Map(),
+      media: new Map(),
       instruction: null,
       tools,
       thinking: false,

@@ -20,7 +20,7 @@ export interface Engine {
    */
   generate(work: Work, signal: AbortSignal): Promise<Generation>
 
-  /** Number of prompt tokens the parts cost; exact for text and images. */
+  /** Number of prompt tokens the parts cost; exact for text and media. */
   countTokens(parts: readonly PromptPart[]): Promise<number>
 
   /** For engines that can tell. @throws ApiError 503 while the engine does not run. */
@@ -72,7 +72,9 @@ export interface ModelInfo {
   readonly modalities: { readonly image: boolean; readonly audio: boolean }
 }
 
-export type PromptPart = TextPart | ImagePart
+export type PromptPart = TextPart | MediaPart
+
+export type MediaPart = ImagePart | FramesPart | AudioPart
 
 export interface TextPart {
   readonly type: 'text'
@@ -88,6 +90,21 @@ export interface TextPart {
 export interface ImagePart {
   readonly type: 'image'
   readonly image: RgbImage
+}
+
+/**
+ * One frame of a video, or two that follow each other and have one size: families that can, merge two into one grid of
+ * tokens. When they are shown is for a text before them to say.
+ */
+export interface FramesPart {
+  readonly type: 'frames'
+  readonly frames: readonly RgbImage[]
+}
+
+/** Sound: mono, 16,000 samples a second, -1 to 1. At least a tenth of a second. */
+export interface AudioPart {
+  readonly type: 'audio'
+  readonly samples: Float32Array
 }
 
 export interface Work {
@@ -202,7 +219,7 @@ export interface Generation {
 export interface PromptUsage {
   /** All prompt tokens of the branch: prefix and suffix, text and media. */
   readonly promptTokens: number
-  /** Part of `promptTokens` that came from images, from audio, and from prefill that was already there at admission. */
+  /** Part of `promptTokens` that came from images and videos, from audio, and from prefill that was already there at admission. */
   readonly imageTokens: number
   readonly audioTokens: number
   readonly cachedTokens: number

@@ -1,4 +1,4 @@
-import { lookup as resolveHost } from 'node:dns'
+import { type LookupAddress, type LookupAllOptions, lookup as resolveHost } from 'node:dns'
 import type { LookupFunction } from 'node:net'
 import type { Readable } from 'node:stream'
 import ipaddr from 'ipaddr.js'
@@ -8,9 +8,26 @@ import { ApiError, invalidRequest } from '../errors.ts'
 export interface FetchPolicy {
   /** Hosts (`host` or `host:port`, lower case) that may be private and use any port. */
   readonly allowedHosts: ReadonlySet<string>
-  readonly maxBytes: number
   /** For the whole fetch, redirects included. */
   readonly timeoutMs: number
+  /** All addresses of a host; the system's resolver unless given. */
+  readonly resolve?: HostResolver
+}
+
+export type HostResolver = (
+  hostname: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void
+
+export interface Fetch {
+  /** Input of the request that names the address. */
+  readonly param: string
+  readonly signal: AbortSignal
+  readonly maxBytes: number
+  /** Bytes of the beginning that decide whether the rest is wanted; `check` throws when it is not. */
+  readonly headBytes: number
+  readonly check: (head: Uint8Array) => void
 }
 
 const MAX_REDIRECTS = 3
@@ -28,11 +45,12 @@ export class GuardedFetcher {
 
   constructor(policy: FetchPolicy) {
     this.#policy = policy
-    this.#guarded = new Agent({ connections: 16, connect: { lookup: publicLookup } })
+    this.#guarded = new Agent({ connections: 16, connect: { lookup: publicOnly(policy.resolve ?? resolveHost) } })
   }
 
   /** @throws ApiError 400 naming `param` for every way in which the address or its server can fail. */
-  async fetch(url: URL, param: string, signal: AbortSignal): Promise<Uint8Array> {
+  async fetch(url: URL, options: Fetch): Promise<Uint8Array> {
+    const { param, signal } = options
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#policy.timeoutMs)])
     let target = url
     try {
@@ -51,12 +69,14 @@ export class GuardedFetcher {
           discard(response.body)
           throw unreachable(url, `HTTP ${response.statusCode}`, param)
         }
-        return await this.#read(response.body, Number(response.headers['content-length'] ?? 0), url, param)
+        const announced = Number(response.headers['content-length'] ?? 0)
+        return await this.#read(response.body, announced, url, options)
       }
       throw unreachable(url, `more than ${MAX_REDIRECTS} redirects`, param)
     } catch (error) {
       if (error instanceof ApiError) throw error
       signal.throwIfAborted()
+      if (error instanceof ForbiddenAddress) throw forbidden(target, param)
       if (deadline.aborted) throw unreachable(url, `no answer within ${this.#policy.timeoutMs / 1000} s`, param)
       throw unreachable(url, describe(error), param, error)
     }
@@ -79,16 +99,20 @@ export class GuardedFetcher {
     return false
   }
 
-  async #read(body: AsyncIterable<Uint8Array>, announced: number, url: URL, param: string): Promise<Uint8Array> {
-    const { maxBytes } = this.#policy
+  async #read(body: AsyncIterable<Uint8Array>, announced: number, url: URL, options: Fetch): Promise<Uint8Array> {
+    const { maxBytes, headBytes, check, param } = options
     const tooLarge = () => unreachable(url, `larger than ${Math.floor(maxBytes / 2 ** 20)} MiB`, param)
     if (announced > maxBytes) throw tooLarge()
     const pieces: Uint8Array[] = []
     let size = 0
+    let isChecked = false
     for await (const piece of body) {
       size += piece.byteLength
       if (size > maxBytes) throw tooLarge()
       pieces.push(piece)
+      if (isChecked || size < headBytes) continue
+      check(Buffer.concat(pieces).subarray(0, headBytes))
+      isChecked = true
     }
     return Buffer.concat(pieces)
   }
@@ -99,23 +123,32 @@ function discard(body: Readable): void {
   body.on('error', () => {}).destroy()
 }
 
+/** What the internet's registries give out of IPv6 for hosts (RFC 4291): all else holds tunnels and embedded addresses. */
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
+
 /** Unicast addresses of the public internet; everything special (private, loopback, link-local, tunnels) is not. */
 export function isPublic(address: string): boolean {
+  if (!ipaddr.isValid(address)) return false
   // process() unwraps IPv4-mapped IPv6, so ::ffff:127.0.0.1 is judged as 127.0.0.1.
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'unicast'
+  const parsed = ipaddr.process(address)
+  if (parsed instanceof ipaddr.IPv6 && !parsed.match(GLOBAL_UNICAST)) return false
+  return parsed.range() === 'unicast'
 }
 
 class ForbiddenAddress extends Error {}
 
-const publicLookup: LookupFunction = (hostname, options, callback) => {
-  resolveHost(hostname, { ...options, all: true }, (error, addresses) => {
-    if (error) return callback(error, '')
-    const forbiddenOne = addresses.find(({ address }) => !isPublic(address))
-    const first = addresses[0]
-    if (forbiddenOne || !first) return callback(new ForbiddenAddress(hostname), '')
-    if (options.all) callback(null, addresses)
-    else callback(null, first.address, first.family)
-  })
+/** A look-up that gives public addresses only: the connection is then made to one of those, without another look-up. */
+function publicOnly(resolve: HostResolver): LookupFunction {
+  return (hostname, options, callback) => {
+    resolve(hostname, { ...options, all: true }, (error, addresses) => {
+      if (error) return callback(error, '')
+      const forbiddenOne = addresses.find(({ address }) => !isPublic(address))
+      const first = addresses[0]
+      if (forbiddenOne || !first) return callback(new ForbiddenAddress(hostname), '')
+      if (options.all) callback(null, addresses)
+      else callback(null, first.address, first.family)
+    })
+  }
 }
 
 function forbidden(url: URL, param: string): ApiError {
@@ -123,7 +156,6 @@ function forbidden(url: URL, param: string): ApiError {
 }
 
 function unreachable(url: URL, reason: string, param: string, cause?: unknown): ApiError {
-  if (cause instanceof ForbiddenAddress) return forbidden(url, param)
   return invalidRequest(`Could not fetch the media at ${withoutSecrets(url)} (${reason})`, param, { cause })
 }
 

@@ -1,28 +1,38 @@
 import { invalidRequest } from '../errors.ts'
-import type { GuardedFetcher } from './guarded-fetch.ts'
 
 const DATA_URL = /^data:[^,]*,/i
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
 
-/**
- * The bytes behind a URL that a client wrote: http(s) or a base64 data URL, in any spelling a WHATWG parser accepts.
- * What the bytes are is told by the bytes, never by the declared type.
- *
- * @throws ApiError 400 naming `param`.
- */
-export async function readMedia(
-  url: string,
-  fetcher: GuardedFetcher,
-  param: string,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  const trimmed = url.trim()
+/** Where a client says that media is. */
+export type MediaReference =
+  /** http(s) or a base64 data URL, in any spelling that a WHATWG parser accepts. */
+  | { readonly type: 'url'; readonly url: string }
+  | { readonly type: 'base64'; readonly data: string }
+  /** A file that was uploaded. */
+  | { readonly type: 'file'; readonly id: string }
+
+/** The same, read: bytes that are here already, or where they are. */
+export type Located =
+  | { readonly type: 'bytes'; readonly bytes: Uint8Array }
+  | { readonly type: 'address'; readonly url: URL }
+  | { readonly type: 'file'; readonly id: string }
+
+/** Address of a stored file's content, under whatever public address this server is reached. */
+const CONTENT_PATH = /\/v1\/files\/(file-[A-Za-z0-9_-]+)\/content\/?$/
+
+/** @throws ApiError 400 naming `param`. */
+export function locate(reference: MediaReference, param: string): Located {
+  if (reference.type === 'file') return reference
+  const trimmed = (reference.type === 'url' ? reference.url : reference.data).trim()
+  if (/^data:/i.test(trimmed)) return { type: 'bytes', bytes: decodeDataUrl(trimmed, param) }
+  if (reference.type === 'base64') return { type: 'bytes', bytes: decodeBase64(trimmed, param) }
   if (trimmed === '') throw invalidRequest('The address is empty', param)
-  if (/^data:/i.test(trimmed)) return decodeDataUrl(trimmed, param)
   if (!URL.canParse(trimmed)) {
     throw invalidRequest('The address is neither a valid http(s) URL nor a base64 data URL', param)
   }
-  return fetcher.fetch(new URL(trimmed), param, signal)
+  const url = new URL(trimmed)
+  const stored = CONTENT_PATH.exec(url.pathname)?.[1]
+  return stored === undefined ? { type: 'address', url } : { type: 'file', id: stored }
 }
 
 function decodeDataUrl(url: string, param: string): Uint8Array {
@@ -30,15 +40,18 @@ function decodeDataUrl(url: string, param: string): Uint8Array {
   if (!head || !/;base64,$/i.test(head)) {
     throw invalidRequest('A data URL must have the form data:<type>;base64,<data>', param)
   }
-  let body = url.slice(head.length)
-  if (body.includes('%')) body = decodePercent(body, param)
+  const body = url.slice(head.length)
+  return decodeBase64(body.includes('%') ? decodePercent(body, param) : body, param)
+}
+
+function decodeBase64(text: string, param: string): Uint8Array {
   // Line breaks are common in pasted base64, and the URL-safe alphabet in tokens; both are unambiguous.
-  body = body.replace(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/')
+  const body = text.replace(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/')
   if (!BASE64.test(body) || body.replace(/=+$/, '').length % 4 === 1) {
-    throw invalidRequest('The data URL does not hold valid base64', param)
+    throw invalidRequest('The data is not valid base64', param)
   }
   const bytes = Buffer.from(body, 'base64')
-  if (bytes.length === 0) throw invalidRequest('The data URL is empty', param)
+  if (bytes.length === 0) throw invalidRequest('The data is empty', param)
   return bytes
 }
 
@@ -46,6 +59,6 @@ function decodePercent(body: string, param: string): string {
   try {
     return decodeURIComponent(body)
   } catch (cause) {
-    throw invalidRequest('The data URL does not hold valid base64', param, { cause })
+    throw invalidRequest('The data is not valid base64', param, { cause })
   }
 }

@@ -27,7 +27,7 @@ const servedIdSchema = z.strictObject({
     .default({ input: 0, output: 0, cacheRead: 0 }),
 })
 
-const cardSchema = z.strictObject({
+const cardFields = z.strictObject({
   name: z.string().min(1),
   license: z.string().min(1),
   ownedBy: z.string().min(1),
@@ -60,6 +60,26 @@ const cardSchema = z.strictObject({
     })
     .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
     .optional(),
+  video: z
+    .strictObject({
+      /** As for still pictures: one encoder takes both. */
+      pixelsPerToken: z.int().positive(),
+      /** Of a frame, or of two that the encoder merges into one grid. */
+      minTokens: z.int().positive(),
+      maxTokens: z.int().positive(),
+      /** Frames that are shown to the model, per second of the video; of a long one `maxFrames`, spread over it. */
+      framesPerSecond: z.number().positive(),
+      maxFrames: z.int().min(2).max(256),
+    })
+    .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
+    .optional(),
+  audio: z
+    .strictObject({
+      /** How long a sound may be: `maxTokens` at this rate. The encoder's own count may differ a little. */
+      tokensPerSecond: z.number().positive(),
+      maxTokens: z.int().positive(),
+    })
+    .optional(),
   /** How the family grounds natively; `markup` is the contract's own notation. */
   dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]),
   /** How the family writes tool calls; needed for the capability `tool_calling`. */
@@ -78,6 +98,11 @@ const cardSchema = z.strictObject({
     .optional(),
 })
 
+const cardSchema = cardFields.refine(({ image, video }) => image?.pixelsPerToken === (video ?? image)?.pixelsPerToken, {
+  path: ['video', 'pixelsPerToken'],
+  message: 'must be the same as for images',
+})
+
 export type ServedId = z.infer<typeof servedIdSchema>
 export type ModelCard = z.infer<typeof cardSchema> & {
   /** Absolute path of the card itself. */
@@ -86,6 +111,8 @@ export type ModelCard = z.infer<typeof cardSchema> & {
   readonly directory: string
 }
 export type ImageLimits = NonNullable<ModelCard['image']>
+export type VideoLimits = NonNullable<ModelCard['video']>
+export type AudioLimits = NonNullable<ModelCard['audio']>
 
 /** A card that cannot be used; the message is one line that names the card's file and the field. */
 export class CardError extends Error {

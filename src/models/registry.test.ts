@@ -33,27 +33,14 @@ test('an id is served once', () => {
   )
 })
 
-test.each<[Partial<ServedId>, RegExp]>([[{ modalities: ['text', 'video'] }, /'video'/]])(
-  'a card may not promise what the server does not do: %o',
-  (id, message) => {
-    expect(() => new ModelRegistry().add(serving(id), new FakeEngine())).toThrow(message)
-  },
-)
-
-test('a card that promises tools or thoughts says how they are written', () => {
-  const bare: ModelCard = {
-    ...serving({ reasoning: false, capabilities: [] }),
-    toolSyntax: undefined,
-    thought: undefined,
-  }
-  const add = (fields: Partial<ServedId>) => () =>
-    new ModelRegistry().add({ ...bare, serves: [{ ...bare.serves[0]!, ...fields }] }, new FakeEngine())
-  expect(add({})).not.toThrow()
-  expect(add({ capabilities: ['tool_calling'] })).toThrow(/toolSyntax/)
-  expect(add({ reasoning: true })).toThrow(/thought/)
+test.each(['image', 'video', 'audio'] as const)('a card may not promise %s when the weights take none', (modality) => {
+  const blind = new FakeEngine({ modalities: { image: false, audio: false } })
+  const card = serving({ modalities: ['text', modality] })
+  expect(() => new ModelRegistry().add(card, blind)).toThrow(new RegExp(`serves\\[0\\].modalities: '${modality}'`))
 })
 
-test('a card may not promise pictures when the weights see none', () => {
-  const blind = new FakeEngine({ modalities: { image: false, audio: false } })
-  expect(() => new ModelRegistry().add(serving({}), blind)).toThrow(/serves\[0\].modalities: 'image'/)
+test.each(['image', 'video', 'audio'] as const)('a card may not promise %s without its limits', (modality) => {
+  const { image: _image, video: _video, audio: _audio, ...unlimited } = serving({ modalities: ['text', modality] })
+  const capable = new FakeEngine({ modalities: { image: true, audio: true } })
+  expect(() => new ModelRegistry().add(unlimited, capable)).toThrow(modality)
 })

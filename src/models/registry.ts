@@ -14,13 +14,6 @@ export interface ServedModel {
   readonly outputTokens: number
 }
 
-/** What this server can do for a model; a card that promises more is refused at start, not at the first request. */
-const KEPT_PROMISES = {
-  capabilities: ['response_format_json_schema', 'regex', 'tool_calling'] as readonly string[],
-  modalities: ['text', 'image'] as readonly string[],
-  outputFormats: ['text', 'point', 'box', 'polygon', 'clip'] as readonly string[],
-}
-
 /** The models that are served, by every id that a client may send. */
 export class ModelRegistry {
   readonly #models: ServedModel[] = []
@@ -62,12 +55,14 @@ function checkPromises(card: ModelCard, index: number, engine: Engine): void {
   const refuse = (field: string, promise: string) => {
     throw new CardError(card.file, `serves[${index}].${field}`, `${promise} is more than this server can keep`)
   }
-  for (const kind of ['capabilities', 'modalities', 'outputFormats'] as const) {
-    const broken = served[kind].find((promise) => !KEPT_PROMISES[kind].includes(promise))
-    if (broken) refuse(kind, `'${broken}'`)
-  }
-  if (served.modalities.includes('image') && !(card.image && engine.info.modalities.image)) {
-    refuse('modalities', "'image', without an image encoder and the card's image limits,")
+  const { image, audio } = engine.info.modalities
+  for (const [modality, encoder] of [
+    ['image', image],
+    ['video', image],
+    ['audio', audio],
+  ] as const) {
+    if (!served.modalities.includes(modality) || (card[modality] && encoder)) continue
+    refuse('modalities', `'${modality}', without its encoder and the card's limits of it,`)
   }
   const { formats } = DIALECTS[card.dialect]
   const unspoken = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))

@@ -56,7 +56,7 @@ export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
       usage.push({
         promptTokens,
         imageTokens: prefix.imageTokens + suffix.imageTokens,
-        audioTokens: 0,
+        audioTokens: prefix.audioTokens + suffix.audioTokens,
         // The first branch pays for the prefill that the others find done.
         cachedTokens: index === 0 ? 0 : sharedTokens,
       })
@@ -98,10 +98,10 @@ function checkLength(promptTokens: number, maxTokens: number | null, contextToke
 }
 
 function splitLast(chunks: readonly PromptChunk[], param: string): { rest: readonly PromptChunk[]; last: number } {
-  const kept = chunks.filter((chunk) => chunk.type === 'image' || chunk.tokens.length > 0)
+  const kept = chunks.filter((chunk) => chunk.type === 'media' || chunk.tokens.length > 0)
   const chunk = kept.pop()
   if (chunk === undefined) throw new FailureError({ kind: 'invalid', message: 'The prompt is empty.', param })
-  if (chunk.type === 'image') {
+  if (chunk.type === 'media') {
     throw new FailureError({ kind: 'invalid', message: 'The prompt must end with text.', param })
   }
   const tokens = chunk.tokens.subarray(0, -1)

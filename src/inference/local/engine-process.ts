@@ -2,7 +2,7 @@
  * Entry point of the engine process: one model, driven by messages from the API process. A crash in native code ends
  * this process only.
  */
-import type { Work } from '../engine.ts'
+import type { PromptPart, Work } from '../engine.ts'
 import { toFailure } from './failure.ts'
 import { HEARTBEAT_MS } from './heartbeat.ts'
 import { LoadedModel } from './loaded-model.ts'
@@ -15,7 +15,7 @@ import { type WarmUp, warmUp } from './warm-up.ts'
 class EngineProcess {
   readonly #loaded: LoadedModel
   readonly #scheduler: Scheduler
-  /** Requests whose constraints are being compiled. */
+  /** Requests whose constraints or sounds are being prepared. */
   readonly #preparing = new Set<number>()
 
   constructor(settings: EngineSettings) {
@@ -43,25 +43,33 @@ class EngineProcess {
       this.#preparing.delete(message.id)
       this.#scheduler.abort(message.id)
     } else if (message.type === 'stats') send({ type: 'stats', id: message.id, stats: this.#scheduler.stats })
-    else if (message.type === 'count') {
-      const { id } = message
-      try {
-        send({ type: 'counted', id, tokens: this.#loaded.reader.count(message.parts, 'messages') })
-      } catch (error) {
-        send({ type: 'error', id, error: toFailure(error) })
-      }
-    }
+    else if (message.type === 'count') this.#count(message.id, message.parts)
   }
 
-  /** Submits work once its constraints are compiled; work without any is not overtaken by other such. */
+  #count(id: number, parts: readonly PromptPart[]): void {
+    const { reader } = this.#loaded
+    reader
+      .prepare(parts, '')
+      .then(() => send({ type: 'counted', id, tokens: reader.count(parts, 'messages') }))
+      .catch((error) => send({ type: 'error', id, error: toFailure(error) }))
+  }
+
+  /**
+   * Submits work once its constraints are compiled and its sounds are ready for the encoder; work without any is not
+   * overtaken by other such.
+   */
   #generate(id: number, work: Work): void {
     const constraints = work.branches.flatMap(({ constraint }) => constraint ?? [])
-    if (constraints.length === 0) {
+    const parts = [work.prefix, ...work.branches.map(({ suffix }) => suffix)].flat()
+    if (constraints.length === 0 && !parts.some(({ type }) => type === 'audio')) {
       this.#scheduler.submit(id, work)
       return
     }
     this.#preparing.add(id)
-    Promise.all(constraints.map((constraint) => this.#loaded.constraints.prepare(constraint))).then(
+    Promise.all([
+      this.#loaded.reader.prepare(parts, work.organisation),
+      ...constraints.map((constraint) => this.#loaded.constraints.prepare(constraint)),
+    ]).then(
       () => {
         if (this.#preparing.delete(id)) this.#scheduler.submit(id, work)
       },

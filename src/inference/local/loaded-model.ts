@@ -1,6 +1,6 @@
+import { ByteCache } from '../../byte-cache.ts'
 import type { ModelInfo } from '../engine.ts'
 import { Constraints } from './constraints/constraints.ts'
-import { EmbeddingCache } from './embedding-cache.ts'
 import { KvCache } from './kv-cache.ts'
 import { Context } from './native/context.ts'
 import type { NativeLibraries } from './native/libraries.ts'
@@ -52,7 +52,8 @@ export class LoadedModel {
     this.#projector =
       projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: image ?? undefined })
     this.usesMrope = this.#projector?.usesMrope ?? false
-    this.reader = new PromptReader(this.model, this.#projector, image, new EmbeddingCache(EMBEDDING_CACHE_BYTES))
+    const embeddings = new ByteCache<Float32Array>(EMBEDDING_CACHE_BYTES, ({ byteLength }) => byteLength)
+    this.reader = new PromptReader(this.model, this.#projector, image, embeddings)
     this.constraints = new Constraints(this.model)
     this.info = {
       contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),
@@ -68,6 +69,7 @@ export class LoadedModel {
   }
 
   close(): void {
+    this.reader.close()
     this.#projector?.close()
     this.context.close()
     this.model.close()

@@ -246,11 +246,21 @@ async function readSettings(card: ModelCard, options: LocalEngineOptions): Promi
     cells: card.engine.contextTokens,
     maxSequences: card.engine.maxSequences,
     printedTokens: card.engine.printedTokens,
-    image: card.image ?? null,
+    image: pictureLimits(card),
     threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), worthwhile),
     prefixCacheCells: options.prefixCacheCells ?? Math.floor(card.engine.contextTokens * PREFIX_CACHE_SHARE),
     maxWaiting: options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
   }
   return { engine, weightBytes, chatTemplate: await readChatTemplate(card) }
+}
+
+/** Of still pictures and of frames: the library has one pair of limits for both. */
+function pictureLimits({ image, video }: ModelCard): EngineSettings['image'] {
+  if (image === undefined || video === undefined) return image ?? video ?? null
+  return {
+    pixelsPerToken: image.pixelsPerToken,
+    minTokens: Math.min(image.minTokens, video.minTokens),
+    maxTokens: Math.max(image.maxTokens, video.maxTokens),
+  }
 }

@@ -1,7 +1,7 @@
 import type { KvCache, Sequence } from './kv-cache.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import type { Context } from './native/context.ts'
-import type { ImageChunk, PromptChunk } from './prompt.ts'
+import type { MediaChunk, PromptChunk } from './prompt.ts'
 
 /** A part of a prompt on its way into a sequence, some rows at a time. */
 export class PromptFeed {
@@ -15,7 +15,7 @@ export class PromptFeed {
   /** Cells still to be filled. */
   remaining: number
   /** Number of the step that last worked on a picture of this feed. */
-  lastImageStep = 0
+  lastMediaStep = 0
 
   /** @param skip cells at the start that the sequence holds already; never a part of a picture. */
   constructor(sequence: Sequence, chunks: readonly PromptChunk[], skip: number) {
@@ -29,10 +29,10 @@ export class PromptFeed {
     return this.remaining === 0
   }
 
-  /** The picture that comes next, or null when text does. */
-  get image(): ImageChunk | null {
+  /** The picture or sound that comes next, or null when text does. */
+  get media(): MediaChunk | null {
     const chunk = this.#chunks[this.#index]
-    return chunk?.type === 'image' ? chunk : null
+    return chunk?.type === 'media' ? chunk : null
   }
 
   /** Adds text up to the next picture. @returns rows added, at most `limit`. */
@@ -52,22 +52,22 @@ export class PromptFeed {
     return added
   }
 
-  /** Whether the next call of `stepImage` runs the encoder, which needs no cells. */
+  /** Whether the next call of `stepMedia` runs the encoder, which needs no cells. */
   get needsEncoding(): boolean {
-    if (this.#embeddings === null) this.#embeddings = this.image?.knownEmbeddings() ?? null
-    return this.image !== null && this.#embeddings === null
+    if (this.#embeddings === null) this.#embeddings = this.media?.knownEmbeddings() ?? null
+    return this.media !== null && this.#embeddings === null
   }
 
-  encodeImage(): void {
-    this.#embeddings = this.image?.encode() ?? null
+  encodeMedia(): void {
+    this.#embeddings = this.media?.encode() ?? null
   }
 
   /**
    * Rows that the next call for the encoded picture takes: all, where its tokens see each other.
    * @param limit what is wanted; `most` is what one call can take.
    */
-  imageRows(limit: number, most: number): number {
-    const chunk = this.image
+  mediaRows(limit: number, most: number): number {
+    const chunk = this.media
     if (chunk === null) return 0
     const { length, causal } = chunk.encodable
     if (causal) return Math.min(length - this.#offset, limit)
@@ -76,9 +76,9 @@ export class PromptFeed {
   }
 
   /** Decodes some embeddings of the picture that comes next and is encoded. Blocks. */
-  decodeImage({ context, kv, model, usesMrope }: LoadedModel, rows: number): void {
+  decodeMedia({ context, kv, model, usesMrope }: LoadedModel, rows: number): void {
     const embeddings = this.#embeddings
-    const chunk = this.image
+    const chunk = this.media
     if (chunk === null || embeddings === null) throw new Error('No encoded picture comes next.')
     const { sequence } = this
     const { encodable } = chunk
@@ -111,7 +111,7 @@ export class PromptFeed {
 }
 
 function chunkLength(chunk: PromptChunk): number {
-  return chunk.type === 'image' ? chunk.encodable.length : chunk.tokens.length
+  return chunk.type === 'media' ? chunk.encodable.length : chunk.tokens.length
 }
 
 export function countCells(chunks: readonly PromptChunk[]): number {

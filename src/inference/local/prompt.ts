@@ -1,60 +1,65 @@
 import { createHash } from 'node:crypto'
+import type { ByteCache } from '../../byte-cache.ts'
 import type { RgbImage } from '../../media/pixels.ts'
-import type { ImagePart, PromptPart, TextPart } from '../engine.ts'
-import type { EmbeddingCache } from './embedding-cache.ts'
+import type { AudioPart, FramesPart, ImagePart, MediaPart, PromptPart, TextPart } from '../engine.ts'
 import { FailureError } from './failure.ts'
 import type { Model } from './native/model.ts'
 import type { EncodableChunk, MediaChunks, Projector } from './native/projector.ts'
 import type { EngineSettings } from './protocol.ts'
+import { Sounds } from './sounds.ts'
 
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
 export interface Prompt {
   readonly chunks: readonly PromptChunk[]
-  /** All tokens, each one KV cell; `imageTokens` of them are from pictures. */
+  /** All tokens, each one KV cell, and those of them that are from pictures and from sound. */
   readonly tokens: number
   readonly imageTokens: number
+  readonly audioTokens: number
   close(): void
 }
 
-export type PromptChunk = TextChunk | ImageChunk
+export type PromptChunk = TextChunk | MediaChunk
 
 export interface TextChunk {
   readonly type: 'text'
   readonly tokens: Int32Array
 }
 
-export interface ImageChunk {
-  readonly type: 'image'
-  /** Knows sizes and positions, but has no pixels. */
+/** A picture, two frames in one, or a stretch of sound. */
+export interface MediaChunk {
+  readonly type: 'media'
+  /** Knows sizes and positions, but has no data. */
   readonly encodable: EncodableChunk
-  /** Names the picture by its content, within its organisation. */
+  /** Names it by its content, within its organisation. */
   readonly key: string
-  /** Output of the encoder, if the same picture went through it lately. */
+  /** Output of the encoder, if the same went through it lately. */
   knownEmbeddings(): Float32Array | undefined
   /** Runs the encoder. Blocks. */
   encode(): Float32Array
 }
 
-interface ChunkSource {
-  readonly part: ImagePart
-  /** Among the chunks of this picture. */
-  readonly index: number
-  /** Names the picture by its content; computed when it is first asked for. */
-  contentKey(): string
-}
+type PicturePart = ImagePart | FramesPart
+type Piece = Pick<Prompt, 'chunks' | 'close'>
 
 /** Turns the parts of prompts into tokens, and into pictures to encode. */
 export class PromptReader {
   readonly #model: Model
   readonly #projector: Projector | null
   readonly #limits: EngineSettings['image']
-  readonly #cache: EmbeddingCache
+  readonly #cache: ByteCache<Float32Array>
+  readonly #sounds: Sounds | null
 
-  constructor(model: Model, projector: Projector | null, limits: EngineSettings['image'], cache: EmbeddingCache) {
+  constructor(
+    model: Model,
+    projector: Projector | null,
+    limits: EngineSettings['image'],
+    cache: ByteCache<Float32Array>,
+  ) {
     this.#model = model
     this.#projector = projector
     this.#limits = limits
     this.#cache = cache
+    this.#sounds = projector === null ? null : new Sounds(projector)
   }
 
   /**
@@ -62,16 +67,27 @@ export class PromptReader {
    * @param param name of the input, for errors.
    */
   read(parts: readonly PromptPart[], organisation: string, param: string): Prompt {
-    if (!parts.some(isImage)) return this.#readText(parts as readonly TextPart[])
-    const projector = this.#imageProjector(param)
-    const media = projector.tokenize(this.#checked(parts), false)
-    const sources = this.#sources(projector, media, parts.filter(isImage), organisation)
-    let image = 0
-    const chunks = media.items.map((item): PromptChunk => {
-      if (item.type === 'text') return item
-      return this.#imageChunk(projector, item, sources[image++]!)
-    })
-    return { chunks, ...countTokens(chunks), close: () => media.close() }
+    const inputs = parts.filter(isMedia)
+    if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
+    this.#checkCapable(inputs, param)
+    for (const part of inputs) this.#check(part)
+    const pieces = groups(parts).map((group) =>
+      group.type === 'audio' ? this.#readSound(group, organisation) : this.#readSeen(group.parts, organisation),
+    )
+    const chunks = pieces.flatMap((piece) => piece.chunks)
+    const close = () => {
+      for (const piece of pieces) piece.close()
+    }
+    return { chunks, ...countTokens(chunks), close }
+  }
+
+  /** Does what takes long of reading the parts, beside all else. */
+  async prepare(parts: readonly PromptPart[], organisation: string): Promise<void> {
+    for (const part of parts) {
+      if (part.type !== 'audio' || !this.#projector?.supportsAudio) continue
+      this.#check(part)
+      await this.#sounds!.prepare(part, organisation)
+    }
   }
 
   /** Tokens that the parts cost. */
@@ -81,6 +97,51 @@ export class PromptReader {
     return prompt.tokens
   }
 
+  close(): void {
+    this.#sounds?.close()
+  }
+
+  #readSound(part: AudioPart, organisation: string): Piece {
+    const { key, chunks, release } = this.#sounds!.take(part, organisation)
+    let index = 0
+    const read = chunks.items.map((item): PromptChunk => {
+      if (item.type === 'text') return item
+      const name = `${index++} ${key}`
+      return this.#mediaChunk(
+        item,
+        () => name,
+        () => item.encode(),
+      )
+    })
+    return { chunks: read, close: release }
+  }
+
+  /** Text and pictures. */
+  #readSeen(parts: readonly PromptPart[], organisation: string): Piece {
+    const inputs = parts.filter(isPicture)
+    if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
+    const projector = this.#projector!
+    const tokenized = projector.tokenize(parts, false)
+    const encodables = mediaChunks(tokenized)
+    const sources = inputs.map((part) => new PictureSource(projector, part, organisation))
+    // Families that cut pictures into tiles make several chunks of one.
+    const owners =
+      encodables.length === inputs.length
+        ? sources.map((source) => ({ source, index: 0 }))
+        : sources.flatMap((source) => Array.from({ length: source.countChunks() }, (_, index) => ({ source, index })))
+    let next = 0
+    const chunks = tokenized.items.map((item): PromptChunk => {
+      if (item.type === 'text') return item
+      const { source, index } = owners[next++]!
+      return this.#mediaChunk(
+        item,
+        () => `${index} ${source.contentKey}`,
+        () => source.encode(index),
+      )
+    })
+    return { chunks, close: () => tokenized.close() }
+  }
+
   #readText(parts: readonly TextPart[]): Prompt {
     const chunks = parts.map(
       (part): TextChunk => ({ type: 'text', tokens: this.#model.tokenize(part.text, part.trusted) }),
@@ -88,76 +149,116 @@ export class PromptReader {
     return { chunks, ...countTokens(chunks), close() {} }
   }
 
-  /** Says for every picture chunk where it comes from: families that cut pictures into tiles make several of one. */
-  #sources(
-    projector: Projector,
-    media: MediaChunks,
-    images: readonly ImagePart[],
-    organisation: string,
-  ): ChunkSource[] {
-    const whole = imageChunks(media).length === images.length
-    return images.flatMap((part) => {
-      let hash: string | null = null
-      const contentKey = () => {
-        hash ??= hashContent(part.image, organisation)
-        return hash
-      }
-      if (whole) return { part, index: 0, contentKey }
-      const tiles = projector.tokenize([part], false)
-      const sources = imageChunks(tiles).map((_, index) => ({ part, index, contentKey }))
-      tiles.close()
-      return sources
-    })
-  }
-
-  #imageChunk(projector: Projector, encodable: EncodableChunk, { part, index, contentKey }: ChunkSource): ImageChunk {
+  /** @param key computed only when it is asked for. */
+  #mediaChunk(encodable: EncodableChunk, key: () => string, encode: () => Float32Array): MediaChunk {
     const cache = this.#cache
     return {
-      type: 'image',
+      type: 'media',
       encodable,
       get key() {
-        return `${index} ${contentKey()}`
+        return key()
       },
-      knownEmbeddings() {
-        return cache.get(this.key)
-      },
-      encode() {
-        // The pixels are prepared only now, since as floats they take four times their size.
-        const media = projector.tokenize([part], true)
-        try {
-          const embeddings = imageChunks(media)[index]!.encode()
-          cache.set(this.key, embeddings)
-          return embeddings
-        } finally {
-          media.close()
-        }
+      knownEmbeddings: () => cache.get(key()),
+      encode: () => {
+        const embeddings = encode()
+        cache.set(key(), embeddings)
+        return embeddings
       },
     }
   }
 
-  #imageProjector(param: string): Projector {
-    if (this.#projector?.supportsImages) return this.#projector
-    throw new FailureError({ kind: 'invalid', message: 'This model does not take images.', param })
+  /** @throws FailureError when the model cannot take a part. */
+  #checkCapable(inputs: readonly MediaPart[], param: string): void {
+    const projector = this.#projector
+    const lacks = (words: string) =>
+      new FailureError({ kind: 'invalid', message: `This model does not take ${words}.`, param })
+    if (inputs.some(({ type }) => type !== 'audio') && !projector?.supportsImages) throw lacks('images')
+    if (inputs.some(({ type }) => type === 'audio') && !projector?.supportsAudio) throw lacks('audio')
   }
 
   /** libmtmd would resize any other size by rules that are not ours, and coordinates would no longer fit. */
-  #checked(parts: readonly PromptPart[]): readonly PromptPart[] {
-    const limits = this.#limits
-    if (limits === null) return parts
-    for (const part of parts) if (isImage(part)) checkSize(part, limits)
-    return parts
+  #check(part: MediaPart): void {
+    if (part.type === 'audio') {
+      if (part.samples.length < MIN_SAMPLES) throw new Error(`A sound of ${part.samples.length} samples is too short.`)
+      return
+    }
+    const pictures = part.type === 'image' ? [part.image] : part.frames
+    const first = pictures[0]!
+    if (pictures.length > 2 || pictures.some(({ width, height }) => width !== first.width || height !== first.height)) {
+      throw new Error('Only two frames of one size can be merged.')
+    }
+    if (this.#limits !== null) for (const picture of pictures) checkSize(picture, this.#limits)
   }
 }
 
-function isImage(part: PromptPart): part is ImagePart {
-  return part.type === 'image'
+/** The library is not made for less. */
+const MIN_SAMPLES = 1600
+
+/** A picture, or frames, in a prompt: one or several chunks. */
+class PictureSource {
+  readonly #projector: Projector
+  readonly #part: PicturePart
+  readonly #organisation: string
+  #key: string | null = null
+
+  constructor(projector: Projector, part: PicturePart, organisation: string) {
+    this.#projector = projector
+    this.#part = part
+    this.#organisation = organisation
+  }
+
+  /** Names the picture by its content; computed when it is first asked for. */
+  get contentKey(): string {
+    this.#key ??= hashContent(this.#part, this.#organisation)
+    return this.#key
+  }
+
+  countChunks(): number {
+    const chunks = this.#projector.tokenize([this.#part], false)
+    const count = mediaChunks(chunks).length
+    chunks.close()
+    return count
+  }
+
+  /** Runs the encoder on one of the chunks. Blocks. */
+  encode(index: number): Float32Array {
+    // The pixels are prepared only now, since as floats they take four times their size.
+    const chunks = this.#projector.tokenize([this.#part], true)
+    try {
+      return mediaChunks(chunks)[index]!.encode()
+    } finally {
+      chunks.close()
+    }
+  }
 }
 
-function imageChunks(media: MediaChunks): EncodableChunk[] {
-  return media.items.filter((item) => item.type === 'image')
+type Group = AudioPart | { readonly type: 'seen'; readonly parts: PromptPart[] }
+
+/** What is between sounds is read together. */
+function groups(parts: readonly PromptPart[]): Group[] {
+  const result: Group[] = []
+  for (const part of parts) {
+    const last = result.at(-1)
+    if (part.type === 'audio') result.push(part)
+    else if (last?.type === 'seen') last.parts.push(part)
+    else result.push({ type: 'seen', parts: [part] })
+  }
+  return result
 }
 
-function checkSize({ image: { width, height, data } }: ImagePart, limits: NonNullable<EngineSettings['image']>): void {
+function isMedia(part: PromptPart): part is MediaPart {
+  return part.type !== 'text'
+}
+
+function isPicture(part: PromptPart): part is PicturePart {
+  return part.type === 'image' || part.type === 'frames'
+}
+
+function mediaChunks(chunks: MediaChunks): EncodableChunk[] {
+  return chunks.items.filter((item) => item.type === 'media')
+}
+
+function checkSize({ width, height, data }: RgbImage, limits: NonNullable<EngineSettings['image']>): void {
   const side = limits.pixelsPerToken
   const tokens = (width / side) * (height / side)
   const fits = width % side === 0 && height % side === 0 && tokens >= limits.minTokens && tokens <= limits.maxTokens
@@ -166,16 +267,19 @@ function checkSize({ image: { width, height, data } }: ImagePart, limits: NonNul
   }
 }
 
-function countTokens(chunks: readonly PromptChunk[]): { tokens: number; imageTokens: number } {
+function countTokens(chunks: readonly PromptChunk[]): Pick<Prompt, 'tokens' | 'imageTokens' | 'audioTokens'> {
   let text = 0
-  let image = 0
+  const media = { image: 0, audio: 0 }
   for (const chunk of chunks) {
     if (chunk.type === 'text') text += chunk.tokens.length
-    else image += chunk.encodable.length
+    else media[chunk.encodable.modality] += chunk.encodable.length
   }
-  return { tokens: text + image, imageTokens: image }
+  return { tokens: text + media.image + media.audio, imageTokens: media.image, audioTokens: media.audio }
 }
 
-function hashContent({ width, height, data }: RgbImage, organisation: string): string {
-  return createHash('sha256').update(`${organisation}\0${width}x${height}\0`).update(data).digest('base64')
+function hashContent(part: PicturePart, organisation: string): string {
+  const hash = createHash('sha256').update(`${organisation}\0${part.type}\0`)
+  const pictures = part.type === 'image' ? [part.image] : part.frames
+  for (const { width, height, data } of pictures) hash.update(`${width}x${height}\0`).update(data)
+  return hash.digest('base64')
 }

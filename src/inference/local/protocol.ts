@@ -44,6 +44,7 @@ export interface EngineSettings {
   readonly maxSequences: number
   /** Control tokens that print their text. */
   readonly printedTokens: readonly string[]
+  /** Of pictures and frames. */
   readonly image: { readonly pixelsPerToken: number; readonly minTokens: number; readonly maxTokens: number } | null
   readonly threads: number
   /** Requests that may wait for their first completion to start. */

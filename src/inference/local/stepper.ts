@@ -17,7 +17,7 @@ interface Survey {
   readonly decoding: readonly Completion[]
   /** Oldest first, by what comes next in them. */
   readonly texts: readonly Prefill[]
-  readonly images: readonly Prefill[]
+  readonly media: readonly Prefill[]
 }
 
 /**
@@ -49,7 +49,7 @@ export class Stepper {
   readonly #planner: RowPlanner
   #step = 0
   #round = 0
-  #wasImage = false
+  #wasMedia = false
   #wasPrompt = false
   /** Prompt tokens computed since the start, those computed anew after an interruption included. */
   prefilledTokens = 0
@@ -71,8 +71,8 @@ export class Stepper {
     this.#step++
     const survey = this.#survey()
     const touched = new Set<Request>()
-    this.#wasImage = this.#isImageTurn(survey)
-    if (this.#wasImage) this.#stepImage(survey)
+    this.#wasMedia = this.#isMediaTurn(survey)
+    if (this.#wasMedia) this.#stepMedia(survey)
     else this.#stepText(survey, touched)
     this.#placement.settle()
     return touched
@@ -81,7 +81,7 @@ export class Stepper {
   #survey(): Survey {
     const decoding: Completion[] = []
     const texts: Prefill[] = []
-    const images: Prefill[] = []
+    const media: Prefill[] = []
     const seen = new Set<PromptFeed>()
     for (const completion of this.#placement.running) {
       if (completion.isDecoding) {
@@ -92,41 +92,41 @@ export class Stepper {
       if (feed === null || seen.has(feed)) continue
       seen.add(feed)
       const prefill = { feed, request: completion.request, completion: completion.feed === feed ? completion : null }
-      if (feed.image === null) texts.push(prefill)
-      else images.push(prefill)
+      if (feed.media === null) texts.push(prefill)
+      else media.push(prefill)
     }
-    return { decoding, texts, images }
+    return { decoding, texts, media }
   }
 
   /** Pictures take every other step at most, and none within a round. */
-  #isImageTurn({ decoding, texts, images }: Survey): boolean {
-    if (images.length === 0) return false
+  #isMediaTurn({ decoding, texts, media }: Survey): boolean {
+    if (media.length === 0) return false
     if (decoding.length + texts.length === 0) return true
     const due = this.#due(decoding).length
-    return !this.#wasImage && (due === 0 || due === decoding.length)
+    return !this.#wasMedia && (due === 0 || due === decoding.length)
   }
 
   #due(decoding: readonly Completion[]): readonly Completion[] {
     return decoding.filter((completion) => completion.round !== this.#round)
   }
 
-  #stepImage({ decoding, images }: Survey): void {
+  #stepMedia({ decoding, media }: Survey): void {
     // The one that has waited longest, so that a prompt of many pictures does not hold up the others.
-    const { feed, request } = images.reduce((a, b) => (b.feed.lastImageStep < a.feed.lastImageStep ? b : a))
-    feed.lastImageStep = this.#step
+    const { feed, request } = media.reduce((a, b) => (b.feed.lastMediaStep < a.feed.lastMediaStep ? b : a))
+    feed.lastMediaStep = this.#step
     try {
       if (feed.needsEncoding) {
-        feed.encodeImage()
+        feed.encodeMedia()
         return
       }
       const { capacity } = this.#loaded.context.batch
-      const rows = feed.imageRows(decoding.length > 0 ? this.#planner.prefillRows : capacity, capacity)
+      const rows = feed.mediaRows(decoding.length > 0 ? this.#planner.prefillRows : capacity, capacity)
       // This may interrupt the owner of the picture itself, if it is the youngest.
       while (this.#loaded.kv.freeCells < rows) {
         if (!this.#placement.reclaim()) throw new Error('The KV cache is full.')
-        if (!this.#survey().images.some((image) => image.feed === feed)) return
+        if (!this.#survey().media.some((other) => other.feed === feed)) return
       }
-      feed.decodeImage(this.#loaded, rows)
+      feed.decodeMedia(this.#loaded, rows)
       this.prefilledTokens += rows
     } catch (error) {
       throw new StepError([request], error)
@@ -224,7 +224,7 @@ export class Stepper {
       others.sort((a, b) => a.feed.remaining - b.feed.remaining)
       for (const prefill of others) if (left > 0) add(prefill, left)
     }
-    if (left > 0 && oldest.feed.image === null && !oldest.feed.isDone) add(oldest, left)
+    if (left > 0 && oldest.feed.media === null && !oldest.feed.isDone) add(oldest, left)
   }
 
   /** Takes the next token of a completion from the logits of its row. */

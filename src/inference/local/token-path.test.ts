@@ -6,8 +6,8 @@ const text = (...tokens: number[]): PromptChunk => ({ type: 'text', tokens: Int3
 
 /** A picture of 9 cells that takes 3 positions. */
 function picture(key: string): PromptChunk {
-  const encodable = { length: 9, positions: 3 } as Extract<PromptChunk, { type: 'image' }>['encodable']
-  return { type: 'image', key, encodable, knownEmbeddings: () => undefined, encode: () => new Float32Array() }
+  const encodable = { length: 9, positions: 3 } as Extract<PromptChunk, { type: 'media' }>['encodable']
+  return { type: 'media', key, encodable, knownEmbeddings: () => undefined, encode: () => new Float32Array() }
 }
 
 const path = TokenPath.of([text(1, 2), picture('a'), text(3, 4, 5)])

@@ -25,7 +25,7 @@ export class TokenPath {
   }
 
   static of(chunks: readonly PromptChunk[]): TokenPath {
-    const lengths = chunks.map((chunk) => (chunk.type === 'image' ? chunk.encodable.length : chunk.tokens.length))
+    const lengths = chunks.map((chunk) => (chunk.type === 'media' ? chunk.encodable.length : chunk.tokens.length))
     const tokens = new Int32Array(lengths.reduce((sum, length) => sum + length, 0))
     const images: PathImage[] = []
     let at = 0

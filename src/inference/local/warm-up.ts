@@ -6,6 +6,9 @@ import type { EngineSettings, FromEngine } from './protocol.ts'
 import type { RowPlanner } from './row-planner.ts'
 import { Scheduler } from './scheduler.ts'
 
+/** Samples of a second of sound. */
+const SECOND = 16_000
+
 export interface WarmUp {
   readonly planner: RowPlanner
   /** Duration of the longest step that was seen, or is to be expected of a full batch. */
@@ -25,6 +28,7 @@ export function warmUp(loaded: LoadedModel, image: EngineSettings['image']): War
       parts.unshift({ type: 'image', image: { width: side, height: side, data: new Uint8Array(side * side * 3) } })
     }
   }
+  if (loaded.info.modalities.audio) parts.unshift({ type: 'audio', samples: new Float32Array(SECOND) })
   const sampling = { temperature: 1, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
   const work: Work = {
     organisation: '',

@@ -41,6 +41,7 @@ export function bindMtmd(library: LibraryHandle) {
     free: declare<(context: Pointer) => void>('mtmd_free', 'void', [p]),
     support_vision: declare<(context: Pointer) => boolean>('mtmd_support_vision', 'bool', [p]),
     support_audio: declare<(context: Pointer) => boolean>('mtmd_support_audio', 'bool', [p]),
+    get_audio_sample_rate: declare<(context: Pointer) => number>('mtmd_get_audio_sample_rate', 'int', [p]),
     decode_use_mrope: declare<(context: Pointer) => boolean>('mtmd_decode_use_mrope', 'bool', [p]),
     decode_use_non_causal: declare<(context: Pointer, chunk: Pointer) => boolean>(
       'mtmd_decode_use_non_causal',
@@ -52,6 +53,15 @@ export function bindMtmd(library: LibraryHandle) {
       'uint32',
       'uint32',
       p,
+    ]),
+    bitmap_init_from_audio: declare<(samples: number, data: Float32Array | null) => Pointer>(
+      'mtmd_bitmap_init_from_audio',
+      p,
+      ['size_t', p],
+    ),
+    bitmap_set_mergeable: declare<(bitmap: Pointer, mergeable: boolean) => void>('mtmd_bitmap_set_mergeable', 'void', [
+      p,
+      'bool',
     ]),
     bitmap_free: declare<(bitmap: Pointer) => void>('mtmd_bitmap_free', 'void', [p]),
 

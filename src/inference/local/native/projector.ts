@@ -1,5 +1,6 @@
 import koffi from 'koffi'
-import type { PromptPart } from '../../engine.ts'
+import type { AudioPart, MediaPart, PromptPart } from '../../engine.ts'
+import { inBackground } from './declare.ts'
 import type { Model } from './model.ts'
 import type { Mtmd, NativeInputPart } from './mtmd.ts'
 import type { Pointer } from './structs.ts'
@@ -11,6 +12,9 @@ export interface ProjectorOptions {
 
 const CHUNK_TEXT = 0
 const CHUNK_IMAGE = 1
+const CHUNK_AUDIO = 2
+/** Of the treaty; an encoder that wants another is not used. */
+const SAMPLE_RATE = 16_000
 const FLASH_ATTENTION_AUTO = -1
 
 /** The media encoders that belong to a model (its mmproj file). */
@@ -39,31 +43,33 @@ export class Projector {
     this.#context = context
     this.#embeddingSize = model.embeddingSize
     this.supportsImages = mtmd.support_vision(context)
-    this.supportsAudio = mtmd.support_audio(context)
+    this.supportsAudio = mtmd.support_audio(context) && mtmd.get_audio_sample_rate(context) === SAMPLE_RATE
     this.usesMrope = mtmd.decode_use_mrope(context)
   }
 
   /**
    * Turns parts into the chunks that the model reads, with the tokens that its family puts around media.
-   * @param withPixels false when the chunks are only counted, never encoded.
+   * @param withData false when the chunks are only counted, never encoded.
    * @returns chunks that must be closed.
    */
-  tokenize(parts: readonly PromptPart[], withPixels: boolean): MediaChunks {
+  tokenize(parts: readonly PromptPart[], withData: boolean): MediaChunks {
     const bitmaps: Pointer[] = []
     const chunks = this.#mtmd.input_chunks_init()
     try {
-      const native = parts.filter(isNotEmpty).map((part): NativeInputPart => {
-        if (part.type === 'image') {
-          const { width, height, data } = part.image
-          const bitmap = this.#mtmd.bitmap_init(width, height, withPixels ? data : null)
-          bitmaps.push(bitmap)
-          return { text: null, bitmap }
+      const native = parts.filter(isNotEmpty).flatMap((part): NativeInputPart[] => {
+        if (part.type !== 'text') {
+          return this.#bitmaps(part, withData).map((bitmap) => {
+            bitmaps.push(bitmap)
+            return { text: null, bitmap }
+          })
         }
         const text = Buffer.from(part.text)
-        return {
-          text: { text, text_len: text.length, add_special: false, parse_special: part.trusted },
-          bitmap: null,
-        }
+        return [
+          {
+            text: { text, text_len: text.length, add_special: false, parse_special: part.trusted },
+            bitmap: null,
+          },
+        ]
       })
       const code = this.#mtmd.tokenize_from_parts(this.#context, chunks, native, native.length, false)
       if (code !== 0) throw new Error(`mtmd_tokenize_from_parts failed with code ${code}.`)
@@ -74,6 +80,35 @@ export class Projector {
       for (const bitmap of bitmaps) this.#mtmd.bitmap_free(bitmap)
     }
     return new MediaChunks(this.#mtmd, this.#context, chunks, this.#embeddingSize)
+  }
+
+  /** The same for a sound, with its data, on another thread. The library allows that beside all else. */
+  async tokenizeInBackground(part: AudioPart): Promise<MediaChunks> {
+    const bitmap = this.#mtmd.bitmap_init_from_audio(part.samples.length, part.samples)
+    const chunks = this.#mtmd.input_chunks_init()
+    try {
+      const tokenize = inBackground(this.#mtmd.tokenize_from_parts)
+      const code = await tokenize(this.#context, chunks, [{ text: null, bitmap }], 1, false)
+      if (code !== 0) throw new Error(`mtmd_tokenize_from_parts failed with code ${code}.`)
+    } catch (error) {
+      this.#mtmd.input_chunks_free(chunks)
+      throw error
+    } finally {
+      this.#mtmd.bitmap_free(bitmap)
+    }
+    return new MediaChunks(this.#mtmd, this.#context, chunks, this.#embeddingSize)
+  }
+
+  #bitmaps(part: MediaPart, withData: boolean): Pointer[] {
+    const mtmd = this.#mtmd
+    if (part.type === 'audio') {
+      return [mtmd.bitmap_init_from_audio(part.samples.length, withData ? part.samples : null)]
+    }
+    const pictures = part.type === 'image' ? [part.image] : part.frames
+    const bitmaps = pictures.map(({ width, height, data }) => mtmd.bitmap_init(width, height, withData ? data : null))
+    // The library merges neighbours that are marked, where the family does: so only what is to be merged may be.
+    if (bitmaps.length > 1) for (const bitmap of bitmaps) mtmd.bitmap_set_mergeable(bitmap, true)
+    return bitmaps
   }
 
   close(): void {
@@ -100,7 +135,7 @@ export class MediaChunks {
     this.items = Array.from({ length: mtmd.input_chunks_size(handle) }, (_, index) => {
       const chunk = mtmd.input_chunks_get(handle, index)
       const type = mtmd.input_chunk_get_type(chunk)
-      if (type === CHUNK_IMAGE) return new EncodableChunk(mtmd, context, chunk, embeddingSize)
+      if (type === CHUNK_IMAGE || type === CHUNK_AUDIO) return new EncodableChunk(mtmd, context, chunk, embeddingSize)
       if (type !== CHUNK_TEXT) throw new Error(`A chunk of an unknown type (${type}) in a prompt.`)
       const count: [number] = [0]
       const address = mtmd.input_chunk_get_tokens_text(chunk, count)
@@ -113,9 +148,10 @@ export class MediaChunks {
   }
 }
 
-/** A picture in a prompt: tokens whose embeddings an encoder computes. */
+/** Media in a prompt, or a part of it: tokens whose embeddings an encoder computes. */
 export class EncodableChunk {
-  readonly type = 'image'
+  readonly type = 'media'
+  readonly modality: 'image' | 'audio'
   readonly #mtmd: Mtmd
   readonly #context: Pointer
   readonly #handle: Pointer
@@ -131,6 +167,7 @@ export class EncodableChunk {
     this.#context = context
     this.#handle = handle
     this.#embeddingSize = embeddingSize
+    this.modality = mtmd.input_chunk_get_type(handle) === CHUNK_AUDIO ? 'audio' : 'image'
     this.length = mtmd.input_chunk_get_n_tokens(handle)
     this.positions = mtmd.input_chunk_get_n_pos(handle)
     this.causal = !mtmd.decode_use_non_causal(context, handle)
@@ -147,6 +184,10 @@ export class EncodableChunk {
   /** Decoder positions of tokens `from` to `to`, as planes t, y, x, 0 of `to - from` values each. */
   mropePositions(start: number, from: number, to: number): Int32Array {
     const count = to - from
+    // Sound has no rows and columns: its tokens follow each other like those of a text, in every plane but the last.
+    if (this.modality === 'audio') {
+      return Int32Array.from({ length: 4 * count }, (_, i) => (i < 3 * count ? start + from + (i % count) : 0))
+    }
     const tokens = this.#mtmd.input_chunk_get_tokens_image(this.#handle)
     const planes = new Int32Array(4 * count)
     for (let i = 0; i < count; i++) {

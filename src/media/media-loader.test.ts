@@ -6,14 +6,14 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiError } from '../errors.ts'
 import { isPublic } from './guarded-fetch.ts'
-import { ImageLoader } from './image-loader.ts'
+import { MediaLoader } from './media-loader.ts'
 
 const limits = { pixelsPerToken: 32, minTokens: 36, maxTokens: 64 }
 const never = new AbortController().signal
 
 let server: Server
 let origin: string
-let loader: ImageLoader
+let loader: MediaLoader
 let routes: Record<string, RequestListener> = {}
 
 beforeAll(async () => {
@@ -24,7 +24,7 @@ beforeAll(async () => {
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  loader = new ImageLoader({ allowedHosts: [new URL(origin).host] })
+  loader = new MediaLoader({ allowedHosts: [new URL(origin).host] })
 })
 
 afterAll(async () => {
@@ -39,7 +39,8 @@ function picture(width: number, height: number, background = { r: 200, g: 30, b:
 
 const dataUrl = (bytes: Uint8Array, type = 'image/png') =>
   `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
-const load = (url: string, signal = never) => loader.load(url, limits, 'the.param', signal)
+const load = (url: string, signal = never) =>
+  loader.open('org', signal).image({ reference: { type: 'url', url }, param: 'the.param', signal }, limits)
 
 async function refusal(url: string): Promise<ApiError> {
   const error = await load(url).then(
@@ -92,6 +93,32 @@ describe('pictures that load', () => {
     expect(original).toEqual({ width: 120, height: 200 })
     expect(image.data[0]).toBeGreaterThan(150)
     expect(image.data.at(-1)).toBeGreaterThan(150)
+  })
+
+  it.each([1, 2, 3, 4, 5, 6, 7, 8])('EXIF orientation %i is seen as a person sees it', async (orientation) => {
+    // Four corners of different colours, 256 x 192 upright, so that nothing is resampled.
+    const corners = ['#e01010', '#10e010', '#1010e0', '#e0e010'].map((background, i) => ({
+      input: { create: { width: 128, height: 96, channels: 3 as const, background } },
+      left: (i % 2) * 128,
+      top: i > 1 ? 96 : 0,
+    }))
+    const upright = await picture(256, 192).composite(corners).png().toBuffer()
+    const { image, original } = await load(dataUrl(await lying(upright, orientation)))
+    expect(original).toEqual({ width: 256, height: 192 })
+    const at = (x: number, y: number) => [
+      ...image.data.subarray((y * image.width + x) * 3, (y * image.width + x) * 3 + 3),
+    ]
+    const [right, bottom] = [image.width - 10, image.height - 10]
+    const seen = [at(10, 10), at(right, 10), at(10, bottom), at(right, bottom)]
+    const wanted = [
+      [224, 16, 16],
+      [16, 224, 16],
+      [16, 16, 224],
+      [224, 224, 16],
+    ]
+    for (const [i, colour] of seen.entries()) {
+      for (const [channel, value] of colour.entries()) expect(Math.abs(value - wanted[i]![channel]!)).toBeLessThan(12)
+    }
   })
 
   it('a picture of exactly the target size is not resampled', async () => {
@@ -199,6 +226,7 @@ describe('pictures that are refused', () => {
       '/flood': (_q, r) => {
         r.writeHead(200)
         const piece = Buffer.alloc(2 ** 20)
+        r.write(pngHeader(10, 10))
         const pour = () => {
           while (!r.destroyed && r.write(piece));
         }
@@ -261,4 +289,23 @@ function pngHeader(width: number, height: number): Buffer {
     chunk('IDAT', deflateSync(Buffer.alloc(100))),
     chunk('IEND', Buffer.alloc(0)),
   ])
+}
+
+/** The picture as a camera stores it that was held so. */
+async function lying(upright: Buffer, orientation: number): Promise<Buffer> {
+  const turn = (angle: number) => sharp(upright).rotate(angle).png().toBuffer()
+  const stored = [
+    upright,
+    sharp(upright).flop().png().toBuffer(),
+    turn(180),
+    sharp(upright).flip().png().toBuffer(),
+    turn(90).then((turned) => sharp(turned).flop().png().toBuffer()),
+    turn(270),
+    turn(90).then((turned) => sharp(turned).flip().png().toBuffer()),
+    turn(90),
+  ][orientation - 1]!
+  return sharp(await stored)
+    .withMetadata({ orientation })
+    .jpeg({ quality: 100 })
+    .toBuffer()
 }

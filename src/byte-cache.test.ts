@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { EmbeddingCache } from './embedding-cache.ts'
+import { ByteCache } from './byte-cache.ts'
 
 test('keeps what was used last within its size in bytes', () => {
-  const cache = new EmbeddingCache(8)
+  const cache = new ByteCache<Float32Array>(8, ({ byteLength }) => byteLength)
   cache.set('a', Float32Array.of(1))
   cache.set('b', Float32Array.of(2))
   cache.get('a')
@@ -13,7 +13,7 @@ test('keeps what was used last within its size in bytes', () => {
 })
 
 test('does not keep what is larger than itself', () => {
-  const cache = new EmbeddingCache(8)
+  const cache = new ByteCache<Float32Array>(8, ({ byteLength }) => byteLength)
   cache.set('large', new Float32Array(3))
   expect(cache.get('large')).toBeUndefined()
 })

@@ -1,29 +1,27 @@
 import sharp from 'sharp'
-import { regionPixels } from './coordinates.ts'
-import type { DecodeReply, DecodeRequest } from './decoder-protocol.ts'
-import type { RgbImage, Size } from './pixels.ts'
-import { resizeBicubic, targetSize } from './resize.ts'
+import { regionPixels } from '../coordinates.ts'
+import type { RgbImage, Size } from '../pixels.ts'
+import { resizeBicubic, targetSize } from '../resize.ts'
+import type { DecodedImage, ImageTask } from './protocol.ts'
+import { Refusal } from './refusal.ts'
 
-/**
- * The process that touches untrusted bytes. A decoder that crashes or is exhausted takes only this process with it.
- * Ends when its parent goes.
- */
 const MAX_PIXELS = 100_000_000
 /** Above this factor the decoder shrinks first (JPEG does so while decoding); the last step is always ours. */
 const PRESHRINK = 4
 
 sharp.cache(false)
 sharp.concurrency(1)
+// Nothing but the contract's types is decoded, whatever the library could.
+sharp.block({ operation: ['VipsForeignLoad'] })
+sharp.unblock({ operation: ['VipsForeignLoadJpegBuffer', 'VipsForeignLoadPngBuffer', 'VipsForeignLoadWebpBuffer'] })
 
-class Refused extends Error {}
-
-async function decode({ bytes, limits, region }: DecodeRequest): Promise<{ image: RgbImage; original: Size }> {
+export async function decodeImage({ bytes, target: wanted, region }: ImageTask): Promise<DecodedImage> {
   const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
   const meta = await input.metadata().catch(() => {
-    throw new Refused('The picture is damaged or not an image')
+    throw new Refusal('The picture is damaged or not an image')
   })
   if (meta.width * meta.height > MAX_PIXELS) {
-    throw new Refused(
+    throw new Refusal(
       `The picture is too large: ${meta.width} x ${meta.height} pixels, the limit is ${MAX_PIXELS / 1e6} megapixels`,
     )
   }
@@ -31,7 +29,7 @@ async function decode({ bytes, limits, region }: DecodeRequest): Promise<{ image
   const turned = (meta.orientation ?? 1) >= 5
   const original = turned ? { width: meta.height, height: meta.width } : { width: meta.width, height: meta.height }
   const part = region === null ? { left: 0, top: 0, ...original } : regionPixels(region, original)
-  const target = targetSize(part, limits)
+  const target = isSize(wanted) ? wanted : targetSize(part, wanted)
   let pipeline = input.autoOrient()
   if (region !== null) pipeline = pipeline.extract(part)
   if (part.width > target.width * PRESHRINK && part.height > target.height * PRESHRINK) {
@@ -43,10 +41,14 @@ async function decode({ bytes, limits, region }: DecodeRequest): Promise<{ image
     .raw({ depth: 'uchar' })
     .toBuffer({ resolveWithObject: true })
     .catch(() => {
-      throw new Refused('The picture is damaged or cut short')
+      throw new Refusal('The picture is damaged or cut short')
     })
-  const upright = { width: info.width, height: info.height, data: toRgb(data, info.channels) }
+  const upright: RgbImage = { width: info.width, height: info.height, data: toRgb(data, info.channels) }
   return { image: resizeBicubic(upright, target), original }
+}
+
+function isSize(target: ImageTask['target']): target is Size {
+  return 'width' in target
 }
 
 /** Grey pictures come out with one channel. */
@@ -61,17 +63,3 @@ function toRgb(data: Uint8Array, channels: number): Uint8Array {
   }
   return out
 }
-
-process.on('message', async (request: DecodeRequest) => {
-  let reply: DecodeReply
-  try {
-    reply = { id: request.id, ok: true, ...(await decode(request)) }
-  } catch (error) {
-    const message = error instanceof Refused ? error.message : 'The picture cannot be decoded'
-    reply = { id: request.id, ok: false, message }
-  }
-  process.send?.(reply)
-})
-process.on('disconnect', () => process.exit(0))
-// A terminal's Ctrl-C, or a service manager's SIGTERM, reaches the whole group; the parent decides when this process ends.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})

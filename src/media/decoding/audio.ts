@@ -1,0 +1,146 @@
+import type { AudioLimits } from '../../models/card.ts'
+import type { AudioType, VideoType } from '../media-type.ts'
+import { Container } from './container.ts'
+import { type FFmpeg, type Frame, MEDIA_AUDIO, SAMPLE_FLOAT, type Stream } from './ffmpeg.ts'
+import { type AudioTask, type DecodedAudio, SAMPLE_RATE } from './protocol.ts'
+import { Refusal } from './refusal.ts'
+
+const MONO = { nbChannels: 1, order: 1, mask: 4n }
+/** Shorter sounds are filled up with silence: encoders take a window of 25 ms at least. */
+const MIN_SAMPLES = SAMPLE_RATE / 10
+
+export async function decodeAudio(ffmpeg: FFmpeg, { bytes, format, limits }: AudioTask): Promise<DecodedAudio> {
+  const sound = await decodeSound(ffmpeg, bytes, format, limits)
+  if (sound === null) throw new Refusal('The file holds no sound')
+  return sound
+}
+
+/**
+ * Decodes the sound track.
+ * @returns null when there is none, or when it holds nothing.
+ * @throws Refusal when it is longer than the model takes, as soon as that is known.
+ */
+export async function decodeSound(
+  ffmpeg: FFmpeg,
+  bytes: Uint8Array,
+  format: VideoType | AudioType,
+  limits: AudioLimits,
+): Promise<DecodedAudio | null> {
+  const container = await Container.open(ffmpeg, bytes, format)
+  try {
+    const stream = container.select(MEDIA_AUDIO)
+    return stream === null ? null : await decodeStream(ffmpeg, container, stream, limits)
+  } finally {
+    await container.close()
+  }
+}
+
+async function decodeStream(
+  ffmpeg: FFmpeg,
+  container: Container,
+  stream: Stream,
+  limits: AudioLimits,
+): Promise<DecodedAudio | null> {
+  const decoder = container.decoder(stream, 1)
+  const frame = new ffmpeg.Frame()
+  frame.alloc()
+  const track = new Track(ffmpeg, limits)
+  const take = () => {
+    while (decoder.receiveFrameSync(frame) >= 0) {
+      track.add(frame)
+      frame.unref()
+    }
+  }
+  try {
+    for await (const packet of container.packets(stream)) {
+      decoder.sendPacketSync(packet)
+      take()
+    }
+    decoder.sendPacketSync(null)
+    take()
+    return track.finish()
+  } finally {
+    track.close()
+    frame.free()
+    decoder.freeContext()
+  }
+}
+
+/** Collects decoded sound as mono at the rate that encoders take. */
+class Track {
+  readonly #ffmpeg: FFmpeg
+  readonly #limits: AudioLimits
+  readonly #maxSamples: number
+  readonly #pieces: Float32Array[] = []
+  #length = 0
+  #resampler: { readonly context: InstanceType<FFmpeg['SoftwareResampleContext']>; readonly input: string } | null =
+    null
+
+  constructor(ffmpeg: FFmpeg, limits: AudioLimits) {
+    this.#ffmpeg = ffmpeg
+    this.#limits = limits
+    this.#maxSamples = (limits.maxTokens / limits.tokensPerSecond) * SAMPLE_RATE
+  }
+
+  add(frame: Frame): void {
+    const input = `${frame.sampleRate} ${frame.format} ${frame.channelLayout.nbChannels} ${frame.channelLayout.mask}`
+    if (this.#resampler?.input !== input) this.#restart(frame, input)
+    this.#convert(frame.extendedData, frame.nbSamples)
+  }
+
+  /** @returns null when there was nothing. */
+  finish(): DecodedAudio | null {
+    this.#flush()
+    if (this.#length === 0) return null
+    const samples = new Float32Array(Math.max(this.#length, MIN_SAMPLES))
+    let at = 0
+    for (const piece of this.#pieces) {
+      samples.set(piece, at)
+      at += piece.length
+    }
+    return { samples }
+  }
+
+  close(): void {
+    this.#resampler?.context.free()
+    this.#resampler = null
+  }
+
+  #restart(frame: Frame, input: string): void {
+    this.#flush()
+    this.close()
+    const context = new this.#ffmpeg.SoftwareResampleContext()
+    const { channelLayout, format, sampleRate } = frame
+    const code = context.allocSetOpts2(MONO, SAMPLE_FLOAT, SAMPLE_RATE, channelLayout, format, sampleRate)
+    if (code < 0 || context.init() < 0) throw new Refusal('The sound cannot be decoded')
+    this.#resampler = { context, input }
+  }
+
+  #flush(): void {
+    if (this.#resampler !== null) this.#convert(null, 0)
+  }
+
+  #convert(data: Buffer[] | null, samples: number): void {
+    const { context } = this.#resampler!
+    const room = context.getOutSamples(samples)
+    if (room <= 0) return
+    const out = Buffer.alloc(room * Float32Array.BYTES_PER_ELEMENT)
+    const count = context.convertSync([out], room, data, samples)
+    if (count < 0) throw new Refusal('The sound cannot be decoded')
+    if (count === 0) return
+    const piece = new Float32Array(out.buffer, out.byteOffset, count)
+    // Formats of floats can hold what is none.
+    for (let i = 0; i < count; i++) piece[i] = Number.isFinite(piece[i]) ? Math.min(Math.max(piece[i]!, -1), 1) : 0
+    this.#pieces.push(piece)
+    this.#length += count
+    if (this.#length > this.#maxSamples) throw this.#tooLong()
+  }
+
+  #tooLong(): Refusal {
+    const { maxTokens, tokensPerSecond } = this.#limits
+    return new Refusal(
+      `The sound is longer than ${maxTokens} audio tokens, which are ${Math.floor(maxTokens / tokensPerSecond)} seconds`,
+      'audio_token_limit_exceeded',
+    )
+  }
+}

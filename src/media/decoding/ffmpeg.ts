@@ -1,0 +1,175 @@
+import { createRequire } from 'node:module'
+
+/**
+ * FFmpeg's libraries, as the native part of node-av gives them: classes named and shaped like FFmpeg's own structs, whose
+ * functions return FFmpeg's codes, negative for errors. Only its platform packages are dependencies, each one file, pinned
+ * to the release that these declarations were written for; its JavaScript would bring an install script that downloads
+ * a program, and a WebRTC stack.
+ *
+ * Loaded in the decoder processes only.
+ */
+export interface FFmpeg {
+  readonly FormatContext: new () => FormatContext
+  readonly IOContext: new () => IOContext
+  readonly InputFormat: { findInputFormat(name: string): object | null }
+  readonly CodecContext: new () => CodecContext
+  readonly Codec: { findDecoder(id: number): object | null }
+  readonly Packet: new () => Packet
+  readonly Frame: new () => Frame
+  readonly Option: { set(target: object, name: string, value: string, flags: number): number }
+  readonly SoftwareScaleContext: new () => ScaleContext
+  readonly SoftwareResampleContext: new () => ResampleContext
+  readonly Log: { setLevel(level: number): void }
+}
+
+export interface Rational {
+  readonly num: number
+  readonly den: number
+}
+
+interface IOContext {
+  /** `read` gives null at the end; `seek` gives the new offset, or the size for `SEEK_SIZE`. */
+  allocContextWithCallbacks(
+    bufferSize: number,
+    write: 0,
+    read: (size: number) => Uint8Array | null,
+    writeCallback: null,
+    seek: (offset: bigint, whence: number) => bigint,
+  ): void
+  freeContext(): void
+}
+
+export interface Stream {
+  readonly index: number
+  readonly codecpar: CodecParameters
+  readonly timeBase: Rational
+  readonly startTime: bigint
+  readonly duration: bigint
+  readonly nbFrames: bigint
+  readonly disposition: number
+  discard: number
+}
+
+interface CodecParameters {
+  readonly codecId: number
+  readonly codecType: number
+  readonly width: number
+  readonly height: number
+  readonly sampleAspectRatio: Rational
+  readonly channels: number
+  getCodedSideData(type: number): Buffer | null
+}
+
+interface FormatContext {
+  pb: IOContext | null
+  maxStreams: number
+  readonly streams: Stream[] | null
+  allocContext(): void
+  // While one of these runs, the callbacks of its IOContext are called on the event loop.
+  openInput(url: string, format: object | null, options: null): Promise<number>
+  findStreamInfo(options: null): Promise<number>
+  readFrame(packet: Packet): Promise<number>
+  seekFrame(stream: number, timestamp: bigint, flags: number): Promise<number>
+  findBestStream(type: number, wanted: number, related: number, wantDecoder: false, flags: 0): number
+  closeInput(): Promise<void>
+}
+
+interface CodecContext {
+  threadCount: number
+  pktTimebase: Rational
+  allocContext3(codec: object): void
+  parametersToContext(parameters: CodecParameters): number
+  open2Sync(codec: object, options: null): number
+  sendPacketSync(packet: Packet | null): number
+  receiveFrameSync(frame: Frame): number
+  flushBuffers(): void
+  freeContext(): void
+}
+
+export interface Packet {
+  readonly streamIndex: number
+  readonly pts: bigint
+  readonly dts: bigint
+  readonly duration: bigint
+  readonly flags: number
+  readonly isKeyframe: boolean
+  readonly size: number
+  alloc(): void
+  unref(): void
+  free(): void
+}
+
+export interface Frame {
+  width: number
+  height: number
+  format: number
+  nbSamples: number
+  sampleRate: number
+  readonly bestEffortTimestamp: bigint
+  readonly pts: bigint
+  readonly channelLayout: ChannelLayout
+  readonly linesize: number[]
+  readonly data: Buffer[] | null
+  readonly extendedData: Buffer[] | null
+  alloc(): void
+  allocBuffer(): number
+  unref(): void
+  free(): void
+  /** The picture without the padding of its rows. */
+  toBuffer(): Buffer
+}
+
+/** FFmpeg's AVChannelLayout. */
+export interface ChannelLayout {
+  readonly nbChannels: number
+  readonly order: number
+  readonly mask: bigint
+}
+
+interface ScaleContext {
+  allocContext(): void
+  /** Of a context that is not set up, it converts as the properties of the frames say. */
+  scaleFrameSync(target: Frame, source: Frame): number
+  freeContext(): void
+}
+
+interface ResampleContext {
+  alloc(): void
+  allocSetOpts2(
+    outLayout: ChannelLayout,
+    outFormat: number,
+    outRate: number,
+    inLayout: ChannelLayout,
+    inFormat: number,
+    inRate: number,
+  ): number
+  init(): number
+  getOutSamples(inSamples: number): number
+  convertSync(out: Buffer[] | null, outCount: number, input: Buffer[] | null, inCount: number): number
+  free(): void
+}
+
+/** FFmpeg's constants. */
+export const MEDIA_VIDEO = 0
+export const MEDIA_AUDIO = 1
+export const PIXEL_RGB24 = 2
+export const SAMPLE_FLOAT = 3
+export const DISCARD_ALL = 48
+export const PACKET_DISCARD = 4
+export const PACKET_CORRUPT = 2
+export const SEEK_SIZE = 0x10000
+export const SEEK_BACKWARD = 1
+export const SIDE_DATA_DISPLAY_MATRIX = 5
+export const DISPOSITION_ATTACHED_PICTURE = 0x400
+export const NO_TIMESTAMP = -(2n ** 63n)
+export const END_OF_FILE = -541478725
+export const TRY_AGAIN = process.platform === 'darwin' ? -35 : -11
+const LOG_QUIET = -8
+
+/** @throws Error when the platform's package is not installed. */
+export function loadFFmpeg(): FFmpeg {
+  const name = `@seydx/node-av-${process.platform}-${process.arch}${process.platform === 'win32' ? '-msvc' : ''}`
+  const ffmpeg = createRequire(import.meta.url)(`${name}/node-av.node`) as FFmpeg
+  ffmpeg.Log.setLevel(LOG_QUIET)
+  return ffmpeg
+}

@@ -1,0 +1,82 @@
+/** One coded frame as its container announces it. */
+export interface CodedFrame {
+  /** In the units of its stream. */
+  readonly time: number
+  readonly duration: number
+  readonly isKey: boolean
+  /** Is decoded, but never shown. */
+  readonly isHidden: boolean
+}
+
+/** A moment of a video that is shown to the model. */
+export interface Sample {
+  /** From the start of the video, in the units of its stream. */
+  readonly at: number
+  /** Time of the frame that is on the screen then. */
+  readonly time: number
+  /** Place, in decoding order, of the frame that decoding must begin with to get that one. */
+  readonly start: number
+}
+
+/** Two seconds at two frames a second are four, even if the sum of their parts comes to a little more. */
+const ROUNDING = 1e-6
+
+/** What a video really holds, whatever its header says. */
+export class Timeline {
+  readonly #shown: readonly number[]
+  /** Keyframes in order of time. */
+  readonly #keys: readonly { readonly time: number; readonly place: number }[]
+  readonly start: number
+  /** From the first frame to the end of the last one. */
+  readonly duration: number
+
+  /** @param frames in decoding order; at least one is shown. */
+  constructor(frames: readonly CodedFrame[]) {
+    const shown = frames.filter(({ isHidden }) => !isHidden).sort((a, b) => a.time - b.time)
+    this.#shown = shown.map(({ time }) => time)
+    this.#keys = frames
+      .map(({ time, isKey }, place) => ({ time, isKey, place }))
+      .filter(({ isKey }) => isKey)
+      .sort((a, b) => a.time - b.time)
+    const first = shown[0]!
+    const last = shown.at(-1)!
+    const mean = shown.length > 1 ? (last.time - first.time) / (shown.length - 1) : 0
+    this.start = first.time
+    this.duration = last.time - first.time + (last.duration > 0 ? last.duration : mean)
+  }
+
+  /**
+   * Moments at equal distances from the start on: `rate` of them per unit of time, but no more than `most`, which are then
+   * spread over the whole video.
+   */
+  sample(rate: number, most: number): Sample[] {
+    // Two show whether anything moves.
+    const wanted = Math.max(2, Math.ceil(this.duration * rate - ROUNDING))
+    const count = this.#shown.length === 1 ? 1 : Math.min(wanted, most)
+    return Array.from({ length: count }, (_, index) => {
+      const at = (this.duration * index) / count
+      const time = this.#shownAt(this.start + at)
+      return { at, time, start: this.#keyBefore(time) }
+    })
+  }
+
+  #shownAt(time: number): number {
+    return this.#shown[lastAtMost(this.#shown, (shown) => shown, time)] ?? this.#shown[0]!
+  }
+
+  #keyBefore(time: number): number {
+    return this.#keys[lastAtMost(this.#keys, (key) => key.time, time)]?.place ?? 0
+  }
+}
+
+/** Index of the last item that is not beyond the limit, or -1. Items are in ascending order. */
+function lastAtMost<Item>(items: readonly Item[], value: (item: Item) => number, limit: number): number {
+  let low = 0
+  let high = items.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (value(items[middle]!) <= limit) low = middle + 1
+    else high = middle
+  }
+  return low - 1
+}

@@ -1,0 +1,198 @@
+import { availableParallelism } from 'node:os'
+import type { RgbImage, Size } from '../pixels.ts'
+import { resizeBicubic, targetSize } from '../resize.ts'
+import { decodeSound } from './audio.ts'
+import { Container } from './container.ts'
+import {
+  type FFmpeg,
+  type Frame,
+  MEDIA_VIDEO,
+  NO_TIMESTAMP,
+  PACKET_CORRUPT,
+  PACKET_DISCARD,
+  type Packet,
+  PIXEL_RGB24,
+  SIDE_DATA_DISPLAY_MATRIX,
+  type Stream,
+} from './ffmpeg.ts'
+import { orientationOf, turnUpright } from './orientation.ts'
+import type { DecodedVideo, VideoFrame, VideoTask } from './protocol.ts'
+import { Refusal } from './refusal.ts'
+import { type CodedFrame, type Sample, Timeline } from './timeline.ts'
+
+/** A day of frames at 25 a second. */
+const MAX_FRAMES = 2_200_000
+const MAX_THREADS = 4
+/** Above this factor FFmpeg shrinks first; the last step is always ours. */
+const PRESHRINK = 2
+
+/**
+ * Takes frames out of a video at equal distances in time. All packets are read twice: first to see which frames there
+ * are, since what a header says of a video's length, rate and frames may be wrong, then to decode what is needed. Frames
+ * that no wanted frame depends on are not decoded.
+ */
+export async function decodeVideo(ffmpeg: FFmpeg, task: VideoTask): Promise<DecodedVideo> {
+  const { bytes, format, limits, sound } = task
+  const seen = await withStream(ffmpeg, task, async (container, stream) => {
+    const frames = await listFrames(container, stream)
+    const timeline = new Timeline(frames)
+    return { timeline, unit: stream.timeBase.num / stream.timeBase.den }
+  })
+  const { timeline, unit } = seen
+  const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
+  const { images, original } = await withStream(ffmpeg, task, (container, stream) =>
+    decodeSamples(ffmpeg, { container, stream, samples, limits }),
+  )
+  const frames = samples.map(({ at }, index): VideoFrame => ({ image: images[index]!, seconds: at * unit }))
+  return {
+    frames,
+    original,
+    durationSeconds: timeline.duration * unit,
+    sound: sound === null ? null : await decodeSound(ffmpeg, bytes, format, sound),
+  }
+}
+
+async function withStream<Result>(
+  ffmpeg: FFmpeg,
+  { bytes, format }: VideoTask,
+  use: (container: Container, stream: Stream) => Promise<Result>,
+): Promise<Result> {
+  const container = await Container.open(ffmpeg, bytes, format)
+  try {
+    const stream = container.select(MEDIA_VIDEO)
+    if (stream === null) throw new Refusal('The file holds no video')
+    return await use(container, stream)
+  } finally {
+    await container.close()
+  }
+}
+
+/** @returns at least one frame that is shown. */
+async function listFrames(container: Container, stream: Stream): Promise<CodedFrame[]> {
+  const frames: CodedFrame[] = []
+  for await (const packet of container.packets(stream)) {
+    if ((packet.flags & PACKET_CORRUPT) !== 0) throw new Refusal('The video is damaged or cut short')
+    frames.push({
+      time: timeOf(packet),
+      duration: Number(packet.duration),
+      isKey: packet.isKeyframe,
+      isHidden: (packet.flags & PACKET_DISCARD) !== 0,
+    })
+    if (frames.length > MAX_FRAMES) throw new Refusal('The video has too many frames')
+  }
+  // A file that was cut short in its middle still has the index of the whole.
+  if (frames.length < Number(stream.nbFrames)) throw new Refusal('The video is damaged or cut short')
+  if (frames.every(({ isHidden }) => isHidden)) throw new Refusal('The video holds no frames')
+  return frames
+}
+
+function timeOf({ pts, dts }: Packet): number {
+  return Number(pts === NO_TIMESTAMP ? dts : pts)
+}
+
+interface Sampling {
+  readonly container: Container
+  readonly stream: Stream
+  /** In order of time. */
+  readonly samples: readonly Sample[]
+  readonly limits: VideoTask['limits']
+}
+
+/** Decodes up to the last sample, passing over groups of frames that hold none. */
+async function decodeSamples(
+  ffmpeg: FFmpeg,
+  { container, stream, samples, limits }: Sampling,
+): Promise<{ images: RgbImage[]; original: Size }> {
+  const decoder = container.decoder(stream, Math.min(availableParallelism(), MAX_THREADS))
+  const frame = new ffmpeg.Frame()
+  frame.alloc()
+  const images: RgbImage[] = []
+  let scaler: FrameScaler | null = null
+  const take = () => {
+    while (images.length < samples.length && decoder.receiveFrameSync(frame) >= 0) {
+      const time = Number(frame.bestEffortTimestamp)
+      scaler ??= new FrameScaler(ffmpeg, stream, frame, limits)
+      // A frame that is missing is replaced by the next one.
+      if (samples[images.length]!.time <= time) {
+        const image = scaler.convert(frame)
+        while (images.length < samples.length && samples[images.length]!.time <= time) images.push(image)
+      }
+      frame.unref()
+    }
+  }
+  try {
+    let place = -1
+    let skipping = false
+    for await (const packet of container.packets(stream)) {
+      place++
+      if (samples[images.length]!.start > place) {
+        skipping = true
+        continue
+      }
+      if (skipping) decoder.flushBuffers()
+      skipping = false
+      // What cannot be decoded is passed over, as every player does; a decoder that is full is emptied first.
+      decoder.sendPacketSync(packet)
+      take()
+      if (images.length === samples.length) break
+    }
+    decoder.sendPacketSync(null)
+    take()
+    const last = images.at(-1)
+    if (last === undefined || scaler === null) throw new Refusal('The video cannot be decoded')
+    while (images.length < samples.length) images.push(last)
+    return { images, original: (scaler as FrameScaler).original }
+  } finally {
+    ;(scaler as FrameScaler | null)?.close()
+    frame.free()
+    decoder.freeContext()
+  }
+}
+
+/** Decoded frames -> pictures of one size for the model, upright as a player shows them. */
+class FrameScaler {
+  readonly original: Size
+  readonly #target: Size
+  readonly #orientation
+  readonly #context
+  readonly #rgb: Frame
+
+  /** @param first decides on the size of all. */
+  constructor(ffmpeg: FFmpeg, { codecpar }: Stream, first: Frame, limits: VideoTask['limits']) {
+    this.#orientation = orientationOf(codecpar.getCodedSideData(SIDE_DATA_DISPLAY_MATRIX))
+    const { num, den } = codecpar.sampleAspectRatio
+    // Pixels need not be square.
+    const width = num > 0 && den > 0 ? Math.max(1, Math.round((first.width * num) / den)) : first.width
+    this.original = this.#turned({ width, height: first.height })
+    const upright = targetSize(this.original, limits)
+    this.#target = this.#turned(upright)
+    this.#context = new ffmpeg.SoftwareScaleContext()
+    this.#context.allocContext()
+    this.#rgb = new ffmpeg.Frame()
+    this.#rgb.alloc()
+    this.#rgb.format = PIXEL_RGB24
+    this.#rgb.width = preshrunk(first.width, this.#target.width)
+    this.#rgb.height = preshrunk(first.height, this.#target.height)
+    this.#rgb.allocBuffer()
+  }
+
+  convert(frame: Frame): RgbImage {
+    if (this.#context.scaleFrameSync(this.#rgb, frame) < 0) throw new Refusal('The video cannot be decoded')
+    const { width, height } = this.#rgb
+    const stored = { width, height, data: this.#rgb.toBuffer() }
+    return turnUpright(resizeBicubic(stored, this.#target), this.#orientation)
+  }
+
+  close(): void {
+    this.#rgb.free()
+    this.#context.freeContext()
+  }
+
+  #turned({ width, height }: Size): Size {
+    return this.#orientation.transposed ? { width: height, height: width } : { width, height }
+  }
+}
+
+function preshrunk(side: number, target: number): number {
+  return side > target * PRESHRINK ? target * PRESHRINK : side
+}

@@ -1,0 +1,203 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { AudioPart, PromptPart } from '../src/inference/engine.ts'
+import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { loadCard } from '../src/models/card.ts'
+import { makeFilm, makeSound, tone } from './support/film.ts'
+import { type HearingCard, hearingCard } from './support/hearing-card.ts'
+import { branch, chat, collect, expectAllFreed, generate, run, trusted, untrusted } from './support/local-engine.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+
+const RATE = 16_000
+const sound = (seconds: number, hertz = 440): AudioPart => ({
+  type: 'audio',
+  samples: Float32Array.from({ length: Math.round(seconds * RATE) }, (_, i) => tone(i / RATE, hertz)),
+})
+
+let card: HearingCard
+beforeAll(async () => {
+  card = await hearingCard()
+})
+afterAll(() => card?.remove())
+
+/** Through the engine itself. */
+describe('an engine that hears', () => {
+  let engine: LocalEngine
+  beforeAll(async () => {
+    engine = await LocalEngine.start(await loadCard(card.path), { seed: 1 })
+  })
+  afterAll(() => engine?.close())
+
+  const asked = (...parts: PromptPart[]) => [
+    trusted('<|im_start|>user\n'),
+    ...parts,
+    untrusted('What is this?'),
+    trusted('<|im_end|>\n<|im_start|>assistant\n'),
+  ]
+
+  it('says so', () => {
+    expect(engine.info.modalities).toEqual({ image: true, audio: true })
+  })
+
+  it.each([
+    [0.1, 1],
+    [1.7, 2],
+    [9.3, 10],
+    [20, 21],
+  ])('%s s of sound are as many tokens as %i started seconds', async (seconds, started) => {
+    const silent = await engine.countTokens(asked())
+    const prompt = asked(sound(seconds))
+    const generation = await generate(engine, prompt, [branch({ maxTokens: 2 })])
+    const [usage] = generation.prompts
+    expect(usage).toMatchObject({ audioTokens: 13 * started, imageTokens: 0 })
+    // One token before and one behind.
+    expect(usage!.promptTokens - silent).toBe(13 * started + 2)
+    expect(await engine.countTokens(prompt)).toBe(usage!.promptTokens)
+    await collect(generation)
+  })
+
+  it('answers the same again, whether or not anything is remembered', async () => {
+    const first = await run(engine, asked(sound(3)), branch())
+    const again = await run(engine, asked(sound(3)), branch())
+    expect(again.texts).toEqual(first.texts)
+    expect(Object.values(first.texts)[0]!.length).toBeGreaterThan(0)
+  })
+
+  it('hears what is in it: another sound is another prompt', async () => {
+    const [low, high] = [asked(sound(3, 200)), asked(sound(3, 3000))]
+    await run(engine, low, branch({ maxTokens: 1 }))
+    const before = await engine.stats()
+    await run(engine, high, branch({ maxTokens: 1 }))
+    const after = await engine.stats()
+    // Nothing of the other sound is taken for this one's.
+    expect(after.prefilledTokens - before.prefilledTokens).toBeGreaterThan(13 * 3)
+  })
+
+  it('takes sound, pictures and text in one prompt, and many questions about it', async () => {
+    const prefix = [trusted('<|im_start|>user\n'), sound(2), ...chat.slice(1, 2), sound(1, 600)]
+    const branches = ['a', 'b', 'c'].map((text) =>
+      branch({ suffix: [untrusted(text), trusted('<|im_end|>\n<|im_start|>assistant\n')], maxTokens: 4 }),
+    )
+    const { finishes } = await collect(await generate(engine, prefix, branches))
+    expect(finishes).toHaveLength(3)
+    await expectAllFreed(engine)
+  })
+
+  it('goes on with other answers while a long sound is made ready', async () => {
+    const long = generate(engine, asked(sound(60)), [branch({ maxTokens: 1 })])
+    const short = run(engine, chat, branch({ maxTokens: 4 }))
+    const order: string[] = []
+    await Promise.all([long.then(collect).then(() => order.push('long')), short.then(() => order.push('short'))])
+    expect(order).toEqual(['short', 'long'])
+  })
+
+  it('forgets a long sound whose request is given up', async () => {
+    const controller = new AbortController()
+    const given = generate(engine, asked(sound(60)), [branch()], { signal: controller.signal })
+    controller.abort(new Error('client gone'))
+    await expect(given).rejects.toThrow('client gone')
+    await expectAllFreed(engine)
+  })
+})
+
+/** Through HTTP. */
+describe('a service that hears', () => {
+  let server: TestServer
+  beforeAll(async () => {
+    server = await startTestServer({
+      startEngine: (model, options) => LocalEngine.start(model, options),
+      environment: { LOOKOUT_MODEL_CARD: card.path },
+    })
+  })
+  afterAll(() => server?.close())
+
+  const samples = (seconds: number, rate: number) =>
+    Float32Array.from({ length: Math.round(seconds * rate) }, (_, i) => tone(i / rate))
+  const ask = (content: unknown[], fields: object = {}) =>
+    server.post('/v1/chat/completions', {
+      model: 'service-mk1.5',
+      max_completion_tokens: 4,
+      messages: [{ role: 'user', content: [...content, { type: 'text', text: 'What?' }] }],
+      ...fields,
+    })
+  interface Answer {
+    usage: { prompt_tokens: number; prompt_tokens_details: { audio_tokens: number } | null }
+  }
+  const audioTokens = async (response: Response) => {
+    expect(response.status).toBe(200)
+    return (await jsonOf<Answer>(response)).usage.prompt_tokens_details?.audio_tokens
+  }
+  const input = (bytes: Buffer, format: string) => ({
+    type: 'input_audio',
+    input_audio: { data: bytes.toString('base64'), format },
+  })
+
+  it.each([
+    ['wav', 44_100, 2],
+    ['mp3', 44_100, 1],
+    ['flac', 48_000, 2],
+    ['wav', 8000, 1],
+    ['wav', 16_000, 1],
+  ] as const)('%s at %i Hz with %i channels', async (format, rate, channels) => {
+    const bytes = await makeSound({ format, samples: samples(2.5, rate), rate, channels })
+    expect(await audioTokens(await ask([input(bytes, format)]))).toBe(13 * 3)
+    const url = `data:audio/${format === 'mp3' ? 'mpeg' : format};base64,${bytes.toString('base64')}`
+    expect(await audioTokens(await ask([{ type: 'audio_url', audio_url: { url } }]))).toBe(13 * 3)
+  })
+
+  it('tells a sound by its bytes, whatever it is called', async () => {
+    const bytes = await makeSound({ format: 'flac', samples: samples(1.5, RATE), rate: RATE })
+    expect(await audioTokens(await ask([input(bytes, 'mp3')]))).toBe(13 * 2)
+  })
+
+  it.each(['mp4', 'webm'] as const)('the sound of a video is heard only when it is asked for: %s', async (format) => {
+    const still = { width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) }
+    const url = async (soundSeconds?: number) => {
+      const film = { format, frames: Array.from({ length: 10 }, () => still) }
+      const bytes = await makeFilm(soundSeconds === undefined ? film : { ...film, soundSeconds })
+      return [{ type: 'video_url', video_url: { url: `data:video/${format};base64,${bytes.toString('base64')}` } }]
+    }
+    const heard = { vision_config: { enable_audio_in_video: true } }
+    expect(await audioTokens(await ask(await url(2.5)))).toBe(0)
+    expect(await audioTokens(await ask(await url(2.5), heard))).toBeGreaterThanOrEqual(13 * 3)
+    // Without a sound track it is a video as any other.
+    expect(await audioTokens(await ask(await url(), heard))).toBe(0)
+  })
+
+  it('too much of it is refused by name, and never cut', async () => {
+    // 655.36 s are 8192 tokens.
+    const bytes = await makeSound({ format: 'mp3', samples: new Float32Array(660 * 8000), rate: 8000 })
+    const expected = {
+      type: 'invalid_request_error',
+      code: 'audio_token_limit_exceeded',
+      message: expect.stringMatching(/8192 audio tokens, which are 655 seconds/),
+    }
+    const response = await ask([{ type: 'text', text: 'Listen.' }, input(bytes, 'mp3')])
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toEqual({ ...expected, param: 'messages[0].content[1].input_audio' })
+  })
+
+  it('silence counts like any sound', async () => {
+    const bytes = await makeSound({ format: 'wav', samples: new Float32Array(RATE * 1.5), rate: RATE })
+    expect(await audioTokens(await ask([input(bytes, 'wav')]))).toBe(13 * 2)
+  })
+
+  it('counts in multilook, with the context once for each prompt', async () => {
+    const bytes = await makeSound({ format: 'wav', samples: samples(1.5, RATE), rate: RATE })
+    const response = await server.post('/v1/chat/completions/multilook', {
+      model: 'service-mk1.5',
+      context: [{ role: 'user', content: [input(bytes, 'wav')] }],
+      prompts: ['What?', { content: [input(bytes, 'wav'), { type: 'text', text: 'And this?' }] }],
+      max_completion_tokens: 2,
+    })
+    expect(await audioTokens(response)).toBe(13 * 2 * 3)
+  })
+
+  it('what is no sound is refused', async () => {
+    const adts = await makeSound({ format: 'adts', samples: samples(1, 44_100), rate: 44_100 })
+    for (const bytes of [adts, Buffer.from('OggS and so on'), Buffer.from('RIFF....WAVEnothing'), Buffer.from('ID3')]) {
+      const response = await ask([input(bytes, 'wav')])
+      expect(response.status).toBe(400)
+      expect(await errorOf(response)).toMatchObject({ param: 'messages[0].content[0].input_audio.data' })
+    }
+  })
+})

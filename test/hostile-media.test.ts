@@ -1,0 +1,433 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { crc32, deflateSync } from 'node:zlib'
+import sharp from 'sharp'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { MediaLoader, type MediaLoaderOptions } from '../src/media/index.ts'
+import { FakeEngine } from './support/fake-engine.ts'
+import { makeFilm, makeSound } from './support/film.ts'
+import { type HearingCard, hearingCard } from './support/hearing-card.ts'
+import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+
+/**
+ * What files and servers that mean no good, or do not know better, come to: each either an answer or a 400 that says what
+ * is wrong, and after each the next picture is answered.
+ */
+const pixels = (width: number, height: number, shade = 90) => ({
+  width,
+  height,
+  data: new Uint8Array(width * height * 3).fill(shade),
+})
+const noise = (seed: number) => ({
+  width: 320,
+  height: 192,
+  data: Uint8Array.from({ length: 320 * 192 * 3 }, (_, i) => ((i * 7919 * (seed + 3)) >> 3) & 255),
+})
+const noisy = Array.from({ length: 20 }, (_, i) => noise(i))
+const still = (width: number, height: number) =>
+  sharp({ create: { width, height, channels: 3, background: '#c83232' } })
+const dataUrl = (bytes: Uint8Array | string, type = 'image/png') =>
+  `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
+
+let card: HearingCard
+let server: TestServer
+let web: Server
+let origin: string
+let routes: Record<string, RequestListener>
+let seen: IncomingMessage[]
+let engine: FakeEngine
+
+/** Host names of a resolver that lies. */
+const NAMES: Record<string, string[]> = {
+  'home.example': ['127.0.0.1'],
+  'both.example': ['93.184.216.34', '10.0.0.7'],
+  'mapped.example': ['::ffff:127.0.0.1'],
+  'shared.example': ['100.64.1.2'],
+  'local6.example': ['fe80::1'],
+  'unique.example': ['fd00::1'],
+  'many.example': ['224.0.0.1'],
+}
+const asked: string[] = []
+const resolve: NonNullable<MediaLoaderOptions['resolve']> = (hostname, _options, callback) => {
+  asked.push(hostname)
+  const addresses = NAMES[hostname] ?? []
+  callback(
+    null,
+    addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+  )
+}
+
+beforeAll(async () => {
+  web = createServer((request, response) => {
+    seen.push(request)
+    const route = routes[request.url ?? '']
+    if (route) route(request, response)
+    else response.writeHead(404).end()
+  }).listen(0, '127.0.0.1')
+  await once(web, 'listening')
+  origin = `http://127.0.0.1:${(web.address() as AddressInfo).port}`
+  card = await hearingCard()
+  engine = new FakeEngine({ modalities: { image: true, audio: true } })
+  const media = new MediaLoader({ allowedHosts: [new URL(origin).host], fetchTimeoutMs: 1500, resolve })
+  server = await startTestServer({ engine, media, environment: { LOOKOUT_MODEL_CARD: card.path } })
+})
+afterAll(async () => {
+  await server?.close()
+  web?.closeAllConnections()
+  web?.close()
+  await card?.remove()
+})
+beforeEach(() => {
+  routes = {}
+  seen = []
+  asked.length = 0
+  engine.works.length = 0
+})
+
+const image = (url: string) => ({ type: 'image_url', image_url: { url } })
+const video = (bytes: Uint8Array) => ({ type: 'video_url', video_url: { url: dataUrl(bytes, 'video/mp4') } })
+const audio = (bytes: Uint8Array) => ({
+  type: 'input_audio',
+  input_audio: { data: Buffer.from(bytes).toString('base64'), format: 'wav' },
+})
+
+function ask(...parts: object[]) {
+  return server.post('/v1/chat/completions', {
+    model: 'service-mk1.5',
+    messages: [{ role: 'user', content: [...parts, { type: 'text', text: 'What is this?' }] }],
+  })
+}
+
+async function answered(...parts: object[]) {
+  const response = await ask(...parts)
+  expect(response.status, JSON.stringify(await response.clone().json())).toBe(200)
+  return engine.works.at(-1)!.prefix.filter((part) => part.type !== 'text')
+}
+
+async function refused(part: object, message: RegExp, code: string | null = null) {
+  const before = engine.works.length
+  const response = await ask(part)
+  const error = await errorOf(response)
+  expect(error.message).toMatch(message)
+  expect(error).toMatchObject({ type: 'invalid_request_error', code })
+  expect(error.param).toMatch(/^messages\[0\]\.content\[0\]\./)
+  expect(response.status).toBe(400)
+  expect(engine.works).toHaveLength(before)
+  // Whatever it was, the next one is fine.
+  await answered(image(dataUrl(await still(40, 40).png().toBuffer())))
+}
+
+describe('pictures', () => {
+  it('50 kB that are 30,000 x 30,000 pixels: refused before they are decoded', async () => {
+    await refused(image(dataUrl(pngOf(30_000, 30_000, 50_000))), /too large: 30000 x 30000 pixels/)
+  })
+
+  it('one pixel: answered', async () => {
+    expect(await answered(image(dataUrl(await still(1, 1).png().toBuffer())))).toHaveLength(1)
+  })
+
+  it.each<[string, () => Promise<Buffer>]>([
+    ['CMYK', () => still(60, 40).toColourspace('cmyk').jpeg().toBuffer()],
+    ['16 bits', () => still(60, 40).toColourspace('rgb16').png().toBuffer()],
+    ['one bit', () => still(60, 40).threshold(128).png({ palette: true, colours: 2 }).toBuffer()],
+    ['progressive', () => still(60, 40).jpeg({ progressive: true }).toBuffer()],
+    ['very wide', () => still(9000, 3).png().toBuffer()],
+    ['very high', () => still(2, 7000).webp().toBuffer()],
+  ])('%s: answered', async (_name, make) => {
+    expect(await answered(image(dataUrl(await make())))).toHaveLength(1)
+  })
+
+  it('of an animation the first picture is answered about', async () => {
+    const [red, blue] = await Promise.all(
+      ['#ff0000', '#0000ff'].map((background) =>
+        sharp({ create: { width: 64, height: 64, channels: 3, background } })
+          .png()
+          .toBuffer(),
+      ),
+    )
+    const moving = await sharp([red!, blue!], { join: { animated: true } })
+      .webp({ lossless: true })
+      .toBuffer()
+    const [part] = await answered(image(dataUrl(moving)))
+    expect(part).toMatchObject({ type: 'image' })
+    if (part?.type === 'image') expect([...part.image.data.subarray(0, 3)]).toEqual([255, 0, 0])
+  })
+
+  it.each([0.02, 0.3, 0.9])('a JPEG of which %d is there: refused', async (share) => {
+    const whole = await sharp(Buffer.from(noise(1).data), { raw: { width: 320, height: 192, channels: 3 } })
+      .jpeg()
+      .toBuffer()
+    await refused(image(dataUrl(whole.subarray(0, Math.floor(whole.length * share)))), /damaged|cut short/)
+  })
+
+  it.each<[string, string | Promise<Buffer>]>([
+    ['image/gif', still(20, 20).gif().toBuffer()],
+    [
+      'image/svg+xml',
+      '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>',
+    ],
+    ['application/pdf', '%PDF-1.7\n'],
+    ['image/heic', '\0\0\0\x18ftypheic\0\0\0\0mif1heic'],
+    ['image/avif', '\0\0\0\x18ftypavif\0\0\0\0mif1avif'],
+    ['image/tiff', 'II*\0'],
+    ['text/html', '<!DOCTYPE html><title>Sign in</title>'],
+    ['video/mp4', '\0\0\0\x18ftypisom\0\0\0\0'],
+    ['an unknown type', 'MZ'],
+  ])('%s that calls itself PNG: refused by what it is', async (type, bytes) => {
+    await refused(
+      image(dataUrl(await bytes)),
+      new RegExp(`the data is ${type.replace('+', '\\+')}; supported are image/png`),
+    )
+  })
+
+  it('base64 with blanks and without padding: answered', async () => {
+    const base64 = (await still(31, 17).png().toBuffer()).toString('base64').replace(/=+$/, '')
+    const blanks = base64.replace(/.{50}/g, '$& \r\n\t')
+    expect(await answered(image(`data:image/png;base64, ${blanks}`))).toHaveLength(1)
+  })
+
+  it('a data URL larger than a body may be: 413', async () => {
+    const response = await ask(image(dataUrl(Buffer.alloc(16 * 2 ** 20))))
+    expect(response.status).toBe(413)
+    expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error' })
+  })
+})
+
+describe('films', () => {
+  it.each([0.05, 0.5, 0.98])('an MP4 of which %d is there: refused', async (share) => {
+    for (const indexFirst of [true, false]) {
+      const whole = await makeFilm({ format: 'mp4', frames: noisy, indexFirst })
+      await refused(video(whole.subarray(0, Math.floor(whole.length * share))), /damaged or cut short/)
+    }
+  })
+
+  it('a WebM that ends anywhere, as one that is being recorded: answered with what is there', async () => {
+    const whole = await makeFilm({ format: 'webm', frames: noisy })
+    const parts = await answered(video(whole.subarray(0, Math.floor(whole.length * 0.6))))
+    expect(parts.length).toBeGreaterThan(0)
+  })
+
+  it('an MP4 that says it lasts a year: sampled by what it holds', async () => {
+    const honest = await makeFilm({ format: 'mp4', frames: noisy })
+    const lying = Buffer.from(honest)
+    for (const box of ['mvhd', 'tkhd', 'mdhd']) {
+      // Version 0: duration stands behind two times and, in the track's header, an id and four bytes more.
+      const at = lying.indexOf(box) + 4 + (box === 'tkhd' ? 20 : 16)
+      lying.writeUInt32BE(0x7fffffff, at)
+    }
+    expect(await answered(video(lying))).toEqual(await answered(video(honest)))
+  })
+
+  it('no frames: refused', async () => {
+    await refused(video(await makeFilm({ format: 'mp4', frames: noisy, empty: true })), /holds no video/)
+  })
+
+  it('only sound: refused', async () => {
+    const film = await makeFilm({ format: 'mp4', frames: noisy, empty: true, soundSeconds: 1 })
+    await refused(video(film), /holds no video/)
+  })
+
+  it('ten hours in two frames: answered within seconds', async () => {
+    const film = await makeFilm({
+      format: 'webm',
+      frames: [pixels(64, 64), pixels(64, 64, 200)],
+      times: [0, 36_000_000],
+    })
+    const parts = await answered(video(film))
+    // As many frames as the model takes of any film, two in each part.
+    expect(parts).toHaveLength(64)
+  })
+
+  it('times that jump about: answered in order of time', async () => {
+    const times = [0, 40, 45, 50, 4000, 4010, 4020, 9000]
+    const film = await makeFilm({ format: 'webm', frames: times.map((_, i) => pixels(64, 64, i * 30)), times })
+    const response = await ask(video(film))
+    expect(response.status).toBe(200)
+    const spoken = engine.works
+      .at(-1)!
+      .prefix.flatMap((part) => (part.type === 'text' ? [part.text] : []))
+      .join('')
+    const seconds = [...spoken.matchAll(/<([\d.]+) seconds>/g)].map((match) => Number(match[1]))
+    expect(seconds).toEqual([...seconds].sort((a, b) => a - b))
+    expect(seconds.at(-1)).toBeLessThan(10)
+  })
+
+  it.each([
+    [
+      'an HLS playlist',
+      `#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n`,
+      /application\/vnd\.apple\.mpegurl/,
+    ],
+    ['a list for the concat demuxer', `ffconcat version 1.0\nfile '/etc/passwd'\n`, /unknown type/],
+    ['an AVI with a list inside', `RIFF\0\0\0\0AVI LISThdrl#EXTM3U`, /video\/x-msvideo/],
+    ['Matroska that is not WebM', `\x1a\x45\xdf\xa3\x01\0\0\0\0\0\0\x14\x42\x82\x88matroska`, /video\/x-matroska/],
+    ['a script', `#!/bin/sh\n`, /unknown type/],
+  ])('%s: refused by its bytes', async (_name, text, message) => {
+    await refused(video(Buffer.from(text, 'latin1')), message)
+  })
+
+  it('an MP4 that says its data is in another file: that is not looked for', async () => {
+    const film = await makeFilm({ format: 'mp4', frames: noisy })
+    // `dref` with one entry `url ` whose flag says "in this file": without the flag it is elsewhere.
+    const flag = film.indexOf('url ') + 7
+    expect(film[flag]).toBe(1)
+    const elsewhere = Buffer.from(film)
+    elsewhere[flag] = 0
+    expect(await answered(video(elsewhere))).toEqual(await answered(video(film)))
+  })
+
+  it('a QuickTime film inline: refused with the way that is open', async () => {
+    await refused(
+      video(await makeFilm({ format: 'mov', frames: noisy })),
+      /video\/quicktime.*taken as an uploaded file/,
+    )
+  })
+
+  it('random damage anywhere: an answer or a refusal, and never more', async () => {
+    const whole = await makeFilm({ format: 'mp4', frames: noisy, soundSeconds: 1 })
+    for (let seed = 1; seed <= 12; seed++) {
+      const damaged = Buffer.from(whole)
+      for (let i = 0; i < 40; i++)
+        damaged[(seed * 7919 + i * i * 104_729) % damaged.length] = (seed * 31 + i * 17) & 255
+      expect([200, 400]).toContain((await ask(video(damaged))).status)
+    }
+  })
+})
+
+describe('sounds', () => {
+  it('ten hours of silence: refused as soon as it is known to be too long', async () => {
+    const second = await makeSound({ format: 'mp3', samples: new Float32Array(8000), rate: 8000 })
+    const body = Buffer.concat(Array.from({ length: 36_000 }, () => second.subarray(-1008)))
+    routes = { '/long.mp3': (_request, response) => response.writeHead(200).end(body) }
+    const part = { type: 'audio_url', audio_url: { url: `${origin}/long.mp3` } }
+    await refused(part, /longer than 8192 audio tokens/, 'audio_token_limit_exceeded')
+  })
+
+  it.each([
+    ['AAC', /unknown type/],
+    ['nothing but a header', /damaged|no sound/],
+  ])('%s: refused', async (name, message) => {
+    const samples = new Float32Array(44_100)
+    const adts = () => makeSound({ format: 'adts', samples, rate: 44_100 })
+    await refused(audio(name === 'AAC' ? await adts() : Buffer.from('RIFF\x04\0\0\0WAVE', 'latin1')), message)
+  })
+})
+
+describe('servers', () => {
+  it('HTML behind the address of a picture: not read to its end', async () => {
+    let sent = 0
+    routes = {
+      '/page.png': (_request, response) => {
+        response.writeHead(200, { 'content-type': 'image/png' })
+        const pour = () => {
+          while (!response.destroyed && response.write(`<!DOCTYPE html>${' '.repeat(65_536)}`)) sent++
+        }
+        response.on('drain', pour)
+        pour()
+      },
+    }
+    await refused(image(`${origin}/page.png`), /the data is text\/html/)
+    expect(sent * 65_536).toBeLessThan(19 * 2 ** 20)
+  })
+
+  it('one byte at a time: given up when the time is over', async () => {
+    routes = {
+      '/drip.png': (_request, response) => {
+        response.writeHead(200)
+        const timer = setInterval(() => response.write('\x89'), 50)
+        response.on('close', () => clearInterval(timer))
+      },
+    }
+    await refused(image(`${origin}/drip.png`), /no answer within 1.5 s/)
+  })
+
+  it('no answer at all, and a connection that is cut: refused', async () => {
+    routes = { '/mute.png': () => {}, '/cut.png': (_request, response) => void response.socket!.destroy() }
+    await refused(image(`${origin}/mute.png`), /no answer within/)
+    await refused(image(`${origin}/cut.png`), /Could not fetch/)
+  })
+
+  it('more redirects than three, and to addresses that are not public: refused', async () => {
+    routes = {
+      '/1': (_q, r) => r.writeHead(302, { location: '/2' }).end(),
+      '/2': (_q, r) => r.writeHead(301, { location: '/3' }).end(),
+      '/3': (_q, r) => r.writeHead(307, { location: '/4' }).end(),
+      '/4': (_q, r) => r.writeHead(308, { location: '/5' }).end(),
+      '/meta': (_q, r) => r.writeHead(302, { location: 'http://169.254.169.254/latest/meta-data/' }).end(),
+      '/name': (_q, r) => r.writeHead(302, { location: 'http://home.example/x.png' }).end(),
+      '/file': (_q, r) => r.writeHead(302, { location: 'file:///etc/passwd' }).end(),
+    }
+    await refused(image(`${origin}/1`), /more than 3 redirects/)
+    await refused(image(`${origin}/meta`), /169\.254\.169\.254 is not allowed: its address is not public/)
+    await refused(image(`${origin}/name`), /home\.example is not allowed/)
+    await refused(image(`${origin}/file`), /must be http/)
+  })
+
+  it.each(Object.keys(NAMES))('a name with an address that is not public: %s', async (name) => {
+    await refused(image(`http://${name}/x.png`), /not public/)
+    // Looked up once: a second answer could be another.
+    expect(asked).toEqual([name])
+  })
+
+  it.each([
+    'http://0x7f000001/',
+    'http://2130706433/',
+    'http://127.1/',
+    'http://[::1]/',
+    'http://[::127.0.0.1]/',
+    'http://[64:ff9b::7f00:1]/',
+  ])('%s: refused however it is written', async (address) => {
+    await refused(image(address), /not public/)
+  })
+
+  it('neither names nor passwords in an address are sent or repeated', async () => {
+    const url = `http://user:secret@${new URL(origin).host}/private.png?token=hidden`
+    const response = await ask(image(url))
+    const text = await response.text()
+    expect(text).toMatch(/HTTP 404/)
+    expect(text).not.toMatch(/secret|hidden/)
+    expect(seen).toHaveLength(1)
+    for (const header of ['authorization', 'cookie', 'proxy-authorization'])
+      expect(seen[0]!.headers[header]).toBeUndefined()
+  })
+
+  it('what a request names twice is fetched once', async () => {
+    const png = await still(50, 40).png().toBuffer()
+    routes = { '/same.png': (_request, response) => response.writeHead(200).end(png) }
+    expect(await answered(...Array.from({ length: 20 }, () => image(`${origin}/same.png`)))).toHaveLength(20)
+    expect(seen).toHaveLength(1)
+  })
+})
+
+describe('what the model cannot take', () => {
+  it('is refused before anything of it is fetched', async () => {
+    const content = [
+      { type: 'audio_url', audio_url: { url: `${origin}/sound.wav` } },
+      { type: 'no_such_part', url: `${origin}/x` },
+    ]
+    const response = await ask(...content)
+    expect(response.status).toBe(400)
+    expect(seen).toHaveLength(0)
+  })
+})
+
+/** A PNG whose header says it is so large, with `bytes` of data that say nothing. */
+function pngOf(width: number, height: number, bytes: number): Buffer {
+  const chunk = (type: string, data: Buffer) => {
+    const body = Buffer.concat([Buffer.from(type, 'latin1'), data])
+    const head = Buffer.alloc(4)
+    head.writeUInt32BE(data.length)
+    const tail = Buffer.alloc(4)
+    tail.writeUInt32BE(crc32(body))
+    return Buffer.concat([head, body, tail])
+  }
+  const header = Buffer.alloc(13)
+  header.writeUInt32BE(width, 0)
+  header.writeUInt32BE(height, 4)
+  header.set([8, 2, 0, 0, 0], 8)
+  // Rows of zeros: a thousand to one.
+  const rows = deflateSync(Buffer.alloc(bytes * 1000), { level: 9 })
+  const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+  return Buffer.concat([signature, chunk('IHDR', header), chunk('IDAT', rows), chunk('IEND', Buffer.alloc(0))])
+}

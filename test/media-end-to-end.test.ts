@@ -1,0 +1,126 @@
+import { readFile } from 'node:fs/promises'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readConfig } from '../src/config/config.ts'
+import type { RgbImage } from '../src/media/index.ts'
+import { Service } from '../src/service.ts'
+import { makeFilm } from './support/film.ts'
+
+/** One scene in every form in which it can be sent, shown to the shipped model through the door that a user has. */
+let service: Service
+let scene: Buffer
+let frame: RgbImage
+
+beforeAll(async () => {
+  scene = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+  const { data, info } = await sharp(scene).removeAlpha().raw().toBuffer({ resolveWithObject: true })
+  frame = { width: info.width, height: info.height, data }
+  service = await Service.start(
+    readConfig({
+      LOOKOUT_PORT: '0',
+      LOOKOUT_API_KEY: 'lk-test',
+      LOOKOUT_LOG_LEVEL: 'silent',
+      LOOKOUT_RATE_LIMITS: 'off',
+    }),
+  )
+})
+
+afterAll(() => service?.close())
+
+const dataUrl = (type: string, bytes: Uint8Array) => `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
+const still = (type: string, bytes: Uint8Array) => ({ type: 'image_url', image_url: { url: dataUrl(type, bytes) } })
+const film = (type: string, bytes: Uint8Array) => ({ type: 'video_url', video_url: { url: dataUrl(type, bytes) } })
+const frames = (count: number) => Array.from({ length: count }, () => frame)
+
+async function ask(part: object, text: string): Promise<{ content: string; usage: { prompt_tokens: number } }> {
+  const response = await fetch(`${service.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer lk-test', 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'service-mk1.5',
+      max_completion_tokens: 60,
+      messages: [{ role: 'user', content: [part, { type: 'text', text }] }],
+    }),
+  })
+  const body = (await response.json()) as {
+    choices: { message: { content: string } }[]
+    usage: { prompt_tokens: number }
+  }
+  expect(body).toMatchObject({ choices: [{}] })
+  return { content: body.choices[0]!.message.content, usage: body.usage }
+}
+
+async function upload(name: string, bytes: Uint8Array): Promise<string> {
+  const form = new FormData()
+  form.set('purpose', 'vision')
+  form.set('file', new Blob([new Uint8Array(bytes)]), name)
+  // The contract wants the length of a body, which a stream has not.
+  const request = new Request(`${service.url}/v1/files`, { method: 'POST', body: form })
+  const body = await request.arrayBuffer()
+  const response = await fetch(request.url, {
+    method: 'POST',
+    headers: { authorization: 'Bearer lk-test', 'content-type': request.headers.get('content-type')! },
+    body,
+  })
+  expect(response.status).toBe(200)
+  return ((await response.json()) as { id: string }).id
+}
+
+const forms: [string, () => Promise<object>][] = [
+  ['PNG', async () => still('image/png', scene)],
+  ['JPEG', async () => still('image/jpeg', await sharp(scene).jpeg({ quality: 90 }).toBuffer())],
+  ['WebP', async () => still('image/webp', await sharp(scene).webp().toBuffer())],
+  [
+    'JPEG on its side, upright by EXIF',
+    async () => still('image/jpeg', await sharp(scene).rotate(270).withMetadata({ orientation: 6 }).jpeg().toBuffer()),
+  ],
+  ['MP4', async () => film('video/mp4', await makeFilm({ format: 'mp4', frames: frames(20) }))],
+  ['WebM', async () => film('video/webm', await makeFilm({ format: 'webm', frames: frames(20) }))],
+  [
+    'frames',
+    async () => {
+      const image_url = { url: dataUrl('image/png', scene) }
+      return {
+        type: 'video_frames',
+        video_frames: { frames: [0, 500, 1000, 1500].map((timestamp_ms) => ({ image_url, timestamp_ms })) },
+      }
+    },
+  ],
+  [
+    'an uploaded picture, by id',
+    async () => ({ type: 'image_file_id', image_file_id: { file_id: await upload('shapes.png', scene) } }),
+  ],
+  [
+    'an uploaded picture, by the address of its content under some public name',
+    async () => {
+      const id = await upload('shapes.png', scene)
+      return { type: 'image_url', image_url: { url: `https://pictures.example/api/v1/files/${id}/content` } }
+    },
+  ],
+  [
+    'MOV, uploaded',
+    async () => {
+      const mov = await makeFilm({ format: 'mov', frames: frames(20) })
+      return { type: 'video_file_id', video_file_id: { file_id: await upload('shapes.mov', mov) } }
+    },
+  ],
+  [
+    'frames, some of them uploaded',
+    async () => {
+      const stored = `${service.url}/v1/files/${await upload('shapes.png', scene)}/content`
+      const urls = [dataUrl('image/png', scene), stored]
+      return {
+        type: 'video_frames',
+        video_frames: { frames: urls.map((url, i) => ({ image_url: { url }, timestamp_ms: i * 1000 })) },
+      }
+    },
+  ],
+]
+
+describe.each(forms)('%s', (_name, make) => {
+  it('is answered correctly', async () => {
+    const part = await make()
+    expect((await ask(part, 'What colour is the star?')).content).toMatch(/blue/i)
+    expect((await ask(part, 'Is there a red circle?')).content).toMatch(/yes/i)
+  })
+})

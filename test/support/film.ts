@@ -1,0 +1,214 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { RgbImage } from '../../src/media/index.ts'
+
+/**
+ * Makes small real films, by the encoders of the same library that the decoder processes use. What a test needs of it, and
+ * untyped where the decoders have no use for it.
+ */
+export interface Film {
+  readonly format: 'mp4' | 'webm' | 'mov'
+  readonly codec?: 'libx264' | 'libvpx' | 'libvpx-vp9'
+  readonly frames: readonly RgbImage[]
+  /** Milliseconds of each frame from the start; 10 frames a second unless given. */
+  readonly times?: readonly number[]
+  /** Frames between keyframes. */
+  readonly interval?: number
+  /** How the picture is to be turned clockwise, in degrees, when it is shown. */
+  readonly rotation?: 0 | 90 | 180 | 270
+  /** Seconds of a tone of 440 Hz. */
+  readonly soundSeconds?: number
+  /** Leaves all of them out, so that there is a track and nothing in it. */
+  readonly empty?: boolean
+  /** The index before the data, so that a file that is cut short still has it. */
+  readonly indexFirst?: boolean
+}
+
+export interface Sound {
+  readonly format: 'wav' | 'mp3' | 'flac' | 'adts'
+  readonly samples: Float32Array
+  readonly rate: number
+  readonly channels?: 1 | 2
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the binding's encoders are used here only, and have no types of ours.
+type Native = any
+
+const require = createRequire(import.meta.url)
+const native: Native = require(`@seydx/node-av-${process.platform}-${process.arch}/node-av.node`)
+// Encoders talk much.
+native.Log.setLevel(-8)
+
+const RGB24 = 2
+const YUV420P = 0
+const GLOBAL_HEADER = 0x400000
+const DISPLAY_MATRIX = 5
+const MILLISECONDS = { num: 1, den: 1000 }
+
+export async function makeFilm(film: Film): Promise<Buffer> {
+  return mux(film.format === 'mov' ? 'mov' : film.format, film.indexFirst === true, (output) => {
+    const tracks = [pictures(output, film)]
+    if (film.soundSeconds !== undefined) {
+      const rate = 48_000
+      const samples = Float32Array.from({ length: film.soundSeconds * rate }, (_, i) => tone(i / rate))
+      const codec = film.format === 'webm' ? 'libopus' : 'aac'
+      tracks.push(sound(output, { samples, rate, channels: 1, codec }))
+    }
+    return tracks
+  })
+}
+
+export async function makeSound({ format, samples, rate, channels = 1 }: Sound): Promise<Buffer> {
+  const codec = { wav: 'pcm_s16le', mp3: 'libmp3lame', flac: 'flac', adts: 'aac' }[format]
+  return mux(format, false, (output) => [sound(output, { samples, rate, channels, codec })])
+}
+
+export function tone(seconds: number, hertz = 440): number {
+  return 0.5 * Math.sin(2 * Math.PI * hertz * seconds)
+}
+
+/** Writes all packets of a track. */
+type Track = () => void
+
+async function mux(format: string, indexFirst: boolean, tracks: (output: Native) => Track[]): Promise<Buffer> {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-film-'))
+  const path = join(directory, 'film')
+  const output = new native.FormatContext()
+  try {
+    check(output.allocOutputContext2(null, format, path))
+    const write = tracks(output)
+    check(output.openOutputSync())
+    if (indexFirst) native.Option.set(output, 'movflags', '+faststart', 1)
+    check(output.writeHeaderSync(null))
+    for (const track of write) track()
+    check(output.writeTrailerSync())
+    output.closeOutputSync()
+    return await readFile(path)
+  } finally {
+    output.freeContext()
+    await rm(directory, { recursive: true })
+  }
+}
+
+function pictures(output: Native, film: Film): Track {
+  const { frames, times = frames.map((_, i) => i * 100), interval = 250, rotation = 0 } = film
+  const codec = native.Codec.findEncoderByName(film.codec ?? (film.format === 'webm' ? 'libvpx' : 'libx264'))
+  const encoder = new native.CodecContext()
+  encoder.allocContext3(codec)
+  encoder.width = frames[0]!.width
+  encoder.height = frames[0]!.height
+  encoder.pixelFormat = YUV420P
+  encoder.timeBase = MILLISECONDS
+  encoder.framerate = { num: 10, den: 1 }
+  encoder.gopSize = interval
+  encoder.bitRate = 1_500_000n
+  encoder.flags = GLOBAL_HEADER
+  encoder.threadCount = 1
+  check(encoder.open2Sync(codec, null))
+  const stream = output.newStream(null)
+  stream.codecpar.fromContext(encoder)
+  stream.timeBase = MILLISECONDS
+  if (rotation !== 0) stream.codecpar.addCodedSideData(DISPLAY_MATRIX, displayMatrix(rotation))
+  return () => {
+    const scaler = new native.SoftwareScaleContext()
+    scaler.allocContext()
+    for (const [i, { width, height, data }] of (film.empty ? [] : frames).entries()) {
+      const rgb = frameOf(RGB24, width, height)
+      const stride = rgb.linesize[0]
+      for (let y = 0; y < height; y++) rgb.data[0].set(data.subarray(y * width * 3, (y + 1) * width * 3), y * stride)
+      const yuv = frameOf(YUV420P, width, height)
+      check(scaler.scaleFrameSync(yuv, rgb))
+      yuv.pts = BigInt(times[i]!)
+      yuv.duration = BigInt((times[i + 1] ?? times[i]! + 100) - times[i]!)
+      encode(output, stream, encoder, yuv)
+      rgb.free()
+      yuv.free()
+    }
+    encode(output, stream, encoder, null)
+    scaler.freeContext()
+  }
+}
+
+interface SoundTrack {
+  readonly samples: Float32Array
+  readonly rate: number
+  readonly channels: number
+  readonly codec: string
+}
+
+function sound(output: Native, { samples, rate, channels, codec: name }: SoundTrack): Track {
+  const layout = { nbChannels: channels, order: 1, mask: channels === 1 ? 4n : 3n }
+  const codec = native.Codec.findEncoderByName(name)
+  const encoder = new native.CodecContext()
+  encoder.allocContext3(codec)
+  encoder.sampleRate = rate
+  encoder.channelLayout = layout
+  encoder.sampleFormat = codec.sampleFormats[0]
+  encoder.timeBase = { num: 1, den: rate }
+  encoder.flags = GLOBAL_HEADER
+  check(encoder.open2Sync(codec, null))
+  const stream = output.newStream(null)
+  stream.codecpar.fromContext(encoder)
+  stream.timeBase = { num: 1, den: rate }
+  return () => {
+    const size = encoder.frameSize || 4096
+    const converter = new native.SoftwareResampleContext()
+    check(converter.allocSetOpts2(layout, encoder.sampleFormat, rate, { nbChannels: 1, order: 1, mask: 4n }, 3, rate))
+    check(converter.init())
+    for (let at = 0; at < samples.length; at += size) {
+      const piece = samples.subarray(at, at + size)
+      const frame = new native.Frame()
+      frame.alloc()
+      frame.format = encoder.sampleFormat
+      frame.sampleRate = rate
+      frame.channelLayout = layout
+      frame.nbSamples = piece.length
+      check(frame.allocBuffer())
+      const input = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
+      check(converter.convertSync(frame.extendedData, piece.length, [input], piece.length))
+      frame.pts = BigInt(at)
+      encode(output, stream, encoder, frame)
+      frame.free()
+    }
+    encode(output, stream, encoder, null)
+    converter.free()
+  }
+}
+
+function encode(output: Native, stream: Native, encoder: Native, frame: Native): void {
+  check(encoder.sendFrameSync(frame))
+  const packet = new native.Packet()
+  packet.alloc()
+  while (encoder.receivePacketSync(packet) >= 0) {
+    packet.streamIndex = stream.index
+    packet.rescaleTs(encoder.timeBase, stream.timeBase)
+    check(output.interleavedWriteFrameSync(packet))
+  }
+  packet.free()
+}
+
+function frameOf(format: number, width: number, height: number): Native {
+  const frame = new native.Frame()
+  frame.alloc()
+  frame.format = format
+  frame.width = width
+  frame.height = height
+  check(frame.allocBuffer())
+  return frame
+}
+
+/** As cameras write it: 16.16 fixed point, and the last column 2.30. */
+function displayMatrix(degrees: number): Buffer {
+  const [cos, sin] = [Math.cos((degrees * Math.PI) / 180), Math.sin((degrees * Math.PI) / 180)].map(Math.round)
+  const matrix = Buffer.alloc(36)
+  for (const [at, value] of [cos, sin, 0, -sin!, cos, 0, 0, 0, 1 << 14].entries()) {
+    matrix.writeInt32LE(at === 8 ? 1 << 30 : value! * 65_536, at * 4)
+  }
+  return matrix
+}
+
+function check(code: number | undefined): void {
+  if (typeof code === 'number' && code < 0) throw new Error(`The film cannot be made: FFmpeg says ${code}`)
+}
