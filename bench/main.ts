@@ -6,6 +6,7 @@
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { SetupError } from '../scripts/setup/native-library.mjs'
+import { accounts } from './accounts.ts'
 import { conversation } from './conversation.ts'
 import { engine } from './engine.ts'
 import { firstLight } from './first-light.ts'
@@ -25,6 +26,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   conversation,
   engine,
   overhead,
+  accounts,
   memory,
 }
 

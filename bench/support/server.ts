@@ -30,8 +30,8 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 export async function startLookout(
   cardFile: string | null,
   model: string,
-  { program = MAIN, nodeOptions = [] as readonly string[] } = {},
-): Promise<BenchServer> {
+  { program = MAIN, nodeOptions = [] as readonly string[], environment = {} as Readonly<Record<string, string>> } = {},
+): Promise<BenchServer & { readonly directory: string }> {
   const data = await mkdtemp(join(tmpdir(), 'lookout-bench-'))
   const started = performance.now()
   const child = spawn(process.execPath, [...nodeOptions, program, 'serve'], {
@@ -43,13 +43,17 @@ export async function startLookout(
       LOOKOUT_DATA_DIR: data,
       LOOKOUT_LOG_LEVEL: 'warn',
       LOOKOUT_RATE_LIMITS: 'off',
+      ...environment,
       ...(cardFile === null ? {} : { LOOKOUT_MODEL_CARD: cardFile }),
     },
   })
   const url = await addressIn(child)
   if (url !== null) {
     const readyMs = performance.now() - started
-    return server('Lookout', child, url, model, readyMs, () => rm(data, { recursive: true, force: true }))
+    return {
+      ...server('Lookout', child, url, model, readyMs, () => rm(data, { recursive: true, force: true })),
+      directory: data,
+    }
   }
   throw new Error('Lookout did not start.')
 }

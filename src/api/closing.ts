@@ -27,19 +27,21 @@ export class Closing {
 
   /** Counts the requests that are accepted, and refuses others while draining. Hooked in behind the check of keys. */
   takeCareOf(app: FastifyInstance): void {
-    app.addHook('onRequest', async (request, reply) => {
-      if (!request.principal) return
-      if (this.draining.aborted) throw closingDown()
+    app.addHook('onRequest', (request, reply, done) => {
+      if (!request.principal) return done()
+      if (this.draining.aborted) return done(closingDown())
       const { raw } = reply
       this.#underWay.add(raw)
       raw.once('close', () => {
         this.#underWay.delete(raw)
         if (this.#underWay.size === 0) this.#drained.resolve()
       })
+      done()
     })
-    app.addHook('onSend', async (_request, reply) => {
+    app.addHook('onSend', (_request, reply, _payload, done) => {
       // A request that comes over the same connection later would find it closed.
       if (this.draining.aborted) reply.header('connection', 'close')
+      done()
     })
   }
 

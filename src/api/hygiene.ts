@@ -24,15 +24,18 @@ export function keepClean(
   app: FastifyInstance,
   { corsOrigins, bodyTimeoutMs = BODY_TIMEOUT_MS }: HygieneOptions,
 ): void {
-  app.addHook('onRequest', async (_request, reply) => {
+  app.addHook('onRequest', (_request, reply, done) => {
     reply.headers(HEADERS)
+    done()
   })
   if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
 
-  app.addHook('onRequest', async (request, reply) => {
-    const { raw } = request
+  app.addHook('onRequest', (request, reply, done) => {
+    done()
+    const { raw, headers } = request
+    const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
     // Uploads watch over themselves.
-    if (raw.complete || request.headers['content-type']?.startsWith('multipart/')) return
+    if (!hasBody || raw.complete || headers['content-type']?.startsWith('multipart/')) return
     const timer = setTimeout(() => {
       if (raw.complete || reply.sent) return
       const error = new ApiError('The request did not arrive in time', { status: 408, type: 'invalid_request_error' })

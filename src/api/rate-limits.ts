@@ -12,13 +12,16 @@ declare module 'fastify' {
 
 /** Counts the requests of routes with a bucket, per organisation. Every answer of theirs says what is left. */
 export function limitRates(app: FastifyInstance, limits: RateLimits): void {
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const { bucket } = request.routeOptions.config
-    if (!bucket) return
+    if (!bucket) return done()
     const taken = limits.take(principalOf(request), bucket)
-    const allowance = taken instanceof Promise ? await taken : taken
-    setHeaders(reply, allowance)
-    if (!allowance.allowed) throw rateLimited(allowance, bucket)
+    const allow = (allowance: Allowance) => {
+      setHeaders(reply, allowance)
+      done(allowance.allowed ? undefined : rateLimited(allowance, bucket))
+    }
+    if (taken instanceof Promise) taken.then(allow, (error: Error) => done(error))
+    else allow(taken)
   })
 }
 

@@ -1,15 +1,16 @@
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { pathOf } from './error-handler.ts'
 
 /** A new id for every request; what a client sends under this name is not taken over. */
 export function newTraceId(): string {
-  return randomBytes(16).toString('hex')
+  // Node draws the bits of many at once; by itself, each draw is a tenth of what a small request costs.
+  return randomUUID().replaceAll('-', '')
 }
 
 /** Gives every answer its trace id, and the log one line about it: no bodies, keys or queries. */
 export function logRequests(app: FastifyInstance): void {
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const start = performance.now()
     reply.header('x-trace-id', request.id)
     reply.raw.once('close', () => {
@@ -23,5 +24,6 @@ export function logRequests(app: FastifyInstance): void {
       }
       request.log.info(line, 'request')
     })
+    done()
   })
 }

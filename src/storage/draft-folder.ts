@@ -6,6 +6,7 @@ import type { Draft } from './blob-store.ts'
 import { FolderLock, LOCK_FILE } from './folder-lock.ts'
 
 const RETRY_AFTER_S = 30
+const WRITE_BYTES = 2 ** 20
 
 /** Takes the finished file at `path` away, and gives it the name. */
 type Keep = (path: string, name: string) => Promise<void>
@@ -50,6 +51,9 @@ class FileDraft implements Draft {
   readonly #path: string
   readonly #file: FileHandle
   readonly #keep: Keep
+  #pieces: Uint8Array[] = []
+  #bytes = 0
+  #writing: Promise<void> = Promise.resolve()
 
   constructor(path: string, file: FileHandle, keep: Keep) {
     this.#path = path
@@ -57,16 +61,28 @@ class FileDraft implements Draft {
     this.#keep = keep
   }
 
+  /** Pieces are written together, while the next ones come. */
   async write(bytes: Uint8Array): Promise<void> {
-    await withRoom(async () => {
-      for (let written = 0; written < bytes.length; ) {
-        written += (await this.#file.write(bytes, written)).bytesWritten
-      }
-    })
+    this.#pieces.push(bytes)
+    this.#bytes += bytes.length
+    if (this.#bytes >= WRITE_BYTES) await this.#writeOn()
+  }
+
+  /** Begins to write what there is, once what was begun before is written. */
+  async #writeOn(): Promise<void> {
+    await this.#writing
+    const pieces = this.#pieces
+    this.#pieces = []
+    this.#bytes = 0
+    this.#writing = withRoom(() => writeAll(this.#file, pieces))
+    // Heard with the next piece, or at the end.
+    this.#writing.catch(() => {})
   }
 
   /** The bytes are on the disk before they get their name. */
   async keep(name: string): Promise<void> {
+    await this.#writeOn()
+    await this.#writing
     await withRoom(async () => {
       await this.#file.sync()
       await this.#file.close()
@@ -75,8 +91,23 @@ class FileDraft implements Draft {
   }
 
   async discard(): Promise<void> {
+    await this.#writing.catch(() => {})
     await this.#file.close().catch(() => {})
     await rm(this.#path, { force: true })
+  }
+}
+
+async function writeAll(file: FileHandle, pieces: readonly Uint8Array[]): Promise<void> {
+  let rest = pieces
+  while (rest.length > 0) {
+    let { bytesWritten } = await file.writev(rest)
+    // A disk that has room for a part of it only says so with the next try.
+    const first = rest.findIndex((piece) => {
+      if (bytesWritten < piece.length) return true
+      bytesWritten -= piece.length
+      return false
+    })
+    rest = first < 0 ? [] : [rest[first]!.subarray(bytesWritten), ...rest.slice(first + 1)]
   }
 }
 

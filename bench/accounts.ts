@@ -1,0 +1,271 @@
+/**
+ * What accounts, files and the ledger cost, as ratios within one run: a key's authentication beside a bare route, an upload
+ * beside a plain write to the same disk, a list beside its query, a row of the ledger beside a chat.
+ */
+import { randomBytes } from 'node:crypto'
+import { open, readFile, rm } from 'node:fs/promises'
+import { request as httpRequest } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { and, desc, eq, sql } from 'drizzle-orm'
+import { cacheDirectory } from '../scripts/setup/native-library.mjs'
+import { Accounts, UsageLedger } from '../src/accounts/index.ts'
+import { Database, tables } from '../src/storage/index.ts'
+import { type Benchmark, print } from './support/benchmark.ts'
+import { chatsAtOnce } from './support/chat.ts'
+import { processorTicks, processTree } from './support/process-tree.ts'
+import { requestRate } from './support/request-load.ts'
+import { startLookout } from './support/server.ts'
+import { table } from './support/table.ts'
+
+const MODEL = 'service-mk1.5'
+const program = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url))
+const FILE_BYTES = 127 * 2 ** 20
+const CHUNK_BYTES = 256 * 1024
+const FILES = 100_000
+const PAGE = 10_000
+const ROWS = 20_000
+const CHATS = 64
+const CHAT_TOKENS = 16
+const TICK_US = 10_000
+
+export const accounts: Benchmark = {
+  summary: 'what keys, files and the usage ledger cost, beside what they stand on',
+  withPeer: false,
+
+  async run({ quick, repetitions }) {
+    const runs = repetitions ?? (quick ? 3 : 7)
+    const rows: string[][] = []
+    const add = (name: string, value: string, beside: string, ratio: number, goal: string) =>
+      rows.push([name, value, beside, ratio.toFixed(3), goal])
+    {
+      await using bare = await startLookout(null, MODEL, { program: program('bare-fastify.ts') })
+      await using server = await startSilent()
+      const { key } = await server.newKey()
+      const get = (key: string) => `GET /v1/models HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\n\r\n`
+      const ms = quick ? 1_000 : 3_000
+      const rates: number[] = []
+      const bareRates: number[] = []
+      for (let run = 0; run <= runs; run++) {
+        const plain = await requestRate(bare.url, get(key), ms)
+        const own = await requestRate(server.url, get(key), ms)
+        // The first run compiles both sides' code.
+        if (run > 0) {
+          bareRates.push(plain)
+          rates.push(own)
+        }
+      }
+      const [own, plain] = [median(rates), median(bareRates)]
+      add(
+        '`GET /v1/models` with a key, requests/s',
+        own.toFixed(0),
+        `${plain.toFixed(0)} of a bare route`,
+        own / plain,
+        '≥ 0.6',
+      )
+    }
+    {
+      await using server = await startSilent()
+      const { key } = await server.newKey()
+      await upload(server.url, key, randomBytes(2 ** 20))
+      const bytes = Buffer.concat([await readFile(PICTURE), randomBytes(FILE_BYTES)])
+      const before = await memory(server.pid, 'VmRSS')
+      const speeds: number[] = []
+      const plainSpeeds: number[] = []
+      for (let run = 0; run < runs; run++) {
+        plainSpeeds.push(await plainWrite(join(tmpdir(), `lookout-bench-write-${process.pid}`), bytes))
+        speeds.push(await upload(server.url, key, bytes))
+      }
+      const grown = ((await memory(server.pid, 'VmHWM')) - before) / 2 ** 20
+      const [own, plain] = [median(speeds), median(plainSpeeds)]
+      add('upload of 127 MiB, MiB/s', own.toFixed(0), `${plain.toFixed(0)} of a write with fsync`, own / plain, '≥ 0.5')
+      rows.push(['resident memory at its most, beyond that before the uploads, MiB', grown.toFixed(1), '', '', '< 60'])
+    }
+    {
+      await using server = await startSilent()
+      const { organisation, key } = await server.newKey()
+      await server.database.execute(sql`
+        insert into files (organisation_id, id, bytes, created_at, filename, purpose, content_type)
+        select ${organisation}, 'file-' || lpad(n::text, 22, '0'), n, now(), 'picture-' || n || '.png', 'vision', 'image/png'
+        from generate_series(1, ${FILES}::integer) as n`)
+      const query = () =>
+        server.database.use((queries) =>
+          queries
+            .select()
+            .from(tables.files)
+            .where(and(eq(tables.files.organisationId, organisation)))
+            .orderBy(desc(tables.files.id))
+            .limit(PAGE + 1),
+        )
+      const list = async () => {
+        const response = await fetch(`${server.url}/v1/files`, { headers: { authorization: `Bearer ${key}` } })
+        const page = (await response.json()) as { data: unknown[]; has_more: boolean }
+        if (page.data.length !== PAGE || !page.has_more) throw new Error('The list is not what it should be')
+      }
+      const times: number[] = []
+      const plainTimes: number[] = []
+      for (let run = 0; run <= runs; run++) {
+        const plain = await timed(query)
+        const own = await timed(list)
+        if (run > 0) {
+          plainTimes.push(plain)
+          times.push(own)
+        }
+      }
+      const [own, plain] = [median(times), median(plainTimes)]
+      add('list of 10,000 of 100,000 files, ms', own.toFixed(0), `${plain.toFixed(0)} of its query`, own / plain, '≤ 3')
+
+      const cost = await ledgerCost(server.database, server.pid)
+      await using engine = await startLookout(null, MODEL)
+      const ask = () =>
+        chatsAtOnce(
+          engine,
+          Array.from({ length: CHATS }, () => [{ role: 'user', content: 'Hello' }]),
+          CHAT_TOKENS,
+        )
+      await ask()
+      const ticks = await processorTicks(engine.pid)
+      await ask()
+      const chat = (((await processorTicks(engine.pid)) - ticks) * TICK_US) / CHATS
+      add(
+        'a row of the ledger, µs of processor time',
+        cost.toFixed(0),
+        `${chat.toFixed(0)} of a chat of ${CHAT_TOKENS} tokens`,
+        cost / chat,
+        '< 0.02',
+      )
+    }
+    print(`### Accounts, files and usage
+
+The service over an engine that answers at once, with the database embedded and files on the disk of the temporary folder; for the last line the shipped model, ${CHATS} chats at once. Medians of ${runs} runs, both sides in turn. The ledger's row counts in all processes: written to the journal, read, and inserted.
+
+${table(['', 'Lookout', 'beside', 'ratio', 'wanted'], rows)}`)
+  },
+}
+
+const PICTURE = fileURLToPath(new URL('../docs/pictures/shapes.png', import.meta.url))
+
+/** The service over a silent engine, and a way to its database. */
+async function startSilent() {
+  const server = await startLookout(null, MODEL, {
+    program: program('silent-service.ts'),
+    environment: { LOOKOUT_RATE_LIMITS: 'models=100000000,file_list=100000' },
+  })
+  const database = await Database.open({
+    url: null,
+    directory: join(server.directory, 'database'),
+    cacheDirectory: cacheDirectory(),
+  })
+  return {
+    ...server,
+    database,
+    async newKey() {
+      const organisation = `bench-${randomBytes(4).toString('hex')}`
+      const accounts = new Accounts(database)
+      await accounts.createOrganisation(organisation)
+      return { organisation, key: (await accounts.createKey({ organisation })).key }
+    },
+    async [Symbol.asyncDispose]() {
+      await database.close()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** MiB per second, from the first byte to the answer. */
+function upload(url: string, key: string, bytes: Buffer): Promise<number> {
+  const head = Buffer.from(
+    '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nvision\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n',
+  )
+  const picture = bytes[0] === 0x89 ? bytes : Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), bytes])
+  const tail = Buffer.from('\r\n--b--\r\n')
+  const started = performance.now()
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(`${url}/v1/files`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'multipart/form-data; boundary=b',
+        'content-length': head.length + picture.length + tail.length,
+      },
+    })
+    request.on('error', reject)
+    request.on('response', (response) => {
+      response.resume()
+      response.on('end', () => {
+        if (response.statusCode === 200) resolve(picture.length / 2 ** 20 / ((performance.now() - started) / 1000))
+        else reject(new Error(`The upload was answered ${response.statusCode}`))
+      })
+    })
+    for (const piece of [head, picture, tail]) request.write(piece)
+    request.end()
+  })
+}
+
+/** MiB per second of a file that is written and synced. */
+async function plainWrite(path: string, bytes: Buffer): Promise<number> {
+  const started = performance.now()
+  const file = await open(path, 'w')
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) await file.write(bytes.subarray(at, at + CHUNK_BYTES))
+  await file.sync()
+  await file.close()
+  const seconds = (performance.now() - started) / 1000
+  await rm(path)
+  return bytes.length / 2 ** 20 / seconds
+}
+
+/** Microseconds of processor time for a row: of this process, which writes and reads the journal, and the database's. */
+async function ledgerCost(database: Database, owner: number): Promise<number> {
+  const directory = join(tmpdir(), `lookout-bench-ledger-${process.pid}`)
+  const ledger = await UsageLedger.open(database, directory, { error: fail, warn: fail })
+  const databaseTicks = async () => {
+    let sum = 0
+    for (const pid of await processTree(owner)) if (pid !== owner) sum += await processorTicks(pid)
+    return sum
+  }
+  const before = await databaseTicks()
+  const own = process.cpuUsage()
+  for (let n = 0; n < ROWS; n++) {
+    ledger.record({
+      traceId: randomBytes(16).toString('hex'),
+      at: new Date().toISOString(),
+      organisation: 'bench',
+      key: 'key',
+      model: MODEL,
+      endpoint: 'chat',
+      status: 200,
+      finish: 'stop',
+      promptTokens: 10,
+      completionTokens: 10,
+      cachedTokens: 0,
+      audioTokens: 0,
+      latencyMs: 10,
+      credits: 16.5,
+    })
+  }
+  await ledger.close()
+  const { user, system } = process.cpuUsage(own)
+  await rm(directory, { recursive: true, force: true })
+  return (user + system + ((await databaseTicks()) - before) * TICK_US) / ROWS
+}
+
+function fail(details: unknown, message?: string): never {
+  throw new Error(`${message}: ${JSON.stringify(details)}`)
+}
+
+/** Bytes, of a line of /proc/PID/status. */
+async function memory(pid: number, line: 'VmRSS' | 'VmHWM'): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(new RegExp(`^${line}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const started = performance.now()
+  await work()
+  return performance.now() - started
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor((values.length - 1) / 2)]!
+}
