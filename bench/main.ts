@@ -9,6 +9,7 @@ import { SetupError } from '../scripts/setup/native-library.mjs'
 import { conversation } from './conversation.ts'
 import { engine } from './engine.ts'
 import { firstLight } from './first-light.ts'
+import { media } from './media.ts'
 import { memory } from './memory.ts'
 import { multilook } from './multilook.ts'
 import { overhead } from './overhead.ts'
@@ -26,6 +27,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   engine,
   overhead,
   memory,
+  media,
 }
 
 /** A word on the command line that means nothing here. */
