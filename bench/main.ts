@@ -10,6 +10,7 @@ import { accounts } from './accounts.ts'
 import { conversation } from './conversation.ts'
 import { engine } from './engine.ts'
 import { firstLight } from './first-light.ts'
+import { media } from './media.ts'
 import { memory } from './memory.ts'
 import { multilook } from './multilook.ts'
 import { overhead } from './overhead.ts'
@@ -28,6 +29,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   overhead,
   accounts,
   memory,
+  media,
 }
 
 /** A word on the command line that means nothing here. */

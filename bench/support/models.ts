@@ -36,7 +36,7 @@ export interface BenchModel {
 export type BenchModelName = 'nano' | 'half-billion'
 export const MODEL_NAMES: readonly BenchModelName[] = ['nano', 'half-billion']
 
-const SHIPPED = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
+export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 const CONTROL_TOKEN = 3
 /** Grows when what is written below changes. */
 const REVISION = 2
@@ -63,11 +63,11 @@ export async function prepareModel(name: BenchModelName, peer: Peer): Promise<Be
 
 /** The shipped model with an output matrix of its own. Made anew when the shipped files are newer. */
 async function endlessNano(): Promise<string> {
-  const card = await loadCard(SHIPPED)
+  const card = await loadCard(SHIPPED_CARD)
   const [source, projector] = [card.engine.model, card.engine.projector!].map((name) => join(card.directory, name))
   const { mtimeMs } = await stat(source!)
   return once(`nano-${REVISION}-${Math.round(mtimeMs)}`, async (folder) => {
-    await copyFile(SHIPPED, join(folder, 'card.json'))
+    await copyFile(SHIPPED_CARD, join(folder, 'card.json'))
     await copyFile(projector!, join(folder, card.engine.projector!))
     const { metadata, tensors } = parseGguf(await readFile(source!))
     const embedding = tensors.find(({ name }) => name === 'token_embd.weight')!

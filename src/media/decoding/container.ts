@@ -8,6 +8,7 @@ import {
   type Packet,
   SEEK_SIZE,
   type Stream,
+  setOptions,
 } from './ffmpeg.ts'
 import { Refusal } from './refusal.ts'
 
@@ -66,7 +67,7 @@ export class Container {
     const container = new Container(ffmpeg, bytes)
     try {
       // No protocol at all: the bytes are here, and nothing in them may make FFmpeg look elsewhere.
-      set(ffmpeg, container.#format, { protocol_whitelist: 'none', codec_whitelist: CODECS })
+      setOptions(ffmpeg, container.#format, { protocol_whitelist: 'none', codec_whitelist: CODECS })
       const opened = await container.#format.openInput('', ffmpeg.InputFormat.findInputFormat(READERS[type]), null)
       if (opened < 0) throw new Refusal('The file is damaged or cut short')
       if ((await container.#format.findStreamInfo(null)) < 0) throw new Refusal('The file is damaged or cut short')
@@ -121,7 +122,7 @@ export class Container {
     context.parametersToContext(codecpar)
     context.pktTimebase = stream.timeBase
     context.threadCount = threads
-    set(this.#ffmpeg, context, { codec_whitelist: CODECS, max_pixels: String(MAX_FRAME_PIXELS) })
+    setOptions(this.#ffmpeg, context, { codec_whitelist: CODECS, max_pixels: String(MAX_FRAME_PIXELS) })
     const opened = context.open2Sync(codec, null)
     if (opened < 0) {
       context.freeContext()
@@ -152,13 +153,5 @@ export class Container {
     if (target < 0) return -1n
     this.#position = target
     return BigInt(target)
-  }
-}
-
-/** One by one: after opening a decoder with a whole dictionary of options, the binding frees that twice. */
-function set(ffmpeg: FFmpeg, target: object, options: Readonly<Record<string, string>>): void {
-  for (const [name, value] of Object.entries(options)) {
-    const code = ffmpeg.Option.set(target, name, value, 0)
-    if (code < 0) throw new Error(`FFmpeg does not take the option ${name}`)
   }
 }

@@ -173,3 +173,11 @@ export function loadFFmpeg(): FFmpeg {
   ffmpeg.Log.setLevel(LOG_QUIET)
   return ffmpeg
 }
+
+/** One by one: after opening a decoder with a whole dictionary of options, the binding frees that twice. */
+export function setOptions(ffmpeg: FFmpeg, target: object, options: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(options)) {
+    const code = ffmpeg.Option.set(target, name, value, 0)
+    if (code < 0) throw new Error(`FFmpeg does not take the option ${name}`)
+  }
+}

@@ -6,8 +6,13 @@ import type { DecodedImage, ImageTask } from './protocol.ts'
 import { Refusal } from './refusal.ts'
 
 const MAX_PIXELS = 100_000_000
-/** Above this factor the decoder shrinks first (JPEG does so while decoding); the last step is always ours. */
-const PRESHRINK = 4
+/**
+ * What is more than four times as large as it is to be, the decoder shrinks first to twice the size (JPEG does so while
+ * decoding); the last step is always ours. On 12 megapixels that differs from one step by less than half a level in the
+ * mean and two at most.
+ */
+const FAR = 4
+const NEAR = 2
 
 sharp.cache(false)
 sharp.concurrency(1)
@@ -32,8 +37,8 @@ export async function decodeImage({ bytes, target: wanted, region }: ImageTask):
   const target = isSize(wanted) ? wanted : targetSize(part, wanted)
   let pipeline = input.autoOrient()
   if (region !== null) pipeline = pipeline.extract(part)
-  if (part.width > target.width * PRESHRINK && part.height > target.height * PRESHRINK) {
-    pipeline = pipeline.resize(target.width * PRESHRINK, target.height * PRESHRINK, { fit: 'fill' })
+  if (part.width > target.width * FAR && part.height > target.height * FAR) {
+    pipeline = pipeline.resize(target.width * NEAR, target.height * NEAR, { fit: 'fill' })
   }
   const { data, info } = await pipeline
     .flatten({ background: '#ffffff' })

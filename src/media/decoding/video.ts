@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import type { RgbImage, Size } from '../pixels.ts'
-import { resizeBicubic, targetSize } from '../resize.ts'
+import { targetSize } from '../resize.ts'
 import { decodeSound } from './audio.ts'
 import { Container } from './container.ts'
 import {
@@ -14,6 +14,7 @@ import {
   PIXEL_RGB24,
   SIDE_DATA_DISPLAY_MATRIX,
   type Stream,
+  setOptions,
 } from './ffmpeg.ts'
 import { orientationOf, turnUpright } from './orientation.ts'
 import type { DecodedVideo, VideoFrame, VideoTask } from './protocol.ts'
@@ -23,8 +24,11 @@ import { type CodedFrame, type Sample, Timeline } from './timeline.ts'
 /** A day of frames at 25 a second. */
 const MAX_FRAMES = 2_200_000
 const MAX_THREADS = 4
-/** Above this factor FFmpeg shrinks first; the last step is always ours. */
-const PRESHRINK = 2
+/**
+ * The stretch of `resize.ts`, as near as FFmpeg comes to it (bicubic, a = -0.5), in one step with the conversion to RGB: to
+ * the bit it could not be the same in any case, since the frames went through a lossy codec.
+ */
+const SCALING = { sws_flags: 'bicubic+accurate_rnd+full_chroma_int', param0: '0', param1: '0.5' }
 
 /**
  * Takes frames out of a video at equal distances in time. All packets are read twice: first to see which frames there
@@ -152,7 +156,6 @@ async function decodeSamples(
 /** Decoded frames -> pictures of one size for the model, upright as a player shows them. */
 class FrameScaler {
   readonly original: Size
-  readonly #target: Size
   readonly #orientation
   readonly #context
   readonly #rgb: Frame
@@ -165,22 +168,22 @@ class FrameScaler {
     const width = num > 0 && den > 0 ? Math.max(1, Math.round((first.width * num) / den)) : first.width
     this.original = this.#turned({ width, height: first.height })
     const upright = targetSize(this.original, limits)
-    this.#target = this.#turned(upright)
     this.#context = new ffmpeg.SoftwareScaleContext()
     this.#context.allocContext()
+    setOptions(ffmpeg, this.#context, SCALING)
     this.#rgb = new ffmpeg.Frame()
     this.#rgb.alloc()
     this.#rgb.format = PIXEL_RGB24
-    this.#rgb.width = preshrunk(first.width, this.#target.width)
-    this.#rgb.height = preshrunk(first.height, this.#target.height)
+    const { width: columns, height: rows } = this.#turned(upright)
+    this.#rgb.width = columns
+    this.#rgb.height = rows
     this.#rgb.allocBuffer()
   }
 
   convert(frame: Frame): RgbImage {
     if (this.#context.scaleFrameSync(this.#rgb, frame) < 0) throw new Refusal('The video cannot be decoded')
     const { width, height } = this.#rgb
-    const stored = { width, height, data: this.#rgb.toBuffer() }
-    return turnUpright(resizeBicubic(stored, this.#target), this.#orientation)
+    return turnUpright({ width, height, data: this.#rgb.toBuffer() }, this.#orientation)
   }
 
   close(): void {
@@ -191,8 +194,4 @@ class FrameScaler {
   #turned({ width, height }: Size): Size {
     return this.#orientation.transposed ? { width: height, height: width } : { width, height }
   }
-}
-
-function preshrunk(side: number, target: number): number {
-  return side > target * PRESHRINK ? target * PRESHRINK : side
 }
