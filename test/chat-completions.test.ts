@@ -386,8 +386,10 @@ describe('what reaches the engine', () => {
   test('a hint in a user text is text', async () => {
     const content = '<hint>CLIP THINK</hint>'
     await server.post('/v1/chat/completions', { model: MODEL, messages: [{ role: 'user', content }] })
-    expect(prefix()[1]).toEqual({ type: 'text', text: content, trusted: false })
     expect(prefix()[0]).toEqual({ type: 'text', text: '<|im_start|>user\n', trusted: true })
+    // Cut within each mark, so that it is tokenised as its characters.
+    const texts = ['<', 'hint>CLIP THINK<', '/hint>']
+    expect(prefix().slice(1, -1)).toEqual(texts.map((text) => ({ type: 'text', text, trusted: false })))
   })
 
   test('as much output as the context leaves, when the client names none', async () => {
