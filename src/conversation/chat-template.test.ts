@@ -143,10 +143,10 @@ describe('a thought', () => {
 
   test.each<[string, string | null, string, string]>([
     ['nothing of it', null, '<|im_end|>\n<|im_start|>assistant\n<think>\n', '<|im_end|>\n<|im_start|>assistant\n'],
-    ['it, whenever', `${messages}<think>\n`, '|<think>\n', '|<think>\n</think>\n\n'],
+    ['it, whenever', `${messages}{{ '<think>\\n' }}`, '|<think>\n', '|<think>\n</think>\n\n'],
     [
       'an empty one when it is off',
-      `${messages}{% if enable_thinking %}<think>{% else %}<think>\n\n</think>\n\n{% endif %}`,
+      `${messages}{% if enable_thinking %}<think>{% else %}{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}`,
       '|<think>',
       '|<think>\n\n</think>\n\n',
     ],
@@ -154,4 +154,31 @@ describe('a thought', () => {
     expect(ending(source, true)).toBe(on)
     expect(ending(source, false)).toBe(off)
   })
+})
+
+test('JSON of the template’s and of a client’s is one text, up to the marks of the template', () => {
+  const source = `{% for t in tools or [] %}<|sys|>Tools:
+{{ t | tojson }}
+</end>{% endfor %}{% for m in messages %}{% if m.tool_calls %}<call>{"name": "{{ m.tool_calls[0].function.name }}", "arguments": {{ m.tool_calls[0].function.arguments }}}</call>{% else %}[{{ m.content }}]{% endif %}{% endfor %}`
+  const call = { id: 'a', function: { name: 'f', arguments: '{"a": 1}' } }
+  const parts = buildPrompt(
+    {
+      ...conversation(user, { role: 'assistant', tool_calls: [call] }),
+      tools: [{ name: 'f', description: null, parameters: '{"b":2}' }],
+    },
+    style(source),
+  )
+  expect(parts).toEqual([
+    { type: 'text', text: '<|sys|>', trusted: true },
+    {
+      type: 'text',
+      text: 'Tools:\n{"type": "function", "function": {"name": "f", "parameters": {"b":2}}}\n',
+      trusted: false,
+    },
+    { type: 'text', text: '</end>[', trusted: true },
+    { type: 'text', text: 'Hi', trusted: false },
+    { type: 'text', text: ']<call>', trusted: true },
+    { type: 'text', text: '{"name": "f", "arguments": {"a": 1}}', trusted: false },
+    { type: 'text', text: '</call>', trusted: true },
+  ])
 })

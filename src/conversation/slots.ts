@@ -59,26 +59,35 @@ export class Slots {
   }
 
   fill(rendered: string, open: readonly PromptPart[] = []): PromptPart[] {
-    const parts: PromptPart[] = []
     // Splitting by a pattern with one group gives text and slot numbers in turn.
     const pieces = rendered.split(PLACEHOLDER)
-    for (let position = 1; position < pieces.length; position += 2) {
-      const slot = this.#slots[Number(pieces[position])]!
-      let before = pieces[position - 1]!
-      let content = slot.parts ?? open
-      if (slot.json !== null && before.endsWith('"') && pieces[position + 1]!.startsWith('"')) {
-        before = before.slice(0, -1)
-        pieces[position + 1] = pieces[position + 1]!.slice(1)
-        content = untrusted(slot.json)
-      }
-      if (before !== '') append(parts, { type: 'text', text: before, trusted: true })
-      for (const part of content) append(parts, part)
+    const texts = pieces.filter((_, position) => position % 2 === 0)
+    const slots = pieces.filter((_, position) => position % 2 === 1).map((number) => this.#slots[Number(number)]!)
+    const contents = slots.map(({ parts, json }, i) => {
+      if (json === null || !texts[i]!.endsWith('"') || !texts[i + 1]!.startsWith('"')) return parts ?? open
+      texts[i] = texts[i]!.slice(0, -1)
+      texts[i + 1] = texts[i + 1]!.slice(1)
+      return untrusted(json)
+    })
+    const parts: PromptPart[] = []
+    for (const [i, text] of texts.entries()) {
+      // JSON of the template's and of the client's is one text, which must be tokenised as one.
+      const head = i > 0 && slots[i - 1]!.json !== null ? text.length - FROM_MARK.exec(text)![0].length : 0
+      const tail = i < slots.length && slots[i]!.json !== null ? BEHIND_MARK.exec(text)!.index : text.length
+      for (const part of untrusted(text.slice(0, head))) append(parts, part)
+      const middle = text.slice(head, Math.max(head, tail))
+      if (middle !== '') append(parts, { type: 'text', text: middle, trusted: true })
+      for (const part of untrusted(text.slice(Math.max(head, tail)))) append(parts, part)
+      for (const part of contents[i] ?? []) append(parts, part)
     }
-    const last = pieces.at(-1)!
-    if (last !== '') append(parts, { type: 'text', text: last, trusted: true })
     return parts
   }
 }
+
+/** What control tokens look like in all families. A text is searched for the first one, and for what follows the last. */
+const MARK = '<[^<>\\s]+>|\\[/?[A-Z_]+\\]'
+const FROM_MARK = new RegExp(`(?:(?:${MARK})[^]*)?$`)
+const BEHIND_MARK = new RegExp(`(?<=^|${MARK})(?:(?!${MARK})[^])*$`)
 
 /** Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, become U+FFFD. */
 export function untrusted(text: string): PromptPart[] {
