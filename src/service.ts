@@ -77,7 +77,9 @@ export class Service {
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const [registry, state, { createApi }] = await Promise.all([loading, opening, import('./api/api.ts')])
     metrics?.watch(pool.engines)
-    const media = parts.media ?? new MediaLoader({ allowedHosts: config.mediaHosts, files: state.files })
+    const media =
+      parts.media ??
+      new MediaLoader({ allowedHosts: config.mediaHosts, files: state.files, meter: metrics ?? undefined })
     starting.defer(() => media.close())
 
     const conversations = new Conversations({

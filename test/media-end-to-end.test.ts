@@ -124,3 +124,71 @@ describe.each(forms)('%s', (_name, make) => {
     expect((await ask(part, 'Is there a red circle?')).content).toMatch(/yes/i)
   })
 })
+
+describe('coordinates are of the picture as a person sees it', () => {
+  async function detect(picture: Uint8Array): Promise<{ mention: string; box: number[] }[]> {
+    const response = await fetch(`${service.url}/v1/detect`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer lk-test', 'content-type': 'application/json' },
+      body: JSON.stringify({
+        media: { type: 'image', image_url: dataUrl('image/jpeg', picture) },
+        categories: ['blue star'],
+      }),
+    })
+    expect(response.status).toBe(200)
+    type Corner = { x: number; y: number }
+    const { detections } = (await response.json()) as {
+      detections: { mention: string; point_box: { top_left: Corner; bottom_right: Corner } }[]
+    }
+    return detections.map(({ mention, point_box: { top_left: a, bottom_right: b } }) => ({
+      mention,
+      box: [a.x, a.y, b.x, b.y],
+    }))
+  }
+
+  /** As a camera stores it that was held so. */
+  async function lying(orientation: number): Promise<Buffer> {
+    const turned = (angle: number) => sharp(scene).rotate(angle).png().toBuffer()
+    const stored = {
+      1: async () => scene,
+      2: () => sharp(scene).flop().png().toBuffer(),
+      3: () => turned(180),
+      4: () => sharp(scene).flip().png().toBuffer(),
+      5: async () =>
+        sharp(await turned(90))
+          .flop()
+          .png()
+          .toBuffer(),
+      6: () => turned(270),
+      7: async () =>
+        sharp(await turned(90))
+          .flip()
+          .png()
+          .toBuffer(),
+      8: () => turned(90),
+    }[orientation]!
+    return sharp(await stored())
+      .withMetadata({ orientation })
+      .jpeg({ quality: 98 })
+      .toBuffer()
+  }
+
+  it.each([2, 3, 4, 5, 6, 7, 8])('EXIF orientation %i', async (orientation) => {
+    const [upright] = await detect(await lying(1))
+    const [turned] = await detect(await lying(orientation))
+    expect(upright).toBeDefined()
+    // JPEG differs a little by how the picture lies.
+    for (const [i, value] of upright!.box.entries()) expect(Math.abs(turned!.box[i]! - value)).toBeLessThan(15)
+  })
+
+  it('a picture that is stretched to one and a half times its width has its boxes stretched likewise', async () => {
+    const [normal] = await detect(await sharp(scene).jpeg({ quality: 98 }).toBuffer())
+    const wide = await sharp(scene).resize(768, 384, { fit: 'fill' }).jpeg({ quality: 98 }).toBuffer()
+    const [stretched] = await detect(wide)
+    const middle = ({ box }: { box: number[] }) => [(box[0]! + box[2]!) / 2, (box[1]! + box[3]!) / 2] as const
+    const [x, y] = middle(normal!)
+    const [wideX, wideY] = middle(stretched!)
+    expect(Math.abs(wideX - x * 1.5)).toBeLessThan(40)
+    expect(Math.abs(wideY - y)).toBeLessThan(30)
+  })
+})

@@ -4,6 +4,7 @@ export {
   type MediaInput,
   MediaLoader,
   type MediaLoaderOptions,
+  type MediaMeter,
   type MediaRequest,
   type VideoWish,
 } from './media-loader.ts'

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { crc32, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { makeFilm } from '../../test/support/film.ts'
 import { ApiError } from '../errors.ts'
 import { isPublic } from './guarded-fetch.ts'
 import { MediaLoader } from './media-loader.ts'
@@ -163,6 +164,92 @@ describe('pictures that load', () => {
       '/picture': (_q, r) => r.writeHead(200, { 'content-type': 'text/plain' }).end(png),
     }
     expect((await load(`${origin.replace('http', 'HTTP')}/start`)).original).toEqual({ width: 50, height: 40 })
+  })
+})
+
+describe('what is the same is handled once', () => {
+  it('within a request, and later for the same organisation', async () => {
+    const handled: string[] = []
+    const metered = new MediaLoader({
+      allowedHosts: [new URL(origin).host],
+      meter: { mediaHandled: (stage, kind) => void handled.push(`${stage} ${kind}`) },
+    })
+    try {
+      const png = await picture(70, 40).png().toBuffer()
+      routes = { '/a': (_q, r) => r.writeHead(200).end(png), '/b': (_q, r) => r.writeHead(200).end(png) }
+      const look = (request: ReturnType<MediaLoader['open']>, url: string, target: object = limits) =>
+        request.image({ reference: { type: 'url', url }, param: 'p', signal: never }, target as typeof limits)
+
+      const request = metered.open('org', never)
+      const urls = [`${origin}/a`, `${origin}/a`, `${origin}/b`, dataUrl(png)]
+      const [first, ...others] = await Promise.all(urls.map((url) => look(request, url)))
+      for (const other of others) expect(other).toEqual(first)
+      expect(handled.sort()).toEqual(['decode image', 'fetch image', 'fetch image'])
+
+      handled.length = 0
+      await look(metered.open('org', never), dataUrl(png))
+      expect(handled).toEqual([])
+      // Another organisation could tell by the time that it was seen before; and another size is another picture.
+      await look(metered.open('other', never), dataUrl(png))
+      await look(metered.open('org', never), dataUrl(png), { width: 64, height: 64 })
+      expect(handled).toEqual(['decode image', 'decode image'])
+    } finally {
+      await metered.close()
+    }
+  })
+
+  it('a failure that inputs share names each of them', async () => {
+    const request = loader.open('org', never)
+    const look = (param: string) =>
+      request.image({ reference: { type: 'url', url: `${origin}/gone` }, param, signal: never }, limits)
+    routes = {}
+    const [a, b] = await Promise.allSettled([look('a'), look('b')])
+    expect(a).toMatchObject({ status: 'rejected', reason: { param: 'a' } })
+    expect(b).toMatchObject({ status: 'rejected', reason: { param: 'b' } })
+  })
+})
+
+describe('films', () => {
+  it.each([
+    ['mp4', 0],
+    ['mp4', 90],
+    ['mp4', 180],
+    ['mov', 270],
+  ] as const)('%s turned by %i degrees is seen as a person sees it', async (format, rotation) => {
+    // Top left red, top right green, bottom left blue, bottom right yellow, when shown.
+    const corners = ['#e01010', '#10e010', '#1010e0', '#e0e010'].map((background, i) => ({
+      input: { create: { width: 160, height: 96, channels: 3 as const, background } },
+      left: (i % 2) * 160,
+      top: i > 1 ? 96 : 0,
+    }))
+    const shown = await picture(320, 192).composite(corners).png().toBuffer()
+    const turned = await sharp(shown).rotate(-rotation).removeAlpha().raw().toBuffer({ resolveWithObject: true })
+    const frame = { width: turned.info.width, height: turned.info.height, data: turned.data }
+    const film = await makeFilm({ format, frames: Array.from({ length: 8 }, () => frame), rotation })
+
+    const wish = { limits: { ...limits, framesPerSecond: 4, maxFrames: 64 }, maxFrames: 64, sound: null }
+    const stored = new MediaLoader({ files: { resolveFile: async () => film } })
+    const reference = { type: 'file', id: 'file-1' } as const
+    try {
+      const video = await stored.open('org', never).video({ reference, param: 'p', signal: never }, wish)
+      expect(video.original).toEqual({ width: 320, height: 192 })
+      expect(video.frames.length).toBeGreaterThan(2)
+      const { image } = video.frames.at(-1)!
+      expect(image.width).toBeGreaterThan(image.height)
+      const at = (x: number, y: number) => {
+        const from = (y * image.width + x) * 3
+        return [...image.data.subarray(from, from + 3)].map((value) => value > 120)
+      }
+      const [right, bottom] = [image.width - 12, image.height - 12]
+      expect([at(12, 12), at(right, 12), at(12, bottom), at(right, bottom)]).toEqual([
+        [true, false, false],
+        [false, true, false],
+        [false, false, true],
+        [true, true, false],
+      ])
+    } finally {
+      await stored.close()
+    }
   })
 })
 

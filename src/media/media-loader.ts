@@ -26,6 +26,12 @@ import {
 import type { Size } from './pixels.ts'
 import type { StoredFiles } from './stored-files.ts'
 
+/** Is told how long media takes, apart from what models take. */
+export interface MediaMeter {
+  /** @param ms until it was there, or had failed; waiting for its turn included. */
+  mediaHandled(stage: 'fetch' | 'decode', kind: MediaKind, ms: number): void
+}
+
 export interface MediaLoaderOptions {
   /** Hosts (`host` or `host:port`) that media may be fetched from though they are private. */
   readonly allowedHosts?: Iterable<string>
@@ -35,6 +41,7 @@ export interface MediaLoaderOptions {
   readonly fetchTimeoutMs?: number
   /** Instead of the system's resolver of host names. */
   readonly resolve?: HostResolver
+  readonly meter?: MediaMeter | undefined
 }
 
 /** One input of a request that is to be loaded. */
@@ -79,13 +86,15 @@ export class MediaLoader {
   readonly #fetcher: GuardedFetcher
   readonly #decoders = new DecoderPool()
   readonly #files: StoredFiles | null
+  readonly #meter: MediaMeter | undefined
   readonly #decoded = new ByteCache<DecodeResult>(CACHE_BYTES, sizeOf)
 
-  constructor({ allowedHosts = [], files = null, fetchTimeoutMs, resolve }: MediaLoaderOptions = {}) {
+  constructor({ allowedHosts = [], files = null, fetchTimeoutMs, resolve, meter }: MediaLoaderOptions = {}) {
     const hosts = new Set([...allowedHosts].map((host) => host.trim().toLowerCase()))
     const timeoutMs = fetchTimeoutMs ?? FETCH_TIMEOUT_MS
     this.#fetcher = new GuardedFetcher({ allowedHosts: hosts, timeoutMs, ...(resolve ? { resolve } : {}) })
     this.#files = files
+    this.#meter = meter
     this.#decoders.warmUp()
   }
 
@@ -95,8 +104,23 @@ export class MediaLoader {
    * @param signal of the whole request.
    */
   open(organisation: string, signal: AbortSignal): MediaRequest {
-    const parts = { fetcher: this.#fetcher, decoders: this.#decoders, files: this.#files, decoded: this.#decoded }
+    const parts: Parts = {
+      fetcher: this.#fetcher,
+      decoders: this.#decoders,
+      files: this.#files,
+      decoded: this.#decoded,
+      measure: (stage, kind, work) => this.#measured(stage, kind, work),
+    }
     return new Loading(parts, organisation, signal)
+  }
+
+  async #measured<Result>(stage: 'fetch' | 'decode', kind: MediaKind, work: Promise<Result>): Promise<Result> {
+    const started = performance.now()
+    try {
+      return await work
+    } finally {
+      this.#meter?.mediaHandled(stage, kind, performance.now() - started)
+    }
   }
 
   async close(): Promise<void> {
@@ -109,6 +133,7 @@ interface Parts {
   readonly decoders: DecoderPool
   readonly files: StoredFiles | null
   readonly decoded: ByteCache<DecodeResult>
+  measure<Result>(stage: 'fetch' | 'decode', kind: MediaKind, work: Promise<Result>): Promise<Result>
 }
 
 interface Loaded {
@@ -152,7 +177,7 @@ class Loading implements MediaRequest {
     if (located.type === 'bytes') loaded = { bytes: located.bytes, isStored: false }
     else {
       const key = `${kind} ${located.type === 'file' ? located.id : located.url.href}`
-      const shared = this.#bytes.get(key) ?? this.#read(located, kind, param)
+      const shared = this.#bytes.get(key) ?? this.#parts.measure('fetch', kind, this.#read(located, kind, param))
       this.#bytes.set(key, shared)
       loaded = await untilAborted(named(shared, param), signal)
     }
@@ -190,7 +215,8 @@ class Loading implements MediaRequest {
     if (known) return known as DecodeResults[Task['type']]
     let shared = this.#results.get(key)
     if (!shared) {
-      shared = this.#parts.decoders.decode(task, param, this.#signal)
+      const decoding = this.#parts.decoders.decode(task, param, this.#signal)
+      shared = this.#parts.measure<DecodeResult>('decode', task.type, decoding)
       shared.then(
         (result) => this.#parts.decoded.set(key, result),
         () => {},

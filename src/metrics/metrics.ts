@@ -58,6 +58,12 @@ export class Metrics implements PoolMeter {
     ['model'],
     TOKEN_BUCKETS,
   )
+  readonly #mediaSeconds = this.#histogram(
+    'media_seconds',
+    'Of images, videos and sounds: until one was fetched, or decoded.',
+    ['stage', 'kind'],
+    LATENCY_BUCKETS,
+  )
   readonly #generations = this.#counter('generations_total', 'Works that engines took: finished, failed or aborted.', [
     'model',
     'outcome',
@@ -184,6 +190,10 @@ export class Metrics implements PoolMeter {
 
   nextText(model: string, ms: number): void {
     this.#interTokenSeconds.observe({ model }, ms / 1000)
+  }
+
+  mediaHandled(stage: string, kind: string, ms: number): void {
+    this.#mediaSeconds.observe({ stage, kind }, ms / 1000)
   }
 
   ended(model: string, outcome: Outcome): void {
