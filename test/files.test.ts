@@ -419,6 +419,61 @@ describe('the list', () => {
   })
 })
 
+describe('a file in a request', () => {
+  const model = 'service-mk1.5'
+  const byId = (id: string) => ({ type: 'image_file_id', image_file_id: { file_id: id } })
+  const byUrl = (id: string, base = 'https://lookout.example/behind/a/proxy') => ({
+    type: 'image_url',
+    image_url: { url: `${base}/v1/files/${id}/content` },
+  })
+  const post = (path: string, body: object, as = key) =>
+    call(
+      `/v1/${path}`,
+      { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } },
+      as,
+    )
+  const pictures = () => server.engine.works.at(-1)!.prefix.filter(({ type }) => type === 'image').length
+
+  test('is seen in chat, multilook and detect, by its id or by its content URL under any public base', async () => {
+    const { id } = await uploaded()
+    for (const part of [byId(id), byUrl(id), byUrl(id, server.url)]) {
+      const messages = [{ role: 'user', content: [part, { type: 'text', text: 'What is this?' }] }]
+      const chat = await post('chat/completions', { model, messages })
+      expect(chat.status, await chat.text()).toBe(200)
+      expect(pictures()).toBe(1)
+      const multilook = await post('chat/completions/multilook', { model, context: messages, prompts: ['a', 'b'] })
+      expect(multilook.status, await multilook.text()).toBe(200)
+      expect(pictures()).toBe(1)
+    }
+    server.engine.script = { texts: ['<point_box mention="square"> (1,2) (3,4) </point_box>'] }
+    const found = await post('detect', { media: { type: 'image', image_url: byUrl(id).image_url.url } })
+    server.engine.script = {}
+    expect(found.status, await found.text()).toBe(200)
+    expect(pictures()).toBe(1)
+  })
+
+  test('is its organisation’s only, and gone when it is deleted', async () => {
+    const { id } = await uploaded()
+    const other = (await accounts.organisation()).key
+    const ask = (part: object, as: string) =>
+      post('chat/completions', { model, messages: [{ role: 'user', content: [part] }] }, as)
+    const asked = server.engine.works.length
+    for (const part of [byId(id), byUrl(id)]) {
+      const refused = await ask(part, other)
+      expect(refused.status).toBeGreaterThanOrEqual(400)
+      expect(refused.status).toBeLessThan(500)
+      expect(await errorOf(refused)).toMatchObject({
+        type: 'invalid_request_error',
+        message: expect.stringContaining(id),
+        param: expect.stringContaining('messages[0].content[0]'),
+      })
+    }
+    await call(`/v1/files/${id}`, { method: 'DELETE' })
+    expect((await ask(byId(id), key)).status).toBeGreaterThanOrEqual(400)
+    expect(server.engine.works).toHaveLength(asked)
+  })
+})
+
 /** Uploads under way. */
 async function drafts(): Promise<number> {
   const folder = inject('blobs') === null ? join('files', 'drafts') : 'spool'

@@ -6,7 +6,7 @@ import type { Draft } from './blob-store.ts'
 import { FolderLock, LOCK_FILE } from './folder-lock.ts'
 
 const RETRY_AFTER_S = 30
-const WRITE_BYTES = 2 ** 20
+const BLOCK_BYTES = 2 ** 20
 
 /** Takes the finished file at `path` away, and gives it the name. */
 type Keep = (path: string, name: string) => Promise<void>
@@ -51,9 +51,8 @@ class FileDraft implements Draft {
   readonly #path: string
   readonly #file: FileHandle
   readonly #keep: Keep
-  #pieces: Uint8Array[] = []
-  #bytes = 0
-  #writing: Promise<void> = Promise.resolve()
+  readonly #block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  #filled = 0
 
   constructor(path: string, file: FileHandle, keep: Keep) {
     this.#path = path
@@ -61,28 +60,32 @@ class FileDraft implements Draft {
     this.#keep = keep
   }
 
-  /** Pieces are written together, while the next ones come. */
+  /**
+   * Pieces are gathered to blocks. Copied, for pieces of a stream that are kept waiting grow old, and collecting old
+   * garbage takes longer than the copy.
+   */
   async write(bytes: Uint8Array): Promise<void> {
-    this.#pieces.push(bytes)
-    this.#bytes += bytes.length
-    if (this.#bytes >= WRITE_BYTES) await this.#writeOn()
+    for (let from = 0; from < bytes.length; ) {
+      const piece = bytes.subarray(from, from + BLOCK_BYTES - this.#filled)
+      this.#block.set(piece, this.#filled)
+      this.#filled += piece.length
+      from += piece.length
+      if (this.#filled === BLOCK_BYTES) await this.#writeBlock()
+    }
   }
 
-  /** Begins to write what there is, once what was begun before is written. */
-  async #writeOn(): Promise<void> {
-    await this.#writing
-    const pieces = this.#pieces
-    this.#pieces = []
-    this.#bytes = 0
-    this.#writing = withRoom(() => writeAll(this.#file, pieces))
-    // Heard with the next piece, or at the end.
-    this.#writing.catch(() => {})
+  async #writeBlock(): Promise<void> {
+    await withRoom(async () => {
+      for (let written = 0; written < this.#filled; ) {
+        written += (await this.#file.write(this.#block, written, this.#filled - written)).bytesWritten
+      }
+    })
+    this.#filled = 0
   }
 
   /** The bytes are on the disk before they get their name. */
   async keep(name: string): Promise<void> {
-    await this.#writeOn()
-    await this.#writing
+    await this.#writeBlock()
     await withRoom(async () => {
       await this.#file.sync()
       await this.#file.close()
@@ -91,23 +94,8 @@ class FileDraft implements Draft {
   }
 
   async discard(): Promise<void> {
-    await this.#writing.catch(() => {})
     await this.#file.close().catch(() => {})
     await rm(this.#path, { force: true })
-  }
-}
-
-async function writeAll(file: FileHandle, pieces: readonly Uint8Array[]): Promise<void> {
-  let rest = pieces
-  while (rest.length > 0) {
-    let { bytesWritten } = await file.writev(rest)
-    // A disk that has room for a part of it only says so with the next try.
-    const first = rest.findIndex((piece) => {
-      if (bytesWritten < piece.length) return true
-      bytesWritten -= piece.length
-      return false
-    })
-    rest = first < 0 ? [] : [rest[first]!.subarray(bytesWritten), ...rest.slice(first + 1)]
   }
 }
 
