@@ -161,7 +161,7 @@ def _gates(table: Table) -> tuple[list[str], dict[str, Any]]:
         values[name] = {"value": value, "needed": needed, "pass": value >= needed}
         line = f"| {name} | {value:.2f} | {needed:.2f} | {_verdict(value, needed)} |"
         if shifted.asked:
-            moved, least = shifted.measure(measure), value - SHIFTED_LOSS
+            moved, least = shifted.measure(measure), max(0.0, value - SHIFTED_LOSS)
             values[name]["shifted"] = {"value": moved, "needed": least, "pass": moved >= least}
             line += f" {moved:.2f} | {least:.2f} | {_verdict(moved, least)} |"
         lines.append(line if shifted.asked else line + " - | - | |")

@@ -264,9 +264,11 @@ def _with_tools(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> 
         """The calls as a JSON list, or what the model says."""
         message = client.chat({"messages": messages, "tools": tools, "max_completion_tokens": 300})
         calls = [call["function"] for call in message.get("tool_calls") or []]
-        if calls:
-            return json.dumps([{"name": call["name"], "arguments": json.loads(call["arguments"])} for call in calls])
-        return message["content"] or ""
+        try:
+            read = [{"name": call["name"], "arguments": json.loads(call["arguments"])} for call in calls]
+        except ValueError:  # Cut off by the limit.
+            return f"{calls}"
+        return json.dumps(read) if read else message["content"] or ""
 
     return reply
 

@@ -73,7 +73,7 @@ LAYOUT_WEIGHTS = {
     Layout.EXEMPLAR: 6,
     Layout.FOCUS: 1,
     Layout.VIDEO: 6,
-    Layout.DENSE: 8,
+    Layout.DENSE: 10,
 }
 TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 3}  # Weights.
 MOST_TEXT = 300  # Tokens of packed questions and answers behind a long prefix.

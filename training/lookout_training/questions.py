@@ -477,7 +477,7 @@ WORD_TASKS: dict[str, tuple[Asker, float]] = {
     "what-at": (what_at, 5),
     "size": (size, 5),
     "relation": (relation, 5),
-    "read": (read, 12),
+    "read": (read, 20),
     "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 12),
     "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 6),
     "point": (_single("point", point_of, phrasings.POINT), 4),

@@ -34,7 +34,7 @@ from .warm_start import load_gguf
 from .world import Scene, pick_size, render_scene
 from .world.clip import FRAME_SIZES, render_clip
 
-TEXT_HEAVY = 0.3  # Share of the pictures.
+TEXT_HEAVY = 0.36  # Share of the pictures.
 DENSE_TEXT_HEAVY = 0.7  # The same, of the batches without questions.
 AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
 REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)  # Beside questions about one picture.
