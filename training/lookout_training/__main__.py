@@ -56,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     stage2.add_argument("--report-seconds", type=float, default=170.0)
 
     stored = argparse.ArgumentParser(add_help=False)
-    stored.add_argument("--type", default="q8_0", choices=("q8_0", "f16"), help="what the matrices are stored as")
+    stored.add_argument("--type", default="f16", choices=("q8_0", "f16"), help="what the matrices are stored as")
 
     export = commands.add_parser(
         "export",

@@ -22,7 +22,7 @@ import {
   untrusted,
 } from '../../../test/support/local-engine.ts'
 import { loadCard } from '../../models/card.ts'
-import type { Branch, PromptPart } from '../engine.ts'
+import type { PromptPart } from '../engine.ts'
 import { LocalEngine } from './local-engine.ts'
 
 const turn = (...parts: PromptPart[]) => [trusted('<|im_start|>user\n'), ...parts, trusted('<|im_end|>\n'), assistant]
@@ -287,8 +287,6 @@ test('a prefix whose completions were all interrupted gives way to an older requ
 describe('the prefix cache', () => {
   let engine: LocalEngine
   let uncached: LocalEngine
-  /** Cached or not, the numbers differ by noise (`logits.test.ts` says how much), which a long answer would amplify. */
-  const steady = (fields: Partial<Branch> = {}) => branch({ sampling: REPEATING, ...fields })
 
   beforeAll(async () => {
     const card = await smallCard(4096, 8)
@@ -303,11 +301,11 @@ describe('the prefix cache', () => {
 
   test('a second turn computes only what is new, also after a picture, and answers as if it had computed all', async () => {
     const first = turn(picture(256, 192, 1), untrusted('What is in the picture, and where?'))
-    const { texts } = await run(engine, first, steady({ maxTokens: 20 }))
+    const { texts } = await run(engine, first, branch({ maxTokens: 20 }))
     const firstTokens = await engine.countTokens(first)
     const second = [...first, untrusted(texts['0.0']!), trusted('<|im_end|>\n'), ...turn(untrusted('And what else?'))]
     const before = await engine.stats()
-    const generation = await generate(engine, second, [steady({ maxTokens: 20 })])
+    const generation = await generate(engine, second, [branch({ maxTokens: 20 })])
     const [prompt] = generation.prompts
     expect(prompt!.cachedTokens).toBeGreaterThanOrEqual(firstTokens)
     expect(prompt!.cachedTokens).toBeLessThan(prompt!.promptTokens)
@@ -316,14 +314,14 @@ describe('the prefix cache', () => {
     expect(after.reusedTokens - before.reusedTokens).toBe(prompt!.cachedTokens)
     // The last token of the prompt is not prefilled: it is the first to be decoded.
     expect(after.prefilledTokens - before.prefilledTokens).toBe(prompt!.promptTokens - prompt!.cachedTokens - 1)
-    expect(answer).toEqual(await run(uncached, second, steady({ maxTokens: 20 })))
+    expect(answer).toEqual(await run(uncached, second, branch({ maxTokens: 20 })))
     await expectAllFreed(engine)
   })
 
   test('the same prompt again computes its last token only', async () => {
     const prompt = turn(picture(192, 192, 2), untrusted('The very same question.'))
-    const first = await run(engine, prompt, steady())
-    const generation = await generate(engine, prompt, [steady()])
+    const first = await run(engine, prompt, branch())
+    const generation = await generate(engine, prompt, [branch()])
     expect(generation.prompts[0]!.cachedTokens).toBe(generation.prompts[0]!.promptTokens - 1)
     expect(await collect(generation)).toEqual(first)
   })
@@ -331,10 +329,10 @@ describe('the prefix cache', () => {
   test('another picture in the same place is not the same', async () => {
     const prompt = (seed: number) =>
       turn(picture(256, 256, seed), untrusted('What is in the picture, and where is it?'))
-    await run(engine, prompt(11), steady())
-    const generation = await generate(engine, prompt(12), [steady()])
+    await run(engine, prompt(11), branch())
+    const generation = await generate(engine, prompt(12), [branch()])
     expect(generation.prompts[0]!.cachedTokens).toBe(0)
-    expect(await collect(generation)).toEqual(await run(uncached, prompt(12), steady()))
+    expect(await collect(generation)).toEqual(await run(uncached, prompt(12), branch()))
   })
 
   test.each([
@@ -342,8 +340,8 @@ describe('the prefix cache', () => {
     ['text', [untrusted('A question that two organisations ask, each in the very same words.')]],
   ])('nothing crosses between organisations: %s', async (_, parts) => {
     const prompt = turn(...parts)
-    await run(engine, prompt, steady())
-    const generation = await generate(engine, prompt, [steady()], { organisation: 'another' })
+    await run(engine, prompt, branch())
+    const generation = await generate(engine, prompt, [branch()], { organisation: 'another' })
     expect(generation.prompts[0]!.cachedTokens).toBe(0)
     const before = await engine.stats()
     await collect(generation)
@@ -354,9 +352,9 @@ describe('the prefix cache', () => {
     const prompt = (question: string) => turn(picture(256, 256, 6), untrusted(question))
     const controller = new AbortController()
     await firstEvent(await generate(engine, prompt('Tell me all.'), [endless(1)], { signal: controller.signal }))
-    const generation = await generate(engine, prompt('How many?'), [steady()])
+    const generation = await generate(engine, prompt('How many?'), [branch()])
     expect(generation.prompts[0]!.cachedTokens).toBeGreaterThanOrEqual(66)
-    const stranger = await generate(engine, prompt('How many?'), [steady()], { organisation: 'stranger' })
+    const stranger = await generate(engine, prompt('How many?'), [branch()], { organisation: 'stranger' })
     expect(stranger.prompts[0]!.cachedTokens).toBe(0)
     const answer = await collect(generation)
     expect(await collect(stranger)).toEqual(answer)
@@ -406,19 +404,19 @@ describe('the prefix cache', () => {
     const contextTokens = await engine.countTokens(prompt(0).slice(0, -2))
     expect(contextTokens).toBeGreaterThan(512)
     const before = await engine.stats()
-    const answers = await Promise.all(Array.from({ length: 5 }, (_, i) => run(engine, prompt(i), steady())))
+    const answers = await Promise.all(Array.from({ length: 5 }, (_, i) => run(engine, prompt(i), branch())))
     const { prefilledTokens } = await expectAllFreed(engine)
     expect(prefilledTokens - before.prefilledTokens).toBeLessThan(contextTokens + 5 * 32)
-    for (const [i, answer] of answers.entries()) expect(answer).toEqual(await run(uncached, prompt(i), steady()))
+    for (const [i, answer] of answers.entries()) expect(answer).toEqual(await run(uncached, prompt(i), branch()))
   })
 
   test('those that wait for another compute it themselves when that one is aborted', async () => {
     const prompt = (i: number) => turn(untrusted('an aborted beginning '.repeat(300)), untrusted(`What of ${i}?`))
     const controller = new AbortController()
-    await generate(engine, prompt(0), [steady()], { signal: controller.signal })
-    const waiting = await generate(engine, prompt(1), [steady()])
+    await generate(engine, prompt(0), [branch()], { signal: controller.signal })
+    const waiting = await generate(engine, prompt(1), [branch()])
     controller.abort()
-    expect(await collect(waiting)).toEqual(await run(uncached, prompt(1), steady()))
+    expect(await collect(waiting)).toEqual(await run(uncached, prompt(1), branch()))
     await expectAllFreed(engine)
   })
 })
