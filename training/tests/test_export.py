@@ -97,7 +97,7 @@ def test_the_command_makes_the_files_a_folders_only_model(tmp_path: Path) -> Non
     shipped = (MODEL_DIRECTORY / "card.json").read_text()
     card.write_text(shipped)
     plain = json.loads(shipped)
-    for options, kind in ((["--type", "f16"], "f16"), ([], "q8_0"), ([], "q8_0"), (["--type", "f16"], "f16")):
+    for options, kind in ((["--type", "q8_0"], "q8_0"), ([], "f16"), ([], "f16"), (["--type", "q8_0"], "q8_0")):
         run_export("--output", str(tmp_path), *options)
         names = {"model": f"model-{kind}.gguf", "projector": f"mmproj-{kind}.gguf"}
         assert {path.name for path in tmp_path.iterdir()} == {"card.json", *names.values()}
