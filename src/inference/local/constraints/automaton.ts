@@ -14,6 +14,8 @@ const MOST_MASKS = 64
  * character belongs to, such as `(a{1,9}[a-z]{0,90}){0,60}`. Whatever the rest would let through is forbidden.
  */
 const MOST_READINGS = 1000
+/** States with more readings are not looked up by what they have in common with others. */
+const MOST_CLAMPED = 64
 /** Readings that one walk through the vocabulary may look at, which bounds its time. What is left is written byte by byte. */
 const MOST_WORK = 50_000
 const LONGEST_FORCED_TEXT = 4096
@@ -68,6 +70,8 @@ export class Automaton {
   /** The index of the next state, by state and byte. */
   #table = new Int32Array(BYTES * 16)
   #age = 0
+  /** Whether there ever were more than `MOST_READINGS`. */
+  #leavesOut = false
   #lastRest = 0
   #work = 0
 
@@ -107,6 +111,8 @@ export class Automaton {
     const known = this.#masks.get(state)
     this.#masks.delete(state)
     const mask = known ?? this.#walk(state)
+    // The readings that were left out here need not be those that `accept` leaves out: from now on both take the same.
+    if (this.#leavesOut && state !== exact) return this.#nextTokens(exact)
     this.#masks.set(state, mask)
     for (const [oldest] of this.#masks) {
       if (this.#masks.size <= MOST_MASKS) break
@@ -269,7 +275,11 @@ export class Automaton {
 
   /** Follows a rest without a byte read, to all the bytes that it may go on with. */
   #read(rest: Rest, seen: Set<Rest>, readings: Rest[]): void {
-    if (seen.has(rest) || readings.length >= MOST_READINGS) return
+    if (seen.has(rest)) return
+    if (readings.length >= MOST_READINGS) {
+      this.#leavesOut = true
+      return
+    }
     seen.add(rest)
     const { node, next } = rest
     switch (node?.type) {
@@ -330,6 +340,7 @@ export class Automaton {
 
   /** A state in which the same tokens may come: counts that no token can use up are all the same. */
   #clamp(state: State): State {
+    if (this.#leavesOut || state.readings.length > MOST_CLAMPED) return state
     const readings = state.readings.map((rest) => this.#clampRest(rest))
     return this.#stateOf([...new Set(readings)])
   }
