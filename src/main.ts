@@ -46,7 +46,7 @@ const COMMANDS: ReadonlyMap<string, ListedCommand> = new Map([
 
 const HELP = `Lookout: a self-hosted inference server for vision-language models.
 
-Usage: node src/main.ts [COMMAND] [--help] [--version]
+Usage: npx lookout [COMMAND] [--help] [--version]
 
 Commands:
 ${[...COMMANDS].map(([name, { summary }]) => `  ${name.padEnd(8)} ${summary}`).join('\n')}

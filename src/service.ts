@@ -97,7 +97,6 @@ export class Service {
       ...state,
       corsOrigins: config.corsOrigins,
       logger,
-      version: await version(),
       meter: metrics,
       closing,
       keepAliveMs: parts.keepAliveMs,

@@ -246,6 +246,8 @@ describe('openapi.json', () => {
   test('describes every path, and every reference in it leads somewhere', async () => {
     const document = await jsonOf<OpenApi>(await fetch(`${server.url}/openapi.json`))
     expect(document.openapi).toBe('3.1.0')
+    expect(document.info.version).toBe('1.0.0')
+    expect(document.paths[chat]!.post!.responses).toHaveProperty('403')
     expect(Object.keys(document.paths)).toEqual([
       chat,
       `${chat}/multilook`,
@@ -279,7 +281,8 @@ describe('openapi.json', () => {
 
 interface OpenApi {
   openapi: string
-  paths: Record<string, unknown>
+  info: { version: string }
+  paths: Record<string, { post?: { responses: object } }>
   components: { schemas: Record<string, { required: string[]; properties: Record<string, { anyOf: unknown[] }> }> }
 }
 

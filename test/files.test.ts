@@ -256,6 +256,29 @@ describe('uploads', () => {
     expect(await (await call('/v1/files')).json()).toMatchObject({ data: [] })
   })
 
+  test('that are refused while more of them is to come read why, and keep their connection', async () => {
+    const { hostname, port } = new URL(server.url)
+    const socket = connect(Number(port), hostname)
+    let received = ''
+    socket.on('data', (data) => {
+      received += data
+    })
+    const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhello'
+    const rest = 3 * 2 ** 20
+    const request = (length: number) =>
+      `POST /v1/files HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${length}\r\n\r\n`
+    // Enough for the type to be told; the rest comes when the file has been refused.
+    const first = part + 'x'.repeat(100_000)
+    socket.write(request(first.length + rest) + first)
+    await expect.poll(() => received).toMatch(/^HTTP\/1\.1 400 .*Unsupported content type/s)
+    expect(await drafts()).toBe(0)
+    received = ''
+    socket.write('x'.repeat(rest))
+    socket.write(`GET /v1/files HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+    await expect.poll(() => received).toMatch(/^HTTP\/1\.1 200 .*"data":\[\]/s)
+    socket.destroy()
+  })
+
   test('take a declaration that agrees, and none', async () => {
     for (const type of ['image/png', 'IMAGE/X-PNG', 'application/octet-stream', '']) {
       expect((await upload({ purpose: 'vision', file: { bytes: png, type } })).status).toBe(200)

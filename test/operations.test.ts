@@ -1,8 +1,9 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { CARD } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 /** Several models with real engines in one service, as an operator runs them: the shipped weights under three cards. */
@@ -33,13 +34,13 @@ afterAll(async () => {
 
 /** Two of these take less than 1 GiB by estimate, three take more. */
 async function writeCard(id: string, fields: object): Promise<void> {
-  const folder = resolve('models/lookout-nano')
-  const shipped = JSON.parse(await readFile(join(folder, 'card.json'), 'utf8'))
+  const shipped = JSON.parse(await readFile(CARD, 'utf8'))
+  const [model, projector] = [shipped.engine.model, shipped.engine.projector].map((file) => join(dirname(CARD), file))
   const card = {
     ...shipped,
     name: id,
     serves: [{ ...shipped.serves[0], id, name: id }],
-    engine: { ...shipped.engine, model: join(folder, 'model-f16.gguf'), projector: join(folder, 'mmproj-f16.gguf') },
+    engine: { ...shipped.engine, model, projector },
     ...fields,
   }
   await mkdir(join(directory, id))

@@ -30,7 +30,6 @@ export interface ApiOptions extends Metering {
   /** Null for a server without limits. */
   readonly rateLimits: RateLimits | null
   readonly logger: FastifyBaseLogger
-  readonly version: string
   /** Null when nothing is measured. */
   readonly meter: RequestMeter | null
   readonly closing: Closing
@@ -87,7 +86,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addModels(app, registry)
   addFiles(app, { ...options, shutdown })
   addHealth(app, registry, draining)
-  addOpenApi(app, options.version)
+  addOpenApi(app)
   return app
 }
 

@@ -52,7 +52,7 @@ function invalidKey(request: FastifyRequest): ApiError {
 }
 
 function outOfScope(scope: Scope): ApiError {
-  return new ApiError(`The API key has not the scope '${scope}'`, {
+  return new ApiError(`The API key does not have the scope '${scope}'`, {
     status: 403,
     type: 'invalid_request_error',
     code: 'insufficient_scope',

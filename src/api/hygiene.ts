@@ -1,5 +1,5 @@
-import type { FastifyInstance } from 'fastify'
-import { ApiError } from '../errors.ts'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ApiError, invalidRequest } from '../errors.ts'
 
 /** Time for a client to send a JSON body. */
 const BODY_TIMEOUT_MS = 120_000
@@ -29,6 +29,7 @@ export function keepClean(
     done()
   })
   if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
+  app.addHook('preParsing', (request, _reply, payload, done) => done(encodingError(request), payload))
 
   app.addHook('onRequest', (request, reply, done) => {
     done()
@@ -44,6 +45,15 @@ export function keepClean(
     const stop = () => clearTimeout(timer)
     raw.once('end', stop)
     reply.raw.once('close', stop)
+  })
+}
+
+/** A compressed body would else be told to be broken JSON. */
+function encodingError({ headers }: FastifyRequest): ApiError | null {
+  const encoding = headers['content-encoding']
+  if (encoding === undefined || encoding.toLowerCase() === 'identity') return null
+  return invalidRequest(`Content-Encoding '${encoding.slice(0, 50)}' is not supported: send the body as it is`, null, {
+    status: 415,
   })
 }
 

@@ -13,6 +13,9 @@ import { extendedModel, model, modelList } from './wire/models.ts'
 import { multilookRequest } from './wire/multilook-request.ts'
 import { multilookCompletion } from './wire/multilook-response.ts'
 
+/** Of the interface, which is not the program's: the contract's own. */
+const INTERFACE_VERSION = '1.0.0'
+
 const REQUESTS = {
   ChatCompletionRequest: chatRequest,
   MultilookRequest: multilookRequest,
@@ -35,12 +38,12 @@ const RESPONSES = {
 }
 
 /** `GET /openapi.json`: the schemas that requests are parsed with, described. */
-export function addOpenApi(app: FastifyInstance, version: string): void {
-  const document = openApiDocument(version)
+export function addOpenApi(app: FastifyInstance): void {
+  const document = openApiDocument()
   addEndpoint(app, { url: OPEN_PATHS.openApi, handlers: { GET: async () => document } })
 }
 
-export function openApiDocument(version: string): Record<string, unknown> {
+export function openApiDocument(): Record<string, unknown> {
   const extended = {
     name: 'extended',
     in: 'query',
@@ -53,7 +56,7 @@ export function openApiDocument(version: string): Record<string, unknown> {
     openapi: '3.1.0',
     info: {
       title: 'Lookout',
-      version,
+      version: INTERFACE_VERSION,
       description: 'Inference for vision-language models, in the OpenAI chat completions format.',
     },
     security: [{ apiKey: [] }],
@@ -68,7 +71,7 @@ export function openApiDocument(version: string): Record<string, unknown> {
               description: 'The reply, or with `stream` its chunks as they come, ending with `data: [DONE]`.',
               content: { ...json('ChatCompletion'), 'text/event-stream': { schema: ref('ChatCompletionChunk') } },
             },
-            ...errors(400, 401, 413, 415, 429, 500, 503, 504),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
         },
       },
@@ -82,7 +85,7 @@ export function openApiDocument(version: string): Record<string, unknown> {
               description: 'One result per prompt, in request order; at least one has completions.',
               content: json('MultilookCompletion'),
             },
-            ...errors(400, 401, 413, 415, 429, 500, 503, 504),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
         },
       },
@@ -96,7 +99,7 @@ export function openApiDocument(version: string): Record<string, unknown> {
               description: 'The objects, each with a box or a point in pixels of the upright picture.',
               content: json('Detections'),
             },
-            ...errors(400, 401, 413, 415, 429, 500, 503, 504),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
         },
       },
@@ -147,7 +150,7 @@ function filePaths(fileId: object): Record<string, unknown> {
         requestBody: { required: true, content: { 'multipart/form-data': { schema: form } } },
         responses: {
           200: { description: 'The file.', content: json('File') },
-          ...errors(400, 401, 403, 411, 413, 415, 429, 503),
+          ...errors(400, 401, 403, 408, 411, 413, 415, 429, 503),
         },
       },
       get: {

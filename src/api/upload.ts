@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { basename } from 'node:path/posix'
 import type { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
+import { finished } from 'node:stream/promises'
 import { Busboy } from '@fastify/busboy'
 import { ApiError, invalidRequest } from '../errors.ts'
 import { contentTypeOf, type Files, MAX_FILE_BYTES, type NewFile, PURPOSES, type Purpose } from '../files/index.ts'
@@ -60,17 +60,22 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
     received.catch((error) => form.destroy(error))
     receiving.push(received)
   })
+  let refused = false
   request.setTimeout(SILENCE_MS, () => {
-    form.destroy(invalidRequest('The upload did not arrive in time', null, { status: 408 }))
+    if (refused) request.destroy()
+    else form.destroy(invalidRequest('The upload did not arrive in time', null, { status: 408 }))
   })
   try {
-    await pipeline(request, form)
+    await feed(request, form)
     request.setTimeout(0)
     if (receiving.length !== 1) throw invalidRequest(`The form must have one file, not ${receiving.length}`, 'file')
     const purpose = readPurpose(fields.get('purpose'))
     const { draft, ...file } = await receiving[0]!
     return { draft, file: { ...file, purpose } }
   } catch (error) {
+    refused = true
+    // What is still to come is read and dropped: a client that is cut off while it sends does not get to see the answer.
+    request.resume()
     // A form that breaks off does not end the stream of its file.
     for (const stream of streams) stream.destroy(error as Error)
     const drafts = await Promise.allSettled(receiving)
@@ -95,6 +100,27 @@ function openForm(request: IncomingMessage) {
     })
   } catch (cause) {
     throw invalidRequest('The form has no usable boundary', null, { cause })
+  }
+}
+
+/**
+ * Gives the form all of the body, or what arrives until the form fails. Unlike a pipeline it leaves the request whole when the
+ * form fails: to destroy it would take the connection from under the answer.
+ */
+async function feed(request: IncomingMessage, form: ReturnType<typeof openForm>): Promise<void> {
+  const cut = Promise.withResolvers<never>()
+  const gone = () => {
+    if (!request.complete) cut.reject(new Error('The connection was closed within the upload'))
+  }
+  request.once('close', gone)
+  // The same is said by its end.
+  request.on('error', () => {})
+  request.pipe(form)
+  try {
+    await Promise.race([finished(form), cut.promise])
+  } finally {
+    request.unpipe(form)
+    request.off('close', gone)
   }
 }
 

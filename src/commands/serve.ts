@@ -56,9 +56,9 @@ function greeting({ url, apiKey, metricsUrl, models }: Service, configured: bool
   const key = configured
     ? 'as set in LOOKOUT_API_KEY'
     : apiKey === null
-      ? 'as made before (`lookout keys list` shows which there are, `lookout keys create` makes another)'
+      ? 'as made before (`npx lookout keys list` shows which there are, `npx lookout keys create` makes another)'
       : `${apiKey} (keep it: it is shown this once)`
-  const shown = configured ? '$LOOKOUT_API_KEY' : (apiKey ?? '$LOOKOUT_API_KEY')
+  const shown = configured ? '$LOOKOUT_API_KEY' : (apiKey ?? '$KEY')
   return `Lookout listens on ${url}
 ${metrics}Models:  ${ids.join(', ')}
 API key: ${key}

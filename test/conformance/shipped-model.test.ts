@@ -1,9 +1,12 @@
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import Ajv from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { integers, parseGguf } from '../../bench/support/gguf.ts'
 import { LocalEngine } from '../../src/inference/local/local-engine.ts'
+import { loadCard } from '../../src/models/card.ts'
 import { type Completion, chunksOf, messageOf, replyOf } from '../support/chat.ts'
+import { CARD } from '../support/local-engine.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
 
 /** What must hold with a real model, whatever it has learnt: the form of its replies and of its prompts. */
@@ -26,7 +29,8 @@ const NORMAL = 1
 const CONTROL = 3
 
 async function specialTokens(): Promise<Token[]> {
-  const { metadata } = parseGguf(await readFile('models/lookout-nano/model-f16.gguf'))
+  const card = await loadCard(CARD)
+  const { metadata } = parseGguf(await readFile(join(card.directory, card.engine.model)))
   const types = integers(metadata.get('tokenizer.ggml.token_type')!)
   const list = metadata.get('tokenizer.ggml.tokens')!
   const tokens: Token[] = []

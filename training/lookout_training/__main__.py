@@ -55,7 +55,14 @@ def build_parser() -> argparse.ArgumentParser:
     stage2.add_argument("--from-gguf", type=Path, help="without a checkpoint: begin with the exported files in this folder instead of stage1.pt")
     stage2.add_argument("--report-seconds", type=float, default=170.0)
 
-    export = commands.add_parser("export", help="write the GGUF files", parents=[shared])
+    stored = argparse.ArgumentParser(add_help=False)
+    stored.add_argument("--type", default="f16", choices=("q8_0", "f16"), help="what the matrices are stored as")
+
+    export = commands.add_parser(
+        "export",
+        help="make a checkpoint the model of a folder: write the pair of GGUF files, name them in the card there, remove a pair of another type",
+        parents=[shared, stored],
+    )
     export.add_argument("--output", type=Path, default=MODEL_DIRECTORY)
     export.add_argument("--checkpoint", type=Path, help="default: stage2.pt of the run folder")
     export.add_argument("--random", action="store_true", help="random weights, to try the loading of the files")
@@ -66,7 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     server.add_argument("--api-key", default=os.environ.get("LOOKOUT_API_KEY", ""))
     server.add_argument("--model", default="service-mk1.5")
 
-    parity = commands.add_parser("parity", help="compare the running server with PyTorch", parents=[shared, server])
+    parity = commands.add_parser("parity", help="compare the running server with PyTorch", parents=[shared, stored, server])
     parity.add_argument("--checkpoint", type=Path, help="what was exported; default: stage2.pt of the run folder")
     parity.add_argument("--random", action="store_true", help="the random weights of export --random")
     parity.add_argument("--prompts", type=int, default=20)

@@ -18,6 +18,7 @@ from .audio_network import AudioTower, encode_clips, initialise_audio
 from .audio_speech import CACHE, HELD_OUT_VOICES, CachedSpeech, LiveSpeech, Speech, build_cache, spoken_sentences, vocabulary
 from .audio_world import BEEP, TONES, Kind, Sound, any_sound, record, spoken_sentence
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
+from .gguf_files import read_tensors, stored_pair
 from .optimiser import Optimiser, hidden_matrices, learning_rate
 from .running import TrainingClock, load_checkpoint, prefetch, save_checkpoint
 from .tokenizer import Tokenizer
@@ -247,9 +248,5 @@ def _report(stage: AudioStage, strangers: Speech, tokenizer: Tokenizer, batches:
 
 def stored_embedding(directory: Path, config: NetworkConfig) -> Tensor:
     """The language model's embedding (vocabulary, width) from the exported file in `directory`."""
-    from gguf import GGUFReader
-
-    from .export import MODEL_FILE
-
-    (table,) = (tensor for tensor in GGUFReader(str(directory / MODEL_FILE)).tensors if tensor.name == "token_embd.weight")
-    return torch.from_numpy(table.data.astype(np.float32)).view(config.vocabulary, config.width)
+    model, _ = stored_pair(directory)
+    return torch.from_numpy(read_tensors(model)["token_embd.weight"]).view(config.vocabulary, config.width)

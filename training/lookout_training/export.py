@@ -7,22 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from gguf import GGUFWriter, LlamaFileType
+from gguf import GGML_QUANT_VERSION, GGUFWriter
+from gguf.utility import model_weight_count_rounded_notation
 from torch import Tensor
 from torch.nn import Parameter
 
 from .audio_export import audio_tensors, describe_audio_tower
 from .audio_network import AudioTower, initialise_audio
 from .config import CONFIGS, NetworkConfig
-from .network import LanguageModel, VisionLanguageModel, VisionTower, initialise_language, initialise_vision
+from .gguf_files import WeightType, name_in_card, packed, unpacked
+from .network import LanguageModel, VisionLanguageModel, VisionTower, count_parameters, initialise_language, initialise_vision
 from .running import load_checkpoint
 from .tokenizer import Tokenizer
 
 TEMPLATE_FILE = Path(__file__).resolve().parent / "chat_template.jinja"
-MODEL_FILE, PROJECTOR_FILE = "model-f16.gguf", "mmproj-f16.gguf"
 PATCH_KERNELS = ("v.patch_embd.weight", "v.patch_embd.weight.1")  # For the first and the second frame of a pair.
 MODEL_NAME = "Lookout Nano"
-DESCRIPTION = "Small vision-language model trained from scratch on synthetic pictures of shapes and short texts."
+DESCRIPTION = "Small vision-language model trained from scratch, on synthetic pictures, texts and sounds only."
 
 
 def chat_template() -> str:
@@ -46,39 +47,40 @@ def load_network(checkpoint: Path | None, config: NetworkConfig) -> VisionLangua
     return network.eval()
 
 
-def stored_as_f16(name: str, parameter: Tensor) -> bool:
-    """Matrices are stored in half precision; vectors and the position table in single."""
-    return parameter.dim() >= 2 and not name.endswith("position")
-
-
-def round_to_stored(network: VisionLanguageModel) -> VisionLanguageModel:
+@torch.no_grad()
+def round_to_stored(network: VisionLanguageModel, weights: WeightType) -> VisionLanguageModel:
     """Rounds the weights to what the exported files hold, in place."""
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            if not stored_as_f16(name, parameter):
-                continue
-            if name == "vision.patch.weight":  # Stored twice as halves.
-                parameter.copy_((parameter / 2).half().float() * 2)
-            else:
-                parameter.copy_(parameter.half().float())
+    for name, parameter in stored_tensors(network).items():
+        parameter.copy_(torch.from_numpy(unpacked(*packed(name, _values(parameter), weights))).view_as(parameter))
+    patch = network.vision.patch.weight
+    kernels = [torch.from_numpy(unpacked(*packed(name, _values(kernel), weights))) for name, kernel in patch_kernels(network.vision).items()]
+    patch.copy_(sum(kernels).view_as(patch))
     return network
 
 
-def _add(writer: GGUFWriter, name: str, tensor: Tensor, half: bool | None = None) -> None:
-    array = tensor.detach().float().cpu().numpy()
-    half = array.ndim >= 2 if half is None else half
-    writer.add_tensor(name, np.ascontiguousarray(array.astype(np.float16 if half else np.float32)))
+def _values(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().float().cpu().numpy()
 
 
-def _describe(writer: GGUFWriter, name: str, version: str) -> None:
+def _add(writer: GGUFWriter, tensors: dict[str, Tensor], weights: WeightType) -> None:
+    for name, tensor in tensors.items():
+        data, kind = packed(name, _values(tensor), weights)
+        writer.add_tensor(name, data, raw_dtype=kind)
+
+
+def _describe(writer: GGUFWriter, kind: str, name: str, version: str, parameters: int, weights: WeightType) -> None:
+    """General metadata: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md"""
+    writer.add_type(kind)
     writer.add_name(name)
     writer.add_description(DESCRIPTION)
     writer.add_version(version)
     writer.add_author("The Lookout project")
     writer.add_license("mit")
+    writer.add_size_label(model_weight_count_rounded_notation(parameters))
     writer.add_languages(["en"])
     writer.add_tags(["image-text-to-text", "object-detection"])
-    writer.add_file_type(LlamaFileType.MOSTLY_F16)
+    writer.add_file_type(weights.file_type)
+    writer.add_quantization_version(GGML_QUANT_VERSION)
 
 
 def _finish(writer: GGUFWriter) -> None:
@@ -129,11 +131,24 @@ def vision_tensors(tower: VisionTower) -> dict[str, Parameter]:
     return tensors
 
 
-def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path, version: str) -> None:
+def patch_kernels(tower: VisionTower) -> dict[str, Tensor]:
+    """Name in the file -> kernel (D, 3, side, side). A still image passes through both temporal kernels and is summed."""
+    config = tower.config
+    kernel = tower.patch.weight.view(config.vision_width, 3, config.patch, config.patch) / 2
+    return dict.fromkeys(PATCH_KERNELS, kernel)
+
+
+def stored_tensors(network: VisionLanguageModel) -> dict[str, Tensor]:
+    """Name in one of the two files -> parameter, but for the patch kernels."""
+    heard = audio_tensors(network.audio) if network.audio else {}
+    return language_tensors(network.language) | vision_tensors(network.vision) | heard
+
+
+def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path, version: str, weights: WeightType) -> None:
     """Architecture `qwen3vl`; the output matrix is the embedding."""
     config = model.config
     writer = GGUFWriter(str(path), "qwen3vl")
-    _describe(writer, MODEL_NAME, version)
+    _describe(writer, "model", MODEL_NAME, version, count_parameters(model), weights)
     writer.add_context_length(config.context)
     writer.add_embedding_length(config.width)
     writer.add_block_count(config.layers)
@@ -158,17 +173,16 @@ def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path,
     writer.add_pad_token_id(tokenizer["<|endoftext|>"])
     writer.add_add_bos_token(False)
     writer.add_chat_template(chat_template())
-    for name, tensor in language_tensors(model).items():
-        _add(writer, name, tensor)
+    _add(writer, language_tensors(model), weights)
     _finish(writer)
 
 
-def write_projector(tower: VisionTower, audio: AudioTower | None, path: Path, version: str) -> None:
+def write_projector(tower: VisionTower, audio: AudioTower | None, path: Path, version: str, weights: WeightType) -> None:
     """The `mmproj` file, projector types `qwen3vl_merger` and, where the network hears, `qwen3a`."""
     config = tower.config
     writer = GGUFWriter(str(path), "clip")
-    writer.add_type("mmproj")
-    _describe(writer, f"{MODEL_NAME} vision" + (" and audio" if audio else ""), version)
+    parameters = count_parameters(tower) + (count_parameters(audio) if audio else 0)
+    _describe(writer, "mmproj", f"{MODEL_NAME} vision" + (" and audio" if audio else ""), version, parameters, weights)
     writer.add_clip_has_vision_encoder(True)
     if audio:
         describe_audio_tower(writer, config)
@@ -188,29 +202,32 @@ def write_projector(tower: VisionTower, audio: AudioTower | None, path: Path, ve
     writer.add_vision_spatial_merge_size(2)
     writer.add_vision_use_gelu(True)
     writer.add_vision_is_deepstack_layers([False] * config.vision_layers)
-    # A still image passes through both temporal kernels and is summed.
-    kernel = tower.patch.weight.view(config.vision_width, 3, config.patch, config.patch) / 2
-    for name in PATCH_KERNELS:
-        _add(writer, name, kernel)
-    for name, tensor in vision_tensors(tower).items():
-        _add(writer, name, tensor, half=False if tensor is tower.position else None)
-    if audio:
-        for name, tensor in audio_tensors(audio).items():
-            _add(writer, name, tensor, half=name.endswith("weight") and tensor.dim() > 1 and tensor is not audio.time)
+    _add(writer, patch_kernels(tower) | vision_tensors(tower) | (audio_tensors(audio) if audio else {}), weights)
     _finish(writer)
+
+
+def export_network(network: VisionLanguageModel, directory: Path, version: str, weights: WeightType) -> tuple[Path, Path]:
+    """Makes the network the model in `directory`: writes its pair of files, has a card there name them, and removes pairs of other types."""
+    directory.mkdir(parents=True, exist_ok=True)
+    pair = directory / weights.model_file, directory / weights.projector_file
+    partials = [path.with_suffix(".partial") for path in pair]  # A server must never load half a file.
+    write_language_model(network.language, Tokenizer.load(), partials[0], version, weights)
+    write_projector(network.vision, network.audio, partials[1], version, weights)
+    for partial, path in zip(partials, pair, strict=True):
+        partial.replace(path)
+    card = directory / "card.json"
+    if card.exists():
+        name_in_card(card, weights)
+    for other in WeightType:
+        if other is not weights:
+            (directory / other.model_file).unlink(missing_ok=True)
+            (directory / other.projector_file).unlink(missing_ok=True)
+    return pair
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Exports the stage 2 checkpoint of the run folder, or random weights."""
-    config = CONFIGS[arguments.config]
     checkpoint = None if arguments.random else arguments.checkpoint or arguments.run_dir / "stage2.pt"
-    network = load_network(checkpoint, config)
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    model, projector = arguments.output / MODEL_FILE, arguments.output / PROJECTOR_FILE
-    partial = arguments.output / "export.partial"  # A server must never load half a file.
-    write_language_model(network.language, Tokenizer.load(), partial, arguments.model_version)
-    partial.replace(model)
-    write_projector(network.vision, network.audio, partial, arguments.model_version)
-    partial.replace(projector)
-    for path in (model, projector):
+    network = load_network(checkpoint, CONFIGS[arguments.config])
+    for path in export_network(network, arguments.output, arguments.model_version, WeightType(arguments.type)):
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB")

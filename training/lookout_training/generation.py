@@ -26,10 +26,12 @@ def generate(
     limit: int = 200,
     half: bool = True,
     audio_token: int = -1,
+    recorded: list[torch.Tensor] | None = None,
 ) -> list[list[int]]:
     """Continues each prompt until `end` or `limit` tokens. `pixels` (B, height, width, 3) uint8: one picture each, all of one size, or none.
 
     Sounds are those of the prompts. `half` computes in bfloat16, as in training; the parity check wants float32.
+    `recorded` receives the logits of each step, (prompts that have not ended, vocabulary).
     """
     rows: list[list[int]] = [list(prompt.identifiers) for prompt in prompts]
     positions: list[list[Position]] = [list(prompt.positions) for prompt in prompts]
@@ -50,7 +52,10 @@ def generate(
                 x[identifiers == audio_token] = torch.cat(clips)
             hidden = network.language.hidden(x, places, causal_mask(length))
             last = torch.tensor([len(rows[i]) - 1 for i in active])
-            chosen = network.language.logits(hidden[torch.arange(len(active)), last]).argmax(-1).tolist()
+            logits = network.language.logits(hidden[torch.arange(len(active)), last])
+            if recorded is not None:
+                recorded.append(logits)
+            chosen = logits.argmax(-1).tolist()
             for i, token in zip(list(active), chosen, strict=True):
                 if token == end:
                     active.remove(i)

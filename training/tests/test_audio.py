@@ -43,6 +43,7 @@ from lookout_training.config import HELD_OUT_SEED, NANO
 from lookout_training.evaluation_set import sound_questions
 from lookout_training.export import chat_template, write_language_model, write_projector
 from lookout_training.generation import generate
+from lookout_training.gguf_files import WeightType
 from lookout_training.network import VisionLanguageModel, initialise_language, initialise_vision
 from lookout_training.phrasings import Split
 from lookout_training.prompts import ASSISTANT, IGNORED
@@ -281,9 +282,10 @@ def test_packed_questions_are_isolated(network: VisionLanguageModel, maker: Soun
 
 @pytest.mark.parametrize("hears", [True, False])
 def test_exported_ear_reads_back(network: VisionLanguageModel, tokenizer: Tokenizer, tmp_path: Path, hears: bool) -> None:
-    write_language_model(network.language, tokenizer, tmp_path / "model-f16.gguf", "test")
-    write_projector(network.vision, network.audio if hears else None, tmp_path / "mmproj-f16.gguf", "test")
-    fields = GGUFReader(str(tmp_path / "mmproj-f16.gguf")).fields
+    model, projector = tmp_path / WeightType.F16.model_file, tmp_path / WeightType.F16.projector_file
+    write_language_model(network.language, tokenizer, model, "test", WeightType.F16)
+    write_projector(network.vision, network.audio if hears else None, projector, "test", WeightType.F16)
+    fields = GGUFReader(str(projector)).fields
     assert ("clip.has_audio_encoder" in fields) == hears
     if hears:
         assert fields["clip.audio.projector_type"].contents() == "qwen3a"

@@ -82,6 +82,8 @@ function reason(issue: Issue): string {
 
 function typeReason(issue: Extract<Issue, { code: 'invalid_type' }>): string {
   if (issue.expected === 'int') return 'expected an integer'
+  // What zod calls a record is an object to everybody else.
+  if (issue.expected === 'record') return issue.message.replace(/^Invalid input: expected record/, 'expected object')
   return issue.message.replace(/^Invalid input: /, '')
 }
 

@@ -292,10 +292,18 @@ describe('a load that hangs', () => {
     }
   })
 
-  test('that nobody waits for is ended', async () => {
+  test('that nobody waits for does not begin', async () => {
     const leaving = new AbortController()
     const starting = LocalEngine.start(await loadCard(CARD), { signal: leaving.signal })
-    setTimeout(() => leaving.abort(new Error('left')), 100)
+    leaving.abort(new Error('left'))
+    await expect(starting).rejects.toThrow('left')
+  })
+
+  test('that nobody waits for is ended', async () => {
+    const leaving = new AbortController()
+    const debug = (line: string) => void (line.startsWith('loading: ') && leaving.abort(new Error('left')))
+    const logger = { debug, warn() {}, error() {} }
+    const starting = LocalEngine.start(await loadCard(CARD), { signal: leaving.signal, logger })
     await expect(starting).rejects.toThrow('left')
   })
 })

@@ -75,6 +75,7 @@ export class LocalEngine implements Engine {
     const { signal } = options
     signal?.throwIfAborted()
     const engine = new LocalEngine(await readSettings(card, options), options)
+    signal?.throwIfAborted()
     try {
       const info = await engine.#launch(signal)
       checkPromises(card, info)
@@ -166,8 +167,10 @@ export class LocalEngine implements Engine {
       log: (line) => this.#logger.debug(line),
       message: (message: FromEngine) => {
         this.#monitor?.beat()
-        if (message.type === 'loading') stage = message.stage
-        else if (message.type === 'failed') failure = message.message
+        if (message.type === 'loading') {
+          stage = message.stage
+          this.#logger.debug(`loading: ${stage}`)
+        } else if (message.type === 'failed') failure = message.message
         else if (message.type === 'ready') {
           readyAt = performance.now()
           this.#startDurationMs = readyAt - started

@@ -54,7 +54,8 @@ test('a chat template of the card takes the place of the one in the weights', as
 })
 
 describe('names the field of the card', () => {
-  test.each<[string, Partial<ModelCard['engine']>, RegExp]>([
+  type Files = Partial<ModelCard['engine']>
+  test.each<[string, Files | ((shipped: ModelCard['engine']) => Files), RegExp]>([
     [
       'a file that is not there',
       { model: 'none.gguf' },
@@ -71,9 +72,13 @@ describe('names the field of the card', () => {
       { model: 'card.json' },
       /: engine\.model: \S+card\.json cannot be read: the file is no GGUF file$/,
     ],
-    ['an encoder in place of a model', { model: 'mmproj-f16.gguf' }, /: engine\.model: \S+ is not a language model$/],
+    [
+      'an encoder in place of a model',
+      ({ projector }) => ({ model: projector! }),
+      /: engine\.model: \S+ is not a language model$/,
+    ],
     ['no encoder', { projector: 'README.md' }, /: engine\.projector: \S+README\.md cannot be read: /],
-    ['a model in place of an encoder', { projector: 'model-f16.gguf' }, /: image: .* hold no image encoder$/],
+    ['a model in place of an encoder', ({ model }) => ({ projector: model }), /: image: .* hold no image encoder$/],
     ['no template', { chatTemplate: 'none' }, /: engine\.chatTemplate: the file \S+none cannot be read: ENOENT/],
     [
       'fewer cells than promised',
@@ -81,7 +86,7 @@ describe('names the field of the card', () => {
       /: serves\[0\]\.maxContextTokens: promises 32768 context tokens/,
     ],
   ])('%s', async (_name, files, message) => {
-    const failure = describeModel(withFiles(files))
+    const failure = describeModel(withFiles(typeof files === 'function' ? files(card.engine) : files))
     await expect(failure).rejects.toThrow(message)
     await expect(failure).rejects.toBeInstanceOf(CardError)
   })

@@ -125,10 +125,11 @@ describe('the engine', () => {
       expect(texts[key]).not.toContain('\ufffd<')
     }
     expect(texts['1.0']).toMatch(/^[0-9]{3}$/)
-    for (const { branch, reason, thoughtInterrupted } of finishes) {
-      expect(reason).toBe('stop')
-      expect(thoughtInterrupted).toBe(branch === 0 ? true : undefined)
-    }
+    for (const { reason } of finishes) expect(reason).toBe('stop')
+    const interrupted = (of: number) => finishes.flatMap((f) => (f.branch === of ? [f.thoughtInterrupted] : []))
+    // Now and then a random thought ends by itself.
+    expect(interrupted(0)).toContain(true)
+    expect(interrupted(1)).toEqual([undefined])
   })
 
   test('its tokens are tokens of the completion', async () => {

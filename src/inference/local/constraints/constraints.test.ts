@@ -5,6 +5,7 @@ import { CARD, GREEDY } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
 import type { Branch, Constraint, Sampling } from '../../engine.ts'
 import { LocalEngine } from '../local-engine.ts'
+import { ebnfOf } from './grammar-source.ts'
 
 const WARM: Sampling = { ...GREEDY, temperature: 1 }
 const PROMPT = '<|im_start|>user\nWhat do you see?<|im_end|>\n<|im_start|>assistant\n'
@@ -68,6 +69,8 @@ function refusalOf(constraint: Constraint): Promise<unknown> {
 
 const json = (schema: unknown): Constraint => ({ type: 'json_schema', schema, param: 'schema' })
 const regex = (pattern: string): Constraint => ({ type: 'regex', pattern, param: 'regex' })
+/** The same for XGrammar. */
+const grammarOf = (pattern: string): Constraint => ({ type: 'grammar', ebnf: ebnfOf({ type: 'regex', pattern }) })
 const valid = (schema: object, text: string) => new Ajv.default({ strict: false }).validate(schema, JSON.parse(text))
 
 test.each([
@@ -80,6 +83,22 @@ test.each([
   expect(reason).toBe('stop')
   expect([text, valid(detection, text)]).toEqual([text, true])
 })
+
+test('lengths hold, in the thousands too, and are no reason to wait', async () => {
+  const schema = {
+    type: 'object',
+    properties: {
+      title: { type: 'string', minLength: 60, maxLength: 64 },
+      id: { anyOf: [{ type: 'string', pattern: '^[a-f0-9]{40}$' }, { type: 'null' }] },
+      tags: { type: 'array', items: { type: 'string', maxLength: 200 }, maxItems: 500 },
+      text: { type: 'string', maxLength: 9000 },
+    },
+    required: ['title', 'id'],
+  }
+  const { text, reason } = await complete(json(schema), { maxTokens: 600 })
+  if (reason === 'stop') expect([text, valid(schema, text)]).toEqual([text, true])
+  else expect(text).toMatch(/^\{"title": "(?:[^"\\]|\\.){60,64}", "id": (?:null|"[a-f0-9]{40}")/u)
+}, 60_000)
 
 test('a pattern holds from end to end', async () => {
   const { text, reason } = await complete(regex('(?:yes|no), \\d{1,3} "> \\((?:\\d{1,4},){2}\\)'))
@@ -160,7 +179,7 @@ test('what is not supported is refused by name', async () => {
 test('what takes too long to compile is refused in time, and meanwhile the engine serves', async () => {
   const heavy = Array.from({ length: 100 }, (_, i) => `[^${String.fromCharCode(65 + (i % 26))}]{0,${200 + i}}`).join('')
   const started = performance.now()
-  const refused = refusalOf(regex(heavy))
+  const refused = refusalOf(grammarOf(heavy))
   const free = (await run(branch(null, { maxTokens: 2 })))[0]![0]!
   expect(free.reason).not.toBeNull()
   expect(await refused).toMatchObject({ status: 400, message: expect.stringMatching(/longer than 3 s/) })
@@ -188,7 +207,7 @@ test('forced text may hold any characters', async () => {
 })
 
 test('constraints that are slow to compile are followed, many of them in turn and at once', async () => {
-  const slow = (letter: string) => regex(`(${letter}{1,9}[a-z ]{0,90}){0,60}${letter}\\.`)
+  const slow = (letter: string) => grammarOf(`(${letter}{1,9}[a-z ]{0,90}){0,60}${letter}\\.`)
   for (const letter of 'abcdef') {
     expect((await complete(slow(letter), { maxTokens: 12 })).text).toMatch(new RegExp(`^(${letter}|$)`))
   }
@@ -204,7 +223,7 @@ test('repetitions that ruin a backtracking engine do no harm', async () => {
 test('an abort while the constraint is compiled is no error', async () => {
   const controller = new AbortController()
   const work = { organisation: 'test', prefix: [{ type: 'text', text: PROMPT, trusted: true } as const] }
-  const pending = engine.generate({ ...work, branches: [branch(regex('[a-z]{77}'))] }, controller.signal)
+  const pending = engine.generate({ ...work, branches: [branch(grammarOf('[a-z]{77}'))] }, controller.signal)
   controller.abort(new Error('gone'))
   await expect(pending).rejects.toThrow('gone')
   expect((await complete(regex('ok'))).text).toBe('ok')

@@ -1,9 +1,11 @@
 import type { Constraint } from '../../engine.ts'
 import { FailureError } from '../failure.ts'
 import type { Model } from '../native/model.ts'
+import { Automaton } from './automaton.ts'
 import { grammarSourceOf, withoutLenientSchemas } from './grammar-source.ts'
 import type { GrammarThread } from './grammar-thread.ts'
 import { Refusal } from './refusal.ts'
+import { TokenTrie } from './token-trie.ts'
 import { Trial } from './trial.ts'
 import { type GrammarVocabulary, readGrammarVocabulary } from './vocabulary.ts'
 import { type Grammar, type Matcher, XGrammar } from './xgrammar.ts'
@@ -20,8 +22,9 @@ const KEPT_CONSTRAINTS = 64
 const MOST_THREADS = 4
 
 /**
- * Compiles constraints: each first in another thread, which may fail or take too long, then in this one, because a
- * compiled grammar cannot cross. One that is slow to compile stays where it is. Those used last are kept.
+ * Compiles constraints. Rules are followed as they are. A grammar for XGrammar is compiled first in another thread, which
+ * may fail or take too long, then in this one, because a compiled grammar cannot cross. One that is slow to compile stays
+ * where it is. Those used last are kept.
  */
 export class Constraints {
   readonly #model: Model
@@ -33,6 +36,7 @@ export class Constraints {
   readonly #threads = new Map<string, GrammarThread>()
   #trial: Trial | null = null
   #vocabulary: GrammarVocabulary | null = null
+  #trie: TokenTrie | null = null
   #xgrammar: Promise<XGrammar> | null = null
 
   constructor(model: Model) {
@@ -83,6 +87,10 @@ export class Constraints {
     const source = grammarSourceOf(constraint)
     this.#vocabulary ??= readGrammarVocabulary(this.#model)
     if (this.#vocabulary.stopTokens.length === 0) throw new Refusal('this model has no token to end a reply with')
+    if (source.type === 'rules') {
+      this.#trie ??= new TokenTrie(this.#vocabulary)
+      return new Automaton(source, this.#trie)
+    }
     this.#trial ??= new Trial(this.#vocabulary, COMPILE_LIMITS)
     let thread: GrammarThread | null
     try {

@@ -5,16 +5,18 @@ import { type ByteRange, byteSequences } from './utf8.ts'
 /** What a grammar lets through. Made by the functions below; `Ebnf` writes it down. */
 export type Expression = Terminal | Reference | Sequence | Choice | Repeat
 
-interface Terminal {
+export interface Terminal {
   readonly type: 'terminal'
   readonly text: string
+  /** The same in bytes: any of these sequences. */
+  readonly sequences: readonly (readonly ByteRange[])[]
   /** The bytes that it may begin with. */
   readonly first: readonly ByteRange[]
   /** Whether it is a class, one step for XGrammar. */
   readonly single: boolean
 }
 
-interface Reference {
+export interface Reference {
   readonly type: 'reference'
   readonly name: string
 }
@@ -42,8 +44,14 @@ const LARGEST_GRAMMAR = 400_000
 /** Matches nothing. A rule that refers to it is no longer simple enough for XGrammar to copy it into others. */
 const SEAL = 'seal'
 
+/** A grammar as a tree of expressions. */
+export interface Rules {
+  readonly root: Expression
+  readonly rules: ReadonlyMap<Reference, Expression>
+}
+
 /**
- * A grammar that grows rule by rule, in XGrammar's EBNF.
+ * A grammar that grows rule by rule. It can be written in XGrammar's EBNF.
  *
  * The version that we use makes one automaton of each rule, copies simple rules into others, and then merges states that
  * are reached by equal steps from one state. That merging is wrong: of an enum's labels with common beginnings it makes a
@@ -53,6 +61,7 @@ const SEAL = 'seal'
  */
 export class Ebnf {
   readonly #rules: (string | null)[] = []
+  readonly #expressions = new Map<Reference, Expression>()
   readonly #names = new Map<string, Reference>()
   #size = 0
 
@@ -64,6 +73,7 @@ export class Ebnf {
     if (known !== undefined) return known
     const reference = this.reserve()
     this.#names.set(body, reference)
+    this.#expressions.set(reference, expression)
     this.#write(reference, body)
     return reference
   }
@@ -75,7 +85,12 @@ export class Ebnf {
   }
 
   define(reference: Reference, expression: Expression): void {
+    this.#expressions.set(reference, expression)
     this.#write(reference, this.#body(expression))
+  }
+
+  toRules(root: Expression): Rules {
+    return { root, rules: this.#expressions }
   }
 
   toText(root: Expression): string {
@@ -130,10 +145,10 @@ export class Ebnf {
   /** One character out of a set, in UTF-8. */
   characters(set: CodePoints): Expression {
     // A negated class takes in everything beyond ASCII. It is one step for XGrammar, where sequences of bytes are many.
+    const sequences = set.flatMap(byteSequences)
     const excluded = complement(set)
     const last = excluded.at(-1)
-    if (last !== undefined && last[1] <= LAST_ASCII) return byteClass(excluded, '^')
-    const sequences = set.flatMap(byteSequences)
+    if (last !== undefined && last[1] <= LAST_ASCII) return { ...byteClass(excluded, '^'), sequences }
     const single = sequences.filter((bytes) => bytes.length === 1).flat()
     const longer = sequences.filter((bytes) => bytes.length > 1)
     const options = longer.map((bytes) => sequence(bytes.map((range) => byteClass([range]))))
@@ -141,33 +156,23 @@ export class Ebnf {
     return options.length > INLINE_OPTIONS ? this.rule(choice(options)) : choice(options)
   }
 
-  /**
-   * @param characters says how one character out of a set is written; `counted` when it stands in a long count, where
-   * anything but a single class is slow to compile and to follow.
-   */
-  pattern(
-    pattern: Pattern,
-    characters: (set: CodePoints, counted: boolean) => Expression,
-    counted = false,
-  ): Expression {
+  /** @param characters says how one character out of a set is written. */
+  pattern(pattern: Pattern, characters: (set: CodePoints) => Expression): Expression {
     switch (pattern.type) {
       case 'character':
-        return characters(pattern.set, counted)
+        return characters(pattern.set)
       case 'sequence':
-        return sequence(pattern.parts.map((part) => this.pattern(part, characters, counted)))
+        return sequence(pattern.parts.map((part) => this.pattern(part, characters)))
       case 'choice':
-        return choice(pattern.options.map((option) => this.pattern(option, characters, counted)))
-      case 'repeat': {
-        const long = Math.max(pattern.min, pattern.max ?? 0) > LONG_COUNT
-        return repeat(this.pattern(pattern.part, characters, counted || long), pattern.min, pattern.max)
-      }
+        return choice(pattern.options.map((option) => this.pattern(option, characters)))
+      case 'repeat':
+        return repeat(this.pattern(pattern.part, characters), pattern.min, pattern.max)
     }
   }
 }
 
 const LAST_ASCII = 0x7f
 const INLINE_OPTIONS = 3
-export const LONG_COUNT = 8
 
 export class GrammarSizeError extends Error {}
 
@@ -206,8 +211,8 @@ export function literal(text: string): Expression {
       ? character
       : `\\U${character.codePointAt(0)!.toString(16).padStart(8, '0')}`,
   )
-  const [first] = Buffer.from(text)
-  return { type: 'terminal', text: `"${escaped.join('')}"`, first: [[first!, first!]], single: false }
+  const bytes = Array.from(Buffer.from(text), (byte): ByteRange => [byte, byte])
+  return { type: 'terminal', text: `"${escaped.join('')}"`, sequences: [bytes], first: [bytes[0]!], single: false }
 }
 
 /** One ASCII character of a range. */
@@ -219,11 +224,12 @@ export function range(first: string, last: string): Expression {
  * One byte. XGrammar reads a class as a set of bytes, whatever its documentation says of characters, except that it turns
  * a class of one member into that character: so there are always two. `xgrammar.ts` makes sure of both.
  */
-function byteClass(ranges: readonly ByteRange[], negation: '' | '^' = ''): Expression {
+export function byteClass(ranges: readonly ByteRange[], negation: '' | '^' = ''): Terminal {
   const members = ranges.map(([first, last]) => `${byte(first)}-${byte(last)}`)
   return {
     type: 'terminal',
     text: `[${negation}${(members.length === 1 ? [...members, ...members] : members).join('')}]`,
+    sequences: ranges.map((range) => [range]),
     first: negation === '' ? ranges : complement([...ranges]).map(([first, last]) => [first, Math.min(last, 0xff)]),
     single: true,
   }

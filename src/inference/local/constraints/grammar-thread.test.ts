@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { grammarSourceOf } from './grammar-source.ts'
+import { ebnfOf } from './grammar-source.ts'
 import { Trial } from './trial.ts'
 import type { GrammarVocabulary } from './vocabulary.ts'
 import { type Matcher, XGrammar } from './xgrammar.ts'
@@ -9,7 +9,7 @@ const vocabulary: GrammarVocabulary = {
   tokens: ['', ...Array.from({ length: 256 }, (_, i) => String.fromCharCode(i)), ...words.map(latin1)],
   stopTokens: [0],
 }
-const source = grammarSourceOf({
+const text = ebnfOf({
   type: 'json_schema',
   schema: {
     type: 'object',
@@ -17,6 +17,7 @@ const source = grammarSourceOf({
     required: ['name', 'size'],
   },
 })
+const source = { type: 'ebnf', text } as const
 
 function latin1(text: string): string {
   return Buffer.from(text).toString('latin1')

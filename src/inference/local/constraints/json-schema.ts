@@ -281,7 +281,7 @@ class SchemaWriter {
       const bound = lengths.min < min ? 'minLength' : 'maxLength'
       throw new Refusal(`'${bound}' is only supported beside '${keyword}' when every match fits it`, [...path, bound])
     }
-    return this.#json.quoted(this.#ebnf.pattern(pattern, (set, counted) => this.#json.character(set, counted)))
+    return this.#json.quoted(this.#ebnf.pattern(pattern, (set) => this.#json.character(set)))
   }
 
   #number(type: 'number' | 'integer', schema: Schema, { path }: Place): Expression {

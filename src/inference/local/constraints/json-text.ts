@@ -1,5 +1,5 @@
 import { type CodePoints, complement, difference, intersection, setOf, union } from '../../../regex/code-points.ts'
-import { choice, type Ebnf, type Expression, LONG_COUNT, literal, optional, range, repeat, sequence } from './ebnf.ts'
+import { choice, type Ebnf, type Expression, literal, optional, range, repeat, sequence } from './ebnf.ts'
 
 /** Between the parts of an object or an array, as Python writes them: models have read most JSON in that form. */
 export const COMMA = ', '
@@ -24,15 +24,11 @@ export class JsonText {
     this.#ebnf = ebnf
   }
 
-  /**
-   * How one character out of a set stands in a string. Control characters without a short escape are left out.
-   * @param plainOnly leaves out all that need an escape, unless there are no others.
-   */
-  character(set: CodePoints, plainOnly = false): Expression {
+  /** How one character out of a set stands in a string. Control characters without a short escape are left out. */
+  character(set: CodePoints): Expression {
     const plain = difference(set, ESCAPED)
     const options: Expression[] = []
     if (plain.length > 0) options.push(this.#ebnf.characters(plain))
-    if (plainOnly && options.length > 0) return options[0]!
     for (const [character, written] of SHORT_ESCAPES) {
       if (intersection(set, setOf(character)).length > 0) options.push(literal(written))
     }
@@ -46,8 +42,7 @@ export class JsonText {
 
   /** @param max null for no end. */
   string(min: number, max: number | null): Expression {
-    const counted = Math.max(min, max ?? 0) > LONG_COUNT
-    return this.quoted(repeat(this.character(complement([]), counted), min, max))
+    return this.quoted(repeat(this.character(complement([])), min, max))
   }
 
   quoted(content: Expression): Expression {

@@ -18,7 +18,7 @@ export interface Grammar {
 
 /** The state of one text that follows a grammar. */
 export interface Matcher {
-  /** A bit for each token that may come next. */
+  /** A bit for each token that may come next. Not to be changed. */
   nextTokens(): Int32Array
   /** False when the token may not come next; the state is then as before. */
   accept(token: number): boolean

@@ -1,0 +1,69 @@
+import { byteClass, choice, EMPTY, type Expression, literal, type Reference, type Rules, sequence } from './ebnf.ts'
+import type { ByteRange } from './utf8.ts'
+
+interface Tag {
+  readonly begin: string
+  readonly content: Rules
+  readonly end: string
+}
+
+interface TagPolicy {
+  readonly triggers: readonly string[]
+  /** The text begins with a tag. */
+  readonly atLeastOne: boolean
+  /** The text ends behind a tag. */
+  readonly stopAfterFirst: boolean
+}
+
+/**
+ * Free text in which whatever begins with a trigger is a tag: the automaton of Aho and Corasick for the triggers, each
+ * of its states a rule, with the tags in place of the states where a trigger is found.
+ * @param tags each of which begins with one of the triggers.
+ */
+export function tagRules(tags: readonly Tag[], { triggers, atLeastOne, stopAfterFirst }: TagPolicy): Rules {
+  const used = [...new Set(triggers)].filter((trigger) => tags.some(({ begin }) => begin.startsWith(trigger)))
+  const found = new Map(used.map((trigger) => [latin1(trigger), trigger]))
+  const starts = new Set([...found.keys()].flatMap((trigger) => [...trigger].map((_, end) => trigger.slice(0, end))))
+  const states = new Map([...starts].map((start): [string, Reference] => [start, { type: 'reference', name: 'free' }]))
+  const free = states.get('')!
+  const after = stopAfterFirst ? EMPTY : free
+  const tagsBehind = (trigger: string) =>
+    choice(
+      tags
+        .filter(({ begin }) => begin.startsWith(trigger))
+        .map(({ begin, content, end }) =>
+          sequence([literal(begin.slice(trigger.length)), content.root, literal(end), after]),
+        ),
+    )
+  const rules = new Map(tags.flatMap(({ content }) => [...content.rules]))
+  for (const [start, state] of states) {
+    const bytesTo = Map.groupBy(
+      Array.from({ length: 256 }, (_, byte) => byte),
+      (byte) => {
+        const text = start + String.fromCharCode(byte)
+        const ends = Array.from(text, (_, begin) => text.slice(begin))
+        return ends.find((end) => found.has(end)) ?? ends.find((end) => states.has(end)) ?? ''
+      },
+    )
+    const steps = [...bytesTo].map(([end, bytes]): Expression => {
+      const trigger = found.get(end)
+      return sequence([byteClass(rangesOf(bytes)), trigger === undefined ? states.get(end)! : tagsBehind(trigger)])
+    })
+    rules.set(state, choice([EMPTY, ...steps]))
+  }
+  return { root: atLeastOne ? tagsBehind('') : free, rules }
+}
+
+function rangesOf(bytes: readonly number[]): ByteRange[] {
+  const ranges: [number, number][] = []
+  for (const byte of bytes) {
+    const last = ranges.at(-1)
+    if (last !== undefined && byte === last[1] + 1) last[1] = byte
+    else ranges.push([byte, byte])
+  }
+  return ranges
+}
+
+function latin1(text: string): string {
+  return Buffer.from(text).toString('latin1')
+}
