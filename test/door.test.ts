@@ -77,6 +77,12 @@ describe('paths and methods', () => {
     expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: null, code: null })
   })
 
+  test('a path that is too long is not sent back', async () => {
+    const response = await server.get(`/v1/models/${'a'.repeat(1500)}`)
+    expect(response.status).toBe(414)
+    expect(await errorOf(response)).toMatchObject({ message: 'The path is too long', type: 'invalid_request_error' })
+  })
+
   test('a path that is none, and bytes that are no HTTP', async () => {
     const response = await server.get('/v1/models/%ZZ')
     expect(response.status).toBe(400)

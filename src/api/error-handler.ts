@@ -61,5 +61,6 @@ const MESSAGES: Readonly<Record<string, string>> = {
   FST_ERR_CTP_EMPTY_JSON_BODY: 'The request body is empty; a JSON object is expected',
   FST_ERR_CTP_INVALID_JSON_BODY: 'The request body is not valid JSON',
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The request body does not have the length that Content-Length says',
+  FST_ERR_MAX_PARAM_LENGTH: 'The path is too long',
   FST_ERR_BAD_URL: 'The path is not a valid URL path',
 }
