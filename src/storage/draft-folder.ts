@@ -7,6 +7,7 @@ import { FolderLock, LOCK_FILE } from './folder-lock.ts'
 
 const RETRY_AFTER_S = 30
 const BLOCK_BYTES = 2 ** 20
+const SYNC_BYTES = 16 * 2 ** 20
 
 /** Takes the finished file at `path` away, and gives it the name. */
 type Keep = (path: string, name: string) => Promise<void>
@@ -51,8 +52,16 @@ class FileDraft implements Draft {
   readonly #path: string
   readonly #file: FileHandle
   readonly #keep: Keep
-  readonly #block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  /** Pieces are gathered in the first block while the other one is being written. */
+  readonly #blocks = [Buffer.allocUnsafeSlow(BLOCK_BYTES), Buffer.allocUnsafeSlow(BLOCK_BYTES)] as const
+  #filling = 0
   #filled = 0
+  /** Never rejects without somebody who waits for it: failures are told to the next one who does. */
+  #writing: Promise<unknown> = Promise.resolve()
+  #unsynced = 0
+  #syncing: Promise<unknown> | null = null
+  /** Why bytes did not reach the disk. The system says so once; a later sync may claim success. */
+  #failure: unknown = null
 
   constructor(path: string, file: FileHandle, keep: Keep) {
     this.#path = path
@@ -67,26 +76,45 @@ class FileDraft implements Draft {
   async write(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.length; ) {
       const piece = bytes.subarray(from, from + BLOCK_BYTES - this.#filled)
-      this.#block.set(piece, this.#filled)
+      this.#blocks[this.#filling]!.set(piece, this.#filled)
       this.#filled += piece.length
       from += piece.length
-      if (this.#filled === BLOCK_BYTES) await this.#writeBlock()
+      if (this.#filled === BLOCK_BYTES) await this.#swap()
     }
   }
 
-  async #writeBlock(): Promise<void> {
-    await withRoom(async () => {
-      for (let written = 0; written < this.#filled; ) {
-        written += (await this.#file.write(this.#block, written, this.#filled - written)).bytesWritten
-      }
-    })
+  /** Begins to write what is gathered, once the block before is written. */
+  async #swap(): Promise<void> {
+    await withRoom(() => this.#writing)
+    const block = this.#blocks[this.#filling]!.subarray(0, this.#filled)
+    this.#filling = 1 - this.#filling
     this.#filled = 0
+    this.#writing = this.#write(block)
+    this.#writing.catch(() => {})
+  }
+
+  async #write(block: Uint8Array): Promise<void> {
+    for (let written = 0; written < block.length; ) {
+      written += (await this.#file.write(block, written)).bytesWritten
+    }
+    this.#unsynced += block.length
+    if (this.#unsynced < SYNC_BYTES || this.#syncing) return
+    // The disk works while more is received, so that little is left for the end.
+    this.#unsynced = 0
+    const done = (failure: unknown) => {
+      this.#syncing = null
+      this.#failure ??= failure
+    }
+    this.#syncing = this.#file.datasync().then(() => done(null), done)
   }
 
   /** The bytes are on the disk before they get their name. */
   async keep(name: string): Promise<void> {
-    await this.#writeBlock()
+    await this.#swap()
     await withRoom(async () => {
+      await this.#writing
+      await this.#syncing
+      if (this.#failure !== null) throw this.#failure
       await this.#file.sync()
       await this.#file.close()
       await this.#keep(this.#path, name)
@@ -94,6 +122,8 @@ class FileDraft implements Draft {
   }
 
   async discard(): Promise<void> {
+    await this.#writing.catch(() => {})
+    await this.#syncing
     await this.#file.close().catch(() => {})
     await rm(this.#path, { force: true })
   }
