@@ -136,9 +136,17 @@ test('metrics: what an operator asks for', async () => {
   }
 })
 
-function requestLabels(status: string, model: string): string {
-  return `endpoint="/v1/chat/completions",method="POST",status="${status}",model="${model}"`
+function requestLabels(status: string, model: string, endpoint = '/v1/chat/completions'): string {
+  return `endpoint="${endpoint}",method="POST",status="${status}",model="${model}"`
 }
+
+test('metrics: a request that names no model counts for the one that it got', async () => {
+  const picture = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url), 'base64')
+  const media = { type: 'image', image_url: `data:image/png;base64,${picture}` }
+  expect((await server.post('/v1/detect', { media, categories: ['star'] })).status).toBe(200)
+  const labels = requestLabels('200', 'service-mk1.5', '/v1/detect')
+  await expect.poll(() => measured('http_requests_total', labels)).toBe(1)
+})
 
 test('metrics are all described in docs/operations.md, and no others', async () => {
   const described = (await readFile('docs/operations.md', 'utf8')).match(/\blookout_[a-z_]+/g)

@@ -75,6 +75,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   app.server.headersTimeout = HEAD_TIMEOUT_MS
   logRequests(app)
   keepClean(app, options)
+  app.decorateRequest('servedModel', null)
   if (options.meter) measureRequests(app, registry, options.meter)
   requireApiKey(app, options.keys)
   closing.takeCareOf(app)

@@ -33,6 +33,7 @@ export async function meter(
   reply: FastifyReply,
   { endpoint, model }: { readonly endpoint: string; readonly model: ServedModel },
 ): Promise<MeteredRequest> {
+  request.servedModel = model.id
   const principal = principalOf(request)
   await checkBudget(budgets, principal)
   const at = new Date()

@@ -8,6 +8,13 @@ export interface RequestMeter {
   requestEnded(request: MeasuredRequest): void
 }
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Id of the model that the request was let in to. */
+    servedModel: string | null
+  }
+}
+
 /** What the log of many web servers calls a client that left before its answer. */
 const CLIENT_GONE = 499
 
@@ -22,7 +29,7 @@ export function measureRequests(app: FastifyInstance, registry: ModelRegistry, m
         endpoint: request.is404 ? 'unknown' : (request.routeOptions.url ?? 'unknown'),
         method: request.method,
         status: raw.writableFinished ? raw.statusCode : CLIENT_GONE,
-        model: modelOf(request, registry),
+        model: request.servedModel ?? modelOf(request, registry),
         ms: performance.now() - start,
       })
     })
