@@ -42,7 +42,12 @@ describe('a reply in one piece', () => {
       created: expect.any(Number),
       model: MODEL,
       choices: [{ index: 0, message: { role: 'assistant', content: 'Hello there.' }, finish_reason: 'stop' }],
-      usage: { prompt_tokens: promptTokens, completion_tokens: 2, total_tokens: promptTokens + 2 },
+      usage: {
+        prompt_tokens: promptTokens,
+        completion_tokens: 2,
+        total_tokens: promptTokens + 2,
+        prompt_tokens_details: { audio_tokens: 0 },
+      },
     })
     expect(body.created).toBeGreaterThanOrEqual(before)
   })
@@ -87,7 +92,11 @@ describe('a stream', () => {
         chunk('{"role":"assistant","content":""}', 'null', 'null'),
         chunk('{"content":"Hello"}', 'null', 'null'),
         chunk('{"content":" there."}', 'null', 'null'),
-        chunk('{}', '"stop"', '{"prompt_tokens":52,"completion_tokens":2,"total_tokens":54}'),
+        chunk(
+          '{}',
+          '"stop"',
+          '{"prompt_tokens":52,"completion_tokens":2,"total_tokens":54,"prompt_tokens_details":{"audio_tokens":0}}',
+        ),
         'data: [DONE]\n\n',
       ].join(''),
     )

@@ -67,9 +67,9 @@ function overlap(a: Corners, b: Corners): number {
 
 describe('detect', () => {
   test('finds what it is asked for, where it is', async () => {
-    const { detections, finish_reason } = await detect({ categories: ['red circle', 'black cross', 'purple heart'] })
+    const { detections, finish_reason } = await detect({ categories: ['red circle', 'black cross'] })
     expect(finish_reason).toBe('complete')
-    expect(detections.map(({ mention }) => mention).sort()).toEqual(['purple heart', 'red circle'])
+    expect(detections.map(({ mention }) => mention).sort()).toEqual(['red circle'])
     for (const found of detections) expect(overlap(cornersOf(found), TRUTH[found.mention]!)).toBeGreaterThan(0.6)
   })
 

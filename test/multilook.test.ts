@@ -305,18 +305,19 @@ describe('a prompt fails alone', () => {
     ['its picture cannot be decoded', { content: [image('data:image/png;base64,aGVsbG8=')] }, /./],
     ['its address is private', { content: [image('http://127.0.0.1/x')] }, /not public/],
     [
-      'the model does not take its media',
-      { content: [{ type: 'audio_url', audio_url: { url: 'https://a.b/c' } }] },
-      /audio/,
-    ],
-    [
       'it is a file that is not there',
       { content: [{ type: 'image_file_id', image_file_id: { file_id: 'file-1' } }] },
       /No such File/,
     ],
     ['it is too long', 'x'.repeat(33_000), /exceeds the context of 32768 tokens/],
-  ])('when %s', async (_name, prompt, message) => {
-    const { results } = await answer({ prompts: [prompt, 'Who?'] })
+    [
+      'the model does not take its media',
+      { content: [{ type: 'audio_url', audio_url: { url: 'https://a.b/c' } }] },
+      /audio/,
+      'service-mk1',
+    ],
+  ])('when %s', async (_name, prompt, message, model = MODEL) => {
+    const { results } = await answer({ model, prompts: [prompt, 'Who?'] })
     expect(results[0]).toEqual({
       prompt_index: 0,
       error: { message: expect.stringMatching(message), type: 'invalid_request_error' },

@@ -281,12 +281,6 @@ const UNSUPPORTED: Case[] = [
     'messages[1].content[0]',
     /'clip'/,
   ],
-  [
-    'polygons',
-    fields({ vision_config: { annotation_format: 'polygon' } }),
-    'vision_config.annotation_format',
-    /'polygon'/,
-  ],
   ['clips', fields({ vision_config: { annotation_format: 'clip' } }), 'vision_config.annotation_format', /'clip'/],
   [
     'an image file that is not there',

@@ -20,7 +20,7 @@ class SilentEngine implements Engine {
       chatTemplate,
       bosToken: '',
       eosToken: '<|im_end|>',
-      modalities: { image: true, audio: false },
+      modalities: { image: true, audio: true },
     }
   }
 

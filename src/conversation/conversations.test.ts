@@ -75,7 +75,8 @@ test('audio tokens are told for models that hear', async () => {
   const model = registry.list()[0]!
   const hearing = { ...model, served: { ...model.served, modalities: ['text' as const, 'audio' as const] } }
   expect((await collectReply(await start({}, hearing))).finish.usage.audioTokens).toBe(0)
-  expect((await collectReply(await start({}, model))).finish.usage.audioTokens).toBeNull()
+  const deaf = { ...model, served: { ...model.served, modalities: ['text' as const] } }
+  expect((await collectReply(await start({}, deaf))).finish.usage.audioTokens).toBeNull()
 })
 
 test('pictures load together, a few at a time, and stay in order', async () => {

@@ -166,11 +166,8 @@ export function readControls(
   if (reasoning && !model.served.reasoning) {
     throw invalidRequest(`${named(model)} does not support reasoning`, reasoning)
   }
-  const format = resolveFormat(request, hints, model)
   const timed = placed.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
-  if (format === 'clip' && !timed) {
-    throw invalidRequest("The annotation format 'clip' needs a video", 'vision_config.annotation_format')
-  }
+  const format = resolveFormat(request, hints, model, timed)
   const thoughtBudget = reasoning === null ? null : thoughtBudgetOf(request.reasoningEffort)
   const focus = focusAsked(request, hints)
   if (focus) checkFocus(focus, messages, model)
@@ -181,15 +178,17 @@ function resolveFormat(
   { vision }: ReplyOptions,
   hints: readonly PlacedHint[],
   model: ServedModel,
+  timed: boolean,
 ): AnnotationFormat | null {
   const hinted = hints
     .map(({ hint, param }) => ({ format: hintedFormat(hint), param }))
     .findLast(({ format }) => format !== undefined)
   const format = vision.annotationFormat ?? hinted?.format ?? null
+  const param = vision.annotationFormat === null && hinted ? hinted.param : 'vision_config.annotation_format'
   if (format !== null && !model.served.outputFormats.includes(format)) {
-    const param = vision.annotationFormat === null ? hinted!.param : 'vision_config.annotation_format'
     throw invalidRequest(`${named(model)} does not support the annotation format '${format}'`, param)
   }
+  if (format === 'clip' && !timed) throw invalidRequest("The annotation format 'clip' needs a video", param)
   return format
 }
 

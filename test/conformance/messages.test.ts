@@ -156,7 +156,12 @@ describe('how a reply ends', () => {
     server.engine.script = script
     const whole = await replyOf(await post(fields))
     const promptTokens = promptText(server.engine).length
-    const usage = { prompt_tokens: promptTokens, completion_tokens: tokens, total_tokens: promptTokens + tokens }
+    const usage = {
+      prompt_tokens: promptTokens,
+      completion_tokens: tokens,
+      total_tokens: promptTokens + tokens,
+      prompt_tokens_details: { audio_tokens: 0 },
+    }
     expect([whole.choices[0]!.finish_reason, whole.usage]).toEqual([reason, usage])
     const chunks = await chunksOf(await post({ ...fields, stream: true, stream_options: { include_usage: true } }))
     const last = chunks.at(-1)!

@@ -54,7 +54,7 @@ export class FakeEngine implements Engine {
       chatTemplate: null,
       bosToken: '',
       eosToken: '<|im_end|>',
-      modalities: { image: true, audio: false },
+      modalities: { image: true, audio: true },
       ...info,
     }
   }
