@@ -62,16 +62,8 @@ describe('names the field of the card', () => {
       /card\.json: engine\.model: the file .+none\.gguf is not there$/,
     ],
     ['a folder', { model: '.' }, /: engine\.model: the file .+ is not there$/],
-    [
-      'a part that is not there',
-      { model: 'm-00001-of-00002.gguf' },
-      /the file .+m-00001-of-00002\.gguf is not there$/,
-    ],
-    [
-      'no GGUF file',
-      { model: 'card.json' },
-      /: engine\.model: .+card\.json cannot be read: the file is no GGUF file$/,
-    ],
+    ['a part that is not there', { model: 'm-00001-of-00002.gguf' }, /the file .+m-00001-of-00002\.gguf is not there$/],
+    ['no GGUF file', { model: 'card.json' }, /: engine\.model: .+card\.json cannot be read: the file is no GGUF file$/],
     [
       'an encoder in place of a model',
       ({ projector }) => ({ model: projector! }),
