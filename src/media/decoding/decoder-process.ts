@@ -1,5 +1,6 @@
+import { readSync } from 'node:fs'
 import type { FFmpeg } from './ffmpeg.ts'
-import type { DecodeReply, DecodeResult, DecodeTask } from './protocol.ts'
+import { BYTES_FD, type DecodeMessage, type DecodeReply, type DecodeResult, type DecodeTask } from './protocol.ts'
 import { Refusal } from './refusal.ts'
 
 /**
@@ -27,9 +28,21 @@ async function loadFFmpeg(): Promise<FFmpeg> {
   }
 }
 
-process.on('message', async (task: DecodeTask) => {
+/** The bytes of a task; waits for them, since there is nothing else to do. */
+function receive(length: number): Uint8Array {
+  const bytes = Buffer.allocUnsafeSlow(length)
+  for (let offset = 0; offset < length; ) {
+    const count = readSync(BYTES_FD, bytes, offset, length - offset, null)
+    if (count === 0) throw new Error('The parent has gone')
+    offset += count
+  }
+  return bytes
+}
+
+process.on('message', async ({ byteLength, ...message }: DecodeMessage) => {
   let reply: DecodeReply
   try {
+    const task = { ...message, bytes: receive(byteLength) } as DecodeTask
     reply = { ok: true, result: await decode(task) }
   } catch (error) {
     if (error instanceof Unavailable) reply = { ok: null, message: error.message }

@@ -4,6 +4,14 @@ import type { AudioType, VideoType } from '../media-type.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import type { RefusalCode } from './refusal.ts'
 
+/** The pipe on which a task's bytes follow its message. Messages would copy them twice more. */
+export const BYTES_FD = 4
+
+/** A task as its message says it: with the number of bytes that follow on `BYTES_FD`. */
+export type DecodeMessage = {
+  [Type in DecodeTask['type']]: Omit<Extract<DecodeTask, { type: Type }>, 'bytes'> & { readonly byteLength: number }
+}[DecodeTask['type']]
+
 /** Work for a process that decodes untrusted media; it does one task at a time. */
 export type DecodeTask = ImageTask | VideoTask | AudioTask
 
