@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 import torch
@@ -10,19 +11,19 @@ from torch import Tensor
 
 
 @torch.no_grad()
-def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
-    """Nearest (semi-)orthogonal matrix by quintic Newton-Schulz iterations in bfloat16 (Muon, Jordan et al. 2024)."""
+def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
+    """Nearest (semi-)orthogonal matrices of (k, rows, columns) by quintic Newton-Schulz iterations in bfloat16 (Muon, Jordan et al. 2024)."""
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrix.bfloat16()
-    tall = x.shape[0] > x.shape[1]
+    x = matrices.bfloat16()
+    tall = x.shape[1] > x.shape[2]
     if tall:
-        x = x.t().contiguous()
-    x = x / (x.norm() + 1e-7)
+        x = x.transpose(1, 2).contiguous()
+    x = x / (x.flatten(1).norm(dim=1)[:, None, None] + 1e-7)
     for _ in range(steps):
-        gram = x @ x.t()
+        gram = torch.bmm(x, x.transpose(1, 2))
         # a x + (b gram + c gram gram) x, with the sums inside of the products.
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return (x.t() if tall else x).float()
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return (x.transpose(1, 2) if tall else x).float()
 
 
 class Muon(torch.optim.Optimizer):
@@ -34,6 +35,8 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
         for group in self.param_groups:
+            # Matrices of one shape are worked on together: alone they are too small to keep a core busy.
+            by_shape: defaultdict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
@@ -43,11 +46,15 @@ class Muon(torch.optim.Optimizer):
                 velocity = state["velocity"]
                 velocity.mul_(group["momentum"]).add_(parameter.grad)
                 update = parameter.grad.add(velocity, alpha=group["momentum"])
-                fused = parameter.shape[0] == 3 * parameter.shape[1]
-                parts = update.chunk(3, dim=0) if fused else (update,)
-                scaled = [orthogonalise(part) * max(1.0, part.shape[0] / part.shape[1]) ** 0.5 for part in parts]
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.add_(torch.cat(scaled), alpha=-group["lr"])
+                parts = 3 if parameter.shape[0] == 3 * parameter.shape[1] else 1
+                for target, part in zip(parameter.chunk(parts), update.chunk(parts), strict=True):
+                    by_shape[part.shape].append((target, part))
+            for (rows, columns), pairs in by_shape.items():
+                scale = max(1.0, rows / columns) ** 0.5
+                updates = orthogonalise(torch.stack([part for _, part in pairs]))
+                for (target, _), update in zip(pairs, updates, strict=True):
+                    target.add_(update, alpha=-group["lr"] * scale)
 
 
 class Optimiser:

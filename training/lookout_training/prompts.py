@@ -68,14 +68,14 @@ LAYOUT_WEIGHTS = {
     Layout.PICTURE_LAST: 3,
     Layout.TWO_PICTURES: 1,
     Layout.NO_PICTURE: 6,
-    Layout.TOOLS: 20,
+    Layout.TOOLS: 18,
     Layout.TOOLS_AND_PICTURE: 2,
     Layout.EXEMPLAR: 6,
     Layout.FOCUS: 1,
     Layout.VIDEO: 6,
     Layout.DENSE: 10,
 }
-TASK_HINTS = {None: 68, "BOX": 19, "POINT": 9, "POLYGON": 3}  # Weights.
+TASK_HINTS = {None: 66, "BOX": 20, "POINT": 12, "POLYGON": 2}  # Weights.
 MOST_TEXT = 300  # Tokens of packed questions and answers behind a long prefix.
 THINKING = 0.07  # Share of the prompts that ask for a thought.
 IN_JSON = 0.05  # Share of the questions in words.

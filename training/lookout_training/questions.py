@@ -409,7 +409,7 @@ def _leaves(scene: Scene, mentions: dict[str, str], leaf: Callable[[Scene, Scene
 
 def _listed(rng: random.Random, scene: Scene) -> tuple[str, dict[str, str]]:
     """A list of categories as a user writes it, and category -> mention (the words as given)."""
-    categories = _categories(rng, scene, rng.choices((1, 2, 3), weights=(50, 30, 20))[0])
+    categories = _categories(rng, scene, rng.choices((1, 2, 3, 4), weights=(40, 30, 22, 8))[0])
     many = rng.random() < 0.15
     mentions = {category: plural(category) if many else category for category in categories}
     if rng.random() < 0.5:
@@ -461,7 +461,7 @@ def point_many(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
 
 # Weights of the tasks that need no hint; tests and evaluation use the keys as task names.
 WORD_TASKS: dict[str, tuple[Asker, float]] = {
-    "caption": (caption, 7),
+    "caption": (caption, 8),
     "colour": (colour_of, 6),
     "kind": (kind_of, 3),
     "left": (leftmost, 5),
@@ -469,7 +469,7 @@ WORD_TASKS: dict[str, tuple[Asker, float]] = {
     "top": (topmost, 4),
     "bottom": (bottommost, 4),
     "exists": (exists, 8),
-    "count kind": (count_kind, 5),
+    "count kind": (count_kind, 6),
     "count colour": (count_colour, 4),
     "count both": (count_both, 4),
     "count all": (count_all, 4),
@@ -478,8 +478,8 @@ WORD_TASKS: dict[str, tuple[Asker, float]] = {
     "size": (size, 5),
     "relation": (relation, 5),
     "read": (read, 20),
-    "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 12),
-    "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 6),
+    "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 14),
+    "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 8),
     "point": (_single("point", point_of, phrasings.POINT), 4),
     "point many": (point_many, 2),
     "chat": (chat, 2),
