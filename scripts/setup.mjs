@@ -3,16 +3,19 @@
 import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { compileMtmd, findCompiler } from './setup/compile.mjs'
+import { compileLibrary, findCompiler } from './setup/compile.mjs'
 import {
-  findMtmd,
+  CPU,
+  findLibrary,
   LLAMA_RELEASE,
+  libraryDirectory,
+  libraryFile,
   locatePrebuilt,
   MANIFEST_FILE,
-  MTMD_FILE,
-  mtmdDirectory,
+  MTMD,
   SetupError,
   sha256,
+  wantsOwnKernels,
 } from './setup/native-library.mjs'
 import { fetchSource } from './setup/source.mjs'
 
@@ -28,42 +31,67 @@ async function main() {
   const started = Date.now()
   const seconds = () => `${((Date.now() - started) / 1000).toFixed(1)} s`
   const prebuilt = locatePrebuilt()
-  const ready = findMtmd(prebuilt.platform)
-  if (ready !== null) return log(`libmtmd ${LLAMA_RELEASE} is already built (${ready})`)
+  const wanted = wantsOwnKernels(prebuilt.platform) ? [MTMD, CPU] : [MTMD]
+  const missing = wanted.filter((recipe) => findLibrary(recipe, prebuilt.platform) === null)
+  if (missing.length === 0) {
+    return log(`what is compiled of llama.cpp ${LLAMA_RELEASE} is already built (${nativeFolder(prebuilt)})`)
+  }
 
   const compiler = await findCompiler()
-  const target = mtmdDirectory(prebuilt.platform)
-  const workspace = await createWorkspace(dirname(target))
+  const workspace = await createWorkspace(nativeFolder(prebuilt))
   const discard = () => rm(workspace, { recursive: true, force: true })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.once(signal, () => discard().finally(() => process.exit(1)))
   }
   try {
-    log(`fetching the source of libmtmd ${LLAMA_RELEASE}`)
-    const source = await fetchSource(workspace, PROJECT_ROOT)
-    const product = join(workspace, 'product')
-    await mkdir(product)
-    const output = join(product, MTMD_FILE)
-    let shown = 0
-    await compileMtmd({
-      compiler,
-      source,
-      objects: join(workspace, 'objects'),
-      output,
-      prebuilt,
-      progress(done, all) {
-        if (done < all && Date.now() - shown < PROGRESS_INTERVAL_MS) return
-        shown = Date.now()
-        log(`compiling libmtmd: ${done} of ${all} files, ${seconds()}`)
-      },
-    })
-    const manifest = { library: MTMD_FILE, release: LLAMA_RELEASE, platform: prebuilt.platform, sha256: sha256(output) }
-    await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`)
-    await publish(product, target, prebuilt.platform)
-    log(`libmtmd ${LLAMA_RELEASE} is ready in ${target} after ${seconds()}`)
+    log(`fetching the source of llama.cpp ${LLAMA_RELEASE}`)
+    const folders = [...new Set(missing.flatMap((recipe) => recipe.folders))]
+    const source = await fetchSource(workspace, PROJECT_ROOT, folders)
+    for (const recipe of missing) {
+      try {
+        await build(recipe, { compiler, source, workspace, prebuilt, seconds })
+      } catch (error) {
+        // The prebuilt kernels do the same, more slowly.
+        if (recipe !== CPU) throw error
+        log(`${recipe.what} could not be compiled; the prebuilt ones, which are slower, are used. ${error.message}`)
+      }
+    }
+    log(`llama.cpp ${LLAMA_RELEASE} is ready after ${seconds()}`)
   } finally {
     await discard()
   }
+}
+
+/** Compiles one library and puts it into the cache. */
+async function build(recipe, { compiler, source, workspace, prebuilt, seconds }) {
+  const product = join(workspace, `product-${recipe.name}`)
+  await mkdir(product)
+  const output = join(product, libraryFile(recipe))
+  let shown = 0
+  await compileLibrary(recipe, {
+    compiler,
+    source,
+    objects: join(workspace, `objects-${recipe.name}`),
+    output,
+    prebuilt,
+    progress(done, all) {
+      if (done < all && Date.now() - shown < PROGRESS_INTERVAL_MS) return
+      shown = Date.now()
+      log(`compiling ${recipe.what}: ${done} of ${all} files, ${seconds()}`)
+    },
+  })
+  const manifest = {
+    library: libraryFile(recipe),
+    release: LLAMA_RELEASE,
+    platform: prebuilt.platform,
+    sha256: sha256(output),
+  }
+  await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`)
+  await publish(product, recipe, prebuilt.platform)
+}
+
+function nativeFolder({ platform }) {
+  return dirname(libraryDirectory(MTMD, platform))
 }
 
 /** A folder for this build alone, on the same file system as the cache so that the result can be renamed into it. */
@@ -85,13 +113,14 @@ async function createWorkspace(parent) {
 }
 
 /** Puts the finished product in place in one step. Of two installs at once, the first wins and the second uses it. */
-async function publish(product, target, platform) {
+async function publish(product, recipe, platform) {
+  const target = libraryDirectory(recipe, platform)
   for (let attempt = 0; attempt < 3; attempt++) {
     try {
       return await rename(product, target)
     } catch (error) {
       if (!['ENOTEMPTY', 'EEXIST', 'EPERM', 'ENOTDIR'].includes(error.code)) throw error
-      if (findMtmd(platform) !== null) return
+      if (findLibrary(recipe, platform) !== null) return
       // What is there is damaged: take it away in one step too.
       const damaged = `${product}-damaged-${attempt}`
       await rename(target, damaged).catch(() => {})

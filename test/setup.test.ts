@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { findMtmd, locatePrebuilt } from '../scripts/setup/native-library.mjs'
+import { CPU, findLibrary, locatePrebuilt, MTMD, wantsOwnKernels } from '../scripts/setup/native-library.mjs'
 
 const SCRIPT = fileURLToPath(new URL('../scripts/setup.mjs', import.meta.url))
 
@@ -24,12 +24,10 @@ describe('setup', () => {
     // A blank in the path, as on many a desktop.
     cache = await mkdtemp(join(tmpdir(), 'lookout setup '))
     const { platform } = locatePrebuilt()
-    const built = findMtmd(platform)
+    const built = findLibrary(MTMD, platform)
     if (built === null) throw new Error('These tests need the library: npm run setup')
-    const entry = dirname(built)
-    const copy = join(cache, 'native', entry.split('/').at(-1)!)
-    await cp(entry, copy, { recursive: true })
-    library = findMtmd(platform, { LOOKOUT_CACHE_DIR: cache })!
+    await cp(dirname(dirname(built)), join(cache, 'native'), { recursive: true })
+    library = findLibrary(MTMD, platform, { LOOKOUT_CACHE_DIR: cache })!
   })
 
   afterEach(() => rm(cache, { recursive: true, force: true }))
@@ -38,6 +36,11 @@ describe('setup', () => {
     const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: cache, CXX: '/no/such/compiler', PATH: '' })
     expect(output).toContain('already built')
     expect(code).toBe(0)
+  })
+
+  test('compiles the kernels for this processor where that was found to be worth it', () => {
+    const { platform } = locatePrebuilt()
+    expect(findLibrary(CPU, platform) !== null).toBe(wantsOwnKernels(platform))
   })
 
   test('does not take a damaged build', async () => {

@@ -1,9 +1,9 @@
-// Compiles libmtmd against the prebuilt llama.cpp libraries.
+// Compiles libraries against the prebuilt llama.cpp libraries.
 import { existsSync } from 'node:fs'
 import { mkdir, readdir } from 'node:fs/promises'
 import { availableParallelism, cpus, freemem } from 'node:os'
 import { basename, join } from 'node:path'
-import { RECIPE, SetupError } from './native-library.mjs'
+import { CPU, SetupError } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
 
 /** One compiler of the largest files takes about 600 MB. */
@@ -13,11 +13,11 @@ const BYTES_PER_JOB = 768 * 2 ** 20
  * `compiler` is what `findCompiler` returned, `source` the source tree, `objects` a folder for object files, `output`
  * the path of the library; `progress` is called with (files done, files in all).
  */
-export async function compileMtmd({ compiler: command, source, objects, output, prebuilt, progress }) {
+export async function compileLibrary(recipe, { compiler: command, source, objects, output, prebuilt, progress }) {
   const [compiler, ...compilerArgs] = command
-  const root = join(source, 'tools', 'mtmd')
-  const includes = ['tools/mtmd', 'include', 'ggml/include', 'vendor'].map((folder) => `-I${join(source, folder)}`)
-  const files = (await Promise.all(RECIPE.sources.map((pattern) => expand(root, pattern)))).flat()
+  const root = join(source, recipe.root)
+  const includes = recipe.includes.map((folder) => `-I${join(source, folder)}`)
+  const files = (await Promise.all(recipe.sources.map((pattern) => expand(root, pattern)))).flat()
   await mkdir(objects, { recursive: true })
 
   const objectFiles = []
@@ -25,8 +25,9 @@ export async function compileMtmd({ compiler: command, source, objects, output, 
   const worker = async () => {
     while (next < files.length) {
       const file = files[next++]
-      const object = join(objects, `${basename(file)}.o`)
-      await run(compiler, [...compilerArgs, ...RECIPE.flags, ...includes, '-c', join(root, file), '-o', object])
+      const object = join(objects, `${file.replaceAll('/', '_')}.o`)
+      const flags = [...recipe.flags, ...(file.endsWith('.c') ? recipe.cFlags : ['-std=c++17'])]
+      await run(compiler, [...compilerArgs, ...flags, ...includes, '-c', join(root, file), '-o', object])
       objectFiles.push(object)
       progress(objectFiles.length, files.length)
     }
@@ -42,10 +43,11 @@ export async function compileMtmd({ compiler: command, source, objects, output, 
 
   // The service loads llama.cpp's libraries before this one, which then finds them by name: no path is built in, so
   // one compiled library serves every checkout on the machine.
+  const needed = recipe === CPU ? [prebuilt.ggmlBase] : [prebuilt.llama, prebuilt.ggml, prebuilt.ggmlBase]
   const link =
     process.platform === 'darwin'
       ? ['-dynamiclib', '-undefined', 'dynamic_lookup']
-      : ['-shared', '-Wl,--no-undefined', '-Wl,-soname,libmtmd.so', prebuilt.llama, prebuilt.ggml, prebuilt.ggmlBase]
+      : ['-shared', '-Wl,--no-undefined', `-Wl,-soname,${basename(output)}`, ...needed]
   await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link])
 }
 

@@ -15,5 +15,11 @@ export interface PrebuiltLibraries {
 }
 
 export function locatePrebuilt(): PrebuiltLibraries
-export function findMtmd(platform: string, env?: NodeJS.ProcessEnv): string | null
+export interface Recipe {
+  readonly name: string
+}
+export const MTMD: Recipe
+export const CPU: Recipe
+export function findLibrary(recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv): string | null
+export function wantsOwnKernels(platform: string): boolean
 export function cacheDirectory(env?: NodeJS.ProcessEnv): string

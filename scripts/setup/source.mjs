@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { PACKAGE_RELEASE, RECIPE, SetupError, SOURCE_INTEGRITY, SOURCE_PACKAGE } from './native-library.mjs'
+import { PACKAGE_RELEASE, SetupError, SOURCE_INTEGRITY, SOURCE_PACKAGE } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
 
 const BUNDLE = 'package/llama/gitRelease.bundle'
@@ -11,7 +11,7 @@ const BUNDLE = 'package/llama/gitRelease.bundle'
  * Puts the named folders of the source tree into `<workspace>/source` and returns that path.
  * @param projectRoot npm runs there, so that the project's own .npmrc (registry, proxy) counts.
  */
-export async function fetchSource(workspace, projectRoot, folders = RECIPE.folders) {
+export async function fetchSource(workspace, projectRoot, folders) {
   for (const tool of ['git', 'tar']) {
     if (!(await isInstalled(tool))) {
       throw new SetupError(`"${tool}" is missing. Install it (Debian, Ubuntu: apt-get install ${tool}) and try again.`)

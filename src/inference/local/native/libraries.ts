@@ -41,8 +41,10 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
     throw new Error(`This release of Lookout needs llama.cpp ${LLAMA_RELEASE}; ${paths.llama} is ${version}.`)
   }
   llama.log_set(logCallback, null)
+  const loadBackend = ggml.func('ggml_backend_load', 'void *', ['str']) as (path: string) => Pointer | null
   const loadBackends = ggml.func('ggml_backend_load_all_from_path', 'void', ['str']) as (directory: string) => void
-  loadBackends(paths.directory)
+  // Of the prebuilt kernels it takes those that suit the processor best.
+  if (paths.kernels === null || loadBackend(paths.kernels) === null) loadBackends(paths.directory)
   llama.backend_init()
 
   const mtmd = bindMtmd(koffi.load(paths.mtmd))
