@@ -78,8 +78,11 @@ export class LocalRateLimits implements RateLimits {
   #window(key: string, now: number): number[] {
     const times = this.#windows.get(key) ?? []
     if (times.length === 0) this.#windows.set(key, times)
-    const first = times.findIndex((time) => time > now - WINDOW_MS)
-    times.splice(0, first < 0 ? times.length : first)
+    const begin = now - WINDOW_MS
+    if (times.length > 0 && times[0]! <= begin) {
+      const first = times.findIndex((time) => time > begin)
+      times.splice(0, first < 0 ? times.length : first)
+    }
     return times
   }
 

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { modelOverloaded } from '../errors.ts'
@@ -12,7 +13,7 @@ const LAST_WORDS_MS = 1_000
 export class Closing {
   readonly #draining = new AbortController()
   readonly #shutdown = new AbortController()
-  readonly #underWay = new Set<object>()
+  readonly #underWay = new Set<ServerResponse>()
   #drained = Promise.withResolvers<void>()
 
   /** Fires when no new requests are taken. */
@@ -28,19 +29,17 @@ export class Closing {
   /** Counts the requests that are accepted, and refuses others while draining. Hooked in behind the check of keys. */
   takeCareOf(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
+      if (this.draining.aborted) {
+        reply.header('connection', 'close')
+        return done(request.principal ? closingDown() : undefined)
+      }
       if (!request.principal) return done()
-      if (this.draining.aborted) return done(closingDown())
       const { raw } = reply
       this.#underWay.add(raw)
       raw.once('close', () => {
         this.#underWay.delete(raw)
         if (this.#underWay.size === 0) this.#drained.resolve()
       })
-      done()
-    })
-    app.addHook('onSend', (_request, reply, _payload, done) => {
-      // A request that comes over the same connection later would find it closed.
-      if (this.draining.aborted) reply.header('connection', 'close')
       done()
     })
   }
@@ -52,6 +51,8 @@ export class Closing {
   async close(app: FastifyInstance, graceMs: number): Promise<void> {
     this.#drained = Promise.withResolvers()
     this.#draining.abort()
+    // A request that comes over the same connection later would find it closed.
+    for (const raw of this.#underWay) if (!raw.headersSent) raw.setHeader('connection', 'close')
     if (this.#underWay.size > 0 && !(await endsWithin(this.#drained.promise, graceMs))) {
       this.#shutdown.abort(closingDown())
     }

@@ -8,12 +8,15 @@ declare module 'fastify' {
   }
 }
 
+const NONE: readonly string[] = []
+
 /** Has bodies parsed as ever, and kept of them what parsing loses and a model is to see: how schemas of tools are written. */
 export function keepRawTools(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('remove', 'remove')
   app.decorateRequest('rawTools')
-  app.addHook('onRequest', async (request) => {
-    request.rawTools = []
+  app.addHook('onRequest', (request, _reply, done) => {
+    request.rawTools = NONE
+    done()
   })
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, text, done) => {
     parse(request, text as string, (error, body) => {

@@ -1,11 +1,21 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { pathOf } from './error-handler.ts'
 
+const ID_CHARACTERS = 32
+const IDS_AT_ONCE = 256
+let drawn = ''
+let used = 0
+
 /** A new id for every request; what a client sends under this name is not taken over. */
 export function newTraceId(): string {
-  // Node draws the bits of many at once; by itself, each draw is a tenth of what a small request costs.
-  return randomUUID().replaceAll('-', '')
+  // By itself, each draw is a tenth of what a small request costs.
+  if (used === drawn.length) {
+    drawn = randomBytes((ID_CHARACTERS / 2) * IDS_AT_ONCE).toString('hex')
+    used = 0
+  }
+  used += ID_CHARACTERS
+  return drawn.slice(used - ID_CHARACTERS, used)
 }
 
 /** Gives every answer its trace id, and the log one line about it: no bodies, keys or queries. */

@@ -20,7 +20,7 @@ const CLIENT_GONE = 499
 
 /** Measures every request. Labels are bounded: paths that are none, and models that are none, are each one. */
 export function measureRequests(app: FastifyInstance, registry: ModelRegistry, meter: RequestMeter): void {
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const start = performance.now()
     meter.requestStarted()
     const { raw } = reply
@@ -33,6 +33,7 @@ export function measureRequests(app: FastifyInstance, registry: ModelRegistry, m
         ms: performance.now() - start,
       })
     })
+    done()
   })
 }
 
