@@ -11,7 +11,7 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { and, desc, eq, sql } from 'drizzle-orm'
 import { cacheDirectory } from '../scripts/setup/native-library.mjs'
-import { Accounts, UsageLedger } from '../src/accounts/index.ts'
+import { Accounts, Authenticator, UsageLedger } from '../src/accounts/index.ts'
 import { Database, tables } from '../src/storage/index.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { chatsAtOnce } from './support/chat.ts'
@@ -24,9 +24,12 @@ const MODEL = 'service-mk1.5'
 const program = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url))
 const FILE_BYTES = 127 * 2 ** 20
 const CHUNK_BYTES = 256 * 1024
+/** As long as curl's. */
+const BOUNDARY = '------------------------d74496d66958873e'
 const FILES = 100_000
 const PAGE = 10_000
 const ROWS = 20_000
+const AUTHENTICATIONS = 100_000
 const CHATS = 64
 const CHAT_TOKENS = 16
 const TICK_US = 10_000
@@ -69,6 +72,8 @@ export const accounts: Benchmark = {
     {
       await using server = await startSilent()
       const { key } = await server.newKey()
+      const each = await authentication(server.database, key, runs)
+      rows.push(['authentication of a known key, ms', each.toFixed(4), '', '', '< 0.1'])
       await upload(server.url, key, randomBytes(2 ** 20))
       const bytes = Buffer.concat([await readFile(PICTURE), randomBytes(FILE_BYTES)])
       const before = await memory(server.pid, 'VmRSS')
@@ -174,20 +179,38 @@ async function startSilent() {
   }
 }
 
+/** Milliseconds, the question to the database that comes every second included. */
+async function authentication(database: Database, key: string, runs: number): Promise<number> {
+  const authenticator = new Authenticator(database, null)
+  const times: number[] = []
+  try {
+    for (let run = 0; run <= runs; run++) {
+      const started = performance.now()
+      for (let n = 0; n < AUTHENTICATIONS; n++) {
+        if ((await authenticator.authenticate(key)) === null) throw new Error('The key is not known')
+      }
+      if (run > 0) times.push((performance.now() - started) / AUTHENTICATIONS)
+    }
+  } finally {
+    await authenticator.close()
+  }
+  return median(times)
+}
+
 /** MiB per second, from the first byte to the answer. */
 function upload(url: string, key: string, bytes: Buffer): Promise<number> {
   const head = Buffer.from(
-    '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nvision\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n',
+    `--${BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nvision\r\n--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`,
   )
   const picture = bytes[0] === 0x89 ? bytes : Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), bytes])
-  const tail = Buffer.from('\r\n--b--\r\n')
+  const tail = Buffer.from(`\r\n--${BOUNDARY}--\r\n`)
   const started = performance.now()
   return new Promise((resolve, reject) => {
     const request = httpRequest(`${url}/v1/files`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${key}`,
-        'content-type': 'multipart/form-data; boundary=b',
+        'content-type': `multipart/form-data; boundary=${BOUNDARY}`,
         'content-length': head.length + picture.length + tail.length,
       },
     })

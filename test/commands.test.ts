@@ -74,6 +74,30 @@ describe('organisations and keys', () => {
       stderr: expect.stringMatching(/^lookout: There is no key/),
     })
 
+    const brief = await makeKey('--expires', new Date(Date.now() + 4_000).toISOString())
+    expect(await status(brief.key)).toBe(200)
+    await expect.poll(() => status(brief.key), { timeout: 15_000, interval: 200 }).toBe(401)
+    expect((await lookout('keys', 'list', '--org', organisation)).stdout).toMatch(
+      new RegExp(`^${brief.id} .* expired `, 'm'),
+    )
+
+    const reader = await makeKey('--scopes', 'files')
+    expect(await status(reader.key, '/v1/files')).toBe(200)
+    const refused = await fetch(`${server.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${reader.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hello' }] }),
+    })
+    expect(refused.status).toBe(403)
+    expect(await refused.json()).toEqual({
+      error: {
+        message: "The API key does not have the scope 'inference'",
+        type: 'invalid_request_error',
+        param: null,
+        code: 'insufficient_scope',
+      },
+    })
+
     const other = await makeKey()
     expect(await status(other.key)).toBe(200)
     expect(await lookout('orgs', 'revoke', organisation)).toMatchObject({ code: 0 })

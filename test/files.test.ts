@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { sql } from 'drizzle-orm'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { TestAccounts } from './support/accounts.ts'
@@ -384,6 +385,33 @@ describe('uploads', () => {
     const { data } = await jsonOf<Page>(await call('/v1/files', {}, small.key))
     expect((await call(`/v1/files/${data[0]!.id}`, { method: 'DELETE' }, small.key)).status).toBe(200)
     expect((await upload({ purpose: 'vision', file: { bytes: png } }, small.key)).status).toBe(200)
+  })
+})
+
+describe('of an organisation in 48 hours', () => {
+  const mib = 2 ** 20
+  const record = (organisation: string, hoursAgo: number, bytes: number) =>
+    accounts.database.execute(sql`
+      insert into uploads (organisation_id, minute, bytes)
+      values (${organisation}, date_trunc('minute', now() - make_interval(hours => ${hoursAgo}::integer)), ${bytes}::bigint)`)
+
+  test('20 GB may be uploaded, deleted or not; then comes a 429 that says when there is room', async () => {
+    const { organisation, key } = await accounts.organisation()
+    await record(organisation, 47, 20e9 - mib)
+    await record(organisation, 49, 20e9)
+    const first = await upload({ purpose: 'vision', file: { bytes: png } }, key)
+    expect(first.status).toBe(200)
+    const { id } = (await first.json()) as { id: string }
+    expect((await call(`/v1/files/${id}`, { method: 'DELETE' }, key)).status).toBe(200)
+
+    await record(organisation, 46, mib)
+    const refused = await upload({ purpose: 'vision', file: { bytes: png } }, key)
+    expect(refused.status).toBe(429)
+    expect(await errorOf(refused)).toMatchObject({ type: 'insufficient_quota' })
+    const seconds = Number(refused.headers.get('retry-after'))
+    // What was uploaded 47 hours ago counts for one more.
+    expect(seconds).toBeGreaterThan(3400)
+    expect(seconds).toBeLessThanOrEqual(3600)
   })
 })
 
