@@ -1,4 +1,5 @@
-import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { type DestinationStream, pino } from 'pino'
 import type { Clock } from './accounts/index.ts'
 import { Closing } from './api/closing.ts'
@@ -56,6 +57,8 @@ export class Service {
 
   /** Loads the models, then listens. @throws Error that says what is wrong; nothing is left running then. */
   static async start(config: Config, parts: ServiceParts = {}): Promise<Service> {
+    // Said before a model is loaded, which may take minutes.
+    await probe(config)
     await using starting = new AsyncDisposableStack()
     const logger = pino({ level: config.logLevel }, parts.logs ?? pino.destination(2))
     const metrics = config.metrics ? new Metrics(await version()) : null
@@ -119,6 +122,15 @@ export class Service {
   close(): Promise<void> {
     return this.#resources.disposeAsync()
   }
+}
+
+/** @throws Error when the address cannot be listened on. */
+async function probe({ host, port }: Config): Promise<void> {
+  if (port === 0) return
+  const server = createServer().listen({ host, port })
+  await once(server, 'listening')
+  server.close()
+  await once(server, 'close')
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

@@ -111,7 +111,9 @@ describe('organisations and keys', () => {
 
 test.each([
   [['orgs', 'create', 'No Name'], /is no name for an organisation/],
-  [['orgs', 'create'], /expected 1 word/],
+  [['orgs', 'create'], /NAME is missing/],
+  [['keys', 'revoke'], /ID is missing/],
+  [['keys', 'list', 'mine'], /'mine' is one word too many/],
   [['orgs', 'limit', 'nobody', '--storage', '1'], /There is no organisation 'nobody'/],
   [['orgs', 'create', 'a', '--requests', 'constructor=1'], /--requests: expected CLASS=N/],
   [['keys', 'create', '--org', 'nobody'], /There is no organisation 'nobody'/],

@@ -33,11 +33,12 @@ ${SETTINGS_HELP}`,
 }
 
 async function create(args: readonly string[]): Promise<void> {
-  const { values } = readOptions(
-    args,
-    { org: { type: 'string' }, name: { type: 'string' }, scopes: { type: 'string' }, expires: { type: 'string' } },
-    0,
-  )
+  const { values } = readOptions(args, {
+    org: { type: 'string' },
+    name: { type: 'string' },
+    scopes: { type: 'string' },
+    expires: { type: 'string' },
+  })
   const wanted = {
     organisation: values.org ?? FIRST_ORGANISATION,
     name: values.name ?? '',
@@ -58,7 +59,7 @@ function readScopes(text: string): Scope[] {
 }
 
 async function list(args: readonly string[]): Promise<void> {
-  const { values } = readOptions(args, { org: { type: 'string' } }, 0)
+  const { values } = readOptions(args, { org: { type: 'string' } })
   const found = await withAccounts((accounts) => accounts.listKeys(values.org ?? null))
   printTable(
     ['ID', 'ORGANISATION', 'KEY', 'NAME', 'SCOPES', 'STATE', 'MADE', 'EXPIRES', 'LAST USED'],
@@ -82,7 +83,7 @@ function stateOf({ revokedAt, expiresAt }: ApiKey): string {
 }
 
 async function revoke(args: readonly string[]): Promise<void> {
-  const { positionals } = readOptions(args, {}, 1)
+  const { positionals } = readOptions(args, {}, ['ID'])
   const revoked = await withAccounts((accounts) => accounts.revokeKey(positionals[0]!))
   process.stdout.write(`Revoked ${revoked.id} of ${revoked.organisation}; running servers take notice within seconds\n`)
 }

@@ -1,16 +1,17 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 import { ConfigError } from '../config/config.ts'
 
-/** The action's name, its operands and its options. @throws ConfigError for what it does not take. */
+/** What comes behind an action's name. `operands`: what is called so in its help. @throws ConfigError for what it does not take. */
 export function readOptions<Options extends ParseArgsOptionsConfig>(
   args: readonly string[],
   options: Options,
-  operands: number,
+  operands: readonly string[] = [],
 ) {
   const parsed = parse(args, options)
-  if (parsed.positionals.length !== operands) {
-    throw new ConfigError(`expected ${operands} ${operands === 1 ? 'word' : 'words'} here; see --help`)
-  }
+  const missing = operands[parsed.positionals.length]
+  if (missing !== undefined) throw new ConfigError(`${missing} is missing; see --help`)
+  const spare = parsed.positionals[operands.length]
+  if (spare !== undefined) throw new ConfigError(`'${spare}' is one word too many; see --help`)
   return parsed
 }
 

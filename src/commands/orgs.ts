@@ -44,14 +44,14 @@ const LIMIT_OPTIONS = {
 } as const
 
 async function create(args: readonly string[]): Promise<void> {
-  const { values, positionals } = readOptions(args, LIMIT_OPTIONS, 1)
+  const { values, positionals } = readOptions(args, LIMIT_OPTIONS, ['NAME'])
   const limits = readLimits(values)({})
   const made = await withAccounts((accounts) => accounts.createOrganisation(positionals[0]!, limits))
   process.stdout.write(`Made organisation ${made.id}; lookout keys create --org ${made.id} makes a key for it\n`)
 }
 
 async function limit(args: readonly string[]): Promise<void> {
-  const { values, positionals } = readOptions(args, LIMIT_OPTIONS, 1)
+  const { values, positionals } = readOptions(args, LIMIT_OPTIONS, ['NAME'])
   const changed = await withAccounts((accounts) => accounts.setLimits(positionals[0]!, readLimits(values)))
   process.stdout.write(`${changed.id}: ${showLimits(changed.limits)}\n`)
 }
@@ -102,7 +102,7 @@ function merge<Of extends object>(
 }
 
 async function list(args: readonly string[]): Promise<void> {
-  readOptions(args, {}, 0)
+  readOptions(args, {})
   const found = await withAccounts((accounts) => accounts.listOrganisations())
   printTable(
     ['ORGANISATION', 'STATE', 'MADE', 'STORED', 'LIMITS'],
@@ -124,7 +124,7 @@ function showLimits({ requestsPerMinute = {}, monthlyCredits, storedBytes }: Org
 }
 
 async function revoke(args: readonly string[]): Promise<void> {
-  const { positionals } = readOptions(args, {}, 1)
+  const { positionals } = readOptions(args, {}, ['NAME'])
   await withAccounts((accounts) => accounts.revokeOrganisation(positionals[0]!))
   process.stdout.write(`Revoked ${positionals[0]}; running servers take notice within seconds\n`)
 }

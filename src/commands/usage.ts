@@ -29,18 +29,14 @@ export const usage: Command = {
 
 ${SETTINGS_HELP}`,
   async run(args) {
-    const { values } = readOptions(
-      args,
-      {
-        by: { type: 'string' },
-        org: { type: 'string' },
-        since: { type: 'string' },
-        until: { type: 'string' },
-        csv: { type: 'boolean' },
-        rows: { type: 'boolean' },
-      },
-      0,
-    )
+    const { values } = readOptions(args, {
+      by: { type: 'string' },
+      org: { type: 'string' },
+      since: { type: 'string' },
+      until: { type: 'string' },
+      csv: { type: 'boolean' },
+      rows: { type: 'boolean' },
+    })
     const since = readMoment(values.since ?? '30d', -1, '--since')
     const until = values.until === undefined ? null : readMoment(values.until, -1, '--until')
     const which = sql`at >= ${since.toISOString()}::timestamptz
