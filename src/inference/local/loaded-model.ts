@@ -40,9 +40,10 @@ export class LoadedModel {
     this.llama = llama
     begins('weights')
     this.model = new Model(llama, settings.model, settings.printedTokens)
-    // One for each completion, and those that several share: a prefix, or a suffix with at least two completions. One
-    // completion alone may need three. No more than that, since the library compares all with all at every step.
-    const sequences = Math.min(MAX_SEQUENCE_IDS, Math.max(3, Math.ceil(1.5 * settings.maxSequences)))
+    // One for each completion, and those that several share: a prefix, and a suffix with at least two completions. 64
+    // completions of 16 prompts take 81, and one completion alone may need three. No more than that, since the library
+    // compares all with all at every step; who finds none waits.
+    const sequences = Math.min(MAX_SEQUENCE_IDS, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
     this.maxRunning = settings.maxSequences
     begins('cache')
     this.context = new Context(llama, this.model, { cells: settings.cells, sequences, threads: settings.threads })

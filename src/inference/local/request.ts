@@ -31,6 +31,8 @@ export class Request {
   waiting: Completion[]
   unfinished: number
   hasStarted = false
+  /** Whether anything was sent for it. */
+  hasSpoken = false
   /** Not sent yet. */
   events: EngineEvent[] = []
 

@@ -11,6 +11,12 @@ import { Request } from './request.ts'
 import type { RowPlanner } from './row-planner.ts'
 import { StepError, Stepper } from './stepper.ts'
 
+/**
+ * Text may wait so long for more of it: a message for every token of a small model would cost a tenth of its speed, on
+ * both sides. A model whose steps take this long sends each at once.
+ */
+const HOLD_MS = 5
+
 export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheCells' | 'seed'>
 
 /** Takes requests, has them computed a step per turn of the event loop, and sends what comes of it. */
@@ -23,6 +29,9 @@ export class Scheduler {
   readonly #stepper: Stepper
   readonly #drainRate = new DrainRate()
   #isRunning = false
+  /** Requests whose text waits to be sent. */
+  readonly #held = new Set<Request>()
+  #heldSince = 0
 
   constructor(
     loaded: LoadedModel,
@@ -78,15 +87,17 @@ export class Scheduler {
   abort(id: number): void {
     const request = this.#requests.get(id)
     if (request === undefined) return
+    this.#held.delete(request)
     this.#placement.drop(request, true)
     this.#close(request)
   }
 
   /**
    * Computes one step.
+   * @param hold whether text may wait for that of the next steps.
    * @returns false when there is nothing to do.
    */
-  step(): boolean {
+  step(hold = false): boolean {
     const started = performance.now()
     this.#placement.start()
     if (this.#placement.running.length === 0) {
@@ -96,7 +107,9 @@ export class Scheduler {
       return true
     }
     try {
-      this.#flush(this.#stepper.step())
+      const touched = this.#stepper.step()
+      if (hold) this.#hold(touched, performance.now() - started)
+      else this.#flush(touched)
     } catch (error) {
       if (!(error instanceof StepError)) throw error
       this.#loaded.context.batch.clear()
@@ -133,8 +146,22 @@ export class Scheduler {
     this.#isRunning = true
     // Messages that come meanwhile are read between two steps, aborts among them.
     do await nextTurn()
-    while (this.step())
+    while (this.step(true))
+    this.#flush(this.#held)
+    this.#held.clear()
     this.#isRunning = false
+  }
+
+  /** Keeps text for a moment, but none that somebody waits for: the first of a request, its end, a slow step's. */
+  #hold(touched: ReadonlySet<Request>, stepMs: number): void {
+    if (touched.size === 0 && this.#held.size === 0) return
+    const now = performance.now()
+    if (this.#held.size === 0) this.#heldSince = now
+    for (const request of touched) this.#held.add(request)
+    const due = now - this.#heldSince + stepMs > HOLD_MS || [...touched].some((request) => isUrgent(request))
+    if (!due) return
+    this.#flush(this.#held)
+    this.#held.clear()
   }
 
   /** Sends the events of a step, all in one message. */
@@ -143,14 +170,16 @@ export class Scheduler {
     for (const request of requests) {
       const last = request.unfinished === 0
       if (request.events.length === 0 && !last) continue
-      batch.push({ id: request.id, events: request.events, last })
+      batch.push({ id: request.id, events: joined(request.events), last })
       request.events = []
+      request.hasSpoken = true
       if (last) this.#close(request)
     }
     if (batch.length > 0) this.#send({ type: 'events', requests: batch })
   }
 
   #fail(request: Request, error: unknown): void {
+    this.#held.delete(request)
     this.#placement.drop(request, false)
     this.#close(request)
     this.#send({ type: 'error', id: request.id, error: toFailure(error) })
@@ -161,6 +190,29 @@ export class Scheduler {
     if (request.hasStarted) this.#drainRate.finished()
     request.close()
   }
+}
+
+function isUrgent({ unfinished, hasSpoken, events }: Request): boolean {
+  return unfinished === 0 || !hasSpoken || events.some(({ type }) => type !== 'text')
+}
+
+/** Text of one completion after another, unless something stands between, as one. */
+function joined(events: readonly EngineEvent[]): EngineEvent[] {
+  const out: EngineEvent[] = []
+  const open = new Map<string, number>()
+  for (const event of events) {
+    if (event.type !== 'text') {
+      open.clear()
+      out.push(event)
+      continue
+    }
+    const key = `${event.branch} ${event.completion}`
+    const at = open.get(key)
+    const before = at === undefined ? null : out[at]
+    if (before?.type === 'text') out[at!] = { ...before, text: before.text + event.text }
+    else open.set(key, out.push(event) - 1)
+  }
+  return out
 }
 
 /** Completions of no tokens need no model. */
