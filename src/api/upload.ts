@@ -7,6 +7,7 @@ import { ApiError, invalidRequest } from '../errors.ts'
 import { contentTypeOf, type Files, MAX_FILE_BYTES, type NewFile, PURPOSES, type Purpose } from '../files/index.ts'
 import { HEAD_BYTES, type MediaType } from '../media/index.ts'
 import type { Draft } from '../storage/index.ts'
+import { collectYoungGarbage } from './young-garbage.ts'
 
 /** What a form takes beside its file. */
 const FORM_BYTES = 64 * 1024
@@ -15,6 +16,8 @@ const LIMITS = { fieldNameSize: 100, fieldSize: 1024, fields: 20, parts: 21, hea
 /** A client that sends nothing for this long is given up. */
 const SILENCE_MS = 60_000
 const CHUNK_BYTES = 256 * 1024
+/** Of an upload, after which its garbage is collected. */
+const GARBAGE_BYTES = 8 * 2 ** 20
 
 /** An upload that is on the disk, but no file yet. The draft must be kept or discarded. */
 export interface ReceivedUpload {
@@ -136,9 +139,14 @@ async function receiveFile(
     let contentType: MediaType | null = null
     let head: Buffer | null = Buffer.alloc(0)
     let bytes = 0
+    let collected = 0
     for await (const piece of stream as AsyncIterable<Buffer>) {
       bytes += piece.length
       if (bytes > MAX_FILE_BYTES) throw tooLarge()
+      if (bytes - collected > GARBAGE_BYTES) {
+        collectYoungGarbage()
+        collected = bytes
+      }
       if (head === null) {
         await draft.write(piece)
         continue
