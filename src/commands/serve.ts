@@ -69,7 +69,7 @@ curl -s ${url}/v1/chat/completions -H 'Content-Type: application/json' \\
   -H "Authorization: Bearer ${shown}" -d @- <<JSON
 {"model": "${ids[0]}", "messages": [{"role": "user", "content": [
   {"type": "image_url", "image_url": {"url": "data:image/png;base64,$(base64 < docs/pictures/shapes.png | tr -d '\\n')"}},
-  {"type": "text", "text": "What is in this picture?"}]}]}
+  {"type": "text", "text": "Detect all objects."}]}]}
 JSON
 
 `
