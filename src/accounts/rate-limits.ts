@@ -48,12 +48,17 @@ export function limitOf(principal: Principal, bucket: Bucket, changes: LimitChan
   return principal.limits.requestsPerMinute?.[bucket] ?? changes[bucket] ?? REQUESTS_PER_MINUTE[bucket]
 }
 
+/** Times of requests, oldest first; those before `first` are over. */
+interface Window {
+  times: number[]
+  first: number
+}
+
 /** Counts in this process. */
 export class LocalRateLimits implements RateLimits {
   readonly #clock: Clock
   readonly #changes: LimitChanges
-  /** Times of the requests of the last minute, oldest first. */
-  readonly #windows = new Map<string, number[]>()
+  readonly #windows = new Map<string, Window>()
 
   constructor(changes: LimitChanges = {}, clock: Clock = () => performance.now()) {
     this.#changes = changes
@@ -63,27 +68,34 @@ export class LocalRateLimits implements RateLimits {
   take(principal: Principal, bucket: Bucket): Allowance {
     const now = this.#clock()
     const limit = limitOf(principal, bucket, this.#changes)
-    const times = this.#window(`${bucket} ${principal.organisation}`, now)
-    const allowed = times.length < limit
+    const window = this.#window(`${bucket} ${principal.organisation}`, now)
+    const { times, first } = window
+    const allowed = times.length - first < limit
     if (allowed) times.push(now)
+    const counted = times.length - first
+    const last = counted > 0 ? times.at(-1)! : now
     return {
       allowed,
       limit,
-      remaining: Math.max(0, limit - times.length),
-      retryAfterMs: allowed ? 0 : (times[times.length - limit] ?? now) + WINDOW_MS - now,
-      resetMs: (times.at(-1) ?? now) + WINDOW_MS - now,
+      remaining: Math.max(0, limit - counted),
+      retryAfterMs: allowed
+        ? 0
+        : (counted >= limit && limit > 0 ? times[times.length - limit]! : now) + WINDOW_MS - now,
+      resetMs: last + WINDOW_MS - now,
     }
   }
 
-  #window(key: string, now: number): number[] {
-    const times = this.#windows.get(key) ?? []
-    if (times.length === 0) this.#windows.set(key, times)
-    const begin = now - WINDOW_MS
-    if (times.length > 0 && times[0]! <= begin) {
-      const first = times.findIndex((time) => time > begin)
-      times.splice(0, first < 0 ? times.length : first)
+  /** The requests of the last minute. What is over is taken out now and then: each time would move all that is left. */
+  #window(key: string, now: number): Window {
+    const window = this.#windows.get(key) ?? { times: [], first: 0 }
+    const { times } = window
+    if (times.length === 0) this.#windows.set(key, window)
+    while (window.first < times.length && times[window.first]! <= now - WINDOW_MS) window.first++
+    if (window.first > times.length / 2) {
+      times.splice(0, window.first)
+      window.first = 0
     }
-    return times
+    return window
   }
 
   async close(): Promise<void> {}
