@@ -37,6 +37,17 @@ async function main() {
     return log(`what is compiled of llama.cpp ${LLAMA_RELEASE} is already built (${nativeFolder(prebuilt)})`)
   }
 
+  try {
+    await buildAll(missing, prebuilt, seconds)
+    log(`llama.cpp ${LLAMA_RELEASE} is ready after ${seconds()}`)
+  } catch (error) {
+    // Without a compiler or a network the prebuilt kernels do the same, more slowly; the encoder comes only from here.
+    if (findLibrary(MTMD, prebuilt.platform) === null) throw error
+    log(`${CPU.what} are not compiled; the prebuilt ones, which are slower, are used. ${error.message}`)
+  }
+}
+
+async function buildAll(recipes, prebuilt, seconds) {
   const compiler = await findCompiler()
   const workspace = await createWorkspace(nativeFolder(prebuilt))
   const discard = () => rm(workspace, { recursive: true, force: true })
@@ -45,18 +56,8 @@ async function main() {
   }
   try {
     log(`fetching the source of llama.cpp ${LLAMA_RELEASE}`)
-    const folders = [...new Set(missing.flatMap((recipe) => recipe.folders))]
-    const source = await fetchSource(workspace, PROJECT_ROOT, folders)
-    for (const recipe of missing) {
-      try {
-        await build(recipe, { compiler, source, workspace, prebuilt, seconds })
-      } catch (error) {
-        // The prebuilt kernels do the same, more slowly.
-        if (recipe !== CPU) throw error
-        log(`${recipe.what} could not be compiled; the prebuilt ones, which are slower, are used. ${error.message}`)
-      }
-    }
-    log(`llama.cpp ${LLAMA_RELEASE} is ready after ${seconds()}`)
+    const source = await fetchSource(workspace, PROJECT_ROOT, [...new Set(recipes.flatMap(({ folders }) => folders))])
+    for (const recipe of recipes) await build(recipe, { compiler, source, workspace, prebuilt, seconds })
   } finally {
     await discard()
   }

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir } from 'node:fs/promises'
 import { availableParallelism, cpus, freemem } from 'node:os'
 import { basename, join } from 'node:path'
-import { CPU, SetupError } from './native-library.mjs'
+import { SetupError } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
 
 /** One compiler of the largest files takes about 600 MB. */
@@ -26,7 +26,8 @@ export async function compileLibrary(recipe, { compiler: command, source, object
     while (next < files.length) {
       const file = files[next++]
       const object = join(objects, `${file.replaceAll('/', '_')}.o`)
-      const flags = [...recipe.flags, ...(file.endsWith('.c') ? recipe.cFlags : ['-std=c++17'])]
+      // What is called g++ or clang++ compiles C as well, if told so.
+      const flags = [...recipe.flags, ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17'])]
       await run(compiler, [...compilerArgs, ...flags, ...includes, '-c', join(root, file), '-o', object])
       objectFiles.push(object)
       progress(objectFiles.length, files.length)
@@ -43,11 +44,15 @@ export async function compileLibrary(recipe, { compiler: command, source, object
 
   // The service loads llama.cpp's libraries before this one, which then finds them by name: no path is built in, so
   // one compiled library serves every checkout on the machine.
-  const needed = recipe === CPU ? [prebuilt.ggmlBase] : [prebuilt.llama, prebuilt.ggml, prebuilt.ggmlBase]
   const link =
     process.platform === 'darwin'
       ? ['-dynamiclib', '-undefined', 'dynamic_lookup']
-      : ['-shared', '-Wl,--no-undefined', `-Wl,-soname,${basename(output)}`, ...needed]
+      : [
+          '-shared',
+          '-Wl,--no-undefined',
+          `-Wl,-soname,${basename(output)}`,
+          ...recipe.needs.map((name) => prebuilt[name]),
+        ]
   await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link])
 }
 

@@ -17,7 +17,8 @@ export const SOURCE_INTEGRITY =
 
 /**
  * The libraries that set-up compiles, each with everything that decides what it is: a change gives it another folder in
- * the cache. `sources` are of `root`; `folders` are what the compilation reads of the source tree.
+ * the cache. `sources` are of `root`; `folders` are what the compilation reads of the source tree; `needs` are the prebuilt
+ * libraries that it is linked with.
  */
 export const MTMD = {
   name: 'mtmd',
@@ -27,8 +28,8 @@ export const MTMD = {
   root: 'tools/mtmd',
   includes: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
   sources: ['mtmd.cpp', 'mtmd-image.cpp', 'mtmd-audio.cpp', 'clip.cpp', 'models/*.cpp'],
-  flags: ['-std=c++17', '-O2', '-fPIC', '-DNDEBUG', '-DLLAMA_SHARED', '-DGGML_SHARED'],
-  cFlags: [],
+  flags: ['-O2', '-fPIC', '-DNDEBUG', '-DLLAMA_SHARED', '-DGGML_SHARED'],
+  needs: ['llama', 'ggml', 'ggmlBase'],
 }
 
 /**
@@ -52,7 +53,7 @@ export const CPU = {
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],
     ...['-DGGML_BACKEND_BUILD', '-DGGML_BACKEND_DL', '-DGGML_USE_LLAMAFILE', '-DGGML_USE_CPU_REPACK'],
   ],
-  cFlags: ['-x', 'c', '-std=c11'],
+  needs: ['ggmlBase'],
 }
 
 const PACKAGES = {

@@ -73,15 +73,12 @@ export class LocalRateLimits implements RateLimits {
     const allowed = times.length - first < limit
     if (allowed) times.push(now)
     const counted = times.length - first
-    const last = counted > 0 ? times.at(-1)! : now
     return {
       allowed,
       limit,
       remaining: Math.max(0, limit - counted),
-      retryAfterMs: allowed
-        ? 0
-        : (counted >= limit && limit > 0 ? times[times.length - limit]! : now) + WINDOW_MS - now,
-      resetMs: last + WINDOW_MS - now,
+      retryAfterMs: allowed ? 0 : (times[times.length - limit] ?? now) + WINDOW_MS - now,
+      resetMs: (times.at(-1) ?? now) + WINDOW_MS - now,
     }
   }
 

@@ -6,18 +6,13 @@ import type { ExtendedModelBody, ModelBody } from './wire/models.ts'
 
 /** `GET /v1/models` and `GET /v1/models/{model_id}` */
 export function addModels(app: FastifyInstance, registry: ModelRegistry): void {
-  const list = (describe: ReturnType<typeof describer>) => ({ object: 'list', data: registry.list().map(describe) })
-  // Of what is told of a model without `extended`, nothing ever changes.
-  let text: string | null = null
   addEndpoint(app, {
     url: '/v1/models',
     bucket: 'models',
     handlers: {
-      GET: (request, reply) => {
+      GET: async (request) => {
         const describe = describer(request.query)
-        if (describe !== toModel) return reply.send(list(describe))
-        text ??= JSON.stringify(list(toModel))
-        return reply.type('application/json; charset=utf-8').send(text)
+        return { object: 'list', data: registry.list().map(describe) }
       },
     },
   })

@@ -20,11 +20,9 @@ export function newTraceId(): string {
 
 /** Gives every answer its trace id, and the log one line about it: no bodies, keys or queries. */
 export function logRequests(app: FastifyInstance): void {
-  const isWritten = app.log.level === 'trace' || app.log.level === 'debug' || app.log.level === 'info'
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-trace-id', request.id)
-    if (!isWritten) return done()
     const start = performance.now()
+    reply.header('x-trace-id', request.id)
     reply.raw.once('close', () => {
       const line = {
         method: request.method,

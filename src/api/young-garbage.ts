@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-// Exposed to this module alone: the function is taken out of a context that nobody else has.
+// Contexts made from now on have the function; the program's own, which is older, has not.
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as (options: { readonly type: 'minor' }) => void
 

@@ -12,8 +12,8 @@ import type { RowPlanner } from './row-planner.ts'
 import { StepError, Stepper } from './stepper.ts'
 
 /**
- * Text may wait so long for more of it: a message for every token of a small model would cost a tenth of its speed, on
- * both sides. A model whose steps take this long sends each at once.
+ * Text may wait so long for more of it: a message for every token of a small model costs time on both sides. A model whose
+ * steps take this long sends each at once.
  */
 const HOLD_MS = 5
 

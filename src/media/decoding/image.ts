@@ -8,7 +8,7 @@ import { Refusal } from './refusal.ts'
 const MAX_PIXELS = 100_000_000
 /**
  * What is more than four times as large as it is to be, the decoder shrinks. A JPEG to the size itself, most of the way
- * while it is decoded, which loses a little (half the time of a 12-megapixel photo is at stake); anything else to twice
+ * while it is decoded, which loses a little (a third of the time of a 12-megapixel photo is at stake); anything else to twice
  * the size, and the last step is ours.
  */
 const FAR = 4
