@@ -56,8 +56,9 @@ export class Authenticator implements ApiKeys {
    */
   authenticate(key: string): Principal | null | Promise<Principal | null> {
     const hash = hashOf(key)
-    if (this.#configured && timingSafeEqual(this.#configured, Buffer.from(hash))) return CONFIGURED
-    const known = this.#look(hash)
+    const remembered = this.#known.get(hash)
+    if (!remembered && this.#configured && timingSafeEqual(this.#configured, Buffer.from(hash))) return CONFIGURED
+    const known = remembered ? this.#refresh(hash, remembered) : this.#ask(hash)
     return known instanceof Promise ? known.then((told) => this.#holder(told)) : this.#holder(known)
   }
 
@@ -68,9 +69,7 @@ export class Authenticator implements ApiKeys {
     return principal
   }
 
-  #look(hash: string): Known | Promise<Known> {
-    const known = this.#known.get(hash)
-    if (!known) return this.#ask(hash)
+  #refresh(hash: string, known: Known): Known | Promise<Known> {
     const age = performance.now() - known.since
     if (age < FRESH_MS) return known
     const asked = this.#ask(hash)

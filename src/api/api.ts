@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
 import type { ApiKeys, RateLimits } from '../accounts/index.ts'
 import type { Conversations } from '../conversation/index.ts'
 import { invalidRequest } from '../errors.ts'
@@ -12,7 +13,7 @@ import { addDetect } from './detect.ts'
 import { handleError, notFound } from './error-handler.ts'
 import { addFiles } from './files.ts'
 import { addHealth } from './health.ts'
-import { keepClean } from './hygiene.ts'
+import { keepClean, refuseEncodings } from './hygiene.ts'
 import type { Metering } from './metering.ts'
 import { addModels } from './models.ts'
 import { addMultilook } from './multilook.ts'
@@ -29,7 +30,7 @@ export interface ApiOptions extends Metering {
   readonly files: Files
   /** Null for a server without limits. */
   readonly rateLimits: RateLimits | null
-  readonly logger: FastifyBaseLogger
+  readonly logger: Logger
   /** Null when nothing is measured. */
   readonly meter: RequestMeter | null
   readonly closing: Closing
@@ -49,8 +50,6 @@ export function createApi(options: ApiOptions): FastifyInstance {
   const { registry, closing } = options
   const { draining, shutdown } = closing
   const app = Fastify({
-    loggerInstance: options.logger,
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'traceId' }),
     genReqId: newTraceId,
     requestIdHeader: false,
     bodyLimit: BODY_LIMIT_BYTES,
@@ -73,12 +72,13 @@ export function createApi(options: ApiOptions): FastifyInstance {
   app.setNotFoundHandler(notFound)
 
   app.server.headersTimeout = HEAD_TIMEOUT_MS
-  logRequests(app)
+  logRequests(app, options.logger)
   keepClean(app, options)
   app.decorateRequest('servedModel', null)
   if (options.meter) measureRequests(app, registry, options.meter)
   requireApiKey(app, options.keys)
   closing.takeCareOf(app)
+  refuseEncodings(app)
   if (options.rateLimits) limitRates(app, options.rateLimits)
 
   addChatCompletions(app, { ...options, shutdown })

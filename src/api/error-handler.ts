@@ -23,8 +23,10 @@ export function handleError(error: unknown, request: FastifyRequest, reply: Fast
 
 export function logServerError(error: ApiError, request: FastifyRequest): void {
   // 503 and 504 are said on purpose; anything else of ours is a fault to look into.
-  if (error.status === 500) request.log.error({ err: error.cause ?? error }, error.message)
-  else if (error.status > 500) request.log.warn({ status: error.status }, error.message)
+  const { logger } = request.server
+  const traceId = request.id
+  if (error.status === 500) logger.error({ traceId, err: error.cause ?? error }, error.message)
+  else if (error.status > 500) logger.warn({ traceId, status: error.status }, error.message)
 }
 
 export function toApiError(error: unknown): ApiError {

@@ -29,7 +29,6 @@ export function keepClean(
     done()
   })
   if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
-  app.addHook('preParsing', (request, _reply, payload, done) => done(encodingError(request), payload))
 
   app.addHook('onRequest', (request, reply, done) => {
     done()
@@ -48,10 +47,14 @@ export function keepClean(
   })
 }
 
-/** A compressed body would else be told to be broken JSON. */
-function encodingError({ headers }: FastifyRequest): ApiError | null {
+/** A compressed body would else be told to be broken JSON. To be added behind the check of keys. */
+export function refuseEncodings(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, _reply, done) => done(encodingError(request)))
+}
+
+function encodingError({ headers }: FastifyRequest): ApiError | undefined {
   const encoding = headers['content-encoding']
-  if (encoding === undefined || encoding.toLowerCase() === 'identity') return null
+  if (encoding === undefined || encoding.toLowerCase() === 'identity') return undefined
   return invalidRequest(`Content-Encoding '${encoding.slice(0, 50)}' is not supported: send the body as it is`, null, {
     status: 415,
   })
