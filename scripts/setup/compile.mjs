@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir } from 'node:fs/promises'
 import { availableParallelism, cpus, freemem } from 'node:os'
 import { basename, join } from 'node:path'
-import { SetupError } from './native-library.mjs'
+import { ownSources, SetupError } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
 
 /** One compiler of the largest files takes about 600 MB. */
@@ -17,18 +17,20 @@ export async function compileLibrary(recipe, { compiler: command, source, object
   const [compiler, ...compilerArgs] = command
   const root = join(source, recipe.root)
   const includes = recipe.includes.map((folder) => `-I${join(source, folder)}`)
-  const files = (await Promise.all(recipe.sources.map((pattern) => expand(root, pattern)))).flat()
+  const theirs = (await Promise.all(recipe.sources.map((pattern) => expand(root, pattern)))).flat()
+  const files = [...ownSources(recipe), ...theirs.map((file) => join(root, file))]
   await mkdir(objects, { recursive: true })
 
   const objectFiles = []
   let next = 0
   const worker = async () => {
     while (next < files.length) {
-      const file = files[next++]
-      const object = join(objects, `${file.replaceAll('/', '_')}.o`)
+      const number = next++
+      const file = files[number]
+      const object = join(objects, `${number}-${basename(file)}.o`)
       // What is called g++ or clang++ compiles C as well, if told so.
       const flags = [...recipe.flags, ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17'])]
-      await run(compiler, [...compilerArgs, ...flags, ...includes, '-c', join(root, file), '-o', object])
+      await run(compiler, [...compilerArgs, ...flags, ...includes, '-c', file, '-o', object])
       objectFiles.push(object)
       progress(objectFiles.length, files.length)
     }

@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 
 /** The llama.cpp release that the bindings are written for, and the npm release that carries it. */
 export const LLAMA_RELEASE = '0.4.0'
@@ -18,7 +19,7 @@ export const SOURCE_INTEGRITY =
 /**
  * The libraries that set-up compiles, each with everything that decides what it is: a change gives it another folder in
  * the cache. `sources` are of `root`; `folders` are what the compilation reads of the source tree; `needs` are the prebuilt
- * libraries that it is linked with.
+ * libraries that it is linked with; `own` are sources of this project, compiled with the rest.
  */
 export const MTMD = {
   name: 'mtmd',
@@ -33,9 +34,9 @@ export const MTMD = {
 }
 
 /**
- * ggml's kernels for just this processor. The prebuilt ones are for a family of processors and, for f16 weights, made
- * with an optimisation that leaves half of the speed: set-up's take 0.65 of the time for a prompt. Only where the
- * package holds nothing better (Metal), and where it was tried.
+ * ggml's kernels for just this processor, with attention of our own. The prebuilt ones are for a family of processors and,
+ * for f16 weights, made with an optimisation that leaves half of the speed: set-up's take 0.65 of the time for a prompt.
+ * Only where the package holds nothing better (Metal), and where it was tried.
  */
 export const CPU = {
   name: 'cpu',
@@ -46,14 +47,23 @@ export const CPU = {
   includes: ['ggml/src', 'ggml/include', 'ggml/src/ggml-cpu'],
   sources: [
     ...['ggml-cpu.c', 'quants.c', 'arch/x86/quants.c'],
-    ...['ggml-cpu', 'repack', 'iqp', 'hbm', 'traits', 'binary-ops', 'unary-ops', 'vec', 'ops'].map((n) => `${n}.cpp`),
+    ...['ggml-cpu', 'repack', 'iqp', 'hbm', 'traits', 'binary-ops', 'unary-ops', 'vec'].map((n) => `${n}.cpp`),
     ...['amx/amx.cpp', 'amx/mmq.cpp', 'llamafile/sgemm.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
+  // In place of ops.cpp, which it includes.
+  own: ['src/inference/local/native/kernels/attention.cpp'],
   flags: [
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],
     ...['-DGGML_BACKEND_BUILD', '-DGGML_BACKEND_DL', '-DGGML_USE_LLAMAFILE', '-DGGML_USE_CPU_REPACK'],
   ],
   needs: ['ggmlBase'],
+}
+
+const PROJECT_ROOT = new URL('../../', import.meta.url)
+
+/** Paths of a recipe's own sources. */
+export function ownSources({ own = [] }) {
+  return own.map((name) => fileURLToPath(new URL(name, PROJECT_ROOT)))
 }
 
 const PACKAGES = {
@@ -142,7 +152,7 @@ export function cacheDirectory(env = process.env) {
 export function libraryDirectory(recipe, platform, env = process.env) {
   const machine = recipe === CPU ? processorFeatures() : ''
   const hash = createHash('sha256')
-    .update(JSON.stringify(recipe) + machine)
+    .update(JSON.stringify(recipe) + machine + ownSources(recipe).map(sha256).join())
     .digest('hex')
     .slice(0, 12)
   return join(cacheDirectory(env), 'native', `${recipe.name}-${LLAMA_RELEASE}-${platform}-${hash}`)

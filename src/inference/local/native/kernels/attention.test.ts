@@ -1,0 +1,184 @@
+import fc from 'fast-check'
+import koffi from 'koffi'
+import { describe, expect, test } from 'vitest'
+import { locateNativeLibraries } from '../../native-paths.ts'
+import { declareIn } from '../declare.ts'
+
+interface Shape {
+  readonly width: number
+  readonly keyHeads: number
+  /** Query heads that read one key head. */
+  readonly group: number
+  readonly rows: number
+  readonly cells: number
+  readonly streams: number
+  readonly threads: number
+  /** Share of the cells that a row sees. */
+  readonly seen: number
+  readonly seed: number
+}
+
+interface Outcome {
+  /** [stream][row][head][width] */
+  readonly found: Float32Array
+  /** The same for one row and head, by the definition. */
+  expected(stream: number, row: number, head: number): number[]
+}
+
+const shapes: fc.Arbitrary<Shape> = fc.record({
+  width: fc.constantFrom(16, 64, 80, 96, 128, 256),
+  keyHeads: fc.integer({ min: 1, max: 3 }),
+  group: fc.constantFrom(1, 2, 3, 7, 32),
+  rows: fc.constantFrom(1, 2, 5, 16, 33, 70),
+  cells: fc.constantFrom(16, 256, 1280),
+  streams: fc.constantFrom(1, 1, 2),
+  threads: fc.constantFrom(1, 2, 3, 5),
+  seen: fc.constantFrom(0.02, 0.5, 1),
+  seed: fc.nat(),
+})
+
+/** Of sums in f32, beside the largest of the results. */
+const ROUNDING = 1e-4
+const CHECKED = 6
+const F32 = 0
+const F16 = 1
+const HIDDEN = 0xfc00
+const ARENA_BYTES = 64 * 2 ** 20
+
+const { kernels, ggmlBase, ggml } = locateNativeLibraries()
+
+describe.skipIf(kernels === null)('attention of our own kernels', () => {
+  test('is the weighted mean of the values that a row sees', () => {
+    const compute = attentionOf(kernels!)
+    const check = (shape: Shape) => {
+      const { width, rows, group, keyHeads, streams, seed } = shape
+      const { found, expected } = compute(shape)
+      const heads = keyHeads * group
+      const random = randomNumbers(seed)
+      const below = (limit: number) => Math.floor(random() * limit)
+      for (let n = 0; n < CHECKED; n++) {
+        const [stream, row, head] = [below(streams), below(rows), below(heads)]
+        const truth = expected(stream, row, head)
+        const at = ((stream * rows + row) * heads + head) * width
+        const largest = Math.max(...truth.map(Math.abs))
+        const furthest = Math.max(...truth.map((value, d) => Math.abs(value - found[at + d]!)))
+        expect(furthest / largest).toBeLessThan(ROUNDING)
+      }
+    }
+    fc.assert(fc.property(shapes, check), { numRuns: 40 })
+  })
+
+  test('of a row is the same whatever rows are beside it', () => {
+    const compute = attentionOf(kernels!)
+    const shape = { width: 64, keyHeads: 1, group: 1, cells: 512, streams: 1, threads: 1, seen: 0.3, seed: 7 }
+    const together = compute({ ...shape, rows: 40 }).found
+    const alone = compute({ ...shape, rows: 1 }).found
+    expect([...alone]).toEqual([...together.subarray(0, alone.length)])
+  })
+})
+
+/** Has these kernels compute a shape's random queries over its random cells, through ggml. */
+function attentionOf(path: string): (shape: Shape) => Outcome {
+  koffi.load(ggmlBase, { global: true })
+  koffi.load(ggml, { global: true })
+  const base = declareIn(koffi.load(ggmlBase))
+  const cpu = declareIn(koffi.load(path))
+  type Handle = unknown
+  const p = 'void *'
+  const parameters = koffi.struct({ mem_size: 'size_t', mem_buffer: p, no_alloc: 'bool' })
+  const init = base<(of: object) => Handle>('ggml_init', p, [parameters])
+  const free = base<(context: Handle) => void>('ggml_free', 'void', [p])
+  const sizesOf4 = ['int64', 'int64', 'int64', 'int64']
+  const newTensor = base<(context: Handle, type: number, ...sizes: number[]) => Handle>('ggml_new_tensor_4d', p, [
+    ...[p, 'int', ...sizesOf4],
+  ])
+  const dataOf = base<(of: Handle) => Handle>('ggml_get_data', p, [p])
+  const attention = base<(...args: unknown[]) => Handle>('ggml_flash_attn_ext', p, [
+    ...[p, p, p, p, p, 'float', 'float', 'float'],
+  ])
+  const newGraph = base<(context: Handle) => Handle>('ggml_new_graph', p, [p])
+  const expand = base<(graph: Handle, of: Handle) => void>('ggml_build_forward_expand', 'void', [p, p])
+  const compute = base<(backend: Handle, graph: Handle) => number>('ggml_backend_graph_compute', 'int', [p, p])
+  const freeBackend = base<(backend: Handle) => void>('ggml_backend_free', 'void', [p])
+  const newBackend = cpu<() => Handle>('ggml_backend_cpu_init', p, [])
+  const setThreads = cpu<(backend: Handle, count: number) => void>('ggml_backend_cpu_set_n_threads', 'void', [p, 'int'])
+
+  return ({ width, keyHeads, group, rows, cells, streams, threads, seen, seed }) => {
+    const context = init({ mem_size: ARENA_BYTES, mem_buffer: null, no_alloc: false })
+    const backend = newBackend()
+    try {
+      let tensors = 0
+      const filled = (type: number, sizes: number[], value: (random: () => number, i: number) => number) => {
+        const random = randomNumbers(seed + ++tensors)
+        const tensor = newTensor(context, type, ...sizes)
+        const numbers = Float32Array.from({ length: sizes.reduce((a, b) => a * b, 1) }, (_, i) => value(random, i))
+        const bytes = koffi.view(dataOf(tensor), numbers.length * (type === F32 ? 4 : 2))
+        if (type === F32) new Float32Array(bytes).set(numbers)
+        else new Uint16Array(bytes).set(numbers.map(half))
+        return { tensor, numbers }
+      }
+      const heads = keyHeads * group
+      const keys = filled(F16, [width, cells, keyHeads, streams], exactInHalf)
+      const values = filled(F16, [width, cells, keyHeads, streams], exactInHalf)
+      // Hidden in whole blocks, as the cells of other sequences are, and one by one; all rows see the first cell.
+      const mask = filled(F16, [cells, rows, 1, streams], (random, i) => {
+        if (i % cells === 0) return 0
+        return Math.floor(i / 64) % 3 === 1 || random() >= seen ? Number.NEGATIVE_INFINITY : 0
+      })
+      const queries = filled(F32, [width, rows, heads, streams], (random) => random() * 2 - 1)
+      const scale = width ** -0.5
+      const inputs = [queries, keys, values, mask].map(({ tensor }) => tensor)
+      const result = attention(context, ...inputs, scale, 0, 0)
+      const graph = newGraph(context)
+      expand(graph, result)
+      setThreads(backend, threads)
+      expect(compute(backend, graph)).toBe(0)
+      const found = Float32Array.from(
+        new Float32Array(koffi.view(dataOf(result), width * rows * heads * streams * Float32Array.BYTES_PER_ELEMENT)),
+      )
+      const expected = (stream: number, row: number, head: number) => {
+        const row0 = (stream * keyHeads + Math.floor(head / group)) * cells
+        const query = ((stream * heads + head) * rows + row) * width
+        const scores = Array.from({ length: cells }, (_, cell) => {
+          let dot = 0
+          for (let d = 0; d < width; d++) dot += queries.numbers[query + d]! * keys.numbers[(row0 + cell) * width + d]!
+          return dot * scale + mask.numbers[(stream * rows + row) * cells + cell]!
+        })
+        const highest = Math.max(...scores)
+        const weights = scores.map((score) => Math.exp(score - highest))
+        const total = weights.reduce((a, b) => a + b)
+        return Array.from({ length: width }, (_, d) =>
+          weights.reduce((sum, weight, cell) => sum + (weight / total) * values.numbers[(row0 + cell) * width + d]!, 0),
+        )
+      }
+      return { found, expected }
+    } finally {
+      freeBackend(backend)
+      free(context)
+    }
+  }
+}
+
+/** Between 0 and 1 (xorshift). */
+function randomNumbers(seed: number): () => number {
+  let state = (seed | 0) ^ 0x9e3779b9 || 1
+  return () => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return (state >>> 0) / 2 ** 32
+  }
+}
+
+/** Between -2 and 2. */
+function exactInHalf(random: () => number): number {
+  return Math.floor(random() * 256 - 128) / 64
+}
+
+/** The bits as an f16 of a number that is one. */
+function half(value: number): number {
+  if (value === Number.NEGATIVE_INFINITY) return HIDDEN
+  if (value === 0) return 0
+  const [bits] = new Uint32Array(new Float32Array([value]).buffer)
+  return ((bits! >>> 16) & 0x8000) | ((((bits! >>> 23) & 0xff) - 127 + 15) << 10) | ((bits! >>> 13) & 0x3ff)
+}
