@@ -177,7 +177,8 @@ describe('a stream', () => {
 })
 
 describe('a client that goes', () => {
-  test.each([true, false])('frees the engine at once (stream %s)', async (stream) => {
+  test.each([true, false])('frees the engine at once, and the log says so (stream %s)', async (stream) => {
+    server.logs.length = 0
     server.engine.script = { texts: ['tick'], delayMs: 10, endless: true }
     const cancel = new AbortController()
     const request = client.chat.completions
@@ -190,6 +191,7 @@ describe('a client that goes', () => {
     await request.catch(() => {})
     await expect.poll(() => server.engine.aborts.length).toBe(1)
     expect(server.engine.aborts[0]).toMatchObject({ name: 'ClientGone' })
+    await expect.poll(() => server.logs.map((line) => JSON.parse(line).status)).toContain(499)
   })
 })
 

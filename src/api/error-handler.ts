@@ -1,12 +1,12 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, internalError, invalidRequest } from '../errors.ts'
-import { ClientGone } from './lifetime.ts'
+import { CLIENT_GONE, ClientGone } from './lifetime.ts'
 
 /** The one place where whatever was thrown becomes an answer. */
 export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   if (error instanceof ClientGone) {
     // Nobody reads this; the status is for the log.
-    reply.code(499).send()
+    reply.code(CLIENT_GONE).send()
     return
   }
   const apiError = toApiError(error)

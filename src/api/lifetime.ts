@@ -1,5 +1,8 @@
 import type { FastifyReply } from 'fastify'
 
+/** What the log of many web servers calls a client that left before its answer. */
+export const CLIENT_GONE = 499
+
 /** The client closed the connection before it had its answer. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone'

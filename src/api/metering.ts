@@ -5,6 +5,7 @@ import { ApiError } from '../errors.ts'
 import type { Engine, EngineEvent, Generation, PromptPart, Work } from '../inference/engine.ts'
 import type { ServedModel } from '../models/registry.ts'
 import { principalOf } from './auth.ts'
+import { CLIENT_GONE } from './lifetime.ts'
 
 /** Keeps account of what requests use of a model. */
 export interface Metering {
@@ -19,8 +20,6 @@ export interface MeteredRequest {
   /** To be called before the last of a whole answer is sent: what a client has seen is in the ledger. */
   finish(reason: string): void
 }
-
-const ABORTED = 499
 
 /**
  * Lets a request in to a model, unless its organisation has spent its budget. However it ends, the ledger gets one row,
@@ -63,7 +62,7 @@ export async function meter(
   // An answer that was not whole: an error, or a client that left.
   raw.once('close', () => {
     if (raw.writableFinished) record(raw.statusCode, 'error')
-    else record(ABORTED, 'aborted')
+    else record(CLIENT_GONE, 'aborted')
   })
   return {
     caller: { model: tally.watch(model), organisation: principal.organisation },

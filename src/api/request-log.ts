@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { pathOf } from './error-handler.ts'
+import { CLIENT_GONE } from './lifetime.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -39,10 +40,9 @@ export function logRequests(app: FastifyInstance, logger: Logger): void {
         traceId: request.id,
         method: request.method,
         path: request.routeOptions.url ?? pathOf(request),
-        status: reply.raw.statusCode,
+        status: reply.raw.writableFinished ? reply.raw.statusCode : CLIENT_GONE,
         ms: Math.round(performance.now() - start),
         organisation: request.principal?.organisation,
-        gone: reply.raw.writableFinished ? undefined : true,
       }
       logger.info(line, 'request')
     })

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { MeasuredRequest } from '../metrics/metrics.ts'
 import type { ModelRegistry } from '../models/registry.ts'
+import { CLIENT_GONE } from './lifetime.ts'
 
 /** Takes the measures of requests. */
 export interface RequestMeter {
@@ -14,9 +15,6 @@ declare module 'fastify' {
     servedModel: string | null
   }
 }
-
-/** What the log of many web servers calls a client that left before its answer. */
-const CLIENT_GONE = 499
 
 /** Measures every request. Labels are bounded: paths that are none, and models that are none, are each one. */
 export function measureRequests(app: FastifyInstance, registry: ModelRegistry, meter: RequestMeter): void {
