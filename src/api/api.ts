@@ -13,7 +13,7 @@ import { addDetect } from './detect.ts'
 import { handleError, notFound } from './error-handler.ts'
 import { addFiles } from './files.ts'
 import { addHealth } from './health.ts'
-import { keepClean, refuseEncodings } from './hygiene.ts'
+import { guardBodies, keepClean } from './hygiene.ts'
 import type { Metering } from './metering.ts'
 import { addModels } from './models.ts'
 import { addMultilook } from './multilook.ts'
@@ -78,7 +78,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   if (options.meter) measureRequests(app, registry, options.meter)
   requireApiKey(app, options.keys)
   closing.takeCareOf(app)
-  refuseEncodings(app)
+  guardBodies(app, options)
   if (options.rateLimits) limitRates(app, options.rateLimits)
 
   addChatCompletions(app, { ...options, shutdown })

@@ -52,7 +52,7 @@ async function complete(
   const model = namedModel(registry, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
   const signal = answerSignal(reply, shutdown)
-  const events = await conversations.startChat(toChatRequest(body, request.rawTools), caller, signal)
+  const events = await conversations.startChat(toChatRequest(body, request.rawTools ?? []), caller, signal)
   const heading = {
     id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
     created: Math.floor(Date.now() / 1000),

@@ -45,7 +45,7 @@ export class Closing {
       // the collector had moved one such table out of the young generation, it spent a fifth of the time on all that followed.
       const place = this.#freePlaces.pop() ?? this.#underWay.length
       this.#underWay[place] = raw
-      raw.once('close', () => {
+      raw.on('close', () => {
         this.#underWay[place] = null
         this.#freePlaces.push(place)
         if (this.#count === 0) this.#drained.resolve()

@@ -19,23 +19,24 @@ const HEADERS = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
 }
 
-/** Headers for browsers, and an end to requests that come drop by drop. To be added before anything that refuses. */
-export function keepClean(
-  app: FastifyInstance,
-  { corsOrigins, bodyTimeoutMs = BODY_TIMEOUT_MS }: HygieneOptions,
-): void {
+/** Headers for browsers. To be added before anything that refuses. */
+export function keepClean(app: FastifyInstance, { corsOrigins }: HygieneOptions): void {
   app.addHook('onRequest', (_request, reply, done) => {
     reply.headers(HEADERS)
     done()
   })
   if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
+}
 
+/** Refuses bodies that are compressed, and ends requests that come drop by drop. To be added behind the check of keys. */
+export function guardBodies(app: FastifyInstance, { bodyTimeoutMs = BODY_TIMEOUT_MS }: HygieneOptions): void {
   app.addHook('onRequest', (request, reply, done) => {
-    done()
     const { raw, headers } = request
     const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+    if (!hasBody) return done()
+    done(encodingError(request))
     // Uploads watch over themselves.
-    if (!hasBody || raw.complete || headers['content-type']?.startsWith('multipart/')) return
+    if (raw.complete || headers['content-type']?.startsWith('multipart/')) return
     const timer = setTimeout(() => {
       if (raw.complete || reply.sent) return
       const error = new ApiError('The request did not arrive in time', { status: 408, type: 'invalid_request_error' })
@@ -47,11 +48,7 @@ export function keepClean(
   })
 }
 
-/** A compressed body would else be told to be broken JSON. To be added behind the check of keys. */
-export function refuseEncodings(app: FastifyInstance): void {
-  app.addHook('onRequest', (request, _reply, done) => done(encodingError(request)))
-}
-
+/** A compressed body would else be told to be broken JSON. */
 function encodingError({ headers }: FastifyRequest): ApiError | undefined {
   const encoding = headers['content-encoding']
   if (encoding === undefined || encoding.toLowerCase() === 'identity') return undefined

@@ -3,21 +3,15 @@ import { rawItems, rawMember } from '../raw-json.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The items of `tools` in the body as the client wrote them; empty without any. */
-    rawTools: readonly string[]
+    /** The items of `tools` in the body as the client wrote them; null without any. */
+    rawTools: readonly string[] | null
   }
 }
-
-const NONE: readonly string[] = []
 
 /** Has bodies parsed as ever, and kept of them what parsing loses and a model is to see: how schemas of tools are written. */
 export function keepRawTools(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('remove', 'remove')
-  app.decorateRequest('rawTools')
-  app.addHook('onRequest', (request, _reply, done) => {
-    request.rawTools = NONE
-    done()
-  })
+  app.decorateRequest('rawTools', null)
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, text, done) => {
     parse(request, text as string, (error, body) => {
       const { tools } = (body ?? {}) as { tools?: unknown }
