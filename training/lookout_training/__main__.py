@@ -83,6 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate = commands.add_parser("evaluate", help="accuracy through the running server; needs no PyTorch", parents=[server])
     evaluate.add_argument("--pictures", type=int, default=100)
     evaluate.add_argument("--shifted", type=int, default=40, help="pictures of the shifted world")
+    evaluate.add_argument("--charts", type=int, default=50)
     evaluate.add_argument("--clips", type=int, default=100)
     evaluate.add_argument("--tools", type=int, default=40, help="prompts with tools, three requests each")
     evaluate.add_argument("--sounds", type=int, default=100, help="needs espeak-ng; 0 for a model that does not hear")

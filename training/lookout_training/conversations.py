@@ -14,7 +14,7 @@ from . import phrasings
 from .phrasings import Split, fill, in_some_style
 from .questions import NOTHING_FOUND, Exchange, ask_something, box_of, grid_point, point_of, unique_names
 from .tools import CLOSING, INTRODUCTION
-from .world import COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, Scene, SceneObject, World, render_scene
+from .world import COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, Scene, SceneObject, World, reading_order, render_scene
 from .world.text import made_up_word
 
 PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
@@ -146,7 +146,7 @@ def with_focus(rng: random.Random, width: int, height: int, split: Split) -> Con
     while not 1 <= len(scene.texts) <= 4:
         large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True)
     shown = np.asarray(Image.fromarray(large).resize((width, height), Image.Resampling.BICUBIC))
-    small = Scene(width, height, [_shrunk(item) for item in scene.objects])
+    small = Scene(width, height, sorted((_shrunk(item) for item in scene.objects), key=reading_order))
     head = f"<|im_start|>system\n{FOCUS_SYSTEM}<|im_end|>\n<|im_start|>user\n{PICTURE}"
     ask = "<|im_end|>\n<|im_start|>assistant\n"
     if rng.random() < 0.3:

@@ -11,10 +11,10 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from .world import ALPHABET, COLOUR_NAMES, EMOJI_NAMES, SHAPES, Scene
+from .world import ALPHABET, CELL, COLOUR_NAMES, EMOJI_NAMES, SHAPES, Scene
+from .world.chart import BAR
 
-CELL = 32  # Pixels per side of a merged image token.
-KINDS = [*SHAPES, "text", *EMOJI_NAMES]
+KINDS = [*SHAPES, "text", *EMOJI_NAMES, BAR]
 NO_COLOUR = -100  # Of an emoji; what cross-entropy leaves out.
 SUB_ROWS, SUB_COLUMNS = 2, 4  # Character classes per token: sub-cells of 16 x 8 pixels.
 NO_CHARACTER = len(ALPHABET)

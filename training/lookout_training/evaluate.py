@@ -14,6 +14,7 @@ from typing import Any
 from .client import ChatClient
 from .evaluation_set import (
     Question,
+    chart_questions,
     clip_questions,
     focus_questions,
     picture_questions,
@@ -70,7 +71,11 @@ class Cell:
 
 
 def rightness(question: Question) -> float:
-    """0 or 1; of clips the overlap in time."""
+    """0 or 1; of clips the overlap in time, of boxes and points F1."""
+    if question.judge == GROUNDING:
+        score = GroundingScore()
+        score.add(question.answer, question.truth)
+        return score.f1
     if question.judge == CLIP:
         return clip_overlap(question.answer, question.truth, question.interval)
     same = {JSON_VALUE: same_json, CALLS: same_calls}.get(question.judge, same_words)
@@ -180,6 +185,7 @@ def run(arguments: argparse.Namespace) -> None:
         *picture_questions(arguments.shifted, shifted=True),
         *focus_questions(arguments.pictures // 5),
         *tool_questions(arguments.tools),
+        *chart_questions(arguments.charts),
         *clip_questions(arguments.clips),
         *sound_questions(arguments.sounds),
     ]
@@ -199,14 +205,15 @@ def run(arguments: argparse.Namespace) -> None:
     text, values = markdown(asked)
     print(text)
     refused = [question for question in asked if question.error]
-    sizes = f"{arguments.pictures} pictures, {arguments.shifted} of the shifted world, {arguments.clips} clips, {arguments.sounds} sounds"
+    sizes = f"{arguments.pictures} pictures, {arguments.shifted} of the shifted world, {arguments.charts} charts, {arguments.clips} clips, {arguments.sounds} sounds"
     print(f"\n{len(asked)} questions about {sizes} in {seconds:.0f} s; refused requests: {len(refused)}")
     for row, _ in Counter(question.row for question in refused).most_common():
         first = next(question for question in refused if question.row == row)
         print(f"refused [{row}]: {first.error[:300]}")
     shown: Counter[str] = Counter()
     for question in asked:
-        if question.judge == GROUNDING or question.error or shown[question.row] >= arguments.show_errors or rightness(question) > 0.5:
+        enough = 1.0 if question.judge == GROUNDING else 0.5
+        if question.error or shown[question.row] >= arguments.show_errors or rightness(question) >= enough:
             continue
         shown[question.row] += 1
         print(f"[{question.row}] {question.question!r}: {question.answer!r} instead of {question.truth!r}")

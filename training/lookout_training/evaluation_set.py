@@ -1,4 +1,4 @@
-"""The questions of the evaluation: pictures, frame sequences, sounds and tools from seeds that no training uses.
+"""The questions of the evaluation: pictures, charts, frame sequences, sounds and tools from seeds that no training uses.
 
 Every question knows how to ask the server (`reply`) and how to judge what comes back (`judge`).
 """
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .audio_evaluate import heard_questions
+from .charts import CHART_TASKS
 from .client import ChatClient, png_data_url, user_turn
 from .clips import CLIP_HINT_TASKS, CLIP_TASKS
 from .config import HELD_OUT_SEED
@@ -37,6 +38,7 @@ from .scoring import CLIP, CALLS, GROUNDING, JSON_VALUE, WORDS
 from .structured import as_json
 from .tools import ToolPrompt
 from .world import PLAIN_WORLD, Scene, World, pick_size, render_scene
+from .world.chart import render_chart
 from .world.clip import FRAME_SIZES, render_clip
 from .world.text import UNSEEN_FONTS
 
@@ -227,6 +229,24 @@ def clip_questions(clips: int) -> Iterator[Question]:
                     judge = CLIP if row.startswith("clip") else WORDS
                     asked = _about(exchange.question, None, {"frames": sent, **extra})
                     yield Question(row, split, False, exchange.question, exchange.answer, judge, asked, interval=interval)
+
+
+def chart_questions(charts: int) -> Iterator[Question]:
+    """Bar charts: what only they have, and their bars found."""
+    rows = {
+        **{task: (ask, {}) for task, (ask, _) in CHART_TASKS.items()},
+        "detect bars": (lambda rng, chart, split: BOX_HINT_TASKS["hint all"][0](rng, chart.scene, split), annotations("box")),
+    }
+    for index in range(charts):
+        rng = random.Random(HELD_OUT_SEED + 600_000 + index)
+        pixels, chart = render_chart(rng, *pick_size(rng))
+        picture = png_data_url(pixels)
+        for split in _splits(index):
+            for row, (ask, extra) in rows.items():
+                exchange = _attempt(lambda ask=ask, split=split: ask(rng, chart, split))
+                if exchange:
+                    judge = GROUNDING if is_grounding(row) else WORDS
+                    yield Question(row, split, False, exchange.question, exchange.answer, judge, _about(exchange.question, picture, extra))
 
 
 CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.S)

@@ -978,6 +978,112 @@ What disappears last?
 Which object is the last to be seen?
 """,
 )
+CHART_EXTREME = _lines(
+    """
+Which bar is the {extreme}?
+Which bar is {extreme}?
+What is the {extreme} bar?
+Which is the {extreme} bar?
+Name the {extreme} bar.
+Which of the bars is the {extreme}?
+Tell me which bar is the {extreme}.
+What's the {extreme} bar in the chart?
+Which bar in the chart is the {extreme}?
+Find the {extreme} bar and name it.
+""",
+    """
+Of all bars, which is the {extreme}?
+The {extreme} bar is which one?
+""",
+)
+CHART_COMPARE = _lines(
+    """
+Is the {one} {longer} than the {other}?
+Is the {one} the {longer} one, compared with the {other}?
+Would you say the {one} is {longer} than the {other}?
+Look at the chart. Is the {one} {longer} than the {other}?
+Tell me if the {one} is {longer} than the {other}.
+Compare the {one} with the {other}. Is it {longer}?
+""",
+    """
+Do you see the {one} being {longer} than the {other}?
+""",
+)
+CHART_CAPTION = _lines(
+    """
+Describe the chart.
+Describe this {picture}.
+What does the chart show?
+What is in this {picture}?
+What do you see?
+Caption this chart.
+What does this {picture} show?
+What is shown in the chart?
+Describe what you see.
+What kind of {picture} is this?
+""",
+    """
+Summarise the chart.
+What can be seen in the chart?
+""",
+)
+CHART_COUNT = _lines(
+    """
+How many bars are there?
+How many bars does the chart have?
+Count the bars.
+How many bars do you see?
+What is the number of bars?
+Number of bars?
+How many bars are in the {picture}?
+How many bars are shown?
+""",
+    """
+How many bars can you count?
+""",
+)
+CHART_VALUE = _lines(
+    """
+What is the value of the {name}?
+Which value has the {name}?
+What value is written at the {name}?
+How much is the {name}?
+Read the value of the {name}.
+Tell me the value of the {name}.
+What number stands at the {name}?
+Value of the {name}?
+""",
+    """
+What does the {name} amount to?
+""",
+)
+CHART_LABEL = _lines(
+    """
+What is the label of the {name}?
+Which label has the {name}?
+What letter stands at the {name}?
+Read the label of the {name}.
+How is the {name} labelled?
+Which letter is written at the {name}?
+Label of the {name}?
+""",
+    """
+What letter does the {name} have?
+""",
+)
+CHART_LABELLED = _lines(
+    """
+Which bar has the label {label}?
+Which bar is labelled {label}?
+What is the bar with the label {label}?
+Which bar stands at the letter {label}?
+Name the bar with the letter {label}.
+What bar does the {label} belong to?
+""",
+    """
+Which bar carries the letter {label}?
+""",
+)
 VIDEO_COUNT = _lines(
     """
 How many {many} appear?

@@ -8,17 +8,22 @@ from pathlib import Path
 from PIL import Image
 
 from .world import pick_size, render_scene
+from .world.chart import render_chart
 
 CELL = 264  # Pixels per cell of the sheet.
 
 
 def write_contact_sheet(path: Path, columns: int = 6, rows: int = 5, seed: int = 1) -> None:
-    """Draws columns x rows scenes (the last row full of text) into one PNG."""
+    """Draws columns x rows pictures (the last row full of text, the one before charts) into one PNG."""
     sheet = Image.new("RGB", (columns * CELL, rows * CELL), (60, 60, 60))
     rng = random.Random(seed)
     for index in range(columns * rows):
         width, height = pick_size(rng)
-        pixels, _ = render_scene(rng, width, height, text_heavy=index >= columns * (rows - 1))
+        row = index // columns
+        if row == rows - 2:
+            pixels, _ = render_chart(rng, width, height)
+        else:
+            pixels, _ = render_scene(rng, width, height, text_heavy=row == rows - 1)
         picture = Image.fromarray(pixels)
         picture.thumbnail((CELL - 8, CELL - 8))
         sheet.paste(picture, (index % columns * CELL + 4, index // columns * CELL + 4))

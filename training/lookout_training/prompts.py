@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from .charts import ask_about_chart
 from .chat import NO_PICTURE, copying
 from .clips import ask_about_clip
 from .conversations import PICTURE, Conversation
@@ -23,7 +24,8 @@ from .structured import as_json
 from .thoughts import with_thought
 from .tokenizer import Tokenizer
 from .tools import ToolPrompt
-from .world import Scene, render_scene
+from .world import CELL, Scene, render_scene
+from .world.chart import Chart
 from .world.clip import Clip
 from .world.text import WORDS
 
@@ -60,6 +62,7 @@ class Layout(Enum):
     EXEMPLAR = "exemplar"
     FOCUS = "focus"
     VIDEO = "video"
+    CHART = "chart"
     DENSE = "dense"  # Pictures without questions, most of them full of text: only the vision tower learns, and cheaply.
 
 
@@ -68,17 +71,19 @@ LAYOUT_WEIGHTS = {
     Layout.PICTURE_LAST: 3,
     Layout.TWO_PICTURES: 1,
     Layout.NO_PICTURE: 6,
-    Layout.TOOLS: 18,
+    Layout.TOOLS: 20,
     Layout.TOOLS_AND_PICTURE: 2,
-    Layout.EXEMPLAR: 6,
+    Layout.EXEMPLAR: 8,
     Layout.FOCUS: 1,
-    Layout.VIDEO: 6,
+    Layout.VIDEO: 8,
+    Layout.CHART: 6,
     Layout.DENSE: 10,
 }
-TASK_HINTS = {None: 66, "BOX": 20, "POINT": 12, "POLYGON": 2}  # Weights.
+TASK_HINTS = {None: 66, "BOX": 18, "POINT": 14, "POLYGON": 2}  # Weights.
 MOST_TEXT = 300  # Tokens of packed questions and answers behind a long prefix.
 THINKING = 0.07  # Share of the prompts that ask for a thought.
 IN_JSON = 0.05  # Share of the questions in words.
+MADE_UP_TOOLS = 0.55  # Share of the tools on offer.
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ class SampleMaker:
     def _mode(rng: random.Random, layout: Layout, split: Split) -> Mode:
         think, announced = rng.random() < THINKING, rng.random() < 0.3
         if layout in (Layout.TOOLS, Layout.TOOLS_AND_PICTURE):
-            return Mode(think=think, announced=announced, tools=ToolPrompt(rng, split))
+            return Mode(think=think, announced=announced, tools=ToolPrompt(rng, split, made_up=MADE_UP_TOOLS))
         if layout is Layout.NO_PICTURE:
             return Mode(think=think, announced=announced)
         return Mode(rng.choices(list(TASK_HINTS), weights=list(TASK_HINTS.values()))[0], think, announced)
@@ -188,6 +193,15 @@ class SampleMaker:
         head += "".join(f"<{clip.pair_time(pair):.1f} seconds>{PICTURE}" for pair in clip.pairs)
         self._append(sample, head, [grid] * len(clip.pairs), 0, PREFIX)
         self._pack(sample, lambda: ask_about_clip(rng, clip, split, hint))
+        return sample
+
+    def chart(self, rng: random.Random, chart: Chart, split: Split = Split.SEEN) -> Sample:
+        """Questions about a chart."""
+        hint = rng.choices(list(TASK_HINTS), weights=list(TASK_HINTS.values()))[0]
+        sample = Sample()
+        head = self._system(rng, Mode(hint)) + f"<|im_start|>user\n{PICTURE}"
+        self._append(sample, head, [chart.scene], 0, PREFIX)
+        self._pack(sample, lambda: ask_about_chart(rng, chart, split, hint))
         return sample
 
     def prompt(self, question: str, scene: Scene | None, system: str | None = None) -> Sample:
@@ -288,7 +302,7 @@ class SampleMaker:
                 position += 1
                 continue
             scene = next(pictures)
-            rows, columns = scene.height // 32, scene.width // 32
+            rows, columns = scene.height // CELL, scene.width // CELL
             sample.identifiers += [identifier] * (rows * columns)
             sample.positions += [(position, position + k // columns, position + k % columns) for k in range(rows * columns)]
             position += max(rows, columns)

@@ -63,7 +63,7 @@ def enumeration(parts: list[str]) -> str:
 
 
 def listing(objects: list[SceneObject]) -> str:
-    """Objects one by one, left to right: "a red circle, a blue star and the text "OPEN"".
+    """Objects one by one, in reading order: "a red circle, a blue star and the text "OPEN"".
 
     Equal objects are not drawn together ("2 red circles"): a network this small then leaves others out.
     """
@@ -398,7 +398,7 @@ def _categories(rng: random.Random, scene: Scene, count: int) -> list[str]:
 
 
 def _leaves(scene: Scene, mentions: dict[str, str], leaf: Callable[[Scene, SceneObject, str], str]) -> str:
-    """Every object of the categories (category -> mention), left to right."""
+    """Every object of the categories (category -> mention), in reading order."""
     lines = []
     for item in scene.objects:
         for category, mention in mentions.items():
@@ -461,27 +461,27 @@ def point_many(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
 
 # Weights of the tasks that need no hint; tests and evaluation use the keys as task names.
 WORD_TASKS: dict[str, tuple[Asker, float]] = {
-    "caption": (caption, 8),
-    "colour": (colour_of, 6),
-    "kind": (kind_of, 3),
-    "left": (leftmost, 5),
-    "right": (rightmost, 5),
-    "top": (topmost, 4),
-    "bottom": (bottommost, 4),
-    "exists": (exists, 8),
-    "count kind": (count_kind, 6),
-    "count colour": (count_colour, 4),
+    "caption": (caption, 14),
+    "colour": (colour_of, 4),
+    "kind": (kind_of, 2),
+    "left": (leftmost, 3),
+    "right": (rightmost, 3),
+    "top": (topmost, 3),
+    "bottom": (bottommost, 3),
+    "exists": (exists, 6),
+    "count kind": (count_kind, 8),
+    "count colour": (count_colour, 5),
     "count both": (count_both, 4),
-    "count all": (count_all, 4),
-    "where": (where, 7),
-    "what-at": (what_at, 5),
-    "size": (size, 5),
-    "relation": (relation, 5),
+    "count all": (count_all, 6),
+    "where": (where, 8),
+    "what-at": (what_at, 4),
+    "size": (size, 4),
+    "relation": (relation, 4),
     "read": (read, 20),
-    "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 14),
-    "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 8),
+    "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 16),
+    "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 10),
     "point": (_single("point", point_of, phrasings.POINT), 4),
-    "point many": (point_many, 2),
+    "point many": (point_many, 5),
     "chat": (chat, 2),
 }
 BOX_HINT_TASKS: dict[str, tuple[Asker, float]] = {

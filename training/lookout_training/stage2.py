@@ -32,14 +32,15 @@ from .scoring import GroundingScore
 from .tokenizer import Tokenizer
 from .warm_start import load_gguf
 from .world import Scene, pick_size, render_scene
+from .world.chart import render_chart
 from .world.clip import FRAME_SIZES, render_clip
 
 TEXT_HEAVY = 0.36  # Share of the pictures.
 DENSE_TEXT_HEAVY = 0.7  # The same, of the batches without questions.
 AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
-REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)  # Beside questions about one picture.
+REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO, Layout.CHART)  # Beside questions about one picture.
 HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
-FIRST_WARM_STEP = 50_000  # Data seed = step: a warm start does not repeat what the exported weights have seen. Raise it with each version.
+FIRST_WARM_STEP = 60_000  # Data seed = step: a warm start does not repeat what the exported weights have seen. Raise it with each version.
 SOUND_SHARE = 0.10  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 
@@ -96,6 +97,9 @@ def make_batch(
     if layout is Layout.DENSE:
         pictures = [render_scene(rng, width, height, text_heavy=rng.random() < DENSE_TEXT_HEAVY) for _ in range(2 * size)]
         return collate([], [pixels for pixels, _ in pictures], [scene for _, scene in pictures])
+    if layout is Layout.CHART:
+        charts = [render_chart(rng, width, height) for _ in range(size)]
+        return collate([maker.chart(rng, chart, split) for _, chart in charts], [pixels for pixels, _ in charts], [chart.scene for _, chart in charts])
     if layout is Layout.VIDEO:
         return _video_batch(rng, size // 2, maker, split)
     if layout in (Layout.EXEMPLAR, Layout.FOCUS):

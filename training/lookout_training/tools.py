@@ -1,7 +1,8 @@
 """Function calling in the format of the chat template: tools in the system turn, requests, calls, results.
 
 A tool has a name, parameters and ways to ask for it. Names of functions and parameters are drawn anew for every prompt
-(synonyms, letter case, prefixes), so that they have to be copied from the prompt. Some tools are kept for evaluation.
+(synonyms, letter case, prefixes), and half of the tools are made up for it, so that they have to be copied from the prompt.
+Some tools are kept for evaluation.
 """
 
 from __future__ import annotations
@@ -185,6 +186,36 @@ HELD_OUT_TOOLS = (
     _tool("clean_room vacuum clean", "Send the vacuum cleaner to a room.", [ROOM],
           "Clean the {0}.|Vacuum the {0}.", "Clean the {0}.|Vacuum the {0}."),
 )  # fmt: skip
+HELD_OUT_WORDS = {"food", "room"}  # What those are about.
+VERBS = "start stop check scan paint open close lock count fill load save print sort mark move test fetch list show hide draw cut sell send watch lift push rename copy delete find add remove read pack weigh".split()
+WHAT = "name value text size number color label mode target source id key tag note level speed place title user file kind unit amount path group code state topic part".split()
+VALUES: dict[str, Callable[[random.Random], Any]] = {
+    "string": lambda rng: rng.choice((_words, made_up_word, _time, _of(NAMES), _of(CITIES), lambda r: made_up_word(r).capitalize()))(rng),
+    "integer": lambda rng: rng.randrange(10 ** rng.randint(1, 4)),
+    "boolean": lambda rng: rng.random() < 0.5,
+}
+
+
+def made_up_tool(rng: random.Random) -> Tool:
+    """A function that nobody has heard of: what it is for stands in its name and description, its arguments in the request."""
+    verb, noun = rng.choice(VERBS), made_up_word(rng) if rng.random() < 0.4 else rng.choice([word for word in WORDS if word not in HELD_OUT_WORDS])
+    names = [made_up_word(rng) if rng.random() < 0.15 else name for name in rng.sample(WHAT, rng.choices((0, 1, 2, 3), weights=(8, 45, 35, 12))[0])]
+    types = rng.choices(("string", "integer", "boolean"), weights=(60, 30, 10), k=len(names))
+    parameters = tuple(Parameter((name,), type_, VALUES[type_]) for name, type_ in zip(names, types, strict=True))
+    slots = [f"{{{index}}}" for index in range(len(names))]
+    if len(names) == 1 and types[0] != "boolean":
+        ends = (f" {slots[0]}", f' "{slots[0]}"', f" for {slots[0]}", f" to {slots[0]}", f": {slots[0]}", f" with {names[0]} {slots[0]}", f", {names[0]} {slots[0]}")
+    else:
+        said = [f"{name} {slot}" for name, slot in zip(names, slots, strict=True)]
+        quoted = [f'{name} "{slot}"' if type_ == "string" else part for name, slot, type_, part in zip(names, slots, types, said, strict=True)]
+        listed = ", ".join(rng.sample(said, len(said)))
+        ends = (f" with {' and '.join(said)}", f", {listed}", f": {listed}", f" ({listed})", f" with {', '.join(quoted)}") if said else ("",)
+    subject = rng.choice((f"the {noun}", f"a {noun}", noun))
+    starts = (f"{verb.capitalize()} {subject}", f"Please {verb} {subject}", f"I want to {verb} {subject}", f"Can you {verb} {subject}", f"{verb} {subject}", f"It is time to {verb} {subject}")
+    requests = tuple(start + end + rng.choice(("", ".", ".")) for start in starts for end in ends)
+    return Tool((f"{verb}_{noun}",), f"{verb.capitalize()} {subject}.", parameters, requests, requests)
+
+
 PREFIXES = ("", "", "", "", "", "", "home.", "api_", "my_", "do_")
 
 
@@ -239,11 +270,15 @@ def _compact_parameters(schema: dict[str, Any]) -> str:
 class ToolPrompt:
     """Up to four tools on offer, and requests to use them."""
 
-    def __init__(self, rng: random.Random, split: Split) -> None:
+    def __init__(self, rng: random.Random, split: Split, made_up: float = 0.0) -> None:
+        """`made_up`: share of the tools that are drawn anew for this prompt; none in the evaluation."""
+        self.made_up = made_up
         pool = TOOLS if split is Split.SEEN or rng.random() < 0.6 else TOOLS + HELD_OUT_TOOLS
         chosen = rng.sample(pool, rng.choices((1, 2, 3, 4), weights=(50, 32, 12, 6))[0])
         if pool is not TOOLS and not any(tool in HELD_OUT_TOOLS for tool in chosen):
             chosen[0] = rng.choice(HELD_OUT_TOOLS)
+        if made_up:
+            chosen = [made_up_tool(rng) if rng.random() < made_up else tool for tool in chosen]
         self.offers = [self._offer(rng, tool) for tool in chosen]
         terse = rng.random() < 0.2
         self.schemas = [offer.schema(rng, terse) for offer in self.offers]
@@ -288,7 +323,7 @@ class ToolPrompt:
                 return "chat with tools", talk, answer
         if choice < 0.83:
             absent = [tool for tool in TOOLS if all(tool is not offer.tool for offer in self.offers)]
-            tool = rng.choice(absent)
+            tool = made_up_tool(rng) if self.made_up and rng.random() < self.made_up else rng.choice(absent)
             values = [parameter.value(rng) for parameter in tool.parameters]
             lines = tool.requests if split is Split.SEEN else tool.held_out_requests
             return "no tool", rng.choice(lines).format(*map(_said, values)), NO_TOOL

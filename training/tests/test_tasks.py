@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from lookout_training import phrasings
+from lookout_training.charts import CHART_TASKS, ask_about_chart
 from lookout_training.chat import SMALL_TALK
 from lookout_training.clips import CLIP_HINT_TASKS, CLIP_TASKS
 from lookout_training.config import HELD_OUT_SEED
 from lookout_training.conversations import FOCUS_TOOL, exemplar_task, with_focus
-from lookout_training.evaluation_set import CALL, clip_questions, focus_questions, picture_questions, tool_questions
+from lookout_training.evaluation_set import CALL, chart_questions, clip_questions, focus_questions, picture_questions, tool_questions
 from lookout_training.export import chat_template
 from lookout_training.markup import clip_leaf, parse_annotations, parse_clips
 from lookout_training.phrasings import Phrasings, Split
@@ -28,6 +29,7 @@ from lookout_training.thoughts import with_thought
 from lookout_training.tokenizer import Tokenizer
 from lookout_training.tools import HELD_OUT_TOOLS, TOOLS, ToolPrompt
 from lookout_training.world import EMOJI_NAMES, SHAPES, Scene, render_scene
+from lookout_training.world.chart import Chart, render_chart
 from lookout_training.world.clip import render_clip
 from lookout_training.world.shapes import outline, rough_outline
 
@@ -225,3 +227,55 @@ def test_evaluation_uses_its_own_seeds_and_words() -> None:
     assert {question.split for question in questions} == set(Split)
     assert {question.judge for question in questions} >= {GROUNDING, CALLS}
     assert all(question.truth for question in questions)
+
+
+# ---- Charts -------------------------------------------------------------------------------------------------------
+
+
+def _charts(count: int) -> list[Chart]:
+    return [render_chart(random.Random(seed), 224, 192)[1] for seed in range(count)]
+
+
+def _extent(chart: Chart, colour: str) -> float:
+    left, top, right, bottom = next(bar.item.box for bar in chart.bars if bar.item.colour == colour)
+    return bottom - top if chart.standing else right - left
+
+
+def test_bars_are_within_the_picture_and_as_long_as_they_say() -> None:
+    for chart in _charts(60):
+        ratios = [_extent(chart, bar.item.colour) / bar.length for bar in chart.bars]
+        assert max(ratios) / min(ratios) < 1.1
+        assert all(0 <= low <= high <= limit for item in chart.scene.objects for low, high, limit in ((item.box[0], item.box[2], 224), (item.box[1], item.box[3], 192)))
+
+
+def test_answers_about_charts_are_what_is_drawn() -> None:
+    seen = set()
+    for seed, chart in enumerate(_charts(60)):
+        for name, (ask, _) in CHART_TASKS.items():
+            exchange = ask(random.Random(seed), chart, Split.SEEN)
+            if exchange is None:
+                continue
+            seen.add(name)
+            question = exchange.question.lower()
+            if name == "chart extreme":
+                longest = any(word in question for word in ("longest", "biggest", "largest", "tallest", "highest"))
+                extents = {bar.item.colour: _extent(chart, bar.item.colour) for bar in chart.bars}
+                assert exchange.answer.split()[1] == (max if longest else min)(extents, key=extents.get)
+            elif name == "chart compare":
+                first, second = sorted((bar.item.colour for bar in chart.bars if bar.item.name in question.replace("grey", "gray")), key=question.replace("grey", "gray").index)
+                longer = any(word in question for word in ("longer", "bigger", "larger", "taller", "higher"))
+                assert (exchange.answer == "Yes.") == ((_extent(chart, first) > _extent(chart, second)) == longer)
+            elif name in ("chart value", "chart label") and exchange.printed:
+                assert exchange.answer in {item.text for item in chart.scene.texts}
+    assert seen == set(CHART_TASKS)
+
+
+def test_charts_fit_into_samples(maker: SampleMaker) -> None:
+    batch = make_batch(5, 8, maker, layout=Layout.CHART)
+    assert batch.pixels is not None and len(batch.pixels) == 8
+    asked = {exchange.task for row in batch.exchanges for exchange in row}
+    assert asked & set(CHART_TASKS)
+    for chart in _charts(20):
+        for hint in (None, "BOX", "POINT"):
+            ask_about_chart(random.Random(1), chart, Split.SEEN, hint)
+    assert {question.row for question in chart_questions(8)} >= set(CHART_TASKS)

@@ -2,12 +2,13 @@
 
 from .emoji import EMOJI_NAMES
 from .palette import COLOUR_NAMES, COLOURS
-from .scene import PICTURE_SIZES, PLAIN_WORLD, Scene, SceneObject, World, pick_size, render_scene
+from .scene import CELL, PICTURE_SIZES, PLAIN_WORLD, Scene, SceneObject, World, pick_size, reading_order, render_scene
 from .shapes import SHAPES
 from .text import ALPHABET
 
 __all__ = [
     "ALPHABET",
+    "CELL",
     "COLOURS",
     "COLOUR_NAMES",
     "EMOJI_NAMES",
@@ -18,5 +19,6 @@ __all__ = [
     "SceneObject",
     "World",
     "pick_size",
+    "reading_order",
     "render_scene",
 ]

@@ -16,6 +16,7 @@ from .emoji import EMOJI_NAMES, emoji_picture
 from .palette import COLOURS, Colour, jitter, visible_on
 from .text import FONTS, load_font, random_line, random_text
 
+CELL = 32  # Pixels per side of what one image token sees.
 OVERSAMPLING = 2  # Shapes are drawn this much larger, then averaged down.
 MARGIN = 2  # Pixels between the boxes of two objects.
 Box = tuple[float, float, float, float]  # Left, top, right, bottom in pixels.
@@ -65,9 +66,18 @@ class SceneObject:
         return f"{self.colour} {self.kind}" if self.colour else self.kind
 
 
+def reading_order(item: SceneObject) -> tuple[int, float]:
+    """Sort key: left to right by the image token that holds the centre, from the top where two share a column of tokens.
+
+    Ordered by the exact centre, what comes next of two things above each other hangs on a pixel, and lists went wrong there.
+    """
+    x, y = item.centre
+    return int(x // CELL), y
+
+
 @dataclass
 class Scene:
-    """A picture's size and its objects, ordered left to right."""
+    """A picture's size and its objects, in `reading_order`."""
 
     width: int
     height: int
@@ -126,8 +136,8 @@ def render_scene(
             painter.fill(text_heavy)
             if painter.objects:
                 break
-    objects = sorted(painter.objects, key=lambda item: item.centre)
-    return _degrade(rng, painter.finish(), world), Scene(width, height, objects)
+    objects = sorted(painter.objects, key=reading_order)
+    return degrade(rng, painter.finish(), world), Scene(width, height, objects)
 
 
 class _Painter:
@@ -296,7 +306,7 @@ def _apart(a: Box, b: Box, overlap: float) -> bool:
     return overlap > 0 and max(0.0, across) * max(0.0, down) <= overlap * smaller
 
 
-def _degrade(rng: random.Random, picture: Image.Image, world: World) -> np.ndarray:
+def degrade(rng: random.Random, picture: Image.Image, world: World) -> np.ndarray:
     """Blur, light, lost resolution, JPEG artefacts or sensor noise in part of the pictures."""
     if rng.random() < 0.08:
         picture = picture.filter(ImageFilter.GaussianBlur(rng.uniform(0.4, 0.8)))
