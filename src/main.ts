@@ -1,5 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=4
-// A small young generation: a hundred MiB less in memory, and no request is slower.
+#!/usr/bin/env node
 import type { Command } from './commands/command.ts'
 import { SETTINGS_HELP } from './commands/settings-help.ts'
 import { ConfigError } from './config/config.ts'

@@ -24,15 +24,13 @@ export interface BenchServer extends AsyncDisposable {
 
 const KEY = 'lk-bench'
 const START_TIMEOUT_MS = 120_000
-/** As `npm start` has it. */
-const NODE_OPTIONS: readonly string[] = ['--max-semi-space-size=4']
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 /** Lookout as a user starts it; `cardFile` null for the shipped model. */
 export async function startLookout(
   cardFile: string | null,
   model: string,
-  { program = MAIN, nodeOptions = NODE_OPTIONS, environment = {} as Readonly<Record<string, string>> } = {},
+  { program = MAIN, nodeOptions = [] as readonly string[], environment = {} as Readonly<Record<string, string>> } = {},
 ): Promise<BenchServer & { readonly directory: string }> {
   const data = await mkdtemp(join(tmpdir(), 'lookout-bench-'))
   const started = performance.now()

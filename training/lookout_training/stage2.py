@@ -40,7 +40,7 @@ DENSE_TEXT_HEAVY = 0.7  # The same, of the batches without questions.
 AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
 REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO, Layout.CHART)  # Beside questions about one picture.
 HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
-FIRST_WARM_STEP = 60_000  # Data seed = step: a warm start does not repeat what the exported weights have seen. Raise it with each version.
+FIRST_WARM_STEP = 70_000  # Data seed = step: a warm start does not repeat what the exported weights have seen. Raise it with each version.
 SOUND_SHARE = 0.10  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 
