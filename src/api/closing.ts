@@ -42,7 +42,7 @@ export class Closing {
       if (!request.principal) return done()
       const { raw } = reply
       // No set: each table that one has grown out of points to the next, and with its old answers keeps that alive. Where
-      // the collector had moved one such table out of the young generation, it spent a fifth of the time on all that followed.
+      // the collector had moved one such table out of the young generation, it spent much of the time on all that followed.
       const place = this.#freePlaces.pop() ?? this.#underWay.length
       this.#underWay[place] = raw
       raw.on('close', () => {

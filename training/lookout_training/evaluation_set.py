@@ -116,11 +116,7 @@ def picture_questions(pictures: int, shifted: bool = False) -> Iterator[Question
         pixels, scene = render_scene(rng, *size, text_heavy=rng.random() < TEXT_HEAVY, world=world)
         picture = png_data_url(pixels)
         for split in _splits(index):
-            for row, (ask, extra) in PICTURE_ROWS.items():
-                exchange = _attempt(lambda ask=ask, split=split: ask(rng, scene, split))
-                if exchange:
-                    judge = GROUNDING if is_grounding(row) else WORDS
-                    yield Question(row, split, shifted, exchange.question, exchange.answer, judge, _about(exchange.question, picture, extra))
+            yield from _asked(PICTURE_ROWS, rng, scene, picture, split, shifted)
             yield from _json_questions(rng, scene, picture, split, shifted)
         pixels, scene = render_scene(rng, *size, text_heavy=True, world=world)
         picture = png_data_url(pixels)
@@ -131,6 +127,15 @@ def picture_questions(pictures: int, shifted: bool = False) -> Iterator[Question
                 row = "read, word" if short else "read, lines"
                 yield Question(row, split, shifted, exchange.question, exchange.answer, WORDS, _about(exchange.question, picture, {}))
         yield from _detect_questions(rng, size, world, shifted)
+
+
+def _asked(rows: dict[str, Any], rng: random.Random, subject: Any, picture: str, split: Split, shifted: bool = False) -> Iterator[Question]:
+    """Every row once about a scene or a chart, where that allows it."""
+    for row, (ask, extra) in rows.items():
+        exchange = _attempt(lambda ask=ask: ask(rng, subject, split))
+        if exchange:
+            judge = GROUNDING if is_grounding(row) else WORDS
+            yield Question(row, split, shifted, exchange.question, exchange.answer, judge, _about(exchange.question, picture, extra))
 
 
 def _about(question: str, picture: str | None, extra: dict[str, Any]) -> Reply:
@@ -242,11 +247,7 @@ def chart_questions(charts: int) -> Iterator[Question]:
         pixels, chart = render_chart(rng, *pick_size(rng))
         picture = png_data_url(pixels)
         for split in _splits(index):
-            for row, (ask, extra) in rows.items():
-                exchange = _attempt(lambda ask=ask, split=split: ask(rng, chart, split))
-                if exchange:
-                    judge = GROUNDING if is_grounding(row) else WORDS
-                    yield Question(row, split, False, exchange.question, exchange.answer, judge, _about(exchange.question, picture, extra))
+            yield from _asked(rows, rng, chart, picture, split)
 
 
 CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.S)

@@ -21,8 +21,9 @@ interface Survey {
 }
 
 /**
- * From so many rows on, ggml's flash attention works on tiles of as many rows and computes every cell that any row of a
- * tile sees for all of them. That is fast for the rows of one prompt, and a waste for rows of different sequences.
+ * From so many rows on, ggml's own attention (where `native/kernels` is not compiled) works on tiles of as many rows and
+ * computes every cell that any row of a tile sees for all of them. That is fast for the rows of one prompt, and a waste
+ * for rows of different sequences.
  */
 const TILE_ROWS = 64
 /** So few next tokens beside a prompt waste less than a step of their own costs. */

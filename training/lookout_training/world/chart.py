@@ -7,16 +7,15 @@ import string
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 from .backgrounds import PLAIN
-from .palette import COLOURS, Colour, jitter, visible_on
-from .scene import PLAIN_WORLD, Character, Scene, SceneObject, World, degrade, reading_order
-from .text import FONTS, load_font
+from .palette import COLOURS, jitter, visible_on
+from .scene import PLAIN_WORLD, Box, Character, Scene, SceneObject, World, degrade, reading_order
+from .text import load_font
 
 BAR = "bar"
 STEP = 0.06  # Of the longest possible bar: no two are nearer in length.
-Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -41,13 +40,14 @@ class Chart:
 def render_chart(rng: random.Random, width: int, height: int, world: World = PLAIN_WORLD) -> tuple[np.ndarray, Chart]:
     """Draws a bar chart. Returns pixels (height, width, 3) uint8 and what they show."""
     ground = rng.choice(PLAIN)
-    colours = rng.sample(visible_on([ground]), min(len(visible_on([ground])), rng.randint(2, 6)))
-    ink: Colour = (20, 20, 20) if sum(ground) > 380 else (240, 240, 240)
+    visible = visible_on([ground])
+    colours = rng.sample(visible, min(len(visible), rng.randint(2, 6)))
+    ink = "black" if sum(ground) > 380 else "white"
     standing = rng.random() < 0.7
     picture = Image.new("RGB", (width, height), ground)
     draw = ImageDraw.Draw(picture)
     objects: list[SceneObject] = []
-    font = load_font(rng.choice(world.fonts or tuple(FONTS)), rng.randint(12, 16))
+    font = load_font(rng.choice(world.fonts), rng.randint(12, 16))
     labels = rng.sample(string.ascii_uppercase, len(colours)) if rng.random() < 0.5 else [None] * len(colours)
     values = rng.random() < 0.45
     # Along the bars and across them: the plot, in pixels.
@@ -62,7 +62,7 @@ def render_chart(rng: random.Random, width: int, height: int, world: World = PLA
         near, far = foot, foot + max(6.0, length * room)
         box = _box(middle - thickness / 2, middle + thickness / 2, near, far, height, standing)
         draw.rectangle(box, fill=jitter(rng, COLOURS[colour], world.colour_jitter))
-        item = SceneObject(BAR, colour, box, vertices=((box[0], box[1]), (box[2], box[1]), (box[2], box[3]), (box[0], box[3])))
+        item = SceneObject(BAR, colour, box)
         value = round(100 * length) if values else None
         objects.append(item)
         for text, place in ((labels[index], foot / 2 - 1), (None if value is None else str(value), far + 11)):
@@ -72,9 +72,7 @@ def render_chart(rng: random.Random, width: int, height: int, world: World = PLA
             objects.append(_print(draw, font, text, x, y, ink))
         bars.append(Bar(item, length, labels[index], value))
     axis = ((8, height - foot), (width - 8, height - foot)) if standing else ((foot, 8), (foot, height - 8))
-    draw.line(axis, fill=ink, width=1)
-    name = "black" if ink[0] < 128 else "white"
-    objects = [item if item.text is None else _coloured(item, name) for item in objects]
+    draw.line(axis, fill=COLOURS[ink], width=1)
     scene = Scene(width, height, sorted(objects, key=reading_order))
     return degrade(rng, picture, world), Chart(scene, sorted(bars, key=lambda bar: reading_order(bar.item)), standing)
 
@@ -89,15 +87,11 @@ def _box(low: float, high: float, near: float, far: float, height: int, standing
     return (low, height - far, high, height - near) if standing else (near, low, far, high)
 
 
-def _print(draw: ImageDraw.ImageDraw, font, text: str, x: float, y: float, ink: Colour) -> SceneObject:
+def _print(draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont, text: str, x: float, y: float, colour: str) -> SceneObject:
     """Prints around (x, y)."""
     left, top, right, bottom = font.getbbox(text)
     x0, y0 = x - (right - left) / 2, y - (bottom - top) / 2
-    draw.text((x0 - left, y0 - top), text, font=font, fill=ink)
+    draw.text((x0 - left, y0 - top), text, font=font, fill=COLOURS[colour])
     spans = [x0 - left + font.getlength(text[:i]) for i in range(len(text) + 1)]
     characters = tuple(Character(glyph, spans[i], spans[i + 1]) for i, glyph in enumerate(text))
-    return SceneObject("text", "", (x0, y0, x0 + right - left, y0 + bottom - top), text=text, characters=characters)
-
-
-def _coloured(item: SceneObject, colour: str) -> SceneObject:
-    return SceneObject(item.kind, colour, item.box, text=item.text, characters=item.characters)
+    return SceneObject("text", colour, (x0, y0, x0 + right - left, y0 + bottom - top), text=text, characters=characters)
