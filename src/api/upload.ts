@@ -17,7 +17,7 @@ const LIMITS = { fieldNameSize: 100, fieldSize: 1024, fields: 20, parts: 21, hea
 const SILENCE_MS = 60_000
 const CHUNK_BYTES = 256 * 1024
 /** Of an upload, after which its garbage is collected. */
-const GARBAGE_BYTES = 8 * 2 ** 20
+const GARBAGE_BYTES = 4 * 2 ** 20
 
 /** An upload that is on the disk, but no file yet. The draft must be kept or discarded. */
 export interface ReceivedUpload {

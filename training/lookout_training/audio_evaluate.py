@@ -17,7 +17,7 @@ from .audio_speech import HELD_OUT_VOICES, LiveSpeech
 from .audio_world import any_sound, record, spoken_sentence
 from .client import png_data_url
 from .config import HELD_OUT_SEED
-from .phrasings import Split
+from .phrasings import EVALUATED, Split
 from .world import pick_size, render_scene
 
 SPOKEN = "spoken question"
@@ -47,14 +47,14 @@ def heard_questions(sounds: int) -> Iterator[Heard]:
         sound = any_sound(rng, speech)
         audio = {"sound": wav_base64(sound.samples)}
         for row, (ask, _) in SOUND_TASKS.items():
-            for split in Split:
+            for split in EVALUATED:
                 exchange = ask(rng, sound, split)
                 if exchange:
                     yield row, split, "", exchange.question, exchange.answer, audio
     for index in range(round(SPOKEN_SHARE * sounds)):
         rng = random.Random(FIRST_SEED + 10_000 + index)
         pixels, scene = render_scene(rng, *pick_size(rng))
-        for split in Split:
+        for split in EVALUATED:
             spoken = None
             while spoken is None:
                 spoken = spoken_question(rng, scene, split)

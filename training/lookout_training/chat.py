@@ -147,7 +147,7 @@ def copying(rng: random.Random, split: Split, words: list[str]) -> tuple[str, st
     """A question whose answer stands in it: repeating some words, or a value of a JSON object."""
     if rng.random() < 0.5:
         said = " ".join(rng.choice(words) for _ in range(rng.randint(1, 6)))
-        return rng.choice(REPEAT if split is Split.SEEN else REPEAT_HELD_OUT).format(said), said
+        return rng.choice(REPEAT_HELD_OUT if split is Split.HELD_OUT else REPEAT).format(said), said
     values = {key: rng.randrange(1000) if rng.random() < 0.3 else rng.choice(words) for key in rng.sample(KEYS, rng.randint(2, 5))}
     key = rng.choice(list(values))
-    return rng.choice(LOOK_UP if split is Split.SEEN else LOOK_UP_HELD_OUT).format(key, json.dumps(values)), str(values[key])
+    return rng.choice(LOOK_UP_HELD_OUT if split is Split.HELD_OUT else LOOK_UP).format(key, json.dumps(values)), str(values[key])

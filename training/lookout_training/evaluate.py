@@ -21,7 +21,7 @@ from .evaluation_set import (
     sound_questions,
     tool_questions,
 )
-from .phrasings import Split
+from .phrasings import EVALUATED, Split
 from .scoring import CALLS, CLIP, GROUNDING, JSON_VALUE, GroundingScore, clip_overlap, same_calls, same_json, same_words
 
 COUNTS = ("count kind", "count colour", "count both", "count all")
@@ -101,7 +101,7 @@ def collect(asked: list[Question]) -> Table:
     """Rows in the order in which they were asked first."""
     table: Table = {}
     for question in asked:
-        cells = table.setdefault(question.row, {(shifted, split): Cell() for shifted in (False, True) for split in Split})
+        cells = table.setdefault(question.row, {(shifted, split): Cell() for shifted in (False, True) for split in EVALUATED})
         cells[question.shifted, question.split].add(question)
     return table
 

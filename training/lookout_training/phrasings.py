@@ -15,6 +15,34 @@ class Split(Enum):
 
     SEEN = "seen"
     HELD_OUT = "held-out"
+    MISTYPED = "mistyped"  # Those seen, some with a slip of the keyboard or a word nobody knows: for training alone.
+
+
+EVALUATED = (Split.SEEN, Split.HELD_OUT)
+SLIPS = 0.15  # Share of the mistyped phrasings that really are.
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def with_slip(rng: random.Random, template: str) -> str:
+    """Spoils one word of a template and no slot: letters swapped, lost, doubled, wrong or added, or the whole word left out."""
+    words = template.split(" ")
+    places = [index for index, word in enumerate(words) if len(word) > 2 and word.isalpha()]
+    if len(words) < 3 or not places:
+        return template
+    place = rng.choice(places)
+    word = words[place]
+    at = rng.randrange(len(word) - 1)
+    words[place] = rng.choice(
+        (
+            word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+            word[:at] + word[at + 1 :],
+            word[:at] + word[at] + word[at:],
+            word[:at] + rng.choice(LETTERS) + word[at + 1 :],
+            word + "".join(rng.choice(LETTERS) for _ in range(rng.randint(1, 5))),
+            "",
+        )
+    )
+    return " ".join(word for word in words if word)
 
 
 @dataclass(frozen=True)
@@ -23,7 +51,14 @@ class Phrasings:
     held_out: tuple[str, ...]
 
     def pick(self, rng: random.Random, split: Split) -> str:
-        return rng.choice(self.seen if split is Split.SEEN else self.held_out)
+        """One of the phrasings of `split`."""
+        if split is Split.HELD_OUT:
+            return rng.choice(self.held_out)
+        template = rng.choice(self.seen)
+        if split is Split.SEEN or rng.random() > SLIPS:
+            return template
+        slipped = with_slip(rng, template)
+        return template if slipped in self.held_out else slipped
 
 
 def _lines(seen: str, held_out: str) -> Phrasings:

@@ -71,17 +71,17 @@ LAYOUT_WEIGHTS = {
     Layout.PICTURE_LAST: 3,
     Layout.TWO_PICTURES: 1,
     Layout.NO_PICTURE: 6,
-    Layout.TOOLS: 20,
+    Layout.TOOLS: 22,
     Layout.TOOLS_AND_PICTURE: 2,
-    Layout.EXEMPLAR: 8,
+    Layout.EXEMPLAR: 10,
     Layout.FOCUS: 1,
     Layout.VIDEO: 8,
     Layout.CHART: 6,
     Layout.DENSE: 10,
 }
-TASK_HINTS = {None: 66, "BOX": 18, "POINT": 14, "POLYGON": 2}  # Weights.
+TASK_HINTS = {None: 59, "BOX": 22, "POINT": 18, "POLYGON": 1}  # Weights.
 MOST_TEXT = 300  # Tokens of packed questions and answers behind a long prefix.
-THINKING = 0.07  # Share of the prompts that ask for a thought.
+THINKING = 0.05  # Share of the prompts that ask for a thought.
 IN_JSON = 0.05  # Share of the questions in words.
 MADE_UP_TOOLS = 0.55  # Share of the tools on offer.
 

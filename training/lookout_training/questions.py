@@ -398,12 +398,11 @@ def _categories(rng: random.Random, scene: Scene, count: int) -> list[str]:
 
 
 def _leaves(scene: Scene, mentions: dict[str, str], leaf: Callable[[Scene, SceneObject, str], str]) -> str:
-    """Every object of the categories (category -> mention), in reading order."""
-    lines = []
-    for item in scene.objects:
-        for category, mention in mentions.items():
-            if matches(item, category):
-                lines.append(leaf(scene, item, mention))
+    """Every object of the categories (category -> mention): one category after another, each in reading order.
+
+    All categories in one reading order would have to be looked for at once, and names were mixed up there.
+    """
+    lines = [leaf(scene, item, mention) for category, mention in mentions.items() for item in scene.objects if matches(item, category)]
     return "\n".join(lines) or NOTHING_FOUND
 
 
@@ -414,7 +413,7 @@ def _listed(rng: random.Random, scene: Scene) -> tuple[str, dict[str, str]]:
     mentions = {category: plural(category) if many else category for category in categories}
     if rng.random() < 0.5:
         mentions = {category: mention.replace("gray", "grey") for category, mention in mentions.items()}
-    if rng.random() < 0.05:
+    if rng.random() < 0.08:
         mentions = {category: mention.title() for category, mention in mentions.items()}
     return rng.choice((", ", ", ", ", ", " , ", ",")).join(mentions.values()), mentions
 
@@ -478,7 +477,7 @@ WORD_TASKS: dict[str, tuple[Asker, float]] = {
     "size": (size, 4),
     "relation": (relation, 4),
     "read": (read, 20),
-    "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 16),
+    "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 20),
     "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 10),
     "point": (_single("point", point_of, phrasings.POINT), 4),
     "point many": (point_many, 5),

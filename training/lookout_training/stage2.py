@@ -6,6 +6,7 @@ import argparse
 import random
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from .dense import DenseHeads, DenseTargets, dense_loss, dense_targets, stack_ta
 from .generation import generate
 from .network import VisionLanguageModel, initialise_language
 from .optimiser import Optimiser, hidden_matrices, learning_rate
-from .phrasings import Split
+from .phrasings import EVALUATED, Split
 from .prompts import IGNORED, LAYOUT_WEIGHTS, Layout, Sample, SampleMaker
 from .questions import BOX_HINT_TASKS, WORD_TASKS, Exchange
 from .running import StopRequest, TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
@@ -41,8 +42,9 @@ AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
 REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO, Layout.CHART)  # Beside questions about one picture.
 HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
 FIRST_WARM_STEP = 70_000  # Data seed = step: a warm start does not repeat what the exported weights have seen. Raise it with each version.
-SOUND_SHARE = 0.10  # Of the batches, where there is a cache of speech.
+SOUND_SHARE = 0.06  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
+LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
 
 
 @dataclass
@@ -58,6 +60,21 @@ class Stage2Batch:
     weights: np.ndarray  # (B, N) float32
     exchanges: list[list[Exchange]]
     clips: list[np.ndarray]  # Spectrograms of the sounds of all rows, in reading order.
+
+
+@lru_cache(maxsize=1)
+def _before_coordinate() -> list[int]:
+    """Tokens after which a coordinate may begin."""
+    tokenizer = Tokenizer.load()
+    return [tokenizer['"> ('], tokenizer[") ("], *tokenizer.encode(",")]
+
+
+def last_digits(labels: np.ndarray) -> np.ndarray:
+    """(B, N) labels -> (B, N) bool: the third digits of coordinates."""
+    digit = (labels >= ord("0")) & (labels <= ord("9"))  # The first 256 tokens are the bytes.
+    last = np.zeros(labels.shape, bool)
+    last[:, 3:] = digit[:, 3:] & digit[:, 2:-1] & digit[:, 1:-2] & np.isin(labels[:, :-3], _before_coordinate())
+    return last
 
 
 def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]) -> Stage2Batch:
@@ -78,6 +95,7 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
         for segment in range(1, len(sample.exchanges) + 1):
             answer = (segments[row] == segment) & (labels[row] != IGNORED)
             weights[row, answer] = answer.sum() ** -LENGTH_EXPONENT
+    weights[last_digits(labels)] *= LAST_DIGIT
     targets = stack_targets([dense_targets(scene) for scene in scenes]) if scenes else None
     stacked = np.stack(pixels) if pixels else None
     clips = [clip for sample in samples for clip in sample.clips]
@@ -145,8 +163,8 @@ def make_mixed_batch(seed: int, size: int, maker: SoundSampleMaker) -> Stage2Bat
     """A batch of the whole mix: sounds in SOUND_SHARE of the batches."""
     rng = random.Random(seed * 7919 + 31)
     if maker.speech and rng.random() < SOUND_SHARE:
-        return collate(*heard_samples(rng, size, maker))
-    return make_batch(seed, size, maker)
+        return collate(*heard_samples(rng, size, maker, Split.MISTYPED))
+    return make_batch(seed, size, maker, Split.MISTYPED)
 
 
 def attention_mask(segments: Tensor) -> Tensor:
@@ -340,7 +358,7 @@ def report(stage: Stage2, maker: SoundSampleMaker, batches: int, generated: bool
         loss, rates = exact_rates(stage.network, maker, Split.SEEN, batches, size=8, heard=True)
         shown = " ".join(f"{task.replace(' ', '-')}={rate:.2f}" for task, rate in sorted(rates.items()))
         parts.append(f"sounds loss {loss:.3f} {shown}")
-    for split in Split:
+    for split in EVALUATED:
         loss, rates = exact_rates(stage.network, maker, split, batches if split is Split.SEEN else max(1, batches // 3))
         shown = " ".join(f"{task.replace(' ', '-')}={rate:.2f}" for task, rate in sorted(rates.items()))
         parts.append(f"{split.value} loss {loss:.3f} {shown}")

@@ -273,7 +273,7 @@ class ToolPrompt:
     def __init__(self, rng: random.Random, split: Split, made_up: float = 0.0) -> None:
         """`made_up`: share of the tools that are drawn anew for this prompt; none in the evaluation."""
         self.made_up = made_up
-        pool = TOOLS if split is Split.SEEN or rng.random() < 0.6 else TOOLS + HELD_OUT_TOOLS
+        pool = TOOLS if split is not Split.HELD_OUT or rng.random() < 0.6 else TOOLS + HELD_OUT_TOOLS
         chosen = rng.sample(pool, rng.choices((1, 2, 3, 4), weights=(50, 32, 12, 6))[0])
         if pool is not TOOLS and not any(tool in HELD_OUT_TOOLS for tool in chosen):
             chosen[0] = rng.choice(HELD_OUT_TOOLS)
@@ -301,7 +301,7 @@ class ToolPrompt:
     def request(self, rng: random.Random, split: Split) -> tuple[str, str, Offer]:
         """A request in words, the call that answers it, and what is called."""
         offer = rng.choice(self.offers)
-        lines = offer.tool.requests if split is Split.SEEN else offer.tool.held_out_requests
+        lines = offer.tool.held_out_requests if split is Split.HELD_OUT else offer.tool.requests
         values = [parameter.value(rng) for parameter in offer.tool.parameters]
         return rng.choice(lines).format(*map(_said, values)), offer.call(values), offer
 
@@ -325,7 +325,7 @@ class ToolPrompt:
             absent = [tool for tool in TOOLS if all(tool is not offer.tool for offer in self.offers)]
             tool = made_up_tool(rng) if self.made_up and rng.random() < self.made_up else rng.choice(absent)
             values = [parameter.value(rng) for parameter in tool.parameters]
-            lines = tool.requests if split is Split.SEEN else tool.held_out_requests
+            lines = tool.held_out_requests if split is Split.HELD_OUT else tool.requests
             return "no tool", rng.choice(lines).format(*map(_said, values)), NO_TOOL
         result, said = self._result(rng, offer)
         written = result if isinstance(result, str) else json.dumps(result)

@@ -53,6 +53,21 @@ def test_no_phrasing_of_the_evaluation_is_trained_on(name: str) -> None:
     assert not {plain(text) for text in lines.seen} & {plain(text) for text in lines.held_out}
 
 
+def test_slips_spoil_one_word_and_no_slot() -> None:
+    rng = random.Random(5)
+    for lines in all_phrasings().values():
+        for template in lines.seen:
+            slipped = phrasings.with_slip(rng, template)
+            assert re.findall(r"\{\w+\}", slipped) == re.findall(r"\{\w+\}", template)
+            before, after = template.split(" "), slipped.split(" ")
+            assert len(before) - len(after) in (0, 1)
+            if len(before) == len(after):
+                assert sum(a != b for a, b in zip(before, after, strict=True)) <= 1
+    asked = [phrasings.WHERE.pick(rng, Split.MISTYPED) for _ in range(2000)]
+    assert 0.05 < sum(text not in phrasings.WHERE.seen for text in asked) / len(asked) < phrasings.SLIPS
+    assert not set(asked) & set(phrasings.WHERE.held_out)
+
+
 def test_no_small_talk_or_tool_request_of_the_evaluation_is_trained_on() -> None:
     for talk in SMALL_TALK:
         held_out = {text.lower() for text in talk.held_out}
@@ -224,7 +239,7 @@ def test_emoji_have_colours_and_are_no_shapes() -> None:
 def test_evaluation_uses_its_own_seeds_and_words() -> None:
     questions = [*picture_questions(2), *focus_questions(1), *tool_questions(2), *clip_questions(1)]
     assert HELD_OUT_SEED == 10**9
-    assert {question.split for question in questions} == set(Split)
+    assert {question.split for question in questions} == set(phrasings.EVALUATED)
     assert {question.judge for question in questions} >= {GROUNDING, CALLS}
     assert all(question.truth for question in questions)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import groupby
 
 import jinja2
 import numpy as np
@@ -19,7 +20,7 @@ from lookout_training.phrasings import Split
 from lookout_training.prompts import ASSISTANT, IGNORED, Layout, SampleMaker
 from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
 from lookout_training.scoring import GroundingScore
-from lookout_training.stage2 import forward, make_batch
+from lookout_training.stage2 import forward, last_digits, make_batch
 from lookout_training.tokenizer import USER_DEFINED, Tokenizer
 from lookout_training.world import ALPHABET, pick_size, render_scene
 
@@ -108,6 +109,27 @@ def test_markup_answers_are_canonical(split: Split) -> None:
                 score = GroundingScore()
                 score.add(exchange.answer, exchange.answer)
                 assert score.f1 == 1.0 and score.malformed == 0
+
+
+def test_lists_name_one_category_after_another_and_text_comes_last_from_the_top() -> None:
+    lists = 0
+    for rng, _, scene in scenes(60):
+        heights = [item.centre[1] for item in scene.texts]
+        assert [*scene.texts] == scene.objects[len(scene.objects) - len(scene.texts) :] and heights == sorted(heights)
+        exchange = BOX_HINT_TASKS["hint detect"][0](rng, scene, Split.SEEN)
+        if exchange is None:
+            continue
+        mentions = [annotation.mention for annotation in parse_annotations(exchange.answer)[0]]
+        assert len(list(groupby(mentions))) == len(set(mentions))
+        lists += len(mentions) > len(set(mentions)) > 1
+    assert lists > 5
+
+
+def test_last_digits_are_those_of_coordinates(tokenizer: Tokenizer) -> None:
+    text = '<point_box mention="red circle 123"> (120,34) (410,1000) </point_box>\n<point mention="a"> (7,655) </point> 365'
+    tokens = tokenizer.encode(text)
+    found = last_digits(np.array([tokens]))[0]
+    assert "".join(tokenizer.decode([token]) for token, last in zip(tokens, found, strict=True) if last) == "0005"
 
 
 def test_strict_reader_refuses_bad_leaves() -> None:

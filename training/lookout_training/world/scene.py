@@ -66,13 +66,16 @@ class SceneObject:
         return f"{self.colour} {self.kind}" if self.colour else self.kind
 
 
-def reading_order(item: SceneObject) -> tuple[int, float]:
+def reading_order(item: SceneObject) -> tuple[bool, float, float]:
     """Sort key: left to right by the image token that holds the centre, from the top where two share a column of tokens.
 
     Ordered by the exact centre, what comes next of two things above each other hangs on a pixel, and lists went wrong there.
+    Printed text comes last, from the top: lines below each other have their centres anywhere.
     """
     x, y = item.centre
-    return int(x // CELL), y
+    if item.text:
+        return True, y, x
+    return False, int(x // CELL), y
 
 
 @dataclass
