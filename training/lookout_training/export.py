@@ -22,6 +22,7 @@ from .tokenizer import Tokenizer
 
 TEMPLATE_FILE = Path(__file__).resolve().parent / "chat_template.jinja"
 PATCH_KERNELS = ("v.patch_embd.weight", "v.patch_embd.weight.1")  # For the first and the second frame of a pair.
+STEPS_KEY = "lookout.training.steps"  # Of all runs together: data seed = step, so that a warm start sees nothing twice.
 MODEL_NAME = "Lookout Nano"
 DESCRIPTION = "Small vision-language model trained from scratch, on synthetic pictures, texts and sounds only."
 
@@ -144,7 +145,7 @@ def stored_tensors(network: VisionLanguageModel) -> dict[str, Tensor]:
     return language_tensors(network.language) | vision_tensors(network.vision) | heard
 
 
-def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path, version: str, weights: WeightType) -> None:
+def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path, version: str, weights: WeightType, steps: int = 0) -> None:
     """Architecture `qwen3vl`; the output matrix is the embedding."""
     config = model.config
     writer = GGUFWriter(str(path), "qwen3vl")
@@ -173,6 +174,7 @@ def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path,
     writer.add_pad_token_id(tokenizer["<|endoftext|>"])
     writer.add_add_bos_token(False)
     writer.add_chat_template(chat_template())
+    writer.add_uint32(STEPS_KEY, steps)
     _add(writer, language_tensors(model), weights)
     _finish(writer)
 
@@ -206,12 +208,12 @@ def write_projector(tower: VisionTower, audio: AudioTower | None, path: Path, ve
     _finish(writer)
 
 
-def export_network(network: VisionLanguageModel, directory: Path, version: str, weights: WeightType) -> tuple[Path, Path]:
+def export_network(network: VisionLanguageModel, directory: Path, version: str, weights: WeightType, steps: int = 0) -> tuple[Path, Path]:
     """Makes the network the model in `directory`: writes its pair of files, has a card there name them, and removes pairs of other types."""
     directory.mkdir(parents=True, exist_ok=True)
     pair = directory / weights.model_file, directory / weights.projector_file
     partials = [path.with_suffix(".partial") for path in pair]  # A server must never load half a file.
-    write_language_model(network.language, Tokenizer.load(), partials[0], version, weights)
+    write_language_model(network.language, Tokenizer.load(), partials[0], version, weights, steps)
     write_projector(network.vision, network.audio, partials[1], version, weights)
     for partial, path in zip(partials, pair, strict=True):
         partial.replace(path)
@@ -229,5 +231,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Exports the stage 2 checkpoint of the run folder, or random weights."""
     checkpoint = None if arguments.random else arguments.checkpoint or arguments.run_dir / "stage2.pt"
     network = load_network(checkpoint, CONFIGS[arguments.config])
-    for path in export_network(network, arguments.output, arguments.model_version, WeightType(arguments.type)):
+    steps = load_checkpoint(checkpoint)["step"] if checkpoint else 0
+    for path in export_network(network, arguments.output, arguments.model_version, WeightType(arguments.type), steps):
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB")

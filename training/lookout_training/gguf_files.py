@@ -60,6 +60,12 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     return {tensor.name: np.array(unpacked(tensor.data, tensor.tensor_type)).reshape(-1) for tensor in GGUFReader(str(path)).tensors}
 
 
+def read_number(path: Path, key: str) -> int:
+    """A number of the metadata, 0 where it is missing."""
+    field = GGUFReader(str(path)).get_field(key)
+    return int(field.contents()) if field else 0
+
+
 def stored_pair(directory: Path) -> tuple[Path, Path]:
     """Language model and projector in `directory`: those that its card names or, without a card, the only exported pair.
 

@@ -41,7 +41,7 @@ DENSE_TEXT_HEAVY = 0.7  # The same, of the batches without questions.
 AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
 REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO, Layout.CHART)  # Beside questions about one picture.
 HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
-FIRST_WARM_STEP = 70_000  # Data seed = step: a warm start does not repeat what the exported weights have seen. Raise it with each version.
+FIRST_WARM_STEP = 70_000  # Of weights that do not tell how many steps made them; version 3 is the last.
 SOUND_SHARE = 0.06  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
@@ -302,8 +302,7 @@ class Stage2:
 
     def begin_from_gguf(self, directory: Path) -> None:
         """Exported weights; the dense heads, which no export holds, start afresh."""
-        load_gguf(self.network, directory)
-        self.step = FIRST_WARM_STEP
+        self.step = load_gguf(self.network, directory) or FIRST_WARM_STEP
         self.heads_alone_until = self.step + HEADS_ALONE
 
     def _load_heads(self, stored: dict[str, Tensor]) -> bool:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import torch
 
-from .export import PATCH_KERNELS, stored_tensors
-from .gguf_files import read_tensors, stored_pair
+from .export import PATCH_KERNELS, STEPS_KEY, stored_tensors
+from .gguf_files import read_number, read_tensors, stored_pair
 from .network import VisionLanguageModel
 
 
 @torch.no_grad()
-def load_gguf(network: VisionLanguageModel, directory: Path) -> None:
+def load_gguf(network: VisionLanguageModel, directory: Path) -> int:
     """Takes the weights of the pair of files in `directory`, of whatever type; raises where a tensor is missing, left over or of another size.
 
-    Files without an audio tower leave the network's as it is.
+    Files without an audio tower leave the network's as it is. Returns the steps that made the weights, 0 where that is not told.
     """
     model, projector = stored_pair(directory)
     stored = {name: torch.from_numpy(values) for name, values in (read_tensors(model) | read_tensors(projector)).items()}
@@ -27,3 +27,4 @@ def load_gguf(network: VisionLanguageModel, directory: Path) -> None:
             parameter.copy_(stored.pop(name).view_as(parameter))
     if stored:
         raise ValueError(f"{directory}: unknown tensors {sorted(stored)}")
+    return read_number(model, STEPS_KEY)

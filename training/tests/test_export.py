@@ -45,7 +45,8 @@ def same(one: VisionLanguageModel, other: VisionLanguageModel) -> bool:
 
 @pytest.mark.parametrize("weights", list(WeightType))
 def test_files_hold_what_parity_compares_with(tmp_path: Path, weights: WeightType) -> None:
-    export_network(lively(), tmp_path, "test", weights)
+    export_network(lively(), tmp_path, "test", weights, steps=1234)
+    assert load_gguf(VisionLanguageModel(NANO), tmp_path) == 1234
     assert same(read_back(tmp_path), round_to_stored(lively(), weights))
     table = stored_embedding(tmp_path, NANO)
     assert torch.equal(table, round_to_stored(lively(), weights).language.embedding.weight)
