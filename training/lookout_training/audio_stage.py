@@ -19,8 +19,8 @@ from .audio_speech import CACHE, HELD_OUT_VOICES, CachedSpeech, LiveSpeech, Spee
 from .audio_world import BEEP, TONES, Kind, Sound, any_sound, record, spoken_sentence
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
 from .gguf_files import read_tensors, stored_pair
-from .optimiser import Optimiser, hidden_matrices, learning_rate
-from .running import TrainingClock, load_checkpoint, prefetch, save_checkpoint
+from .optimiser import Optimiser, hidden_matrices
+from .running import TrainingClock, TrainingRun, load_checkpoint, prefetch, save_checkpoint
 from .tokenizer import Tokenizer
 
 CHECKPOINT = "audio-tower.pt"
@@ -209,13 +209,9 @@ def run(arguments: argparse.Namespace) -> None:
         stage.load(checkpoint)
     speech, strangers = CachedSpeech(cache), LiveSpeech(HELD_OUT_VOICES)
     bins = stage.config.mel_bins
-    planned = arguments.minutes * 60
     batches = prefetch(lambda step: make_batch(step, arguments.batch, speech, tokenizer, bins), stage.step)
-    first_step, first_seen, first_seconds = stage.step, stage.seen, stage.clock.seconds
-    last_report = stage.clock.seconds
-    logged: list[dict[str, float]] = []
-    stage.clock.skip()
-    while stage.clock.seconds < planned:
+    training = TrainingRun(stage, checkpoint, arguments.minutes * 60, arguments.report_seconds, lambda: _report(stage, strangers, tokenizer))
+    while training.goes_on:
         batch = next(batches)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             tokens = torch.cat(encode_clips(stage.tower, [torch.from_numpy(clip) for clip in batch.clips]))
@@ -223,20 +219,9 @@ def run(arguments: argparse.Namespace) -> None:
         stage.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(stage.parameters, 1.0)
-        rate = learning_rate(stage.step - first_step, stage.clock.seconds / planned, arguments.learning_rate, decay=arguments.decay)
+        rate = training.learning_rate(arguments.learning_rate, arguments.decay)
         stage.optimiser.step(rate)
-        stage.step += 1
-        stage.seen += len(batch.clips)
-        logged.append(parts)
-        stage.clock.tick()
-        if stage.clock.seconds - last_report > arguments.report_seconds or stage.step == first_step + 20:
-            last_report = stage.clock.seconds
-            stage.save(checkpoint)
-            losses = " ".join(f"{name} {np.mean([entry[name] for entry in logged]):.3f}" for name in parts)
-            logged.clear()
-            speed = (stage.seen - first_seen) / (stage.clock.seconds - first_seconds)
-            print(f"{stage.clock.seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.0f}/s lr {rate:.2g} | {losses} | {_report(stage, strangers, tokenizer)}", flush=True)
-            stage.clock.skip()
+        training.end_step(len(batch.clips), parts, rate)
     stage.save(checkpoint)
     print(f"audio done: step {stage.step} seen {stage.seen} {stage.clock.seconds:.0f}s | {_report(stage, strangers, tokenizer, 12)}", flush=True)
 

@@ -7,13 +7,16 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 import torch.utils.data
 
+from .optimiser import learning_rate
+
 LONGEST_STEP_SECONDS = 6.0  # A step that took longer was paused from outside; the rest is not counted.
+FIRST_REPORT = 20  # Steps.
 
 
 def default_run_directory() -> Path:
@@ -48,6 +51,64 @@ class TrainingClock:
     def skip(self) -> None:
         """Leaves out the time since the last tick (evaluation, saving)."""
         self._last = time.monotonic()
+
+
+class Stage(Protocol):
+    """What is trained: its place in the schedule, and how it is kept."""
+
+    step: int
+    seen: int
+    clock: TrainingClock
+
+    def save(self, path: Path) -> None: ...
+
+
+class TrainingRun:
+    """From where a stage stands to the end of its schedule: learning rate, checkpoints, a line in the log now and then."""
+
+    def __init__(self, stage: Stage, checkpoint: Path, planned_seconds: float, report_seconds: float, report: Callable[[], str]) -> None:
+        """`planned_seconds` and the stage's clock begin with its first run; `report` evaluates the stage for the log."""
+        self.stage = stage
+        self.checkpoint = checkpoint
+        self.planned = planned_seconds
+        self.report_seconds = report_seconds
+        self.report = report
+        self.first_step, self.first_seen, self.first_seconds = stage.step, stage.seen, stage.clock.seconds
+        self.last_report = stage.clock.seconds
+        self.logged: list[dict[str, float]] = []
+        stage.clock.skip()
+
+    @property
+    def goes_on(self) -> bool:
+        return self.stage.clock.seconds < self.planned
+
+    def learning_rate(self, peak: float, decay: float, warm_up: int = 100) -> float:
+        """For the step at hand; `warm_up` in steps, `decay` as a share of the schedule."""
+        return learning_rate(self.stage.step - self.first_step, self.stage.clock.seconds / self.planned, peak, warm_up, decay)
+
+    def end_step(self, samples: int, losses: dict[str, float], rate: float) -> None:
+        """Counts a step, saves and reports where it is time to."""
+        stage = self.stage
+        stage.step += 1
+        stage.seen += samples
+        self.logged.append(losses)
+        stage.clock.tick()
+        seconds = stage.clock.seconds
+        due = seconds - self.last_report > self.report_seconds
+        if not due and stage.step != self.first_step + FIRST_REPORT:
+            return
+        # The first line only shows that it runs, and how fast.
+        evaluated = ""
+        if due:
+            self.last_report = seconds
+            stage.save(self.checkpoint)
+            evaluated = f" | {self.report()}"
+        names = dict.fromkeys(name for entry in self.logged for name in entry)
+        means = " ".join(f"{name} {np.mean([entry[name] for entry in self.logged if name in entry]):.3f}" for name in names)
+        self.logged.clear()
+        speed = (stage.seen - self.first_seen) / (seconds - self.first_seconds)
+        print(f"{seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.1f}/s lr {rate:.2g} | {means}{evaluated}", flush=True)
+        stage.clock.skip()
 
 
 class _Batches(torch.utils.data.IterableDataset):

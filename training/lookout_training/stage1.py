@@ -14,8 +14,8 @@ import torch.nn as nn
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
 from .dense import DenseHeads, DenseTargets, dense_counts, dense_loss, dense_metrics, dense_targets, stack_targets
 from .network import VisionTower, initialise_vision
-from .optimiser import Optimiser, hidden_matrices, learning_rate
-from .running import TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
+from .optimiser import Optimiser, hidden_matrices
+from .running import TrainingClock, TrainingRun, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
 from .world import pick_size, render_scene
 
 TEXT_HEAVY = 0.2  # Share of the pictures.
@@ -98,13 +98,9 @@ def run(arguments: argparse.Namespace) -> None:
     stage = Stage1(CONFIGS[arguments.config])
     if checkpoint.exists():
         stage.load(checkpoint)
-    planned = arguments.minutes * 60
     batches = prefetch(lambda step: make_batch(step, arguments.batch), stage.step)
-    first_step, first_seen, first_seconds = stage.step, stage.seen, stage.clock.seconds
-    last_report = stage.clock.seconds
-    logged: list[dict[str, float]] = []
-    stage.clock.skip()
-    while stage.clock.seconds < planned:
+    training = TrainingRun(stage, checkpoint, arguments.minutes * 60, arguments.report_seconds, lambda: _report(stage))
+    while training.goes_on:
         batch = next(batches)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             tokens = stage.vision(images_to_tensor(batch.pixels))
@@ -112,25 +108,12 @@ def run(arguments: argparse.Namespace) -> None:
         stage.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(stage.parameters, 1.0)
-        rate = learning_rate(stage.step - first_step, stage.clock.seconds / planned, arguments.learning_rate, decay=arguments.decay)
+        rate = training.learning_rate(arguments.learning_rate, arguments.decay)
         stage.optimiser.step(rate)
-        stage.step += 1
-        stage.seen += len(batch.pixels)
-        logged.append(parts)
-        stage.clock.tick()
-        if stage.clock.seconds - last_report > arguments.report_seconds or stage.step == first_step + 20:
-            last_report = stage.clock.seconds
-            stage.save(checkpoint)
-            means = {name: float(np.mean([entry[name] for entry in logged])) for name in parts}
-            logged.clear()
-            speed = (stage.seen - first_seen) / (stage.clock.seconds - first_seconds)
-            losses = " ".join(f"{name} {value:.3f}" for name, value in means.items())
-            rates = " ".join(f"{name}={value:.3f}" for name, value in evaluate(stage.vision, stage.heads).items())
-            print(
-                f"{stage.clock.seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.1f}/s lr {rate:.2g} | {losses} | {rates}",
-                flush=True,
-            )
-            stage.clock.skip()
+        training.end_step(len(batch.pixels), parts, rate)
     stage.save(checkpoint)
-    rates = " ".join(f"{name}={value:.3f}" for name, value in evaluate(stage.vision, stage.heads, batches=24).items())
-    print(f"stage 1 done: step {stage.step} seen {stage.seen} {stage.clock.seconds:.0f}s | {rates}", flush=True)
+    print(f"stage 1 done: step {stage.step} seen {stage.seen} {stage.clock.seconds:.0f}s | {_report(stage, 24)}", flush=True)
+
+
+def _report(stage: Stage1, batches: int = 8) -> str:
+    return " ".join(f"{name}={value:.3f}" for name, value in evaluate(stage.vision, stage.heads, batches).items())

@@ -24,11 +24,11 @@ from .conversations import exemplar_task, with_focus
 from .dense import DenseHeads, DenseTargets, dense_loss, dense_targets, stack_targets
 from .generation import generate
 from .network import VisionLanguageModel, initialise_language
-from .optimiser import Optimiser, hidden_matrices, learning_rate
+from .optimiser import Optimiser, hidden_matrices
 from .phrasings import EVALUATED, Split
 from .prompts import IGNORED, LAYOUT_WEIGHTS, Layout, Sample, SampleMaker
 from .questions import BOX_HINT_TASKS, WORD_TASKS, Exchange
-from .running import StopRequest, TrainingClock, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
+from .running import StopRequest, TrainingClock, TrainingRun, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
 from .scoring import GroundingScore
 from .tokenizer import Tokenizer
 from .warm_start import load_gguf
@@ -391,12 +391,9 @@ def run(arguments: argparse.Namespace) -> None:
             block.compile(dynamic=True)  # A fifth faster, after a minute or two of compiling.
     planned = stage.clock.seconds + arguments.more_minutes * 60 if arguments.more_minutes else arguments.minutes * 60
     batches = prefetch(lambda step: make_mixed_batch(step, arguments.batch, maker), stage.step)
-    first_step, first_seen, first_seconds = stage.step, stage.seen, stage.clock.seconds
-    last_report = stage.clock.seconds
-    logged: list[dict[str, float]] = []
+    training = TrainingRun(stage, checkpoint, planned, arguments.report_seconds, lambda: report(stage, maker, 3, generated=False))
     stop = StopRequest()
-    stage.clock.skip()
-    while stage.clock.seconds < planned and not stop.asked:
+    while training.goes_on and not stop.asked:
         batch = next(batches)
         entry: dict[str, float] = {}
         loss = torch.zeros(())
@@ -416,27 +413,9 @@ def run(arguments: argparse.Namespace) -> None:
         stage.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(stage.parameters, 1.0)
-        rate = learning_rate(stage.step - first_step, stage.clock.seconds / planned, arguments.learning_rate, warm_up, arguments.decay)
+        rate = training.learning_rate(arguments.learning_rate, arguments.decay, warm_up)
         stage.optimiser.step(rate)
-        stage.step += 1
-        stage.seen += 0 if batch.pixels is None else len(batch.pixels)
-        logged.append(entry)
-        stage.clock.tick()
-        if stage.clock.seconds - last_report > arguments.report_seconds or stage.step == 15:
-            last_report = stage.clock.seconds
-            stage.save(checkpoint)
-            means = {
-                name: float(np.mean([e[name] for e in logged if name in e]))
-                for name in ("loss", "right", "kind", "box", "off", "dig", "char", "h", "t")
-            }
-            logged.clear()
-            speed = (stage.seen - first_seen) / (stage.clock.seconds - first_seconds)
-            shown = " ".join(f"{name} {value:.3f}" for name, value in means.items())
-            print(
-                f"{stage.clock.seconds:.0f}s step {stage.step} seen {stage.seen} {speed:.1f}/s lr {rate:.2g} | {shown} | {report(stage, maker, 3, generated=False)}",
-                flush=True,
-            )
-            stage.clock.skip()
+        training.end_step(0 if batch.pixels is None else len(batch.pixels), entry, rate)
     stage.save(checkpoint)
     if stop.asked:
         print(f"stopped and saved at step {stage.step}", flush=True)
