@@ -33,6 +33,16 @@ test('an id is served once', () => {
   )
 })
 
+test('is ready while some engine takes work', () => {
+  const registry = new ModelRegistry()
+  const down = new FakeEngine()
+  down.state = 'restarting'
+  registry.add(serving({ id: 'a' }), down)
+  expect(registry.ready).toBe(false)
+  registry.add(serving({ id: 'b' }), new FakeEngine())
+  expect(registry.ready).toBe(true)
+})
+
 test.each(['image', 'video', 'audio'] as const)('a card may not promise %s when the weights take none', (modality) => {
   const blind = new FakeEngine({ modalities: { image: false, audio: false } })
   const card = serving({ modalities: ['text', modality] })

@@ -44,9 +44,12 @@ export class ModelRegistry {
     return this.#models
   }
 
-  /** Whether every engine takes work now; one that is not loaded does, and is loaded for it. */
+  /**
+   * Whether some engine takes work now; one that is not loaded does, and is loaded for it. A model that is down does not
+   * take the others from those who use them.
+   */
   get ready(): boolean {
-    return this.#models.every(({ engine: { state } }) => state !== 'restarting' && state !== 'closed')
+    return this.#models.some(({ engine: { state } }) => state !== 'restarting' && state !== 'closed')
   }
 }
 
