@@ -42,7 +42,7 @@ AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
 REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO, Layout.CHART)  # Beside questions about one picture.
 HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads learn without moving the network.
 FIRST_WARM_STEP = 70_000  # Of weights that do not tell how many steps made them; version 3 is the last.
-SOUND_SHARE = 0.06  # Of the batches, where there is a cache of speech.
+SOUND_SHARE = 0.09  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
 
