@@ -41,11 +41,18 @@ export const memory: Benchmark = {
       ((index * minutes) / SAMPLES).toFixed(1),
       ...programs.map((program) => mib(bytes.get(program))),
     ])
+    const half = samples[SAMPLES / 2]!
+    const grown = programs.map((program) => {
+      const bytes = samples.at(-1)!.get(program)! - (half.get(program) ?? 0)
+      return `${program} ${bytes < 0 ? '-' : '+'}${mib(Math.abs(bytes))} MiB`
+    })
     print(`### Memory under load, shipped model
 
 ${load.chats} chats of ${OUTPUT_TOKENS} tokens, ${CHATS} at once, every other one about a new picture, beside ${load.calls} multilook calls of ${PROMPTS} prompts with ${COMPLETIONS_PER_PROMPT} completions each; ${load.failures} failed. Resident memory, MiB.
 
-${table(['minute', ...programs], rows)}`)
+${table(['minute', ...programs], rows)}
+
+In the second half: ${grown.join(', ')}.`)
   },
 }
 
