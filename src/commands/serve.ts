@@ -1,3 +1,4 @@
+import { releaseMemoryWhenIdle } from '../garbage.ts'
 import { Service } from '../service.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { loadConfig } from './load-config.ts'
@@ -15,6 +16,7 @@ ${SETTINGS_HELP}`,
     const config = await loadConfig()
     const stopped = stopSignal()
     const service = await Service.start(config)
+    releaseMemoryWhenIdle()
     // Whoever read the greeting may be gone by the time there is more to say (`npm start | head`).
     process.stdout.on('error', () => {})
     process.stdout.write(greeting(service, config.apiKey !== null))

@@ -2,6 +2,7 @@
  * Entry point of the engine process: one model, driven by messages from the API process. A crash in native code ends
  * this process only.
  */
+import { releaseMemoryWhenIdle } from '../../garbage.ts'
 import type { PromptPart, Work } from '../engine.ts'
 import { toFailure } from './failure.ts'
 import { HEARTBEAT_MS } from './heartbeat.ts'
@@ -88,6 +89,8 @@ function send(message: FromEngine): void {
 // service. The API process decides when the engine ends: answers may be under way.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.on('disconnect', () => process.exit(0))
+
+releaseMemoryWhenIdle()
 
 let engine: EngineProcess | null = null
 process.on('message', (message: ToEngine) => {

@@ -1,4 +1,5 @@
 import { readSync } from 'node:fs'
+import { releaseMemoryWhenIdle } from '../../garbage.ts'
 import type { FFmpeg } from './ffmpeg.ts'
 import { BYTES_FD, type DecodeMessage, type DecodeReply, type DecodeResult, type DecodeTask } from './protocol.ts'
 import { Refusal } from './refusal.ts'
@@ -51,6 +52,7 @@ process.on('message', async ({ byteLength, ...message }: DecodeMessage) => {
   }
   process.send?.(reply)
 })
+releaseMemoryWhenIdle()
 // Native decoders have threads that an orderly exit would wait for.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 // A terminal's Ctrl-C, or a service manager's SIGTERM, reaches the whole group; the parent decides when this process ends.

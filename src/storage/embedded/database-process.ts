@@ -12,6 +12,7 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
+import { releaseMemoryWhenIdle } from '../../garbage.ts'
 import { FolderLock } from '../folder-lock.ts'
 import { socketPath } from './address.ts'
 import { SharedSession } from './session.ts'
@@ -132,6 +133,8 @@ function leave(message: DatabaseProcessMessage): void {
   if (process.connected) process.send!(message, () => process.exit(0))
   else process.exit(0)
 }
+
+releaseMemoryWhenIdle()
 
 const [directory, cache] = process.argv.slice(2)
 await main(directory!, cache!).catch((error: unknown) =>
