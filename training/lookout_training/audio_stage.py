@@ -20,7 +20,7 @@ from .audio_world import BEEP, TONES, Kind, Sound, any_sound, record, spoken_sen
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
 from .gguf_files import read_tensors, stored_pair
 from .optimiser import Optimiser, hidden_matrices
-from .running import TrainingClock, TrainingRun, load_checkpoint, prefetch, save_checkpoint
+from .running import TrainingClock, TrainingRun, choose_device, half_precision, load_checkpoint, on_device, prefetch, save_checkpoint
 from .tokenizer import Tokenizer
 
 CHECKPOINT = "audio-tower.pt"
@@ -131,10 +131,10 @@ def evaluate(tower: AudioTower, heads: AudioHeads, speech: Speech, tokenizer: To
     tokens_right, tokens_count, pieces_right = 0, 0, 0
     for index in range(batches):
         batch = make_batch(HELD_OUT_SEED + index, size, speech, tokenizer, tower.config.mel_bins)
-        outputs = encode_clips(tower, [torch.from_numpy(clip) for clip in batch.clips])
+        outputs = encode_clips(tower, [on_device(clip) for clip in batch.clips])
         tokens = torch.cat(outputs).float()
-        classes = heads.classes(tokens).argmax(1).numpy()
-        found = (F.normalize(tokens, dim=1) @ heads.directions.t()).argmax(1).numpy()
+        classes = heads.classes(tokens).argmax(1).cpu().numpy()
+        found = (F.normalize(tokens, dim=1) @ heads.directions.t()).argmax(1).cpu().numpy()
         heard = batch.labels != NOTHING
         tokens_right += int((classes == batch.labels)[heard].sum())
         pieces_right += int((found == batch.pieces)[heard].sum())
@@ -202,6 +202,7 @@ def run(arguments: argparse.Namespace) -> None:
         print("rendering speech", flush=True)
         build_cache(cache)
     torch.set_num_threads(arguments.threads)
+    choose_device()
     tokenizer = Tokenizer.load()
     stage = AudioStage(CONFIGS[arguments.config], stored_embedding(arguments.language, CONFIGS[arguments.config]))
     checkpoint = directory / CHECKPOINT
@@ -213,9 +214,9 @@ def run(arguments: argparse.Namespace) -> None:
     training = TrainingRun(stage, checkpoint, arguments.minutes * 60, arguments.report_seconds, lambda: _report(stage, strangers, tokenizer))
     while training.goes_on:
         batch = next(batches)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            tokens = torch.cat(encode_clips(stage.tower, [torch.from_numpy(clip) for clip in batch.clips]))
-        loss, parts = stage.heads.loss(tokens.float(), torch.from_numpy(batch.labels), torch.from_numpy(batch.pieces))
+        with half_precision():
+            tokens = torch.cat(encode_clips(stage.tower, [on_device(clip) for clip in batch.clips]))
+        loss, parts = stage.heads.loss(tokens.float(), on_device(batch.labels), on_device(batch.pieces))
         stage.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(stage.parameters, 1.0)
@@ -234,4 +235,4 @@ def _report(stage: AudioStage, strangers: Speech, tokenizer: Tokenizer, batches:
 def stored_embedding(directory: Path, config: NetworkConfig) -> Tensor:
     """The language model's embedding (vocabulary, width) from the exported file in `directory`."""
     model, _ = stored_pair(directory)
-    return torch.from_numpy(read_tensors(model)["token_embd.weight"]).view(config.vocabulary, config.width)
+    return on_device(read_tensors(model)["token_embd.weight"]).view(config.vocabulary, config.width)

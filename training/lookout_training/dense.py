@@ -11,6 +11,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from .running import on_device
 from .world import ALPHABET, CELL, COLOUR_NAMES, EMOJI_NAMES, SHAPES, Scene
 from .world.chart import BAR
 
@@ -102,24 +103,24 @@ class DenseHeads(nn.Module):
 
 def dense_loss(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> tuple[Tensor, dict[str, float]]:
     """Weighted sum of all head losses on float32 `tokens` (B, N, width), and the parts for the log."""
-    kind = torch.from_numpy(targets.kind)
+    kind = on_device(targets.kind)
     centre = kind >= 0
     at_centre = tokens[centre]
     objectness = F.binary_cross_entropy_with_logits(heads.objectness(tokens)[..., 0], centre.float())
     kind_loss = F.cross_entropy(heads.kind(at_centre), kind[centre])
-    coloured = torch.from_numpy(targets.colour)[centre]
+    coloured = on_device(targets.colour)[centre]
     # Summed and divided, because the mean over no colours at all is not a number.
     colour_loss = F.cross_entropy(heads.colour(at_centre), coloured, reduction="sum") / (coloured != NO_COLOUR).sum().clamp(min=1)
-    box_loss = F.smooth_l1_loss(heads.box(at_centre), torch.from_numpy(targets.box)[centre], beta=0.1)
-    true_places = torch.from_numpy(targets.places)[centre]
+    box_loss = F.smooth_l1_loss(heads.box(at_centre), on_device(targets.box)[centre], beta=0.1)
+    true_places = on_device(targets.places)[centre]
     place_difference = heads.places(at_centre) - true_places
     place_loss = F.smooth_l1_loss(place_difference, torch.zeros_like(place_difference), beta=0.1)
-    digit_targets = torch.from_numpy(targets.digits)[centre].reshape(-1)
+    digit_targets = on_device(targets.digits)[centre].reshape(-1)
     digit_logits = heads.digits(at_centre).view(-1, 10)
     # Without knowing the hundreds the tens are a fast wave over the picture, and hard; they only help a little.
     digit_weights = torch.tensor([1.0, 0.2]).repeat(len(digit_targets) // 2)
     digit_loss = (F.cross_entropy(digit_logits, digit_targets, reduction="none") * digit_weights).sum() / digit_weights.sum()
-    characters = torch.from_numpy(targets.characters).reshape(-1)
+    characters = on_device(targets.characters).reshape(-1)
     weight = torch.ones(NO_CHARACTER + 1)
     weight[NO_CHARACTER] = 0.1
     # Most sub-cells are empty; classify the covered ones and an eighth of the others.
@@ -145,14 +146,14 @@ def dense_loss(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> tupl
 @torch.no_grad()
 def dense_counts(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> dict[str, float]:
     """Counts to sum over batches; `dense_metrics` turns them into rates."""
-    kind = torch.from_numpy(targets.kind)
+    kind = on_device(targets.kind)
     centre = kind >= 0
     predicted = heads.objectness(tokens)[..., 0] > 0
     at_centre = tokens[centre]
-    true_box = torch.from_numpy(targets.box)[centre]
+    true_box = on_device(targets.box)[centre]
     iou = cell_iou(heads.box(at_centre), true_box)
-    digits = heads.digits(at_centre).view(-1, PLACES, 2, 10).argmax(-1) == torch.from_numpy(targets.digits)[centre]
-    characters = torch.from_numpy(targets.characters).reshape(-1)
+    digits = heads.digits(at_centre).view(-1, PLACES, 2, 10).argmax(-1) == on_device(targets.digits)[centre]
+    characters = on_device(targets.characters).reshape(-1)
     covered = characters != NO_CHARACTER
     read = heads.characters(tokens).view(-1, NO_CHARACTER + 1)[covered].argmax(-1) == characters[covered]
     return {
@@ -160,7 +161,7 @@ def dense_counts(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> di
         "predicted": predicted.sum().item(),
         "centres": centre.sum().item(),
         "kind": (heads.kind(at_centre).argmax(-1) == kind[centre]).sum().item(),
-        "colour": (heads.colour(at_centre).argmax(-1) == torch.from_numpy(targets.colour)[centre]).sum().item(),
+        "colour": (heads.colour(at_centre).argmax(-1) == on_device(targets.colour)[centre]).sum().item(),
         "iou": iou.sum().item(),
         "iou50": (iou > 0.5).sum().item(),
         "hundreds": digits[..., 0].float().mean(-1).sum().item(),

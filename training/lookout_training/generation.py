@@ -8,7 +8,7 @@ import torch
 from .audio_network import encode_clips
 from .network import VisionLanguageModel
 from .prompts import Position, Sample
-from .running import images_to_tensor
+from .running import half_precision, images_to_tensor, on_device
 
 
 def causal_mask(length: int) -> torch.Tensor:
@@ -37,9 +37,9 @@ def generate(
     positions: list[list[Position]] = [list(prompt.positions) for prompt in prompts]
     outputs: list[list[int]] = [[] for _ in prompts]
     active = list(range(len(prompts)))
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+    with half_precision(half):
         pictures = None if pixels is None else network.vision(images_to_tensor(pixels)).float()
-        heard = [encode_clips(network.audio, [torch.from_numpy(clip) for clip in prompt.clips]) if network.audio else [] for prompt in prompts]
+        heard = [encode_clips(network.audio, [on_device(clip) for clip in prompt.clips]) if network.audio else [] for prompt in prompts]
         for _ in range(limit):
             length = max(len(rows[i]) for i in active)
             identifiers = torch.tensor([rows[i] + [0] * (length - len(rows[i])) for i in active])

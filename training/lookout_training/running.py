@@ -112,22 +112,27 @@ class TrainingRun:
 
 
 class _Batches(torch.utils.data.IterableDataset):
+    """The loader asks its workers in turn: each makes every n-th batch."""
+
     def __init__(self, make_batch: Callable[[int], Any], first_step: int) -> None:
         self.make_batch = make_batch
         self.first_step = first_step
 
     def __iter__(self) -> Iterator[Any]:
-        step = self.first_step
+        worker = torch.utils.data.get_worker_info()
+        step = self.first_step + worker.id
         while True:
             yield self.make_batch(step)
-            step += 1
+            step += worker.num_workers
 
 
-def prefetch(make_batch: Callable[[int], Any], first_step: int) -> Iterator[Any]:
-    """Batches for step first_step, first_step + 1, ... in order, made by one worker process."""
+def prefetch(make_batch: Callable[[int], Any], first_step: int, workers: int | None = None) -> Iterator[Any]:
+    """Batches for step first_step, first_step + 1, ... in order, made by worker processes: by default one, which a CPU cannot outrun, or all cores beside a GPU."""
     dataset = _Batches(make_batch, first_step)
+    if workers is None:
+        workers = 1 if device().type == "cpu" else max(1, (os.cpu_count() or 2) - 1)
     loader = torch.utils.data.DataLoader(
-        dataset, batch_size=None, num_workers=1, prefetch_factor=6, collate_fn=_keep, worker_init_fn=_one_thread
+        dataset, batch_size=None, num_workers=workers, prefetch_factor=6, collate_fn=_keep, worker_init_fn=_one_thread
     )
     return iter(loader)
 
@@ -157,10 +162,32 @@ def prepare_process(directory: Path) -> None:
     """Two threads, low contention with neighbours, run folder in place, process group noted for pausing."""
     directory.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(int(os.environ.get("LOOKOUT_TRAINING_THREADS", "2")))
+    choose_device()
     (directory / "train.pid").write_text(f"{os.getpgid(0)}\n")
+
+
+def choose_device() -> None:
+    """From here on tensors are made on a GPU where there is one, unless LOOKOUT_TRAINING_DEVICE is `cpu`."""
+    if torch.cuda.is_available() and os.environ.get("LOOKOUT_TRAINING_DEVICE") != "cpu":
+        torch.set_default_device("cuda")
+
+
+def device() -> torch.device:
+    """Where tensors are made and networks are trained."""
+    return torch.get_default_device()
+
+
+def on_device(array: np.ndarray) -> torch.Tensor:
+    """The array as a tensor where the training goes on."""
+    return torch.from_numpy(array).to(device())
+
+
+def half_precision(enabled: bool = True) -> torch.autocast:
+    """Matrix products in bfloat16."""
+    return torch.autocast(device().type, dtype=torch.bfloat16, enabled=enabled)
 
 
 def images_to_tensor(pixels: np.ndarray) -> torch.Tensor:
     """(B, height, width, 3) uint8 -> (B, 3, height, width) float32 in -1..1, as the server does (mean = std = 0.5)."""
-    tensor = torch.from_numpy(np.array(pixels)).permute(0, 3, 1, 2).contiguous()
+    tensor = on_device(np.array(pixels)).permute(0, 3, 1, 2).contiguous()
     return tensor.float().div_(127.5).sub_(1.0)

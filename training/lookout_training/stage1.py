@@ -15,7 +15,7 @@ from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
 from .dense import DenseHeads, DenseTargets, dense_counts, dense_loss, dense_metrics, dense_targets, stack_targets
 from .network import VisionTower, initialise_vision
 from .optimiser import Optimiser, hidden_matrices
-from .running import TrainingClock, TrainingRun, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
+from .running import TrainingClock, TrainingRun, half_precision, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
 from .world import pick_size, render_scene
 
 TEXT_HEAVY = 0.2  # Share of the pictures.
@@ -41,7 +41,7 @@ def evaluate(vision: VisionTower, heads: DenseHeads, batches: int = 8, size: int
     total: dict[str, float] = {}
     for index in range(batches):
         batch = make_batch(HELD_OUT_SEED + index, size)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with half_precision():
             tokens = vision(images_to_tensor(batch.pixels))
         for name, value in dense_counts(heads, tokens.float(), batch.targets).items():
             total[name] = total.get(name, 0.0) + value
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> None:
     training = TrainingRun(stage, checkpoint, arguments.minutes * 60, arguments.report_seconds, lambda: _report(stage))
     while training.goes_on:
         batch = next(batches)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with half_precision():
             tokens = stage.vision(images_to_tensor(batch.pixels))
         loss, parts = dense_loss(stage.heads, tokens.float(), batch.targets)
         stage.optimiser.zero_grad()

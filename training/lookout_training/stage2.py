@@ -28,7 +28,7 @@ from .optimiser import Optimiser, hidden_matrices
 from .phrasings import EVALUATED, Split
 from .prompts import IGNORED, LAYOUT_WEIGHTS, Layout, Sample, SampleMaker
 from .questions import BOX_HINT_TASKS, WORD_TASKS, Exchange
-from .running import StopRequest, TrainingClock, TrainingRun, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
+from .running import StopRequest, TrainingClock, TrainingRun, half_precision, images_to_tensor, load_checkpoint, on_device, prefetch, prepare_process, save_checkpoint
 from .scoring import GroundingScore
 from .tokenizer import Tokenizer
 from .warm_start import load_gguf
@@ -171,7 +171,7 @@ def attention_mask(segments: Tensor) -> Tensor:
     """(B, N) segments -> (B, 1, N, N): each token sees the shared prefix and its own segment, up to itself."""
     same = segments[:, :, None] == segments[:, None, :]
     shared = segments[:, None, :] == 0
-    causal = torch.ones(segments.shape[1], segments.shape[1], dtype=torch.bool).tril()
+    causal = torch.ones(segments.shape[1], segments.shape[1], dtype=torch.bool, device=segments.device).tril()
     return ((same | shared) & causal)[:, None]
 
 
@@ -179,7 +179,7 @@ def image_tokens(network: VisionLanguageModel, batch: Stage2Batch) -> Tensor | N
     """(pictures, N, width) float32."""
     if batch.pixels is None:
         return None
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with half_precision():
         return network.vision(images_to_tensor(batch.pixels)).float()
 
 
@@ -187,19 +187,19 @@ def forward(
     network: VisionLanguageModel, batch: Stage2Batch, image_token: int, audio_token: int = -1
 ) -> tuple[Tensor | None, Tensor, Tensor]:
     """Image tokens (pictures, N, width) float32 or None, logits (n, vocabulary) float32 and labels (n) at the trained places."""
-    identifiers = torch.from_numpy(batch.identifiers)
-    labels = torch.from_numpy(batch.labels)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    identifiers = on_device(batch.identifiers)
+    labels = on_device(batch.labels)
+    with half_precision():
         x = network.language.embedding(identifiers)
         tokens = image_tokens(network, batch)
         if tokens is not None:
             places = (identifiers == image_token)[..., None]
             x = x.masked_scatter(places, tokens)
         if batch.clips and network.audio:
-            heard = encode_clips(network.audio, [torch.from_numpy(clip) for clip in batch.clips])
+            heard = encode_clips(network.audio, [on_device(clip) for clip in batch.clips])
             x = x.masked_scatter((identifiers == audio_token)[..., None], torch.cat(heard).float())
-        mask = attention_mask(torch.from_numpy(batch.segments))
-        hidden = network.language.hidden(x, torch.from_numpy(batch.positions), mask)
+        mask = attention_mask(on_device(batch.segments))
+        hidden = network.language.hidden(x, on_device(batch.positions), mask)
         chosen = labels != IGNORED
         logits = network.language.logits(hidden[chosen])
     return tokens, logits.float(), labels[chosen]
@@ -225,7 +225,7 @@ def exact_rates(
         loss_sum += F.cross_entropy(logits, labels, reduction="sum").item()
         tokens += len(labels)
         correct = np.zeros(batch.labels.shape, bool)
-        correct[batch.labels != IGNORED] = (logits.argmax(-1) == labels).numpy()
+        correct[batch.labels != IGNORED] = (logits.argmax(-1) == labels).cpu().numpy()
         for row, exchanges in enumerate(batch.exchanges):
             for segment, exchange in enumerate(exchanges, start=1):
                 answer = (batch.segments[row] == segment) & (batch.labels[row] != IGNORED)
@@ -399,7 +399,7 @@ def run(arguments: argparse.Namespace) -> None:
         loss = torch.zeros(())
         if len(batch.identifiers):
             tokens, logits, labels = forward(stage.network, batch, maker.image_token, maker.audio_token)
-            weights = torch.from_numpy(batch.weights[batch.labels != IGNORED])
+            weights = on_device(batch.weights[batch.labels != IGNORED])
             per_token = F.cross_entropy(logits, labels, reduction="none")
             loss = (per_token * weights).sum() / weights.sum()
             entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()}

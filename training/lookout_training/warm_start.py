@@ -9,6 +9,7 @@ import torch
 from .export import PATCH_KERNELS, STEPS_KEY, stored_tensors
 from .gguf_files import read_number, read_tensors, stored_pair
 from .network import VisionLanguageModel
+from .running import on_device
 
 
 @torch.no_grad()
@@ -18,7 +19,7 @@ def load_gguf(network: VisionLanguageModel, directory: Path) -> int:
     Files without an audio tower leave the network's as it is. Returns the steps that made the weights, 0 where that is not told.
     """
     model, projector = stored_pair(directory)
-    stored = {name: torch.from_numpy(values) for name, values in (read_tensors(model) | read_tensors(projector)).items()}
+    stored = {name: on_device(values) for name, values in (read_tensors(model) | read_tensors(projector)).items()}
     kernels = [stored.pop(name) for name in PATCH_KERNELS]
     network.vision.patch.weight.copy_(sum(kernels).view_as(network.vision.patch.weight))
     hears = any(name.startswith("a.") for name in stored)
