@@ -36,6 +36,16 @@ export function integers(value: Buffer): Int32Array {
   return Int32Array.from({ length: count }, (_, index) => value.readInt32LE(16 + 4 * index))
 }
 
+/** The texts of an array of strings. */
+export function strings(value: Buffer): string[] {
+  let at = 16
+  return Array.from({ length: Number(value.readBigUInt64LE(8)) }, () => {
+    const start = at + 8
+    at = start + Number(value.readBigUInt64LE(at))
+    return value.toString('utf8', start, at)
+  })
+}
+
 /** @throws Error when the file is not GGUF 3 or holds tensors of other types than `TensorType`. */
 export function parseGguf(file: Buffer): Gguf {
   let at = 0

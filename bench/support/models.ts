@@ -2,6 +2,7 @@
  * The models that benchmarks run. Neither can end an answer: the rows of the control tokens in the output matrix are
  * zero, so a greedy answer always has the number of tokens that was asked for, and both servers generate equally many.
  */
+import { isUtf8 } from 'node:buffer'
 import { copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -14,6 +15,7 @@ import {
   type LazyTensor,
   parseGguf,
   string,
+  strings,
   TensorType,
   tensorBytes,
   uint32,
@@ -39,7 +41,7 @@ export const MODEL_NAMES: readonly BenchModelName[] = ['nano', 'half-billion']
 export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 const CONTROL_TOKEN = 3
 /** Grows when what is written below changes. */
-const REVISION = 2
+const REVISION = 3
 /** As in `src/inference/local/local-engine.ts`. */
 const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
 
@@ -96,6 +98,17 @@ const TEMPLATE =
   '{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}' +
   '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
 
+/** The byte that a character stands for in GPT-2's vocabularies: itself, or, of what cannot be printed, one from 256 on in order. */
+const BYTE_OF = new Map(
+  ((printable) => [
+    ...printable.map((byte) => [byte, byte] as const),
+    ...[...Array(256).keys()]
+      .filter((byte) => !printable.includes(byte))
+      .map((byte, index) => [256 + index, byte] as const),
+  ])([...Array(256).keys()].filter((byte) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173))),
+)
+const byteOf = (character: string): number => BYTE_OF.get(character.codePointAt(0)!) ?? 0
+
 async function randomHalfBillion(vocabularyFile: string): Promise<string> {
   return once(`half-billion-${REVISION}`, async (folder) => {
     const { embedding, layers, heads, kvHeads, feedForward } = SHAPE
@@ -126,9 +139,13 @@ async function randomHalfBillion(vocabularyFile: string): Promise<string> {
       const read = () => Buffer.from(new Float32Array(size).fill(value).buffer)
       return { name, shape: [size], type: TensorType.F32, read }
     }
-    const control = [...types.keys()].filter((token) => types[token] === CONTROL_TOKEN)
+    const texts = strings(vocabulary.metadata.get('tokenizer.ggml.tokens')!)
+    // Never said: what ends an answer, and pieces of characters, at which llama-server ends some answers with an error.
+    const unsaid = [...types.keys()].filter(
+      (token) => types[token] === CONTROL_TOKEN || !isUtf8(Buffer.from([...texts[token]!].map(byteOf))),
+    )
     const tensors = [
-      matrix('token_embd.weight', embedding, types.length, control),
+      matrix('token_embd.weight', embedding, types.length, unsaid),
       constant('output_norm.weight', embedding, 1),
     ]
     for (let layer = 0; layer < layers; layer++) {
