@@ -24,6 +24,7 @@ const MODEL = 'service-mk1.5'
 const program = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url))
 const FILE_BYTES = 127 * 2 ** 20
 const CHUNK_BYTES = 256 * 1024
+const PNG_HEAD = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
 /** As long as curl's. */
 const BOUNDARY = '------------------------d74496d66958873e'
 const FILES = 100_000
@@ -202,7 +203,8 @@ function upload(url: string, key: string, bytes: Buffer): Promise<number> {
   const head = Buffer.from(
     `--${BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nvision\r\n--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`,
   )
-  const picture = bytes[0] === 0x89 ? bytes : Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), bytes])
+  const isPicture = bytes.subarray(0, PNG_HEAD.length).equals(PNG_HEAD)
+  const picture = isPicture ? bytes : Buffer.concat([PNG_HEAD, bytes])
   const tail = Buffer.from(`\r\n--${BOUNDARY}--\r\n`)
   const started = performance.now()
   return new Promise((resolve, reject) => {
