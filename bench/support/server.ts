@@ -94,8 +94,7 @@ export async function startPeer(peer: Peer, model: BenchModel, options: PeerOpti
       ...(options.unified ? ['--kv-unified'] : ['--no-kv-unified']),
       ...(model.projector === null ? [] : ['--mmproj', model.projector]),
       ...(image ? ['--image-min-tokens', String(image.minTokens), '--image-max-tokens', String(image.maxTokens)] : []),
-      // Random weights say what no format of a chat has, which it answers with 500 where it looks for tool calls.
-      ...['--no-ui', '--skip-chat-parsing'],
+      '--no-ui',
     ],
     { stdio: ['ignore', 'pipe', 'pipe'] },
   )
