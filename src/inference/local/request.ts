@@ -86,7 +86,6 @@ function createSampler(
 ): TokenSampler {
   const unsigned = seed >>> 0
   const sampler = new Sampler(llama, sampling, unsigned === RANDOM_SEED ? 0 : unsigned, model.vocabularySize, maxTokens)
-  const tokenize = (text: string) => model.tokenize(text, false)
-  const reply = constraint === null ? sampler : new ConstrainedSampler(sampler, constraint.createMatcher(), tokenize)
+  const reply = constraint === null ? sampler : new ConstrainedSampler(sampler, constraint.createMatcher(), model)
   return thought === null ? reply : new ThoughtSampler({ thought, model, free: sampler, reply })
 }

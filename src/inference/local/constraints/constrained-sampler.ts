@@ -1,20 +1,27 @@
 import type { Context } from '../native/context.ts'
+import type { Model } from '../native/model.ts'
 import type { Sampler, TokenSampler } from '../native/sampler.ts'
 import type { Matcher } from './xgrammar.ts'
 
 const BITS = 32
+/** Bytes of forced text that a token may begin with and go on from. */
+const LONGEST_OVERLAP = 16
 
 /** Lets a sampler choose among the tokens that a grammar allows. */
 export class ConstrainedSampler implements TokenSampler {
-  readonly #sampler: Sampler
+  readonly #sampler: Pick<Sampler, 'sample' | 'accept' | 'close'>
   readonly #matcher: Matcher
-  readonly #tokenize: (text: string) => Int32Array
+  readonly #model: Pick<Model, 'tokenize' | 'piece'>
 
   /** Takes over sampler and matcher. */
-  constructor(sampler: Sampler, matcher: Matcher, tokenize: (text: string) => Int32Array) {
+  constructor(
+    sampler: Pick<Sampler, 'sample' | 'accept' | 'close'>,
+    matcher: Matcher,
+    model: Pick<Model, 'tokenize' | 'piece'>,
+  ) {
     this.#sampler = sampler
     this.#matcher = matcher
-    this.#tokenize = tokenize
+    this.#model = model
   }
 
   sample(context: Context, row: number): number {
@@ -34,19 +41,28 @@ export class ConstrainedSampler implements TokenSampler {
   }
 
   /**
-   * The forced text as the model's own tokeniser writes it, as in the texts that the model learnt from. The last token is
-   * left to the model: it may be one that holds the beginning of what follows, too.
+   * The forced text as the model's own tokeniser writes it, as in the texts that the model learnt from. Its end is left
+   * to the model from where a token may hold what follows, too: after ` ` and `{` a model that has always read ` {"`
+   * takes an object for empty.
    */
   forced(most: number): readonly number[] {
     const text = this.#matcher.forcedText()
     if (text.length < 2) return []
     const tokens: number[] = []
-    for (const token of this.#tokenize(text).subarray(0, -1).subarray(0, most)) {
+    let bytesLeft = Buffer.byteLength(text)
+    for (const token of this.#model.tokenize(text, false).subarray(0, -1).subarray(0, most)) {
+      if (bytesLeft <= LONGEST_OVERLAP && this.#mayReachBeyond(bytesLeft)) break
       if (!this.#matcher.accept(token)) break
       this.#sampler.accept(token)
       tokens.push(token)
+      bytesLeft -= this.#model.piece(token).length
     }
     return tokens
+  }
+
+  /** Whether some token that may come next is longer than this. */
+  #mayReachBeyond(bytes: number): boolean {
+    return someToken(this.#matcher.nextTokens(), (token) => this.#model.piece(token).length > bytes)
   }
 
   close(): void {
@@ -65,6 +81,15 @@ function onlyToken(mask: Int32Array): number | null {
     only = word * BITS + (BITS - 1 - Math.clz32(bits))
   }
   return only
+}
+
+function someToken(mask: Int32Array, holds: (token: number) => boolean): boolean {
+  return mask.some((word, index) => {
+    for (let bits = word; bits !== 0; bits &= bits - 1) {
+      if (holds(index * BITS + (BITS - 1 - Math.clz32(bits & -bits)))) return true
+    }
+    return false
+  })
 }
 
 function forbid(logits: Float32Array, mask: Int32Array): void {
