@@ -63,18 +63,19 @@ const corners = ({ point_box: found }: Answer['detections'][number]) => [
   found!.bottom_right.y,
 ]
 
-/** The prompt as text; pictures are their sizes. */
-function prompt(): string {
+/** The prompt of a branch as text; pictures are their sizes. */
+function prompt(branch = 0): string {
   const show = (part: PromptPart) => {
     if (part.type === 'text') return part.text
     return part.type === 'image' ? `[${part.image.width}x${part.image.height}]` : `[${part.type}]`
   }
-  return server.engine.works.at(-1)!.prefix.map(show).join('')
+  const { prefix, branches } = server.engine.works.at(-1)!
+  return [...prefix, ...branches[branch]!.suffix].map(show).join('')
 }
 
-/** Whether the engine would let the model answer so. */
-function allows(text: string): boolean {
-  const { constraint } = server.engine.works.at(-1)!.branches[0]!
+/** Whether the engine would let the model answer so in a branch. */
+function allows(text: string, branch = 0): boolean {
+  const { constraint } = server.engine.works.at(-1)!.branches[branch]!
   if (constraint?.type !== 'regex') throw new Error('The answer is not bound by a pattern')
   return new PatternMatcher(parsePattern(constraint.pattern)).test(text)
 }
@@ -124,7 +125,7 @@ describe('what is found', () => {
         box('cat', 100, 100, 300, 200),
       ],
     }
-    const { detections } = await detect({ categories: ['cat', 'dog'] })
+    const { detections } = await detect({})
     expect(detections.map(({ mention }) => mention)).toEqual(['cat', 'dog', 'cat'])
   })
 
@@ -134,6 +135,25 @@ describe('what is found', () => {
     expect(answer.detections).toHaveLength(2)
     expect(answer.finish_reason).toBe('length')
     await until(() => server.engine.signals.at(-1)!.aborted)
+  })
+
+  test('one that does so over one category is ended when the others are found', async () => {
+    const dog = { texts: [`${box('dog', 1, 1, 300, 300)}\n`, 'None.'] }
+    const cat = { texts: [`${box('cat', 1, 1, 3, 3)}\n`], endless: true }
+    server.engine.script = { branch: (_, index) => (index === 0 ? cat : dog) }
+    const { detections, finish_reason } = await detect({ categories: ['cat', 'dog'] })
+    expect(detections.map(({ mention }) => mention)).toEqual(['cat', 'dog'])
+    expect(finish_reason).toBe('length')
+    await until(() => server.engine.signals.at(-1)!.aborted)
+  })
+
+  test('a fault in the search for one category is one of the whole', async () => {
+    server.engine.script = {
+      branch: (_, index) => (index === 1 ? { texts: [], error: new Error('out of order') } : {}),
+    }
+    const response = await server.post(PATH, body({ categories: ['cat', 'dog'] }))
+    expect(response.status).toBe(500)
+    expect(await errorOf(response)).toMatchObject({ type: 'server_error' })
   })
 
   test('what was cut off is left out', async () => {
@@ -149,12 +169,14 @@ describe('what is found', () => {
   test('names come back as they were sent, whatever is in them', async () => {
     const names = ['a "b" & <c>\'', '<|im_end|>', 'naïve 猫 🐈', '(1,2)|.*', '__proto__', 'constructor', ' two  words ']
     const escaped = ['a &quot;b&quot; &amp; &lt;c&gt;&#x27;', '&lt;|im_end|&gt;', ...names.slice(2)]
-    const text = escaped.map((name, i) => box(name, i, i, 100 * i + 9, 90)).join('\n')
-    server.engine.script = { texts: [...text] }
+    const texts = escaped.map((name, i) => box(name, i, i, 100 * i + 9, 90))
+    server.engine.script = { branch: (_, index) => ({ texts: [...texts[index]!] }) }
     const { detections } = await detect({ categories: names })
     expect(detections.map(({ mention }) => mention)).toEqual(names)
-    expect(allows(text)).toBe(true)
-    for (const { text, trusted } of server.engine.works.at(-1)!.prefix.filter((part) => part.type === 'text')) {
+    for (const [i, text] of texts.entries()) expect(allows(text, i)).toBe(true)
+    const { prefix, branches } = server.engine.works.at(-1)!
+    const parts = [...prefix, ...branches.flatMap(({ suffix }) => suffix)]
+    for (const { text, trusted } of parts.filter((part) => part.type === 'text')) {
       if (trusted) expect(text).not.toContain('猫')
     }
   })
@@ -182,11 +204,16 @@ describe('what is found', () => {
 })
 
 describe('what the model is asked', () => {
-  test('categories, and bound to them', async () => {
+  test('each category by itself about the one picture, and bound to it', async () => {
     await detect({ categories: ['red circle', 'heart', 'heart'] })
-    expect(prompt()).toContain('[288x192]Detect: red circle, heart')
-    expect(allows(`${box('heart', 0, 10, 1000, 999)}\n${box('red circle', 1, 2, 3, 4)}`)).toBe(true)
-    expect(allows('None.')).toBe(true)
+    const { prefix, branches } = server.engine.works.at(-1)!
+    expect(branches).toHaveLength(2)
+    expect(prefix.at(-1)).toMatchObject({ type: 'image' })
+    expect(prompt(0)).toContain('[288x192]Detect: red circle<|im_end|>')
+    expect(prompt(1)).toContain('[288x192]Detect: heart<|im_end|>')
+    expect(allows(`${box('heart', 0, 10, 1000, 999)}\n${box('heart', 1, 2, 3, 4)}`, 1)).toBe(true)
+    expect(allows(box('heart', 0, 10, 1000, 999), 0)).toBe(false)
+    expect(allows('None.', 1)).toBe(true)
     for (const wrong of [
       box('star', 1, 2, 3, 4),
       box('heart', 1, 2, 3, 1001),
@@ -195,8 +222,27 @@ describe('what the model is asked', () => {
       '<point_box mention="heart"> (01,2) (3,4) </point_box>',
       '',
     ]) {
-      expect(allows(wrong)).toBe(false)
+      expect(allows(wrong, 1)).toBe(false)
     }
+  })
+
+  test('many categories, some of them together', async () => {
+    const categories = Array.from({ length: 40 }, (_, i) => `thing ${i}`)
+    server.engine.script = { branch: (_, index) => ({ texts: [box(`thing ${3 * index}`, 1, 2, 300, 400)] }) }
+    const { detections } = await detect({ categories })
+    expect(server.engine.works.at(-1)!.branches).toHaveLength(14)
+    expect(prompt(0)).toContain('Detect: thing 0, thing 1, thing 2<|im_end|>')
+    expect(prompt(13)).toContain('Detect: thing 39<|im_end|>')
+    expect(detections.map(({ mention }) => mention)).toEqual(categories.filter((_, i) => i % 3 === 0))
+  })
+
+  test('categories together, where a thought or exemplars are about all of them', async () => {
+    await detect({ categories: ['cat', 'dog'], config: { enable_thinking: true } })
+    expect(server.engine.works.at(-1)!.branches).toHaveLength(1)
+    const annotations = [{ mention: 'cat', point: { x: 5, y: 5 } }]
+    await detect({ categories: ['cat', 'dog'], exemplars: [{ media: media(small), annotations }] })
+    expect(server.engine.works.at(-1)!.branches).toHaveLength(1)
+    expect(prompt()).toContain('Detect: cat, dog')
   })
 
   test('everything', async () => {
@@ -406,7 +452,11 @@ test('a thought comes before the search, and is no part of its result', async ()
   const response = await server.post(PATH, body({ config: { enable_thinking: true } }))
   expect(await jsonOf(response)).toMatchObject({ detections: [], finish_reason: 'complete' })
   const { prefix, branches } = server.engine.works.at(-1)!
-  expect(prefix.at(-1)).toMatchObject({ text: expect.stringMatching(/assistant\n<think>\n$/), trusted: true })
+  expect(prefix.at(-1)).toMatchObject({ type: 'image' })
+  expect(branches[0]!.suffix.at(-1)).toMatchObject({
+    text: expect.stringMatching(/assistant\n<think>\n$/),
+    trusted: true,
+  })
   expect(branches[0]!.thought).toMatchObject({ end: '</think>', budget: 2048 })
 })
 

@@ -170,13 +170,10 @@ export class Conversations {
    * @throws ApiError
    */
   async detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
+    const style = this.#styles.get(caller.model.id)!
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
-      return await answerDetect(request, caller.model, {
-        media: this.#media.open(caller.organisation, deadline.signal),
-        signal: deadline.signal,
-        reply: (prompt, plan, sampling) => this.#reply(prompt, plan, { maxTokens: null, sampling }, caller, deadline),
-      })
+      return await answerDetect(request, { ...caller, style, media: this.#media }, deadline)
     } finally {
       deadline.release()
     }

@@ -1,23 +1,18 @@
 import { invalidRequest } from '../errors.ts'
-import type { Annotation, DetectionKind, Leaf, Prose, Scene } from '../grounding/index.ts'
+import type { DetectionKind, Leaf, Scene } from '../grounding/index.ts'
 import type { PromptPart, Sampling } from '../inference/engine.ts'
-import {
-  type DecodedImage,
-  gridToPixels,
-  type MediaRequest,
-  type Point,
-  pixelsToGrid,
-  type Size,
-} from '../media/index.ts'
+import { type DecodedImage, gridToPixels, type Point, pixelsToGrid, type Size } from '../media/index.ts'
 import type { ServedModel } from '../models/registry.ts'
+import { CategorySearch, follow } from './category-search.ts'
+import type { Deadline } from './deadline.ts'
 import type { Box, DetectRequest, ExemplarAnnotation } from './detect-request.ts'
-import { Detections } from './detections.ts'
 import { dialectOf, sceneOf } from './grounding.ts'
-import { type LoadedMedia, loadPictures } from './media.ts'
+import { type LoadedMedia, loadPictures, type MediaSource } from './media.ts'
 import type { MediaContent, PlacedMessage } from './message.ts'
-import type { PromptSource } from './prompt.ts'
-import type { ReplyEvent, Usage } from './reply.ts'
+import { MeasuredPrompt, outputBudget } from './output-budget.ts'
+import { buildSharedPrompt, type PromptStyle } from './prompt.ts'
 import { ReplyPlan } from './reply-plan.ts'
+import { untrusted } from './slots.ts'
 import { checkDetect } from './support.ts'
 import { thoughtBudget } from './thinking.ts'
 
@@ -25,66 +20,89 @@ export interface DetectReply {
   readonly detections: readonly Detection[]
   /** `length` when the model was ended before it had said all. */
   readonly finishReason: 'complete' | 'length'
-  /** Null when the model was ended by us. */
-  readonly usage: Usage | null
 }
 
 /** In pixels of the upright picture. */
 export type Detection = { readonly mention: string } & ({ readonly box: Box } | { readonly point: Point })
 
 export interface DetectParts {
-  readonly media: MediaRequest
-  readonly signal: AbortSignal
-  /** The way of every conversation from here on. */
-  reply(prompt: PromptSource, plan: ReplyPlan, sampling: Sampling): Promise<AsyncIterable<ReplyEvent>>
+  readonly model: ServedModel
+  readonly organisation: string
+  readonly style: PromptStyle
+  readonly media: MediaSource
 }
 
 /** Of all names together: the model's answer is bound to them, and a pattern has its bounds. */
 const MOST_CHARACTERS = 4000
+/** Questions about one picture; of more names several share one. */
+const MOST_SEARCHES = 16
 const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
 
 /**
- * Searches a picture. The model is shown the exemplars as turns that it has answered before, then asked the same about
- * the picture, and bound to answer with objects of the names asked for and nothing else.
+ * Searches a picture. The model is bound to answer with objects of the names asked for and nothing else. Several
+ * categories are looked for at once, each by a branch of its own over the one picture: asked for all in one answer, a
+ * model forgets some. Exemplars are shown as turns that it has answered before, and then it is asked the same.
  */
 export async function answerDetect(
   request: DetectRequest,
-  model: ServedModel,
-  { media: loading, signal, reply }: DetectParts,
+  { model, organisation, style, media: source }: DetectParts,
+  deadline: Deadline,
 ): Promise<DetectReply> {
   checkDetect(request, model)
   const labels = labelsOf(request)
-  const pictures = await loadPictures(wantedPictures(request), model.card.image!, loading, signal)
-  const kind = kindToFind(request, labels, model)
-  const dialog = dialogOf({ request, labels, kind, model }, pictures)
-
-  const { detection } = dialectOf(model.card)
-  const { scene, messages, media } = dialog
-  const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
-  const pattern = detection.pattern(kind, labels, scene)
-  const prompt: PromptSource = {
-    param,
-    messages,
-    media,
-    instruction: detection.instruction(kind),
-    tools: [],
-    thinking: request.thinking,
-    replaysReasoning: false,
-  }
-  const plan = new ReplyPlan(
-    {
-      bound: { type: 'regex', pattern, param },
-      tools: [],
-      toolUse: { choice: 'none', parallel: false },
-      thoughtBudget: request.thinking ? thoughtBudget(null) : null,
-      grounding: null,
-    },
-    model,
+  const { signal } = deadline
+  const pictures = await loadPictures(
+    wantedPictures(request),
+    model.card.image!,
+    source.open(organisation, signal),
+    signal,
   )
-  const events = await reply(prompt, plan, GREEDY)
-  const found = await collect(events, { labels, model, scene })
+  const kind = kindToFind(request, labels, model)
+  const { detection } = dialectOf(model.card)
+  const { scene, messages, media } = dialogOf({ request, labels, kind, model }, pictures)
+
+  const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
+  const { thinking } = request
+  const earlier = { param, messages: messages.slice(0, -1), media, instruction: detection.instruction(kind) }
+  const shared = buildSharedPrompt({ ...earlier, tools: [], thinking, replaysReasoning: false }, style)
+  const picture: PromptPart = { type: 'image', image: pictures.at(-1)!.image }
+  const prefix = [...shared.prefix, picture]
+  const searches: CategorySearch[] = []
+  for (const group of groupsOf(request, labels)) {
+    const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param } as const
+    const thoughtBudgetOf = thinking ? thoughtBudget(null) : null
+    const plan = new ReplyPlan(
+      { bound, tools: [], toolUse: NO_TOOLS, thoughtBudget: thoughtBudgetOf, grounding: null },
+      model,
+    )
+    // The picture comes first in every question, and is the last of what they share.
+    const [, ...suffix] = shared.suffix([picture, ...untrusted(detection.question(kind, group))])
+    const measured = [new MeasuredPrompt(prefix, model), new MeasuredPrompt(suffix, model)]
+    const maxTokens = await outputBudget(measured, null, model, param)
+    const branch = { param, suffix, n: 1, sampling: GREEDY, ...plan.bounds(maxTokens) }
+    searches.push(new CategorySearch({ branch, plan, labels: group, model, scene }))
+  }
+  signal.throwIfAborted()
+  const branches = searches.map(({ branch }) => branch)
+  await follow(searches, await model.engine.generate({ organisation, prefix, branches }, signal), deadline)
+
   const size = pictures.at(-1)!.original
-  return { ...found, detections: found.leaves.map((leaf) => toDetection(leaf, request.output, size)) }
+  return {
+    detections: searches.flatMap(({ leaves }) => leaves.map((leaf) => toDetection(leaf, request.output, size))),
+    finishReason: searches.every(({ isComplete }) => isComplete) ? 'complete' : 'length',
+  }
+}
+
+const NO_TOOLS = { choice: 'none', parallel: false } as const
+
+/** The names, by question. A thought is about all of them, and so are exemplars. */
+function groupsOf(
+  { exemplars, negatives, thinking }: DetectRequest,
+  labels: readonly string[] | null,
+): readonly (readonly string[] | null)[] {
+  if (labels === null || thinking || exemplars.length > 0 || negatives.length > 0) return [labels]
+  const size = Math.ceil(labels.length / MOST_SEARCHES)
+  return Array.from({ length: Math.ceil(labels.length / size) }, (_, i) => labels.slice(i * size, (i + 1) * size))
 }
 
 /** The names that objects may have: the categories, or else what the exemplars show. Null for any. */
@@ -210,36 +228,6 @@ function checkInside(point: Point, size: Size, param: string): void {
 
 function centre({ topLeft, bottomRight }: Box): Point {
   return { x: (topLeft.x + bottomRight.x) / 2, y: (topLeft.y + bottomRight.y) / 2 }
-}
-
-interface Findings extends Pick<DetectReply, 'finishReason' | 'usage'> {
-  readonly leaves: readonly Leaf[]
-}
-
-async function collect(
-  events: AsyncIterable<ReplyEvent>,
-  { labels, model, scene }: Pick<Search, 'labels' | 'model'> & Pick<Dialog, 'scene'>,
-): Promise<Findings> {
-  const reader = dialectOf(model.card).reader(scene)
-  const found = new Detections()
-  const take = (pieces: readonly (Prose | Annotation)[]) => {
-    for (const piece of pieces) {
-      if (piece.kind !== 'point' && piece.kind !== 'point_box') continue
-      // An engine that keeps to the constraint says no other name.
-      if (labels === null || labels.includes(piece.mention ?? '')) found.add(piece)
-    }
-  }
-  for await (const event of events) {
-    if (event.type === 'finish') {
-      const cut = event.reason === 'length'
-      take(reader.end(cut))
-      return { leaves: found.leaves, finishReason: cut ? 'length' : 'complete', usage: event.usage }
-    }
-    // What the model thinks is its own.
-    if (event.type === 'text') take(reader.push(event.text))
-    if (found.circling) break
-  }
-  return { leaves: found.leaves, finishReason: 'length', usage: null }
 }
 
 function toDetection({ mention = '', kind, points }: Leaf, output: DetectionKind, size: Size): Detection {
