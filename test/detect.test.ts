@@ -236,15 +236,6 @@ describe('what the model is asked', () => {
     expect(detections.map(({ mention }) => mention)).toEqual(categories.filter((_, i) => i % 3 === 0))
   })
 
-  test('categories together, where a thought or exemplars are about all of them', async () => {
-    await detect({ categories: ['cat', 'dog'], config: { enable_thinking: true } })
-    expect(server.engine.works.at(-1)!.branches).toHaveLength(1)
-    const annotations = [{ mention: 'cat', point: { x: 5, y: 5 } }]
-    await detect({ categories: ['cat', 'dog'], exemplars: [{ media: media(small), annotations }] })
-    expect(server.engine.works.at(-1)!.branches).toHaveLength(1)
-    expect(prompt()).toContain('Detect: cat, dog')
-  })
-
   test('everything', async () => {
     await detect({})
     expect(prompt()).toContain('Detect all objects.')
@@ -266,7 +257,8 @@ describe('what the model is asked', () => {
       { mention: 'widget', point_box: { top_left: { x: 0, y: 0 }, bottom_right: { x: 256, y: 192 } } },
     ])
     const asked = 'Detect: widget, gadget'
-    expect(prompt().replaceAll(/<\|im_start\|>|<\|im_end\|>/g, '')).toBe(
+    expect(prompt(1)).toMatch(/Detect: gadget<\|im_end\|>\n<\|im_start\|>assistant\n$/)
+    expect(prompt(0).replaceAll(/<\|im_start\|>|<\|im_end\|>/g, '')).toBe(
       [
         'system',
         '<hint>BOX</hint>',
@@ -280,13 +272,13 @@ describe('what the model is asked', () => {
         'assistant',
         'None.',
         'user',
-        `[288x192]${asked}`,
+        '[288x192]Detect: widget',
         'assistant',
         '',
       ].join('\n'),
     )
-    expect(allows(box('gadget', 1, 2, 3, 4))).toBe(true)
-    expect(allows(box('cat', 1, 2, 3, 4))).toBe(false)
+    expect(allows(box('gadget', 1, 2, 3, 4), 1)).toBe(true)
+    expect(allows(box('widget', 1, 2, 3, 4), 1)).toBe(false)
   })
 
   test('an exemplar of points shows points', async () => {

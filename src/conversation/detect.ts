@@ -41,7 +41,7 @@ const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0
 /**
  * Searches a picture. The model is bound to answer with objects of the names asked for and nothing else. Several
  * categories are looked for at once, each by a branch of its own over the one picture: asked for all in one answer, a
- * model forgets some. Exemplars are shown as turns that it has answered before, and then it is asked the same.
+ * model forgets some. Exemplars are shown as turns that it has answered before.
  */
 export async function answerDetect(
   request: DetectRequest,
@@ -67,14 +67,16 @@ export async function answerDetect(
   const shared = buildSharedPrompt({ ...earlier, tools: [], thinking, replaysReasoning: false }, style)
   const picture: PromptPart = { type: 'image', image: pictures.at(-1)!.image }
   const prefix = [...shared.prefix, picture]
+  const wish = {
+    tools: [],
+    toolUse: { choice: 'none', parallel: false },
+    thoughtBudget: thinking ? thoughtBudget(null) : null,
+    grounding: null,
+  } as const
   const searches: CategorySearch[] = []
-  for (const group of groupsOf(request, labels)) {
+  for (const group of groupsOf(labels)) {
     const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param } as const
-    const thoughtBudgetOf = thinking ? thoughtBudget(null) : null
-    const plan = new ReplyPlan(
-      { bound, tools: [], toolUse: NO_TOOLS, thoughtBudget: thoughtBudgetOf, grounding: null },
-      model,
-    )
+    const plan = new ReplyPlan({ ...wish, bound }, model)
     // The picture comes first in every question, and is the last of what they share.
     const [, ...suffix] = shared.suffix([picture, ...untrusted(detection.question(kind, group))])
     const measured = [new MeasuredPrompt(prefix, model), new MeasuredPrompt(suffix, model)]
@@ -93,14 +95,9 @@ export async function answerDetect(
   }
 }
 
-const NO_TOOLS = { choice: 'none', parallel: false } as const
-
-/** The names, by question. A thought is about all of them, and so are exemplars. */
-function groupsOf(
-  { exemplars, negatives, thinking }: DetectRequest,
-  labels: readonly string[] | null,
-): readonly (readonly string[] | null)[] {
-  if (labels === null || thinking || exemplars.length > 0 || negatives.length > 0) return [labels]
+/** The names, by question. */
+function groupsOf(labels: readonly string[] | null): readonly (readonly string[] | null)[] {
+  if (labels === null) return [null]
   const size = Math.ceil(labels.length / MOST_SEARCHES)
   return Array.from({ length: Math.ceil(labels.length / size) }, (_, i) => labels.slice(i * size, (i + 1) * size))
 }

@@ -19,7 +19,7 @@ from .phrasings import Split
 from .prompts import ASSISTANT, END, IGNORED, PICTURE, PREFIX, SYSTEM_TEXTS, Sample, SampleMaker, system_turn
 from .questions import Exchange, ask_something
 from .tokenizer import Tokenizer
-from .world import Scene, pick_size, render_scene
+from .world import Scene, as_served, pick_size, render_scene
 
 AUDIO = "<|audio_start|><|audio_pad|><|audio_end|>"
 
@@ -161,7 +161,7 @@ def heard_samples(
     pixels: list[np.ndarray] = []
     scenes: list[Scene] = []
     while len(samples) < rows:
-        picture, scene = render_scene(rng, width, height) if layout in WITH_PICTURE else (None, None)
+        picture, scene = as_served(render_scene(rng, width, height)) if layout in WITH_PICTURE else (None, None)
         sample = maker.make_heard(rng, layout, scene, split, offset)
         if sample.exchanges:
             samples.append(sample)

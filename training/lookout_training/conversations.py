@@ -12,9 +12,9 @@ from PIL import Image
 
 from . import phrasings
 from .phrasings import Split, fill, in_some_style
-from .questions import NOTHING_FOUND, Exchange, ask_something, box_of, grid_point, point_of, unique_names
+from .questions import NOTHING_FOUND, Exchange, ask_something, box_of, grid_point, point_of, unique_names, with_article
 from .tools import CLOSING, INTRODUCTION
-from .world import COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, Scene, SceneObject, World, reading_order, render_scene
+from .world import COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, Scene, SceneObject, World, as_served, render_scene, served_size, stretched
 from .world.text import made_up_word
 
 PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
@@ -70,8 +70,16 @@ class Sought:
     kind: str
     label: str
 
+    @property
+    def name(self) -> str:
+        return f"{self.colour} {self.kind}".strip()
+
     def fits(self, item: SceneObject) -> bool:
         return item.kind == self.kind and self.colour in ("", item.colour)
+
+    def fits_some(self, items: list[SceneObject], other: Sought) -> bool:
+        """Whether one of the items is of both classes."""
+        return any(self.fits(item) and other.fits(item) for item in items)
 
 
 @dataclass
@@ -87,26 +95,7 @@ class ExemplarTask:
 
     @property
     def answer(self) -> str:
-        return self._leaves(self.target[1], self.wanted, box_of)
-
-    def _leaves(self, scene: Scene, items: list[SceneObject], leaf: Callable[[Scene, SceneObject, str], str]) -> str:
-        return "\n".join(leaf(scene, item, self.label) for item in items) or NOTHING_FOUND
-
-    def conversation(self, rng: random.Random) -> Conversation:
-        """Worked turns (a picture, "Detect: LABEL", its boxes) before the turn that is asked."""
-        question = f"Detect: {self.label}"
-        as_points = rng.random() < 0.1
-        leaf = point_of if as_points else box_of
-        example_leaf = point_of if as_points or rng.random() < 0.12 else box_of
-        turns = [(self.exemplar, self._leaves(self.exemplar[1], self.shown, example_leaf))]
-        if self.negative:
-            turns.append((self.negative, NOTHING_FOUND))
-        text = f"<|im_start|>system\n<hint>{'POINT' if as_points else 'BOX'}</hint><|im_end|>\n"
-        for _, answer in turns:
-            text += f"<|im_start|>user\n{PICTURE}{question}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
-        text += f"<|im_start|>user\n{PICTURE}{question if rng.random() < 0.9 else ''}<|im_end|>\n<|im_start|>assistant\n"
-        answer = self._leaves(self.target[1], self.wanted, leaf)
-        return Conversation("exemplar", [(text, False), (answer, True)], [*(picture for picture, _ in turns), self.target])
+        return "\n".join(box_of(self.target[1], item, self.label) for item in self.wanted) or NOTHING_FOUND
 
 
 def exemplar_task(rng: random.Random, width: int, height: int, negative: bool, world: World = PLAIN_WORLD) -> ExemplarTask:
@@ -129,15 +118,74 @@ def _sought(rng: random.Random, width: int, height: int, world: World) -> tuple[
     while True:
         picture = render_scene(rng, width, height, world=world)
         objects = [item for item in picture[1].objects if item.text is None]
-        if not objects:
-            continue
-        item = rng.choice(objects)
-        if rng.random() < 0.5:
-            label = made_up_word(rng) if rng.random() < 0.15 else rng.choice(LABELS)
-            return Sought(item.colour, item.kind, label), picture
-        if item.colour and rng.random() < 0.4:
-            return Sought("", item.kind, item.kind), picture
-        return Sought(item.colour, item.kind, item.name), picture
+        if objects:
+            return _class_of(rng, rng.choice(objects)), picture
+
+
+def _class_of(rng: random.Random, item: SceneObject, renamed: float = 0.5) -> Sought:
+    """`renamed`: how often the label says nothing of what it stands for."""
+    if rng.random() < renamed:
+        label = made_up_word(rng) if rng.random() < 0.15 else rng.choice(LABELS)
+        return Sought(item.colour, item.kind, label)
+    if item.colour and rng.random() < 0.4:
+        return Sought("", item.kind, item.kind)
+    return Sought(item.colour, item.kind, item.name)
+
+
+@dataclass
+class ExemplarLesson:
+    """Worked turns about one to three classes, and what may be asked about the picture after them."""
+
+    head: str  # Up to the question.
+    pictures: list[tuple[np.ndarray, Scene]]
+    exchanges: list[Exchange]
+
+
+def exemplar_lesson(rng: random.Random, width: int, height: int) -> ExemplarLesson:
+    """Each class is asked for by itself, then again with a thought that says what it is, and at last all together."""
+    classes: list[Sought] = []
+    while not classes:
+        exemplar = as_served(render_scene(rng, width, height))
+        shown = [item for item in exemplar[1].objects if item.text is None]
+        for item in rng.sample(shown, min(len(shown), rng.choices((1, 2, 3), weights=(40, 35, 25))[0])):
+            sought = _class_of(rng, item, renamed=0.75)
+            if not any(sought.label == other.label or other.fits(item) or sought.fits_some(shown, other) for other in classes):
+                classes.append(sought)
+    favoured = [
+        (colour, sought.kind)
+        for sought in classes
+        if rng.random() < 0.85
+        for colour in (rng.sample(COLOUR_NAMES, 4) if not sought.colour and sought.kind not in EMOJI_NAMES else [sought.colour])
+    ]
+    target = as_served(render_scene(rng, width, height, favoured=favoured))
+    as_points = rng.random() < 0.1
+    leaf = point_of if as_points else box_of
+    example_leaf = point_of if as_points or rng.random() < 0.12 else box_of
+
+    def leaves(picture: tuple[np.ndarray, Scene], found: list[Sought], write: Callable[[Scene, SceneObject, str], str], one: bool = False) -> str:
+        lines = []
+        for sought in found:
+            fitting = [item for item in picture[1].objects if sought.fits(item)]
+            lines += [write(picture[1], item, sought.label) for item in ([rng.choice(fitting)] if one else fitting)]
+        return "\n".join(lines) or NOTHING_FOUND
+
+    asked = "Detect: " + ", ".join(sought.label for sought in classes)
+    turns = [(exemplar, leaves(exemplar, classes, example_leaf, one=rng.random() < 0.4))]
+    if rng.random() < 0.15:
+        other = as_served(render_scene(rng, width, height))
+        if not any(sought.fits(item) for item in other[1].objects for sought in classes):
+            turns.append((other, NOTHING_FOUND))
+    head = f"<|im_start|>system\n<hint>{'POINT' if as_points else 'BOX'}</hint><|im_end|>\n"
+    for _, answer in turns:
+        head += f"<|im_start|>user\n{PICTURE}{asked}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
+    head += f"<|im_start|>user\n{PICTURE}"
+    plain = [Exchange("exemplar", f"Detect: {sought.label}", leaves(target, [sought], leaf)) for sought in classes]
+    thoughtful = [
+        Exchange("exemplar, thinking", f"Detect: {sought.label}", f"I look for {with_article(sought.name)}.\n</think>\n\n{exchange.answer}", begun="<think>\n")
+        for sought, exchange in zip(classes, plain, strict=True)
+    ]
+    together = [Exchange("exemplars", asked, leaves(target, classes, leaf))] if len(classes) > 1 else []
+    return ExemplarLesson(head, [*(picture for picture, _ in turns), target], plain + thoughtful + together)
 
 
 def with_focus(rng: random.Random, width: int, height: int, split: Split) -> Conversation:
@@ -145,8 +193,9 @@ def with_focus(rng: random.Random, width: int, height: int, split: Split) -> Con
     large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True)
     while not 1 <= len(scene.texts) <= 4:
         large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True)
-    shown = np.asarray(Image.fromarray(large).resize((width, height), Image.Resampling.BICUBIC))
-    small = Scene(width, height, sorted((_shrunk(item) for item in scene.objects), key=reading_order))
+    size = served_size(width, height)
+    shown = np.asarray(Image.fromarray(large).resize(size, Image.Resampling.BICUBIC))
+    small = stretched(scene, *size)
     head = f"<|im_start|>system\n{FOCUS_SYSTEM}<|im_end|>\n<|im_start|>user\n{PICTURE}"
     ask = "<|im_end|>\n<|im_start|>assistant\n"
     if rng.random() < 0.3:
@@ -168,17 +217,11 @@ def with_focus(rng: random.Random, width: int, height: int, split: Split) -> Con
     question = in_some_style(rng, fill(rng, lines.pick(rng, split), name=name.removesuffix(" text")))
     region = _region(scene, item)
     pixels = [value * size / 1000 for value, size in zip(region, (scene.width, scene.height) * 2, strict=True)]
-    crop = Image.fromarray(large).resize((width, height), Image.Resampling.BICUBIC, box=tuple(pixels))
+    crop = Image.fromarray(large).resize(size, Image.Resampling.BICUBIC, box=tuple(pixels))
     call = f'<tool_call>\n{{"name": "focus", "arguments": {{"box": {json.dumps(region)}}}}}\n</tool_call>'
     seen = f"\n<|im_start|>user\n<tool_response>\n{PICTURE}\n</tool_response>{ask}"
     pieces = [(f"{head}{question}{ask}", False), (call, True), (seen, False), (item.text or "", True)]
-    return Conversation("focus", pieces, [(shown, small), (np.asarray(crop), Scene(width, height))], large, question, (item.text or "",))
-
-
-def _shrunk(item: SceneObject) -> SceneObject:
-    box = tuple(value / ENLARGED for value in item.box)
-    vertices = tuple((x / ENLARGED, y / ENLARGED) for x, y in item.vertices)
-    return SceneObject(item.kind, item.colour, box, item.radius / ENLARGED, vertices, item.text)
+    return Conversation("focus", pieces, [(shown, small), (np.asarray(crop), Scene(*size))], large, question, (item.text or "",))
 
 
 def _region(scene: Scene, item: SceneObject) -> list[int]:

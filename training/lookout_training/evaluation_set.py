@@ -37,7 +37,7 @@ from .questions import (
 from .scoring import CLIP, CALLS, GROUNDING, JSON_VALUE, WORDS
 from .structured import as_json
 from .tools import ToolPrompt
-from .world import PLAIN_WORLD, Scene, World, pick_size, render_scene
+from .world import PLAIN_WORLD, Scene, World, chart_as_served, pick_size, render_scene, served_size, stretched
 from .world.chart import render_chart
 from .world.clip import FRAME_SIZES, render_clip
 from .world.text import UNSEEN_FONTS
@@ -78,7 +78,7 @@ def annotations(form: str) -> dict[str, Any]:
 
 # Row -> how to ask about one picture, and extra arguments of ChatClient.ask.
 PICTURE_ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
-    **{task: (WORD_TASKS[task][0], {}) for task in WORD_TASKS if task not in ("detect", "detect all", "point", "point many", "read")},
+    **{task: (WORD_TASKS[task][0], {}) for task in WORD_TASKS if task not in ("detect", "detect all", "point", "point many", "read", "region")},
     "count kind, thinking": (count_kind, {"reasoning_effort": "low"}),
     "detect, in words": (WORD_TASKS["detect"][0], {}),
     "detect, hint": (BOX_HINT_TASKS["hint detect"][0], hint("BOX")),
@@ -114,12 +114,15 @@ def picture_questions(pictures: int, shifted: bool = False) -> Iterator[Question
         rng = random.Random(first + index)
         size = pick_size(rng)
         pixels, scene = render_scene(rng, *size, text_heavy=rng.random() < TEXT_HEAVY, world=world)
-        picture = png_data_url(pixels)
+        picture, scene = png_data_url(pixels), stretched(scene, *served_size(*size))  # Lists are in the order of what the model sees.
         for split in _splits(index):
             yield from _asked(PICTURE_ROWS, rng, scene, picture, split, shifted)
             yield from _json_questions(rng, scene, picture, split, shifted)
+            region = WORD_TASKS["region"][0](random.Random(first + 50_000 + index), scene, split)
+            if region:
+                yield Question("region", split, shifted, region.question, region.answer, WORDS, _about(region.question, picture, {}))
         pixels, scene = render_scene(rng, *size, text_heavy=True, world=world)
-        picture = png_data_url(pixels)
+        picture, scene = png_data_url(pixels), stretched(scene, *served_size(*size))
         for split in _splits(index):
             exchange = _attempt(lambda split=split: WORD_TASKS["read"][0](rng, scene, split))
             if exchange and exchange.printed:
@@ -245,7 +248,7 @@ def chart_questions(charts: int) -> Iterator[Question]:
     for index in range(charts):
         rng = random.Random(HELD_OUT_SEED + 600_000 + index)
         pixels, chart = render_chart(rng, *pick_size(rng))
-        picture = png_data_url(pixels)
+        picture, (_, chart) = png_data_url(pixels), chart_as_served(pixels, chart)
         for split in _splits(index):
             yield from _asked(rows, rng, chart, picture, split)
 

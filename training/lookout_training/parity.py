@@ -29,7 +29,7 @@ from .phrasings import Split
 from .prompts import Sample
 from .questions import Exchange, ask_something
 from .tokenizer import Tokenizer
-from .world import pick_size, render_scene
+from .world import as_served, pick_size, render_scene
 
 REPLY_LIMIT = 160  # Tokens.
 # Nats between two tokens that count as equally likely. Version 0: 60 of 60 replies equal from f16 files, 55 of 60 from Q8_0, the others .001 to .41 off.
@@ -51,7 +51,8 @@ def trials(maker: SoundSampleMaker, prompts: int, sounds: int) -> Iterator[Trial
     for index in range(prompts):
         rng = random.Random(HELD_OUT_SEED + 20_000 + index)
         width, height = pick_size(rng)
-        pixels, scene = render_scene(rng, width, height)
+        # Of a size that the server leaves as it is.
+        pixels, scene = as_served(render_scene(rng, width, height))
         # By words only: a system text of the server's own making would not be ours to compare.
         exchange = None
         while exchange is None:

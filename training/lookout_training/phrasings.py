@@ -19,7 +19,7 @@ class Split(Enum):
 
 
 EVALUATED = (Split.SEEN, Split.HELD_OUT)
-SLIPS = 0.15  # Share of the mistyped phrasings that really are.
+SLIPS = 0.25  # Share of the mistyped phrasings that really are.
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -38,7 +38,8 @@ def with_slip(rng: random.Random, template: str) -> str:
             word[:at] + word[at + 1 :],
             word[:at] + word[at] + word[at:],
             word[:at] + rng.choice(LETTERS) + word[at + 1 :],
-            word + "".join(rng.choice(LETTERS) for _ in range(rng.randint(1, 5))),
+            word + "".join(rng.choice(LETTERS) for _ in range(rng.randint(1, 6))),
+            word + "".join(rng.choice(LETTERS) for _ in range(rng.randint(1, 6))),
             "",
         )
     )
@@ -369,10 +370,48 @@ Do you know where the {name} is?
 In which area is the {name}?
 Where does the {name} stand?
 Where is it, the {name}?
+Where must I look for the {name}?
+Where has the {name} been put?
+Where did they put the {name}?
+Where might the {name} be?
+Where should I look to see the {name}?
+Which corner or side is the {name} in?
+In words, where is the {name}?
+The {name}: where is it?
+I look for the {name}. Where is it?
+Where on the {picture} is the {name}?
+Where lies the {name}?
+Where, in this {picture}, is the {name}?
+Help me find the {name}.
+Tell me in which part the {name} is.
+Left, right, top or bottom: where is the {name}?
+Where is the {name} to be found?
 """,
     """
 Whereabouts is the {name}?
 Tell me where the {name} is.
+""",
+)
+REGION = _lines(
+    """
+What is at {region}?
+What is in {region}?
+What object is at {region}?
+What do you see at {region}?
+Which object is at {region}?
+Name the object at {region}.
+What is this? {region}
+What is that at {region}?
+Describe the object at {region}.
+What is here: {region}?
+Tell me what is at {region}.
+{region}: what is it?
+What lies within {region}?
+Identify the object at {region}.
+""",
+    """
+What can be found at {region}?
+Which thing is at {region}?
 """,
 )
 WHAT_AT = _lines(

@@ -17,7 +17,7 @@ import numpy as np
 from .charts import ask_about_chart
 from .chat import NO_PICTURE, copying
 from .clips import ask_about_clip
-from .conversations import PICTURE, Conversation
+from .conversations import PICTURE, Conversation, ExemplarLesson
 from .phrasings import Split
 from .questions import Exchange, ask_something, chat
 from .structured import as_json
@@ -73,17 +73,17 @@ LAYOUT_WEIGHTS = {
     Layout.NO_PICTURE: 6,
     Layout.TOOLS: 22,
     Layout.TOOLS_AND_PICTURE: 2,
-    Layout.EXEMPLAR: 10,
+    Layout.EXEMPLAR: 12,
     Layout.FOCUS: 1,
     Layout.VIDEO: 8,
     Layout.CHART: 6,
-    Layout.DENSE: 10,
+    Layout.DENSE: 14,
 }
 TASK_HINTS = {None: 59, "BOX": 22, "POINT": 18, "POLYGON": 1}  # Weights.
 MOST_TEXT = 300  # Tokens of packed questions and answers behind a long prefix.
 THINKING = 0.05  # Share of the prompts that ask for a thought.
 IN_JSON = 0.05  # Share of the questions in words.
-MADE_UP_TOOLS = 0.55  # Share of the tools on offer.
+MADE_UP_TOOLS = 0.4  # Share of the tools on offer.
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,14 @@ class SampleMaker:
         self._pack(sample, lambda: ask_about_chart(rng, chart, split, hint))
         return sample
 
+    def lesson(self, lesson: ExemplarLesson) -> Sample:
+        """Questions about the last of several pictures, after turns that show what is meant."""
+        sample = Sample()
+        self._append(sample, lesson.head, [scene for _, scene in lesson.pictures], 0, PREFIX)
+        exchanges = iter(lesson.exchanges)
+        self._pack(sample, lambda: next(exchanges, None))
+        return sample
+
     def prompt(self, question: str, scene: Scene | None, system: str | None = None) -> Sample:
         """A single question as the server lays it out, ending where the answer begins."""
         sample = Sample()
@@ -216,11 +224,11 @@ class SampleMaker:
         longest = max(self.longest_text, min(MOST_TEXT, round(1.2 * len(sample.identifiers))))
         prefix_length = len(sample.identifiers)
         after_prefix = _next_position(sample.positions)
-        asked: set[str] = set()
+        asked: set[tuple[str, str]] = set()
         failures = 0
         while failures < 10:
             exchange = ask()
-            if exchange is None or exchange.question in asked:
+            if exchange is None or (exchange.question, exchange.begun) in asked:
                 failures += 1
                 continue
             question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}{exchange.begun}")
@@ -229,7 +237,7 @@ class SampleMaker:
             if len(question) + len(answer) > room:
                 failures += 1 if room > 15 else 10
                 continue
-            asked.add(exchange.question)
+            asked.add((exchange.question, exchange.begun))
             sample.exchanges.append(exchange)
             count = len(question) + len(answer) - 1
             sample.identifiers += question + answer[:-1]

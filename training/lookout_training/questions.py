@@ -292,6 +292,24 @@ def what_at(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     return _say(rng, phrasings.WHAT_AT, split, "what-at", sentence(with_article(item.name)), place=words)
 
 
+def region(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """What an object in a given box, or at a given point, is: the way back from places to names, which an exemplar takes too."""
+    item = rng.choice(scene.objects)
+    (left, top), (right, bottom) = ((x + rng.randint(-8, 8), y + rng.randint(-8, 8)) for x, y in (grid_point(scene, *item.box[:2]), grid_point(scene, *item.box[2:])))
+    corners = [max(0, min(1000, value)) for value in (left, top, right, bottom)]
+    if rng.random() < 0.3:
+        x, y = grid_point(scene, *item.centre)
+        words = rng.choice((f"({x},{y})", f"<point> ({x},{y}) </point>", f"({x}, {y})"))
+    else:
+        left, top, right, bottom = corners
+        words = rng.choice(
+            (f"({left},{top}) ({right},{bottom})", f"<point_box> ({left},{top}) ({right},{bottom}) </point_box>", f"[{left}, {top}, {right}, {bottom}]")
+        )
+    line = phrasings.REGION.pick(rng, split)
+    question = in_some_style(rng, fill(rng, line, region="the box " + words if "in {region}" in line else words), keep_case=True)
+    return Exchange("region", question, sentence(with_article(item.name)))
+
+
 def largest(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     order = sorted(scene.shapes, key=lambda item: item.radius)
     if len(order) < 2:
@@ -474,6 +492,7 @@ WORD_TASKS: dict[str, tuple[Asker, float]] = {
     "count all": (count_all, 6),
     "where": (where, 8),
     "what-at": (what_at, 4),
+    "region": (region, 7),
     "size": (size, 4),
     "relation": (relation, 4),
     "read": (read, 20),

@@ -142,8 +142,9 @@ def _keep(batch: Any) -> Any:
 
 
 def _one_thread(_: int) -> None:
+    # Who stops the whole process group means the one that saves; a worker ends when that one does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     torch.set_num_threads(1)
 
 

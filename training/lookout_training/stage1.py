@@ -16,7 +16,7 @@ from .dense import DenseHeads, DenseTargets, dense_counts, dense_loss, dense_met
 from .network import VisionTower, initialise_vision
 from .optimiser import Optimiser, hidden_matrices
 from .running import TrainingClock, TrainingRun, half_precision, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
-from .world import pick_size, render_scene
+from .world import as_served, pick_size, render_scene
 
 TEXT_HEAVY = 0.2  # Share of the pictures.
 
@@ -31,7 +31,7 @@ def make_batch(seed: int, size: int) -> Stage1Batch:
     """`size` pictures of one common width and height."""
     rng = random.Random(seed * 7919 + 13)
     width, height = pick_size(rng)
-    scenes = [render_scene(rng, width, height, text_heavy=rng.random() < TEXT_HEAVY) for _ in range(size)]
+    scenes = [as_served(render_scene(rng, width, height, text_heavy=rng.random() < TEXT_HEAVY)) for _ in range(size)]
     return Stage1Batch(np.stack([pixels for pixels, _ in scenes]), stack_targets([dense_targets(scene) for _, scene in scenes]))
 
 

@@ -20,7 +20,7 @@ from .audio_prompts import SoundSampleMaker, heard_samples
 from .audio_speech import CACHE, CachedSpeech
 from .audio_stage import CHECKPOINT, load_tower
 from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
-from .conversations import exemplar_task, with_focus
+from .conversations import exemplar_lesson, with_focus
 from .dense import DenseHeads, DenseTargets, dense_loss, dense_targets, stack_targets
 from .generation import generate
 from .network import VisionLanguageModel, initialise_language
@@ -32,7 +32,7 @@ from .running import StopRequest, TrainingClock, TrainingRun, half_precision, im
 from .scoring import GroundingScore
 from .tokenizer import Tokenizer
 from .warm_start import load_gguf
-from .world import Scene, pick_size, render_scene
+from .world import Scene, as_served, chart_as_served, pick_size, render_scene
 from .world.chart import render_chart
 from .world.clip import FRAME_SIZES, render_clip
 
@@ -113,29 +113,27 @@ def make_batch(
     per_row = {Layout.TWO_PICTURES: 2, Layout.NO_PICTURE: 0, Layout.TOOLS: 0}.get(layout, 1)
     rows = {Layout.PICTURE_LAST: size * 2, Layout.PICTURE_FIRST: size}.get(layout, size // 2)
     if layout is Layout.DENSE:
-        pictures = [render_scene(rng, width, height, text_heavy=rng.random() < DENSE_TEXT_HEAVY) for _ in range(2 * size)]
+        pictures = [as_served(render_scene(rng, width, height, text_heavy=rng.random() < DENSE_TEXT_HEAVY)) for _ in range(2 * size)]
         return collate([], [pixels for pixels, _ in pictures], [scene for _, scene in pictures])
     if layout is Layout.CHART:
-        charts = [render_chart(rng, width, height) for _ in range(size)]
+        charts = [chart_as_served(*render_chart(rng, width, height)) for _ in range(size)]
         return collate([maker.chart(rng, chart, split) for _, chart in charts], [pixels for pixels, _ in charts], [chart.scene for _, chart in charts])
     if layout is Layout.VIDEO:
         return _video_batch(rng, size // 2, maker, split)
-    if layout in (Layout.EXEMPLAR, Layout.FOCUS):
-        talks = [
-            with_focus(rng, width, height, split)
-            if layout is Layout.FOCUS
-            else exemplar_task(rng, width, height, negative=rng.random() < 0.33).conversation(rng)
-            for _ in range(size // 2)
-        ]
+    if layout is Layout.EXEMPLAR:
+        lessons = [exemplar_lesson(rng, width, height) for _ in range(size // 2)]
+        pictures = [picture for lesson in lessons for picture in lesson.pictures]
+        return collate([maker.lesson(lesson) for lesson in lessons], [pixels for pixels, _ in pictures], [scene for _, scene in pictures])
+    if layout is Layout.FOCUS:
+        talks = [with_focus(rng, width, height, split) for _ in range(size // 2)]
         pictures = [picture for talk in talks for picture in talk.pictures]
         # The dense heads know nothing of a crop.
-        scenes = [scene for _, scene in pictures] if layout is Layout.EXEMPLAR else []
-        return collate([maker.conversation(talk) for talk in talks], [pixels for pixels, _ in pictures], scenes)
+        return collate([maker.conversation(talk) for talk in talks], [pixels for pixels, _ in pictures], [])
     samples: list[Sample] = []
     all_pixels: list[np.ndarray] = []
     all_scenes: list[Scene] = []
     while len(samples) < rows:
-        pictures = [render_scene(rng, width, height, text_heavy=rng.random() < TEXT_HEAVY) for _ in range(per_row)]
+        pictures = [as_served(render_scene(rng, width, height, text_heavy=rng.random() < TEXT_HEAVY)) for _ in range(per_row)]
         scenes = [scene for _, scene in pictures]
         sample = maker.make(rng, scenes, layout, split, offset)
         if sample.exchanges:
@@ -247,7 +245,7 @@ def grounding(network: VisionLanguageModel, maker: SampleMaker, pictures: int = 
         rng = random.Random(HELD_OUT_SEED + 77)
         prompts, pixels, truths = [], [], []
         while len(prompts) < pictures:
-            picture, scene = render_scene(rng, 224, 224)
+            picture, scene = as_served(render_scene(rng, 224, 224))
             exchange = ask(rng, scene, Split.SEEN)
             if exchange:
                 prompts.append(maker.prompt(exchange.question, scene, f"<hint>{hint}</hint>" if hint else None))
@@ -409,7 +407,7 @@ def run(arguments: argparse.Namespace) -> None:
             alone = stage.step < stage.heads_alone_until
             auxiliary, parts = dense_loss(stage.heads, tokens.detach() if alone else tokens, batch.targets)
             loss = loss + AUXILIARY_WEIGHT * auxiliary
-            entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "h", "t")}
+            entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "spell", "next", "h", "t")}
         stage.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(stage.parameters, 1.0)

@@ -177,6 +177,45 @@ TOOLS = (
           "Switch the mode {0}.|Turn the mode {0}.|Mode {0}|I want the mode {0}.|Please turn the mode {0}.",
           "The mode should be {0}.|Have the mode {0}."),
 )  # fmt: skip
+# For training alone: the more kinds of requests, the less is left to what a request merely sounds like.
+MORE_TOOLS = (
+    _tool("send_email email write_email mail", "Send an e-mail to a person.", [PERSON, _parameter("subject about topic", _words)],
+          'Mail {0} about {1}.|Write an e-mail to {0} about {1}.|E-mail {0} with the subject "{1}".|Send {0} a mail about {1}.|{0} should get an e-mail about {1}.|Compose a mail to {0}, subject {1}.', ""),
+    _tool("take_note note add_note write_note", "Write a note.", [_parameter("text note content", _words)],
+          'Note: {0}|Take a note: {0}|Write down "{0}".|Jot down {0}.|Make a note that says "{0}".|Remember this: {0}', ""),
+    _tool("get_news news headlines latest_news", "Get the news on a topic.", [_parameter("topic subject about", _words)],
+          "What is new about {0}?|News about {0}?|Give me the news on {0}.|Any headlines on {0}?|What happened with {0}?|Read me the latest on {0}.", "", _value("headline", "The news: {}.", _words)),
+    _tool("get_route route navigate directions", "Find the way from one city to another.", [_parameter("from start origin", _of(CITIES)), _parameter("to destination target", _of(CITIES))],
+          "How do I get from {0} to {1}?|Find the way from {0} to {1}.|Route from {0} to {1}|Navigate from {0} to {1}.|I am in {0} and must go to {1}. Which way?|Directions to {1} from {0}, please.", ""),
+    _tool("buy_ticket ticket book_ticket get_tickets", "Buy train tickets.", [_parameter("city destination to", _of(CITIES)), _parameter("count number tickets amount", _number(1, 9), "integer")],
+          "Buy {1} tickets to {0}.|I need {1} tickets to {0}.|{1} tickets for the train to {0}|Get me {1} train tickets to {0}.|We are {1} and take the train to {0}. Buy tickets.", ""),
+    _tool("open_app start_app launch run_app", "Open an app.", [_parameter("app name program", made_up_word)],
+          "Open the app {0}.|Start the app {0}.|Launch {0}.|Run the program {0}.|I want to use the app {0}.|Bring up {0}.", ""),
+    _tool("lock_door lock lock_room close_door", "Lock a door.", [ROOM],
+          "Lock the {0}.|Lock the {0} door.|Lock the door of the {0}.|The {0} must be locked.|Make sure that the {0} is locked.|Close and lock the {0}.", ""),
+    _tool("set_brightness brightness dim dim_light", "Set the brightness of the screen.", [_parameter("percent level value brightness", _number(0, 100), "integer")],
+          "Set the brightness to {0}.|Brightness {0}|Dim the screen to {0} percent.|Make the screen {0} percent bright.|I want a brightness of {0} percent.|Turn the brightness to {0}.", ""),
+    _tool("define definition dictionary lookup_word", "Explain a word.", [_parameter("word term text", made_up_word)],
+          "What does {0} mean?|Define {0}.|What is the meaning of {0}?|Explain the word {0}.|Look up the word {0}.|Definition of {0}?", "", _value("meaning", "It means {}.", _words)),
+    _tool("pick_up grab grasp take_object", "Pick up an object with the arm.", [_parameter("color colour", _of(COLOURS)), _parameter("shape object kind", _of("circle square triangle star diamond cross ring heart".split()))],
+          "Pick up the {0} {1}.|Grab the {0} {1}.|Take the {0} {1}.|Lift the {0} {1}.|Get hold of the {0} {1}.|The arm should take the {0} {1}.", ""),
+    _tool("stop_robot stop halt emergency_stop", "Stop the robot at once.", [],
+          "Stop the robot.|Halt!|Stop moving.|Do not move any more.|Emergency stop|Stand still.", ""),
+    _tool("go_home dock return_to_dock charge", "Drive the robot to its dock.", [],
+          "Go back to your dock.|Drive home.|Return to the dock.|Go and charge.|Back to the charger.|Go home.", ""),
+    _tool("get_battery battery battery_level power_status", "Get the battery level.", [],
+          "How full is the battery?|Battery?|What is the battery level?|How much power is left?|Check the battery.|Is the battery low?", "", _value("percent", "The battery is at {} percent.", _number(1, 100))),
+    _tool("list_files files show_files directory", "List the files of a folder.", [_parameter("folder path directory", made_up_word)],
+          "List the files in {0}.|What is in the folder {0}?|Show the files of {0}.|Which files does {0} hold?|Contents of the folder {0}?|Look into the folder {0}.", "", _value("files", "There is {}.", made_up_word)),
+    _tool("pause pause_music stop_music", "Pause the music.", [],
+          "Pause the music.|Stop the music.|No more music now.|Hold the song.|Pause.|Silence, please.", ""),
+    _tool("next_song skip next_track skip_song", "Go on to the next song.", [],
+          "Next song.|Skip this song.|Play the next one.|Go on to the next track.|I do not like this song. Skip it.|Next!", ""),
+    _tool("convert_money convert exchange currency", "Convert an amount of euros.", [_parameter("amount value euros", _number(1, 999), "integer"), _parameter("currency to target", _of("dollars pounds yen francs crowns".split()))],
+          "How much are {0} euros in {1}?|Convert {0} euros to {1}.|{0} euros in {1}?|Change {0} euros into {1}.|What do I get in {1} for {0} euros?|Exchange {0} euros for {1}.", "", _value("amount", "It is {}.", _number(1, 9999))),
+    _tool("set_speed speed drive_speed velocity", "Set how fast the robot drives.", [_parameter("speed value percent level", _number(1, 100), "integer")],
+          "Drive at speed {0}.|Set the speed to {0}.|Speed {0}|Go at {0} percent speed.|The robot should drive at {0}.|I want a speed of {0}.", ""),
+)  # fmt: skip
 # Whole tools that no training prompt shows.
 HELD_OUT_TOOLS = (
     _tool("order_food order buy_food", "Order something to eat.", [_parameter("dish food meal", _of(FOODS)), _parameter("amount number portions", _number(1, 9), "integer")],
@@ -273,9 +312,11 @@ class ToolPrompt:
     def __init__(self, rng: random.Random, split: Split, made_up: float = 0.0) -> None:
         """`made_up`: share of the tools that are drawn anew for this prompt; none in the evaluation."""
         self.made_up = made_up
-        pool = TOOLS if split is not Split.HELD_OUT or rng.random() < 0.6 else TOOLS + HELD_OUT_TOOLS
-        chosen = rng.sample(pool, rng.choices((1, 2, 3, 4), weights=(50, 32, 12, 6))[0])
-        if pool is not TOOLS and not any(tool in HELD_OUT_TOOLS for tool in chosen):
+        self.known = TOOLS + MORE_TOOLS if made_up and split is not Split.HELD_OUT else TOOLS
+        pool = self.known if split is not Split.HELD_OUT or rng.random() < 0.6 else TOOLS + HELD_OUT_TOOLS
+        # Where there is one tool alone nothing is learnt about which to choose.
+        chosen = rng.sample(pool, rng.choices((1, 2, 3, 4), weights=(28, 42, 20, 10) if made_up else (50, 32, 12, 6))[0])
+        if pool is not self.known and not any(tool in HELD_OUT_TOOLS for tool in chosen):
             chosen[0] = rng.choice(HELD_OUT_TOOLS)
         if made_up:
             chosen = [made_up_tool(rng) if rng.random() < made_up else tool for tool in chosen]
@@ -322,7 +363,7 @@ class ToolPrompt:
             if answer != OFF_TOPIC:  # What a tool may be for.
                 return "chat with tools", talk, answer
         if choice < 0.83:
-            absent = [tool for tool in TOOLS if all(tool is not offer.tool for offer in self.offers)]
+            absent = [tool for tool in self.known if all(tool is not offer.tool for offer in self.offers)]
             tool = made_up_tool(rng) if self.made_up and rng.random() < self.made_up else rng.choice(absent)
             values = [parameter.value(rng) for parameter in tool.parameters]
             lines = tool.held_out_requests if split is Split.HELD_OUT else tool.requests

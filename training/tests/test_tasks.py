@@ -15,7 +15,7 @@ from lookout_training.charts import CHART_TASKS, ask_about_chart
 from lookout_training.chat import SMALL_TALK
 from lookout_training.clips import CLIP_HINT_TASKS, CLIP_TASKS
 from lookout_training.config import HELD_OUT_SEED
-from lookout_training.conversations import FOCUS_TOOL, exemplar_task, with_focus
+from lookout_training.conversations import FOCUS_TOOL, exemplar_lesson, exemplar_task, with_focus
 from lookout_training.evaluation_set import CALL, chart_questions, clip_questions, focus_questions, picture_questions, tool_questions
 from lookout_training.export import chat_template
 from lookout_training.markup import clip_leaf, parse_annotations, parse_clips
@@ -141,23 +141,34 @@ def test_rough_outlines_are_convex_and_hold_the_shape() -> None:
         assert area > 0.4 * 50 * 50  # Positive: clockwise where y grows downwards.
 
 
-@pytest.mark.parametrize("negative", [False, True])
-def test_exemplar_row_is_what_the_template_renders(maker: SampleMaker, negative: bool) -> None:
-    for seed in range(8):
-        rng = random.Random(seed)
-        task = exemplar_task(rng, 192, 192, negative)
-        talk = task.conversation(rng)
-        assert len(talk.pictures) == 2 + negative and task.shown
-        messages = [{"role": "system", "content": "<hint>" + talk.pieces[0][0].split("<hint>")[1].split(END)[0]}]
-        for turn in talk.pieces[0][0].split("<|im_start|>")[2:-1]:
+def test_exemplar_rows_are_what_the_template_renders(maker: SampleMaker) -> None:
+    several = 0
+    for seed in range(20):
+        lesson = exemplar_lesson(random.Random(seed), 192, 192)
+        messages = [{"role": "system", "content": lesson.head.split("<|im_start|>system\n")[1].split(END)[0]}]
+        for turn in lesson.head.split("<|im_start|>")[2:]:
             role, content = turn.removesuffix(END + "\n").split("\n", 1)
             messages.append({"role": role, "content": content})
-        assert render(messages) == talk.pieces[0][0]
-        found, rest = parse_annotations(talk.pieces[1][0])
-        assert len(found) == len(task.wanted) and rest in ("", "None.")
-        sample = maker.conversation(talk)
+        for exchange in lesson.exchanges:
+            asked = messages[:-1] + [{"role": "user", "content": messages[-1]["content"] + exchange.question}]
+            assert render(asked) == f"{lesson.head}{exchange.question}{END}\n<|im_start|>assistant\n"
+            found, rest = parse_annotations(exchange.answer.split("</think>\n\n")[-1])
+            assert found or rest == "None."
+            assert {annotation.mention for annotation in found} <= set(exchange.question.removeprefix("Detect: ").split(", "))
+        several += len(lesson.exchanges) > 2
+        sample = maker.lesson(lesson)
         assert len(sample.identifiers) == len(sample.labels) == len(sample.positions) == len(sample.segments)
-        assert sample.identifiers.count(maker.image_token) == 36 * len(talk.pictures)
+        assert sample.identifiers.count(maker.image_token) == 81 * len(lesson.pictures)
+        assert max(sample.segments) == len(sample.exchanges) > 1
+    assert several
+
+
+def test_exemplar_tasks_of_the_evaluation_show_what_they_ask_for() -> None:
+    for seed in range(8):
+        task = exemplar_task(random.Random(seed), 192, 192, negative=seed % 2 == 0)
+        assert task.shown and (task.negative is None) == (seed % 2 == 1)
+        found, rest = parse_annotations(task.answer)
+        assert len(found) == len(task.wanted) and rest in ("", "None.")
 
 
 def test_focus_row_calls_looks_and_reads(maker: SampleMaker) -> None:

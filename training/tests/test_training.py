@@ -22,7 +22,7 @@ from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT
 from lookout_training.scoring import GroundingScore
 from lookout_training.stage2 import forward, last_digits, make_batch
 from lookout_training.tokenizer import USER_DEFINED, Tokenizer
-from lookout_training.world import ALPHABET, pick_size, render_scene
+from lookout_training.world import ALPHABET, CELL, as_served, pick_size, reading_order, render_scene, served_size
 
 
 PACKED = [layout for layout in Layout if layout not in (Layout.DENSE, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)]
@@ -86,6 +86,51 @@ def test_scene_is_reproducible_and_inside_the_picture() -> None:
         for item in scene.objects:
             left, top, right, bottom = item.box
             assert -1 <= left < right <= scene.width + 1 and -1 <= top < bottom <= scene.height + 1
+
+
+@pytest.mark.parametrize(
+    ("size", "served"),
+    [  # What `targetSize` of src/media/resize.ts makes of them within the limits of card.json.
+        ((192, 192), (288, 288)),
+        ((224, 192), (320, 288)),
+        ((256, 160), (384, 256)),
+        ((256, 256), (288, 288)),
+        ((128, 416), (160, 544)),
+        ((2000, 1000), (448, 224)),
+        ((640, 480), (352, 256)),
+        ((33, 900), (64, 1504)),
+        ((100, 3000), (64, 1600)),
+    ],
+)
+def test_pictures_are_stretched_as_the_server_does(size: tuple[int, int], served: tuple[int, int]) -> None:
+    assert served_size(*size) == served
+
+
+def test_a_stretched_scene_is_the_same_to_who_asks_about_it() -> None:
+    for _, pixels, scene in scenes(12):
+        larger, same = as_served((pixels, scene))
+        assert larger.shape == (same.height, same.width, 3)
+        assert sorted(item.name for item in same.objects) == sorted(item.name for item in scene.objects)
+        for item in same.objects:
+            sides = np.array((same.width, same.height) * 2) / ((scene.width, scene.height) * 2)
+            (twin,) = [other for other in scene.objects if other.name == item.name and item.box == pytest.approx(other.box * sides)]
+            assert twin.radius / min(scene.width, scene.height) == pytest.approx(item.radius / min(same.width, same.height))
+            assert [character.glyph for character in twin.characters] == [character.glyph for character in item.characters]
+        assert same.objects == sorted(same.objects, key=reading_order)
+
+
+def test_dense_targets_tell_what_comes_next() -> None:
+    for _, _, scene in scenes(10):
+        orders = dense_targets(scene).order
+        for item in scene.objects:
+            x, y = item.centre
+            token = min(scene.height // CELL - 1, int(y // CELL)) * (scene.width // CELL) + min(scene.width // CELL - 1, int(x // CELL))
+            of_all = orders[token, 2]
+            # Another object may have its centre in the same token.
+            following = scene.objects[scene.objects.index(item) + 1 :]
+            if of_all[1] == 0 and following:
+                u, v = of_all[2] / 10 * scene.width, of_all[3] / 10 * scene.height
+                assert any(other.centre == pytest.approx((u, v), abs=0.1) for other in scene.objects)
 
 
 def test_dense_targets_mark_every_visible_character() -> None:

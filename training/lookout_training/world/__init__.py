@@ -3,6 +3,7 @@
 from .emoji import EMOJI_NAMES
 from .palette import COLOUR_NAMES, COLOURS
 from .scene import CELL, PICTURE_SIZES, PLAIN_WORLD, Scene, SceneObject, World, pick_size, reading_order, render_scene
+from .served import as_served, chart_as_served, served_size, stretched
 from .shapes import SHAPES
 from .text import ALPHABET
 
@@ -18,7 +19,11 @@ __all__ = [
     "Scene",
     "SceneObject",
     "World",
+    "as_served",
+    "chart_as_served",
     "pick_size",
     "reading_order",
     "render_scene",
+    "served_size",
+    "stretched",
 ]

@@ -93,5 +93,5 @@ def _print(draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont, text: str, x
     x0, y0 = x - (right - left) / 2, y - (bottom - top) / 2
     draw.text((x0 - left, y0 - top), text, font=font, fill=COLOURS[colour])
     spans = [x0 - left + font.getlength(text[:i]) for i in range(len(text) + 1)]
-    characters = tuple(Character(glyph, spans[i], spans[i + 1]) for i, glyph in enumerate(text))
+    characters = tuple(Character(glyph, spans[i], spans[i + 1], i) for i, glyph in enumerate(text))
     return SceneObject("text", colour, (x0, y0, x0 + right - left, y0 + bottom - top), text=text, characters=characters)

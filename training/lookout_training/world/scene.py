@@ -36,6 +36,7 @@ class Character:
     glyph: str
     left: float
     right: float
+    index: int  # In its text, from 0, blanks counted.
 
 
 @dataclass(frozen=True)
@@ -275,7 +276,7 @@ class _Painter:
         """Prints with the ink's left top corner at (x, y)."""
         left, top, right, bottom = font.getbbox(text)
         spans = [x - left + font.getlength(text[:i]) for i in range(len(text) + 1)]
-        characters = tuple(Character(glyph, spans[i], spans[i + 1]) for i, glyph in enumerate(text) if glyph != " ")
+        characters = tuple(Character(glyph, spans[i], spans[i + 1], i) for i, glyph in enumerate(text) if glyph != " ")
         box = (x, y, x + right - left, y + bottom - top)
         self.objects.append(SceneObject("text", colour, box, text=text, characters=characters))
         self.pending_text.append((x - left, y - top, text, font, COLOURS[colour]))
