@@ -169,6 +169,24 @@ describe('grounding', () => {
   })
 })
 
+describe('tools', () => {
+  it.each([{ required: ['color'] }, {}])('a call has its arguments, be they required or not: %o', async (required) => {
+    const parameters = { type: 'object', properties: { color: { type: 'string' } }, ...required }
+    const completion = await client.chat.completions.create({
+      model,
+      messages: [{ role: 'user', content: 'Set the lamp to blue.' }],
+      tools: [
+        { type: 'function', function: { name: 'set_lamp', description: 'Set the colour of the lamp.', parameters } },
+      ],
+    })
+    const { finish_reason: reason, message } = completion.choices[0]!
+    expect(reason).toBe('tool_calls')
+    const call = message.tool_calls![0] as OpenAI.ChatCompletionMessageFunctionToolCall
+    expect(call.function.name).toBe('set_lamp')
+    expect(JSON.parse(call.function.arguments)).toEqual({ color: 'blue' })
+  })
+})
+
 describe('pictures of every kind', () => {
   const plain = (width: number, height: number) =>
     sharp({ create: { width, height, channels: 3, background: '#3366cc' } })
