@@ -59,6 +59,12 @@ def build_parser() -> argparse.ArgumentParser:
     stored = argparse.ArgumentParser(add_help=False)
     stored.add_argument("--type", default="f16", choices=("q8_0", "f16"), help="what the matrices are stored as")
 
+    mix = commands.add_parser("mix", help="average a checkpoint with exported weights", parents=[shared])
+    mix.add_argument("--checkpoint", type=Path, help="default: stage2.pt of the run folder")
+    mix.add_argument("--with-gguf", type=Path, default=MODEL_DIRECTORY, help="exported files in this folder")
+    mix.add_argument("--share", type=float, default=0.85, help="of the checkpoint")
+    mix.add_argument("--output", type=Path, required=True, help="checkpoint for export and parity")
+
     export = commands.add_parser(
         "export",
         help="make a checkpoint the model of a folder: write the pair of GGUF files, name them in the card there, remove a pair of another type",
@@ -113,6 +119,10 @@ def main() -> None:
         from . import stage2
 
         stage2.run(arguments)
+    elif arguments.command == "mix":
+        from . import mix
+
+        mix.run(arguments)
     elif arguments.command == "export":
         from . import export
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -9,14 +10,15 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType, GGUFReader
 
-from lookout_training import export
+from lookout_training import export, mix
 from lookout_training.__main__ import MODEL_DIRECTORY, build_parser
 from lookout_training.audio_stage import stored_embedding
 from lookout_training.config import NANO
-from lookout_training.export import export_network, round_to_stored, stored_tensors
+from lookout_training.export import export_network, load_network, round_to_stored, stored_tensors
 from lookout_training.gguf_files import WeightType, name_in_card, stored_pair
 from lookout_training.network import VisionLanguageModel
 from lookout_training.parity import first_gap
+from lookout_training.running import load_checkpoint
 from lookout_training.warm_start import load_gguf
 
 HALVES = {"v.patch_embd.weight", "v.patch_embd.weight.1", *(f"a.conv2d.{i}.weight" for i in (1, 2, 3))}
@@ -67,6 +69,25 @@ def test_matrices_are_q8_0_and_nothing_else_is(tmp_path: Path) -> None:
         assert general["general.file_type"] == 7 and general["general.quantization_version"] == 2
         assert general["general.license"] == "mit" and general["general.version"] == "7"
         assert general["general.name"].startswith("Lookout Nano") and general["general.description"]
+
+
+def test_a_mix_lies_between_a_checkpoint_and_exported_weights(tmp_path: Path) -> None:
+    networks = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        network = VisionLanguageModel(NANO)
+        for parameter in network.parameters():
+            torch.nn.init.normal_(parameter)
+        networks.append(network)
+    new, old = networks
+    export_network(old, tmp_path, "0", WeightType.F16)
+    torch.save({"network": new.state_dict(), "step": 7}, tmp_path / "new.pt")
+    mix.run(argparse.Namespace(checkpoint=tmp_path / "new.pt", config="nano", with_gguf=tmp_path, share=0.75, output=tmp_path / "mixed.pt"))
+    mixed = load_network(tmp_path / "mixed.pt", NANO)
+    for name, parameter in mixed.named_parameters():
+        expected = 0.75 * new.get_parameter(name) + 0.25 * old.get_parameter(name)
+        assert torch.allclose(parameter, expected, atol=2e-3), name
+    assert load_checkpoint(tmp_path / "mixed.pt")["step"] == 7
 
 
 def test_a_warm_start_from_q8_0_is_within_its_error(tmp_path: Path) -> None:
