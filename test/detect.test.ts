@@ -209,8 +209,8 @@ describe('what the model is asked', () => {
     const { prefix, branches } = server.engine.works.at(-1)!
     expect(branches).toHaveLength(2)
     expect(prefix.at(-1)).toMatchObject({ type: 'image' })
-    expect(prompt(0)).toContain('[288x192]Detect: red circle<|im_end|>')
-    expect(prompt(1)).toContain('[288x192]Detect: heart<|im_end|>')
+    expect(prompt(0)).toContain('[352x256]Detect: red circle<|im_end|>')
+    expect(prompt(1)).toContain('[352x256]Detect: heart<|im_end|>')
     expect(allows(`${box('heart', 0, 10, 1000, 999)}\n${box('heart', 1, 2, 3, 4)}`, 1)).toBe(true)
     expect(allows(box('heart', 0, 10, 1000, 999), 0)).toBe(false)
     expect(allows('None.', 1)).toBe(true)
@@ -263,16 +263,16 @@ describe('what the model is asked', () => {
         'system',
         '<hint>BOX</hint>',
         'user',
-        `[288x160]${asked}`,
+        `[416x224]${asked}`,
         'assistant',
         box('widget', 100, 100, 1000, 1000),
         box('gadget', 0, 0, 500, 510),
         'user',
-        `[288x160]${asked}`,
+        `[416x224]${asked}`,
         'assistant',
         'None.',
         'user',
-        '[288x192]Detect: widget',
+        '[352x256]Detect: widget',
         'assistant',
         '',
       ].join('\n'),

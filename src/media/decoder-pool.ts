@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { internalError, invalidRequest } from '../errors.ts'
+import { YOUNG_HEAP_LIMIT } from '../garbage.ts'
 import {
   BYTES_FD,
   type DecodeMessage,
@@ -224,9 +225,9 @@ function start(memoryBytes: number): ChildProcess {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe'],
     env: {},
   }
-  if (process.platform === 'win32') return spawn(process.execPath, [SCRIPT], options)
+  if (process.platform === 'win32') return spawn(process.execPath, [...YOUNG_HEAP_LIMIT, SCRIPT], options)
   const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; exec "$@"`
-  return spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, SCRIPT], options)
+  return spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, ...YOUNG_HEAP_LIMIT, SCRIPT], options)
 }
 
 function reasonOf({ reason }: AbortSignal): Error {

@@ -44,6 +44,7 @@ HEADS_ALONE = 300  # Steps after a warm start in which the fresh dense heads lea
 FIRST_WARM_STEP = 70_000  # Of weights that do not tell how many steps made them; version 3 is the last.
 SOUND_SHARE = 0.09  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
+DECISION = 2.5  # Weight of the tokens of markup that decide which object comes next, or that none does.
 LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
 
 
@@ -77,6 +78,20 @@ def last_digits(labels: np.ndarray) -> np.ndarray:
     return last
 
 
+@lru_cache(maxsize=1)
+def _before_decision() -> list[int]:
+    """Tokens after which it shows which object is meant: its name, the head of its first coordinate, another object or none."""
+    tokenizer = Tokenizer.load()
+    return [tokenizer[token] for token in ('<point_box mention="', '<point mention="', '"> (', ") </point_box>", ") </point>")]
+
+
+def decisions(labels: np.ndarray) -> np.ndarray:
+    """(B, N) labels -> (B, N) bool: tokens of markup that could lead to another object."""
+    found = np.zeros(labels.shape, bool)
+    found[:, 1:] = np.isin(labels[:, :-1], _before_decision()) & (labels[:, 1:] != IGNORED)
+    return found
+
+
 def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]) -> Stage2Batch:
     """Pads rows to a common length, a multiple of 16 tokens."""
     length = -(-max((len(sample.identifiers) for sample in samples), default=0) // 16) * 16
@@ -96,6 +111,7 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
             answer = (segments[row] == segment) & (labels[row] != IGNORED)
             weights[row, answer] = answer.sum() ** -LENGTH_EXPONENT
     weights[last_digits(labels)] *= LAST_DIGIT
+    weights[decisions(labels)] *= DECISION
     targets = stack_targets([dense_targets(scene) for scene in scenes]) if scenes else None
     stacked = np.stack(pixels) if pixels else None
     clips = [clip for sample in samples for clip in sample.clips]

@@ -17,10 +17,10 @@ from lookout_training.generation import causal_mask, generate
 from lookout_training.markup import parse_annotations
 from lookout_training.network import VisionLanguageModel, initialise_language, initialise_vision
 from lookout_training.phrasings import Split
-from lookout_training.prompts import ASSISTANT, IGNORED, Layout, SampleMaker
+from lookout_training.prompts import ASSISTANT, END, IGNORED, Layout, SampleMaker
 from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
 from lookout_training.scoring import GroundingScore
-from lookout_training.stage2 import forward, last_digits, make_batch
+from lookout_training.stage2 import decisions, forward, last_digits, make_batch
 from lookout_training.tokenizer import USER_DEFINED, Tokenizer
 from lookout_training.world import ALPHABET, CELL, as_served, pick_size, reading_order, render_scene, served_size
 
@@ -175,6 +175,13 @@ def test_last_digits_are_those_of_coordinates(tokenizer: Tokenizer) -> None:
     tokens = tokenizer.encode(text)
     found = last_digits(np.array([tokens]))[0]
     assert "".join(tokenizer.decode([token]) for token, last in zip(tokens, found, strict=True) if last) == "0005"
+
+
+def test_decisions_are_names_first_digits_and_what_follows_an_object(tokenizer: Tokenizer) -> None:
+    text = '<point_box mention="red star"> (120,34) (410,1000) </point_box>\n<point mention="ring"> (765,5) </point><|im_end|>'
+    tokens = tokenizer.encode(text)
+    found = decisions(np.array([tokens]))[0]
+    assert [tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one] == ["red", "1", "\n", "ring", "7", END]
 
 
 def test_strict_reader_refuses_bad_leaves() -> None:

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { createInterface } from 'node:readline'
+import { YOUNG_HEAP_LIMIT } from '../../garbage.ts'
 import type { FromEngine, ToEngine } from './protocol.ts'
 
 export interface EngineChildEvents {
@@ -14,8 +15,6 @@ const PROCESS_FILE = new URL('./engine-process.ts', import.meta.url)
 const TERMINATION_MS = 2000
 const KEPT_LOG_LINES = 20
 
-/** V8 keeps what it once needed for young objects; left alone that is 64 MiB after minutes under load, for next to none. */
-const HEAP_LIMITS = ['--max-semi-space-size=8']
 /**
  * Saved prefixes, some hundred KiB each and no two of one size, riddle glibc's heap with holes. Blocks from this size up
  * are mapped one by one, and go back to the system when they are freed. Other C libraries take no notice.
@@ -37,7 +36,7 @@ export class EngineChild {
     this.#process = fork(PROCESS_FILE, [], {
       // Typed arrays cross as they are.
       serialization: 'advanced',
-      execArgv: HEAP_LIMITS,
+      execArgv: [...YOUNG_HEAP_LIMIT],
       env: { ...MALLOC, ...process.env },
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     })
