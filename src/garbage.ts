@@ -17,6 +17,13 @@ const collect = runInNewContext('gc') as (collection: Collection) => void
  */
 export const YOUNG_HEAP_LIMIT: readonly string[] = ['--max-semi-space-size=8']
 
+/**
+ * Environment of such a process. Blocks of some hundred KiB, pictures or saved prefixes of which no two are of one size,
+ * riddle glibc's heap with holes. From this size up they are mapped one by one, and go back to the system when they are
+ * freed. Other C libraries take no notice.
+ */
+export const MAPPED_BLOCKS: Readonly<Record<string, string>> = { MALLOC_MMAP_THRESHOLD_: String(128 * 1024) }
+
 const LOOK_MS = 10_000
 /** Less of one processor than this is idle. */
 const IDLE_SHARE = 0.02

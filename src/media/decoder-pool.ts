@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { internalError, invalidRequest } from '../errors.ts'
-import { YOUNG_HEAP_LIMIT } from '../garbage.ts'
+import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../garbage.ts'
 import {
   BYTES_FD,
   type DecodeMessage,
@@ -223,7 +223,7 @@ function start(memoryBytes: number): ChildProcess {
   const options: SpawnOptions = {
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe'],
-    env: {},
+    env: MAPPED_BLOCKS,
   }
   if (process.platform === 'win32') return spawn(process.execPath, [...YOUNG_HEAP_LIMIT, SCRIPT], options)
   const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; exec "$@"`

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { YOUNG_HEAP_LIMIT } from '../../garbage.ts'
+import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../../garbage.ts'
 import type { FromEngine, ToEngine } from './protocol.ts'
 
 export interface EngineChildEvents {
@@ -14,12 +14,6 @@ const PROCESS_FILE = new URL('./engine-process.ts', import.meta.url)
 /** Time to end by itself before SIGKILL, in ms. */
 const TERMINATION_MS = 2000
 const KEPT_LOG_LINES = 20
-
-/**
- * Saved prefixes, some hundred KiB each and no two of one size, riddle glibc's heap with holes. Blocks from this size up
- * are mapped one by one, and go back to the system when they are freed. Other C libraries take no notice.
- */
-const MALLOC = { MALLOC_MMAP_THRESHOLD_: String(128 * 1024) }
 
 /** One engine process, from its start to its end. */
 export class EngineChild {
@@ -37,7 +31,7 @@ export class EngineChild {
       // Typed arrays cross as they are.
       serialization: 'advanced',
       execArgv: [...YOUNG_HEAP_LIMIT],
-      env: { ...MALLOC, ...process.env },
+      env: { ...MAPPED_BLOCKS, ...process.env },
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     })
     createInterface({ input: this.#process.stderr! }).on('line', (line) => this.#keepLog(line))
