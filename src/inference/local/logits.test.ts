@@ -58,7 +58,8 @@ function load(cells: number): LoadedModel {
     cells,
     maxSequences: 16,
     printedTokens: [],
-    image: card.image ?? null,
+    // Small ones, since what is computed does not hang on their size.
+    image: { ...card.image!, minTokens: 36 },
     threads: 1,
     maxWaiting: 100,
     prefixCacheCells: 0,
