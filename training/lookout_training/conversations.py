@@ -149,7 +149,7 @@ def exemplar_lesson(rng: random.Random, width: int, height: int) -> ExemplarLess
         shown = [item for item in exemplar[1].objects if item.text is None]
         for item in rng.sample(shown, min(len(shown), rng.choices((1, 2, 3), weights=(40, 35, 25))[0])):
             sought = _class_of(rng, item, renamed=0.75)
-            if not any(sought.label == other.label or other.fits(item) or sought.fits_some(shown, other) for other in classes):
+            if not any(sought.label == other.label or sought.fits_some(shown, other) for other in classes):
                 classes.append(sought)
     favoured = [
         (colour, sought.kind)

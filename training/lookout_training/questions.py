@@ -295,13 +295,12 @@ def what_at(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
 def region(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     """What an object in a given box, or at a given point, is: the way back from places to names, which an exemplar takes too."""
     item = rng.choice(scene.objects)
-    (left, top), (right, bottom) = ((x + rng.randint(-8, 8), y + rng.randint(-8, 8)) for x, y in (grid_point(scene, *item.box[:2]), grid_point(scene, *item.box[2:])))
-    corners = [max(0, min(1000, value)) for value in (left, top, right, bottom)]
+    corners = (grid_point(scene, *item.box[:2]), grid_point(scene, *item.box[2:]))
+    left, top, right, bottom = (max(0, min(1000, value + rng.randint(-8, 8))) for corner in corners for value in corner)
     if rng.random() < 0.3:
         x, y = grid_point(scene, *item.centre)
         words = rng.choice((f"({x},{y})", f"<point> ({x},{y}) </point>", f"({x}, {y})"))
     else:
-        left, top, right, bottom = corners
         words = rng.choice(
             (f"({left},{top}) ({right},{bottom})", f"<point_box> ({left},{top}) ({right},{bottom}) </point_box>", f"[{left}, {top}, {right}, {bottom}]")
         )

@@ -16,7 +16,7 @@ Picture = tuple[np.ndarray, Scene]
 
 
 def served_size(width: int, height: int) -> tuple[int, int]:
-    """The size in pixels to which the server stretches a picture (`src/media/resize.ts`); not for such long ones that its rule misses the limits."""
+    """The size in pixels to which the server stretches a picture (`targetSize` in `src/media/resize.ts`)."""
     columns, rows = round(width / CELL), round(height / CELL)
     if columns * rows < LEAST_TOKENS:
         beta = math.sqrt(LEAST_TOKENS * CELL**2 / (width * height))
