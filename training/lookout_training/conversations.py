@@ -12,7 +12,7 @@ from PIL import Image
 
 from . import phrasings
 from .phrasings import Split, fill, in_some_style
-from .questions import NOTHING_FOUND, Exchange, ask_something, box_of, grid_point, point_of, unique_names, with_article
+from .questions import NOTHING_FOUND, Exchange, ask_something, box_of, grid_point, point_of, sentence, unique_names, with_article
 from .tools import CLOSING, INTRODUCTION
 from .world import COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, Scene, SceneObject, World, as_served, render_scene, served_size, stretched
 from .world.text import made_up_word
@@ -186,6 +186,31 @@ def exemplar_lesson(rng: random.Random, width: int, height: int) -> ExemplarLess
     ]
     together = [Exchange("exemplars", asked, leaves(target, classes, leaf))] if len(classes) > 1 else []
     return ExemplarLesson(head, [*(picture for picture, _ in turns), target], plain + thoughtful + together)
+
+
+NAMING = (
+    "What is the {}?", "Which object is the {}?", "What does {} stand for?", "Describe the {}.", "What did you find as {}?", "What kind of thing is the {}?",
+    "Name the object that is called {}.", "What is called {}?", "{}: what is that?",
+)  # fmt: skip
+
+
+def naming_lesson(rng: random.Random, width: int, height: int) -> ExemplarLesson:
+    """One worked turn, and what the things are that it found under names that do not tell. What exemplars need first."""
+    while True:
+        picture = as_served(render_scene(rng, width, height))
+        items = [item for item in picture[1].objects if item.text is None]
+        if items:
+            break
+    rng.shuffle(items)
+    items = items[: rng.choices((1, 2, 3, 4, 5), weights=(20, 25, 25, 15, 15))[0]]
+    labels = {id(item): made_up_word(rng) if rng.random() < 0.3 else label for item, label in zip(items, rng.sample(LABELS, len(items)), strict=True)}
+    as_points = rng.random() < 0.2
+    leaf = point_of if as_points else box_of
+    answer = "\n".join(leaf(picture[1], item, labels[id(item)]) for item in picture[1].objects if id(item) in labels)
+    head = f"<|im_start|>system\n<hint>{'POINT' if as_points else 'BOX'}</hint><|im_end|>\n" if rng.random() < 0.7 else ""
+    head += f"<|im_start|>user\n{PICTURE}Detect: {', '.join(labels.values())}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n<|im_start|>user\n"
+    exchanges = [Exchange("naming", in_some_style(rng, rng.choice(NAMING).format(labels[id(item)])), sentence(with_article(item.name))) for item in items]
+    return ExemplarLesson(head, [picture], exchanges)
 
 
 def with_focus(rng: random.Random, width: int, height: int, split: Split) -> Conversation:

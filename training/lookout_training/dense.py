@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -15,15 +15,15 @@ from torch import Tensor
 from .running import on_device
 from .world import ALPHABET, CELL, COLOUR_NAMES, EMOJI_NAMES, SHAPES, Scene
 from .world.chart import BAR
-from .world.scene import Character, SceneObject
+from .world.scene import Character
 
 KINDS = [*SHAPES, "text", *EMOJI_NAMES, BAR]
 NO_COLOUR = -100  # Of an emoji; what cross-entropy leaves out.
 SUB_ROWS, SUB_COLUMNS = 2, 4  # Character classes per token: sub-cells of 16 x 8 pixels.
 NO_CHARACTER = len(ALPHABET)
 SPELLED = 20  # Places of a text that are told apart; the last stands for all behind it.
+LINES = 8  # Texts of a picture that are told apart, from the top; the last stands for all below it.
 NO_PLACE = -100  # Of a sub-cell without a character; what cross-entropy leaves out.
-ORDERS = 3  # Which objects follow each other: those of one kind, of one name, all.
 PLACES = 6  # left, top, right, bottom, centre x, centre y; each as two digits of 0..999.
 
 
@@ -38,7 +38,7 @@ class DenseTargets:
     digits: np.ndarray  # (B, N, PLACES, 2) int64: hundreds and tens of coordinates in 0..1000
     characters: np.ndarray  # (B, N, SUB_ROWS * SUB_COLUMNS) int64, NO_CHARACTER where empty
     spelled: np.ndarray  # (B, N, SUB_ROWS * SUB_COLUMNS) int64: place of the character in its text; NO_PLACE where empty
-    order: np.ndarray  # (B, N, ORDERS, 4) float32: first, last of its order (0 or 1), centre x, y of the next one as in `places`
+    lines: np.ndarray  # (B, N, SUB_ROWS * SUB_COLUMNS) int64: which text the character belongs to, from the top; NO_PLACE where empty
 
 
 def dense_targets(scene: Scene) -> DenseTargets:
@@ -49,10 +49,10 @@ def dense_targets(scene: Scene) -> DenseTargets:
     box = np.zeros((rows, columns, 4), np.float32)
     places = np.zeros((rows, columns, PLACES), np.float32)
     digits = np.zeros((rows, columns, PLACES, 2), np.int64)
-    order = np.zeros((rows, columns, ORDERS, 4), np.float32)
     fine = np.full((rows * SUB_ROWS, columns * SUB_COLUMNS), NO_CHARACTER, np.int64)
     spelled = np.full(fine.shape, NO_PLACE, np.int64)
-    neighbours = _neighbours(scene)
+    lines = np.full(fine.shape, NO_PLACE, np.int64)
+    line_of = {id(item): line for line, item in enumerate(scene.texts)}
     for item in sorted(scene.objects, key=lambda item: item.area):
         left, top, right, bottom = item.box
         x, y = item.centre
@@ -66,8 +66,11 @@ def dense_targets(scene: Scene) -> DenseTargets:
         for place, value in enumerate(relative):
             number = max(0, min(999, round(value * 1000)))
             digits[row, column, place] = (number // 100, number // 10 % 10)
-        order[row, column] = neighbours[id(item)]
-        _cover_characters(fine, spelled, item.characters, top, bottom)
+        line = min(line_of.get(id(item), 0), LINES - 1)
+        for character, rows_and_columns in _covered_by(fine.shape, item.characters, top, bottom):
+            fine[rows_and_columns] = ALPHABET.index(character.glyph)
+            spelled[rows_and_columns] = min(character.index, SPELLED - 1)
+            lines[rows_and_columns] = line
     tokens = rows * columns
 
     def by_token(grid: np.ndarray) -> np.ndarray:
@@ -81,38 +84,24 @@ def dense_targets(scene: Scene) -> DenseTargets:
         digits.reshape(tokens, PLACES, 2),
         by_token(fine),
         by_token(spelled),
-        order.reshape(tokens, ORDERS, 4),
+        by_token(lines),
     )
 
 
-def _neighbours(scene: Scene) -> dict[int, np.ndarray]:
-    """By `id` of an object (ORDERS, 4): whether it comes first, whether last, and where the next one is."""
-    found = {id(item): np.zeros((ORDERS, 4), np.float32) for item in scene.objects}
-    for relation, key in enumerate((lambda item: item.kind, lambda item: item.name, lambda _: "")):
-        orders: dict[str, list[SceneObject]] = {}
-        for item in scene.objects:
-            orders.setdefault(key(item), []).append(item)
-        for items in orders.values():
-            found[id(items[0])][relation, 0] = 1
-            found[id(items[-1])][relation, 1] = 1
-            for item, following in pairwise(items):
-                x, y = following.centre
-                found[id(item)][relation, 2:] = 10 * x / scene.width, 10 * y / scene.height
-    return found
 
-
-def _cover_characters(fine: np.ndarray, spelled: np.ndarray, characters: tuple[Character, ...], top: float, bottom: float) -> None:
-    """Marks every 16 x 8 pixel sub-cell whose centre a character's advance box covers."""
+def _covered_by(
+    shape: tuple[int, ...], characters: tuple[Character, ...], top: float, bottom: float
+) -> Iterator[tuple[Character, tuple[np.ndarray, ...]]]:
+    """Each character of a line with the 16 x 8 pixel sub-cells whose centres its advance box covers, as an index."""
     height, width = CELL / SUB_ROWS, CELL / SUB_COLUMNS
-    row_centres = (np.arange(fine.shape[0]) + 0.5) * height
-    column_centres = (np.arange(fine.shape[1]) + 0.5) * width
+    row_centres = (np.arange(shape[0]) + 0.5) * height
+    column_centres = (np.arange(shape[1]) + 0.5) * width
     covered_rows = (row_centres >= top - 1) & (row_centres <= bottom + 1)
     if not covered_rows.any():  # A line lower than a sub-cell: take the nearest.
         covered_rows = np.abs(row_centres - (top + bottom) / 2) <= height / 2
     for character in characters:
         covered_columns = (column_centres >= character.left) & (column_centres < character.right)
-        fine[np.ix_(covered_rows, covered_columns)] = ALPHABET.index(character.glyph)
-        spelled[np.ix_(covered_rows, covered_columns)] = min(character.index, SPELLED - 1)
+        yield character, np.ix_(covered_rows, covered_columns)
 
 
 def stack_targets(targets: list[DenseTargets]) -> DenseTargets:
@@ -133,7 +122,7 @@ class DenseHeads(nn.Module):
         self.digits = nn.Linear(width, PLACES * 2 * 10)
         self.characters = nn.Linear(width, SUB_ROWS * SUB_COLUMNS * (len(ALPHABET) + 1))
         self.spelled = nn.Linear(width, SUB_ROWS * SUB_COLUMNS * SPELLED)
-        self.order = nn.Linear(width, ORDERS * 4)
+        self.lines = nn.Linear(width, SUB_ROWS * SUB_COLUMNS * LINES)
 
 
 def dense_loss(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> tuple[Tensor, dict[str, float]]:
@@ -162,11 +151,9 @@ def dense_loss(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> tupl
     chosen = (characters != NO_CHARACTER) | (torch.arange(len(characters)) % 8 == int(characters.sum()) % 8)
     per_sub_cell = heads.characters(tokens).view(-1, NO_CHARACTER + 1)[chosen]
     character_loss = F.cross_entropy(per_sub_cell, characters[chosen], weight=weight)
-    spelled = on_device(targets.spelled).reshape(-1)
-    covered = spelled != NO_PLACE
-    spelled_loss = F.cross_entropy(heads.spelled(tokens).view(-1, SPELLED)[covered], spelled[covered], reduction="sum") / covered.sum().clamp(min=1)
-    order_loss, next_error = _order_loss(heads.order(at_centre).view(-1, ORDERS, 4), on_device(targets.order)[centre])
-    total = 4 * objectness + kind_loss + colour_loss + 2 * box_loss + 4 * place_loss + 1.5 * digit_loss + 2.0 * character_loss + spelled_loss + order_loss
+    spelled_loss = _place_loss(heads.spelled(tokens), targets.spelled, SPELLED)
+    line_loss = _place_loss(heads.lines(tokens), targets.lines, LINES)
+    total = 4 * objectness + kind_loss + colour_loss + 2 * box_loss + 4 * place_loss + 1.5 * digit_loss + 2.0 * character_loss + spelled_loss + line_loss
     correct = (digit_logits.argmax(-1) == digit_targets).view(-1, 2).float().mean(0)
     parts = {
         "obj": objectness.item(),
@@ -177,25 +164,19 @@ def dense_loss(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> tupl
         "dig": digit_loss.item(),
         "char": character_loss.item(),
         "spell": spelled_loss.item(),
-        "next": 100 * next_error.item(),
+        "line": line_loss.item(),
         "h": correct[0].item(),
         "t": correct[1].item(),
     }
     return total, parts
 
 
-def _order_loss(predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
-    """Of (n, ORDERS, 4) the loss, and the mean error of the next object's place where there is one.
+def _place_loss(logits: Tensor, places: np.ndarray, classes: int) -> Tensor:
+    """Mean cross-entropy of (B, N, sub-cells * classes) `logits` over the sub-cells with a character."""
+    truth = on_device(places).reshape(-1)
+    covered = truth != NO_PLACE
+    return F.cross_entropy(logits.view(-1, classes)[covered], truth[covered], reduction="sum") / covered.sum().clamp(min=1)
 
-    A decoder that lists objects then finds the next one at the last: two of a kind near each other are otherwise mixed up.
-    """
-    flags = F.binary_cross_entropy_with_logits(predicted[..., :2], truth[..., :2])
-    goes_on = truth[..., 1] == 0
-    difference = (predicted - truth)[..., 2:][goes_on]
-    count = max(1, difference.numel())
-    distance = F.smooth_l1_loss(difference, torch.zeros_like(difference), beta=0.1, reduction="sum") / count
-    # As long as it is not learnt its gradient is larger than that of all else, and has nothing to do with it.
-    return 0.25 * flags + 0.5 * distance, difference.abs().sum() / count
 
 
 @torch.no_grad()

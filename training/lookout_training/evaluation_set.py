@@ -34,7 +34,7 @@ from .questions import (
     grid_point,
     matches,
 )
-from .scoring import CLIP, CALLS, GROUNDING, JSON_VALUE, WORDS
+from .scoring import CALLS, CLIP, GROUNDING, JSON_VALUE, WORDS
 from .structured import as_json
 from .tools import ToolPrompt
 from .world import PLAIN_WORLD, Scene, World, chart_as_served, pick_size, render_scene, served_size, stretched

@@ -60,6 +60,7 @@ class Layout(Enum):
     TOOLS = "tools"
     TOOLS_AND_PICTURE = "tools and picture"
     EXEMPLAR = "exemplar"
+    NAMING = "naming"
     FOCUS = "focus"
     VIDEO = "video"
     CHART = "chart"
@@ -71,16 +72,17 @@ LAYOUT_WEIGHTS = {
     Layout.PICTURE_LAST: 3,
     Layout.TWO_PICTURES: 1,
     Layout.NO_PICTURE: 6,
-    Layout.TOOLS: 22,
+    Layout.TOOLS: 26,
     Layout.TOOLS_AND_PICTURE: 2,
-    Layout.EXEMPLAR: 12,
-    Layout.FOCUS: 1,
-    Layout.VIDEO: 8,
-    Layout.CHART: 6,
-    Layout.DENSE: 14,
+    Layout.EXEMPLAR: 26,
+    Layout.NAMING: 14,
+    Layout.FOCUS: 2,
+    Layout.VIDEO: 6,
+    Layout.CHART: 5,
+    Layout.DENSE: 12,
 }
-TASK_HINTS = {None: 59, "BOX": 22, "POINT": 18, "POLYGON": 1}  # Weights.
-MOST_TEXT = 300  # Tokens of packed questions and answers behind a long prefix.
+TASK_HINTS = {None: 65, "BOX": 14, "POINT": 20, "POLYGON": 1}  # Weights.
+MOST_TEXT = 400  # Tokens of packed questions and answers behind a long prefix.
 THINKING = 0.05  # Share of the prompts that ask for a thought.
 IN_JSON = 0.05  # Share of the questions in words.
 MADE_UP_TOOLS = 0.4  # Share of the tools on offer.
@@ -128,7 +130,7 @@ END = "<|im_end|>"
 class SampleMaker:
     """Lays out prompts and packs questions."""
 
-    def __init__(self, tokenizer: Tokenizer, longest_text: int = 208) -> None:
+    def __init__(self, tokenizer: Tokenizer, longest_text: int = 300) -> None:
         self.tokenizer = tokenizer
         self.longest_text = longest_text  # Tokens of packed questions and answers per row.
         self.image_token = tokenizer["<|image_pad|>"]

@@ -15,7 +15,16 @@ from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
 from .dense import DenseHeads, DenseTargets, dense_counts, dense_loss, dense_metrics, dense_targets, stack_targets
 from .network import VisionTower, initialise_vision
 from .optimiser import Optimiser, hidden_matrices
-from .running import TrainingClock, TrainingRun, half_precision, images_to_tensor, load_checkpoint, prefetch, prepare_process, save_checkpoint
+from .running import (
+    TrainingClock,
+    TrainingRun,
+    half_precision,
+    images_to_tensor,
+    load_checkpoint,
+    prefetch,
+    prepare_process,
+    save_checkpoint,
+)
 from .world import as_served, pick_size, render_scene
 
 TEXT_HEAVY = 0.2  # Share of the pictures.

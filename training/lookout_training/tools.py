@@ -226,6 +226,7 @@ HELD_OUT_TOOLS = (
           "Clean the {0}.|Vacuum the {0}.", "Clean the {0}.|Vacuum the {0}."),
 )  # fmt: skip
 HELD_OUT_WORDS = {"food", "room"}  # What those are about.
+NATURAL = 0.5  # Share of the made-up tools.
 VERBS = "start stop check scan paint open close lock count fill load save print sort mark move test fetch list show hide draw cut sell send watch lift push rename copy delete find add remove read pack weigh".split()
 WHAT = "name value text size number color label mode target source id key tag note level speed place title user file kind unit amount path group code state topic part".split()
 VALUES: dict[str, Callable[[random.Random], Any]] = {
@@ -253,6 +254,64 @@ def made_up_tool(rng: random.Random) -> Tool:
     starts = (f"{verb.capitalize()} {subject}", f"Please {verb} {subject}", f"I want to {verb} {subject}", f"Can you {verb} {subject}", f"{verb} {subject}", f"It is time to {verb} {subject}")
     requests = tuple(start + end + rng.choice(("", ".", ".")) for start in starts for end in ends)
     return Tool((f"{verb}_{noun}",), f"{verb.capitalize()} {subject}.", parameters, requests, requests)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An argument whose value tells what it is for, and how a request brings it in."""
+
+    parameter: Parameter
+    phrases: tuple[str, ...]
+
+
+def _slot(names: str, value: Callable[[random.Random], Any], phrases: str, type_: str = "string") -> Slot:
+    return Slot(_parameter(names, value, type_), tuple(phrases.split("|")))
+
+
+COUNT = _slot("count number amount times quantity", _number(1, 99), "{} times|{} of them|times {}", "integer")
+THING = _slot("item object thing product article", _of(WORDS), "the {}|a {}|{}|of the {}")
+SLOTS = (
+    _slot("person name recipient who contact user", _of(NAMES), "to {}|for {}|with {}|from {}"),
+    _slot("city place location town", _of(CITIES), "in {}|to {}|for {}|from {}|near {}"),
+    _slot("day date when weekday", _of(DAYS), "on {}|for {}|until {}|this {}"),
+    _slot("color colour shade paint", _of(COLOURS), "in {}|as {}|in the color {}"),
+    _slot("time at hour clock", _time, "at {}|for {}|by {}|before {}"),
+    _slot("room area zone", _of(ROOMS), "in the {}|for the {}|of the {}|from the {}"),
+    _slot("language lang target", _of(LANGUAGES), "in {}|to {}|into {}"),
+    _slot("text content words message note", _words, '"{}"|that says "{}"|with the text "{}"|: {}'),
+    _slot("level value percent degrees speed", _number(0, 100), "to {}|at {}|at {} percent|level {}", "integer"),
+    COUNT,
+    THING,
+)
+UNITS = "pieces boxes bags cups packs units sets".split()
+
+
+def natural_tool(rng: random.Random) -> Tool:
+    """A made-up function whose request names no parameter: what goes where shows in what it is, in any order."""
+    verb, noun = rng.choice(VERBS), made_up_word(rng) if rng.random() < 0.4 else rng.choice([word for word in WORDS if word not in HELD_OUT_WORDS])
+    slots = rng.sample(SLOTS, rng.choices((1, 2, 3), weights=(35, 50, 15))[0])
+    if rng.random() < 0.2:
+        slots = [THING, COUNT]
+    requests: list[str] = []
+    for _ in range(4):
+        places = [(slot, f"{{{index}}}") for index, slot in enumerate(slots)]
+        rng.shuffle(places)
+        start = rng.choice(("{}", "Please {}", "I want to {}", "Can you {}", "Could you {}", "I would like to {}", "We have to {}", "{} please:"))
+        subject = rng.choice((f" the {noun}", f" a {noun}", f" {noun}"))
+        words = rng.choice(THING.phrases[:3])
+        named = dict(places)
+        if THING in named and COUNT in named and rng.random() < 0.7:
+            thing, count, unit = named.pop(THING), named.pop(COUNT), rng.choice(UNITS)
+            subject = rng.choice((f" {count} {unit} of {thing}", f" {count} {thing}", f" {thing}, {count} {unit}", f" {count} times {thing}", f" {thing}: {count}"))
+        elif THING in named and rng.random() < 0.6:
+            subject = " " + words.format(named.pop(THING))
+        said = start.format(verb) + subject + "".join(" " + rng.choice(slot.phrases).format(place) for slot, place in named.items())
+        requests.append(said[0].upper() + said[1:] + rng.choice(("", ".", ".")))
+    return Tool((f"{verb}_{noun}",), f"{verb.capitalize()} {noun}.", tuple(slot.parameter for slot in slots), tuple(requests), tuple(requests))
+
+
+def new_tool(rng: random.Random) -> Tool:
+    return natural_tool(rng) if rng.random() < NATURAL else made_up_tool(rng)
 
 
 PREFIXES = ("", "", "", "", "", "", "home.", "api_", "my_", "do_")
@@ -319,7 +378,7 @@ class ToolPrompt:
         if pool is not self.known and not any(tool in HELD_OUT_TOOLS for tool in chosen):
             chosen[0] = rng.choice(HELD_OUT_TOOLS)
         if made_up:
-            chosen = [made_up_tool(rng) if rng.random() < made_up else tool for tool in chosen]
+            chosen = [new_tool(rng) if rng.random() < made_up else tool for tool in chosen]
         self.offers = [self._offer(rng, tool) for tool in chosen]
         terse = rng.random() < 0.2
         self.schemas = [offer.schema(rng, terse) for offer in self.offers]
@@ -364,7 +423,7 @@ class ToolPrompt:
                 return "chat with tools", talk, answer
         if choice < 0.83:
             absent = [tool for tool in self.known if all(tool is not offer.tool for offer in self.offers)]
-            tool = made_up_tool(rng) if self.made_up and rng.random() < self.made_up else rng.choice(absent)
+            tool = new_tool(rng) if self.made_up and rng.random() < self.made_up else rng.choice(absent)
             values = [parameter.value(rng) for parameter in tool.parameters]
             lines = tool.held_out_requests if split is Split.HELD_OUT else tool.requests
             return "no tool", rng.choice(lines).format(*map(_said, values)), NO_TOOL

@@ -15,19 +15,19 @@ from lookout_training.charts import CHART_TASKS, ask_about_chart
 from lookout_training.chat import SMALL_TALK
 from lookout_training.clips import CLIP_HINT_TASKS, CLIP_TASKS
 from lookout_training.config import HELD_OUT_SEED
-from lookout_training.conversations import FOCUS_TOOL, exemplar_lesson, exemplar_task, with_focus
+from lookout_training.conversations import FOCUS_TOOL, NAMING, exemplar_lesson, exemplar_task, naming_lesson, with_focus
 from lookout_training.evaluation_set import CALL, chart_questions, clip_questions, focus_questions, picture_questions, tool_questions
 from lookout_training.export import chat_template
 from lookout_training.markup import clip_leaf, parse_annotations, parse_clips
 from lookout_training.phrasings import Phrasings, Split
 from lookout_training.prompts import END, IGNORED, SampleMaker
-from lookout_training.questions import WORD_TASKS
+from lookout_training.questions import WORD_TASKS, grid_point, sentence, with_article
 from lookout_training.scoring import CALLS, GROUNDING, clip_overlap, same_calls
 from lookout_training.stage2 import Layout, make_batch
 from lookout_training.structured import as_json
 from lookout_training.thoughts import with_thought
 from lookout_training.tokenizer import Tokenizer
-from lookout_training.tools import HELD_OUT_TOOLS, TOOLS, ToolPrompt
+from lookout_training.tools import HELD_OUT_TOOLS, TOOLS, ToolPrompt, natural_tool
 from lookout_training.world import EMOJI_NAMES, SHAPES, Scene, render_scene
 from lookout_training.world.chart import Chart, render_chart
 from lookout_training.world.clip import render_clip
@@ -161,6 +161,32 @@ def test_exemplar_rows_are_what_the_template_renders(maker: SampleMaker) -> None
         assert sample.identifiers.count(maker.image_token) == 81 * len(lesson.pictures)
         assert max(sample.segments) == len(sample.exchanges) > 1
     assert several
+
+
+def test_naming_rows_ask_what_stands_where_the_answer_says(maker: SampleMaker) -> None:
+    for seed in range(20):
+        lesson = naming_lesson(random.Random(seed), 192, 192)
+        ((_, scene),) = lesson.pictures
+        shown, _ = parse_annotations(lesson.head.split("assistant\n")[1])
+        assert len(shown) == len(lesson.exchanges)
+        for exchange in lesson.exchanges:
+            (leaf,) = (leaf for leaf in shown if any(line.format(leaf.mention).strip(".?").lower() in exchange.question.lower() for line in NAMING))
+            assert any(
+                sentence(with_article(item.name)) == exchange.answer
+                and leaf.points in ((grid_point(scene, *item.centre),), (grid_point(scene, *item.box[:2]), grid_point(scene, *item.box[2:])))
+                for item in scene.objects
+            )
+        sample = maker.lesson(lesson)
+        assert max(sample.segments) == len(sample.exchanges) > 0
+
+
+def test_requests_to_made_up_tools_say_all_that_is_asked_for() -> None:
+    for seed in range(200):
+        rng = random.Random(seed)
+        tool = natural_tool(rng)
+        values = [parameter.value(rng) for parameter in tool.parameters]
+        for request in tool.requests:
+            assert all(str(value) in request.format(*values) for value in values)
 
 
 def test_exemplar_tasks_of_the_evaluation_show_what_they_ask_for() -> None:

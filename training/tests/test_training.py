@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import jinja2
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lookout_training.config import NANO
-from lookout_training.dense import NO_CHARACTER, dense_targets
+from lookout_training.dense import LINES, NO_CHARACTER, NO_PLACE, dense_targets
 from lookout_training.export import chat_template
 from lookout_training.generation import causal_mask, generate
 from lookout_training.markup import parse_annotations
@@ -23,7 +23,6 @@ from lookout_training.scoring import GroundingScore
 from lookout_training.stage2 import decisions, forward, last_digits, make_batch
 from lookout_training.tokenizer import USER_DEFINED, Tokenizer
 from lookout_training.world import ALPHABET, CELL, as_served, pick_size, reading_order, render_scene, served_size
-
 
 PACKED = [layout for layout in Layout if layout not in (Layout.DENSE, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)]
 
@@ -119,18 +118,15 @@ def test_a_stretched_scene_is_the_same_to_who_asks_about_it() -> None:
         assert same.objects == sorted(same.objects, key=reading_order)
 
 
-def test_dense_targets_tell_what_comes_next() -> None:
-    for _, _, scene in scenes(10):
-        orders = dense_targets(scene).order
-        for item in scene.objects:
-            x, y = item.centre
-            token = min(scene.height // CELL - 1, int(y // CELL)) * (scene.width // CELL) + min(scene.width // CELL - 1, int(x // CELL))
-            of_all = orders[token, 2]
-            # Another object may have its centre in the same token.
-            following = scene.objects[scene.objects.index(item) + 1 :]
-            if of_all[1] == 0 and following:
-                u, v = of_all[2] / 10 * scene.width, of_all[3] / 10 * scene.height
-                assert any(other.centre == pytest.approx((u, v), abs=0.1) for other in scene.objects)
+def test_dense_targets_tell_lines_from_the_top() -> None:
+    for _, _, scene in scenes(20, text_heavy=True):
+        targets = dense_targets(scene)
+        marked = targets.characters != NO_CHARACTER
+        assert (targets.lines[~marked] == NO_PLACE).all()
+        assert set(targets.lines[marked]) <= set(range(min(LINES, len(scene.texts))))
+        rows = np.arange(len(marked)) // (scene.width // CELL)
+        heights = [rows[(targets.lines == line).any(1)].mean() for line in sorted(set(targets.lines[marked]))[: LINES - 1]]
+        assert all(above <= below + 1 for above, below in pairwise(heights))
 
 
 def test_dense_targets_mark_every_visible_character() -> None:
