@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart } from '../src/inference/engine.ts'
 import { PatternMatcher } from '../src/regex/matcher.ts'
 import { parsePattern } from '../src/regex/parser.ts'
+import { changedCard } from './support/changed-card.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { until } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
@@ -450,6 +451,24 @@ test('a thought comes before the search, and is no part of its result', async ()
     trusted: true,
   })
   expect(branches[0]!.thought).toMatchObject({ end: '</think>', budget: 2048 })
+})
+
+test.each([true, false])('whether a model thinks of exemplars unasked is up to its card: %s', async (exemplars) => {
+  const card = await changedCard((shipped) => ({ ...shipped, thought: { ...shipped.thought, exemplars } }))
+  const careful = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
+  try {
+    const shown = { media: media(small), annotations: [{ mention: 'dot', point: { x: 50, y: 10 } }] }
+    careful.engine.script = { texts: [...(exemplars ? ['A red star.\n</think>\n\n'] : []), box('dot', 1, 2, 3, 4)] }
+    const { detections } = await detect({ exemplars: [shown] }, careful)
+    expect(detections.map(({ mention }) => mention)).toEqual(['dot'])
+    careful.engine.script = { texts: ['None.'] }
+    await detect({ categories: ['dot'] }, careful)
+    const thoughts = careful.engine.works.map(({ branches }) => branches[0]!.thought?.budget)
+    expect(thoughts).toEqual([exemplars ? 256 : undefined, undefined])
+  } finally {
+    await careful.close()
+    await card.remove()
+  }
 })
 
 test('a client that leaves frees the engine', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { stillsCard } from './support/changed-card.ts'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
-import { stillsCard } from './support/stills-card.ts'
 
 let server: TestServer
 beforeAll(async () => {

@@ -62,7 +62,8 @@ export async function answerDetect(
   const { scene, messages, media } = dialogOf({ request, labels, kind, model }, pictures)
 
   const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
-  const { thinking } = request
+  // What a thought says is in no reply, so that a model may need one to find what an exemplar shows.
+  const thinking = request.thinking || (request.exemplars.length > 0 && model.card.thought?.exemplars === true)
   const earlier = { param, messages: messages.slice(0, -1), media, instruction: detection.instruction(kind) }
   const shared = buildSharedPrompt({ ...earlier, tools: [], thinking, replaysReasoning: false }, style)
   const picture: PromptPart = { type: 'image', image: pictures.at(-1)!.image }
@@ -70,7 +71,7 @@ export async function answerDetect(
   const wish = {
     tools: [],
     toolUse: { choice: 'none', parallel: false },
-    thoughtBudget: thinking ? thoughtBudget(null) : null,
+    thoughtBudget: thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null,
     grounding: null,
   } as const
   const searches: CategorySearch[] = []

@@ -3,7 +3,7 @@ import type { ModelCard } from '../models/card.ts'
 import type { ReasoningEffort } from './reply-options.ts'
 
 /** How a family of models marks its thoughts. */
-export type ThoughtMarks = NonNullable<ModelCard['thought']>
+export type ThoughtMarks = Omit<NonNullable<ModelCard['thought']>, 'exemplars'>
 
 /** Most tokens of a thought by tier. The contract names the tiers and no numbers. */
 const BUDGETS: Readonly<Record<Exclude<ReasoningEffort, 'none'>, number>> = {

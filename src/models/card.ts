@@ -93,6 +93,8 @@ const cardFields = z.strictObject({
       end: z.string().regex(/^\S+$/),
       /** The mark with what stands around it before a reply, e.g. `\n</think>\n\n`. */
       closing: z.string(),
+      /** Whether the model first tells itself what exemplars show, also where the client asks for no thinking. */
+      exemplars: z.boolean().default(false),
     })
     .refine(({ end, closing }) => closing.includes(end), 'closing must contain end')
     .optional(),
