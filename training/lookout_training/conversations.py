@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from PIL import Image
@@ -142,7 +142,7 @@ class ExemplarLesson:
 
 
 def exemplar_lesson(rng: random.Random, width: int, height: int) -> ExemplarLesson:
-    """Each class is asked for by itself, then again with a thought that says what it is, and at last all together."""
+    """Each class is asked for by itself, then again with a thought that says what stands where it is shown, and at last all together."""
     classes: list[Sought] = []
     while not classes:
         exemplar = as_served(render_scene(rng, width, height))
@@ -180,12 +180,27 @@ def exemplar_lesson(rng: random.Random, width: int, height: int) -> ExemplarLess
         head += f"<|im_start|>user\n{PICTURE}{asked}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
     head += f"<|im_start|>user\n{PICTURE}"
     plain = [Exchange("exemplar", f"Detect: {sought.label}", leaves(target, [sought], leaf)) for sought in classes]
-    thoughtful = [
-        Exchange("exemplar, thinking", f"Detect: {sought.label}", f"I look for {with_article(sought.name)}.\n</think>\n\n{exchange.answer}", begun="<think>\n")
-        for sought, exchange in zip(classes, plain, strict=True)
-    ]
+    thoughtful: list[Exchange] = []
+    for sought, exchange in zip(classes, plain, strict=True):
+        annotation, item = _first_shown(exemplar[1], sought, turns[0][1])
+        thought = f"{annotation} is {with_article(item.name)}. I look for {with_article(sought.name)}."
+        thoughtful.append(_thinking("exemplar, thinking", exchange, thought))
     together = [Exchange("exemplars", asked, leaves(target, classes, leaf))] if len(classes) > 1 else []
     return ExemplarLesson(head, [*(picture for picture, _ in turns), target], plain + thoughtful + together)
+
+
+def _first_shown(scene: Scene, sought: Sought, leaves: str) -> tuple[str, SceneObject]:
+    """The first annotation of a class, and what is there."""
+    for annotation in leaves.split("\n"):
+        for item in scene.objects:
+            if sought.fits(item) and annotation in (box_of(scene, item, sought.label), point_of(scene, item, sought.label)):
+                return annotation, item
+    raise ValueError(f"no {sought.label} in {leaves}")
+
+
+def _thinking(task: str, exchange: Exchange, thought: str) -> Exchange:
+    """The exchange behind a thought that the server has opened."""
+    return replace(exchange, task=task, answer=f"{thought}\n</think>\n\n{exchange.answer}", begun="<think>\n")
 
 
 NAMING = (
@@ -209,7 +224,14 @@ def naming_lesson(rng: random.Random, width: int, height: int) -> ExemplarLesson
     answer = "\n".join(leaf(picture[1], item, labels[id(item)]) for item in picture[1].objects if id(item) in labels)
     head = f"<|im_start|>system\n<hint>{'POINT' if as_points else 'BOX'}</hint><|im_end|>\n" if rng.random() < 0.7 else ""
     head += f"<|im_start|>user\n{PICTURE}Detect: {', '.join(labels.values())}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n<|im_start|>user\n"
-    exchanges = [Exchange("naming", in_some_style(rng, rng.choice(NAMING).format(labels[id(item)])), sentence(with_article(item.name))) for item in items]
+    exchanges: list[Exchange] = []
+    for item in items:
+        sought = Sought(item.colour, item.kind, labels[id(item)])
+        plain = Exchange("naming", in_some_style(rng, rng.choice(NAMING).format(sought.label)), sentence(with_article(item.name)))
+        annotation, _ = _first_shown(picture[1], sought, answer)
+        exchanges.append(_thinking("naming, thinking", plain, f"{annotation} is {with_article(item.name)}."))
+        if rng.random() < 0.4:
+            exchanges.append(plain)
     return ExemplarLesson(head, [picture], exchanges)
 
 

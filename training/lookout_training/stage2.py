@@ -55,7 +55,7 @@ HEADS_ALONE = 200  # Steps after a warm start in which the fresh dense heads lea
 FIRST_WARM_STEP = 70_000  # Of weights that do not tell how many steps made them; version 3 is the last.
 SOUND_SHARE = 0.05  # Of the batches, where there is a cache of speech.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
-EMPHASIS = {"read": 2.0, "region": 2.0, "naming": 2.0, "caption": 1.5}  # Weights of tasks that are learnt slowly.
+EMPHASIS = {"read": 2.0, "region": 2.0, "naming": 2.0, "naming, thinking": 2.0, "caption": 1.5}  # Weights of tasks that are learnt slowly.
 DECISION = 2.5  # Weight of the tokens of markup that decide which object comes next, or that none does.
 LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
 
