@@ -245,7 +245,8 @@ describe('what the model is asked', () => {
   })
 
   test('exemplars are worked turns before, on the grid of their own picture', async () => {
-    server.engine.script = { texts: [box('widget', 0, 0, 500, 500)] }
+    // The shipped model thinks of them first.
+    server.engine.script = { texts: ['A red star.\n</think>\n\n', box('widget', 0, 0, 500, 500)] }
     const annotations = [
       { mention: 'widget', point_box: { top_left: { x: 10, y: 5 }, bottom_right: { x: 100, y: 50 } }, index: 0 },
       { label: 'gadget', point_box: { top_left: { x: 0, y: 0 }, bottom_right: { x: 50, y: 25.5 } }, timestamp: 0 },
@@ -258,7 +259,7 @@ describe('what the model is asked', () => {
       { mention: 'widget', point_box: { top_left: { x: 0, y: 0 }, bottom_right: { x: 256, y: 192 } } },
     ])
     const asked = 'Detect: widget, gadget'
-    expect(prompt(1)).toMatch(/Detect: gadget<\|im_end\|>\n<\|im_start\|>assistant\n$/)
+    expect(prompt(1)).toMatch(/Detect: gadget<\|im_end\|>\n<\|im_start\|>assistant\n<think>\n$/)
     expect(prompt(0).replaceAll(/<\|im_start\|>|<\|im_end\|>/g, '')).toBe(
       [
         'system',
@@ -275,6 +276,7 @@ describe('what the model is asked', () => {
         'user',
         '[352x256]Detect: widget',
         'assistant',
+        '<think>',
         '',
       ].join('\n'),
     )
