@@ -88,7 +88,6 @@ def dense_targets(scene: Scene) -> DenseTargets:
     )
 
 
-
 def _covered_by(
     shape: tuple[int, ...], characters: tuple[Character, ...], top: float, bottom: float
 ) -> Iterator[tuple[Character, tuple[np.ndarray, ...]]]:
@@ -176,7 +175,6 @@ def _place_loss(logits: Tensor, places: np.ndarray, classes: int) -> Tensor:
     truth = on_device(places).reshape(-1)
     covered = truth != NO_PLACE
     return F.cross_entropy(logits.view(-1, classes)[covered], truth[covered], reduction="sum") / covered.sum().clamp(min=1)
-
 
 
 @torch.no_grad()
