@@ -226,10 +226,9 @@ def naming_lesson(rng: random.Random, width: int, height: int) -> ExemplarLesson
     head += f"<|im_start|>user\n{PICTURE}Detect: {', '.join(labels.values())}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n<|im_start|>user\n"
     exchanges: list[Exchange] = []
     for item in items:
-        sought = Sought(item.colour, item.kind, labels[id(item)])
-        plain = Exchange("naming", in_some_style(rng, rng.choice(NAMING).format(sought.label)), sentence(with_article(item.name)))
-        annotation, _ = _first_shown(picture[1], sought, answer)
-        exchanges.append(_thinking("naming, thinking", plain, f"{annotation} is {with_article(item.name)}."))
+        label = labels[id(item)]
+        plain = Exchange("naming", in_some_style(rng, rng.choice(NAMING).format(label)), sentence(with_article(item.name)))
+        exchanges.append(_thinking("naming, thinking", plain, f"{leaf(picture[1], item, label)} is {with_article(item.name)}."))
         if rng.random() < 0.4:
             exchanges.append(plain)
     return ExemplarLesson(head, [picture], exchanges)

@@ -226,7 +226,7 @@ HELD_OUT_TOOLS = (
           "Clean the {0}.|Vacuum the {0}.", "Clean the {0}.|Vacuum the {0}."),
 )  # fmt: skip
 HELD_OUT_WORDS = {"food", "room"}  # What those are about.
-NATURAL = 0.5  # Share of the made-up tools.
+NATURAL = 0.5  # Share of the made-up tools that are asked for without the names of their parameters.
 VERBS = "start stop check scan paint open close lock count fill load save print sort mark move test fetch list show hide draw cut sell send watch lift push rename copy delete find add remove read pack weigh".split()
 WHAT = "name value text size number color label mode target source id key tag note level speed place title user file kind unit amount path group code state topic part".split()
 VALUES: dict[str, Callable[[random.Random], Any]] = {
@@ -236,9 +236,13 @@ VALUES: dict[str, Callable[[random.Random], Any]] = {
 }
 
 
+def _verb_and_noun(rng: random.Random) -> tuple[str, str]:
+    return rng.choice(VERBS), made_up_word(rng) if rng.random() < 0.4 else rng.choice([word for word in WORDS if word not in HELD_OUT_WORDS])
+
+
 def made_up_tool(rng: random.Random) -> Tool:
     """A function that nobody has heard of: what it is for stands in its name and description, its arguments in the request."""
-    verb, noun = rng.choice(VERBS), made_up_word(rng) if rng.random() < 0.4 else rng.choice([word for word in WORDS if word not in HELD_OUT_WORDS])
+    verb, noun = _verb_and_noun(rng)
     names = [made_up_word(rng) if rng.random() < 0.15 else name for name in rng.sample(WHAT, rng.choices((0, 1, 2, 3), weights=(8, 45, 35, 12))[0])]
     types = rng.choices(("string", "integer", "boolean"), weights=(60, 30, 10), k=len(names))
     parameters = tuple(Parameter((name,), type_, VALUES[type_]) for name, type_ in zip(names, types, strict=True))
@@ -288,7 +292,7 @@ UNITS = "pieces boxes bags cups packs units sets".split()
 
 def natural_tool(rng: random.Random) -> Tool:
     """A made-up function whose request names no parameter: what goes where shows in what it is, in any order."""
-    verb, noun = rng.choice(VERBS), made_up_word(rng) if rng.random() < 0.4 else rng.choice([word for word in WORDS if word not in HELD_OUT_WORDS])
+    verb, noun = _verb_and_noun(rng)
     slots = rng.sample(SLOTS, rng.choices((1, 2, 3), weights=(35, 50, 15))[0])
     if rng.random() < 0.2:
         slots = [THING, COUNT]
@@ -298,19 +302,19 @@ def natural_tool(rng: random.Random) -> Tool:
         rng.shuffle(places)
         start = rng.choice(("{}", "Please {}", "I want to {}", "Can you {}", "Could you {}", "I would like to {}", "We have to {}", "{} please:"))
         subject = rng.choice((f" the {noun}", f" a {noun}", f" {noun}"))
-        words = rng.choice(THING.phrases[:3])
         named = dict(places)
         if THING in named and COUNT in named and rng.random() < 0.7:
             thing, count, unit = named.pop(THING), named.pop(COUNT), rng.choice(UNITS)
             subject = rng.choice((f" {count} {unit} of {thing}", f" {count} {thing}", f" {thing}, {count} {unit}", f" {count} times {thing}", f" {thing}: {count}"))
         elif THING in named and rng.random() < 0.6:
-            subject = " " + words.format(named.pop(THING))
+            subject = " " + rng.choice(THING.phrases[:3]).format(named.pop(THING))
         said = start.format(verb) + subject + "".join(" " + rng.choice(slot.phrases).format(place) for slot, place in named.items())
         requests.append(said[0].upper() + said[1:] + rng.choice(("", ".", ".")))
     return Tool((f"{verb}_{noun}",), f"{verb.capitalize()} {noun}.", tuple(slot.parameter for slot in slots), tuple(requests), tuple(requests))
 
 
 def new_tool(rng: random.Random) -> Tool:
+    """A made-up function of either sort."""
     return natural_tool(rng) if rng.random() < NATURAL else made_up_tool(rng)
 
 
