@@ -234,11 +234,11 @@ def naming_lesson(rng: random.Random, width: int, height: int) -> ExemplarLesson
     return ExemplarLesson(head, [picture], exchanges)
 
 
-def with_focus(rng: random.Random, width: int, height: int, split: Split) -> Conversation:
+def with_focus(rng: random.Random, width: int, height: int, split: Split, world: World = PLAIN_WORLD) -> Conversation:
     """Text too small to read: the model asks for its region, sees it enlarged, and reads. Other questions need no look."""
-    large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True)
+    large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True, world=world)
     while not 1 <= len(scene.texts) <= 4:
-        large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True)
+        large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True, world=world)
     size = served_size(width, height)
     shown = np.asarray(Image.fromarray(large).resize(size, Image.Resampling.BICUBIC))
     small = stretched(scene, *size)

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .client import ChatClient
@@ -22,7 +22,7 @@ from .evaluation_set import (
     tool_questions,
 )
 from .phrasings import EVALUATED, Split
-from .scoring import CALLS, CLIP, GROUNDING, JSON_VALUE, GroundingScore, clip_overlap, same_calls, same_json, same_words
+from .scoring import CALLS, CLIP, FACTS, GROUNDING, JSON_VALUE, WORDS, GroundingScore, clip_overlap, same_calls, same_facts, same_json, same_words
 
 COUNTS = ("count kind", "count colour", "count both", "count all")
 BY_CATEGORY = ("detect, in words", "detect, hint", "detect, annotation_format", "detect endpoint, categories")
@@ -78,7 +78,7 @@ def rightness(question: Question) -> float:
         return score.f1
     if question.judge == CLIP:
         return clip_overlap(question.answer, question.truth, question.interval)
-    same = {JSON_VALUE: same_json, CALLS: same_calls}.get(question.judge, same_words)
+    same = {JSON_VALUE: same_json, CALLS: same_calls, FACTS: same_facts}.get(question.judge, same_words)
     return float(same(question.answer, question.truth))
 
 
@@ -202,7 +202,9 @@ def run(arguments: argparse.Namespace) -> None:
     with ThreadPoolExecutor(arguments.concurrency) as pool:
         list(pool.map(ask, asked))
     seconds = time.monotonic() - started
-    text, values = markdown(asked)
+    # What a caption says is right in any order; that it is the order taught is told beside.
+    in_order = [replace(question, row="caption, in reading order", judge=WORDS) for question in asked if question.judge == FACTS]
+    text, values = markdown([*asked, *in_order])
     print(text)
     refused = [question for question in asked if question.error]
     sizes = f"{arguments.pictures} pictures, {arguments.shifted} of the shifted world, {arguments.charts} charts, {arguments.clips} clips, {arguments.sounds} sounds"

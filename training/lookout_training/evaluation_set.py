@@ -34,7 +34,7 @@ from .questions import (
     grid_point,
     matches,
 )
-from .scoring import CALLS, CLIP, GROUNDING, JSON_VALUE, WORDS
+from .scoring import CALLS, CLIP, FACTS, GROUNDING, JSON_VALUE, WORDS
 from .structured import as_json
 from .tools import ToolPrompt
 from .world import PLAIN_WORLD, Scene, World, chart_as_served, pick_size, render_scene, served_size, stretched
@@ -78,7 +78,7 @@ def annotations(form: str) -> dict[str, Any]:
 
 # Row -> how to ask about one picture, and extra arguments of ChatClient.ask.
 PICTURE_ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
-    **{task: (WORD_TASKS[task][0], {}) for task in WORD_TASKS if task not in ("detect", "detect all", "point", "point many", "read", "region")},
+    **{task: (WORD_TASKS[task][0], {}) for task in WORD_TASKS if task not in ("detect", "detect all", "point", "point many", "read", "region", "read region")},
     "count kind, thinking": (count_kind, {"reasoning_effort": "low"}),
     "detect, in words": (WORD_TASKS["detect"][0], {}),
     "detect, hint": (BOX_HINT_TASKS["hint detect"][0], hint("BOX")),
@@ -129,6 +129,9 @@ def picture_questions(pictures: int, shifted: bool = False) -> Iterator[Question
                 short = len(exchange.printed) == 1 and len(exchange.answer) <= SHORT_WORD and " " not in exchange.answer
                 row = "read, word" if short else "read, lines"
                 yield Question(row, split, shifted, exchange.question, exchange.answer, WORDS, _about(exchange.question, picture, {}))
+            exchange = WORD_TASKS["read region"][0](random.Random(first + 60_000 + index), scene, split)
+            if exchange:
+                yield Question("read region", split, shifted, exchange.question, exchange.answer, WORDS, _about(exchange.question, picture, {}))
         yield from _detect_questions(rng, size, world, shifted)
 
 
@@ -137,7 +140,7 @@ def _asked(rows: dict[str, Any], rng: random.Random, subject: Any, picture: str,
     for row, (ask, extra) in rows.items():
         exchange = _attempt(lambda ask=ask: ask(rng, subject, split))
         if exchange:
-            judge = GROUNDING if is_grounding(row) else WORDS
+            judge = GROUNDING if is_grounding(row) else FACTS if row == "caption" else WORDS
             yield Question(row, split, shifted, exchange.question, exchange.answer, judge, _about(exchange.question, picture, extra))
 
 

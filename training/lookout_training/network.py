@@ -151,6 +151,19 @@ class DecoderBlock(nn.Module):
         self.up = nn.Linear(width, config.feed_forward, bias=False)
         self.down = nn.Linear(config.feed_forward, width, bias=False)
 
+    def scores(self, x: Tensor, cosine: Tensor, sine: Tensor, head: int) -> Tensor:
+        """What one head's attention is the softmax of, before the mask: (B, N, N)."""
+        config = self.config
+        y = self.attention_norm(x)
+        width = config.head_width
+        shared = head // (config.heads // config.key_value_heads)
+        query = F.linear(y, self.query.weight[head * width : (head + 1) * width])
+        key = F.linear(y, self.key.weight[shared * width : (shared + 1) * width])
+        cosine, sine = cosine[:, 0].to(key.dtype), sine[:, 0].to(key.dtype)
+        query = rotate_half(self.query_norm(query).to(key.dtype), cosine, sine)
+        key = rotate_half(self.key_norm(key).to(key.dtype), cosine, sine)
+        return torch.bmm(query * width**-0.5, key.transpose(1, 2))
+
     def forward(self, x: Tensor, cosine: Tensor, sine: Tensor, bias: Tensor) -> Tensor:
         """`x` (B, N, D); `cosine`, `sine` (B, 1, N, head/2); `bias` (B G, H/G N, N) for G key/value heads, added to the attention scores."""
         config = self.config
@@ -172,6 +185,9 @@ class DecoderBlock(nn.Module):
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
+WatchedHeads = dict[tuple[int, int], Tensor | None]  # Layer and head -> its scores (B, N, N), once they are computed.
+
+
 class LanguageModel(nn.Module):
     """Decoder with interleaved M-RoPE and a tied embedding."""
 
@@ -185,8 +201,11 @@ class LanguageModel(nn.Module):
         frequencies = config.rope_theta ** (-torch.arange(0, config.head_width, 2).float() / config.head_width)
         self.register_buffer("frequencies", frequencies, persistent=False)
 
-    def hidden(self, x: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
-        """`x` (B, N, D) embeddings; `positions` (B, 3, N) time, row, column; `mask` (B or 1, 1, N, N), True where attention is allowed -> (B, N, D) before the last norm."""
+    def hidden(self, x: Tensor, positions: Tensor, mask: Tensor, watched: WatchedHeads | None = None) -> Tensor:
+        """`x` (B, N, D) embeddings; `positions` (B, 3, N) time, row, column; `mask` (B or 1, 1, N, N), True where attention is allowed -> (B, N, D) before the last norm.
+
+        `watched`: layers and heads whose scores (see `DecoderBlock.scores`) are wanted; they take the place of its values.
+        """
         unused = torch.zeros_like(positions[:, :1])
         four = torch.cat((positions, unused), dim=1).float()
         angle = four[:, self.axis].transpose(1, 2) * self.frequencies
@@ -195,7 +214,10 @@ class LanguageModel(nn.Module):
         bias = lowest.bfloat16() if torch.is_autocast_enabled(x.device.type) else lowest
         groups = self.config.key_value_heads
         bias = bias.expand(len(x), groups, -1, -1).repeat(1, 1, self.config.heads // groups, 1).flatten(0, 1)
-        for block in self.blocks:
+        for index, block in enumerate(self.blocks):
+            for layer, head in watched or ():
+                if layer == index:
+                    watched[layer, head] = block.scores(x, cosine, sine, head)
             x = block(x, cosine, sine, bias)
         return x
 

@@ -414,6 +414,25 @@ What can be found at {region}?
 Which thing is at {region}?
 """,
 )
+READ_REGION = _lines(
+    """
+Read the text at {region}.
+What does the text at {region} say?
+What is written at {region}?
+Which text is at {region}?
+What is written in {region}?
+Read the text in {region}.
+Read what is at {region}.
+Transcribe the text at {region}.
+What does it say at {region}?
+Text at {region}?
+OCR {region}
+""",
+    """
+Read out the words at {region}.
+What is the writing at {region}?
+""",
+)
 WHAT_AT = _lines(
     """
 What is {place}?

@@ -7,6 +7,7 @@ computes when it asks several questions about one picture.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -18,6 +19,7 @@ from .charts import ask_about_chart
 from .chat import NO_PICTURE, copying
 from .clips import ask_about_clip
 from .conversations import PICTURE, Conversation, ExemplarLesson
+from .looks import Place, places_of
 from .phrasings import Split
 from .questions import Exchange, ask_something, chat
 from .structured import as_json
@@ -68,20 +70,21 @@ class Layout(Enum):
 
 
 LAYOUT_WEIGHTS = {
-    Layout.PICTURE_FIRST: 70,
+    Layout.PICTURE_FIRST: 80,
     Layout.PICTURE_LAST: 3,
     Layout.TWO_PICTURES: 1,
     Layout.NO_PICTURE: 6,
     Layout.TOOLS: 26,
     Layout.TOOLS_AND_PICTURE: 2,
-    Layout.EXEMPLAR: 26,
-    Layout.NAMING: 14,
+    Layout.EXEMPLAR: 22,
+    Layout.NAMING: 8,
     Layout.FOCUS: 2,
     Layout.VIDEO: 6,
     Layout.CHART: 5,
-    Layout.DENSE: 12,
+    Layout.DENSE: 10,
 }
-TASK_HINTS = {None: 65, "BOX": 14, "POINT": 20, "POLYGON": 1}  # Weights.
+TASK_HINTS = {None: 64, "BOX": 14, "POINT": 20, "POLYGON": 2}  # Weights.
+MOST_REPEATED = 2  # Questions of a row with the same text for an answer.
 MOST_TEXT = 400  # Tokens of packed questions and answers behind a long prefix.
 THINKING = 0.05  # Share of the prompts that ask for a thought.
 IN_JSON = 0.05  # Share of the questions in words.
@@ -103,6 +106,19 @@ class Mode:
         return f"<hint>{' '.join(words)}</hint>" if words else ""
 
 
+@dataclass(frozen=True)
+class PlacedPicture:
+    """A picture of a row and the place of its first token."""
+
+    scene: Scene
+    first: int
+
+    def token_at(self, place: Place) -> int:
+        """The image token that holds a place."""
+        columns, rows = self.scene.width // CELL, self.scene.height // CELL
+        return self.first + min(rows - 1, max(0, int(place.y * rows))) * columns + min(columns - 1, max(0, int(place.x * columns)))
+
+
 @dataclass
 class Sample:
     """One row. All lists run over its tokens; `exchanges[k - 1]` belongs to segment k."""
@@ -112,6 +128,9 @@ class Sample:
     segments: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)  # The next token, where it is trained on.
     exchanges: list[Exchange] = field(default_factory=list)
+    looks: dict[int, int] = field(default_factory=dict)  # Token -> the image token that shows the object it predicts a part of.
+    reads: dict[int, int] = field(default_factory=dict)  # The same of characters that are read.
+    picture: PlacedPicture | None = None  # What the questions are about.
     clips: list[np.ndarray] = field(default_factory=list)  # Spectrograms (chunks, bins, 100) of the sounds, in reading order.
 
 
@@ -155,6 +174,8 @@ class SampleMaker:
             if earlier:
                 head += f"{earlier.question}{END}\n{ASSISTANT}{earlier.answer}{END}\n<|im_start|>user\n"
         self._append(sample, head, scenes, start, PREFIX)
+        if len(scenes) > 1:
+            sample.picture = None  # Either may be meant.
         self._pack(sample, lambda: self._ask(rng, scenes, layout, split, mode))
         return sample
 
@@ -227,10 +248,11 @@ class SampleMaker:
         prefix_length = len(sample.identifiers)
         after_prefix = _next_position(sample.positions)
         asked: set[tuple[str, str]] = set()
+        read: Counter[str] = Counter()
         failures = 0
         while failures < 10:
             exchange = ask()
-            if exchange is None or (exchange.question, exchange.begun) in asked:
+            if exchange is None or (exchange.question, exchange.begun) in asked or (exchange.printed and read[exchange.answer] >= MOST_REPEATED):
                 failures += 1
                 continue
             question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}{exchange.begun}")
@@ -240,7 +262,9 @@ class SampleMaker:
                 failures += 1 if room > 15 else 10
                 continue
             asked.add((exchange.question, exchange.begun))
+            read[exchange.answer] += 1
             sample.exchanges.append(exchange)
+            self._look(sample, exchange, answer, len(sample.identifiers) + len(question) - 1)
             count = len(question) + len(answer) - 1
             sample.identifiers += question + answer[:-1]
             sample.positions += [(after_prefix + i,) * 3 for i in range(count)]
@@ -313,6 +337,7 @@ class SampleMaker:
                 continue
             scene = next(pictures)
             rows, columns = scene.height // CELL, scene.width // CELL
+            sample.picture = PlacedPicture(scene, len(sample.identifiers))
             sample.identifiers += [identifier] * (rows * columns)
             sample.positions += [(position, position + k // columns, position + k % columns) for k in range(rows * columns)]
             position += max(rows, columns)
@@ -338,11 +363,21 @@ class SampleMaker:
         answer = self._encode_answer(exchange)
         start = _next_position(sample.positions)
         sample.exchanges.append(exchange)
+        self._look(sample, exchange, answer, len(sample.labels) - 1)
         sample.labels[-1] = answer[0]
         sample.identifiers += answer[:-1]
         sample.positions += [(start + i,) * 3 for i in range(len(answer) - 1)]
         sample.segments += [segment] * (len(answer) - 1)
         sample.labels += answer[1:]
+
+
+    def _look(self, sample: Sample, exchange: Exchange, answer: list[int], start: int) -> None:
+        """Notes where to look for the tokens of an answer; `start`: the token that predicts the first."""
+        if sample.picture is None:
+            return
+        for index, place in enumerate(places_of(exchange, answer, self.tokenizer, sample.picture.scene)):
+            if place:
+                (sample.reads if place.printed else sample.looks)[start + index] = sample.picture.token_at(place)
 
 
 def _next_position(positions: list[Position]) -> int:

@@ -295,6 +295,20 @@ def what_at(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
 def region(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     """What an object in a given box, or at a given point, is: the way back from places to names, which an exemplar takes too."""
     item = rng.choice(scene.objects)
+    return Exchange("region", _about_region(rng, scene, item, phrasings.REGION.pick(rng, split)), sentence(with_article(item.name)))
+
+
+def read_region(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """The text in a given box, or at a given point."""
+    if not scene.texts:
+        return None
+    item = rng.choice(scene.texts)
+    text = item.text or ""
+    return Exchange("read region", _about_region(rng, scene, item, phrasings.READ_REGION.pick(rng, split)), text, printed=(text,))
+
+
+def _about_region(rng: random.Random, scene: Scene, item: SceneObject, line: str) -> str:
+    """A question whose {region} is roughly the box, or the centre, of an object, written in one of several ways."""
     corners = (grid_point(scene, *item.box[:2]), grid_point(scene, *item.box[2:]))
     left, top, right, bottom = (max(0, min(1000, value + rng.randint(-8, 8))) for corner in corners for value in corner)
     if rng.random() < 0.3:
@@ -304,9 +318,7 @@ def region(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
         words = rng.choice(
             (f"({left},{top}) ({right},{bottom})", f"<point_box> ({left},{top}) ({right},{bottom}) </point_box>", f"[{left}, {top}, {right}, {bottom}]")
         )
-    line = phrasings.REGION.pick(rng, split)
-    question = in_some_style(rng, fill(rng, line, region="the box " + words if "in {region}" in line else words), keep_case=True)
-    return Exchange("region", question, sentence(with_article(item.name)))
+    return in_some_style(rng, fill(rng, line, region="the box " + words if "in {region}" in line else words), keep_case=True)
 
 
 def largest(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -495,6 +507,7 @@ WORD_TASKS: dict[str, tuple[Asker, float]] = {
     "size": (size, 4),
     "relation": (relation, 5),
     "read": (read, 60),
+    "read region": (read_region, 24),
     "detect": (_markup_task("detect", box_of, phrasings.DETECT_LIST, phrasings.DETECT_SENTENCE), 20),
     "detect all": (_everything("detect all", box_of, phrasings.DETECT_ALL), 10),
     "point": (_single("point", point_of, phrasings.POINT), 4),

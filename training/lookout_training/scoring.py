@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from .markup import Annotation, Point, parse_annotations, parse_clips
+from .questions import enumeration
 
 IOU_THRESHOLD = 0.5
 POINT_TOLERANCE = 30  # On the 0..1000 grid, per axis-independent distance.
@@ -17,6 +19,23 @@ POINT_TOLERANCE = 30  # On the 0..1000 grid, per axis-independent distance.
 def same_words(answer: str, truth: str) -> bool:
     """Equal but for surrounding blanks and a final full stop."""
     return answer.strip().rstrip(".") == truth.strip().rstrip(".")
+
+
+def same_facts(answer: str, truth: str) -> bool:
+    """Two captions that name the same objects, each as often, in whatever order."""
+    wanted = _facts(truth)
+    return same_words(answer, truth) if wanted is None else _facts(answer) == wanted
+
+
+FACT = re.compile(r'the text "[^"]*"|an? [a-z ]+?(?=, | and |$)')
+
+
+def _facts(caption: str) -> list[str] | None:
+    """What a caption lists, sorted; None where it is anything but such a list."""
+    words = caption.strip().rstrip(".")
+    words = words[:1].lower() + words[1:]
+    found = FACT.findall(words)
+    return sorted(found) if found and enumeration(found) == words else None
 
 
 @dataclass
@@ -106,7 +125,7 @@ def _filled(points: tuple[Point, ...]) -> np.ndarray:
 
 
 # How an answer is compared with the truth.
-WORDS, GROUNDING, JSON_VALUE, CALLS, CLIP = "words", "grounding", "JSON", "calls", "clip"
+WORDS, FACTS, GROUNDING, JSON_VALUE, CALLS, CLIP = "words", "facts", "grounding", "JSON", "calls", "clip"
 
 
 def same_json(answer: str, truth: str) -> bool:

@@ -40,7 +40,7 @@ def make_batch(seed: int, size: int) -> Stage1Batch:
     """`size` pictures of one common width and height."""
     rng = random.Random(seed * 7919 + 13)
     width, height = pick_size(rng)
-    scenes = [as_served(render_scene(rng, width, height, text_heavy=rng.random() < TEXT_HEAVY)) for _ in range(size)]
+    scenes = [as_served(render_scene(rng, width, height, rng.random() < TEXT_HEAVY, TRAINING_WORLD)) for _ in range(size)]
     return Stage1Batch(np.stack([pixels for pixels, _ in scenes]), stack_targets([dense_targets(scene) for _, scene in scenes]))
 
 

@@ -23,7 +23,7 @@ from .config import CONFIGS, HELD_OUT_SEED, NetworkConfig
 from .conversations import exemplar_lesson, naming_lesson, with_focus
 from .dense import DenseHeads, DenseTargets, dense_loss, dense_targets, stack_targets
 from .generation import generate
-from .network import VisionLanguageModel, initialise_language
+from .network import VisionLanguageModel, WatchedHeads, initialise_language
 from .optimiser import Optimiser, hidden_matrices
 from .phrasings import EVALUATED, Split
 from .prompts import IGNORED, LAYOUT_WEIGHTS, Layout, Sample, SampleMaker
@@ -43,7 +43,7 @@ from .running import (
 from .scoring import GroundingScore
 from .tokenizer import Tokenizer
 from .warm_start import load_gguf
-from .world import Scene, as_served, chart_as_served, pick_size, render_scene
+from .world import TRAINING_WORLD, Scene, as_served, chart_as_served, pick_size, render_scene
 from .world.chart import render_chart
 from .world.clip import FRAME_SIZES, render_clip
 
@@ -53,9 +53,11 @@ AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
 REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.NAMING, Layout.FOCUS, Layout.VIDEO, Layout.CHART)  # Beside questions about one picture.
 HEADS_ALONE = 200  # Steps after a warm start in which the fresh dense heads learn without moving the network.
 FIRST_WARM_STEP = 70_000  # Of weights that do not tell how many steps made them; version 3 is the last.
-SOUND_SHARE = 0.05  # Of the batches, where there is a cache of speech.
+SOUND_SHARE = 0.08  # Of the batches, where there is a cache of speech.
+LOOKING_HEADS = ((3, 1), (4, 1))  # Layer and head that look at the object, and at the character, that is written down.
+LOOKING_WEIGHT = 0.15  # Of the loss of looking elsewhere.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
-EMPHASIS = {"read": 2.0, "region": 2.0, "naming": 2.0, "naming, thinking": 2.0, "caption": 1.5}  # Weights of tasks that are learnt slowly.
+EMPHASIS = {"read": 2.0, "read region": 2.0, "region": 2.0, "naming": 2.0, "naming, thinking": 2.0, "caption": 1.5}  # Weights of tasks that are learnt slowly.
 DECISION = 2.5  # Weight of the tokens of markup that decide which object comes next, or that none does.
 LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
 
@@ -71,6 +73,7 @@ class Stage2Batch:
     segments: np.ndarray  # (B, N) int64, -1 for padding
     labels: np.ndarray  # (B, N) int64, IGNORED where not trained on
     weights: np.ndarray  # (B, N) float32
+    looks: np.ndarray  # (2, B, N) int64, the image token that shows the object, or the character, that a token predicts; IGNORED where there is none
     exchanges: list[list[Exchange]]
     clips: list[np.ndarray]  # Spectrograms of the sounds of all rows, in reading order.
 
@@ -97,10 +100,22 @@ def _before_decision() -> list[int]:
     return [tokenizer[token] for token in ('<point_box mention="', '<point mention="', '"> (', ") </point_box>", ") </point>")]
 
 
+@lru_cache(maxsize=1)
+def _around_x() -> tuple[int, int]:
+    """The tokens before and behind the first coordinate of an object."""
+    tokenizer = Tokenizer.load()
+    return tokenizer['"> ('], tokenizer.encode(",")[0]
+
+
 def decisions(labels: np.ndarray) -> np.ndarray:
     """(B, N) labels -> (B, N) bool: tokens of markup that could lead to another object."""
     found = np.zeros(labels.shape, bool)
     found[:, 1:] = np.isin(labels[:, :-1], _before_decision()) & (labels[:, 1:] != IGNORED)
+    # Of two objects one above the other the first digit of y tells which.
+    opening, comma = _around_x()
+    opened, ended = labels == opening, labels == comma
+    for digits in (1, 2, 3, 4):
+        found[:, digits + 2 :] |= opened[:, : -digits - 2] & ended[:, digits + 1 : -1]
     return found
 
 
@@ -113,12 +128,15 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
     segments = np.full((size, length), -1, np.int64)
     labels = np.full((size, length), IGNORED, np.int64)
     weights = np.zeros((size, length), np.float32)
+    looks = np.full((2, size, length), IGNORED, np.int64)
     for row, sample in enumerate(samples):
         count = len(sample.identifiers)
         identifiers[row, :count] = sample.identifiers
         positions[row, :, :count] = np.array(sample.positions).T
         segments[row, :count] = sample.segments
         labels[row, :count] = sample.labels
+        for layer, found in enumerate((sample.looks, sample.reads)):
+            looks[layer, row, list(found)] = list(found.values())
         for segment, exchange in enumerate(sample.exchanges, start=1):
             answer = (segments[row] == segment) & (labels[row] != IGNORED)
             weights[row, answer] = EMPHASIS.get(exchange.task, 1.0) * answer.sum() ** -LENGTH_EXPONENT
@@ -128,7 +146,7 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
     stacked = np.stack(pixels) if pixels else None
     clips = [clip for sample in samples for clip in sample.clips]
     exchanges = [sample.exchanges for sample in samples]
-    return Stage2Batch(stacked, targets, identifiers, positions, segments, labels, weights, exchanges, clips)
+    return Stage2Batch(stacked, targets, identifiers, positions, segments, labels, weights, looks, exchanges, clips)
 
 
 def make_batch(
@@ -141,7 +159,7 @@ def make_batch(
     per_row = {Layout.TWO_PICTURES: 2, Layout.NO_PICTURE: 0, Layout.TOOLS: 0}.get(layout, 1)
     rows = {Layout.PICTURE_LAST: size * 2, Layout.PICTURE_FIRST: size}.get(layout, size // 2)
     if layout is Layout.DENSE:
-        pictures = [as_served(render_scene(rng, width, height, text_heavy=rng.random() < DENSE_TEXT_HEAVY)) for _ in range(2 * size)]
+        pictures = [as_served(render_scene(rng, width, height, rng.random() < DENSE_TEXT_HEAVY, TRAINING_WORLD)) for _ in range(2 * size)]
         return collate([], [pixels for pixels, _ in pictures], [scene for _, scene in pictures])
     if layout is Layout.CHART:
         charts = [chart_as_served(*render_chart(rng, width, height)) for _ in range(size)]
@@ -154,7 +172,7 @@ def make_batch(
         pictures = [picture for lesson in lessons for picture in lesson.pictures]
         return collate([maker.lesson(lesson) for lesson in lessons], [pixels for pixels, _ in pictures], [scene for _, scene in pictures])
     if layout is Layout.FOCUS:
-        talks = [with_focus(rng, width, height, split) for _ in range(size // 2)]
+        talks = [with_focus(rng, width, height, split, TRAINING_WORLD) for _ in range(size // 2)]
         pictures = [picture for talk in talks for picture in talk.pictures]
         # The dense heads know nothing of a crop.
         return collate([maker.conversation(talk) for talk in talks], [pixels for pixels, _ in pictures], [])
@@ -162,7 +180,7 @@ def make_batch(
     all_pixels: list[np.ndarray] = []
     all_scenes: list[Scene] = []
     while len(samples) < rows:
-        pictures = [as_served(render_scene(rng, width, height, text_heavy=rng.random() < TEXT_HEAVY)) for _ in range(per_row)]
+        pictures = [as_served(render_scene(rng, width, height, rng.random() < TEXT_HEAVY, TRAINING_WORLD)) for _ in range(per_row)]
         scenes = [scene for _, scene in pictures]
         sample = maker.make(rng, scenes, layout, split, offset)
         if sample.exchanges:
@@ -210,10 +228,25 @@ def image_tokens(network: VisionLanguageModel, batch: Stage2Batch) -> Tensor | N
         return network.vision(images_to_tensor(batch.pixels)).float()
 
 
+def looking_loss(scores: list[Tensor], batch: Stage2Batch) -> tuple[Tensor, dict[str, float]]:
+    """Cross-entropy of the attention of LOOKING_HEADS with where there is something to see, and how much of it lies there. `scores`: two of (B, N, N)."""
+    loss, seen = torch.zeros(()), {}
+    mask = attention_mask(on_device(batch.segments))
+    for name, values, wanted in zip(("look", "glance"), scores, batch.looks, strict=True):
+        rows, tokens = np.nonzero(wanted != IGNORED)
+        if not len(rows):
+            continue
+        logits = values[rows, tokens].float().masked_fill(~mask[rows, 0, tokens], -1e9)
+        entropy = F.cross_entropy(logits, on_device(wanted[rows, tokens]), reduction="none")
+        loss = loss + entropy.mean()
+        seen[name] = (-entropy).exp().mean().item()
+    return loss, seen
+
+
 def forward(
-    network: VisionLanguageModel, batch: Stage2Batch, image_token: int, audio_token: int = -1
+    network: VisionLanguageModel, batch: Stage2Batch, image_token: int, audio_token: int = -1, watched: WatchedHeads | None = None
 ) -> tuple[Tensor | None, Tensor, Tensor]:
-    """Image tokens (pictures, N, width) float32 or None, logits (n, vocabulary) float32 and labels (n) at the trained places."""
+    """Image tokens (pictures, N, width) float32 or None, logits (n, vocabulary) float32 and labels (n) at the trained places. `watched` as in `LanguageModel.hidden`."""
     identifiers = on_device(batch.identifiers)
     labels = on_device(batch.labels)
     with half_precision():
@@ -226,7 +259,7 @@ def forward(
             heard = encode_clips(network.audio, [on_device(clip) for clip in batch.clips])
             x = x.masked_scatter((identifiers == audio_token)[..., None], torch.cat(heard).float())
         mask = attention_mask(on_device(batch.segments))
-        hidden = network.language.hidden(x, on_device(batch.positions), mask)
+        hidden = network.language.hidden(x, on_device(batch.positions), mask, watched)
         chosen = labels != IGNORED
         logits = network.language.logits(hidden[chosen])
     return tokens, logits.float(), labels[chosen]
@@ -414,8 +447,12 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         stage.begin_from_stage1(directory / "stage1.pt")
     if not arguments.no_compile:
-        for block in (*stage.network.vision.blocks, *stage.network.language.blocks):
-            block.compile(dynamic=True)  # A fifth faster, after a minute or two of compiling.
+        # A fifth faster, after a minute or two of compiling.
+        for block in stage.network.vision.blocks:
+            block.compile(dynamic=True)
+        for block in stage.network.language.blocks:
+            # In vectors of 512 bits the backward pass of rows without pictures is not finite on some Intel processors.
+            block.compile(dynamic=True, options={"cpp.simdlen": 256})
     planned = stage.clock.seconds + arguments.more_minutes * 60 if arguments.more_minutes else arguments.minutes * 60
     batches = prefetch(lambda step: make_mixed_batch(step, arguments.batch, maker), stage.step)
     training = TrainingRun(stage, checkpoint, planned, arguments.report_seconds, lambda: report(stage, maker, 3, generated=False))
@@ -425,11 +462,14 @@ def run(arguments: argparse.Namespace) -> None:
         entry: dict[str, float] = {}
         loss = torch.zeros(())
         if len(batch.identifiers):
-            tokens, logits, labels = forward(stage.network, batch, maker.image_token, maker.audio_token)
+            watched: WatchedHeads = dict.fromkeys(LOOKING_HEADS)
+            tokens, logits, labels = forward(stage.network, batch, maker.image_token, maker.audio_token, watched)
+            looking, seen = looking_loss(list(watched.values()), batch)
             weights = on_device(batch.weights[batch.labels != IGNORED])
             per_token = F.cross_entropy(logits, labels, reduction="none")
             loss = (per_token * weights).sum() / weights.sum()
-            entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()}
+            entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()} | seen
+            loss = loss + LOOKING_WEIGHT * looking
         else:
             tokens = image_tokens(stage.network, batch)
         if tokens is not None and batch.targets is not None:
@@ -439,7 +479,9 @@ def run(arguments: argparse.Namespace) -> None:
             entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "spell", "line", "h", "t")}
         stage.optimiser.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(stage.parameters, 1.0)
+        norm = nn.utils.clip_grad_norm_(stage.parameters, 1.0)
+        if not norm.isfinite():  # Before the weights, and the checkpoint with them, are lost.
+            raise FloatingPointError(f"the gradient of step {stage.step} is not finite")
         rate = training.learning_rate(arguments.learning_rate, arguments.decay, warm_up)
         stage.optimiser.step(rate)
         training.end_step(0 if batch.pixels is None else len(batch.pixels), entry, rate)

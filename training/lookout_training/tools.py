@@ -216,6 +216,33 @@ MORE_TOOLS = (
     _tool("set_speed speed drive_speed velocity", "Set how fast the robot drives.", [_parameter("speed value percent level", _number(1, 100), "integer")],
           "Drive at speed {0}.|Set the speed to {0}.|Speed {0}|Go at {0} percent speed.|The robot should drive at {0}.|I want a speed of {0}.", ""),
 )  # fmt: skip
+# More ways to ask for the first name's tool, for training alone: the seen phrasings of the evaluation stay what they were.
+MORE_REQUESTS: dict[str, tuple[str, ...]] = {
+    name: tuple(lines.split("|"))
+    for name, lines in {
+        "get_weather": "Look up the weather for {0}.|Is it cold in {0}?|Is the sun shining in {0}?|Forecast for {0}|How warm is it in {0}?|Does it snow in {0} today?|I travel to {0}. What will the weather be?|{0} weather",
+        "get_time": "What does the clock say in {0}?|Is it late in {0}?|{0} time please|I call someone in {0}. What time is it there?|Is it night in {0}?|Show me the clock of {0}.|How many hours is it in {0}?|Current time of {0}",
+        "set_lamp": "Light up in {0}.|Give me {0} light.|Paint the room with {0} light.|Put the lamp on {0}.|Let there be {0} light.|Could you make the light {0}?|The light must be {0}.|{0}, the lamp, please",
+        "turn_on": "Get the {0} started.|Let the {0} run.|Could you start the {0} for me?|The {0} must run now.|Activate the {0}.|Make the {0} go.|{0} on|Bring the {0} to life.|I would like the {0} to be on.",
+        "turn_off": "Deactivate the {0}.|Let the {0} rest.|Could you stop the {0} for me?|The {0} must not run any longer.|Cut the power of the {0}.|{0} off|I want the {0} to be quiet.|No more {0}, please.|Put the {0} to sleep.",
+        "send_message": "Inform {0}: {1}|{0} should know: {1}|Tell {0} that {1}.|Pass this on to {0}: {1}|Leave {0} a message: \"{1}\".|Answer {0}: {1}|Say \"{1}\" to {0}.|Get this to {0}: \"{1}\"",
+        "call_person": "I have to speak with {0}.|Connect me with {0}.|Put me through to {0}.|Let me talk to {0}.|Get {0} on the phone.|Reach {0} by phone.|{0}, by phone, please|Make my phone call {0}.",
+        "set_timer": "In {0} minutes I must go.|Tell me when {0} minutes are over.|Beep in {0} minutes.|{0} minutes from now|Let me know after {0} minutes.|The eggs take {0} minutes.|Measure {0} minutes.|Give me {0} minutes.",
+        "play_music": "I would like some {0}.|Turn on the song {0}.|Music: {0}|Can you play {0}?|How about the song \"{0}\"?|Let us listen to {0}.|Next I want \"{0}\".|Make it play {0}.",
+        "search": "Do a search for {0}.|Get me pages on {0}.|Who knows about {0}? Search.|Use the web to find {0}.|Information about {0}, please|See what there is about {0}.|Browse for {0}.|I need to read about {0}.",
+        "calculate": "Tell me {0}.|Give me the result of {0}.|{0}|Do the sum: {0}|I need {0}.|What does {0} give?|What comes out of {0}?|Evaluate {0}.|Let me know what {0} is.",
+        "translate": "Turn \"{0}\" into {1}.|The {1} word for \"{0}\", please|How would they say \"{0}\" in {1}?|Write \"{0}\" in {1}.|{1} for \"{0}\"?|My friend speaks {1}. What is \"{0}\"?|Tell me \"{0}\" in {1}.|In {1}: \"{0}\"",
+        "set_temperature": "Warm up the {0} to {1} degrees.|Get the {0} to {1} degrees.|The {0} needs {1} degrees.|Let the {0} be at {1} degrees.|Cool the {0} to {1} degrees.|It must be {1} degrees in the {0}.|{0}: {1} degrees|Keep the {0} at {1} degrees.",
+        "open_door": "I want to go into the {0}.|Let somebody into the {0}.|Could you open up the {0}?|The {0} is locked. Open it.|Get the {0} open.|{0} door open|I stand before the {0}. Open.|The door of the {0} must open.",
+        "book_table": "We want to eat at {1} with {0} people.|Dinner for {0} at {1}|There are {0} of us. Book for {1}.|Ask for a table at {1}, {0} guests.|Lunch at {1} for {0} people, please book.|{0} guests come at {1}. They need a table.|Find a table for {0}, {1}.",
+        "create_event": "Do not let me forget \"{0}\" on {1}.|There is \"{0}\" on {1}.|Write \"{0}\" down for {1}.|Keep {1} free for \"{0}\".|Mark {1} with \"{0}\".|{1}: \"{0}\"|Enter \"{0}\" for {1}.|We have \"{0}\" on {1}, save it.",
+        "move_robot": "Take {1} steps {0}.|Roll {0} for {1} meters.|Make {1} steps {0}.|Come {1} meters {0}.|Robot, {0} by {1}|I want you {1} steps {0}.|Get {1} meters {0}.|Step {0}, {1} times.",
+        "set_volume": "Make the music {0} percent loud.|Sound at {0}|Too loud! Make it {0}.|I can hear nothing, go to {0} percent.|Turn it to {0}.|Volume at {0} percent please|Put the sound on {0}.|The volume must be {0}.",
+        "get_price": "How much do they want for {0}?|Is {0} expensive?|Tell me what {0} costs.|I want to buy {0}. How much is it?|Cost of {0}?|What money do I need for {0}?|{0}, how much?|Find the price of {0}.|How dear is {0}?",
+        "take_photo": "Photograph this.|Let the camera take a picture.|Get me a picture from the camera.|Camera, please|I need a photograph.|Make a picture now.|Click!|Show me what the camera sees.|Capture this moment.",
+        "set_mode": "Let the mode be {0}.|Make the mode {0}.|Change the mode to {0}.|Put the mode {0}.|Set it {0}.|Mode to {0}, please|Could you turn the mode {0}?|The mode must be {0}.",
+    }.items()
+}
 # Whole tools that no training prompt shows.
 HELD_OUT_TOOLS = (
     _tool("order_food order buy_food", "Order something to eat.", [_parameter("dish food meal", _of(FOODS)), _parameter("amount number portions", _number(1, 9), "integer")],
@@ -227,7 +254,11 @@ HELD_OUT_TOOLS = (
 )  # fmt: skip
 HELD_OUT_WORDS = {"food", "room"}  # What those are about.
 NATURAL = 0.5  # Share of the made-up tools that are asked for without the names of their parameters.
-VERBS = "start stop check scan paint open close lock count fill load save print sort mark move test fetch list show hide draw cut sell send watch lift push rename copy delete find add remove read pack weigh".split()
+VERBS = (
+    "start stop check scan paint open close lock count fill load save print sort mark move test fetch list show hide draw cut sell send watch lift push rename copy delete find add remove read pack weigh "
+    "set get make take give bring turn put call play write build fix rent lend drop store sign share post plan pick hold join split mix heat cool wash dry feed train hire book pay sum guess track log run reset update "
+    "block allow enable report repair replace return record reserve request register cancel confirm deliver inspect measure schedule"
+).split()
 WHAT = "name value text size number color label mode target source id key tag note level speed place title user file kind unit amount path group code state topic part".split()
 VALUES: dict[str, Callable[[random.Random], Any]] = {
     "string": lambda rng: rng.choice((_words, made_up_word, _time, _of(NAMES), _of(CITIES), lambda r: made_up_word(r).capitalize()))(rng),
@@ -237,7 +268,7 @@ VALUES: dict[str, Callable[[random.Random], Any]] = {
 
 
 def _verb_and_noun(rng: random.Random) -> tuple[str, str]:
-    return rng.choice(VERBS), made_up_word(rng) if rng.random() < 0.4 else rng.choice([word for word in WORDS if word not in HELD_OUT_WORDS])
+    return made_up_word(rng) if rng.random() < 0.15 else rng.choice(VERBS), made_up_word(rng) if rng.random() < 0.4 else rng.choice([word for word in WORDS if word not in HELD_OUT_WORDS])
 
 
 def made_up_tool(rng: random.Random) -> Tool:
@@ -304,7 +335,7 @@ def natural_tool(rng: random.Random) -> Tool:
         subject = rng.choice((f" the {noun}", f" a {noun}", f" {noun}"))
         named = dict(places)
         if THING in named and COUNT in named and rng.random() < 0.7:
-            thing, count, unit = named.pop(THING), named.pop(COUNT), rng.choice(UNITS)
+            thing, count, unit = named.pop(THING), named.pop(COUNT), rng.choice(UNITS) if rng.random() < 0.6 else made_up_word(rng)
             subject = rng.choice((f" {count} {unit} of {thing}", f" {count} {thing}", f" {thing}, {count} {unit}", f" {count} times {thing}", f" {thing}: {count}"))
         elif THING in named and rng.random() < 0.6:
             subject = " " + rng.choice(THING.phrases[:3]).format(named.pop(THING))
@@ -406,6 +437,8 @@ class ToolPrompt:
         """A request in words, the call that answers it, and what is called."""
         offer = rng.choice(self.offers)
         lines = offer.tool.held_out_requests if split is Split.HELD_OUT else offer.tool.requests
+        if self.made_up and split is not Split.HELD_OUT:
+            lines += MORE_REQUESTS.get(offer.tool.names[0], ())
         values = [parameter.value(rng) for parameter in offer.tool.parameters]
         return rng.choice(lines).format(*map(_said, values)), offer.call(values), offer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 
 import jinja2
 import numpy as np
@@ -18,17 +19,18 @@ from lookout_training.config import HELD_OUT_SEED
 from lookout_training.conversations import FOCUS_TOOL, NAMING, exemplar_lesson, exemplar_task, naming_lesson, with_focus
 from lookout_training.evaluation_set import CALL, chart_questions, clip_questions, focus_questions, picture_questions, tool_questions
 from lookout_training.export import chat_template
+from lookout_training.looks import places_of
 from lookout_training.markup import clip_leaf, parse_annotations, parse_clips
 from lookout_training.phrasings import Phrasings, Split
-from lookout_training.prompts import END, IGNORED, SampleMaker
+from lookout_training.prompts import END, IGNORED, MOST_REPEATED, SampleMaker
 from lookout_training.questions import WORD_TASKS, grid_point, sentence, with_article
-from lookout_training.scoring import CALLS, GROUNDING, clip_overlap, same_calls
+from lookout_training.scoring import CALLS, GROUNDING, clip_overlap, same_calls, same_facts
 from lookout_training.stage2 import Layout, make_batch
 from lookout_training.structured import as_json
 from lookout_training.thoughts import with_thought
 from lookout_training.tokenizer import Tokenizer
-from lookout_training.tools import HELD_OUT_TOOLS, TOOLS, ToolPrompt, natural_tool
-from lookout_training.world import EMOJI_NAMES, SHAPES, Scene, render_scene
+from lookout_training.tools import HELD_OUT_TOOLS, MORE_REQUESTS, TOOLS, VERBS, ToolPrompt, natural_tool
+from lookout_training.world import EMOJI_NAMES, SHAPES, TRAINING_WORLD, Scene, render_scene
 from lookout_training.world.chart import Chart, render_chart
 from lookout_training.world.clip import render_clip
 from lookout_training.world.shapes import outline, rough_outline
@@ -73,10 +75,11 @@ def test_no_small_talk_or_tool_request_of_the_evaluation_is_trained_on() -> None
         held_out = {text.lower() for text in talk.held_out}
         assert not held_out & {text.lower() for text in talk.seen}
         assert not held_out & {talk.question(random.Random(seed), Split.SEEN).lower() for seed in range(300)}
+    assert not set(VERBS) & {word for tool in HELD_OUT_TOOLS for name in tool.names for word in name.split("_") if word not in ("set", "up", "food", "room")}
     names = {name for tool in TOOLS for name in tool.names}
     assert not names & {name for tool in HELD_OUT_TOOLS for name in tool.names}
     for tool in TOOLS:
-        assert not set(tool.requests) & set(tool.held_out_requests)
+        assert not {*tool.requests, *MORE_REQUESTS[tool.names[0]]} & set(tool.held_out_requests)
 
 
 def render(messages: list[dict], tools: list[dict] | None = None) -> str:
@@ -252,6 +255,74 @@ def test_calls_are_compared_by_value() -> None:
     assert same_calls('[{"name":"f","arguments":{"b":"x","a":1}}]', truth)
     assert not same_calls('[{"name":"f","arguments":{"a":2,"b":"x"}}]', truth)
     assert not same_calls("I have no tool for that.", truth) and same_calls("I have no tool for that.", "[]")
+
+
+def test_captions_are_compared_by_what_they_list() -> None:
+    truth = 'A red star, a dog, a dog and the text "SALT and A, B".'
+    assert same_facts('A dog, the text "SALT and A, B", a red star and a dog.', truth)
+    assert not same_facts('A dog, the text "SALT and A, B" and a red star.', truth)
+    assert not same_facts('A dog, the text "SALT and A, C", a red star and a dog.', truth)
+    assert not same_facts('A dog, a red star, a dog and the text "SALT and A, B", I think.', truth)
+    assert same_facts("A dog", "A dog.") and not same_facts("Dog.", "A dog.") and same_facts("Nothing.", "Nothing.")
+
+
+def test_a_row_asks_for_the_same_text_only_twice(maker: SampleMaker) -> None:
+    batch = make_batch(11, 16, maker, layout=Layout.PICTURE_FIRST)
+    asked = [Counter(exchange.answer for exchange in exchanges if exchange.printed) for exchanges in batch.exchanges]
+    assert max(max(counts.values(), default=0) for counts in asked) == MOST_REPEATED
+
+
+def test_text_of_a_region_is_what_stands_there() -> None:
+    for seed in range(40):
+        rng = random.Random(seed)
+        _, scene = render_scene(rng, 224, 224, text_heavy=True, world=TRAINING_WORLD)
+        exchange = WORD_TASKS["read region"][0](rng, scene, Split.SEEN)
+        if not scene.texts:
+            assert exchange is None
+            continue
+        x, y, *rest = (int(number) / 1000 * 224 for number in re.findall(r"\d+", exchange.question))
+        x, y = (x, y) if not rest else ((x + rest[0]) / 2, (y + rest[1]) / 2)
+        nearest = min(scene.texts, key=lambda item: abs(item.centre[0] - x) + abs(item.centre[1] - y))
+        assert nearest.text == exchange.answer and exchange.printed == (nearest.text,)
+
+
+def test_answers_are_to_be_found_where_they_stand(maker: SampleMaker) -> None:
+    tokenizer = maker.tokenizer
+    leaves = letters = names = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        _, scene = render_scene(rng, 224, 224, text_heavy=seed % 2 == 0)
+        for task in ("detect all", "read", "caption"):
+            exchange = WORD_TASKS[task][0](rng, scene, Split.SEEN)
+            if exchange is None:
+                continue
+            tokens = maker._encode_answer(exchange)
+            places = places_of(exchange, tokens, tokenizer, scene)
+            assert len(places) == len(tokens) and places[-1] is None  # The end of the turn stands nowhere.
+            for token, place in zip(tokens, places, strict=True):
+                if place is None:
+                    continue
+                x, y, said = place.x * scene.width, place.y * scene.height, tokenizer.decode([token])
+                here = [item for item in scene.objects if abs(item.centre[0] - x) < 1 and abs(item.centre[1] - y) < 1]
+                if place.printed:
+                    shown = {c.glyph for item in scene.texts for c in item.characters if c.left < x < c.right and item.box[1] <= y <= item.box[3]}
+                    assert said in shown
+                    letters += 1
+                else:
+                    assert here
+                    leaves += task == "detect all"
+                    names += task == "caption"
+    assert min(leaves, letters, names) > 300
+
+
+def test_looks_point_at_the_tokens_of_the_picture(maker: SampleMaker) -> None:
+    batch = make_batch(11, 8, maker, layout=Layout.EXEMPLAR)
+    rows, tokens = np.nonzero(batch.looks[0] != IGNORED)
+    assert len(rows) and (batch.identifiers[rows, batch.looks[0][rows, tokens]] == maker.image_token).all()
+    assert (batch.labels[rows, tokens] != IGNORED).all()
+    # The picture that is asked about is the last.
+    first_questions = [np.argmax(segments > 0) for segments in batch.segments]
+    assert all(first_questions[row] - look < 160 for row, look in zip(rows, batch.looks[0][rows, tokens], strict=True))
 
 
 @pytest.mark.parametrize("layout", list(Layout))

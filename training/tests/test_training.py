@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import groupby, pairwise
+from pathlib import Path
 
 import jinja2
 import numpy as np
@@ -20,10 +22,12 @@ from lookout_training.phrasings import Split
 from lookout_training.prompts import ASSISTANT, END, IGNORED, Layout, SampleMaker
 from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
 from lookout_training.scoring import GroundingScore
-from lookout_training.stage2 import decisions, forward, last_digits, make_batch
+from lookout_training.stage2 import LOOKING_HEADS, decisions, forward, last_digits, looking_loss, make_batch
 from lookout_training.tokenizer import USER_DEFINED, Tokenizer
 from lookout_training.world import ALPHABET, CELL, as_served, pick_size, reading_order, render_scene, served_size
+from lookout_training.world.served import LEAST_TOKENS, MOST_TOKENS
 
+CARD = Path(__file__).resolve().parents[2] / "models/lookout-nano/card.json"
 PACKED = [layout for layout in Layout if layout not in (Layout.DENSE, Layout.EXEMPLAR, Layout.FOCUS, Layout.VIDEO)]
 
 
@@ -103,6 +107,8 @@ def test_scene_is_reproducible_and_inside_the_picture() -> None:
 )
 def test_pictures_are_stretched_as_the_server_does(size: tuple[int, int], served: tuple[int, int]) -> None:
     assert served_size(*size) == served
+    limits = json.loads(CARD.read_text())["image"]
+    assert limits == {"pixelsPerToken": CELL, "minTokens": LEAST_TOKENS, "maxTokens": MOST_TOKENS}
 
 
 def test_a_stretched_scene_is_the_same_to_who_asks_about_it() -> None:
@@ -177,7 +183,7 @@ def test_decisions_are_names_first_digits_and_what_follows_an_object(tokenizer: 
     text = '<point_box mention="red star"> (120,34) (410,1000) </point_box>\n<point mention="ring"> (765,5) </point><|im_end|>'
     tokens = tokenizer.encode(text)
     found = decisions(np.array([tokens]))[0]
-    assert [tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one] == ["red", "1", "\n", "ring", "7", END]
+    assert [tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one] == ["red", "1", "3", "\n", "ring", "7", "5", END]
 
 
 def test_strict_reader_refuses_bad_leaves() -> None:
@@ -278,3 +284,23 @@ def test_questions_are_reproducible() -> None:
     _, _, scene = next(scenes(1))
     first = [ask_something(random.Random(i), scene) for i in range(20)]
     assert first == [ask_something(random.Random(i), scene) for i in range(20)]
+
+
+def test_heads_are_taught_where_to_look(maker: SampleMaker) -> None:
+    torch.manual_seed(3)
+    model = VisionLanguageModel(NANO)
+    initialise_vision(model.vision)
+    initialise_language(model.language)
+    batch = make_batch(4, 2, maker, layout=Layout.PICTURE_FIRST)
+    optimiser = torch.optim.AdamW(model.parameters(), 2e-3)
+    losses, seen = [], []
+    for _ in range(14):
+        watched = dict.fromkeys(LOOKING_HEADS)
+        forward(model, batch, maker.image_token, watched=watched)
+        loss, shares = looking_loss(list(watched.values()), batch)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+        seen.append(shares["look"])
+    assert losses[-1] < 0.7 * losses[0] and seen[-1] > 2 * seen[0]

@@ -2,7 +2,7 @@
 
 from .emoji import EMOJI_NAMES
 from .palette import COLOUR_NAMES, COLOURS
-from .scene import CELL, PICTURE_SIZES, PLAIN_WORLD, Scene, SceneObject, World, pick_size, reading_order, render_scene
+from .scene import CELL, PICTURE_SIZES, PLAIN_WORLD, TRAINING_WORLD, Scene, SceneObject, World, pick_size, reading_order, render_scene
 from .served import as_served, chart_as_served, served_size, stretched
 from .shapes import SHAPES
 from .text import ALPHABET
@@ -16,6 +16,7 @@ __all__ = [
     "PICTURE_SIZES",
     "PLAIN_WORLD",
     "SHAPES",
+    "TRAINING_WORLD",
     "Scene",
     "SceneObject",
     "World",

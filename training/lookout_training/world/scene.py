@@ -114,9 +114,12 @@ class World:
     colour_jitter: int = 14
     extra_objects: int = 0
     jpeg_quality: int | None = None  # Every picture is compressed so.
+    strange_text: float = 0.0  # Share of the texts that no knowledge of words helps to read.
 
 
 PLAIN_WORLD = World()
+# Taught with words alone, of which there are two hundred, version 6 guessed: it read 94 of 100 characters of a known word and 75 of an unknown one.
+TRAINING_WORLD = World(strange_text=0.5)
 
 
 def render_scene(
@@ -167,7 +170,7 @@ class _Painter:
             return
         if rng.random() < 0.35:
             for _ in range(rng.choice((1, 1, 2))):
-                self.add_text(random_text(rng), minimum=14, maximum=36)
+                self.add_text(random_text(rng, self.world.strange_text), minimum=14, maximum=36)
         count = rng.choices((1, 2, 3, 4, 5, 6, 7), weights=(10, 16, 18, 18, 15, 12, 11))[0] + self.world.extra_objects
         # Repeated kinds and colours make counting and "all the red ones" worth asking.
         kinds, colours, names = shapes.SHAPES, self.colours, EMOJI_NAMES
@@ -199,10 +202,10 @@ class _Painter:
             self.add_lines(rng.randint(1, 4))
         elif choice < 0.65:
             for _ in range(rng.randint(1, 3)):
-                self.add_text(random_text(rng), minimum=16, maximum=40)
+                self.add_text(random_text(rng, self.world.strange_text), minimum=16, maximum=40)
         else:
             for _ in range(rng.randint(3, 9)):
-                self.add_text(random_text(rng), minimum=11, maximum=30)
+                self.add_text(random_text(rng, self.world.strange_text), minimum=11, maximum=30)
         if rng.random() < 0.5:
             for _ in range(rng.randint(1, 2)):
                 self.add_shape(rng.choice(shapes.SHAPES), rng.choice(self.colours))
@@ -260,7 +263,7 @@ class _Painter:
         """Lines of one font and colour below each other, each an object of its own."""
         rng = self.rng
         font = load_font(rng.choice(self.world.fonts), rng.randint(14, 34))
-        lines = [random_line(rng) for _ in range(count)]
+        lines = [random_line(rng, self.world.strange_text) for _ in range(count)]
         boxes = [font.getbbox(line) for line in lines]
         pitch = font.size * rng.uniform(1.3, 2.0)
         width, height = max(right - left for left, _, right, _ in boxes), pitch * (count - 1) + 1.3 * font.size

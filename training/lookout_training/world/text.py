@@ -65,8 +65,17 @@ def made_up_word(rng: random.Random) -> str:
     return "".join(letters)
 
 
-def random_line(rng: random.Random) -> str:
-    """A line of a sign: one to three words or a word and a number."""
+def strange_word(rng: random.Random) -> str:
+    """2 to 8 letters in any order, half of them pronounceable: nothing but looking tells them."""
+    if rng.random() < 0.5:
+        return made_up_word(rng)
+    return "".join(rng.choice(string.ascii_lowercase) for _ in range(rng.randint(2, 8)))
+
+
+def random_line(rng: random.Random, strange: float = 0.0) -> str:
+    """A line of a sign: one to three words or a word and a number. `strange`: share of the lines without a word that is known."""
+    if strange and rng.random() < strange:
+        return " ".join(_cased(rng, strange_word(rng)) if rng.random() < 0.85 else str(rng.randrange(10000)) for _ in range(rng.choice((1, 1, 2, 2, 3))))
     words = [rng.choice(WORDS) if rng.random() < 0.7 else made_up_word(rng) for _ in range(rng.choice((1, 1, 1, 2, 2, 3)))]
     if rng.random() < 0.15:
         words.append(str(rng.randrange(1000)))
@@ -74,8 +83,12 @@ def random_line(rng: random.Random) -> str:
     return " ".join(case(word) for word in words)
 
 
-def random_text(rng: random.Random) -> str:
-    """A word, a code, a number, a price, a time or two words; 1 to 12 characters of ALPHABET and blanks."""
+def random_text(rng: random.Random, strange: float = 0.0) -> str:
+    """A word, a code, a number, a price, a time or two words; 1 to 12 characters of ALPHABET and blanks. `strange` as of a line."""
+    if strange and rng.random() < strange:
+        if rng.random() < 0.3:
+            return "".join(rng.choice(ALPHABET) for _ in range(rng.randint(1, 7)))
+        return _cased(rng, strange_word(rng)) + rng.choice(("", "", "", "", "!", "?", ".", str(rng.randrange(100))))
     choice = rng.random()
     if choice < 0.15:
         return _cased(rng, made_up_word(rng))

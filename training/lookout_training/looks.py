@@ -1,0 +1,74 @@
+"""Where in the picture the answer's next token is to be found: the centre of an object that is written down, the character that is read.
+
+Two attention heads of the language model are taught to look there. Left to itself a network finds by trial alone what it needs among a hundred
+image tokens: letters are taken from the wrong line, and coordinates lie between two objects of a kind.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .questions import Exchange, with_article
+from .tokenizer import Tokenizer
+from .world import Scene
+
+
+class Place(NamedTuple):
+    """As shares of the picture's width and height."""
+
+    x: float
+    y: float
+    printed: bool  # Whether it is of a character, not of an object.
+
+
+LEAF = re.compile(r'<(?:point_box|point|polygon) mention="[^"<>]*"> ((?:\(\d+,\d+\) )+)</')
+PAIR = re.compile(r"\((\d+),(\d+)\)")
+
+
+def places_of(exchange: Exchange, tokens: list[int], tokenizer: Tokenizer, scene: Scene) -> list[Place | None]:
+    """For each token of the encoded answer where it stands in `scene`; None where it stands nowhere, or in more than one place."""
+    by_character = _by_character(exchange, scene)
+    places: list[Place | None] = []
+    offset = 0
+    for token in tokens:
+        places.append(by_character[offset] if offset < len(by_character) else None)
+        offset += len(tokenizer.decode([token]))
+    return places
+
+
+def _by_character(exchange: Exchange, scene: Scene) -> list[Place | None]:
+    answer = exchange.answer
+    places: list[Place | None] = [None] * len(answer)
+    said = answer.find("</think>") + 1  # A thought may speak of another picture.
+    for match in LEAF.finditer(answer, said):
+        points = [(int(x) / 1000, int(y) / 1000) for x, y in PAIR.findall(match[1])]
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        places[match.start() : match.end()] = [Place((min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2, printed=False)] * len(match[0])
+    if exchange.task == "caption":
+        _place_names(answer, scene, places)
+    position = 0
+    for word in exchange.printed:
+        begin = answer.find(f'"{word}"', position) + 1 or answer.index(word, position)
+        position = begin + len(word)
+        items = [item for item in scene.texts if item.text == word]
+        if len(items) != 1:
+            continue
+        _, top, _, bottom = items[0].box
+        for character in items[0].characters:
+            x = (character.left + character.right) / 2 / scene.width
+            places[begin + character.index] = Place(x, (top + bottom) / 2 / scene.height, printed=True)
+    return places
+
+
+def _place_names(caption: str, scene: Scene, places: list[Place | None]) -> None:
+    """The objects of a caption stand in it in the scene's order."""
+    position = 0
+    for item in scene.objects:
+        words = with_article(item.name) if item.text is None else f'the text "{item.text}"'
+        begin = caption.lower().find(words.lower(), position)
+        if begin < 0:
+            return
+        position = begin + len(words)
+        x, y = item.centre
+        places[begin:position] = [Place(x / scene.width, y / scene.height, printed=False)] * len(words)
