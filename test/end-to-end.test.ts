@@ -112,8 +112,8 @@ describe('a true answer about a picture', () => {
       max_completion_tokens: 10,
       messages: [{ role: 'user', content: 'Describe the image.' }],
     })
-    // 512 x 384 becomes 352 x 256: 11 x 8 tokens, and one before and behind.
-    expect(usage!.prompt_tokens - textOnly!.prompt_tokens).toBe(11 * 8 + 2)
+    // 512 x 384 becomes 448 x 320: 14 x 10 tokens, and one before and behind.
+    expect(usage!.prompt_tokens - textOnly!.prompt_tokens).toBe(14 * 10 + 2)
     expect(usage!.total_tokens).toBe(usage!.prompt_tokens + usage!.completion_tokens)
   })
 

@@ -161,7 +161,7 @@ def test_exemplar_rows_are_what_the_template_renders(maker: SampleMaker) -> None
         several += len(lesson.exchanges) > 2
         sample = maker.lesson(lesson)
         assert len(sample.identifiers) == len(sample.labels) == len(sample.positions) == len(sample.segments)
-        assert sample.identifiers.count(maker.image_token) == 81 * len(lesson.pictures)
+        assert sample.identifiers.count(maker.image_token) == 121 * len(lesson.pictures)
         assert max(sample.segments) == len(sample.exchanges) > 1
     assert several
 

@@ -94,15 +94,15 @@ def test_scene_is_reproducible_and_inside_the_picture() -> None:
 @pytest.mark.parametrize(
     ("size", "served"),
     [  # What `targetSize` of src/media/resize.ts makes of them within the limits of card.json.
-        ((192, 192), (288, 288)),
-        ((224, 192), (320, 288)),
-        ((256, 160), (384, 256)),
-        ((256, 256), (288, 288)),
-        ((128, 416), (160, 544)),
-        ((2000, 1000), (448, 224)),
-        ((640, 480), (352, 256)),
-        ((33, 900), (64, 1504)),
-        ((100, 3000), (64, 1600)),
+        ((192, 192), (352, 352)),
+        ((224, 192), (384, 352)),
+        ((256, 160), (448, 288)),
+        ((256, 256), (352, 352)),
+        ((128, 416), (224, 640)),
+        ((2000, 1000), (544, 256)),
+        ((640, 480), (448, 320)),
+        ((33, 900), (64, 1920)),
+        ((100, 3000), (64, 2144)),
     ],
 )
 def test_pictures_are_stretched_as_the_server_does(size: tuple[int, int], served: tuple[int, int]) -> None:
