@@ -210,7 +210,7 @@ describe('pictures of every kind', () => {
       max_completion_tokens: 5,
       messages: [{ role: 'user', content }],
     })
-    expect(usage!.prompt_tokens).toBeGreaterThan(81 + 88 + 81)
+    expect(usage!.prompt_tokens).toBeGreaterThan(121 + 140 + 121)
   })
 
   it.each([
