@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
 from .audio_network import encode_clips
@@ -42,6 +43,7 @@ from .running import (
 )
 from .scoring import GroundingScore
 from .tokenizer import Tokenizer
+from .tools import NO_TOOL
 from .warm_start import load_gguf
 from .world import TRAINING_WORLD, Scene, as_served, chart_as_served, pick_size, render_scene
 from .world.chart import render_chart
@@ -59,6 +61,7 @@ LOOKING_WEIGHT = 0.15  # Of the loss of looking elsewhere.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 EMPHASIS = {"read": 2.0, "read region": 2.0, "region": 2.0, "naming": 2.0, "naming, thinking": 2.0, "caption": 1.5}  # Weights of tasks that are learnt slowly.
 DECISION = 2.5  # Weight of the tokens of markup that decide which object comes next, or that none does.
+CHOICE = 6.0  # Weight of the tokens that choose whether a function is called, and which: among thirty that follow of themselves they would count for nothing.
 LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
 
 
@@ -119,6 +122,29 @@ def decisions(labels: np.ndarray) -> np.ndarray:
     return found
 
 
+@lru_cache(maxsize=1)
+def _around_choice() -> tuple[list[int], list[int]]:
+    """The first two tokens of a refusal to call, and those before the name of a function that is called."""
+    tokenizer = Tokenizer.load()
+    return tokenizer.encode(NO_TOOL)[:2], [tokenizer["<tool_call>"], *tokenizer.encode('\n{"name": "')]
+
+
+def choices(labels: np.ndarray) -> np.ndarray:
+    """(B, N) labels -> (B, N) bool: tokens that choose whether a function is called, and which one."""
+    refusal, before_name = _around_choice()
+    found = labels == before_name[0]
+    if labels.shape[1] <= len(before_name):
+        return found
+    found[:, :-1] |= _runs(labels, refusal)
+    found[:, len(before_name) :] |= _runs(labels, before_name)[:, :-1]
+    return found
+
+
+def _runs(labels: np.ndarray, tokens: list[int]) -> np.ndarray:
+    """(B, N) labels -> (B, N - n + 1) bool: where n tokens follow each other."""
+    return (sliding_window_view(labels, len(tokens), axis=1) == tokens).all(-1)
+
+
 def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]) -> Stage2Batch:
     """Pads rows to a common length, a multiple of 16 tokens."""
     length = -(-max((len(sample.identifiers) for sample in samples), default=0) // 16) * 16
@@ -142,6 +168,7 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
             weights[row, answer] = EMPHASIS.get(exchange.task, 1.0) * answer.sum() ** -LENGTH_EXPONENT
     weights[last_digits(labels)] *= LAST_DIGIT
     weights[decisions(labels)] *= DECISION
+    weights[choices(labels)] *= CHOICE
     targets = stack_targets([dense_targets(scene) for scene in scenes]) if scenes else None
     stacked = np.stack(pixels) if pixels else None
     clips = [clip for sample in samples for clip in sample.clips]

@@ -22,7 +22,7 @@ from lookout_training.phrasings import Split
 from lookout_training.prompts import ASSISTANT, END, IGNORED, Layout, SampleMaker
 from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
 from lookout_training.scoring import GroundingScore
-from lookout_training.stage2 import LOOKING_HEADS, decisions, forward, last_digits, looking_loss, make_batch
+from lookout_training.stage2 import LOOKING_HEADS, choices, decisions, forward, last_digits, looking_loss, make_batch
 from lookout_training.tokenizer import USER_DEFINED, Tokenizer
 from lookout_training.world import ALPHABET, CELL, as_served, pick_size, reading_order, render_scene, served_size
 from lookout_training.world.served import LEAST_TOKENS, MOST_TOKENS
@@ -184,6 +184,14 @@ def test_decisions_are_names_first_digits_and_what_follows_an_object(tokenizer: 
     tokens = tokenizer.encode(text)
     found = decisions(np.array([tokens]))[0]
     assert [tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one] == ["red", "1", "3", "\n", "ring", "7", "5", END]
+
+
+def test_choices_are_whether_to_call_and_what(tokenizer: Tokenizer) -> None:
+    text = '<tool_call>\n{"name": "do_scan", "arguments": {"name": "Ida"}}\n</tool_call>\n<tool_call>\n{"name": "find"'
+    for answer, chosen in ((text, ["<tool_call>", "do", "<tool_call>", "find"]), ("I have no tool for that.", ["I"]), ("I see", []), ("No", [])):
+        tokens = tokenizer.encode(answer)
+        found = choices(np.array([tokens]))[0]
+        assert [tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one] == chosen
 
 
 def test_strict_reader_refuses_bad_leaves() -> None:
