@@ -177,7 +177,6 @@ def _detect_questions(rng: random.Random, size: tuple[int, int], world: World, s
         ("detect endpoint, categories", {"categories": categories}, found),
         ("detect endpoint, everything", {}, everything),
         ("detect endpoint, exemplar", {"exemplars": exemplars, "negative_exemplars": negatives}, task.answer),
-        ("detect endpoint, exemplar, thinking", {"exemplars": exemplars, "negative_exemplars": negatives, "config": {"enable_thinking": True}}, task.answer),
     ):
         ask = _detect({"media": media, **body}, scene)
         yield Question(row, Split.SEEN, shifted, ", ".join(categories) if "categories" in body else row, truth, GROUNDING, ask)
