@@ -52,6 +52,7 @@ test('control tokens of a syntax are printed where the card says so', async () =
 
 test.each(Object.entries(TOOL_SYNTAXES))('%s', async (name, syntax) => {
   const constraint = { ...syntax.constraint(tools, true), atLeastOne: true }
+  // So many because most go on to the last token in a syntax that the model has not learnt.
   const work = [branch({ n: 12, maxTokens: 400, sampling: HOT, constraint }), branch({ maxTokens: 400, constraint })]
   const { texts, finishes } = await collect(await generate(engine, [...question, assistant], work))
   for (const { branch, completion, reason } of finishes) {
