@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { cacheDirectory } from '../scripts/setup/native-library.mjs'
 import { Database } from '../src/storage/index.ts'
 
@@ -36,7 +36,10 @@ test(`killed ${KILLS} times under load, it has lost nothing that it has acknowle
   for (let round = 0; round < KILLS; round++) {
     const server = await start()
     await verify(server.url)
+    const [answered, stored] = [chats.size, kept.size + deleted.size]
     const load = Array.from({ length: WORKERS }, () => work(server.url))
+    // On a slow machine a server that is killed sooner has acknowledged nothing that could be lost.
+    await vi.waitUntil(() => chats.size > answered + 1 && kept.size + deleted.size > stored + 1, { timeout: 20_000 })
     await delay(randomInt(300, 1200))
     // The database's process is another one: at times it goes too, before or after.
     const database = round % 2 === 1 ? await childrenOf(server.child.pid!) : []
@@ -59,7 +62,7 @@ test(`killed ${KILLS} times under load, it has lost nothing that it has acknowle
   const known = new Set(rows.map(({ id }) => id))
   expect([...chats].filter((id) => !known.has(id))).toEqual([])
   expect(chats.size).toBeGreaterThan(KILLS)
-  expect(kept.size).toBeGreaterThan(KILLS)
+  expect(kept.size + deleted.size).toBeGreaterThan(KILLS)
   expect(deleted.size).toBeGreaterThan(0)
 })
 
