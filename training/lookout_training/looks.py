@@ -1,12 +1,14 @@
-"""Where in the picture the answer's next token is to be found: the centre of an object that is written down, the character that is read.
+"""Where the answer's next token is to be found: the centre of an object that is written down, the character that is read, the token of the prompt
+that a call of a function repeats.
 
-Two attention heads of the language model are taught to look there. Left to itself a network finds by trial alone what it needs among a hundred
-image tokens: letters are taken from the wrong line, and coordinates lie between two objects of a kind.
+Two attention heads of the language model are taught to look there. Left to itself a network finds by trial alone what it needs among hundreds of
+tokens: letters are taken from the wrong line, and coordinates lie between two objects of a kind.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .questions import Exchange, with_article
@@ -72,3 +74,67 @@ def _place_names(caption: str, scene: Scene, places: list[Place | None]) -> None
         position = begin + len(words)
         x, y = item.centre
         places[begin:position] = [Place(x / scene.width, y / scene.height, printed=False)] * len(words)
+
+
+class Written:
+    """Text as tokens, of which the first is number `first` of its row."""
+
+    def __init__(self, tokens: list[int], tokenizer: Tokenizer, first: int) -> None:
+        pieces = [tokenizer.decode([token]) for token in tokens]
+        self.text = "".join(pieces)
+        self.tokens = [first + index for index, piece in enumerate(pieces) for _ in piece]  # Of each character.
+
+    def starts(self) -> Iterator[tuple[int, int]]:
+        """Each token and its first character."""
+        last = -1
+        for character, token in enumerate(self.tokens):
+            if token != last:
+                yield token, character
+            last = token
+
+
+class Definition(NamedTuple):
+    """A function in the system turn."""
+
+    text: str
+    tokens: list[int]  # Of each character.
+
+
+NAMED = re.compile(r'\{"type": ?"function", ?"function": ?\{"name": ?"([^"]+)"')
+DEFINITION = re.compile(rf"(?<=\n){NAMED.pattern}.*\}}(?=\n)")
+CALL = re.compile(r'<tool_call>\n\{"name": "([^"]+)", "arguments": (\{.*?\})\}\n</tool_call>')
+ARGUMENT = re.compile(r'"([^"]+)": (?:"([^"]*)"|(\d+))')
+
+
+def definitions(prompt: Written) -> dict[str, Definition]:
+    """By name; none of a name that stands there twice."""
+    found: dict[str, Definition] = {}
+    twice: set[str] = set()
+    for match in DEFINITION.finditer(prompt.text):
+        twice |= {match[1]} & found.keys()
+        found[match[1]] = Definition(match[0], prompt.tokens[match.start() : match.end()])
+    return {name: definition for name, definition in found.items() if name not in twice}
+
+
+def copied_from(functions: dict[str, Definition], question: Written, answer: Written) -> dict[int, int]:
+    """Token that predicts a part of a call -> the token of the prompt where that stands; none where it stands in several places.
+
+    `answer`: its tokens numbered by the token that predicts each.
+    """
+    sources: list[int | None] = [None] * len(answer.text)
+    for call in CALL.finditer(answer.text):
+        function = functions.get(call[1])
+        if function is None:
+            continue
+        name = NAMED.match(function.text)
+        sources[call.start(1) : call.end(1)] = function.tokens[name.start(1) : name.end(1)]
+        for argument in ARGUMENT.finditer(answer.text, call.start(2), call.end(2)):
+            key = function.text.find(f'"{argument[1]}"', function.text.find('"properties"')) + 1
+            if key:
+                sources[argument.start(1) : argument.end(1)] = function.tokens[key : key + len(argument[1])]
+            group = 2 if argument[2] is not None else 3
+            value = argument[group]
+            places = [match.start() for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", question.text)] if value else []
+            if len(places) == 1:
+                sources[argument.start(group) : argument.end(group)] = question.tokens[places[0] : places[0] + len(value)]
+    return {token: sources[first] for token, first in answer.starts() if sources[first] is not None}

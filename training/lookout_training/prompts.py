@@ -7,7 +7,7 @@ computes when it asks several questions about one picture.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -19,7 +19,7 @@ from .charts import ask_about_chart
 from .chat import NO_PICTURE, copying
 from .clips import ask_about_clip
 from .conversations import PICTURE, Conversation, ExemplarLesson
-from .looks import Place, places_of
+from .looks import Definition, Place, Written, copied_from, definitions, places_of
 from .phrasings import Split
 from .questions import Exchange, ask_something, chat
 from .structured import as_json
@@ -128,8 +128,8 @@ class Sample:
     segments: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)  # The next token, where it is trained on.
     exchanges: list[Exchange] = field(default_factory=list)
-    looks: dict[int, int] = field(default_factory=dict)  # Token -> the image token that shows the object it predicts a part of.
-    reads: dict[int, int] = field(default_factory=dict)  # The same of characters that are read.
+    looks: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # As `LOOKING_HEADS` names them: token -> the token to look at.
+    functions: dict[str, Definition] = field(default_factory=dict)  # That can be called.
     picture: PlacedPicture | None = None  # What the questions are about.
     clips: list[np.ndarray] = field(default_factory=list)  # Spectrograms (chunks, bins, 100) of the sounds, in reading order.
 
@@ -176,6 +176,8 @@ class SampleMaker:
         self._append(sample, head, scenes, start, PREFIX)
         if len(scenes) > 1:
             sample.picture = None  # Either may be meant.
+        if mode.tools:
+            sample.functions = definitions(Written(sample.identifiers, self.tokenizer, 0))
         self._pack(sample, lambda: self._ask(rng, scenes, layout, split, mode))
         return sample
 
@@ -265,6 +267,8 @@ class SampleMaker:
             read[exchange.answer] += 1
             sample.exchanges.append(exchange)
             self._look(sample, exchange, answer, len(sample.identifiers) + len(question) - 1)
+            if sample.functions:
+                self._copy(sample, question, answer)
             count = len(question) + len(answer) - 1
             sample.identifiers += question + answer[:-1]
             sample.positions += [(after_prefix + i,) * 3 for i in range(count)]
@@ -377,7 +381,13 @@ class SampleMaker:
             return
         for index, place in enumerate(places_of(exchange, answer, self.tokenizer, sample.picture.scene)):
             if place:
-                (sample.reads if place.printed else sample.looks)[start + index] = sample.picture.token_at(place)
+                sample.looks["source" if place.printed else "object"][start + index] = sample.picture.token_at(place)
+
+    def _copy(self, sample: Sample, question: list[int], answer: list[int]) -> None:
+        """Notes what calls repeat of the prompt; question and answer are about to be appended."""
+        first = len(sample.identifiers)
+        asked, said = Written(question, self.tokenizer, first), Written(answer, self.tokenizer, first + len(question) - 1)
+        sample.looks["source"] |= copied_from(sample.functions, asked, said)
 
 
 def _next_position(positions: list[Position]) -> int:

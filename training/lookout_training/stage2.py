@@ -56,12 +56,17 @@ REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.NAMING, Layout.FOCUS, 
 HEADS_ALONE = 200  # Steps after a warm start in which the fresh dense heads learn without moving the network.
 FIRST_WARM_STEP = 70_000  # Of weights that do not tell how many steps made them; version 3 is the last.
 SOUND_SHARE = 0.08  # Of the batches, where there is a cache of speech.
-LOOKING_HEADS = ((3, 1), (4, 1))  # Layer and head that look at the object, and at the character, that is written down.
+LOOKING_HEADS = {  # What is looked at -> layer and head.
+    "object": (3, 1),  # That is written down.
+    "source": (4, 1),  # The character that is read; the token of the prompt that a call repeats.
+}
 LOOKING_WEIGHT = 0.15  # Of the loss of looking elsewhere.
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
 EMPHASIS = {"read": 2.0, "read region": 2.0, "region": 2.0, "naming": 2.0, "naming, thinking": 2.0, "caption": 1.5}  # Weights of tasks that are learnt slowly.
 DECISION = 2.5  # Weight of the tokens of markup that decide which object comes next, or that none does.
 CHOICE = 6.0  # Weight of the tokens that choose whether a function is called, and which: among thirty that follow of themselves they would count for nothing.
+SECOND_DIGIT = 2.0  # Weight of the second digit of x: it decides whether a point lies in a narrow thing, and version 8 had it right half of the time.
+NAME = 3.0  # Weight of the further tokens of a called function's name: of two that begin alike they choose.
 LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
 
 
@@ -76,7 +81,7 @@ class Stage2Batch:
     segments: np.ndarray  # (B, N) int64, -1 for padding
     labels: np.ndarray  # (B, N) int64, IGNORED where not trained on
     weights: np.ndarray  # (B, N) float32
-    looks: np.ndarray  # (2, B, N) int64, the image token that shows the object, or the character, that a token predicts; IGNORED where there is none
+    looks: dict[str, np.ndarray]  # For each of LOOKING_HEADS (B, N) int64, the token to be looked at; IGNORED where there is none
     exchanges: list[list[Exchange]]
     clips: list[np.ndarray]  # Spectrograms of the sounds of all rows, in reading order.
 
@@ -94,6 +99,15 @@ def last_digits(labels: np.ndarray) -> np.ndarray:
     last = np.zeros(labels.shape, bool)
     last[:, 3:] = digit[:, 3:] & digit[:, 2:-1] & digit[:, 1:-2] & np.isin(labels[:, :-3], _before_coordinate())
     return last
+
+
+def second_digits(labels: np.ndarray) -> np.ndarray:
+    """(B, N) labels -> (B, N) bool: the second digits of x."""
+    tokenizer = Tokenizer.load()
+    digit = (labels >= ord("0")) & (labels <= ord("9"))
+    second = np.zeros(labels.shape, bool)
+    second[:, 2:] = digit[:, 2:] & digit[:, 1:-1] & np.isin(labels[:, :-2], [tokenizer['"> ('], tokenizer[") ("]])
+    return second
 
 
 @lru_cache(maxsize=1)
@@ -140,6 +154,27 @@ def choices(labels: np.ndarray) -> np.ndarray:
     return found
 
 
+def rest_of_names(labels: np.ndarray) -> np.ndarray:
+    """(B, N) labels -> (B, N) bool: tokens of the names of called functions behind the first, with the quote that ends them."""
+    _, before_name = _around_choice()
+    found = np.zeros(labels.shape, bool)
+    if labels.shape[1] <= len(before_name):
+        return found
+    for row, start in np.argwhere(_runs(labels, before_name)):
+        first = start + len(before_name)
+        ended = np.isin(labels[row, first:], _quoted_ends())
+        length = int(ended.argmax()) if ended.any() else 0
+        found[row, first + 1 : first + length + 1] = True
+    return found
+
+
+@lru_cache(maxsize=1)
+def _quoted_ends() -> list[int]:
+    """Tokens that end a string."""
+    tokenizer = Tokenizer.load()
+    return [token for token in range(len(tokenizer.tokens)) if '"' in tokenizer.decode([token])]
+
+
 def _runs(labels: np.ndarray, tokens: list[int]) -> np.ndarray:
     """(B, N) labels -> (B, N - n + 1) bool: where n tokens follow each other."""
     return (sliding_window_view(labels, len(tokens), axis=1) == tokens).all(-1)
@@ -154,21 +189,23 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
     segments = np.full((size, length), -1, np.int64)
     labels = np.full((size, length), IGNORED, np.int64)
     weights = np.zeros((size, length), np.float32)
-    looks = np.full((2, size, length), IGNORED, np.int64)
+    looks = {name: np.full((size, length), IGNORED, np.int64) for name in LOOKING_HEADS}
     for row, sample in enumerate(samples):
         count = len(sample.identifiers)
         identifiers[row, :count] = sample.identifiers
         positions[row, :, :count] = np.array(sample.positions).T
         segments[row, :count] = sample.segments
         labels[row, :count] = sample.labels
-        for layer, found in enumerate((sample.looks, sample.reads)):
-            looks[layer, row, list(found)] = list(found.values())
+        for name, found in sample.looks.items():
+            looks[name][row, list(found)] = list(found.values())
         for segment, exchange in enumerate(sample.exchanges, start=1):
             answer = (segments[row] == segment) & (labels[row] != IGNORED)
             weights[row, answer] = EMPHASIS.get(exchange.task, 1.0) * answer.sum() ** -LENGTH_EXPONENT
     weights[last_digits(labels)] *= LAST_DIGIT
+    weights[second_digits(labels)] *= SECOND_DIGIT
     weights[decisions(labels)] *= DECISION
     weights[choices(labels)] *= CHOICE
+    weights[rest_of_names(labels)] *= NAME
     targets = stack_targets([dense_targets(scene) for scene in scenes]) if scenes else None
     stacked = np.stack(pixels) if pixels else None
     clips = [clip for sample in samples for clip in sample.clips]
@@ -255,18 +292,26 @@ def image_tokens(network: VisionLanguageModel, batch: Stage2Batch) -> Tensor | N
         return network.vision(images_to_tensor(batch.pixels)).float()
 
 
-def looking_loss(scores: list[Tensor], batch: Stage2Batch) -> tuple[Tensor, dict[str, float]]:
-    """Cross-entropy of the attention of LOOKING_HEADS with where there is something to see, and how much of it lies there. `scores`: two of (B, N, N)."""
+def watched_heads(batch: Stage2Batch) -> WatchedHeads:
+    """The heads for which there is something to see in a batch."""
+    return {head: None for name, head in LOOKING_HEADS.items() if (batch.looks[name] != IGNORED).any()}
+
+
+def looking_loss(watched: WatchedHeads, batch: Stage2Batch) -> tuple[Tensor, dict[str, float]]:
+    """Cross-entropy of the attention of LOOKING_HEADS with where there is something to see, and how much of it lies there."""
     loss, seen = torch.zeros(()), {}
     mask = attention_mask(on_device(batch.segments))
-    for name, values, wanted in zip(("look", "glance"), scores, batch.looks, strict=True):
-        rows, tokens = np.nonzero(wanted != IGNORED)
-        if not len(rows):
+    for name, head in LOOKING_HEADS.items():
+        scores = watched.get(head)
+        if scores is None:
             continue
-        logits = values[rows, tokens].float().masked_fill(~mask[rows, 0, tokens], -1e9)
+        wanted = batch.looks[name]
+        rows, tokens = np.nonzero(wanted != IGNORED)
+        logits = scores[rows, tokens].float().masked_fill(~mask[rows, 0, tokens], -1e9)
         entropy = F.cross_entropy(logits, on_device(wanted[rows, tokens]), reduction="none")
         loss = loss + entropy.mean()
-        seen[name] = (-entropy).exp().mean().item()
+        # Copying from a prompt and reading a picture are told apart.
+        seen[name if batch.pixels is not None else f"{name}-text"] = (-entropy).exp().mean().item()
     return loss, seen
 
 
@@ -489,9 +534,9 @@ def run(arguments: argparse.Namespace) -> None:
         entry: dict[str, float] = {}
         loss = torch.zeros(())
         if len(batch.identifiers):
-            watched: WatchedHeads = dict.fromkeys(LOOKING_HEADS)
+            watched = watched_heads(batch)
             tokens, logits, labels = forward(stage.network, batch, maker.image_token, maker.audio_token, watched)
-            looking, seen = looking_loss(list(watched.values()), batch)
+            looking, seen = looking_loss(watched, batch)
             weights = on_device(batch.weights[batch.labels != IGNORED])
             per_token = F.cross_entropy(logits, labels, reduction="none")
             loss = (per_token * weights).sum() / weights.sum()

@@ -254,6 +254,7 @@ HELD_OUT_TOOLS = (
 )  # fmt: skip
 HELD_OUT_WORDS = {"food", "room"}  # What those are about.
 NATURAL = 0.5  # Share of the made-up tools that are asked for without the names of their parameters.
+NEAR = 0.5  # Share of them that have the verb or the noun of another on offer: a name has to be read to its end.
 VERBS = (
     "start stop check scan paint open close lock count fill load save print sort mark move test fetch list show hide draw cut sell send watch lift push rename copy delete find add remove read pack weigh "
     "set get make take give bring turn put call play write build fix rent lend drop store sign share post plan pick hold join split mix heat cool wash dry feed train hire book pay sum guess track log run reset update "
@@ -267,13 +268,18 @@ VALUES: dict[str, Callable[[random.Random], Any]] = {
 }
 
 
-def _verb_and_noun(rng: random.Random) -> tuple[str, str]:
+def _verb_and_noun(rng: random.Random, near: tuple[str, str] | None) -> tuple[str, str]:
+    """What a made-up function does, and to what. `near`: one of the two is kept of these."""
+    if near:
+        verb, noun = _verb_and_noun(rng, None)
+        kept = (near[0], noun) if rng.random() < 0.5 else (verb, near[1])
+        return kept if kept != near else _verb_and_noun(rng, near)
     return made_up_word(rng) if rng.random() < 0.15 else rng.choice(VERBS), made_up_word(rng) if rng.random() < 0.4 else rng.choice([word for word in WORDS if word not in HELD_OUT_WORDS])
 
 
-def made_up_tool(rng: random.Random) -> Tool:
+def made_up_tool(rng: random.Random, near: tuple[str, str] | None = None) -> Tool:
     """A function that nobody has heard of: what it is for stands in its name and description, its arguments in the request."""
-    verb, noun = _verb_and_noun(rng)
+    verb, noun = _verb_and_noun(rng, near)
     names = [made_up_word(rng) if rng.random() < 0.15 else name for name in rng.sample(WHAT, rng.choices((0, 1, 2, 3), weights=(8, 45, 35, 12))[0])]
     types = rng.choices(("string", "integer", "boolean"), weights=(60, 30, 10), k=len(names))
     parameters = tuple(Parameter((name,), type_, VALUES[type_]) for name, type_ in zip(names, types, strict=True))
@@ -321,9 +327,9 @@ SLOTS = (
 UNITS = "pieces boxes bags cups packs units sets".split()
 
 
-def natural_tool(rng: random.Random) -> Tool:
+def natural_tool(rng: random.Random, near: tuple[str, str] | None = None) -> Tool:
     """A made-up function whose request names no parameter: what goes where shows in what it is, in any order."""
-    verb, noun = _verb_and_noun(rng)
+    verb, noun = _verb_and_noun(rng, near)
     slots = rng.sample(SLOTS, rng.choices((1, 2, 3), weights=(35, 50, 15))[0])
     if rng.random() < 0.2:
         slots = [THING, COUNT]
@@ -344,9 +350,13 @@ def natural_tool(rng: random.Random) -> Tool:
     return Tool((f"{verb}_{noun}",), f"{verb.capitalize()} {noun}.", tuple(slot.parameter for slot in slots), tuple(requests), tuple(requests))
 
 
-def new_tool(rng: random.Random) -> Tool:
-    """A made-up function of either sort."""
-    return natural_tool(rng) if rng.random() < NATURAL else made_up_tool(rng)
+def new_tool(rng: random.Random, others: list[Tool] | None = None) -> Tool:
+    """A made-up function of either sort; `others`: made up before it for the same prompt, one of which it may be mistaken for."""
+    near = None
+    if others and rng.random() < NEAR:
+        verb, noun = rng.choice(others).names[0].split("_")
+        near = verb, noun
+    return natural_tool(rng, near) if rng.random() < NATURAL else made_up_tool(rng, near)
 
 
 PREFIXES = ("", "", "", "", "", "", "home.", "api_", "my_", "do_")
@@ -409,11 +419,15 @@ class ToolPrompt:
         self.known = TOOLS + MORE_TOOLS if made_up and split is not Split.HELD_OUT else TOOLS
         pool = self.known if split is not Split.HELD_OUT or rng.random() < 0.6 else TOOLS + HELD_OUT_TOOLS
         # Where there is one tool alone nothing is learnt about which to choose.
-        chosen = rng.sample(pool, rng.choices((1, 2, 3, 4), weights=(28, 42, 20, 10) if made_up else (50, 32, 12, 6))[0])
+        chosen = rng.sample(pool, rng.choices((1, 2, 3, 4), weights=(18, 42, 25, 15) if made_up else (50, 32, 12, 6))[0])
         if pool is not self.known and not any(tool in HELD_OUT_TOOLS for tool in chosen):
             chosen[0] = rng.choice(HELD_OUT_TOOLS)
         if made_up:
-            chosen = [new_tool(rng) if rng.random() < made_up else tool for tool in chosen]
+            new: list[Tool] = []
+            for index in range(len(chosen)):
+                if rng.random() < made_up:
+                    chosen[index] = new_tool(rng, new)
+                    new.append(chosen[index])
         self.offers = [self._offer(rng, tool) for tool in chosen]
         terse = rng.random() < 0.2
         self.schemas = [offer.schema(rng, terse) for offer in self.offers]

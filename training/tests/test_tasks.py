@@ -10,6 +10,7 @@ from collections import Counter
 import jinja2
 import numpy as np
 import pytest
+from PIL import Image
 
 from lookout_training import phrasings
 from lookout_training.charts import CHART_TASKS, ask_about_chart
@@ -33,7 +34,9 @@ from lookout_training.tools import HELD_OUT_TOOLS, MORE_REQUESTS, TOOLS, VERBS, 
 from lookout_training.world import EMOJI_NAMES, SHAPES, TRAINING_WORLD, Scene, render_scene
 from lookout_training.world.chart import Chart, render_chart
 from lookout_training.world.clip import render_clip
+from lookout_training.world.scene import World
 from lookout_training.world.shapes import outline, rough_outline
+from lookout_training.world.text import FONTS, load_font, random_lettering, random_text
 
 
 @pytest.fixture(scope="session")
@@ -286,6 +289,48 @@ def test_text_of_a_region_is_what_stands_there() -> None:
         assert nearest.text == exchange.answer and exchange.printed == (nearest.text,)
 
 
+def test_boxes_of_altered_letters_hold_their_ink() -> None:
+    world = World(altered_letters=1.0)
+    altered = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        font = load_font(rng.choice(FONTS), rng.randint(12, 34))
+        letters = random_lettering(rng, font, world.altered_letters)
+        text = random_text(rng, strange=0.5)
+        left, top, right, bottom = letters.ink(text)
+        picture = Image.new("RGB", (int(right) + 60, int(bottom) + 40))
+        letters.print(picture, 30, 20, text, (255, 255, 255))
+        inked = picture.convert("L").point(lambda value: 255 * (value > 60)).getbbox()
+        assert inked == pytest.approx((30 + left, 20 + top, 30 + right, 20 + bottom), abs=1)
+        advances = letters.advances(text)
+        assert len(advances) == len(text) + 1 and advances == sorted(advances)
+        assert left - 0.4 * font.size < advances[0] and advances[-1] < right + 0.4 * font.size  # A dot is narrower than its place.
+        altered += not letters.as_designed
+    assert altered == 40
+
+
+def test_things_stand_above_each_other_where_a_world_wants_it() -> None:
+    def pairs(world: World) -> int:
+        count = 0
+        for seed in range(60):
+            _, scene = render_scene(random.Random(seed), 224, 224, world=world)
+            places = [(item.name, int(item.centre[0] // 32)) for item in scene.objects if not item.text]
+            count += len(places) - len(set(places))
+        return count
+
+    assert pairs(World(stacked=1.0)) > 3 * pairs(World())
+
+
+def test_made_up_tools_are_mistaken_for_each_other() -> None:
+    shared = several = 0
+    for seed in range(200):
+        names = [offer.tool.names[0].split("_") for offer in ToolPrompt(random.Random(seed), Split.SEEN, made_up=1.0).offers]
+        assert len({tuple(name) for name in names}) == len(names)
+        several += len(names) > 1
+        shared += any(a[0] == b[0] or a[1] == b[1] for i, a in enumerate(names) for b in names[:i])
+    assert several > 100 and shared > 0.4 * several
+
+
 def test_answers_are_to_be_found_where_they_stand(maker: SampleMaker) -> None:
     tokenizer = maker.tokenizer
     leaves = letters = names = 0
@@ -317,12 +362,24 @@ def test_answers_are_to_be_found_where_they_stand(maker: SampleMaker) -> None:
 
 def test_looks_point_at_the_tokens_of_the_picture(maker: SampleMaker) -> None:
     batch = make_batch(11, 8, maker, layout=Layout.EXEMPLAR)
-    rows, tokens = np.nonzero(batch.looks[0] != IGNORED)
-    assert len(rows) and (batch.identifiers[rows, batch.looks[0][rows, tokens]] == maker.image_token).all()
+    rows, tokens = np.nonzero(batch.looks["object"] != IGNORED)
+    assert len(rows) and (batch.identifiers[rows, batch.looks["object"][rows, tokens]] == maker.image_token).all()
     assert (batch.labels[rows, tokens] != IGNORED).all()
     # The picture that is asked about is the last.
     first_questions = [np.argmax(segments > 0) for segments in batch.segments]
-    assert all(first_questions[row] - look < 160 for row, look in zip(rows, batch.looks[0][rows, tokens], strict=True))
+    assert all(first_questions[row] - look < 160 for row, look in zip(rows, batch.looks["object"][rows, tokens], strict=True))
+
+
+def test_calls_are_copied_from_the_prompt(maker: SampleMaker) -> None:
+    batch = make_batch(3, 48, maker, layout=Layout.TOOLS)
+    copied, same = 0, 0
+    for tokens, labels, sources in zip(batch.identifiers, batch.labels, batch.looks["source"], strict=True):
+        for place in np.flatnonzero(sources != IGNORED):
+            said, shown = (maker.tokenizer.decode([token]) for token in (labels[place], tokens[sources[place]]))
+            copied += 1
+            same += said in shown or shown.strip() in said
+    assert copied > 500
+    assert same > 0.95 * copied  # The others are cut elsewhere.
 
 
 @pytest.mark.parametrize("layout", list(Layout))

@@ -22,7 +22,18 @@ from lookout_training.phrasings import Split
 from lookout_training.prompts import ASSISTANT, END, IGNORED, Layout, SampleMaker
 from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
 from lookout_training.scoring import GroundingScore
-from lookout_training.stage2 import LOOKING_HEADS, choices, decisions, forward, last_digits, looking_loss, make_batch
+from lookout_training.stage2 import (
+    LOOKING_HEADS,
+    choices,
+    decisions,
+    forward,
+    last_digits,
+    looking_loss,
+    make_batch,
+    rest_of_names,
+    second_digits,
+    watched_heads,
+)
 from lookout_training.tokenizer import USER_DEFINED, Tokenizer
 from lookout_training.world import ALPHABET, CELL, as_served, pick_size, reading_order, render_scene, served_size
 from lookout_training.world.served import LEAST_TOKENS, MOST_TOKENS
@@ -179,6 +190,13 @@ def test_last_digits_are_those_of_coordinates(tokenizer: Tokenizer) -> None:
     assert "".join(tokenizer.decode([token]) for token, last in zip(tokens, found, strict=True) if last) == "0005"
 
 
+def test_second_digits_are_those_of_x(tokenizer: Tokenizer) -> None:
+    text = '<point_box mention="red circle 123"> (120,34) (496,1000) </point_box>\n<point mention="a"> (7,655) </point> 365'
+    tokens = tokenizer.encode(text)
+    found = second_digits(np.array([tokens]))[0]
+    assert "".join(tokenizer.decode([token]) for token, second in zip(tokens, found, strict=True) if second) == "29"
+
+
 def test_decisions_are_names_first_digits_and_what_follows_an_object(tokenizer: Tokenizer) -> None:
     text = '<point_box mention="red star"> (120,34) (410,1000) </point_box>\n<point mention="ring"> (765,5) </point><|im_end|>'
     tokens = tokenizer.encode(text)
@@ -192,6 +210,13 @@ def test_choices_are_whether_to_call_and_what(tokenizer: Tokenizer) -> None:
         tokens = tokenizer.encode(answer)
         found = choices(np.array([tokens]))[0]
         assert [tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one] == chosen
+
+
+def test_names_of_called_functions_are_weighed_to_their_end(tokenizer: Tokenizer) -> None:
+    text = '<tool_call>\n{"name": "do_scan_ring", "arguments": {"name": "Ida"}}\n</tool_call>\n<tool_call>\n{"name": "find'
+    tokens = tokenizer.encode(text)
+    found = rest_of_names(np.array([tokens]))[0]
+    assert "".join(tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one) == '_scan_ring",'
 
 
 def test_strict_reader_refuses_bad_leaves() -> None:
@@ -303,12 +328,17 @@ def test_heads_are_taught_where_to_look(maker: SampleMaker) -> None:
     optimiser = torch.optim.AdamW(model.parameters(), 2e-3)
     losses, seen = [], []
     for _ in range(14):
-        watched = dict.fromkeys(LOOKING_HEADS)
+        watched = watched_heads(batch)
         forward(model, batch, maker.image_token, watched=watched)
-        loss, shares = looking_loss(list(watched.values()), batch)
+        loss, shares = looking_loss(watched, batch)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
-        seen.append(shares["look"])
+        seen.append(shares["object"])
     assert losses[-1] < 0.7 * losses[0] and seen[-1] > 2 * seen[0]
+
+
+def test_only_heads_with_something_to_see_are_watched(maker: SampleMaker) -> None:
+    seen = {layout: set(watched_heads(make_batch(4, 8, maker, layout=layout))) for layout in (Layout.NO_PICTURE, Layout.PICTURE_FIRST, Layout.TOOLS)}
+    assert seen == {Layout.NO_PICTURE: set(), Layout.PICTURE_FIRST: set(LOOKING_HEADS.values()), Layout.TOOLS: {LOOKING_HEADS["source"]}}

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageFont
+from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 
 from . import shapes
 from .backgrounds import paint_background
 from .emoji import EMOJI_NAMES, emoji_picture
 from .palette import COLOURS, Colour, jitter, visible_on
-from .text import FONTS, load_font, random_line, random_text
+from .text import FONTS, Lettering, load_font, random_lettering, random_line, random_text
 
 CELL = 32  # Pixels per side of what one image token sees.
 OVERSAMPLING = 2  # Shapes are drawn this much larger, then averaged down.
@@ -114,12 +114,17 @@ class World:
     colour_jitter: int = 14
     extra_objects: int = 0
     jpeg_quality: int | None = None  # Every picture is compressed so.
+    jpeg_share: float = 0.15  # Of the pictures, where there is no fixed quality.
     strange_text: float = 0.0  # Share of the texts that no knowledge of words helps to read.
+    altered_letters: float = 0.0  # Share of the texts in letters that no font has.
+    crowded: float = 0.0  # Share of the scenes with up to three objects more.
+    stacked: float = 0.0  # Share of the scenes with several of a kind above each other.
 
 
 PLAIN_WORLD = World()
-# Taught with words alone, of which there are two hundred, version 6 guessed: it read 94 of 100 characters of a known word and 75 of an unknown one.
-TRAINING_WORLD = World(strange_text=0.5)
+# What the evaluation asks too, but harder. Taught with words alone, of which there are two hundred, version 6 guessed: it read 94 of 100
+# characters of a known word and 75 of an unknown one. Version 8 left out or doubled half of the points at one of two things above each other.
+TRAINING_WORLD = World(colour_jitter=18, jpeg_share=0.25, strange_text=0.5, altered_letters=0.35, crowded=0.2, stacked=0.2)
 
 
 def render_scene(
@@ -155,13 +160,14 @@ class _Painter:
         self.world = world
         self.favoured: list[tuple[str, str]] = []
         self.overlap = 0.0  # Share of the smaller of two boxes that may be hidden or hide.
+        self.column: float | None = None  # Pixels from the left: about there most things stand.
         self.width, self.height = background.size
         self.colours = colours
         scale = OVERSAMPLING
         self.canvas = background.resize((self.width * scale, self.height * scale), Image.Resampling.NEAREST)
         self.draw = ImageDraw.Draw(self.canvas)
         self.objects: list[SceneObject] = []
-        self.pending_text: list[tuple[float, float, str, ImageFont.FreeTypeFont, Colour]] = []
+        self.pending_text: list[tuple[float, float, str, Lettering, Colour]] = []
 
     def fill(self, text_heavy: bool) -> None:
         rng = self.rng
@@ -172,6 +178,8 @@ class _Painter:
             for _ in range(rng.choice((1, 1, 2))):
                 self.add_text(random_text(rng, self.world.strange_text), minimum=14, maximum=36)
         count = rng.choices((1, 2, 3, 4, 5, 6, 7), weights=(10, 16, 18, 18, 15, 12, 11))[0] + self.world.extra_objects
+        if rng.random() < self.world.crowded:
+            count += rng.randint(1, 3)
         # Repeated kinds and colours make counting and "all the red ones" worth asking.
         kinds, colours, names = shapes.SHAPES, self.colours, EMOJI_NAMES
         if rng.random() < 0.45:
@@ -183,6 +191,9 @@ class _Painter:
         emoji_share = rng.choices((0.0, 0.5, 1.0), weights=(58, 26, 16))[0]
         if rng.random() < 0.12:
             self.overlap = 0.3
+        if rng.random() < self.world.stacked:
+            self.column = rng.uniform(0.12, 0.88) * self.width
+            kinds, names = kinds[:1], names[:1]
         for _ in range(count):
             if self.favoured and rng.random() < 0.5:
                 colour, kind = rng.choice(self.favoured)
@@ -253,18 +264,20 @@ class _Painter:
         """`minimum`, `maximum`: font size in pixels per em."""
         rng = self.rng
         font = load_font(rng.choice(self.world.fonts), rng.randint(minimum, maximum))
-        left, top, right, bottom = font.getbbox(text)
+        letters = random_lettering(rng, font, self.world.altered_letters)
+        left, top, right, bottom = letters.ink(text)
         width, height = right - left, bottom - top
         centre = self._place(width, height) if width < self.width - 8 else None
         if centre:
-            self._print(text, font, rng.choice(self.colours), centre[0] - width / 2, centre[1] - height / 2)
+            self._print(text, letters, rng.choice(self.colours), centre[0] - width / 2, centre[1] - height / 2)
 
     def add_lines(self, count: int) -> None:
         """Lines of one font and colour below each other, each an object of its own."""
         rng = self.rng
         font = load_font(rng.choice(self.world.fonts), rng.randint(14, 34))
         lines = [random_line(rng, self.world.strange_text) for _ in range(count)]
-        boxes = [font.getbbox(line) for line in lines]
+        letters = random_lettering(rng, font, self.world.altered_letters)
+        boxes = [letters.ink(line) for line in lines]
         pitch = font.size * rng.uniform(1.3, 2.0)
         width, height = max(right - left for left, _, right, _ in boxes), pitch * (count - 1) + 1.3 * font.size
         if width > self.width - 8 or height > self.height - 6:
@@ -273,22 +286,21 @@ class _Painter:
         colour, centred = rng.choice(self.colours), rng.random() < 0.5
         for index, (line, (left, top, right, _)) in enumerate(zip(lines, boxes, strict=True)):
             indent = (width - (right - left)) / 2 if centred else 0.0
-            self._print(line, font, colour, x + indent, y + index * pitch + top)
+            self._print(line, letters, colour, x + indent, y + index * pitch + top)
 
-    def _print(self, text: str, font: ImageFont.FreeTypeFont, colour: str, x: float, y: float) -> None:
+    def _print(self, text: str, letters: Lettering, colour: str, x: float, y: float) -> None:
         """Prints with the ink's left top corner at (x, y)."""
-        left, top, right, bottom = font.getbbox(text)
-        spans = [x - left + font.getlength(text[:i]) for i in range(len(text) + 1)]
+        left, top, right, bottom = letters.ink(text)
+        spans = [x - left + advance for advance in letters.advances(text)]
         characters = tuple(Character(glyph, spans[i], spans[i + 1], i) for i, glyph in enumerate(text) if glyph != " ")
         box = (x, y, x + right - left, y + bottom - top)
         self.objects.append(SceneObject("text", colour, box, text=text, characters=characters))
-        self.pending_text.append((x - left, y - top, text, font, COLOURS[colour]))
+        self.pending_text.append((x - left, y - top, text, letters, COLOURS[colour]))
 
     def finish(self) -> Image.Image:
         picture = self.canvas.reduce(OVERSAMPLING)
-        draw = ImageDraw.Draw(picture)
-        for x, y, text, font, fill in self.pending_text:
-            draw.text((x, y), text, font=font, fill=fill)
+        for x, y, text, letters, fill in self.pending_text:
+            letters.print(picture, x, y, text, fill)
         return picture
 
     def _place(self, width: float, height: float, overlap: float = 0.0) -> tuple[float, float] | None:
@@ -296,12 +308,17 @@ class _Painter:
         if width > self.width - 4 or height > self.height - 4:
             return None
         for _ in range(14):
-            x = self.rng.uniform(width / 2 + 1, self.width - width / 2 - 1)
+            x = self._across(width / 2 + 1, self.width - width / 2 - 1)
             y = self.rng.uniform(height / 2 + 1, self.height - height / 2 - 1)
             box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
             if all(_apart(box, other.box, 0.0 if other.text else overlap) for other in self.objects):
                 return x, y
         return None
+
+    def _across(self, low: float, high: float) -> float:
+        if self.column is None or self.rng.random() < 0.3:
+            return self.rng.uniform(low, high)
+        return min(max(self.column + self.rng.uniform(-14, 14), low), high)
 
 
 def _apart(a: Box, b: Box, overlap: float) -> bool:
@@ -324,7 +341,7 @@ def degrade(rng: random.Random, picture: Image.Image, world: World) -> np.ndarra
         factor = rng.uniform(0.6, 0.9)
         small = picture.resize((round(picture.width * factor), round(picture.height * factor)), Image.Resampling.BICUBIC)
         picture = small.resize(picture.size, Image.Resampling.BICUBIC)
-    if world.jpeg_quality or rng.random() < 0.15:
+    if world.jpeg_quality or rng.random() < world.jpeg_share:
         buffer = io.BytesIO()
         picture.save(buffer, "JPEG", quality=world.jpeg_quality or rng.randint(35, 92))
         picture = Image.open(buffer).convert("RGB")

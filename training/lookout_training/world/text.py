@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import string
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from PIL import ImageFont
+from PIL import Image, ImageDraw, ImageFont
 
 # Every character that may be printed; the last place of the coverage head is "no character".
 ALPHABET = string.ascii_uppercase + string.ascii_lowercase + string.digits + "$.:%!?-"
@@ -54,6 +55,67 @@ nice cool love hope luck peace happy smile thanks welcome please today now later
 def load_font(name: str, size: int) -> ImageFont.FreeTypeFont:
     """A font from FONTS at `size` pixels per em."""
     return ImageFont.truetype(str(FONT_ROOT / name), size)
+
+
+@dataclass(frozen=True)
+class Lettering:
+    """A font, or what another font might look like: its letters slanted, widened, narrowed or thickened."""
+
+    font: ImageFont.FreeTypeFont
+    stretch: float = 1.0  # Of the width.
+    slant: float = 0.0  # Pixels to the right per pixel upwards.
+    thick: bool = False
+
+    @property
+    def as_designed(self) -> bool:
+        return self.stretch == 1.0 and self.slant == 0.0 and not self.thick
+
+    def ink(self, text: str) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom of what is printed, from the pen's start at the top of the line."""
+        if self.as_designed:
+            return self.font.getbbox(text)
+        mask, left, top = self.mask(text)
+        box = mask.point(lambda value: 255 * (value > INKED)).getbbox() or (0, 0, *mask.size)
+        return left + box[0], top + box[1], left + box[2], top + box[3]
+
+    def advances(self, text: str) -> list[float]:
+        """Where each character begins, and where the last one ends, from the pen's start."""
+        return [self.stretch * self.font.getlength(text[:index]) for index in range(len(text) + 1)]
+
+    def print(self, picture: Image.Image, x: float, y: float, text: str, fill: tuple[int, int, int]) -> None:
+        """(x, y): the pen's start."""
+        if self.as_designed:
+            ImageDraw.Draw(picture).text((x, y), text, font=self.font, fill=fill)
+            return
+        mask, left, top = self.mask(text)
+        picture.paste(fill, (round(x + left), round(y + top)), mask)
+
+    def mask(self, text: str) -> tuple[Image.Image, int, int]:
+        """How much of each pixel is covered, and the left top corner from the pen's start. Drawn at twice the size."""
+        large = load_font(str(Path(self.font.path).relative_to(FONT_ROOT)), 2 * int(self.font.size))
+        stroke = 1 if self.thick else 0
+        left, top, right, bottom = large.getbbox(text, stroke_width=stroke)
+        middle = (top + bottom) / 2  # Where slanting moves nothing: characters stay over their places.
+        spare = 2 * int(abs(self.slant) * (bottom - top) / 4 + 3)
+        height = bottom + spare
+        plain = Image.new("L", (int(right + spare), int(height)))
+        ImageDraw.Draw(plain).text((0, 0), text, font=large, fill=255, stroke_width=stroke)
+        size = 2 * int((right * self.stretch + 2 * spare) / 2 + 1), 2 * int(height / 2 + 1)
+        across = 1 / self.stretch
+        shift = -(spare + self.slant * middle) * across
+        slanted = plain.transform(size, Image.Transform.AFFINE, (across, self.slant * across, shift, 0, 1, 0), Image.Resampling.BICUBIC)
+        return slanted.reduce(2), -spare // 2, 0
+
+
+INKED = 60  # Of 255: a pixel that is covered so much counts for a text's box.
+
+
+def random_lettering(rng: random.Random, font: ImageFont.FreeTypeFont, altered: float = 0.0) -> Lettering:
+    """`altered`: share of the letterings that no font's designer has drawn."""
+    if not altered or rng.random() >= altered:
+        return Lettering(font)
+    slant = rng.uniform(-0.1, 0.35) if rng.random() < 0.7 else 0.0
+    return Lettering(font, rng.uniform(0.82, 1.2), slant, font.size >= 15 and rng.random() < 0.25)
 
 
 CONSONANTS, VOWELS = "bcdfghjklmnpqrstvwxyz", "aeiou"
