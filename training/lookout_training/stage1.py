@@ -25,7 +25,7 @@ from .running import (
     prepare_process,
     save_checkpoint,
 )
-from .world import as_served, pick_size, render_scene
+from .world import TRAINING_WORLD, as_served, pick_size, render_scene
 
 TEXT_HEAVY = 0.2  # Share of the pictures.
 

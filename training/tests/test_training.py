@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from lookout_training import stage1
 from lookout_training.config import NANO
-from lookout_training.dense import LINES, NO_CHARACTER, NO_PLACE, dense_targets
+from lookout_training.dense import LINES, NO_CHARACTER, NO_PLACE, DenseHeads, dense_loss, dense_targets
 from lookout_training.export import chat_template
 from lookout_training.generation import causal_mask, generate
 from lookout_training.markup import parse_annotations
@@ -188,6 +189,15 @@ def test_last_digits_are_those_of_coordinates(tokenizer: Tokenizer) -> None:
     tokens = tokenizer.encode(text)
     found = last_digits(np.array([tokens]))[0]
     assert "".join(tokenizer.decode([token]) for token, last in zip(tokens, found, strict=True) if last) == "0005"
+
+
+def test_the_first_stage_takes_pictures_with_their_targets() -> None:
+    batch = stage1.make_batch(3, 4)
+    assert batch.pixels.shape[0] == 4 and batch.pixels.dtype == np.uint8
+    assert not np.array_equal(batch.pixels, stage1.make_batch(4, 4).pixels) and np.array_equal(batch.pixels, stage1.make_batch(3, 4).pixels)
+    heads = DenseHeads(NANO.width)
+    loss, parts = dense_loss(heads, torch.zeros(4, batch.pixels.shape[1] * batch.pixels.shape[2] // CELL**2, NANO.width), batch.targets)
+    assert loss.isfinite() and parts
 
 
 def test_second_digits_are_those_of_x(tokenizer: Tokenizer) -> None:
