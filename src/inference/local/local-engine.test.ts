@@ -59,11 +59,9 @@ describe('LocalEngine', () => {
   })
 
   test('stops at the end of the turn, which is neither shown nor counted', async () => {
-    const { texts, finishes } = await run(
-      engine,
-      [...question, trusted('<|im_start|>assistant\n')],
-      branch({ maxTokens: 500 }),
-    )
+    // What a tiny model says of a picture of noise may have no end; a greeting it has learnt to answer.
+    const greeting = [trusted('<|im_start|>user\n'), untrusted('Hello'), trusted('<|im_end|>\n<|im_start|>assistant\n')]
+    const { texts, finishes } = await run(engine, greeting, branch({ maxTokens: 500 }))
     expect(finishes[0]!.reason).toBe('stop')
     expect(texts['0.0']).not.toContain('<|')
     expect(finishes[0]!.completionTokens).toBeLessThan(500)
