@@ -46,7 +46,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     stage2 = commands.add_parser("stage2", help="train the whole network on questions", parents=[shared])
     stage2.add_argument("--minutes", type=float, default=75.0, help="planned training time, pauses not counted")
-    stage2.add_argument("--batch", type=int, default=32, help="pictures per step")
+    stage2.add_argument("--batch", type=int, default=32, help="pictures per step, of all processes")
+    stage2.add_argument("--processes", type=int, default=1, help="that share the threads and the batch; each takes memory of its own")
     stage2.add_argument("--no-compile", action="store_true", help="without a C++ compiler, or to try something for a minute")
     stage2.add_argument("--learning-rate", type=float, default=1e-3)
     stage2.add_argument("--decay", type=float, default=0.45, help="share of the time over which the learning rate falls")

@@ -132,7 +132,13 @@ def prefetch(make_batch: Callable[[int], Any], first_step: int, workers: int | N
     if workers is None:
         workers = 1 if device().type == "cpu" else max(1, (os.cpu_count() or 2) - 1)
     loader = torch.utils.data.DataLoader(
-        dataset, batch_size=None, num_workers=workers, prefetch_factor=6, collate_fn=_keep, worker_init_fn=_one_thread
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=6,
+        collate_fn=_keep,
+        worker_init_fn=_one_thread,
+        multiprocessing_context="fork",  # Also in a process that was itself spawned, so that `make_batch` need not be sent.
     )
     return iter(loader)
 
@@ -159,10 +165,10 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def prepare_process(directory: Path) -> None:
-    """Two threads, low contention with neighbours, run folder in place, process group noted for pausing."""
+def prepare_process(directory: Path, processes: int = 1) -> None:
+    """Two threads, shared with the other processes that train the same network; run folder in place, process group noted for pausing."""
     directory.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(int(os.environ.get("LOOKOUT_TRAINING_THREADS", "2")))
+    torch.set_num_threads(max(1, int(os.environ.get("LOOKOUT_TRAINING_THREADS", "2")) // processes))
     choose_device()
     (directory / "train.pid").write_text(f"{os.getpgid(0)}\n")
 

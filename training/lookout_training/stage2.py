@@ -42,6 +42,7 @@ from .running import (
     save_checkpoint,
 )
 from .scoring import GroundingScore
+from .team import Team, run_team
 from .tokenizer import Tokenizer
 from .tools import NO_TOOL
 from .warm_start import load_gguf
@@ -214,12 +215,14 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
 
 
 def make_batch(
-    seed: int, size: int, maker: SampleMaker, split: Split = Split.SEEN, layout: Layout | None = None, offset: bool = True
+    seed: int, size: int, maker: SampleMaker, split: Split = Split.SEEN, layout: Layout | None = None, offset: bool = True, rank: int = 0
 ) -> Stage2Batch:
-    """A batch of one layout and one picture size."""
+    """A batch of one layout and one picture size, which are the same for all processes of a team: their batches take equally long."""
     rng = random.Random(seed * 7919 + 17)
     width, height = pick_size(rng)
     layout = layout or rng.choices(list(LAYOUT_WEIGHTS), weights=list(LAYOUT_WEIGHTS.values()))[0]
+    if rank:
+        rng.seed(f"{seed} {rank}")
     per_row = {Layout.TWO_PICTURES: 2, Layout.NO_PICTURE: 0, Layout.TOOLS: 0}.get(layout, 1)
     rows = {Layout.PICTURE_LAST: size * 2, Layout.PICTURE_FIRST: size}.get(layout, size // 2)
     if layout is Layout.DENSE:
@@ -268,12 +271,14 @@ def _video_batch(rng: random.Random, rows: int, maker: SampleMaker, split: Split
     return collate(samples, pixels, [])
 
 
-def make_mixed_batch(seed: int, size: int, maker: SoundSampleMaker) -> Stage2Batch:
-    """A batch of the whole mix: sounds in SOUND_SHARE of the batches."""
+def make_mixed_batch(seed: int, size: int, maker: SoundSampleMaker, rank: int = 0) -> Stage2Batch:
+    """A batch of the whole mix: sounds in SOUND_SHARE of the batches. `rank` as in `Team`."""
     rng = random.Random(seed * 7919 + 31)
     if maker.speech and rng.random() < SOUND_SHARE:
+        if rank:
+            rng.seed(f"{seed} {rank}")
         return collate(*heard_samples(rng, size, maker, Split.MISTYPED))
-    return make_batch(seed, size, maker, Split.MISTYPED)
+    return make_batch(seed, size, maker, Split.MISTYPED, rank=rank)
 
 
 def attention_mask(segments: Tensor) -> Tensor:
@@ -500,8 +505,12 @@ def report(stage: Stage2, maker: SoundSampleMaker, batches: int, generated: bool
 
 
 def run(arguments: argparse.Namespace) -> None:
+    run_team(_train, arguments, arguments.processes)
+
+
+def _train(arguments: argparse.Namespace, team: Team) -> None:
     directory: Path = arguments.run_dir
-    prepare_process(directory)
+    prepare_process(directory, team.size)
     config = CONFIGS[arguments.config]
     ear, cache = arguments.audio_dir / CHECKPOINT, arguments.audio_dir / CACHE
     hears = ear.exists() and cache.exists()
@@ -526,39 +535,57 @@ def run(arguments: argparse.Namespace) -> None:
             # In vectors of 512 bits the backward pass of rows without pictures is not finite on some Intel processors.
             block.compile(dynamic=True, options={"cpp.simdlen": 256})
     planned = stage.clock.seconds + arguments.more_minutes * 60 if arguments.more_minutes else arguments.minutes * 60
-    batches = prefetch(lambda step: make_mixed_batch(step, arguments.batch, maker), stage.step)
+    size = arguments.batch // team.size
+    batches = prefetch(lambda step: make_mixed_batch(step, size, maker, team.rank), stage.step)
     training = TrainingRun(stage, checkpoint, planned, arguments.report_seconds, lambda: report(stage, maker, 3, generated=False))
     stop = StopRequest()
-    while training.goes_on and not stop.asked:
+    stopped = False
+    while training.goes_on and not stopped:
         batch = next(batches)
-        entry: dict[str, float] = {}
-        loss = torch.zeros(())
-        if len(batch.identifiers):
-            watched = watched_heads(batch)
-            tokens, logits, labels = forward(stage.network, batch, maker.image_token, maker.audio_token, watched)
-            looking, seen = looking_loss(watched, batch)
-            weights = on_device(batch.weights[batch.labels != IGNORED])
-            per_token = F.cross_entropy(logits, labels, reduction="none")
-            loss = (per_token * weights).sum() / weights.sum()
-            entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()} | seen
-            loss = loss + LOOKING_WEIGHT * looking
-        else:
-            tokens = image_tokens(stage.network, batch)
-        if tokens is not None and batch.targets is not None:
-            alone = stage.step < stage.heads_alone_until
-            auxiliary, parts = dense_loss(stage.heads, tokens.detach() if alone else tokens, batch.targets)
-            loss = loss + AUXILIARY_WEIGHT * auxiliary
-            entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "spell", "line", "h", "t")}
+        loss, entry = _loss(stage, batch, maker)
         stage.optimiser.zero_grad()
         loss.backward()
+        team.average_gradients(stage.parameters)
         norm = nn.utils.clip_grad_norm_(stage.parameters, 1.0)
         if not norm.isfinite():  # Before the weights, and the checkpoint with them, are lost.
             raise FloatingPointError(f"the gradient of step {stage.step} is not finite")
         rate = training.learning_rate(arguments.learning_rate, arguments.decay, warm_up)
         stage.optimiser.step(rate)
-        training.end_step(0 if batch.pixels is None else len(batch.pixels), entry, rate)
+        (pictures,) = team.sum(0 if batch.pixels is None else len(batch.pixels))
+        if team.leads:
+            training.end_step(int(pictures), entry, rate)
+        else:
+            stage.step += 1
+        # All go by the clock of the one that leads, and stop together.
+        stage.clock.seconds, asked = team.sum(stage.clock.seconds if team.leads else 0.0, stop.asked)
+        stopped = asked > 0
+    if not team.leads:
+        return
     stage.save(checkpoint)
-    if stop.asked:
+    if stopped:
         print(f"stopped and saved at step {stage.step}", flush=True)
         return
     print(f"stage 2 done: step {stage.step} seen {stage.seen} {stage.clock.seconds:.0f}s | {report(stage, maker, 24)}", flush=True)
+
+
+def _loss(stage: Stage2, batch: Stage2Batch, maker: SoundSampleMaker) -> tuple[Tensor, dict[str, float]]:
+    """Of one batch, and what of it goes into the log."""
+    entry: dict[str, float] = {}
+    loss = torch.zeros(())
+    if len(batch.identifiers):
+        watched = watched_heads(batch)
+        tokens, logits, labels = forward(stage.network, batch, maker.image_token, maker.audio_token, watched)
+        looking, seen = looking_loss(watched, batch)
+        weights = on_device(batch.weights[batch.labels != IGNORED])
+        per_token = F.cross_entropy(logits, labels, reduction="none")
+        loss = (per_token * weights).sum() / weights.sum()
+        entry = {"loss": loss.item(), "right": (logits.argmax(-1) == labels).float().mean().item()} | seen
+        loss = loss + LOOKING_WEIGHT * looking
+    else:
+        tokens = image_tokens(stage.network, batch)
+    if tokens is not None and batch.targets is not None:
+        alone = stage.step < stage.heads_alone_until
+        auxiliary, parts = dense_loss(stage.heads, tokens.detach() if alone else tokens, batch.targets)
+        loss = loss + AUXILIARY_WEIGHT * auxiliary
+        entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "spell", "line", "h", "t")}
+    return loss, entry

@@ -18,7 +18,7 @@ from lookout_training.dense import LINES, NO_CHARACTER, NO_PLACE, DenseHeads, de
 from lookout_training.export import chat_template
 from lookout_training.generation import causal_mask, generate
 from lookout_training.markup import parse_annotations
-from lookout_training.network import VisionLanguageModel, initialise_language, initialise_vision
+from lookout_training.network import VisionLanguageModel, gelu, initialise_language, initialise_vision
 from lookout_training.phrasings import Split
 from lookout_training.prompts import ASSISTANT, END, IGNORED, Layout, SampleMaker
 from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
@@ -327,6 +327,12 @@ def test_questions_are_reproducible() -> None:
     _, _, scene = next(scenes(1))
     first = [ask_something(random.Random(i), scene) for i in range(20)]
     assert first == [ask_something(random.Random(i), scene) for i in range(20)]
+
+
+def test_gelu_is_that_of_the_graph() -> None:
+    x = torch.linspace(-12, 12, 5001)
+    assert torch.allclose(gelu(x), torch.nn.functional.gelu(x, approximate="tanh"), atol=1e-6)
+    assert gelu(x.bfloat16()).dtype == torch.bfloat16
 
 
 def test_heads_are_taught_where_to_look(maker: SampleMaker) -> None:
