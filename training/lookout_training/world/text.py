@@ -74,9 +74,9 @@ class Lettering:
         """Left, top, right and bottom of what is printed, from the pen's start at the top of the line."""
         if self.as_designed:
             return self.font.getbbox(text)
-        mask, left, top = self.mask(text)
-        box = mask.point(lambda value: 255 * (value > INKED)).getbbox() or (0, 0, *mask.size)
-        return left + box[0], top + box[1], left + box[2], top + box[3]
+        mask, start = self.mask(text)
+        left, top, right, bottom = mask.point(lambda value: 255 * (value > INKED)).getbbox() or (0, 0, *mask.size)
+        return start + left, top, start + right, bottom
 
     def advances(self, text: str) -> list[float]:
         """Where each character begins, and where the last one ends, from the pen's start."""
@@ -87,14 +87,15 @@ class Lettering:
         if self.as_designed:
             ImageDraw.Draw(picture).text((x, y), text, font=self.font, fill=fill)
             return
-        mask, left, top = self.mask(text)
-        picture.paste(fill, (round(x + left), round(y + top)), mask)
+        mask, start = self.mask(text)
+        picture.paste(fill, (round(x + start), round(y)), mask)
 
-    def mask(self, text: str) -> tuple[Image.Image, int, int]:
-        """How much of each pixel is covered, and the left top corner from the pen's start. Drawn at twice the size."""
+    @lru_cache(maxsize=32)  # A text is measured, placed and printed.
+    def mask(self, text: str) -> tuple[Image.Image, int]:
+        """How much of each pixel is covered from the top of the line, and where its left side is from the pen's start. Drawn at twice the size."""
         large = load_font(str(Path(self.font.path).relative_to(FONT_ROOT)), 2 * int(self.font.size))
         stroke = 1 if self.thick else 0
-        left, top, right, bottom = large.getbbox(text, stroke_width=stroke)
+        _, top, right, bottom = large.getbbox(text, stroke_width=stroke)
         middle = (top + bottom) / 2  # Where slanting moves nothing: characters stay over their places.
         spare = 2 * int(abs(self.slant) * (bottom - top) / 4 + 3)
         height = bottom + spare
@@ -104,7 +105,7 @@ class Lettering:
         across = 1 / self.stretch
         shift = -(spare + self.slant * middle) * across
         slanted = plain.transform(size, Image.Transform.AFFINE, (across, self.slant * across, shift, 0, 1, 0), Image.Resampling.BICUBIC)
-        return slanted.reduce(2), -spare // 2, 0
+        return slanted.reduce(2), -spare // 2
 
 
 INKED = 60  # Of 255: a pixel that is covered so much counts for a text's box.
