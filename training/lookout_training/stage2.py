@@ -104,10 +104,9 @@ def last_digits(labels: np.ndarray) -> np.ndarray:
 
 def second_digits(labels: np.ndarray) -> np.ndarray:
     """(B, N) labels -> (B, N) bool: the second digits of x."""
-    tokenizer = Tokenizer.load()
     digit = (labels >= ord("0")) & (labels <= ord("9"))
     second = np.zeros(labels.shape, bool)
-    second[:, 2:] = digit[:, 2:] & digit[:, 1:-1] & np.isin(labels[:, :-2], [tokenizer['"> ('], tokenizer[") ("]])
+    second[:, 2:] = digit[:, 2:] & digit[:, 1:-1] & np.isin(labels[:, :-2], _before_coordinate()[:2])  # Not the comma, which stands before y.
     return second
 
 
