@@ -210,8 +210,8 @@ describe('what the model is asked', () => {
     const { prefix, branches } = server.engine.works.at(-1)!
     expect(branches).toHaveLength(2)
     expect(prefix.at(-1)).toMatchObject({ type: 'image' })
-    expect(prompt(0)).toContain('[448x320]Detect: red circle<|im_end|>')
-    expect(prompt(1)).toContain('[448x320]Detect: heart<|im_end|>')
+    expect(prompt(0)).toContain('[512x384]Detect: red circle<|im_end|>')
+    expect(prompt(1)).toContain('[512x384]Detect: heart<|im_end|>')
     expect(allows(`${box('heart', 0, 10, 1000, 999)}\n${box('heart', 1, 2, 3, 4)}`, 1)).toBe(true)
     expect(allows(box('heart', 0, 10, 1000, 999), 0)).toBe(false)
     expect(allows('None.', 1)).toBe(true)
@@ -265,16 +265,16 @@ describe('what the model is asked', () => {
         'system',
         '<hint>BOX</hint>',
         'user',
-        `[512x256]${asked}`,
+        `[576x288]${asked}`,
         'assistant',
         box('widget', 100, 100, 1000, 1000),
         box('gadget', 0, 0, 500, 510),
         'user',
-        `[512x256]${asked}`,
+        `[576x288]${asked}`,
         'assistant',
         'None.',
         'user',
-        '[448x320]Detect: widget',
+        '[512x384]Detect: widget',
         'assistant',
         '<think>',
         '',

@@ -62,8 +62,8 @@ describe('one contract, whatever the family writes', () => {
     ['markup', 'box', BOX, BOX],
     ['qwen3-vl', 'box', '```json\n[\n\t{"bbox_2d": [100, 200, 500, 750], "label": "cat"}\n]\n```', BOX],
     ['qwen3-vl', 'point', '```json\n[\n\t{"point_2d": [500, 250], "label": "cat"}\n]\n```', POINT],
-    // 500 x 400 pixels become 416 x 320 for this model.
-    ['qwen2.5-vl', 'box', '{"bbox_2d": [42, 64, 208, 240], "label": "cat"}', BOX.replace('100,200', '101,200')],
+    // 500 x 400 pixels become 480 x 384 for this model.
+    ['qwen2.5-vl', 'box', '{"bbox_2d": [49, 77, 240, 288], "label": "cat"}', BOX.replace('100,200', '102,201')],
     ['gemma', 'box', '```json\n[\n  {"box_2d": [200, 100, 750, 500], "label": "cat"}\n]\n```', BOX],
     ['molmo', 'point', '<point x="50" y="25.0" alt="cat">cat</point>', POINT],
     ['paligemma', 'box', '<loc0205><loc0102><loc0768><loc0512> cat', BOX],

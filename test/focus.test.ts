@@ -117,7 +117,7 @@ describe('a look', () => {
     expect(coloursIn(shown!).size).toBeGreaterThan(1)
     expect([...coloursIn(seen!)]).toEqual(['0000ff'])
     // 300 x 200 of the original.
-    expect([seen!.width, seen!.height]).toEqual([448, 288])
+    expect([seen!.width, seen!.height]).toEqual([512, 352])
     const before = textOf(first!.prefix)
     const after = textOf(second!.prefix)
     expect(after.startsWith(before)).toBe(true)

@@ -105,9 +105,9 @@ test('each answer is, word for word, that of the same question asked by itself',
 test('the context is reused within the call, and a later call begins anew', async () => {
   const first = await look({ prompts: QUESTIONS })
   const { cached_tokens: cached } = first.usage.prompt_tokens_details
-  // 512 x 384 becomes 14 x 10 tokens of picture, for all prompts but one.
+  // 512 x 384 are 16 x 12 tokens of picture, for all prompts but one.
   expect(cached % (QUESTIONS.length - 1)).toBe(0)
-  expect(cached / (QUESTIONS.length - 1)).toBeGreaterThan(14 * 10)
+  expect(cached / (QUESTIONS.length - 1)).toBeGreaterThan(16 * 12)
   expect(cached).toBeLessThan(first.usage.prompt_tokens)
   expect(await look({ prompts: QUESTIONS })).toMatchObject({ results: first.results, usage: first.usage })
   const one = await look({ prompts: QUESTIONS.slice(0, 1) })

@@ -13,14 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .running import on_device
-from .world import ALPHABET, CELL, COLOUR_NAMES, EMOJI_NAMES, SHAPES, Scene
+from .world import CELL, COLOUR_NAMES, EMOJI_NAMES, GLYPHS, SHAPES, Scene
 from .world.chart import BAR
 from .world.scene import Character
 
 KINDS = [*SHAPES, "text", *EMOJI_NAMES, BAR]
 NO_COLOUR = -100  # Of an emoji; what cross-entropy leaves out.
 SUB_ROWS, SUB_COLUMNS = 2, 4  # Character classes per token: sub-cells of 16 x 8 pixels.
-NO_CHARACTER = len(ALPHABET)
+NO_CHARACTER = len(GLYPHS)  # The last class.
 SPELLED = 20  # Places of a text that are told apart; the last stands for all behind it.
 LINES = 8  # Texts of a picture that are told apart, from the top; the last stands for all below it.
 NO_PLACE = -100  # Of a sub-cell without a character; what cross-entropy leaves out.
@@ -68,7 +68,7 @@ def dense_targets(scene: Scene) -> DenseTargets:
             digits[row, column, place] = (number // 100, number // 10 % 10)
         line = min(line_of.get(id(item), 0), LINES - 1)
         for character, rows_and_columns in _covered_by(fine.shape, item.characters, top, bottom):
-            fine[rows_and_columns] = ALPHABET.index(character.glyph)
+            fine[rows_and_columns] = GLYPHS.index(character.glyph)
             spelled[rows_and_columns] = min(character.index, SPELLED - 1)
             lines[rows_and_columns] = line
     tokens = rows * columns
@@ -119,7 +119,7 @@ class DenseHeads(nn.Module):
         self.box = nn.Linear(width, 4)
         self.places = nn.Linear(width, PLACES)
         self.digits = nn.Linear(width, PLACES * 2 * 10)
-        self.characters = nn.Linear(width, SUB_ROWS * SUB_COLUMNS * (len(ALPHABET) + 1))
+        self.characters = nn.Linear(width, SUB_ROWS * SUB_COLUMNS * (NO_CHARACTER + 1))
         self.spelled = nn.Linear(width, SUB_ROWS * SUB_COLUMNS * SPELLED)
         self.lines = nn.Linear(width, SUB_ROWS * SUB_COLUMNS * LINES)
 

@@ -17,6 +17,7 @@ from .optimiser import learning_rate
 
 LONGEST_STEP_SECONDS = 6.0  # A step that took longer was paused from outside; the rest is not counted.
 FIRST_REPORT = 20  # Steps.
+SAVED_EVERY = 300.0  # Seconds: no more than that is lost when the machine runs out of memory.
 
 
 def default_run_directory() -> Path:
@@ -74,7 +75,7 @@ class TrainingRun:
         self.report_seconds = report_seconds
         self.report = report
         self.first_step, self.first_seen, self.first_seconds = stage.step, stage.seen, stage.clock.seconds
-        self.last_report = stage.clock.seconds
+        self.last_report = self.last_saved = stage.clock.seconds
         self.logged: list[dict[str, float]] = []
         stage.clock.skip()
 
@@ -87,7 +88,7 @@ class TrainingRun:
         return learning_rate(self.stage.step - self.first_step, self.stage.clock.seconds / self.planned, peak, warm_up, decay)
 
     def end_step(self, samples: int, losses: dict[str, float], rate: float) -> None:
-        """Counts a step, saves and reports where it is time to."""
+        """Counts a step; saves and reports where it is time to."""
         stage = self.stage
         stage.step += 1
         stage.seen += samples
@@ -95,13 +96,16 @@ class TrainingRun:
         stage.clock.tick()
         seconds = stage.clock.seconds
         due = seconds - self.last_report > self.report_seconds
+        if due or seconds - self.last_saved > SAVED_EVERY:
+            self.last_saved = seconds
+            stage.save(self.checkpoint)
+            stage.clock.skip()
         if not due and stage.step != self.first_step + FIRST_REPORT:
             return
         # The first line only shows that it runs, and how fast.
         evaluated = ""
         if due:
             self.last_report = seconds
-            stage.save(self.checkpoint)
             evaluated = f" | {self.report()}"
         names = dict.fromkeys(name for entry in self.logged for name in entry)
         means = " ".join(f"{name} {np.mean([entry[name] for entry in self.logged if name in entry]):.3f}" for name in names)

@@ -6,14 +6,12 @@ import argparse
 import random
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
 from .audio_network import encode_clips
@@ -43,8 +41,8 @@ from .running import (
 )
 from .scoring import GroundingScore
 from .team import Team, run_team
+from .token_weights import answer_weight, token_weights
 from .tokenizer import Tokenizer
-from .tools import NO_TOOL
 from .warm_start import load_gguf
 from .world import TRAINING_WORLD, Scene, as_served, chart_as_served, pick_size, render_scene
 from .world.chart import render_chart
@@ -54,21 +52,15 @@ TEXT_HEAVY = 0.42  # Share of the pictures.
 DENSE_TEXT_HEAVY = 0.7  # The same, of the batches without questions.
 AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
 REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.NAMING, Layout.FOCUS, Layout.VIDEO, Layout.CHART)  # Beside questions about one picture.
-HEADS_ALONE = 200  # Steps after a warm start in which the fresh dense heads learn without moving the network.
+HEAD_LESSONS = 40  # Batches without questions from which fresh dense heads learn before the first step.
+HEAD_RATE = 3e-3  # Learning rate of the first of them; it falls to nothing.
 FIRST_WARM_STEP = 70_000  # Of weights that do not tell how many steps made them; version 3 is the last.
-SOUND_SHARE = 0.08  # Of the batches, where there is a cache of speech.
+SOUND_SHARE = 0.06  # Of the batches, where there is a cache of speech.
 LOOKING_HEADS = {  # What is looked at -> layer and head.
     "object": (3, 1),  # That is written down.
     "source": (4, 1),  # The character that is read; the token of the prompt that a call repeats.
 }
 LOOKING_WEIGHT = 0.15  # Of the loss of looking elsewhere.
-LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
-EMPHASIS = {"read": 2.0, "read region": 2.0, "region": 2.0, "naming": 2.0, "naming, thinking": 2.0, "caption": 1.5}  # Weights of tasks that are learnt slowly.
-DECISION = 2.5  # Weight of the tokens of markup that decide which object comes next, or that none does.
-CHOICE = 6.0  # Weight of the tokens that choose whether a function is called, and which: among thirty that follow of themselves they would count for nothing.
-SECOND_DIGIT = 2.0  # Weight of the second digit of x: it decides whether a point lies in a narrow thing, and version 8 had it right half of the time.
-NAME = 3.0  # Weight of the further tokens of a called function's name: of two that begin alike they choose.
-LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
 
 
 @dataclass
@@ -85,99 +77,6 @@ class Stage2Batch:
     looks: dict[str, np.ndarray]  # For each of LOOKING_HEADS (B, N) int64, the token to be looked at; IGNORED where there is none
     exchanges: list[list[Exchange]]
     clips: list[np.ndarray]  # Spectrograms of the sounds of all rows, in reading order.
-
-
-@lru_cache(maxsize=1)
-def _before_coordinate() -> list[int]:
-    """Tokens after which a coordinate may begin."""
-    tokenizer = Tokenizer.load()
-    return [tokenizer['"> ('], tokenizer[") ("], *tokenizer.encode(",")]
-
-
-def last_digits(labels: np.ndarray) -> np.ndarray:
-    """(B, N) labels -> (B, N) bool: the third digits of coordinates."""
-    digit = (labels >= ord("0")) & (labels <= ord("9"))  # The first 256 tokens are the bytes.
-    last = np.zeros(labels.shape, bool)
-    last[:, 3:] = digit[:, 3:] & digit[:, 2:-1] & digit[:, 1:-2] & np.isin(labels[:, :-3], _before_coordinate())
-    return last
-
-
-def second_digits(labels: np.ndarray) -> np.ndarray:
-    """(B, N) labels -> (B, N) bool: the second digits of x."""
-    digit = (labels >= ord("0")) & (labels <= ord("9"))
-    second = np.zeros(labels.shape, bool)
-    second[:, 2:] = digit[:, 2:] & digit[:, 1:-1] & np.isin(labels[:, :-2], _before_coordinate()[:2])  # Not the comma, which stands before y.
-    return second
-
-
-@lru_cache(maxsize=1)
-def _before_decision() -> list[int]:
-    """Tokens after which it shows which object is meant: its name, the head of its first coordinate, another object or none."""
-    tokenizer = Tokenizer.load()
-    return [tokenizer[token] for token in ('<point_box mention="', '<point mention="', '"> (', ") </point_box>", ") </point>")]
-
-
-@lru_cache(maxsize=1)
-def _around_x() -> tuple[int, int]:
-    """The tokens before and behind the first coordinate of an object."""
-    tokenizer = Tokenizer.load()
-    return tokenizer['"> ('], tokenizer.encode(",")[0]
-
-
-def decisions(labels: np.ndarray) -> np.ndarray:
-    """(B, N) labels -> (B, N) bool: tokens of markup that could lead to another object."""
-    found = np.zeros(labels.shape, bool)
-    found[:, 1:] = np.isin(labels[:, :-1], _before_decision()) & (labels[:, 1:] != IGNORED)
-    # Of two objects one above the other the first digit of y tells which.
-    opening, comma = _around_x()
-    opened, ended = labels == opening, labels == comma
-    for digits in (1, 2, 3, 4):
-        found[:, digits + 2 :] |= opened[:, : -digits - 2] & ended[:, digits + 1 : -1]
-    return found
-
-
-@lru_cache(maxsize=1)
-def _around_choice() -> tuple[list[int], list[int]]:
-    """The first two tokens of a refusal to call, and those before the name of a function that is called."""
-    tokenizer = Tokenizer.load()
-    return tokenizer.encode(NO_TOOL)[:2], [tokenizer["<tool_call>"], *tokenizer.encode('\n{"name": "')]
-
-
-def choices(labels: np.ndarray) -> np.ndarray:
-    """(B, N) labels -> (B, N) bool: tokens that choose whether a function is called, and which one."""
-    refusal, before_name = _around_choice()
-    found = labels == before_name[0]
-    if labels.shape[1] <= len(before_name):
-        return found
-    found[:, :-1] |= _runs(labels, refusal)
-    found[:, len(before_name) :] |= _runs(labels, before_name)[:, :-1]
-    return found
-
-
-def rest_of_names(labels: np.ndarray) -> np.ndarray:
-    """(B, N) labels -> (B, N) bool: tokens of the names of called functions behind the first, with the quote that ends them."""
-    _, before_name = _around_choice()
-    found = np.zeros(labels.shape, bool)
-    if labels.shape[1] <= len(before_name):
-        return found
-    for row, start in np.argwhere(_runs(labels, before_name)):
-        first = start + len(before_name)
-        ended = np.isin(labels[row, first:], _quoted_ends())
-        length = int(ended.argmax()) if ended.any() else 0
-        found[row, first + 1 : first + length + 1] = True
-    return found
-
-
-@lru_cache(maxsize=1)
-def _quoted_ends() -> list[int]:
-    """Tokens that end a string."""
-    tokenizer = Tokenizer.load()
-    return [token for token in range(len(tokenizer.tokens)) if '"' in tokenizer.decode([token])]
-
-
-def _runs(labels: np.ndarray, tokens: list[int]) -> np.ndarray:
-    """(B, N) labels -> (B, N - n + 1) bool: where n tokens follow each other."""
-    return (sliding_window_view(labels, len(tokens), axis=1) == tokens).all(-1)
 
 
 def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]) -> Stage2Batch:
@@ -200,12 +99,8 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
             looks[name][row, list(found)] = list(found.values())
         for segment, exchange in enumerate(sample.exchanges, start=1):
             answer = (segments[row] == segment) & (labels[row] != IGNORED)
-            weights[row, answer] = EMPHASIS.get(exchange.task, 1.0) * answer.sum() ** -LENGTH_EXPONENT
-    weights[last_digits(labels)] *= LAST_DIGIT
-    weights[second_digits(labels)] *= SECOND_DIGIT
-    weights[decisions(labels)] *= DECISION
-    weights[choices(labels)] *= CHOICE
-    weights[rest_of_names(labels)] *= NAME
+            weights[row, answer] = answer_weight(exchange.task, int(answer.sum()))
+    weights *= token_weights(labels)
     targets = stack_targets([dense_targets(scene) for scene in scenes]) if scenes else None
     stacked = np.stack(pixels) if pixels else None
     clips = [clip for sample in samples for clip in sample.clips]
@@ -428,7 +323,7 @@ class Stage2:
             self.optimiser.add_adamw([parameter for parameter in heard if id(parameter) not in taken])
         self.step = 0
         self.seen = 0
-        self.heads_alone_until = 0
+        self.heads_are_fresh = False
         self.clock = TrainingClock()
 
     def begin_from_stage1(self, path: Path) -> None:
@@ -439,17 +334,14 @@ class Stage2:
     def begin_from_gguf(self, directory: Path) -> None:
         """Exported weights; the dense heads, which no export holds, start afresh."""
         self.step = load_gguf(self.network, directory) or FIRST_WARM_STEP
-        self.heads_alone_until = self.step + HEADS_ALONE
+        self.heads_are_fresh = True
 
-    def _load_heads(self, stored: dict[str, Tensor]) -> bool:
-        """Takes the heads whose size has not changed since; the others, where the world has grown, learn alone at first."""
+    def _load_heads(self, stored: dict[str, Tensor]) -> None:
+        """Takes the heads whose size has not changed since; the others, where the world has grown, start afresh."""
         own = self.heads.state_dict()
         fitting = {name: tensor for name, tensor in stored.items() if tensor.shape == own[name].shape}
         self.heads.load_state_dict(own | fitting)
-        changed = len(fitting) < len(own)
-        if changed:
-            self.heads_alone_until = self.step + HEADS_ALONE
-        return changed
+        self.heads_are_fresh = len(fitting) < len(own)
 
     def _forget_heads(self) -> None:
         """Drops optimiser state of another size than its parameter."""
@@ -467,7 +359,6 @@ class Stage2:
             "step": self.step,
             "seen": self.seen,
             "seconds": self.clock.seconds,
-            "heads_alone_until": self.heads_alone_until,
         }
         save_checkpoint(path, state)
 
@@ -480,10 +371,33 @@ class Stage2:
         self.optimiser.load_state_dict(states + self.optimiser.state_dict()[len(states) :])
         self.optimiser.multipliers = multipliers  # As the code says now.
         self.step, self.seen = state["step"], state["seen"]
-        if self._load_heads(state["heads"]):
+        self._load_heads(state["heads"])
+        if self.heads_are_fresh:
             self._forget_heads()
-        self.heads_alone_until = max(self.heads_alone_until, state["heads_alone_until"])
         self.clock = TrainingClock(state["seconds"])
+
+
+def teach_heads(stage: Stage2, size: int, maker: SoundSampleMaker, team: Team) -> dict[str, float]:
+    """Has fresh dense heads learn what the tower sees, which stays as it is: what they say at first would only move it to and fro.
+
+    Returns the parts of the last loss.
+    """
+    parameters = list(stage.heads.parameters())
+    optimiser = torch.optim.Adam(parameters)
+    parts: dict[str, float] = {}
+    for lesson in range(HEAD_LESSONS):
+        batch = make_batch(stage.step + lesson, size, maker, layout=Layout.DENSE, rank=team.rank)
+        with torch.no_grad():
+            tokens = image_tokens(stage.network, batch)
+        loss, parts = dense_loss(stage.heads, tokens, batch.targets)
+        optimiser.zero_grad()
+        loss.backward()
+        team.average_gradients(parameters)
+        for group in optimiser.param_groups:
+            group["lr"] = HEAD_RATE * (1 - lesson / HEAD_LESSONS)
+        optimiser.step()
+    stage.heads_are_fresh = False
+    return parts
 
 
 def report(stage: Stage2, maker: SoundSampleMaker, batches: int, generated: bool = True) -> str:
@@ -535,6 +449,10 @@ def _train(arguments: argparse.Namespace, team: Team) -> None:
             block.compile(dynamic=True, options={"cpp.simdlen": 256})
     planned = stage.clock.seconds + arguments.more_minutes * 60 if arguments.more_minutes else arguments.minutes * 60
     size = arguments.batch // team.size
+    if stage.heads_are_fresh:
+        parts = teach_heads(stage, size, maker, team)
+        if team.leads:
+            print("dense heads | " + " ".join(f"{name} {value:.3f}" for name, value in parts.items()), flush=True)
     batches = prefetch(lambda step: make_mixed_batch(step, size, maker, team.rank), stage.step)
     training = TrainingRun(stage, checkpoint, planned, arguments.report_seconds, lambda: report(stage, maker, 3, generated=False))
     stop = StopRequest()
@@ -583,8 +501,7 @@ def _loss(stage: Stage2, batch: Stage2Batch, maker: SoundSampleMaker) -> tuple[T
     else:
         tokens = image_tokens(stage.network, batch)
     if tokens is not None and batch.targets is not None:
-        alone = stage.step < stage.heads_alone_until
-        auxiliary, parts = dense_loss(stage.heads, tokens.detach() if alone else tokens, batch.targets)
+        auxiliary, parts = dense_loss(stage.heads, tokens, batch.targets)
         loss = loss + AUXILIARY_WEIGHT * auxiliary
         entry |= {name: parts[name] for name in ("kind", "box", "off", "dig", "char", "spell", "line", "h", "t")}
     return loss, entry

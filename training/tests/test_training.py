@@ -20,23 +20,13 @@ from lookout_training.generation import causal_mask, generate
 from lookout_training.markup import parse_annotations
 from lookout_training.network import VisionLanguageModel, gelu, initialise_language, initialise_vision
 from lookout_training.phrasings import Split
-from lookout_training.prompts import ASSISTANT, END, IGNORED, Layout, SampleMaker
+from lookout_training.prompts import ASSISTANT, IGNORED, Layout, SampleMaker
 from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
+from lookout_training.running import TrainingClock, TrainingRun
 from lookout_training.scoring import GroundingScore
-from lookout_training.stage2 import (
-    LOOKING_HEADS,
-    choices,
-    decisions,
-    forward,
-    last_digits,
-    looking_loss,
-    make_batch,
-    rest_of_names,
-    second_digits,
-    watched_heads,
-)
+from lookout_training.stage2 import LOOKING_HEADS, forward, looking_loss, make_batch, watched_heads
 from lookout_training.tokenizer import USER_DEFINED, Tokenizer
-from lookout_training.world import ALPHABET, CELL, as_served, pick_size, reading_order, render_scene, served_size
+from lookout_training.world import CELL, GLYPHS, as_served, pick_size, reading_order, render_scene, served_size
 from lookout_training.world.served import LEAST_TOKENS, MOST_TOKENS
 
 CARD = Path(__file__).resolve().parents[2] / "models/lookout-nano/card.json"
@@ -106,15 +96,15 @@ def test_scene_is_reproducible_and_inside_the_picture() -> None:
 @pytest.mark.parametrize(
     ("size", "served"),
     [  # What `targetSize` of src/media/resize.ts makes of them within the limits of card.json.
-        ((192, 192), (352, 352)),
-        ((224, 192), (384, 352)),
-        ((256, 160), (448, 288)),
-        ((256, 256), (352, 352)),
-        ((128, 416), (224, 640)),
-        ((2000, 1000), (544, 256)),
-        ((640, 480), (448, 320)),
-        ((33, 900), (64, 1920)),
-        ((100, 3000), (64, 2144)),
+        ((192, 192), (416, 416)),
+        ((224, 192), (448, 384)),
+        ((256, 160), (512, 320)),
+        ((256, 256), (416, 416)),
+        ((128, 416), (256, 736)),
+        ((2000, 1000), (640, 320)),
+        ((640, 480), (512, 384)),
+        ((33, 900), (96, 2112)),
+        ((100, 3000), (64, 2560)),
     ],
 )
 def test_pictures_are_stretched_as_the_server_does(size: tuple[int, int], served: tuple[int, int]) -> None:
@@ -150,7 +140,7 @@ def test_dense_targets_tell_lines_from_the_top() -> None:
 def test_dense_targets_mark_every_visible_character() -> None:
     for _, _, scene in scenes(10, text_heavy=True):
         targets = dense_targets(scene)
-        marked = {ALPHABET[index] for index in targets.characters[targets.characters != NO_CHARACTER]}
+        marked = {GLYPHS[index] for index in targets.characters[targets.characters != NO_CHARACTER]}
         wide = {c.glyph for item in scene.texts for c in item.characters if c.right - c.left > 9}
         assert wide <= marked
 
@@ -184,13 +174,6 @@ def test_lists_name_one_category_after_another_and_text_comes_last_from_the_top(
     assert lists > 5
 
 
-def test_last_digits_are_those_of_coordinates(tokenizer: Tokenizer) -> None:
-    text = '<point_box mention="red circle 123"> (120,34) (410,1000) </point_box>\n<point mention="a"> (7,655) </point> 365'
-    tokens = tokenizer.encode(text)
-    found = last_digits(np.array([tokens]))[0]
-    assert "".join(tokenizer.decode([token]) for token, last in zip(tokens, found, strict=True) if last) == "0005"
-
-
 def test_the_first_stage_takes_pictures_with_their_targets() -> None:
     batch = stage1.make_batch(3, 4)
     assert batch.pixels.shape[0] == 4 and batch.pixels.dtype == np.uint8
@@ -198,35 +181,6 @@ def test_the_first_stage_takes_pictures_with_their_targets() -> None:
     heads = DenseHeads(NANO.width)
     loss, parts = dense_loss(heads, torch.zeros(4, batch.pixels.shape[1] * batch.pixels.shape[2] // CELL**2, NANO.width), batch.targets)
     assert loss.isfinite() and parts
-
-
-def test_second_digits_are_those_of_x(tokenizer: Tokenizer) -> None:
-    text = '<point_box mention="red circle 123"> (120,34) (496,1000) </point_box>\n<point mention="a"> (7,655) </point> 365'
-    tokens = tokenizer.encode(text)
-    found = second_digits(np.array([tokens]))[0]
-    assert "".join(tokenizer.decode([token]) for token, second in zip(tokens, found, strict=True) if second) == "29"
-
-
-def test_decisions_are_names_first_digits_and_what_follows_an_object(tokenizer: Tokenizer) -> None:
-    text = '<point_box mention="red star"> (120,34) (410,1000) </point_box>\n<point mention="ring"> (765,5) </point><|im_end|>'
-    tokens = tokenizer.encode(text)
-    found = decisions(np.array([tokens]))[0]
-    assert [tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one] == ["red", "1", "3", "\n", "ring", "7", "5", END]
-
-
-def test_choices_are_whether_to_call_and_what(tokenizer: Tokenizer) -> None:
-    text = '<tool_call>\n{"name": "do_scan", "arguments": {"name": "Ida"}}\n</tool_call>\n<tool_call>\n{"name": "find"'
-    for answer, chosen in ((text, ["<tool_call>", "do", "<tool_call>", "find"]), ("I have no tool for that.", ["I"]), ("I see", []), ("No", [])):
-        tokens = tokenizer.encode(answer)
-        found = choices(np.array([tokens]))[0]
-        assert [tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one] == chosen
-
-
-def test_names_of_called_functions_are_weighed_to_their_end(tokenizer: Tokenizer) -> None:
-    text = '<tool_call>\n{"name": "do_scan_ring", "arguments": {"name": "Ida"}}\n</tool_call>\n<tool_call>\n{"name": "find'
-    tokens = tokenizer.encode(text)
-    found = rest_of_names(np.array([tokens]))[0]
-    assert "".join(tokenizer.decode([token]) for token, one in zip(tokens, found, strict=True) if one) == '_scan_ring",'
 
 
 def test_strict_reader_refuses_bad_leaves() -> None:
@@ -358,3 +312,27 @@ def test_heads_are_taught_where_to_look(maker: SampleMaker) -> None:
 def test_only_heads_with_something_to_see_are_watched(maker: SampleMaker) -> None:
     seen = {layout: set(watched_heads(make_batch(4, 8, maker, layout=layout))) for layout in (Layout.NO_PICTURE, Layout.PICTURE_FIRST, Layout.TOOLS)}
     assert seen == {Layout.NO_PICTURE: set(), Layout.PICTURE_FIRST: set(LOOKING_HEADS.values()), Layout.TOOLS: {LOOKING_HEADS["source"]}}
+
+
+class Kept:
+    """A stage that only counts."""
+
+    def __init__(self) -> None:
+        self.step = self.seen = 0
+        self.clock = TrainingClock()
+        self.saved_at: list[int] = []
+
+    def save(self, path: Path) -> None:
+        self.saved_at.append(self.step)
+
+
+def test_a_checkpoint_is_written_between_reports_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("lookout_training.running.time.monotonic", lambda: now)
+    stage = Kept()
+    training = TrainingRun(stage, tmp_path / "kept.pt", 650, 10_000, lambda: "not asked for")
+    while training.goes_on:
+        now += 5
+        training.end_step(32, {"loss": 1.0}, 1e-4)
+    assert stage.step == 130 and stage.seen == 130 * 32
+    assert stage.saved_at == [61, 122]

@@ -5,7 +5,7 @@ from .palette import COLOUR_NAMES, COLOURS
 from .scene import CELL, PICTURE_SIZES, PLAIN_WORLD, TRAINING_WORLD, Scene, SceneObject, World, pick_size, reading_order, render_scene
 from .served import as_served, chart_as_served, served_size, stretched
 from .shapes import SHAPES
-from .text import ALPHABET
+from .text import ALPHABET, GLYPHS
 
 __all__ = [
     "ALPHABET",
@@ -13,6 +13,7 @@ __all__ = [
     "COLOURS",
     "COLOUR_NAMES",
     "EMOJI_NAMES",
+    "GLYPHS",
     "PICTURE_SIZES",
     "PLAIN_WORLD",
     "SHAPES",

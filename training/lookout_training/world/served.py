@@ -11,7 +11,7 @@ from PIL import Image
 from .chart import Chart
 from .scene import CELL, Scene, SceneObject, reading_order
 
-LEAST_TOKENS, MOST_TOKENS = 120, 150  # Of a picture, as in `card.json`; one token per CELL x CELL pixels.
+LEAST_TOKENS, MOST_TOKENS = 160, 200  # Of a picture, as in `card.json`; one token per CELL x CELL pixels.
 Picture = tuple[np.ndarray, Scene]
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-# Every character that may be printed; the last place of the coverage head is "no character".
+# Every character that may be printed.
 ALPHABET = string.ascii_uppercase + string.ascii_lowercase + string.digits + "$.:%!?-"
+GLYPHS = ALPHABET + " "  # The classes of the coverage head, with the blank between two words.
 FONT_ROOT = Path("/usr/share/fonts/truetype")  # Debian's fonts-dejavu and fonts-liberation.
 FONTS = [
     "dejavu/DejaVuSans.ttf",
