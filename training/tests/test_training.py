@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from lookout_training import stage1
+from lookout_training import stage1, stage2
 from lookout_training.config import NANO
 from lookout_training.dense import LINES, NO_CHARACTER, NO_PLACE, DenseHeads, dense_loss, dense_targets
 from lookout_training.export import chat_template
@@ -24,7 +24,8 @@ from lookout_training.prompts import ASSISTANT, IGNORED, Layout, SampleMaker
 from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
 from lookout_training.running import TrainingClock, TrainingRun
 from lookout_training.scoring import GroundingScore
-from lookout_training.stage2 import LOOKING_HEADS, forward, looking_loss, make_batch, watched_heads
+from lookout_training.stage2 import LOOKING_HEADS, forward, image_tokens, looking_loss, make_batch, watched_heads
+from lookout_training.team import Team
 from lookout_training.tokenizer import USER_DEFINED, Tokenizer
 from lookout_training.world import CELL, GLYPHS, as_served, pick_size, reading_order, render_scene, served_size
 from lookout_training.world.served import LEAST_TOKENS, MOST_TOKENS
@@ -312,6 +313,27 @@ def test_heads_are_taught_where_to_look(maker: SampleMaker) -> None:
 def test_only_heads_with_something_to_see_are_watched(maker: SampleMaker) -> None:
     seen = {layout: set(watched_heads(make_batch(4, 8, maker, layout=layout))) for layout in (Layout.NO_PICTURE, Layout.PICTURE_FIRST, Layout.TOOLS)}
     assert seen == {Layout.NO_PICTURE: set(), Layout.PICTURE_FIRST: set(LOOKING_HEADS.values()), Layout.TOOLS: {LOOKING_HEADS["source"]}}
+
+
+def test_fresh_heads_learn_while_the_network_rests(tmp_path: Path, maker: SampleMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage2, "HEAD_LESSONS", 6)
+    monkeypatch.setattr(stage2, "make_batch", lambda *_, **__: batch)
+    batch = make_batch(5, 1, maker, layout=Layout.DENSE)
+    stage = stage2.Stage2(NANO)
+    stage.heads_are_fresh = True
+    network = {name: tensor.clone() for name, tensor in stage.network.state_dict().items()}
+    with torch.no_grad():
+        before, _ = dense_loss(stage.heads, image_tokens(stage.network, batch), batch.targets)
+    stage2.teach_heads(stage, 1, maker, Team())
+    with torch.no_grad():
+        after, _ = dense_loss(stage.heads, image_tokens(stage.network, batch), batch.targets)
+    assert after < 0.9 * before
+    assert all(torch.equal(tensor, network[name]) for name, tensor in stage.network.state_dict().items())
+    stage.save(tmp_path / "stage2.pt")
+    again = stage2.Stage2(NANO)
+    again.heads_are_fresh = True
+    again.load(tmp_path / "stage2.pt")
+    assert not stage.heads_are_fresh and not again.heads_are_fresh
 
 
 class Kept:
