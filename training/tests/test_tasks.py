@@ -36,7 +36,7 @@ from lookout_training.world.chart import Chart, render_chart
 from lookout_training.world.clip import render_clip
 from lookout_training.world.scene import World
 from lookout_training.world.shapes import outline, rough_outline
-from lookout_training.world.text import FONTS, load_font, random_lettering, random_text
+from lookout_training.world.text import FONTS, MORE_FONTS, UNSEEN_FONTS, installed, load_font, random_lettering, random_text
 
 
 @pytest.fixture(scope="session")
@@ -287,6 +287,14 @@ def test_text_of_a_region_is_what_stands_there() -> None:
         x, y = (x, y) if not rest else ((x + rest[0]) / 2, (y + rest[1]) / 2)
         nearest = min(scene.texts, key=lambda item: abs(item.centre[0] - x) + abs(item.centre[1] - y))
         assert nearest.text == exchange.answer and exchange.printed == (nearest.text,)
+
+
+def test_training_prints_with_no_font_of_the_shifted_world_and_with_those_that_are_there() -> None:
+    assert not set(UNSEEN_FONTS) & set(TRAINING_WORLD.fonts)
+    families = [{name.split("/")[0] for name in fonts} for fonts in (UNSEEN_FONTS, MORE_FONTS)]
+    assert not families[0] & families[1]
+    assert installed([FONTS[0], "nobody/NoSuchFont.ttf"]) == [FONTS[0]]
+    assert set(FONTS) <= set(TRAINING_WORLD.fonts)
 
 
 def test_boxes_of_altered_letters_hold_their_ink() -> None:

@@ -14,7 +14,7 @@ from . import shapes
 from .backgrounds import paint_background
 from .emoji import EMOJI_NAMES, emoji_picture
 from .palette import COLOURS, Colour, jitter, visible_on
-from .text import FONTS, Lettering, load_font, random_lettering, random_line, random_text
+from .text import FONTS, MORE_FONTS, Lettering, installed, load_font, random_lettering, random_line, random_text
 
 CELL = 32  # Pixels per side of what one image token sees.
 OVERSAMPLING = 2  # Shapes are drawn this much larger, then averaged down.
@@ -125,7 +125,11 @@ class World:
 PLAIN_WORLD = World()
 # What the evaluation asks too, but harder. Taught with words alone, of which there are two hundred, version 6 guessed: it read 94 of 100
 # characters of a known word and 75 of an unknown one. Version 8 left out or doubled half of the points at one of two things above each other.
-TRAINING_WORLD = World(colour_jitter=18, jpeg_share=0.25, strange_text=0.5, altered_letters=0.35, crowded=0.2, signs=0.5, stacked=0.2)
+# In six families of two makers version 10 read 89 of 100 short words, in their slanted fonts, which it had never seen, 69.
+TRAINING_FONTS = (*FONTS, *FONTS, *installed(MORE_FONTS))
+TRAINING_WORLD = World(
+    fonts=TRAINING_FONTS, colour_jitter=18, jpeg_share=0.4, strange_text=0.5, altered_letters=0.35, crowded=0.3, signs=0.5, stacked=0.2
+)
 
 
 def render_scene(

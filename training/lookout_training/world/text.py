@@ -31,6 +31,53 @@ FONTS = [
     "dejavu/DejaVuSansCondensed-Oblique.ttf",
     "dejavu/DejaVuSansMono-Bold.ttf",
 ]
+# For training only, where they are installed (`installed`): fonts-lato, fonts-open-sans, fonts-roboto-unhinted, fonts-crosextra-caladea, fonts-sil-charis,
+# fonts-paratype, fonts-vollkorn, fonts-noto-core, fonts-jetbrains-mono, fonts-mononoki, fonts-quicksand, fonts-play. Of other families than UNSEEN_FONTS.
+MORE_FONTS = [
+    "lato/Lato-Regular.ttf",
+    "lato/Lato-Bold.ttf",
+    "lato/Lato-Italic.ttf",
+    "lato/Lato-BlackItalic.ttf",
+    "open-sans/OpenSans-Regular.ttf",
+    "open-sans/OpenSans-Italic.ttf",
+    "open-sans/OpenSans-BoldItalic.ttf",
+    "open-sans/OpenSans-CondBold.ttf",
+    "roboto/unhinted/RobotoTTF/Roboto-Regular.ttf",
+    "roboto/unhinted/RobotoTTF/Roboto-Italic.ttf",
+    "roboto/unhinted/RobotoTTF/Roboto-BoldItalic.ttf",
+    "roboto/unhinted/RobotoCondensed-Regular.ttf",
+    "roboto/unhinted/RobotoCondensed-BoldItalic.ttf",
+    "crosextra/Caladea-Regular.ttf",
+    "crosextra/Caladea-Italic.ttf",
+    "crosextra/Caladea-BoldItalic.ttf",
+    "charis/CharisSIL-Regular.ttf",
+    "charis/CharisSIL-Italic.ttf",
+    "charis/CharisSIL-BoldItalic.ttf",
+    "paratype/PTF55F.ttf",
+    "paratype/PTF56F.ttf",
+    "paratype/PTF76F.ttf",
+    "paratype/PTS55F.ttf",
+    "paratype/PTS56F.ttf",
+    "paratype/PTN57F.ttf",
+    "paratype/PTM55F.ttf",
+    "paratype/PTM75F.ttf",
+    "vollkorn/Vollkorn-Regular.ttf",
+    "vollkorn/Vollkorn-Italic.ttf",
+    "vollkorn/Vollkorn-BoldItalic.ttf",
+    "noto/NotoSans-Regular.ttf",
+    "noto/NotoSans-BoldItalic.ttf",
+    "noto/NotoSerif-Regular.ttf",
+    "noto/NotoSerif-Bold.ttf",
+    "noto/NotoSerif-Italic.ttf",
+    "noto/NotoSerif-BoldItalic.ttf",
+    "jetbrains-mono/JetBrainsMono-Regular.ttf",
+    "jetbrains-mono/JetBrainsMono-Italic.ttf",
+    "jetbrains-mono/JetBrainsMono-BoldItalic.ttf",
+    "mononoki/mononoki-Regular.ttf",
+    "mononoki/mononoki-Bold-Italic.ttf",
+    "quicksand/Quicksand-Bold.ttf",
+    "play/Play-Bold.ttf",
+]
 # For the shifted world of the evaluation only.
 UNSEEN_FONTS = [
     "dejavu/DejaVuSerif-Italic.ttf",
@@ -52,9 +99,14 @@ nice cool love hope luck peace happy smile thanks welcome please today now later
 """.split()
 
 
-@lru_cache(maxsize=512)
+def installed(fonts: list[str]) -> list[str]:
+    """Those that this machine has."""
+    return [name for name in fonts if (FONT_ROOT / name).exists()]
+
+
+@lru_cache(maxsize=2048)
 def load_font(name: str, size: int) -> ImageFont.FreeTypeFont:
-    """A font from FONTS at `size` pixels per em."""
+    """A font of FONT_ROOT at `size` pixels per em."""
     return ImageFont.truetype(str(FONT_ROOT / name), size)
 
 
