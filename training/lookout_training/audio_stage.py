@@ -118,7 +118,7 @@ def heard_labels(classes: np.ndarray) -> tuple[str, ...]:
     for place, current in enumerate(classes):
         if current != previous and current != NOTHING:
             lone = place + 1 == len(classes) or classes[place + 1] != current
-            if not lone or previous == NOTHING and (place + 1 == len(classes) or classes[place + 1] == NOTHING):
+            if not lone or (previous == NOTHING and (place + 1 == len(classes) or classes[place + 1] == NOTHING)):
                 heard.append(LABELS[current])
         previous = current
     return tuple(heard)

@@ -22,7 +22,20 @@ from .evaluation_set import (
     tool_questions,
 )
 from .phrasings import EVALUATED, Split
-from .scoring import CALLS, CLIP, FACTS, GROUNDING, JSON_VALUE, WORDS, GroundingScore, clip_overlap, same_calls, same_facts, same_json, same_words
+from .scoring import (
+    CALLS,
+    CLIP,
+    FACTS,
+    GROUNDING,
+    JSON_VALUE,
+    WORDS,
+    GroundingScore,
+    clip_overlap,
+    same_calls,
+    same_facts,
+    same_json,
+    same_words,
+)
 
 COUNTS = ("count kind", "count colour", "count both", "count all")
 BY_CATEGORY = ("detect, in words", "detect, hint", "detect, annotation_format", "detect endpoint, categories")

@@ -124,7 +124,7 @@ def picture_questions(pictures: int, shifted: bool = False) -> Iterator[Question
         pixels, scene = render_scene(rng, *size, text_heavy=True, world=world)
         picture, scene = png_data_url(pixels), stretched(scene, *served_size(*size))
         for split in _splits(index):
-            exchange = _attempt(lambda split=split: WORD_TASKS["read"][0](rng, scene, split))
+            exchange = _attempt(lambda rng=rng, scene=scene, split=split: WORD_TASKS["read"][0](rng, scene, split))
             if exchange and exchange.printed:
                 short = len(exchange.printed) == 1 and len(exchange.answer) <= SHORT_WORD and " " not in exchange.answer
                 row = "read, word" if short else "read, lines"
@@ -235,7 +235,7 @@ def clip_questions(clips: int) -> Iterator[Question]:
         }
         for split in _splits(index):
             for row, (ask, extra) in rows.items():
-                exchange = _attempt(lambda ask=ask, split=split: ask(rng, clip, split))
+                exchange = _attempt(lambda rng=rng, clip=clip, ask=ask, split=split: ask(rng, clip, split))
                 if exchange:
                     judge = CLIP if row.startswith("clip") else WORDS
                     asked = _about(exchange.question, None, {"frames": sent, **extra})

@@ -317,7 +317,7 @@ def test_heard_rows_reach_the_server() -> None:
     bodies: list[dict] = []
 
     class Echo(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()

@@ -156,7 +156,7 @@ def test_exemplar_rows_are_what_the_template_renders(maker: SampleMaker) -> None
             role, content = turn.removesuffix(END + "\n").split("\n", 1)
             messages.append({"role": role, "content": content})
         for exchange in lesson.exchanges:
-            asked = messages[:-1] + [{"role": "user", "content": messages[-1]["content"] + exchange.question}]
+            asked = [*messages[:-1], {"role": "user", "content": messages[-1]["content"] + exchange.question}]
             assert render(asked) == f"{lesson.head}{exchange.question}{END}\n<|im_start|>assistant\n"
             found, rest = parse_annotations(exchange.answer.split("</think>\n\n")[-1])
             assert found or rest == "None."
