@@ -125,7 +125,7 @@ class World:
 PLAIN_WORLD = World()
 # What the evaluation asks too, but harder. Taught with words alone, of which there are two hundred, version 6 guessed: it read 94 of 100
 # characters of a known word and 75 of an unknown one. Version 8 left out or doubled half of the points at one of two things above each other.
-# In six families of two makers version 10 read 89 of 100 short words, in their slanted fonts, which it had never seen, 69.
+# With six families of fonts alone version 10 read 89 of 100 short words, 69 in the shifted world, which prints with fonts that it had never seen.
 TRAINING_FONTS = (*FONTS, *FONTS, *installed(MORE_FONTS))
 TRAINING_WORLD = World(
     fonts=TRAINING_FONTS, colour_jitter=18, jpeg_share=0.4, strange_text=0.5, altered_letters=0.35, crowded=0.3, signs=0.5, stacked=0.2

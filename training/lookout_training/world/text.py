@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 # Every character that may be printed.
 ALPHABET = string.ascii_uppercase + string.ascii_lowercase + string.digits + "$.:%!?-"
 GLYPHS = ALPHABET + " "  # The classes of the coverage head, with the blank between two words.
-FONT_ROOT = Path("/usr/share/fonts/truetype")  # Debian's fonts-dejavu and fonts-liberation.
+FONT_ROOT = Path("/usr/share/fonts/truetype")  # Debian's; FONTS and UNSEEN_FONTS are of fonts-dejavu and fonts-liberation.
 FONTS = [
     "dejavu/DejaVuSans.ttf",
     "dejavu/DejaVuSans-Bold.ttf",
