@@ -291,7 +291,7 @@ def test_text_of_a_region_is_what_stands_there() -> None:
 
 def test_training_prints_with_no_font_of_the_shifted_world_and_with_those_that_are_there() -> None:
     assert not set(UNSEEN_FONTS) & set(TRAINING_WORLD.fonts)
-    families = [{name.split("/")[0] for name in fonts} for fonts in (UNSEEN_FONTS, MORE_FONTS)]
+    families = [{name.split("/")[1] for name in fonts} for fonts in (UNSEEN_FONTS, MORE_FONTS)]
     assert not families[0] & families[1]
     assert installed([FONTS[0], "nobody/NoSuchFont.ttf"]) == [FONTS[0]]
     assert set(FONTS) <= set(TRAINING_WORLD.fonts)
