@@ -13,6 +13,7 @@ from typing import Any
 
 from .client import ChatClient
 from .evaluation_set import (
+    SHIFTS,
     Question,
     chart_questions,
     clip_questions,
@@ -195,7 +196,7 @@ def run(arguments: argparse.Namespace) -> None:
     client = ChatClient(arguments.base_url, arguments.api_key, arguments.model)
     asked = [
         *picture_questions(arguments.pictures),
-        *picture_questions(arguments.shifted, shifted=True),
+        *picture_questions(arguments.shifted, shifted=True, shifts=arguments.shifts),
         *focus_questions(arguments.pictures // 5),
         *tool_questions(arguments.tools),
         *chart_questions(arguments.charts),
@@ -220,7 +221,8 @@ def run(arguments: argparse.Namespace) -> None:
     text, values = markdown([*asked, *in_order])
     print(text)
     refused = [question for question in asked if question.error]
-    sizes = f"{arguments.pictures} pictures, {arguments.shifted} of the shifted world, {arguments.charts} charts, {arguments.clips} clips, {arguments.sounds} sounds"
+    some = "" if set(arguments.shifts) == set(SHIFTS) else f" ({', '.join(arguments.shifts) or 'nothing'} shifted)"
+    sizes = f"{arguments.pictures} pictures, {arguments.shifted} of the shifted world{some}, {arguments.charts} charts, {arguments.clips} clips, {arguments.sounds} sounds"
     print(f"\n{len(asked)} questions about {sizes} in {seconds:.0f} s; refused requests: {len(refused)}")
     for row, _ in Counter(question.row for question in refused).most_common():
         first = next(question for question in refused if question.row == row)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,13 @@ from .world.chart import render_chart
 from .world.clip import FRAME_SIZES, render_clip
 from .world.text import UNSEEN_FONTS
 
-# Fonts never trained on, colours further off, more objects, strong compression.
-SHIFTED_WORLD = World(fonts=tuple(UNSEEN_FONTS), colour_jitter=26, extra_objects=2, jpeg_quality=30)
+# What is shifted in the shifted world, each also to be had alone: fonts never trained on, colours further off, more objects, strong compression.
+SHIFTS: dict[str, dict[str, Any]] = {
+    "fonts": {"fonts": tuple(UNSEEN_FONTS)},
+    "colours": {"colour_jitter": 26},
+    "objects": {"extra_objects": 2},
+    "jpeg": {"jpeg_quality": 30},
+}
 TEXT_HEAVY = 0.12  # Share of the pictures.
 UNSEEN_PHRASINGS = 4  # Every so many questions, one in words that are kept for evaluation is asked beside: a fifth.
 SHORT_WORD = 6  # Letters.
@@ -106,9 +111,17 @@ def _splits(index: int) -> tuple[Split, ...]:
     return (Split.SEEN, Split.HELD_OUT) if index % UNSEEN_PHRASINGS == 0 else (Split.SEEN,)
 
 
-def picture_questions(pictures: int, shifted: bool = False) -> Iterator[Question]:
-    """Every row once per picture, where the picture allows it."""
-    world = SHIFTED_WORLD if shifted else PLAIN_WORLD
+def shifted_world(shifts: Iterable[str] = SHIFTS) -> World:
+    """The shifted world, or one in which only some of SHIFTS are made."""
+    changes: dict[str, Any] = {}
+    for shift in shifts:
+        changes |= SHIFTS[shift]
+    return replace(PLAIN_WORLD, **changes)
+
+
+def picture_questions(pictures: int, shifted: bool = False, shifts: Iterable[str] = SHIFTS) -> Iterator[Question]:
+    """Every row once per picture, where the picture allows it. `shifts` as in `shifted_world`."""
+    world = shifted_world(shifts) if shifted else PLAIN_WORLD
     first = HELD_OUT_SEED + (100_000 if shifted else 10_000)
     for index in range(pictures):
         rng = random.Random(first + index)

@@ -30,7 +30,7 @@ def generate(
 ) -> list[list[int]]:
     """Continues each prompt until `end` or `limit` tokens. `pixels` (B, height, width, 3) uint8: one picture each, all of one size, or none.
 
-    Sounds are those of the prompts. `half` computes in bfloat16, as in training; the parity check wants float32.
+    Sounds are those of the prompts. `half` computes as in training (`half_precision`); the parity check wants float32.
     `recorded` receives the logits of each step, (prompts that have not ended, vocabulary).
     """
     rows: list[list[int]] = [list(prompt.identifiers) for prompt in prompts]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 @cache
 def half_is_quicker() -> bool:
-    """Whether matrix products in bfloat16 are: a processor without instructions for them takes over ten times as long as in float32."""
+    """Whether matrix products in bfloat16 are: a processor without instructions for them takes far longer than in float32."""
     if torch.get_default_device().type != "cpu":
         return True
     seconds = {}

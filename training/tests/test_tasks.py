@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 
 import jinja2
 import numpy as np
@@ -13,12 +14,22 @@ import pytest
 from PIL import Image
 
 from lookout_training import phrasings
+from lookout_training.__main__ import build_parser
 from lookout_training.charts import CHART_TASKS, ask_about_chart
 from lookout_training.chat import SMALL_TALK
 from lookout_training.clips import CLIP_HINT_TASKS, CLIP_TASKS
 from lookout_training.config import HELD_OUT_SEED
 from lookout_training.conversations import FOCUS_TOOL, NAMING, exemplar_lesson, exemplar_task, naming_lesson, with_focus
-from lookout_training.evaluation_set import CALL, chart_questions, clip_questions, focus_questions, picture_questions, tool_questions
+from lookout_training.evaluation_set import (
+    CALL,
+    SHIFTS,
+    chart_questions,
+    clip_questions,
+    focus_questions,
+    picture_questions,
+    shifted_world,
+    tool_questions,
+)
 from lookout_training.export import chat_template
 from lookout_training.looks import places_of
 from lookout_training.markup import clip_leaf, parse_annotations, parse_clips
@@ -31,7 +42,7 @@ from lookout_training.structured import as_json
 from lookout_training.thoughts import with_thought
 from lookout_training.tokenizer import Tokenizer
 from lookout_training.tools import HELD_OUT_TOOLS, MORE_REQUESTS, TOOLS, VERBS, ToolPrompt, natural_tool
-from lookout_training.world import CELL, EMOJI_NAMES, SHAPES, TRAINING_WORLD, Scene, render_scene
+from lookout_training.world import CELL, EMOJI_NAMES, PLAIN_WORLD, SHAPES, TRAINING_WORLD, Scene, render_scene
 from lookout_training.world.chart import Chart, render_chart
 from lookout_training.world.clip import render_clip
 from lookout_training.world.scene import World
@@ -295,6 +306,20 @@ def test_training_prints_with_no_font_of_the_shifted_world_and_with_those_that_a
     assert not families[0] & families[1]
     assert installed([FONTS[0], "nobody/NoSuchFont.ttf"]) == [FONTS[0]]
     assert set(FONTS) <= set(TRAINING_WORLD.fonts)
+
+
+def test_each_shift_of_the_shifted_world_can_be_had_alone() -> None:
+    assert shifted_world([]) == PLAIN_WORLD
+    assert shifted_world(["jpeg", "objects"]) == replace(PLAIN_WORLD, jpeg_quality=30, extra_objects=2)
+    assert set(shifted_world().fonts) == set(UNSEEN_FONTS)
+    assert set(build_parser().parse_args(["evaluate"]).shifts) == set(SHIFTS)
+
+    def objects(shifts: list[str]) -> int:
+        questions = picture_questions(6, shifted=True, shifts=shifts)
+        return sum(len(parse_annotations(question.truth)[0]) for question in questions if question.row == "detect all, hint")
+
+    # Compression changes what a picture looks like, not what is in it.
+    assert 0 < objects(["jpeg"]) == objects([]) < objects(["objects"])
 
 
 def test_boxes_of_altered_letters_hold_their_ink() -> None:
