@@ -31,11 +31,7 @@ FONTS = [
     "truetype/dejavu/DejaVuSansCondensed-Oblique.ttf",
     "truetype/dejavu/DejaVuSansMono-Bold.ttf",
 ]
-# For training only, where they are installed (`installed`): fonts-lato, fonts-open-sans, fonts-roboto-unhinted, fonts-crosextra-caladea, fonts-sil-charis,
-# fonts-paratype, fonts-vollkorn, fonts-noto-core, fonts-jetbrains-mono, fonts-mononoki, fonts-quicksand, fonts-play; many of them slanted: fonts-go, fonts-gfs-artemisia,
-# fonts-b612, fonts-cabin, fonts-comic-neue, fonts-courier-prime, fonts-gfs-didot, fonts-ebgaramond, fonts-inter, fonts-junicode, fonts-linuxlibertine, fonts-roboto-slab,
-# fonts-sil-andika, fonts-anonymous-pro, fonts-averia-serif-gwf, fonts-clear-sans, fonts-cmu, fonts-fantasque-sans, fonts-oldstandard, fonts-yrsa-rasa,
-# fonts-sil-gentiumplus, fonts-karla, fonts-tuffy. Of other families than UNSEEN_FONTS.
+# For training only, where they are installed (`installed`; training/README.md names the packages). Of other families than UNSEEN_FONTS.
 MORE_FONTS = [
     "truetype/lato/Lato-Regular.ttf",
     "truetype/lato/Lato-Bold.ttf",
