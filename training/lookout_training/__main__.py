@@ -90,8 +90,8 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate = commands.add_parser("evaluate", help="accuracy through the running server; needs no PyTorch", parents=[server])
     evaluate.add_argument("--pictures", type=int, default=100)
     evaluate.add_argument("--shifted", type=int, default=40, help="pictures of the shifted world")
-    shifts = ("fonts", "colours", "objects", "jpeg")
-    evaluate.add_argument("--shifts", nargs="*", choices=shifts, default=shifts, help="what is shifted there; without a word nothing; default: everything")
+    shifts = ("fonts", "colours", "objects", "jpeg")  # Those of the shifted world.
+    evaluate.add_argument("--shifts", nargs="*", choices=(*shifts, "shades"), default=shifts, help="what is shifted there; without a word nothing; default: all but shades")
     evaluate.add_argument("--charts", type=int, default=50)
     evaluate.add_argument("--clips", type=int, default=100)
     evaluate.add_argument("--tools", type=int, default=40, help="prompts with tools, three requests each")

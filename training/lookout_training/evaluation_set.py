@@ -20,10 +20,12 @@ from .client import ChatClient, png_data_url, user_turn
 from .clips import CLIP_HINT_TASKS, CLIP_TASKS
 from .config import HELD_OUT_SEED
 from .conversations import exemplar_task, with_focus
+from .further_questions import FURTHER_TASKS
 from .markup import box_leaf
 from .phrasings import Split
 from .questions import (
     BOX_HINT_TASKS,
+    NOTHING_FOUND,
     POINT_HINT_TASKS,
     POLYGON_HINT_TASKS,
     WORD_TASKS,
@@ -35,7 +37,7 @@ from .questions import (
     matches,
 )
 from .scoring import CALLS, CLIP, FACTS, GROUNDING, JSON_VALUE, WORDS
-from .structured import as_json
+from .structured import TYPE_NAMES, as_json, bare_value, keys_for
 from .tools import ToolPrompt
 from .world import PLAIN_WORLD, Scene, World, chart_as_served, pick_size, render_scene, served_size, stretched
 from .world.chart import render_chart
@@ -49,6 +51,8 @@ SHIFTS: dict[str, dict[str, Any]] = {
     "objects": {"extra_objects": 2},
     "jpeg": {"jpeg_quality": 30},
 }
+# Not part of the shifted world: what people draw with who try the model, whose colours are those of CSS and of style guides.
+MORE_SHIFTS: dict[str, dict[str, Any]] = {"shades": {"shades": 1.0}}
 TEXT_HEAVY = 0.12  # Share of the pictures.
 UNSEEN_PHRASINGS = 4  # Every so many questions, one in words that are kept for evaluation is asked beside: a fifth.
 SHORT_WORD = 6  # Letters.
@@ -96,6 +100,15 @@ PICTURE_ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
     "point, annotation_format": (POINT_HINT_TASKS["hint point"][0], annotations("point")),
     "polygon, annotation_format": (POLYGON_HINT_TASKS["hint polygon"][0], annotations("polygon")),
 }
+# The same of what people ask besides; of pictures with text the second.
+FURTHER_ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
+    row: (FURTHER_TASKS[None][task][0], {})
+    for row, task in (("which", "which"), ("colours of", "colours of"), ("count two kinds", "count two"), ("detect two, in words", "detect two"))
+}
+TEXT_ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
+    "detect text by its words": (FURTHER_TASKS[None]["detect text"][0], {}),
+    "point to text by its words": (FURTHER_TASKS["POINT"]["hint text"][0], annotations("point")),
+}
 
 
 def is_grounding(row: str) -> bool:
@@ -112,10 +125,10 @@ def _splits(index: int) -> tuple[Split, ...]:
 
 
 def shifted_world(shifts: Iterable[str] = SHIFTS) -> World:
-    """The shifted world, or one in which only some of SHIFTS are made."""
+    """The shifted world, or one in which other of SHIFTS and MORE_SHIFTS are made."""
     changes: dict[str, Any] = {}
     for shift in shifts:
-        changes |= SHIFTS[shift]
+        changes |= (SHIFTS | MORE_SHIFTS)[shift]
     return replace(PLAIN_WORLD, **changes)
 
 
@@ -131,9 +144,11 @@ def picture_questions(pictures: int, shifted: bool = False, shifts: Iterable[str
         for split in _splits(index):
             yield from _asked(PICTURE_ROWS, rng, scene, picture, split, shifted)
             yield from _json_questions(rng, scene, picture, split, shifted)
+            yield from _schema_questions(random.Random(first + 70_000 + index), scene, picture, split, shifted)
             region = WORD_TASKS["region"][0](random.Random(first + 50_000 + index), scene, split)
             if region:
                 yield Question("region", split, shifted, region.question, region.answer, WORDS, _about(region.question, picture, {}))
+            yield from _asked(FURTHER_ROWS, random.Random(first + 80_000 + index), scene, picture, split, shifted)
         pixels, scene = render_scene(rng, *size, text_heavy=True, world=world)
         picture, scene = png_data_url(pixels), stretched(scene, *served_size(*size))
         for split in _splits(index):
@@ -145,6 +160,7 @@ def picture_questions(pictures: int, shifted: bool = False, shifts: Iterable[str
             exchange = WORD_TASKS["read region"][0](random.Random(first + 60_000 + index), scene, split)
             if exchange:
                 yield Question("read region", split, shifted, exchange.question, exchange.answer, WORDS, _about(exchange.question, picture, {}))
+            yield from _asked(TEXT_ROWS, random.Random(first + 90_000 + index), scene, picture, split, shifted)
         yield from _detect_questions(rng, size, world, shifted)
 
 
@@ -162,16 +178,61 @@ def _about(question: str, picture: str | None, extra: dict[str, Any]) -> Reply:
 
 
 def _json_questions(rng: random.Random, scene: Scene, picture: str, split: Split, shifted: bool) -> Iterator[Question]:
-    """An answer bound to a JSON schema that the question does not mention."""
+    """An answer bound to a JSON schema; the question asks for JSON too, and names the key."""
     exchange = _attempt(lambda: rng.choice([WORD_TASKS[task][0] for task in ("count kind", "colour", "exists")])(rng, scene, split))
     structured = as_json(rng, exchange) if exchange else None
     if not exchange or not structured:
         return
     (key, value), *_ = json.loads(structured.answer).items()
-    kind = {int: "integer", str: "string", bool: "boolean"}[type(value)]
-    schema = {"type": "object", "properties": {key: {"type": kind}}, "required": [key], "additionalProperties": False}
-    form = {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}}
+    form = _bound_to(_object({key: {"type": TYPE_NAMES[type(value)]}}))
     yield Question("JSON schema", split, shifted, structured.question, structured.answer, JSON_VALUE, _about(structured.question, picture, form))
+
+
+# Keys that no answer was trained under, for each kind of value.
+UNSEEN_KEYS = {int: "quantity", str: "verdict", bool: "holds"}
+
+
+def _schema_questions(rng: random.Random, scene: Scene, picture: str, split: Split, shifted: bool) -> Iterator[Question]:
+    """Answers bound to a JSON schema of which the question says nothing: as clients ask that leave the form to `response_format`."""
+    task = rng.choice(("count kind", "count colour", "colour", "exists", "where", "left"))
+    exchange = _attempt(lambda: WORD_TASKS[task][0](rng, scene, split))
+    value = bare_value(exchange) if exchange else None
+    if exchange and value is not None:
+        key = rng.choice(keys_for(exchange)) if split is Split.SEEN else UNSEEN_KEYS[type(value)]
+        form = _bound_to(_object({key: {"type": TYPE_NAMES[type(value)]}}))
+        yield Question("schema alone", split, shifted, exchange.question, json.dumps({key: value}), JSON_VALUE, _about(exchange.question, picture, form))
+    exchange = WORD_TASKS["caption"][0](rng, scene, split)
+    if exchange and not scene.texts:
+        form = _bound_to(_object({"objects": {"type": "array", "items": {"type": "string"}}}))
+        truth = json.dumps({"objects": [item.name for item in scene.objects]})
+        yield Question("schema alone, list", split, shifted, exchange.question, truth, JSON_VALUE, _about(exchange.question, picture, form))
+    exchange = WORD_TASKS["detect"][0](rng, scene, split)
+    if exchange:
+        corners = {"type": "array", "items": {"type": "integer"}, "minItems": 4, "maxItems": 4}
+        form = _bound_to({"type": "array", "items": _object({"label": {"type": "string"}, "bbox_2d": corners})})
+        asked = _in_markup(_about(exchange.question, picture, form))
+        yield Question("detect, schema alone", split, shifted, exchange.question, exchange.answer, GROUNDING, asked)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _bound_to(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}}
+
+
+def _in_markup(ask: Reply) -> Reply:
+    def reply(client: ChatClient) -> str:
+        """The boxes of a list in JSON as markup; what is cut off stays as it is, which is malformed."""
+        text = ask(client)
+        try:
+            boxes = [(thing["label"], thing["bbox_2d"]) for thing in json.loads(text)]
+        except ValueError:
+            return text
+        return "\n".join(box_leaf(label, (left, top), (right, bottom)) for label, (left, top, right, bottom) in boxes) or NOTHING_FOUND
+
+    return reply
 
 
 def _detect_questions(rng: random.Random, size: tuple[int, int], world: World, shifted: bool) -> Iterator[Question]:

@@ -26,6 +26,8 @@ class Place(NamedTuple):
 
 LEAF = re.compile(r'<(?:point_box|point|polygon) mention="[^"<>]*"> ((?:\(\d+,\d+\) )+)</')
 PAIR = re.compile(r"\((\d+),(\d+)\)")
+ITEM = re.compile(r"\{[^{}]*\}")  # A thing in JSON.
+NUMBER = re.compile(r"\d+")
 
 
 def places_of(exchange: Exchange, tokens: list[int], tokenizer: Tokenizer, scene: Scene) -> list[Place | None]:
@@ -47,7 +49,9 @@ def _by_character(exchange: Exchange, scene: Scene) -> list[Place | None]:
         points = [(int(x) / 1000, int(y) / 1000) for x, y in PAIR.findall(match[1])]
         xs, ys = [x for x, _ in points], [y for _, y in points]
         places[match.start() : match.end()] = [Place((min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2, printed=False)] * len(match[0])
-    if exchange.task == "caption":
+    if exchange.task == "JSON":
+        places[:] = _places_in_json(exchange.begun + answer)[len(exchange.begun) :]
+    if exchange.task in ("caption", "which"):
         _place_names(answer, scene, places)
     position = 0
     for word in exchange.printed:
@@ -63,14 +67,25 @@ def _by_character(exchange: Exchange, scene: Scene) -> list[Place | None]:
     return places
 
 
+def _places_in_json(text: str) -> list[Place | None]:
+    """Things with four numbers are boxes, those with two are points."""
+    places: list[Place | None] = [None] * len(text)
+    for match in ITEM.finditer(text):
+        numbers = [int(number) / 1000 for number in NUMBER.findall(re.sub(r'"[^"]*"', "", match[0]))]
+        if len(numbers) in (2, 4):
+            xs, ys = numbers[::2], numbers[1::2]
+            places[match.start() : match.end()] = [Place(sum(xs) / len(xs), sum(ys) / len(ys), printed=False)] * len(match[0])
+    return places
+
+
 def _place_names(caption: str, scene: Scene, places: list[Place | None]) -> None:
-    """The objects of a caption stand in it in the scene's order."""
+    """The objects of a caption stand in it in the scene's order; where only some are asked for, those do."""
     position = 0
     for item in scene.objects:
         words = with_article(item.name) if item.text is None else f'the text "{item.text}"'
         begin = caption.lower().find(words.lower(), position)
         if begin < 0:
-            return
+            continue
         position = begin + len(words)
         x, y = item.centre
         places[begin:position] = [Place(x / scene.width, y / scene.height, printed=False)] * len(words)

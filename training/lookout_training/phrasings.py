@@ -62,11 +62,11 @@ class Phrasings:
         return template if slipped in self.held_out else slipped
 
 
-def _lines(seen: str, held_out: str) -> Phrasings:
+def lines_of(seen: str, held_out: str) -> Phrasings:
     return Phrasings(tuple(seen.strip().splitlines()), tuple(held_out.strip().splitlines()))
 
 
-CAPTION = _lines(
+CAPTION = lines_of(
     """
 Describe the {picture}.
 What is in this {picture}?
@@ -112,7 +112,7 @@ Describe this.
 Please describe the contents of the {picture}.
 """,
 )
-COLOUR_OF = _lines(
+COLOUR_OF = lines_of(
     """
 What {colour} is the {kind}?
 What is the {colour} of the {kind}?
@@ -145,7 +145,7 @@ What's the {kind}'s {colour}?
 Say what {colour} the {kind} is.
 """,
 )
-KIND_OF = _lines(
+KIND_OF = lines_of(
     """
 What is the {name} thing?
 Which shape is {name}?
@@ -168,7 +168,7 @@ Name the {name} shape.
 What is the shape that is {name}?
 """,
 )
-SIDE = _lines(
+SIDE = lines_of(
     """
 What is at the {side}?
 What is on the {side}?
@@ -198,7 +198,7 @@ Which thing is furthest {side}?
 Tell me what is {side}most in the {picture}.
 """,
 )
-VERTICAL = _lines(
+VERTICAL = lines_of(
     """
 What is at the {side}?
 Which object is at the {side}?
@@ -224,7 +224,7 @@ Which thing is closest to the {side}?
 Tell me what is {side}most in the {picture}.
 """,
 )
-EXISTS = _lines(
+EXISTS = lines_of(
     """
 Is there {one}?
 Is there {one} in the {picture}?
@@ -276,7 +276,7 @@ Have you spotted {one}?
 Are any {many} shown?
 """,
 )
-EXISTS_COLOUR = _lines(
+EXISTS_COLOUR = lines_of(
     """
 Is there anything {name}?
 Is anything {name}?
@@ -296,7 +296,7 @@ Is any object {name}?
 Does anything {name} appear?
 """,
 )
-COUNT = _lines(
+COUNT = lines_of(
     """
 How many {many} are there?
 How many {many}?
@@ -336,7 +336,7 @@ What number of {many} can be seen?
 Please count {many}.
 """,
 )
-WHERE = _lines(
+WHERE = lines_of(
     """
 Where is the {name}?
 Where is the {name} in the {picture}?
@@ -392,7 +392,7 @@ Whereabouts is the {name}?
 Tell me where the {name} is.
 """,
 )
-REGION = _lines(
+REGION = lines_of(
     """
 What is at {region}?
 What is in {region}?
@@ -414,7 +414,7 @@ What can be found at {region}?
 Which thing is at {region}?
 """,
 )
-READ_REGION = _lines(
+READ_REGION = lines_of(
     """
 Read the text at {region}.
 What does the text at {region} say?
@@ -433,7 +433,7 @@ Read out the words at {region}.
 What is the writing at {region}?
 """,
 )
-WHAT_AT = _lines(
+WHAT_AT = lines_of(
     """
 What is {place}?
 What is {place} of the {picture}?
@@ -463,7 +463,7 @@ Name the object {place}.
 Tell me what is {place}.
 """,
 )
-LARGEST = _lines(
+LARGEST = lines_of(
     """
 What is the {extreme} shape?
 Which shape is the {extreme}?
@@ -485,7 +485,7 @@ Which of the shapes is {extreme}?
 The {extreme} shape is which one?
 """,
 )
-SIZE_OF = _lines(
+SIZE_OF = lines_of(
     """
 Is the {name} small, medium or large?
 How big is the {name}?
@@ -508,7 +508,7 @@ What size has the {name}?
 What's the {name}'s size?
 """,
 )
-READ = _lines(
+READ = lines_of(
     """
 Read the text.
 What does it say?
@@ -557,7 +557,7 @@ Please read what is written.
 What do the letters say?
 """,
 )
-READ_ONE = _lines(
+READ_ONE = lines_of(
     """
 What does the {name} text say?
 Read the {name} text.
@@ -575,7 +575,7 @@ Transcribe the {name} text.
 What do the {name} letters say?
 """,
 )
-LEFT_OF = _lines(
+LEFT_OF = lines_of(
     """
 Is the {one} {relation} the {other}?
 Is the {one} {relation} the {other} in the {picture}?
@@ -592,7 +592,7 @@ Check whether the {one} is {relation} the {other}.
 Do you see the {one} {relation} the {other}?
 """,
 )
-WHICH_IS = _lines(
+WHICH_IS = lines_of(
     """
 Which is {extreme}, the {one} or the {other}?
 Which one is {extreme}: the {one} or the {other}?
@@ -607,7 +607,7 @@ Say which of the two is {extreme}: the {one} or the {other}.
 """,
 )
 # Detection asked in words: the category text is copied into `mention` from a list ...
-DETECT_LIST = _lines(
+DETECT_LIST = lines_of(
     """
 Detect: {list}
 Find: {list}
@@ -645,7 +645,7 @@ Detection targets: {list}
 """,
 )
 # ... and named in the singular when it stands in a sentence.
-DETECT_SENTENCE = _lines(
+DETECT_SENTENCE = lines_of(
     """
 Find all {many}.
 Detect all {many}.
@@ -691,7 +691,7 @@ Mark each {one} with a box.
 Put boxes around the {many}.
 """,
 )
-DETECT_ALL = _lines(
+DETECT_ALL = lines_of(
     """
 Detect all objects.
 Find all objects.
@@ -738,7 +738,7 @@ Put a box around each object.
 Mark everything with boxes.
 """,
 )
-POINT = _lines(
+POINT = lines_of(
     """
 Point to the {name}.
 Point at the {name}.
@@ -766,7 +766,7 @@ Mark the {name} with a point.
 Which point is on the {name}?
 """,
 )
-POINT_MANY = _lines(
+POINT_MANY = lines_of(
     """
 Point to all {many}.
 Point at every {one}.
@@ -789,7 +789,7 @@ Mark each {one} with a point.
 """,
 )
 # With a <hint> in the system turn a plain question is answered in markup.
-HINT_LIST = _lines(
+HINT_LIST = lines_of(
     """
 {list}
 {list}
@@ -809,7 +809,7 @@ Look for these: {list}
 Search for: {list}
 """,
 )
-HINT_SENTENCE = _lines(
+HINT_SENTENCE = lines_of(
     """
 the {many}
 all {many}
@@ -862,7 +862,7 @@ Where do you see {many}?
 I am looking for {many}.
 """,
 )
-HINT_ONE = _lines(
+HINT_ONE = lines_of(
     """
 Where is the {name}?
 the {name}
@@ -891,7 +891,7 @@ Highlight the {name}.
 Can you find the {name}?
 """,
 )
-HINT_ALL = _lines(
+HINT_ALL = lines_of(
     """
 Detect all objects.
 Find everything.
@@ -942,7 +942,7 @@ Everything in the {picture}.
 """,
 )
 # About frame sequences.
-WHEN_CLIP = _lines(
+WHEN_CLIP = lines_of(
     """
 When is the {name} visible? Answer with a clip.
 When can the {name} be seen? Answer with a clip.
@@ -962,7 +962,7 @@ Give me a clip of the {name}.
 Which clip shows the {name}?
 """,
 )
-HINT_CLIP = _lines(
+HINT_CLIP = lines_of(
     """
 When is the {name} visible?
 When does the {name} appear?
@@ -988,7 +988,7 @@ Tell me when the {name} is in view.
 Over what time can I see the {name}?
 """,
 )
-CLIP_ALL = _lines(
+CLIP_ALL = lines_of(
     """
 When does each thing appear?
 Clip everything.
@@ -1005,7 +1005,7 @@ What do you see?
 List all events.
 """,
 )
-VIDEO_EXISTS = _lines(
+VIDEO_EXISTS = lines_of(
     """
 Is there {one} in the video?
 Does {one} appear?
@@ -1023,7 +1023,7 @@ Is {one} ever visible?
 Does the clip contain {one}?
 """,
 )
-VIDEO_MOVES = _lines(
+VIDEO_MOVES = lines_of(
     """
 Which way does the {name} move?
 In which direction does the {name} move?
@@ -1041,7 +1041,7 @@ Which way is the {name} heading?
 Say where the {name} moves.
 """,
 )
-VIDEO_FIRST = _lines(
+VIDEO_FIRST = lines_of(
     """
 What appears first?
 Which object appears first?
@@ -1056,7 +1056,7 @@ Name the first object in the video.
 Which object is the first to appear?
 """,
 )
-VIDEO_LAST = _lines(
+VIDEO_LAST = lines_of(
     """
 What is seen last?
 What stays longest into the end?
@@ -1071,7 +1071,7 @@ What disappears last?
 Which object is the last to be seen?
 """,
 )
-CHART_EXTREME = _lines(
+CHART_EXTREME = lines_of(
     """
 Which bar is the {extreme}?
 Which bar is {extreme}?
@@ -1089,7 +1089,7 @@ Of all bars, which is the {extreme}?
 The {extreme} bar is which one?
 """,
 )
-CHART_COMPARE = _lines(
+CHART_COMPARE = lines_of(
     """
 Is the {one} {longer} than the {other}?
 Is the {one} the {longer} one, compared with the {other}?
@@ -1102,7 +1102,7 @@ Compare the {one} with the {other}. Is it {longer}?
 Do you see the {one} being {longer} than the {other}?
 """,
 )
-CHART_CAPTION = _lines(
+CHART_CAPTION = lines_of(
     """
 Describe the chart.
 Describe this {picture}.
@@ -1120,7 +1120,7 @@ Summarise the chart.
 What can be seen in the chart?
 """,
 )
-CHART_COUNT = _lines(
+CHART_COUNT = lines_of(
     """
 How many bars are there?
 How many bars does the chart have?
@@ -1135,7 +1135,7 @@ How many bars are shown?
 How many bars can you count?
 """,
 )
-CHART_VALUE = _lines(
+CHART_VALUE = lines_of(
     """
 What is the value of the {name}?
 Which value has the {name}?
@@ -1150,7 +1150,7 @@ Value of the {name}?
 What does the {name} amount to?
 """,
 )
-CHART_LABEL = _lines(
+CHART_LABEL = lines_of(
     """
 What is the label of the {name}?
 Which label has the {name}?
@@ -1164,7 +1164,7 @@ Label of the {name}?
 What letter does the {name} have?
 """,
 )
-CHART_LABELLED = _lines(
+CHART_LABELLED = lines_of(
     """
 Which bar has the label {label}?
 Which bar is labelled {label}?
@@ -1177,7 +1177,7 @@ What bar does the {label} belong to?
 Which bar carries the letter {label}?
 """,
 )
-VIDEO_COUNT = _lines(
+VIDEO_COUNT = lines_of(
     """
 How many {many} appear?
 How many {many} are in the video?
@@ -1190,7 +1190,7 @@ How many things do you see in all?
 How many {many} can be seen in the clip?
 """,
 )
-VIDEO_CAPTION = _lines(
+VIDEO_CAPTION = lines_of(
     """
 Describe the video.
 What happens in the video?

@@ -113,7 +113,7 @@ def unique_names(scene: Scene) -> dict[str, SceneObject]:
     return {name: item for item in scene.objects for name in (item.name, item.kind) if counts[name] == 1}
 
 
-def _say(rng: random.Random, lines: Phrasings, split: Split, task: str, answer: str, keep_case: bool = False, **slots: str) -> Exchange:
+def say(rng: random.Random, lines: Phrasings, split: Split, task: str, answer: str, keep_case: bool = False, **slots: str) -> Exchange:
     question = in_some_style(rng, fill(rng, lines.pick(rng, split), **slots), keep_case)
     return Exchange(task, question, answer)
 
@@ -132,7 +132,7 @@ def _pick_unique(rng: random.Random, scene: Scene) -> tuple[str, SceneObject] | 
 
 
 def caption(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    exchange = _say(rng, phrasings.CAPTION, split, "caption", sentence(listing(scene.objects)))
+    exchange = say(rng, phrasings.CAPTION, split, "caption", sentence(listing(scene.objects)))
     return replace(exchange, printed=tuple(item.text for item in scene.objects if item.text is not None))
 
 
@@ -142,7 +142,7 @@ def colour_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None
     if not single:
         return None
     item = rng.choice(single)
-    return _say(rng, phrasings.COLOUR_OF, split, "colour", sentence(item.colour), kind=item.kind)
+    return say(rng, phrasings.COLOUR_OF, split, "colour", sentence(item.colour), kind=item.kind)
 
 
 def kind_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -151,7 +151,7 @@ def kind_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     if not single or scene.things:  # An emoji may have the colour too.
         return None
     item = rng.choice(single)
-    return _say(rng, phrasings.KIND_OF, split, "kind", sentence(with_article(item.kind)), name=item.colour)
+    return say(rng, phrasings.KIND_OF, split, "kind", sentence(with_article(item.kind)), name=item.colour)
 
 
 def _extreme(rng: random.Random, scene: Scene, split: Split, side: str) -> Exchange | None:
@@ -164,7 +164,7 @@ def _extreme(rng: random.Random, scene: Scene, split: Split, side: str) -> Excha
     if len(order) > 1 and abs(order[0].centre[axis] - order[1].centre[axis]) < CLEAR_MARGIN * extent:
         return None
     lines = phrasings.SIDE if horizontal else phrasings.VERTICAL
-    return _say(rng, lines, split, side, sentence(with_article(order[0].name)), side=side)
+    return say(rng, lines, split, side, sentence(with_article(order[0].name)), side=side)
 
 
 def leftmost(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -193,7 +193,7 @@ def exists(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
         options = sorted(colours) if wanted else [name for name in COLOUR_NAMES if name not in colours]
         if not options:
             return None
-        return _say(rng, phrasings.EXISTS_COLOUR, split, "exists", "Yes." if wanted else "No.", name=rng.choice(options))
+        return say(rng, phrasings.EXISTS_COLOUR, split, "exists", "Yes." if wanted else "No.", name=rng.choice(options))
     if choice < 0.40:
         options = sorted(kinds) if wanted else [kind for kind in _possible_kinds(rng, scene) if kind not in kinds]
         name = rng.choice(options)
@@ -201,7 +201,7 @@ def exists(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
         name = rng.choice(scene.objects).name
     else:
         name = _absent_name(rng, scene)
-    return _say(
+    return say(
         rng, phrasings.EXISTS, split, "exists", "Yes." if wanted else "No.", one=with_article(name), many=plural(name), singular=name
     )
 
@@ -238,7 +238,7 @@ def _count(
         name = rng.choice(sorted(key for key, value in counts.items() if value == number))
     else:
         return None
-    return _say(rng, phrasings.COUNT, split, task, str(number), many=plural(name + suffix))
+    return say(rng, phrasings.COUNT, split, task, str(number), many=plural(name + suffix))
 
 
 def count_kind(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -261,7 +261,7 @@ def count_all(rng: random.Random, scene: Scene, split: Split) -> Exchange | None
     if scene.texts and scene.things:
         return None
     many = "shapes" if scene.texts else rng.choice(("objects", "things") if scene.things else ("shapes", "shapes", "objects", "things"))
-    return _say(rng, phrasings.COUNT, split, "count all", str(len(scene.shapes) + len(scene.things)), many=many)
+    return say(rng, phrasings.COUNT, split, "count all", str(len(scene.shapes) + len(scene.things)), many=many)
 
 
 def where(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -269,7 +269,7 @@ def where(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     place = place_of(scene, picked[1]) if picked else None
     if not picked or not place:
         return None
-    return _say(rng, phrasings.WHERE, split, "where", sentence(place), name=picked[0])
+    return say(rng, phrasings.WHERE, split, "where", sentence(place), name=picked[0])
 
 
 def what_at(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -289,7 +289,7 @@ def what_at(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
         words = f"in the {place}"
     else:
         words = rng.choice((f"in the {place}", f"in the {place} corner", f"at the {place}"))
-    return _say(rng, phrasings.WHAT_AT, split, "what-at", sentence(with_article(item.name)), place=words)
+    return say(rng, phrasings.WHAT_AT, split, "what-at", sentence(with_article(item.name)), place=words)
 
 
 def region(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -331,7 +331,7 @@ def largest(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
         words, item, other = "smallest", order[0], order[1]
     if max(item.radius, other.radius) < 1.2 * min(item.radius, other.radius):
         return None
-    return _say(rng, phrasings.LARGEST, split, "size", sentence(with_article(item.name)), extreme=words)
+    return say(rng, phrasings.LARGEST, split, "size", sentence(with_article(item.name)), extreme=words)
 
 
 def size_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -343,7 +343,7 @@ def size_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     if abs(relative - 0.10) < 0.008 or abs(relative - 0.15) < 0.008:
         return None
     answer = "Small." if relative < 0.10 else "Large." if relative > 0.15 else "Medium."
-    return _say(rng, phrasings.SIZE_OF, split, "size", answer, name=picked[0])
+    return say(rng, phrasings.SIZE_OF, split, "size", answer, name=picked[0])
 
 
 RELATIONS = {  # Axis, whether the first has the smaller coordinate, how it is said.
@@ -370,9 +370,9 @@ def relation(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     true = (distance < 0) == smaller
     if rng.random() < 0.6:
         answer = "Yes." if true else "No."
-        return _say(rng, phrasings.LEFT_OF, split, "relation", answer, one=first, other=second, relation=rng.choice(said))
+        return say(rng, phrasings.LEFT_OF, split, "relation", answer, one=first, other=second, relation=rng.choice(said))
     answer = sentence(f"the {first if true else second}")
-    return _say(rng, phrasings.WHICH_IS, split, "relation", answer, one=first, other=second, extreme=COMPARED[word])
+    return say(rng, phrasings.WHICH_IS, split, "relation", answer, one=first, other=second, extreme=COMPARED[word])
 
 
 def size(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -385,17 +385,17 @@ def read(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     if not texts:
         if rng.random() < 0.8:  # Asked in vain only now and then.
             return None
-        return _say(rng, phrasings.READ, split, "read", "There is no text.")
+        return say(rng, phrasings.READ, split, "read", "There is no text.")
     counts = Counter(item.colour for item in texts)
     single = [item for item in texts if counts[item.colour] == 1]
     if single and (len(texts) > 3 or rng.random() < 0.3):
         item = rng.choice(single)
-        exchange = _say(rng, phrasings.READ_ONE, split, "read", item.text or "", name=item.colour)
+        exchange = say(rng, phrasings.READ_ONE, split, "read", item.text or "", name=item.colour)
         return replace(exchange, printed=(exchange.answer,))
     if len(texts) > 4 or any(b.centre[1] - a.centre[1] < 0.5 * min(a.box[3] - a.box[1], b.box[3] - b.box[1]) for a, b in pairwise(texts)):
         return None  # Too many, or side by side: which comes first would be unclear.
     printed = tuple(item.text or "" for item in texts)
-    return replace(_say(rng, phrasings.READ, split, "read", "\n".join(printed)), printed=printed)
+    return replace(say(rng, phrasings.READ, split, "read", "\n".join(printed)), printed=printed)
 
 
 def chat(rng: random.Random, _: Scene | None, split: Split) -> Exchange | None:
@@ -406,7 +406,7 @@ def chat(rng: random.Random, _: Scene | None, split: Split) -> Exchange | None:
 # ---- Answers in markup --------------------------------------------------------------------------------------------
 
 
-def _categories(rng: random.Random, scene: Scene, count: int) -> list[str]:
+def disjoint_categories(rng: random.Random, scene: Scene, count: int) -> list[str]:
     """Disjoint categories, three quarters of them present: kinds, and colours with kinds."""
     chosen: list[str] = []
     for _ in range(count):
@@ -426,7 +426,7 @@ def _categories(rng: random.Random, scene: Scene, count: int) -> list[str]:
     return chosen
 
 
-def _leaves(scene: Scene, mentions: dict[str, str], leaf: Callable[[Scene, SceneObject, str], str]) -> str:
+def leaves_of(scene: Scene, mentions: dict[str, str], leaf: Callable[[Scene, SceneObject, str], str]) -> str:
     """Every object of the categories (category -> mention): one category after another, each in reading order.
 
     All categories in one reading order would have to be looked for at once, and names were mixed up there.
@@ -437,7 +437,7 @@ def _leaves(scene: Scene, mentions: dict[str, str], leaf: Callable[[Scene, Scene
 
 def _listed(rng: random.Random, scene: Scene) -> tuple[str, dict[str, str]]:
     """A list of categories as a user writes it, and category -> mention (the words as given)."""
-    categories = _categories(rng, scene, rng.choices((1, 2, 3, 4), weights=(40, 30, 22, 8))[0])
+    categories = disjoint_categories(rng, scene, rng.choices((1, 2, 3, 4), weights=(40, 30, 22, 8))[0])
     many = rng.random() < 0.15
     mentions = {category: plural(category) if many else category for category in categories}
     if rng.random() < 0.5:
@@ -452,10 +452,10 @@ def _markup_task(task: str, leaf: Callable[[Scene, SceneObject, str], str], in_l
         if rng.random() < 0.5:
             words, mentions = _listed(rng, scene)
             question = fill(rng, in_list.pick(rng, split), list=words)
-            return Exchange(task, question, _leaves(scene, mentions, leaf))
-        category = _categories(rng, scene, 1)[0]
-        answer = _leaves(scene, {category: category}, leaf)
-        return _say(
+            return Exchange(task, question, leaves_of(scene, mentions, leaf))
+        category = disjoint_categories(rng, scene, 1)[0]
+        answer = leaves_of(scene, {category: category}, leaf)
+        return say(
             rng, in_sentence, split, task, answer, one=category, many=plural(category), article=with_article(category), singular=category
         )
 
@@ -465,7 +465,7 @@ def _markup_task(task: str, leaf: Callable[[Scene, SceneObject, str], str], in_l
 def _everything(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: Phrasings) -> Asker:
     def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
         answer = "\n".join(leaf(scene, item, item.name) for item in scene.objects)
-        return _say(rng, lines, split, task, answer)
+        return say(rng, lines, split, task, answer)
 
     return ask
 
@@ -476,15 +476,15 @@ def _single(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: Ph
         if not picked:
             return None
         name, item = picked
-        return _say(rng, lines, split, task, leaf(scene, item, name), name=name)
+        return say(rng, lines, split, task, leaf(scene, item, name), name=name)
 
     return ask
 
 
 def point_many(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    category = _categories(rng, scene, 1)[0]
-    answer = _leaves(scene, {category: category}, point_of)
-    return _say(rng, phrasings.POINT_MANY, split, "point", answer, one=category, many=plural(category))
+    category = disjoint_categories(rng, scene, 1)[0]
+    answer = leaves_of(scene, {category: category}, point_of)
+    return say(rng, phrasings.POINT_MANY, split, "point", answer, one=category, many=plural(category))
 
 
 # Weights of the tasks that need no hint; tests and evaluation use the keys as task names.

@@ -1,13 +1,18 @@
-"""The same answers as JSON, when the question asks for it: by key, by example, or by a JSON schema."""
+"""The same answers as JSON: when the question asks for it, by key, by example or by a JSON schema; and when only the client's schema does, of which
+the model sees nothing."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
+from .markup import Annotation, parse_annotations
 from .questions import Exchange
+from .world import Scene
+from .world.text import WORDS
 
 # Task -> keys that the answer may be asked under.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -22,17 +27,16 @@ KEYS: dict[str, tuple[str, ...]] = {
     "kind": ("shape", "object", "answer"),
     "caption": ("objects", "things", "items", "contents"),
 }
-SAME_AS = {"right": "left", "top": "left", "bottom": "left", "what-at": "left"}
+SAME_AS = {"right": "left", "top": "left", "bottom": "left", "what-at": "left", "region": "left", "read region": "read"}
 TYPE_NAMES = {int: "integer", str: "string", bool: "boolean", list: "array"}
 
 
 def as_json(rng: random.Random, exchange: Exchange) -> Exchange | None:
     """The exchange in JSON; None for tasks that have no such form."""
-    task = "count" if exchange.task.startswith("count") else SAME_AS.get(exchange.task, exchange.task)
-    value = _value(task, exchange)
+    value = bare_value(exchange)
     if value is None:
         return None
-    key = rng.choice(KEYS[task])
+    key = rng.choice(keys_for(exchange))
     kind = TYPE_NAMES[type(value)]
     schema: dict[str, Any] = {"type": kind, "items": {"type": "string"}} if kind == "array" else {"type": kind}
     whole = {"type": "object", "properties": {key: schema}, "required": [key]}
@@ -54,8 +58,19 @@ def as_json(rng: random.Random, exchange: Exchange) -> Exchange | None:
     return replace(exchange, task="JSON", question=question, answer=json.dumps({key: value}, ensure_ascii=False))
 
 
-def _value(task: str, exchange: Exchange) -> Any:
-    answer = exchange.answer
+def _form(exchange: Exchange) -> str:
+    """The task whose keys are its."""
+    return "count" if exchange.task.startswith("count") else SAME_AS.get(exchange.task, exchange.task)
+
+
+def keys_for(exchange: Exchange) -> tuple[str, ...]:
+    """What the answer may be asked under."""
+    return KEYS[_form(exchange)]
+
+
+def bare_value(exchange: Exchange) -> int | bool | str | list[str] | None:
+    """The answer without the words around it; None for tasks that have no such form."""
+    task, answer = _form(exchange), exchange.answer
     bare = answer.rstrip(".").lower()
     if task == "count":
         return int(answer)
@@ -70,6 +85,121 @@ def _value(task: str, exchange: Exchange) -> Any:
         if exchange.printed:
             return None
         return [part.strip().split(" ", 1)[1] for part in bare.replace(" and ", ", ").split(", ")]
-    if task in ("left", "kind"):
-        return bare.split(" ", 1)[1] if bare.startswith(("a ", "an ")) else None
-    return bare if task in KEYS else None
+    if task not in KEYS:
+        return None
+    if bare.startswith(("a ", "an ")):
+        return bare.split(" ", 1)[1]
+    return bare if task not in ("left", "kind") else None
+
+
+# ---- Bound by a schema ----------------------------------------------------------------------------------------------
+
+# A client's schema binds the reply, so the server leaves the model no choice of how it begins. What follows must be learnt all the same: version 11
+# answered "How many squares?" with {"count": 206333333333333}, since it had never ended a number in JSON that nobody had asked for in words.
+LISTS = ("objects", "items", "detections", "things", "results", "found", "list")
+LABELS = ("label", "name", "category", "mention", "object", "class", "type", "what")
+BOXES = ("bbox_2d", "box", "bbox", "bounding_box", "rect")
+CORNERS = (("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"), ("xmin", "ymin", "xmax", "ymax"))
+POINTS = ("point_2d", "point", "position", "center", "centre")
+SENTENCES = ("description", "caption", "summary", "text", "answer")
+COLOURS = ("color", "colour")
+SHAPES = ("shape", "kind", "type", "object")
+ASKED = (" Answer in JSON.", " Reply as JSON.", " Use JSON.", " Return JSON.")
+OPENING = re.compile(r'\{"[^"]*":|[\[{]+"')  # Up to the first value, or into the first key or text.
+
+
+def bound_json(rng: random.Random, exchange: Exchange, scene: Scene) -> Exchange | None:
+    """The exchange about `scene` in JSON of some schema, which the question does not tell; None for tasks that have no such form.
+
+    How the reply begins is not trained on: it is the schema that decides for JSON. Some are a bare word, as of a regular expression.
+    """
+    word = bare_value(exchange)
+    if isinstance(word, str) and not exchange.printed and rng.random() < 0.15:
+        return replace(exchange, task="JSON", answer="", begun=word)  # Where it ends is all there is to learn.
+    value = _bound_value(rng, exchange, scene)
+    if not isinstance(value, dict | list) or not value:
+        return None
+    text = json.dumps(value, ensure_ascii=False)
+    opening = OPENING.match(text)
+    if opening is None:
+        return None
+    begun = text[: opening.end() if rng.random() < 0.6 else text.index('"') + 1]
+    question = exchange.question + (rng.choice(ASKED) if rng.random() < 0.2 else "")
+    return replace(exchange, task="JSON", question=question, answer=text[len(begun) :], begun=begun)
+
+
+def _bound_value(rng: random.Random, exchange: Exchange, scene: Scene) -> Any:
+    task = _form(exchange)
+    if task in ("detect", "detect all", "point", "point many"):
+        return _placed(rng, exchange)
+    if task == "caption":
+        return _described(rng, exchange, scene)
+    if task == "read" and len(exchange.printed) > 1:
+        return {_key(rng, ("lines", "texts", "words", "text")): list(exchange.printed)}
+    value: Any = bare_value(exchange)
+    if value is None:
+        return None
+    if isinstance(value, bool) and rng.random() < 0.2:
+        value = "yes" if value else "no"
+    elif isinstance(value, int) and not isinstance(value, bool) and rng.random() < 0.1:
+        value = str(value)
+    return {_key(rng, keys_for(exchange)): value}
+
+
+def _key(rng: random.Random, usual: tuple[str, ...]) -> str:
+    """A usual one, or what a client may have made of it."""
+    key = rng.choice(usual)
+    style = rng.random()
+    if style < 0.6:
+        return key
+    if style < 0.72:
+        return rng.choice(("the", "my", "image", "picture", "main", "total", "num", "is")) + "_" + key
+    if style < 0.84:
+        return rng.choice(("the", "image", "picture", "main", "detected", "is")) + key.title().replace("_", "")
+    if style < 0.92:
+        return key.capitalize()
+    return rng.choice(WORDS).lower()
+
+
+def _described(rng: random.Random, exchange: Exchange, scene: Scene) -> Any:
+    """Of a caption: its sentence, the names of the things, or the things with their properties."""
+    if scene.texts:  # Printed words would need quoting twice.
+        return None
+    names = [item.name for item in scene.objects]
+    form = rng.random()
+    if form < 0.25:
+        return {_key(rng, SENTENCES): exchange.answer}
+    if form < 0.4:
+        return {_key(rng, KEYS["caption"]): names}
+    if form < 0.5:
+        return names
+    if form < 0.8 and all(item.colour for item in scene.objects):
+        colour, shape = rng.choice(COLOURS), rng.choice(SHAPES)
+        things = [{shape: item.kind, colour: item.colour} for item in scene.objects]
+        if rng.random() < 0.4:
+            things = [{colour: item.colour, shape: item.kind} for item in scene.objects]
+        return things if rng.random() < 0.3 else {_key(rng, LISTS): things}
+    parts = {rng.choice(SENTENCES): exchange.answer, rng.choice(LISTS): names, rng.choice(KEYS["count"]): len(names)}
+    keys = rng.sample(list(parts), rng.choice((2, 2, 3)) if len(parts) > 2 else 2)
+    return {key: parts[key] for key in keys}
+
+
+def _placed(rng: random.Random, exchange: Exchange) -> Any:
+    """Of annotations: a list of things with numbers on the grid 0..1000, or of the only point just these."""
+    found, rest = parse_annotations(exchange.answer)
+    if rest and found:
+        return None
+    label = rng.choice(LABELS)
+    flat = rng.random() < 0.25
+    corners, box, point = rng.choice(CORNERS), rng.choice(BOXES), rng.choice(POINTS)
+
+    def numbers(annotation: Annotation) -> dict[str, Any]:
+        values = [value for pair in annotation.points for value in pair]
+        if annotation.tag == "point":
+            return dict(zip("xy", values, strict=True)) if flat else {point: values}
+        return dict(zip(corners, values, strict=True)) if flat else {box: values}
+
+    if exchange.task == "point" and len(found) == 1 and rng.random() < 0.5:
+        return numbers(found[0])
+    things = [{label: annotation.mention, **numbers(annotation)} for annotation in found]
+    return things if things and rng.random() < 0.4 else {_key(rng, LISTS): things}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lookout_training import phrasings
+from lookout_training import further_questions, phrasings
 from lookout_training.__main__ import build_parser
 from lookout_training.charts import CHART_TASKS, ask_about_chart
 from lookout_training.chat import SMALL_TALK
@@ -22,6 +22,7 @@ from lookout_training.config import HELD_OUT_SEED
 from lookout_training.conversations import FOCUS_TOOL, NAMING, exemplar_lesson, exemplar_task, naming_lesson, with_focus
 from lookout_training.evaluation_set import (
     CALL,
+    MORE_SHIFTS,
     SHIFTS,
     chart_questions,
     clip_questions,
@@ -31,6 +32,7 @@ from lookout_training.evaluation_set import (
     tool_questions,
 )
 from lookout_training.export import chat_template
+from lookout_training.further_questions import FURTHER_TASKS
 from lookout_training.looks import places_of
 from lookout_training.markup import clip_leaf, parse_annotations, parse_clips
 from lookout_training.phrasings import Phrasings, Split
@@ -38,13 +40,14 @@ from lookout_training.prompts import END, IGNORED, MOST_REPEATED, SampleMaker
 from lookout_training.questions import WORD_TASKS, grid_point, sentence, with_article
 from lookout_training.scoring import CALLS, GROUNDING, clip_overlap, same_calls, same_facts
 from lookout_training.stage2 import Layout, make_batch
-from lookout_training.structured import as_json
+from lookout_training.structured import as_json, bound_json
 from lookout_training.thoughts import with_thought
 from lookout_training.tokenizer import Tokenizer
 from lookout_training.tools import HELD_OUT_TOOLS, MORE_REQUESTS, TOOLS, VERBS, ToolPrompt, natural_tool
-from lookout_training.world import CELL, EMOJI_NAMES, PLAIN_WORLD, SHAPES, TRAINING_WORLD, Scene, render_scene
+from lookout_training.world import CELL, COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, SHAPES, TRAINING_WORLD, Scene, render_scene
 from lookout_training.world.chart import Chart, render_chart
 from lookout_training.world.clip import render_clip
+from lookout_training.world.palette import COLOURS, SHADES
 from lookout_training.world.scene import World
 from lookout_training.world.shapes import outline, rough_outline
 from lookout_training.world.text import FONTS, MORE_FONTS, UNSEEN_FONTS, installed, load_font, random_lettering, random_text
@@ -56,7 +59,7 @@ def maker() -> SampleMaker:
 
 
 def all_phrasings() -> dict[str, Phrasings]:
-    return {name: value for name, value in vars(phrasings).items() if isinstance(value, Phrasings)}
+    return {name: value for module in (phrasings, further_questions) for name, value in vars(module).items() if isinstance(value, Phrasings)}
 
 
 @pytest.mark.parametrize("name", list(all_phrasings()))
@@ -146,6 +149,62 @@ def test_thoughts_come_before_the_answer_and_json_is_json() -> None:
                 assert f'"{key}"' in written.question
                 forms += 1
     assert forms > 100
+
+
+def test_json_of_a_schema_that_is_not_told_is_json_in_the_tokens_the_whole_would_have() -> None:
+    tokenizer = Tokenizer.load()
+    tasks: Counter[str] = Counter()
+    for seed in range(40):
+        rng = random.Random(seed)
+        _, scene = render_scene(rng, 224, 224, world=TRAINING_WORLD)
+        for task, (ask, _) in WORD_TASKS.items():
+            exchange = ask(rng, scene, Split.SEEN)
+            bound = bound_json(rng, exchange, scene) if exchange else None
+            if not exchange or not bound:
+                continue
+            tasks[task] += 1
+            whole = bound.begun + bound.answer
+            if not bound.answer:
+                assert whole.islower() and whole in exchange.answer.lower()
+                continue
+            assert whole == json.dumps(json.loads(whole), ensure_ascii=False)
+            assert tokenizer.encode(bound.begun) + tokenizer.encode(bound.answer) == tokenizer.encode(whole)
+            assert bound.question.startswith(exchange.question)
+            places = places_of(bound, tokenizer.encode(bound.answer), tokenizer, scene)
+            if task == "detect all":
+                looked_at = {(place.x, place.y) for place in places if place}
+                assert len(looked_at) == len({item.centre for item in scene.objects})
+    assert set(tasks) >= {"caption", "count kind", "colour", "exists", "where", "left", "region", "read", "detect", "detect all", "point", "point many"}
+    assert "chat" not in tasks
+
+
+def test_further_questions_are_answered_by_the_scene() -> None:
+    asked: Counter[str] = Counter()
+    for seed in range(80):
+        rng = random.Random(seed)
+        _, scene = render_scene(rng, 256, 256, text_heavy=seed % 3 == 0, world=TRAINING_WORLD)
+        tasks = [(name, ask, hint) for hint, named in FURTHER_TASKS.items() for name, (ask, _) in named.items()]
+        for name, ask, hint in tasks:
+            exchange = ask(rng, scene, Split.SEEN)
+            if not exchange:
+                continue
+            asked[name] += 1
+            found, rest = parse_annotations(exchange.answer)
+            if name == "which":
+                colour = next(colour for colour in COLOUR_NAMES if colour.replace("gray", "gr") in exchange.question.lower().replace("grey", "gr").replace("gray", "gr"))
+                assert exchange.answer.count(colour) == sum(item.colour == colour for item in scene.shapes)
+            elif name == "colours of":
+                assert all(colour in {item.colour for item in scene.shapes} for colour in re.findall(r"[a-z]{3,}", exchange.answer.lower()) if colour != "and")
+            elif name == "count two":
+                assert 0 < int(exchange.answer) <= len(scene.objects)
+            elif "text" in name:
+                assert (rest == "None.") != bool(found) and {annotation.tag for annotation in found} <= {"point" if hint == "POINT" or "point" in name else "point_box"}
+                for annotation in found:
+                    (item,) = (item for item in scene.texts if item.text == annotation.mention)
+                    assert annotation.mention in exchange.question
+                    (x, y), grid = grid_point(scene, *item.centre), annotation.points
+                    assert grid[0][0] <= x + 1 and x <= grid[-1][0] + 1 and grid[0][1] <= y + 1 and y <= grid[-1][1] + 1
+    assert set(asked) == {name for named in FURTHER_TASKS.values() for name in named} and min(asked.values()) > 10
 
 
 def test_rough_outlines_are_convex_and_hold_the_shape() -> None:
@@ -313,6 +372,8 @@ def test_each_shift_of_the_shifted_world_can_be_had_alone() -> None:
     assert shifted_world(["jpeg", "objects"]) == replace(PLAIN_WORLD, jpeg_quality=30, extra_objects=2)
     assert set(shifted_world().fonts) == set(UNSEEN_FONTS)
     assert set(build_parser().parse_args(["evaluate"]).shifts) == set(SHIFTS)
+    assert shifted_world(build_parser().parse_args(["evaluate", "--shifts", *MORE_SHIFTS]).shifts) == replace(PLAIN_WORLD, shades=1.0)
+    assert set(SHADES) == set(COLOURS)
 
     def objects(shifts: list[str]) -> int:
         questions = picture_questions(6, shifted=True, shifts=shifts)

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 from . import shapes
 from .backgrounds import paint_background
 from .emoji import EMOJI_NAMES, emoji_picture
-from .palette import COLOURS, Colour, jitter, visible_on
+from .palette import COLOURS, Colour, jitter, shade, visible_on
 from .text import FONTS, MORE_FONTS, Lettering, installed, load_font, random_lettering, random_line, random_text
 
 CELL = 32  # Pixels per side of what one image token sees.
@@ -120,6 +120,7 @@ class World:
     altered_letters: float = 0.0  # Share of the texts in letters that no font has.
     crowded: float = 0.0  # Share of the scenes with up to three objects more.
     signs: float = 0.35  # Share of the scenes full of text that are lines below each other.
+    shades: float = 0.0  # Share of the things in another shade of their colour.
     stacked: float = 0.0  # Share of the scenes with several of a kind above each other.
 
 
@@ -138,6 +139,7 @@ TRAINING_WORLD = World(
     altered_letters=0.35,
     crowded=0.5,
     signs=0.5,
+    shades=0.35,
     stacked=0.2,
 )
 
@@ -159,6 +161,7 @@ def render_scene(
         colours = visible_on(grounds)
         if len(colours) >= 3:
             painter = _Painter(rng, background, colours, world)
+            painter.grounds = grounds
             painter.favoured = [pair for pair in favoured if pair[0] in ("", *colours)]
             painter.fill(text_heavy)
             if painter.objects:
@@ -173,6 +176,7 @@ class _Painter:
     def __init__(self, rng: random.Random, background: Image.Image, colours: list[str], world: World) -> None:
         self.rng = rng
         self.world = world
+        self.grounds: list[Colour] = []
         self.favoured: list[tuple[str, str]] = []
         self.overlap = 0.0  # Share of the smaller of two boxes that may be hidden or hide.
         self.column: float | None = None  # Pixels from the left: about there most things stand.
@@ -245,7 +249,7 @@ class _Painter:
         if centre is None:
             return
         x, y = centre
-        fill = jitter(rng, COLOURS[colour], self.world.colour_jitter)
+        fill = self._shade(colour) or jitter(rng, COLOURS[colour], self.world.colour_jitter)
         mirrored = kind == "crescent" and rng.random() < 0.5
         points = shapes.outline(kind, x, y, radius, degrees, mirrored)
         if kind in shapes.ROUND:
@@ -310,7 +314,13 @@ class _Painter:
         characters = tuple(Character(glyph, spans[i], spans[i + 1], i) for i, glyph in enumerate(text))
         box = (x, y, x + right - left, y + bottom - top)
         self.objects.append(SceneObject("text", colour, box, text=text, characters=characters))
-        self.pending_text.append((x - left, y - top, text, letters, COLOURS[colour]))
+        self.pending_text.append((x - left, y - top, text, letters, self._shade(colour) or COLOURS[colour]))
+
+    def _shade(self, colour: str) -> Colour | None:
+        """Another shade of it, now and then."""
+        if self.world.shades == 0 or self.rng.random() >= self.world.shades:
+            return None
+        return shade(self.rng, colour, self.grounds)
 
     def finish(self) -> Image.Image:
         picture = self.canvas.reduce(OVERSAMPLING)

@@ -1,0 +1,258 @@
+"""What people ask besides, and no gate measures: which things are of a colour, two kinds at once, and texts by what they say, as of a button."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from .phrasings import Phrasings, Split, lines_of
+from .questions import (
+    NOTHING_FOUND,
+    Asker,
+    Exchange,
+    box_of,
+    disjoint_categories,
+    enumeration,
+    leaves_of,
+    listing,
+    plural,
+    point_of,
+    say,
+    sentence,
+)
+from .world import COLOUR_NAMES, Scene, SceneObject
+from .world.text import WORDS
+
+WHICH = lines_of(
+    """
+Which objects are {name}?
+Which shapes are {name}?
+What is {name}?
+What {name} things are there?
+List the {name} objects.
+Which things in the {picture} are {name}?
+Name everything that is {name}.
+Name the {name} things.
+Which of them are {name}?
+What do you see in {name}?
+""",
+    """
+What do you see that is {name}?
+Tell me which things are {name}.
+""",
+)
+COLOURS_OF = lines_of(
+    """
+What {colour}s are the {many}?
+Which {colour}s do the {many} have?
+What {colour}s do the {many} have?
+In which {colour}s are the {many}?
+Name the {colour}s of the {many}.
+List the {colour}s of the {many}.
+What are the {colour}s of the {many}?
+""",
+    """
+Which {colour}s are the {many}?
+""",
+)
+THINGS = lines_of(
+    """
+What shapes are there?
+What shapes do you see?
+Which shapes are in the {picture}?
+List the shapes.
+Name all shapes.
+What kinds of things are there?
+List everything.
+What all is in the {picture}?
+""",
+    """
+Which shapes do you see?
+""",
+)
+COUNT_TWO = lines_of(
+    """
+How many {first} and {second} are there?
+How many {first} and {second} do you see?
+Count the {first} and the {second}.
+How many {first} and {second} are in the {picture}?
+How many {first} and {second} are there in all?
+How many {first} or {second} are there?
+The number of {first} and {second}?
+""",
+    """
+Count {first} and {second} together.
+""",
+)
+DETECT_TWO = lines_of(
+    """
+Find the {first} and the {second}.
+Detect the {first} and the {second}.
+Find all {firsts} and {seconds}.
+Detect all {firsts} and {seconds}.
+Box the {first} and the {second}.
+Draw boxes around the {first} and the {second}.
+Locate the {first} and the {second}.
+Find every {first} and every {second}.
+Detect {firsts} and {seconds}.
+""",
+    """
+Locate all {firsts} and {seconds}.
+""",
+)
+DETECT_TEXT = lines_of(
+    """
+Find the text "{word}".
+Find "{word}".
+Detect the text "{word}".
+Locate the text "{word}".
+Locate "{word}".
+Box the word "{word}".
+Put a box around "{word}".
+Where does it say "{word}"? Answer with a box.
+Where is "{word}"? Answer with a box.
+Detect "{word}".
+Find the word {word}.
+Find {word}
+""",
+    """
+Draw a box around the text "{word}".
+Find the place that says "{word}".
+""",
+)
+POINT_TEXT = lines_of(
+    """
+Point to the text "{word}".
+Point to "{word}".
+Point at the word "{word}".
+Click on "{word}".
+Click the button "{word}".
+Put a point on "{word}".
+Where is "{word}"? Answer with a point.
+Where should I click to hit "{word}"?
+Click {word}
+Point to {word}.
+""",
+    """
+Press "{word}".
+Click on the text "{word}".
+""",
+)
+HINT_TEXT = lines_of(
+    """
+"{word}"
+the text "{word}"
+the word "{word}"
+Find "{word}".
+Find the text "{word}".
+Click on "{word}".
+Detect: "{word}"
+Where is "{word}"?
+Where does it say "{word}"?
+{word}
+""",
+    """
+Locate "{word}".
+Where is the text "{word}"?
+""",
+)
+
+
+def which(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """The shapes of a colour, in reading order."""
+    if scene.things or scene.texts:  # They may have the colour too, and are no shapes.
+        return None
+    colour = rng.choice(scene.shapes).colour if rng.random() < 0.85 else rng.choice(COLOUR_NAMES)
+    found = [item for item in scene.shapes if item.colour == colour]
+    return say(rng, WHICH, split, "which", sentence(listing(found)) if found else NOTHING_FOUND, name=colour)
+
+
+def colours_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """The colours of a kind, each once, in reading order."""
+    kinds = sorted({item.kind for item in scene.shapes})
+    if not kinds:
+        return None
+    kind = rng.choice(kinds)
+    colours = list(dict.fromkeys(item.colour for item in scene.shapes if item.kind == kind))
+    return say(rng, COLOURS_OF, split, "colours of", sentence(enumeration(colours)), many=plural(kind))
+
+
+def things(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """A caption."""
+    if not scene.shapes:
+        return None
+    exchange = say(rng, THINGS, split, "caption", sentence(listing(scene.objects)))
+    return replace(exchange, printed=tuple(item.text for item in scene.objects if item.text is not None))
+
+
+def count_two(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """Of two kinds together, at least one of which is there."""
+    counts = Counter(item.kind for item in (*scene.shapes, *scene.things))
+    kinds = _two_kinds(rng, scene)
+    if kinds is None:
+        return None
+    first, second = kinds
+    return say(rng, COUNT_TWO, split, "count two", str(counts[first] + counts[second]), first=plural(first), second=plural(second))
+
+
+def _two_kinds(rng: random.Random, scene: Scene) -> tuple[str, str] | None:
+    kinds = [category.split()[-1] for category in disjoint_categories(rng, scene, 4)]
+    kinds = [kind for kind in dict.fromkeys(kinds) if kind != "text"]
+    present = {item.kind for item in scene.objects}
+    return (kinds[0], kinds[1]) if len(kinds) > 1 and present & {kinds[0], kinds[1]} else None
+
+
+def detect_two(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """Two categories, as in a sentence."""
+    categories = disjoint_categories(rng, scene, 2)
+    if len(categories) < 2:
+        return None
+    first, second = categories
+    answer = leaves_of(scene, {first: first, second: second}, box_of)
+    return say(rng, DETECT_TWO, split, "detect", answer, first=first, second=second, firsts=plural(first), seconds=plural(second))
+
+
+def _by_text(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: Phrasings) -> Asker:
+    def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+        """The text that says something, in the case in which it is printed; now and then one that is not there."""
+        counts = Counter((item.text or "").lower() for item in scene.texts)
+        single = [item for item in scene.texts if counts[(item.text or "").lower()] == 1]
+        if not single:
+            return None
+        if rng.random() < 0.12:
+            word = rng.choice(WORDS).upper()
+            if any(word.lower() in text or text in word.lower() for text in counts):
+                return None
+            return say(rng, lines, split, task, NOTHING_FOUND, keep_case=True, word=word)
+        item = rng.choice(single)
+        word = item.text or ""
+        return say(rng, lines, split, task, leaf(scene, item, word), keep_case=True, word=word)
+
+    return ask
+
+
+# Weights, by the hint of the system turn.
+FURTHER_TASKS: dict[str | None, dict[str, tuple[Asker, float]]] = {
+    None: {
+        "which": (which, 4),
+        "colours of": (colours_of, 2),
+        "things": (things, 3),
+        "count two": (count_two, 3),
+        "detect two": (detect_two, 4),
+        "detect text": (_by_text("detect", box_of, DETECT_TEXT), 4),
+        "point text": (_by_text("point", point_of, POINT_TEXT), 4),
+    },
+    "BOX": {"hint text": (_by_text("hint one", box_of, HINT_TEXT), 1)},
+    "POINT": {"hint text": (_by_text("hint point one", point_of, HINT_TEXT), 1)},
+}
+
+
+def ask_further(rng: random.Random, scene: Scene, split: Split, hint: str | None) -> Exchange | None:
+    """One of these; None where the scene or the hint does not allow it."""
+    tasks = FURTHER_TASKS.get(hint)
+    if not tasks:
+        return None
+    name = rng.choices(list(tasks), weights=[weight for _, weight in tasks.values()])[0]
+    return tasks[name][0](rng, scene, split)
