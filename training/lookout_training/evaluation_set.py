@@ -190,6 +190,7 @@ def _json_questions(rng: random.Random, scene: Scene, picture: str, split: Split
 
 # Keys that no answer was trained under, for each kind of value.
 UNSEEN_KEYS = {int: "quantity", str: "verdict", bool: "holds"}
+LONGEST_LIST = 200  # Tokens: more than the names of any scene take. A model that does not know the form would go on to the limit.
 
 
 def _schema_questions(rng: random.Random, scene: Scene, picture: str, split: Split, shifted: bool) -> Iterator[Question]:
@@ -205,7 +206,7 @@ def _schema_questions(rng: random.Random, scene: Scene, picture: str, split: Spl
     if exchange and not scene.texts:
         form = _bound_to(_object({"objects": {"type": "array", "items": {"type": "string"}}}))
         truth = json.dumps({"objects": [item.name for item in scene.objects]})
-        yield Question("schema alone, list", split, shifted, exchange.question, truth, JSON_VALUE, _about(exchange.question, picture, form))
+        yield Question("schema alone, list", split, shifted, exchange.question, truth, JSON_VALUE, _about(exchange.question, picture, {**form, "limit": LONGEST_LIST}))
     exchange = WORD_TASKS["detect"][0](rng, scene, split)
     if exchange:
         corners = {"type": "array", "items": {"type": "integer"}, "minItems": 4, "maxItems": 4}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from .phrasings import Phrasings, Split, lines_of
 from .questions import (
@@ -13,6 +12,7 @@ from .questions import (
     Asker,
     Exchange,
     box_of,
+    caption,
     disjoint_categories,
     enumeration,
     leaves_of,
@@ -180,11 +180,8 @@ def colours_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
 
 
 def things(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """A caption."""
-    if not scene.shapes:
-        return None
-    exchange = say(rng, THINGS, split, "caption", sentence(listing(scene.objects)))
-    return replace(exchange, printed=tuple(item.text for item in scene.objects if item.text is not None))
+    """A caption, asked for as a list of shapes."""
+    return caption(rng, scene, split, THINGS) if scene.shapes else None
 
 
 def count_two(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:

@@ -131,8 +131,8 @@ def _pick_unique(rng: random.Random, scene: Scene) -> tuple[str, SceneObject] | 
 # ---- Answers in words ---------------------------------------------------------------------------------------------
 
 
-def caption(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    exchange = say(rng, phrasings.CAPTION, split, "caption", sentence(listing(scene.objects)))
+def caption(rng: random.Random, scene: Scene, split: Split, lines: Phrasings = phrasings.CAPTION) -> Exchange | None:
+    exchange = say(rng, lines, split, "caption", sentence(listing(scene.objects)))
     return replace(exchange, printed=tuple(item.text for item in scene.objects if item.text is not None))
 
 

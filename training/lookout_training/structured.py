@@ -95,7 +95,7 @@ def bare_value(exchange: Exchange) -> int | bool | str | list[str] | None:
 # ---- Bound by a schema ----------------------------------------------------------------------------------------------
 
 # A client's schema binds the reply, so the server leaves the model no choice of how it begins. What follows must be learnt all the same: version 11
-# answered "How many squares?" with {"count": 206333333333333}, since it had never ended a number in JSON that nobody had asked for in words.
+# answered "How many squares?" with {"count": 206333333333333}, and all its exercises in JSON had asked for JSON in words.
 LISTS = ("objects", "items", "detections", "things", "results", "found", "list")
 LABELS = ("label", "name", "category", "mention", "object", "class", "type", "what")
 BOXES = ("bbox_2d", "box", "bbox", "bounding_box", "rect")
