@@ -47,6 +47,16 @@ describe('whatever the engine says', () => {
     })
   })
 
+  test('the shipped model reads the schema behind the question, and counts it', async () => {
+    server.engine.script = { texts: ['{"label": "circle", "count": 3}'] }
+    const response = await post({ response_format: format(schema) })
+    const said = server.engine.works[0]!.prefix.map((part) => (part.type === 'text' ? part.text : '')).join('')
+    expect(said).toContain(`Hi\nAnswer as JSON with this schema: ${JSON.stringify(schema)}<|im_end|>`)
+    const { usage } = await jsonOf<{ usage: { prompt_tokens: number } }>(response)
+    const plain = await jsonOf<{ usage: { prompt_tokens: number } }>(await post({}))
+    expect(usage.prompt_tokens).toBeGreaterThan(plain.usage.prompt_tokens)
+  })
+
   test('a regex binds the engine; tools: [] is no tool', async () => {
     server.engine.script = { texts: ['12'] }
     expect(await contentOf(await post({ regex: '\\d+', tools: [] }))).toBe('12')

@@ -18,6 +18,7 @@ function conversation(...messages: Message[]): PromptSource {
     messages: placeMessages(messages, 'messages'),
     media: new Map(),
     instruction: null,
+    demand: null,
     tools: [],
     thinking: false,
     replaysReasoning: false,

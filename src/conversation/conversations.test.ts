@@ -70,6 +70,46 @@ test('vision_config is for the service’s own models, and hints are mere text f
   expect(engine.works[0]!.prefix[1]).toEqual({ type: 'text', text: '<hint>THINK</hint>', trusted: false })
 })
 
+test('a card may have the model read the schema that binds its reply', async () => {
+  const schemaPrompt = 'Answer as JSON: {schema}'
+  const { engine, start } = build({ ...shipped, schemaPrompt })
+  const schema = { type: 'object', properties: { '$&': { description: 'How many', type: 'integer' } } }
+  const messages = [
+    { role: 'system' as const, content: 'Be brief.' },
+    { role: 'user' as const, content: 'What is this?' },
+    { role: 'assistant' as const, content: 'A ring.' },
+    { role: 'user' as const, content: 'How many?<|im_end|>' },
+    { role: 'assistant' as const, content: 'Let me see.' },
+  ]
+  await start({ messages, structure: { type: 'json_schema', schema } })
+  const text = (at: number) => engine.works[at]!.prefix.map((part) => (part.type === 'text' ? part.text : '')).join('')
+  expect(text(0)).toContain(
+    `How many?<|im_end|>\nAnswer as JSON: ${JSON.stringify(schema)}<|im_end|>\n<|im_start|>assistant\nLet me see.`,
+  )
+  expect(text(0).split('Answer as JSON')).toHaveLength(2)
+  const said = engine.works[0]!.prefix.find((part) => part.type === 'text' && part.text.includes('Answer as JSON'))
+  expect(said).toMatchObject({ trusted: false })
+
+  await start({ structure: { type: 'regex', pattern: 'a+' } })
+  await start({})
+  const other = build({ ...shipped, schemaPrompt: undefined })
+  await other.start({ structure: { type: 'json_schema', schema } })
+  expect(text(1)).toBe(text(2))
+  expect(other.engine.works[0]!.prefix).toEqual(engine.works[2]!.prefix)
+})
+
+test('a schema that is nested too deep is refused whether the model reads it or not', async () => {
+  let schema: unknown = true
+  for (let level = 0; level < 20_000; level++) schema = { not: schema }
+  for (const schemaPrompt of ['{schema}', undefined]) {
+    const { start } = build({ ...shipped, schemaPrompt })
+    await expect(start({ structure: { type: 'json_schema', schema } })).rejects.toMatchObject({
+      status: 400,
+      param: 'response_format.json_schema.schema',
+    })
+  }
+})
+
 test('audio tokens are told for models that hear', async () => {
   const { start, registry } = build(shipped)
   const model = registry.list()[0]!

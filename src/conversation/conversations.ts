@@ -16,7 +16,7 @@ import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from '.
 import { assembleReply, type ReplyEvent, released } from './reply.ts'
 import type { ReplyOptions } from './reply-options.ts'
 import { ReplyPlan } from './reply-plan.ts'
-import { constraintOf, StructureChecker } from './structured-reply.ts'
+import { constraintOf, demandOf, StructureChecker } from './structured-reply.ts'
 import { checkChat, checkFocusAlone, holdsTools, readControls } from './support.ts'
 
 export interface ConversationsOptions {
@@ -88,17 +88,18 @@ export class Conversations {
       const looking = pictures.size > 0
       const tools = looking ? [focusTool(pictures.size)] : request.tools
       const dialect = dialectOf(model.card)
+      // A structure that the client asks for says more than a format of annotations in free text.
+      const bound = structure === null ? null : constraintOf(structure)
       const prompt: PromptSource = {
         param: 'messages',
         messages,
         media,
         instruction: format === null ? null : dialect.instruction(format),
+        demand: structure === null ? null : demandOf(structure, model.card),
         tools: looking || toolUse.choice !== 'none' ? tools : [],
         thinking: thoughtBudget !== null,
         replaysReasoning: tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
       }
-      // A structure that the client asks for says more than a format of annotations in free text.
-      const bound = structure === null ? null : constraintOf(structure)
       const grounding = format === null || bound ? null : new Grounding(format, dialect, sceneOf(messages, media))
       const wish = { bound, thoughtBudget, grounding }
       if (looking) {

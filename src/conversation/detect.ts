@@ -64,7 +64,13 @@ export async function answerDetect(
   const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
   // What a thought says is in no reply, so that a model may need one to find what an exemplar shows.
   const thinking = request.thinking || (request.exemplars.length > 0 && model.card.thought?.exemplars === true)
-  const earlier = { param, messages: messages.slice(0, -1), media, instruction: detection.instruction(kind) }
+  const earlier = {
+    param,
+    messages: messages.slice(0, -1),
+    media,
+    instruction: detection.instruction(kind),
+    demand: null,
+  }
   const shared = buildSharedPrompt({ ...earlier, tools: [], thinking, replaysReasoning: false }, style)
   const picture: PromptPart = { type: 'image', image: pictures.at(-1)!.image }
   const prefix = [...shared.prefix, picture]

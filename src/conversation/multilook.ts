@@ -89,7 +89,16 @@ export async function answerMultilook(
   const media = await loadMedia(messages, options)
   const instruction = format === null ? null : dialectOf(model.card).instruction(format)
   const thinking = thoughtBudget !== null
-  const prompt = { param: 'context', messages, media, instruction, tools: [], thinking, replaysReasoning: false }
+  const prompt = {
+    param: 'context',
+    messages,
+    media,
+    instruction,
+    demand: null,
+    tools: [],
+    thinking,
+    replaysReasoning: false,
+  }
   const shared = buildSharedPrompt(prompt, style)
   const prefix = new MeasuredPrompt(shared.prefix, model)
   const contextTokens = await prefix.countTokens()

@@ -18,6 +18,8 @@ export interface PromptSource {
   readonly media: LoadedMedia
   /** Text of the server's own for the head of the system turn. */
   readonly instruction: string | null
+  /** Text for the end of the last user turn. */
+  readonly demand: string | null
   /** Functions to tell the model of. */
   readonly tools: readonly Tool[]
   /** Whether the prompt is to end within a thought. */
@@ -119,9 +121,11 @@ function turns(source: PromptSource, slots: Slots, template: ChatTemplate): Turn
     result.push({ role: 'system', content: slots.put(system) })
   }
   const calls = new Map<string, CalledFunction>()
+  const asking = messages.findLast(({ message }) => message.role === 'user')
   for (const placed of messages.slice(leading.length)) {
-    const content = slots.put(contentOf(placed, media))
     const { message } = placed
+    const demand = placed === asking && source.demand !== null ? untrusted(`\n${source.demand}`) : []
+    const content = slots.put([...contentOf(placed, media), ...demand])
     if (message.role === 'assistant') {
       const extras = assistantExtras({ message, param: placed.param }, { source, slots, template, calls })
       result.push({ role: 'assistant', content, ...extras })

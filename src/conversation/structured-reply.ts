@@ -1,6 +1,7 @@
 import { ApiError, invalidRequest } from '../errors.ts'
 import { GuardedWorker } from '../guarded-worker.ts'
 import type { Constraint } from '../inference/engine.ts'
+import type { ModelCard } from '../models/card.ts'
 import type { Structure } from './chat-request.ts'
 import type { ReplyEvent } from './reply.ts'
 import type { Claim, Verdict } from './structure-worker.ts'
@@ -23,6 +24,13 @@ export function constraintOf(structure: Structure): Constraint {
     throw invalidRequest('The JSON schema is nested too deep', param, { code: 'invalid_response_format' })
   }
   return { type: 'json_schema', schema: structure.schema, param }
+}
+
+/** What a model reads of the structure that binds it: its card says so. */
+export function demandOf(structure: Structure, { schemaPrompt }: Pick<ModelCard, 'schemaPrompt'>): string | null {
+  if (structure.type === 'regex' || schemaPrompt === undefined) return null
+  // A function, for the schema may hold what a replacement text would mean something by.
+  return schemaPrompt.replace('{schema}', () => JSON.stringify(structure.schema))
 }
 
 function deeper(value: unknown, levels: number): boolean {

@@ -40,6 +40,7 @@ function prompt(source: string, tools: readonly Tool[], list: readonly Message[]
       messages: placeMessages(list, 'messages'),
       media: new Map(),
       instruction: null,
+      demand: null,
       tools,
       thinking: false,
       replaysReasoning: true,

@@ -82,6 +82,11 @@ const cardFields = z.strictObject({
     .optional(),
   /** How the family grounds natively; `markup` is the contract's own notation. */
   dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]),
+  /**
+   * How the model is told of the JSON schema that its reply is bound to, behind the text of the last user turn; `{schema}`
+   * stands for the schema. Left out: not at all.
+   */
+  schemaPrompt: z.string().includes('{schema}').optional(),
   /** How the family writes tool calls; needed for the capability `tool_calling`. */
   toolSyntax: z.enum(['hermes', 'qwen3_coder', 'llama3', 'mistral', 'gemma4']).optional(),
   /** How the family marks its thoughts; needed for `reasoning`. */

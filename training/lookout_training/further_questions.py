@@ -1,4 +1,7 @@
-"""What people ask besides, and no gate measures: which things are of a colour, two kinds at once, and texts by what they say, as of a button."""
+"""What people ask besides, and no gate measures: which things are of a colour, two kinds at once, and texts by what they say, as of a button.
+
+And more of what gates measure and version 12 was weakest in: the centres of texts, names in the plural, places asked for in other words.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from .phrasings import Phrasings, Split, lines_of
+from . import phrasings
+from .phrasings import Phrasings, Split, fill, lines_of
 from .questions import (
     NOTHING_FOUND,
+    WORD_TASKS,
     Asker,
     Exchange,
     box_of,
@@ -21,6 +26,7 @@ from .questions import (
     point_of,
     say,
     sentence,
+    where,
 )
 from .world import COLOUR_NAMES, Scene, SceneObject
 from .world.text import WORDS
@@ -149,6 +155,8 @@ Find "{word}".
 Find the text "{word}".
 Click on "{word}".
 Detect: "{word}"
+Detect: {word}
+Find: {word}
 Where is "{word}"?
 Where does it say "{word}"?
 {word}
@@ -156,6 +164,35 @@ Where does it say "{word}"?
     """
 Locate "{word}".
 Where is the text "{word}"?
+""",
+)
+WHERE_BESIDES = lines_of(
+    """
+Give me the rough position of the {name}.
+Roughly where is the {name}?
+Which region of the {picture} contains the {name}?
+Which region is the {name} in?
+Say in which area of the {picture} I find the {name}.
+Name the place of the {name}.
+On which side of the {picture} is the {name}?
+Is the {name} at the top, in the middle or at the bottom?
+Is the {name} on the left or on the right?
+The {name} sits where?
+Any idea where the {name} is?
+Locate the {name} in words.
+Tell me roughly where I can see the {name}.
+How would you describe the place of the {name}?
+In what spot is the {name}?
+What spot does the {name} take?
+Where about in the {picture} is the {name}?
+Tell me where you see the {name}.
+Tell me where to look for the {name}.
+Tell me the spot of the {name}.
+Please tell me in which corner the {name} is.
+Can you tell me where the {name} sits?
+""",
+    """
+At which spot is the {name}?
 """,
 )
 
@@ -230,6 +267,35 @@ def _by_text(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: P
     return ask
 
 
+def _all_texts(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: Phrasings) -> Asker:
+    def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+        """Every printed text: to find the centre of one takes both of its ends, which may be far apart."""
+        if not scene.texts:
+            return None
+        return say(rng, lines, split, task, leaves_of(scene, {"text": "text"}, leaf), one="text", many="text", article="text", singular="text")
+
+    return ask
+
+
+def _in_the_plural(task: str, leaf: Callable[[Scene, SceneObject, str], str]) -> Asker:
+    def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+        """A list of categories as they were given, which is in the plural and now and then in capitals."""
+        categories = [category for category in disjoint_categories(rng, scene, rng.choice((1, 2, 2, 3))) if not category.endswith("text")]
+        if not categories:
+            return None
+        capitals = rng.random() < 0.4
+        mentions = {category: plural(category).title() if capitals else plural(category) for category in categories}
+        question = fill(rng, phrasings.HINT_LIST.pick(rng, split), list=", ".join(mentions.values()))
+        return Exchange(task, question, leaves_of(scene, mentions, leaf))
+
+    return ask
+
+
+def where_besides(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """One of the nine places."""
+    return where(rng, scene, split, WHERE_BESIDES)
+
+
 # Weights, by the hint of the system turn.
 FURTHER_TASKS: dict[str | None, dict[str, tuple[Asker, float]]] = {
     None: {
@@ -240,9 +306,18 @@ FURTHER_TASKS: dict[str | None, dict[str, tuple[Asker, float]]] = {
         "detect two": (detect_two, 4),
         "detect text": (_by_text("detect", box_of, DETECT_TEXT), 4),
         "point text": (_by_text("point", point_of, POINT_TEXT), 4),
+        "point all text": (_all_texts("point", point_of, phrasings.POINT_MANY), 2),
+        "where besides": (where_besides, 3),
     },
-    "BOX": {"hint text": (_by_text("hint one", box_of, HINT_TEXT), 1)},
-    "POINT": {"hint text": (_by_text("hint point one", point_of, HINT_TEXT), 1)},
+    "BOX": {
+        "hint text": (_by_text("hint one", box_of, HINT_TEXT), 3),
+        "hint plural": (_in_the_plural("hint detect", box_of), 1),
+    },
+    "POINT": {
+        "hint text": (_by_text("hint point one", point_of, HINT_TEXT), 3),
+        "hint all text": (_all_texts("hint point", point_of, phrasings.HINT_SENTENCE), 3),
+        "hint plural": (_in_the_plural("hint point", point_of), 1),
+    },
 }
 
 
@@ -253,3 +328,13 @@ def ask_further(rng: random.Random, scene: Scene, split: Split, hint: str | None
         return None
     name = rng.choices(list(tasks), weights=[weight for _, weight in tasks.values()])[0]
     return tasks[name][0](rng, scene, split)
+
+
+# What is answered by a single number, word or yes and no; weights.
+SINGLE_TASKS: dict[str, float] = {"count kind": 8, "count colour": 6, "count both": 4, "count all": 6, "colour": 4, "exists": 6, "where": 6, "left": 2, "right": 2}
+
+
+def ask_single(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """One of these, or two kinds counted together; None where the scene does not allow it."""
+    task = rng.choices(["count two", *SINGLE_TASKS], weights=[3, *SINGLE_TASKS.values()])[0]
+    return count_two(rng, scene, split) if task == "count two" else WORD_TASKS[task][0](rng, scene, split)

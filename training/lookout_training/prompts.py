@@ -19,7 +19,7 @@ from .charts import ask_about_chart
 from .chat import NO_PICTURE, copying
 from .clips import ask_about_clip
 from .conversations import PICTURE, Conversation, ExemplarLesson
-from .further_questions import ask_further
+from .further_questions import ask_further, ask_single
 from .looks import Definition, Place, Written, copied_from, definitions, places_of
 from .phrasings import Split
 from .questions import Exchange, ask_something, chat
@@ -88,9 +88,10 @@ TASK_HINTS = {None: 64, "BOX": 14, "POINT": 20, "POLYGON": 2}  # Weights.
 MOST_REPEATED = 2  # Questions of a row with the same text for an answer.
 MOST_TEXT = 400  # Tokens of packed questions and answers behind a long prefix.
 THINKING = 0.05  # Share of the prompts that ask for a thought.
-FURTHER = 0.12  # Share of the questions that no gate measures.
+FURTHER = {None: 0.17, "BOX": 0.2, "POINT": 0.3}  # Share of the questions that no gate measures, or some gate too seldom, by the hint.
 IN_JSON = 0.04  # Share of the questions in words that ask for JSON.
-BOUND = 0.09  # The same, of those that are answered in JSON because a schema binds the reply.
+BOUND = 0.13  # The same, of those that are answered in JSON because a schema binds the reply.
+SINGLE = 0.55  # Share of these that have a single value, for which another question is asked.
 MADE_UP_TOOLS = 0.4  # Share of the tools on offer.
 
 
@@ -286,14 +287,15 @@ class SampleMaker:
         elif layout is Layout.TWO_PICTURES:
             exchange = self._ask_about_one(rng, scenes, split, mode)
         else:
-            exchange = ask_further(rng, scenes[0], split, mode.hint) if rng.random() < FURTHER else None
+            exchange = ask_further(rng, scenes[0], split, mode.hint) if rng.random() < FURTHER.get(mode.hint, 0) else None
             exchange = exchange or ask_something(rng, scenes[0], split, mode.hint)
             if exchange and mode.hint is None:
                 form = rng.random()
                 if form < IN_JSON:
                     exchange = as_json(rng, exchange) or exchange
                 elif form < IN_JSON + BOUND and not mode.think:
-                    exchange = bound_json(rng, exchange, scenes[0]) or exchange
+                    single = ask_single(rng, scenes[0], split) if rng.random() < SINGLE else None
+                    exchange = bound_json(rng, single or exchange, scenes[0]) or exchange
         if exchange and mode.think and layout is not Layout.TWO_PICTURES:
             exchange = with_thought(exchange, scenes[0] if scenes else None, mode.announced)
         return exchange

@@ -264,12 +264,12 @@ def count_all(rng: random.Random, scene: Scene, split: Split) -> Exchange | None
     return say(rng, phrasings.COUNT, split, "count all", str(len(scene.shapes) + len(scene.things)), many=many)
 
 
-def where(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+def where(rng: random.Random, scene: Scene, split: Split, lines: Phrasings = phrasings.WHERE) -> Exchange | None:
     picked = _pick_unique(rng, scene)
     place = place_of(scene, picked[1]) if picked else None
     if not picked or not place:
         return None
-    return say(rng, phrasings.WHERE, split, "where", sentence(place), name=picked[0])
+    return say(rng, lines, split, "where", sentence(place), name=picked[0])
 
 
 def what_at(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:

@@ -1,5 +1,5 @@
-"""The same answers as JSON: when the question asks for it, by key, by example or by a JSON schema; and when only the client's schema does, of which
-the model sees nothing."""
+"""The same answers as JSON: when the question asks for it, by key, by example or by a JSON schema; and when only the client's schema does, which the
+server shows as the model's card says (`SCHEMA_PROMPT`), or not at all."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "caption": ("objects", "things", "items", "contents"),
 }
 SAME_AS = {"right": "left", "top": "left", "bottom": "left", "what-at": "left", "region": "left", "read region": "read"}
+SCHEMA_PROMPT = "Answer as JSON with this schema: {schema}"  # As `schemaPrompt` of the card.
 TYPE_NAMES = {int: "integer", str: "string", bool: "boolean", list: "array"}
 
 
@@ -105,11 +106,15 @@ SENTENCES = ("description", "caption", "summary", "text", "answer")
 COLOURS = ("color", "colour")
 SHAPES = ("shape", "kind", "type", "object")
 ASKED = (" Answer in JSON.", " Reply as JSON.", " Use JSON.", " Return JSON.")
+SHOWN = 0.5  # Share of the schemas that the model sees.
+PYDANTIC = 0.35  # Share of these that are written as that library does, which most clients in Python use.
+DESCRIBED = 0.12  # Share of the properties with a description.
+DESCRIPTIONS = ("What is asked for", "The answer", "As seen in the picture", "One word", "In a few words", "All that are visible", "0 to 1000", "Never empty")
 OPENING = re.compile(r'\{"[^"]*":|[\[{]+"')  # Up to the first value, or into the first key or text.
 
 
 def bound_json(rng: random.Random, exchange: Exchange, scene: Scene) -> Exchange | None:
-    """The exchange about `scene` in JSON of some schema, which the question does not tell; None for tasks that have no such form.
+    """The exchange about `scene` in JSON of some schema, which stands behind the question or nowhere; None for tasks that have no such form.
 
     How the reply begins is not trained on: it is the schema that decides for JSON. Some are a bare word, as of a regular expression.
     """
@@ -124,7 +129,11 @@ def bound_json(rng: random.Random, exchange: Exchange, scene: Scene) -> Exchange
     if opening is None:
         return None
     begun = text[: opening.end() if rng.random() < 0.6 else text.index('"') + 1]
-    question = exchange.question + (rng.choice(ASKED) if rng.random() < 0.2 else "")
+    question = exchange.question
+    if rng.random() < SHOWN:
+        question += "\n" + SCHEMA_PROMPT.format(schema=schema_of(rng, value))
+    elif rng.random() < 0.2:
+        question += rng.choice(ASKED)
     return replace(exchange, task="JSON", question=question, answer=text[len(begun) :], begun=begun)
 
 
@@ -203,3 +212,43 @@ def _placed(rng: random.Random, exchange: Exchange) -> Any:
         return numbers(found[0])
     things = [{label: annotation.mention, **numbers(annotation)} for annotation in found]
     return things if things and rng.random() < 0.4 else {_key(rng, LISTS): things}
+
+
+def schema_of(rng: random.Random, value: Any) -> str:
+    """A schema that the value satisfies, as text without blanks, which is how the server writes it."""
+    definitions: dict[str, Any] = {}
+    pydantic = rng.random() < PYDANTIC
+    closed = rng.random() < 0.6
+    exact = rng.random() < 0.6
+
+    def form(inner: Any, name: str) -> dict[str, Any]:
+        titled = {"title": name.title().replace("_", " ")} if pydantic else {}
+        described = {"description": rng.choice(DESCRIPTIONS)} if name and rng.random() < DESCRIBED else {}
+        if isinstance(inner, dict):
+            properties = {key: form(part, key) for key, part in inner.items()}
+            whole: dict[str, Any] = {"type": "object", **described, "properties": properties, "required": list(inner)}
+            if closed:
+                whole["additionalProperties"] = False
+            if not pydantic:
+                return whole
+            whole = dict(sorted((whole | titled).items()))
+            if not name:
+                return whole
+            definition = name.title().replace("_", "").removesuffix("s")
+            definitions[definition] = whole
+            whole["title"] = definition
+            return {"$ref": f"#/$defs/{definition}"}
+        if isinstance(inner, list):
+            inner = inner or [{rng.choice(LABELS): "", rng.choice(BOXES): [0, 0, 0, 0]}]  # Of what was not found.
+            items = form(inner[0], name if isinstance(inner[0], dict) else "")
+            items.pop("title", None)
+            exactly = {"minItems": len(inner), "maxItems": len(inner)} if isinstance(inner[0], int) and exact else {}
+            kind = {"type": "array", "items": items, **exactly}
+        else:
+            kind = {"type": TYPE_NAMES[type(inner)]}
+        return dict(sorted({**kind, **titled, **described}.items())) if pydantic else {**kind, **described}
+
+    schema = form(value, "")
+    if pydantic:
+        schema = ({"$defs": definitions} if definitions else {}) | schema | {"title": rng.choice(("Answer", "Reply", "Result", "Output", "Scene"))}
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))

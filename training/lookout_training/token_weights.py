@@ -45,11 +45,21 @@ def _before_coordinate() -> list[int]:
     return [tokenizer['"> ('], tokenizer[") ("], *tokenizer.encode(",")]
 
 
+@lru_cache(maxsize=1)
+def _around_numbers() -> tuple[int, int, list[int]]:
+    """Comma and blank between the numbers of a list in JSON, and what opens one."""
+    tokenizer = Tokenizer.load()
+    return tokenizer.encode(",")[0], ord(" "), [ord("["), tokenizer.encode(": [1")[-2]]
+
+
 def last_digits(labels: np.ndarray) -> np.ndarray:
     """(B, N) labels -> (B, N) bool: the third digits of coordinates."""
     digit = (labels >= ord("0")) & (labels <= ord("9"))  # The first 256 tokens are the bytes.
     last = np.zeros(labels.shape, bool)
-    last[:, 3:] = digit[:, 3:] & digit[:, 2:-1] & digit[:, 1:-2] & np.isin(labels[:, :-3], _before_coordinate())
+    third = digit[:, 3:] & digit[:, 2:-1] & digit[:, 1:-2]
+    comma, blank, opening = _around_numbers()
+    last[:, 3:] = third & np.isin(labels[:, :-3], [*_before_coordinate(), *opening])
+    last[:, 4:] |= third[:, 1:] & (labels[:, 1:-3] == blank) & (labels[:, :-4] == comma)  # "[10, 205, ..." in JSON.
     return last
 
 

@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import jinja2
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from PIL import Image
 
 from lookout_training import further_questions, phrasings
-from lookout_training.__main__ import build_parser
+from lookout_training.__main__ import MODEL_DIRECTORY, build_parser
 from lookout_training.charts import CHART_TASKS, ask_about_chart
 from lookout_training.chat import SMALL_TALK
 from lookout_training.clips import CLIP_HINT_TASKS, CLIP_TASKS
@@ -40,7 +41,7 @@ from lookout_training.prompts import END, IGNORED, MOST_REPEATED, SampleMaker
 from lookout_training.questions import WORD_TASKS, grid_point, sentence, with_article
 from lookout_training.scoring import CALLS, GROUNDING, clip_overlap, same_calls, same_facts
 from lookout_training.stage2 import Layout, make_batch
-from lookout_training.structured import as_json, bound_json
+from lookout_training.structured import SCHEMA_PROMPT, as_json, bound_json
 from lookout_training.thoughts import with_thought
 from lookout_training.tokenizer import Tokenizer
 from lookout_training.tools import HELD_OUT_TOOLS, MORE_REQUESTS, TOOLS, VERBS, ToolPrompt, natural_tool
@@ -151,8 +152,30 @@ def test_thoughts_come_before_the_answer_and_json_is_json() -> None:
     assert forms > 100
 
 
-def test_json_of_a_schema_that_is_not_told_is_json_in_the_tokens_the_whole_would_have() -> None:
+def test_schemas_are_shown_as_the_server_shows_them() -> None:
+    assert json.loads((MODEL_DIRECTORY / "card.json").read_text())["schemaPrompt"] == SCHEMA_PROMPT
+
+
+def assert_satisfies(value: Any, schema: dict[str, Any], definitions: dict[str, Any] | None = None) -> None:
+    """Of JSON schema what `schema_of` writes."""
+    definitions = definitions or schema.get("$defs", {})
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].removeprefix("#/$defs/")]
+    kind = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}[schema["type"]]
+    assert type(value) is kind
+    if kind is dict:
+        assert list(value) == list(schema["properties"]) == schema["required"]
+        for key, inner in value.items():
+            assert_satisfies(inner, schema["properties"][key], definitions)
+    if kind is list:
+        assert schema.get("minItems", len(value)) == len(value)
+        for inner in value:
+            assert_satisfies(inner, schema["items"], definitions)
+
+
+def test_json_of_a_schema_is_json_in_the_tokens_the_whole_would_have_and_fits_a_schema_that_is_shown() -> None:
     tokenizer = Tokenizer.load()
+    shown = 0
     tasks: Counter[str] = Counter()
     for seed in range(40):
         rng = random.Random(seed)
@@ -170,11 +193,15 @@ def test_json_of_a_schema_that_is_not_told_is_json_in_the_tokens_the_whole_would
             assert whole == json.dumps(json.loads(whole), ensure_ascii=False)
             assert tokenizer.encode(bound.begun) + tokenizer.encode(bound.answer) == tokenizer.encode(whole)
             assert bound.question.startswith(exchange.question)
+            if '{"' in bound.question:
+                shown += 1
+                assert_satisfies(json.loads(whole), json.loads(bound.question[bound.question.index("schema: ") + 8 :]))
             places = places_of(bound, tokenizer.encode(bound.answer), tokenizer, scene)
             if task == "detect all":
                 looked_at = {(place.x, place.y) for place in places if place}
                 assert len(looked_at) == len({item.centre for item in scene.objects})
     assert set(tasks) >= {"caption", "count kind", "colour", "exists", "where", "left", "region", "read", "detect", "detect all", "point", "point many"}
+    assert shown > 100
     assert "chat" not in tasks
 
 
@@ -197,6 +224,13 @@ def test_further_questions_are_answered_by_the_scene() -> None:
                 assert all(colour in {item.colour for item in scene.shapes} for colour in re.findall(r"[a-z]{3,}", exchange.answer.lower()) if colour != "and")
             elif name == "count two":
                 assert 0 < int(exchange.answer) <= len(scene.objects)
+            elif name in ("point all text", "hint all text"):
+                assert [grid_point(scene, *item.centre) for item in scene.texts] == [annotation.points[0] for annotation in found]
+                assert {annotation.mention for annotation in found} == {"text"} and not rest
+            elif name == "hint plural":
+                assert (rest == "None.") != bool(found) and all(annotation.mention in exchange.question and annotation.mention[-1] == "s" for annotation in found)
+            elif name == "where besides":
+                assert set(exchange.answer.lower().rstrip(".").split()) <= {"top", "middle", "bottom", "left", "center", "right"}
             elif "text" in name:
                 assert (rest == "None.") != bool(found) and {annotation.tag for annotation in found} <= {"point" if hint == "POINT" or "point" in name else "point_box"}
                 for annotation in found:

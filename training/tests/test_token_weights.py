@@ -28,6 +28,11 @@ def test_last_digits_are_those_of_coordinates(tokenizer: Tokenizer) -> None:
     assert picked(tokenizer, last_digits, text) == list("0005")
 
 
+def test_last_digits_of_lists_in_json_are_found_and_those_of_single_values_are_not(tokenizer: Tokenizer) -> None:
+    assert picked(tokenizer, last_digits, '{"objects": [{"bbox_2d": [127, 24, 346, 1000], "label": "red 123"}], "total": 465}') == list("760")
+    assert picked(tokenizer, last_digits, "[127, 248]") == list("78")
+
+
 def test_second_digits_are_those_of_x(tokenizer: Tokenizer) -> None:
     text = '<point_box mention="red circle 123"> (120,34) (496,1000) </point_box>\n<point mention="a"> (7,655) </point> 365'
     assert picked(tokenizer, second_digits, text) == list("29")
