@@ -16,6 +16,7 @@ from .questions import (
     WORD_TASKS,
     Asker,
     Exchange,
+    ask_one_of,
     box_of,
     caption,
     disjoint_categories,
@@ -324,17 +325,17 @@ FURTHER_TASKS: dict[str | None, dict[str, tuple[Asker, float]]] = {
 def ask_further(rng: random.Random, scene: Scene, split: Split, hint: str | None) -> Exchange | None:
     """One of these; None where the scene or the hint does not allow it."""
     tasks = FURTHER_TASKS.get(hint)
-    if not tasks:
-        return None
-    name = rng.choices(list(tasks), weights=[weight for _, weight in tasks.values()])[0]
-    return tasks[name][0](rng, scene, split)
+    return ask_one_of(rng, tasks, scene, split) if tasks else None
 
 
-# What is answered by a single number, word or yes and no; weights.
-SINGLE_TASKS: dict[str, float] = {"count kind": 8, "count colour": 6, "count both": 4, "count all": 6, "colour": 4, "exists": 6, "where": 6, "left": 2, "right": 2}
+SINGLE_WEIGHTS = {"count kind": 8, "count colour": 6, "count both": 4, "count all": 6, "colour": 4, "exists": 6, "where": 6, "left": 2, "right": 2}
+# What is answered by a single number, word or yes and no.
+SINGLE_TASKS: dict[str, tuple[Asker, float]] = {
+    "count two": (count_two, 3),
+    **{task: (WORD_TASKS[task][0], weight) for task, weight in SINGLE_WEIGHTS.items()},
+}
 
 
 def ask_single(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """One of these, or two kinds counted together; None where the scene does not allow it."""
-    task = rng.choices(["count two", *SINGLE_TASKS], weights=[3, *SINGLE_TASKS.values()])[0]
-    return count_two(rng, scene, split) if task == "count two" else WORD_TASKS[task][0](rng, scene, split)
+    """One of these; None where the scene does not allow it."""
+    return ask_one_of(rng, SINGLE_TASKS, scene, split)

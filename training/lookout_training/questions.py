@@ -539,6 +539,10 @@ TASKS_OF_HINT: dict[str | None, dict[str, tuple[Asker, float]]] = {
 
 def ask_something(rng: random.Random, scene: Scene, split: Split = Split.SEEN, hint: str | None = None) -> Exchange | None:
     """A random task of the mix; None where the scene does not allow it. `hint`: None, "BOX" or "POINT"."""
-    tasks = TASKS_OF_HINT[hint]
+    return ask_one_of(rng, TASKS_OF_HINT[hint], scene, split)
+
+
+def ask_one_of(rng: random.Random, tasks: dict[str, tuple[Asker, float]], scene: Scene, split: Split) -> Exchange | None:
+    """One of the tasks, by their weights; None where the scene does not allow it."""
     name = rng.choices(list(tasks), weights=[weight for _, weight in tasks.values()])[0]
     return tasks[name][0](rng, scene, split)

@@ -49,7 +49,7 @@ def _before_coordinate() -> list[int]:
 def _around_numbers() -> tuple[int, int, list[int]]:
     """Comma and blank between the numbers of a list in JSON, and what opens one."""
     tokenizer = Tokenizer.load()
-    return tokenizer.encode(",")[0], ord(" "), [ord("["), tokenizer.encode(": [1")[-2]]
+    return tokenizer.encode(",")[0], ord(" "), [*tokenizer.encode("["), *tokenizer.encode(" [")]
 
 
 def last_digits(labels: np.ndarray) -> np.ndarray:
