@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .phrasings import Split
+from .more_phrasings import TALK
+from .phrasings import MORE, Split
 
 WHO = "I am Lookout's small built-in model. I can see simple pictures: shapes, colours, emoji and short texts."
 CAN = "I can describe simple pictures, count and find shapes, name colours and read short texts."
@@ -32,7 +33,8 @@ class Talk:
             made = self.make(rng)
             if made.lower() not in {text.lower() for text in self.held_out}:
                 return made
-        return rng.choice(self.seen)
+        further = TALK.get(self.seen[0]) if split is Split.MISTYPED and rng.random() < MORE else None
+        return rng.choice(further or self.seen)
 
 
 def _talk(seen: str, held_out: str, answer: str, make: Callable[[random.Random], str] | None = None) -> Talk:

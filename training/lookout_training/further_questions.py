@@ -329,13 +329,15 @@ def ask_further(rng: random.Random, scene: Scene, split: Split, hint: str | None
 
 
 SINGLE_WEIGHTS = {"count kind": 8, "count colour": 6, "count both": 4, "count all": 6, "colour": 4, "exists": 6, "where": 6, "left": 2, "right": 2}
-# What is answered by a single number, word or yes and no.
-SINGLE_TASKS: dict[str, tuple[Asker, float]] = {
+LISTED_WEIGHTS = {"caption": 30, "read": 6, "detect": 24, "detect all": 14, "point many": 8}
+# What is asked of a reply that a schema binds: single numbers, words and yes and no, and lists of names and of places.
+BOUND_TASKS: dict[str, tuple[Asker, float]] = {
     "count two": (count_two, 3),
-    **{task: (WORD_TASKS[task][0], weight) for task, weight in SINGLE_WEIGHTS.items()},
+    "detect two": (detect_two, 4),
+    **{task: (WORD_TASKS[task][0], weight) for task, weight in (SINGLE_WEIGHTS | LISTED_WEIGHTS).items()},
 }
 
 
-def ask_single(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """One of these; None where the scene does not allow it."""
-    return ask_one_of(rng, SINGLE_TASKS, scene, split)
+def ask_bound(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
+    """One of these, answered in words still; None where the scene does not allow it."""
+    return ask_one_of(rng, BOUND_TASKS, scene, split)

@@ -28,6 +28,7 @@ LEAF = re.compile(r'<(?:point_box|point|polygon) mention="[^"<>]*"> ((?:\(\d+,\d
 PAIR = re.compile(r"\((\d+),(\d+)\)")
 ITEM = re.compile(r"\{[^{}]*\}")  # A thing in JSON.
 NUMBER = re.compile(r"\d+")
+QUOTED = re.compile(r'"([^"]*)"')
 
 
 def places_of(exchange: Exchange, tokens: list[int], tokenizer: Tokenizer, scene: Scene) -> list[Place | None]:
@@ -50,7 +51,7 @@ def _by_character(exchange: Exchange, scene: Scene) -> list[Place | None]:
         xs, ys = [x for x, _ in points], [y for _, y in points]
         places[match.start() : match.end()] = [Place((min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2, printed=False)] * len(match[0])
     if exchange.task == "JSON":
-        places[:] = _places_in_json(exchange.begun + answer)[len(exchange.begun) :]
+        places[:] = _places_in_json(exchange.begun + answer, scene)[len(exchange.begun) :]
     if exchange.task in ("caption", "which"):
         _place_names(answer, scene, places)
     position = 0
@@ -67,9 +68,17 @@ def _by_character(exchange: Exchange, scene: Scene) -> list[Place | None]:
     return places
 
 
-def _places_in_json(text: str) -> list[Place | None]:
-    """Things with four numbers are boxes, those with two are points."""
+def _places_in_json(text: str, scene: Scene) -> list[Place | None]:
+    """Things with four numbers are boxes, those with two are points; as many names or things without numbers as the scene has are the scene's."""
     places: list[Place | None] = [None] * len(text)
+    names = {item.name for item in scene.objects}
+    quoted = [match for match in QUOTED.finditer(text) if match[1] in names]
+    things = [match for match in ITEM.finditer(text) if not NUMBER.search(match[0])]
+    for matches in (quoted, things):
+        if len(matches) == len(scene.objects) > 1:
+            for match, item in zip(matches, scene.objects, strict=True):
+                x, y = item.centre
+                places[match.start() : match.end()] = [Place(x / scene.width, y / scene.height, printed=False)] * len(match[0])
     for match in ITEM.finditer(text):
         numbers = [int(number) / 1000 for number in NUMBER.findall(re.sub(r'"[^"]*"', "", match[0]))]
         if len(numbers) in (2, 4):

@@ -9,17 +9,20 @@ import random
 from dataclasses import dataclass
 from enum import Enum
 
+from . import more_phrasings as more
+
 
 class Split(Enum):
     """Which phrasings to use."""
 
     SEEN = "seen"
     HELD_OUT = "held-out"
-    MISTYPED = "mistyped"  # Those seen, some with a slip of the keyboard or a word nobody knows: for training alone.
+    MISTYPED = "mistyped"  # Those seen and more, some with a slip of the keyboard or a word nobody knows: for training alone.
 
 
 EVALUATED = (Split.SEEN, Split.HELD_OUT)
 SLIPS = 0.25  # Share of the mistyped phrasings that really are.
+MORE = 0.4  # Share of the phrasings that are trained on alone, where there are any.
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -50,20 +53,22 @@ def with_slip(rng: random.Random, template: str) -> str:
 class Phrasings:
     seen: tuple[str, ...]
     held_out: tuple[str, ...]
+    more: tuple[str, ...] = ()  # For training alone.
 
     def pick(self, rng: random.Random, split: Split) -> str:
         """One of the phrasings of `split`."""
         if split is Split.HELD_OUT:
             return rng.choice(self.held_out)
-        template = rng.choice(self.seen)
+        further = self.more and split is Split.MISTYPED and rng.random() < MORE
+        template = rng.choice(self.more if further else self.seen)
         if split is Split.SEEN or rng.random() > SLIPS:
             return template
         slipped = with_slip(rng, template)
         return template if slipped in self.held_out else slipped
 
 
-def lines_of(seen: str, held_out: str) -> Phrasings:
-    return Phrasings(tuple(seen.strip().splitlines()), tuple(held_out.strip().splitlines()))
+def lines_of(seen: str, held_out: str, more: str = "") -> Phrasings:
+    return Phrasings(*(tuple(lines.strip().splitlines()) for lines in (seen, held_out, more)))
 
 
 CAPTION = lines_of(
@@ -111,6 +116,7 @@ What is shown here?
 Describe this.
 Please describe the contents of the {picture}.
 """,
+    more.CAPTION,
 )
 COLOUR_OF = lines_of(
     """
@@ -197,6 +203,7 @@ What stands on the far {side}?
 Which thing is furthest {side}?
 Tell me what is {side}most in the {picture}.
 """,
+    more.SIDE,
 )
 VERTICAL = lines_of(
     """
@@ -223,6 +230,7 @@ What is at the {side} of the {picture}?
 Which thing is closest to the {side}?
 Tell me what is {side}most in the {picture}.
 """,
+    more.VERTICAL,
 )
 EXISTS = lines_of(
     """
@@ -275,6 +283,7 @@ Is {one} visible?
 Have you spotted {one}?
 Are any {many} shown?
 """,
+    more.EXISTS,
 )
 EXISTS_COLOUR = lines_of(
     """
@@ -335,6 +344,7 @@ Tell me how many {many} are shown.
 What number of {many} can be seen?
 Please count {many}.
 """,
+    more.COUNT,
 )
 WHERE = lines_of(
     """
@@ -462,6 +472,7 @@ Something is {place}. What is it?
 Name the object {place}.
 Tell me what is {place}.
 """,
+    more.WHAT_AT,
 )
 LARGEST = lines_of(
     """
@@ -556,6 +567,7 @@ What words can you read?
 Please read what is written.
 What do the letters say?
 """,
+    more.READ,
 )
 READ_ONE = lines_of(
     """
@@ -591,6 +603,7 @@ Yes or no: the {one} is {relation} the {other}.
 Check whether the {one} is {relation} the {other}.
 Do you see the {one} {relation} the {other}?
 """,
+    more.RELATION,
 )
 WHICH_IS = lines_of(
     """
@@ -643,6 +656,7 @@ Localise: {list}
 Mark with boxes: {list}
 Detection targets: {list}
 """,
+    more.DETECT_LIST,
 )
 # ... and named in the singular when it stands in a sentence.
 DETECT_SENTENCE = lines_of(
@@ -690,6 +704,7 @@ Outline every {one} with a box.
 Mark each {one} with a box.
 Put boxes around the {many}.
 """,
+    more.DETECT_SENTENCE,
 )
 DETECT_ALL = lines_of(
     """
@@ -737,6 +752,7 @@ Surround every object with a box.
 Put a box around each object.
 Mark everything with boxes.
 """,
+    more.DETECT_ALL,
 )
 POINT = lines_of(
     """
@@ -765,6 +781,7 @@ Select the {name} with a point.
 Mark the {name} with a point.
 Which point is on the {name}?
 """,
+    more.POINT,
 )
 POINT_MANY = lines_of(
     """
@@ -787,6 +804,7 @@ Point at the {many} in the {picture}.
     """
 Mark each {one} with a point.
 """,
+    more.POINT_MANY,
 )
 # With a <hint> in the system turn a plain question is answered in markup.
 HINT_LIST = lines_of(
@@ -808,6 +826,7 @@ Look for these: {list}
     """
 Search for: {list}
 """,
+    more.HINT_LIST,
 )
 HINT_SENTENCE = lines_of(
     """
@@ -861,6 +880,7 @@ Look for {article}.
 Where do you see {many}?
 I am looking for {many}.
 """,
+    more.HINT_SENTENCE,
 )
 HINT_ONE = lines_of(
     """
@@ -890,6 +910,7 @@ Highlight the {name}.
     """
 Can you find the {name}?
 """,
+    more.HINT_ONE,
 )
 HINT_ALL = lines_of(
     """
@@ -940,6 +961,7 @@ Where is everything?
     """
 Everything in the {picture}.
 """,
+    more.HINT_ALL,
 )
 # About frame sequences.
 WHEN_CLIP = lines_of(
@@ -1040,6 +1062,7 @@ In what direction is the {name} moving?
 Which way is the {name} heading?
 Say where the {name} moves.
 """,
+    more.VIDEO_MOVES,
 )
 VIDEO_FIRST = lines_of(
     """
@@ -1055,6 +1078,7 @@ Name the first object in the video.
     """
 Which object is the first to appear?
 """,
+    more.VIDEO_FIRST,
 )
 VIDEO_LAST = lines_of(
     """
@@ -1070,6 +1094,7 @@ What disappears last?
     """
 Which object is the last to be seen?
 """,
+    more.VIDEO_LAST,
 )
 CHART_EXTREME = lines_of(
     """
@@ -1088,6 +1113,7 @@ Find the {extreme} bar and name it.
 Of all bars, which is the {extreme}?
 The {extreme} bar is which one?
 """,
+    more.CHART_EXTREME,
 )
 CHART_COMPARE = lines_of(
     """
@@ -1101,6 +1127,7 @@ Compare the {one} with the {other}. Is it {longer}?
     """
 Do you see the {one} being {longer} than the {other}?
 """,
+    more.CHART_COMPARE,
 )
 CHART_CAPTION = lines_of(
     """
@@ -1134,6 +1161,7 @@ How many bars are shown?
     """
 How many bars can you count?
 """,
+    more.CHART_COUNT,
 )
 CHART_VALUE = lines_of(
     """
@@ -1149,6 +1177,7 @@ Value of the {name}?
     """
 What does the {name} amount to?
 """,
+    more.CHART_VALUE,
 )
 CHART_LABEL = lines_of(
     """
@@ -1163,6 +1192,7 @@ Label of the {name}?
     """
 What letter does the {name} have?
 """,
+    more.CHART_LABEL,
 )
 CHART_LABELLED = lines_of(
     """
@@ -1189,6 +1219,7 @@ How many things do you see in all?
     """
 How many {many} can be seen in the clip?
 """,
+    more.VIDEO_COUNT,
 )
 VIDEO_CAPTION = lines_of(
     """
@@ -1206,6 +1237,7 @@ Summarise the video.
     """
 Write a caption for the video.
 """,
+    more.VIDEO_CAPTION,
 )
 
 PICTURE_WORDS = ("picture", "image", "photo")

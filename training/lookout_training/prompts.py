@@ -19,11 +19,11 @@ from .charts import ask_about_chart
 from .chat import NO_PICTURE, copying
 from .clips import ask_about_clip
 from .conversations import PICTURE, Conversation, ExemplarLesson
-from .further_questions import ask_further, ask_single
+from .further_questions import ask_bound, ask_further
 from .looks import Definition, Place, Written, copied_from, definitions, places_of
 from .phrasings import Split
 from .questions import Exchange, ask_something, chat
-from .structured import as_json, bound_json
+from .structured import as_json, bound_json, with_schema
 from .thoughts import with_thought
 from .tokenizer import Tokenizer
 from .tools import ToolPrompt
@@ -80,18 +80,19 @@ LAYOUT_WEIGHTS = {
     Layout.EXEMPLAR: 13,
     Layout.NAMING: 5,
     Layout.FOCUS: 2,
-    Layout.VIDEO: 6,
+    Layout.VIDEO: 8,
     Layout.CHART: 6,
     Layout.DENSE: 20,
 }
-TASK_HINTS = {None: 64, "BOX": 14, "POINT": 20, "POLYGON": 2}  # Weights.
+TASK_HINTS = {None: 62, "BOX": 13, "POINT": 23, "POLYGON": 2}  # Weights.
 MOST_REPEATED = 2  # Questions of a row with the same text for an answer.
 MOST_TEXT = 400  # Tokens of packed questions and answers behind a long prefix.
 THINKING = 0.05  # Share of the prompts that ask for a thought.
 FURTHER = {None: 0.17, "BOX": 0.2, "POINT": 0.3}  # Share of the questions that no gate measures, or some gate too seldom, by the hint.
-IN_JSON = 0.04  # Share of the questions in words that ask for JSON.
-BOUND = 0.13  # The same, of those that are answered in JSON because a schema binds the reply.
-SINGLE = 0.55  # Share of these that have a single value, for which another question is asked.
+IN_JSON = 0.06  # Share of the questions in words that ask for JSON.
+BOUND_TOO = 0.5  # Share of these whose reply a schema binds as well.
+BOUND = 0.17  # Share of the questions in words that say nothing of the JSON to which a schema binds the reply.
+CHOSEN = 0.9  # Share of these whose question is one of `BOUND_TASKS`.
 MADE_UP_TOOLS = 0.4  # Share of the tools on offer.
 
 
@@ -292,10 +293,11 @@ class SampleMaker:
             if exchange and mode.hint is None:
                 form = rng.random()
                 if form < IN_JSON:
-                    exchange = as_json(rng, exchange) or exchange
+                    asked = as_json(rng, exchange)
+                    exchange = (with_schema(rng, asked) if rng.random() < BOUND_TOO else asked) if asked else exchange
                 elif form < IN_JSON + BOUND and not mode.think:
-                    single = ask_single(rng, scenes[0], split) if rng.random() < SINGLE else None
-                    exchange = bound_json(rng, single or exchange, scenes[0]) or exchange
+                    chosen = ask_bound(rng, scenes[0], split) if rng.random() < CHOSEN else None
+                    exchange = bound_json(rng, chosen or exchange, scenes[0]) or exchange
         if exchange and mode.think and layout is not Layout.TWO_PICTURES:
             exchange = with_thought(exchange, scenes[0] if scenes else None, mode.announced)
         return exchange

@@ -60,6 +60,16 @@ def as_json(rng: random.Random, exchange: Exchange) -> Exchange | None:
     return replace(exchange, task="JSON", question=question, answer=json.dumps({key: value}, ensure_ascii=False))
 
 
+def with_schema(rng: random.Random, exchange: Exchange) -> Exchange:
+    """An exchange whose question asks for JSON, where a schema binds the reply too and stands behind the question."""
+    return replace(exchange, question=_shown(rng, exchange.question, json.loads(exchange.answer)))
+
+
+def _shown(rng: random.Random, question: str, value: Any) -> str:
+    """The question with a schema of the value, as the server writes it there."""
+    return question + "\n" + SCHEMA_PROMPT.format(schema=schema_of(rng, value))
+
+
 def _form(exchange: Exchange) -> str:
     """The task whose keys are its."""
     return "count" if exchange.task.startswith("count") else SAME_AS.get(exchange.task, exchange.task)
@@ -107,10 +117,11 @@ SENTENCES = ("description", "caption", "summary", "text", "answer")
 COLOURS = ("color", "colour")
 SHAPES = ("shape", "kind", "type", "object")
 ASKED = (" Answer in JSON.", " Reply as JSON.", " Use JSON.", " Return JSON.")
-SHOWN = 0.5  # Share of the schemas that the model sees.
+SHOWN = 0.65  # Share of the schemas that the model sees.
 PYDANTIC = 0.35  # Share of these that are written as that library does: `parse` of the `openai` client sends its models so.
 DESCRIBED = 0.12  # Share of the properties with a description.
 DESCRIPTIONS = ("What is asked for", "The answer", "As seen in the picture", "One word", "In a few words", "All that are visible", "0 to 1000", "Never empty")
+BARE_LIST = re.compile(r"\[")  # Whether there is anything to list is to be learnt.
 OPENING = re.compile(r'\{"[^"]*":|[\[{]+"')  # Up to the first value, or into the first key or text.
 
 
@@ -123,18 +134,18 @@ def bound_json(rng: random.Random, exchange: Exchange, scene: Scene) -> Exchange
     if isinstance(word, str) and not exchange.printed and rng.random() < 0.15:
         return replace(exchange, task="JSON", answer="", begun=word)  # Where it ends is all there is to learn.
     value = _bound_value(rng, exchange, scene)
-    if not isinstance(value, dict | list) or not value:
+    if not isinstance(value, dict | list):
         return None
     text = json.dumps(value, ensure_ascii=False)
-    opening = OPENING.match(text)
+    opening = OPENING.match(text) if value and rng.random() < (0.7 if isinstance(value, list) else 1.0) else BARE_LIST.match(text)
     if opening is None:
         return None
-    begun = text[: opening.end() if rng.random() < 0.6 else text.index('"') + 1]
+    begun = text[: text.index('"') + 1 if opening.re is OPENING and rng.random() < 0.4 else opening.end()]
     question = exchange.question
-    if rng.random() < SHOWN:
-        question += "\n" + SCHEMA_PROMPT.format(schema=schema_of(rng, value))
-    elif rng.random() < 0.2:
+    if rng.random() < 0.2:
         question += rng.choice(ASKED)
+    if rng.random() < SHOWN:
+        question = _shown(rng, question, value)
     return replace(exchange, task="JSON", question=question, answer=text[len(begun) :], begun=begun)
 
 
@@ -212,7 +223,7 @@ def _placed(rng: random.Random, exchange: Exchange) -> Any:
     if exchange.task == "point" and len(found) == 1 and rng.random() < 0.5:
         return numbers(found[0])
     things = [{label: annotation.mention, **numbers(annotation)} for annotation in found]
-    return things if things and rng.random() < 0.4 else {_key(rng, LISTS): things}
+    return things if rng.random() < 0.4 else {_key(rng, LISTS): things}
 
 
 def schema_of(rng: random.Random, value: Any) -> str:

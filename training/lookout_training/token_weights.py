@@ -89,6 +89,9 @@ def decisions(labels: np.ndarray) -> np.ndarray:
     """(B, N) labels -> (B, N) bool: tokens of markup that could lead to another object."""
     found = np.zeros(labels.shape, bool)
     found[:, 1:] = np.isin(labels[:, :-1], _before_decision()) & (labels[:, 1:] != IGNORED)
+    # The same in lists of JSON.
+    digit = (labels >= ord("0")) & (labels <= ord("9"))
+    found[:, 1:] |= digit[:, 1:] & np.isin(labels[:, :-1], _around_numbers()[2])
     # Of two objects one above the other the first digit of y tells which.
     opening, comma = _around_x()
     opened, ended = labels == opening, labels == comma

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .chat import OFF_TOPIC, small_talk
+from .more_requests import MORE_REQUESTS
 from .phrasings import Split, in_some_style
 from .world.text import WORDS, made_up_word
 
@@ -216,33 +217,6 @@ MORE_TOOLS = (
     _tool("set_speed speed drive_speed velocity", "Set how fast the robot drives.", [_parameter("speed value percent level", _number(1, 100), "integer")],
           "Drive at speed {0}.|Set the speed to {0}.|Speed {0}|Go at {0} percent speed.|The robot should drive at {0}.|I want a speed of {0}.", ""),
 )  # fmt: skip
-# More ways to ask for the first name's tool, for training alone: the seen phrasings of the evaluation stay what they were.
-MORE_REQUESTS: dict[str, tuple[str, ...]] = {
-    name: tuple(lines.split("|"))
-    for name, lines in {
-        "get_weather": "Look up the weather for {0}.|Is it cold in {0}?|Is the sun shining in {0}?|Forecast for {0}|How warm is it in {0}?|Does it snow in {0} today?|I travel to {0}. What will the weather be?|{0} weather",
-        "get_time": "What does the clock say in {0}?|Is it late in {0}?|{0} time please|I call someone in {0}. What time is it there?|Is it night in {0}?|Show me the clock of {0}.|How many hours is it in {0}?|Current time of {0}",
-        "set_lamp": "Light up in {0}.|Give me {0} light.|Paint the room with {0} light.|Put the lamp on {0}.|Let there be {0} light.|Could you make the light {0}?|The light must be {0}.|{0}, the lamp, please",
-        "turn_on": "Get the {0} started.|Let the {0} run.|Could you start the {0} for me?|The {0} must run now.|Activate the {0}.|Make the {0} go.|{0} on|Bring the {0} to life.|I would like the {0} to be on.",
-        "turn_off": "Deactivate the {0}.|Let the {0} rest.|Could you stop the {0} for me?|The {0} must not run any longer.|Cut the power of the {0}.|{0} off|I want the {0} to be quiet.|No more {0}, please.|Put the {0} to sleep.",
-        "send_message": "Inform {0}: {1}|{0} should know: {1}|Tell {0} that {1}.|Pass this on to {0}: {1}|Leave {0} a message: \"{1}\".|Answer {0}: {1}|Say \"{1}\" to {0}.|Get this to {0}: \"{1}\"",
-        "call_person": "I have to speak with {0}.|Connect me with {0}.|Put me through to {0}.|Let me talk to {0}.|Get {0} on the phone.|Reach {0} by phone.|{0}, by phone, please|Make my phone call {0}.",
-        "set_timer": "In {0} minutes I must go.|Tell me when {0} minutes are over.|Beep in {0} minutes.|{0} minutes from now|Let me know after {0} minutes.|The eggs take {0} minutes.|Measure {0} minutes.|Give me {0} minutes.",
-        "play_music": "I would like some {0}.|Turn on the song {0}.|Music: {0}|Can you play {0}?|How about the song \"{0}\"?|Let us listen to {0}.|Next I want \"{0}\".|Make it play {0}.",
-        "search": "Do a search for {0}.|Get me pages on {0}.|Who knows about {0}? Search.|Use the web to find {0}.|Information about {0}, please|See what there is about {0}.|Browse for {0}.|I need to read about {0}.",
-        "calculate": "Tell me {0}.|Give me the result of {0}.|{0}|Do the sum: {0}|I need {0}.|What does {0} give?|What comes out of {0}?|Evaluate {0}.|Let me know what {0} is.",
-        "translate": "Turn \"{0}\" into {1}.|The {1} word for \"{0}\", please|How would they say \"{0}\" in {1}?|Write \"{0}\" in {1}.|{1} for \"{0}\"?|My friend speaks {1}. What is \"{0}\"?|Tell me \"{0}\" in {1}.|In {1}: \"{0}\"",
-        "set_temperature": "Warm up the {0} to {1} degrees.|Get the {0} to {1} degrees.|The {0} needs {1} degrees.|Let the {0} be at {1} degrees.|Cool the {0} to {1} degrees.|It must be {1} degrees in the {0}.|{0}: {1} degrees|Keep the {0} at {1} degrees.",
-        "open_door": "I want to go into the {0}.|Let somebody into the {0}.|Could you open up the {0}?|The {0} is locked. Open it.|Get the {0} open.|{0} door open|I stand before the {0}. Open.|The door of the {0} must open.",
-        "book_table": "We want to eat at {1} with {0} people.|Dinner for {0} at {1}|There are {0} of us. Book for {1}.|Ask for a table at {1}, {0} guests.|Lunch at {1} for {0} people, please book.|{0} guests come at {1}. They need a table.|Find a table for {0}, {1}.",
-        "create_event": "Do not let me forget \"{0}\" on {1}.|There is \"{0}\" on {1}.|Write \"{0}\" down for {1}.|Keep {1} free for \"{0}\".|Mark {1} with \"{0}\".|{1}: \"{0}\"|Enter \"{0}\" for {1}.|We have \"{0}\" on {1}, save it.",
-        "move_robot": "Take {1} steps {0}.|Roll {0} for {1} meters.|Make {1} steps {0}.|Come {1} meters {0}.|Robot, {0} by {1}|I want you {1} steps {0}.|Get {1} meters {0}.|Step {0}, {1} times.",
-        "set_volume": "Make the music {0} percent loud.|Sound at {0}|Too loud! Make it {0}.|I can hear nothing, go to {0} percent.|Turn it to {0}.|Volume at {0} percent please|Put the sound on {0}.|The volume must be {0}.",
-        "get_price": "How much do they want for {0}?|Is {0} expensive?|Tell me what {0} costs.|I want to buy {0}. How much is it?|Cost of {0}?|What money do I need for {0}?|{0}, how much?|Find the price of {0}.|How dear is {0}?",
-        "take_photo": "Photograph this.|Let the camera take a picture.|Get me a picture from the camera.|Camera, please|I need a photograph.|Make a picture now.|Click!|Show me what the camera sees.|Capture this moment.",
-        "set_mode": "Let the mode be {0}.|Make the mode {0}.|Change the mode to {0}.|Put the mode {0}.|Set it {0}.|Mode to {0}, please|Could you turn the mode {0}?|The mode must be {0}.",
-    }.items()
-}
 # Whole tools that no training prompt shows.
 HELD_OUT_TOOLS = (
     _tool("order_food order buy_food", "Order something to eat.", [_parameter("dish food meal", _of(FOODS)), _parameter("amount number portions", _number(1, 9), "integer")],
@@ -450,11 +424,14 @@ class ToolPrompt:
     def request(self, rng: random.Random, split: Split) -> tuple[str, str, Offer]:
         """A request in words, the call that answers it, and what is called."""
         offer = rng.choice(self.offers)
-        lines = offer.tool.held_out_requests if split is Split.HELD_OUT else offer.tool.requests
-        if self.made_up and split is not Split.HELD_OUT:
-            lines += MORE_REQUESTS.get(offer.tool.names[0], ())
+        lines = self._ways_to_ask(offer.tool, split)
         values = [parameter.value(rng) for parameter in offer.tool.parameters]
         return rng.choice(lines).format(*map(_said, values)), offer.call(values), offer
+
+    def _ways_to_ask(self, tool: Tool, split: Split) -> tuple[str, ...]:
+        if split is Split.HELD_OUT:
+            return tool.held_out_requests
+        return tool.requests + (MORE_REQUESTS.get(tool.names[0], ()) if self.made_up else ())
 
     def ask(self, rng: random.Random, split: Split) -> tuple[str, str, str]:
         """Task, question (earlier turns included), answer."""
@@ -476,7 +453,7 @@ class ToolPrompt:
             absent = [tool for tool in self.known if all(tool is not offer.tool for offer in self.offers)]
             tool = new_tool(rng) if self.made_up and rng.random() < self.made_up else rng.choice(absent)
             values = [parameter.value(rng) for parameter in tool.parameters]
-            lines = tool.held_out_requests if split is Split.HELD_OUT else tool.requests
+            lines = self._ways_to_ask(tool, split)
             return "no tool", rng.choice(lines).format(*map(_said, values)), NO_TOOL
         result, said = self._result(rng, offer)
         written = result if isinstance(result, str) else json.dumps(result)

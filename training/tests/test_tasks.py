@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import jinja2
@@ -36,15 +37,17 @@ from lookout_training.export import chat_template
 from lookout_training.further_questions import FURTHER_TASKS
 from lookout_training.looks import places_of
 from lookout_training.markup import clip_leaf, parse_annotations, parse_clips
+from lookout_training.more_phrasings import TALK
+from lookout_training.more_requests import MORE_REQUESTS
 from lookout_training.phrasings import Phrasings, Split
 from lookout_training.prompts import END, IGNORED, MOST_REPEATED, SampleMaker
 from lookout_training.questions import WORD_TASKS, grid_point, sentence, with_article
 from lookout_training.scoring import CALLS, GROUNDING, clip_overlap, same_calls, same_facts
 from lookout_training.stage2 import Layout, make_batch
-from lookout_training.structured import SCHEMA_PROMPT, as_json, bound_json
+from lookout_training.structured import SCHEMA_PROMPT, as_json, bound_json, with_schema
 from lookout_training.thoughts import with_thought
 from lookout_training.tokenizer import Tokenizer
-from lookout_training.tools import HELD_OUT_TOOLS, MORE_REQUESTS, TOOLS, VERBS, ToolPrompt, natural_tool
+from lookout_training.tools import HELD_OUT_TOOLS, MORE_TOOLS, TOOLS, VERBS, ToolPrompt, natural_tool
 from lookout_training.world import CELL, COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, SHAPES, TRAINING_WORLD, Scene, render_scene
 from lookout_training.world.chart import Chart, render_chart
 from lookout_training.world.clip import render_clip
@@ -100,6 +103,24 @@ def test_no_small_talk_or_tool_request_of_the_evaluation_is_trained_on() -> None
         assert not {*tool.requests, *MORE_REQUESTS[tool.names[0]]} & set(tool.held_out_requests)
 
 
+def test_phrasings_for_training_alone_are_no_others_and_have_slots_that_are_filled() -> None:
+    lists = [value for value in vars(phrasings).values() if isinstance(value, phrasings.Phrasings)]
+    assert sum(bool(lines.more) for lines in lists) > 20
+    for lines in lists:
+        kept, more = ({line.lower() for line in part} for part in ((*lines.seen, *lines.held_out), lines.more))
+        assert len(lines.more) == len(more) and not kept & more
+        slots, filled = (set(re.findall(r"\{(\w+)\}", " ".join(part))) for part in (lines.more, lines.seen))
+        assert slots <= filled | {"picture", "colour"}
+        assert {lines.pick(random.Random(seed), Split.SEEN) for seed in range(300)} <= set(lines.seen)
+    for talk in SMALL_TALK:
+        assert not set(talk.held_out) & set(TALK[talk.seen[0]])
+    assert TALK.keys() == {talk.seen[0] for talk in SMALL_TALK}
+    assert MORE_REQUESTS.keys() == {tool.names[0] for tool in (*TOOLS, *MORE_TOOLS)}
+    for tool in (*TOOLS, *MORE_TOOLS):
+        for line in MORE_REQUESTS[tool.names[0]]:
+            assert set(re.findall(r"\{(\d)\}", line)) == {str(index) for index in range(len(tool.parameters))}, line
+
+
 def render(messages: list[dict], tools: list[dict] | None = None) -> str:
     """As the server does: JSON in the order given."""
     environment = jinja2.Environment()
@@ -148,6 +169,9 @@ def test_thoughts_come_before_the_answer_and_json_is_json() -> None:
             if written:
                 ((key, _),) = json.loads(written.answer).items()
                 assert f'"{key}"' in written.question
+                bound_too = with_schema(rng, written)
+                assert bound_too.question.startswith(written.question + "\nAnswer as JSON with this schema: ")
+                assert_satisfies(json.loads(bound_too.answer), json.loads(bound_too.question.removeprefix(written.question).split("schema: ")[1]))
                 forms += 1
     assert forms > 100
 
@@ -176,6 +200,7 @@ def assert_satisfies(value: Any, schema: dict[str, Any], definitions: dict[str, 
 def test_json_of_a_schema_is_json_in_the_tokens_the_whole_would_have_and_fits_a_schema_that_is_shown() -> None:
     tokenizer = Tokenizer.load()
     shown = 0
+    listed = empty = 0
     tasks: Counter[str] = Counter()
     for seed in range(40):
         rng = random.Random(seed)
@@ -200,8 +225,14 @@ def test_json_of_a_schema_is_json_in_the_tokens_the_whole_would_have_and_fits_a_
             if task == "detect all":
                 looked_at = {(place.x, place.y) for place in places if place}
                 assert len(looked_at) == len({item.centre for item in scene.objects})
+            elif task == "caption" and any(places):
+                looked_in_turn = [place for place, _ in groupby(place for place in places if place)]
+                assert [(place.x, place.y) for place in looked_in_turn] == [(x / scene.width, y / scene.height) for x, y in (item.centre for item in scene.objects)]
+                listed += 1
+            elif task == "detect":
+                empty += whole == "[]"
     assert set(tasks) >= {"caption", "count kind", "colour", "exists", "where", "left", "region", "read", "detect", "detect all", "point", "point many"}
-    assert shown > 100
+    assert shown > 100 and listed > 3 and empty
     assert "chat" not in tasks
 
 

@@ -43,6 +43,10 @@ def test_decisions_are_names_first_digits_and_what_follows_an_object(tokenizer: 
     assert picked(tokenizer, decisions, text) == ["red", "1", "3", "\n", "ring", "7", "5", END]
 
 
+def test_first_digits_of_lists_in_json_decide_too(tokenizer: Tokenizer) -> None:
+    assert picked(tokenizer, decisions, '{"objects": [{"bbox_2d": [127, 24, 346, 1000]}, {"point": [96, 5]}], "names": ["a"], "total": 465}') == ["1", "9"]
+
+
 def test_choices_are_whether_to_call_and_what(tokenizer: Tokenizer) -> None:
     text = '<tool_call>\n{"name": "do_scan", "arguments": {"name": "Ida"}}\n</tool_call>\n<tool_call>\n{"name": "find"'
     for answer, chosen in ((text, ["<tool_call>", "do", "<tool_call>", "find"]), ("I have no tool for that.", ["I"]), ("I see", []), ("No", [])):
