@@ -86,7 +86,8 @@ LAYOUT_WEIGHTS = {
 }
 TASK_HINTS = {None: 62, "BOX": 13, "POINT": 23, "POLYGON": 2}  # Weights.
 MOST_REPEATED = 2  # Questions of a row with the same text for an answer.
-MOST_TEXT = 400  # Tokens of packed questions and answers behind a long prefix.
+MOST_TEXT = 400  # Tokens of packed questions and answers behind a long prefix, but for the last of them.
+LONGEST_EXCHANGE = 450  # Tokens of a question and its answer.
 THINKING = 0.05  # Share of the prompts that ask for a thought.
 FURTHER = {None: 0.17, "BOX": 0.2, "POINT": 0.3}  # Share of the questions that no gate measures, or some gate too seldom, by the hint.
 IN_JSON = 0.06  # Share of the questions in words that ask for JSON.
@@ -154,9 +155,9 @@ END = "<|im_end|>"
 class SampleMaker:
     """Lays out prompts and packs questions."""
 
-    def __init__(self, tokenizer: Tokenizer, longest_text: int = 300) -> None:
+    def __init__(self, tokenizer: Tokenizer, longest_text: int = 208) -> None:
         self.tokenizer = tokenizer
-        self.longest_text = longest_text  # Tokens of packed questions and answers per row.
+        self.longest_text = longest_text  # Tokens of packed questions and answers per row, but for the last of them.
         self.image_token = tokenizer["<|image_pad|>"]
 
     def make(self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split = Split.SEEN, offset: bool = True) -> Sample:
@@ -250,23 +251,26 @@ class SampleMaker:
         return sample
 
     def _pack(self, sample: Sample, ask: Callable[[], Exchange | None]) -> None:
-        """Fills the row with questions, each a segment of its own. Behind a long prefix there are more of them."""
-        longest = max(self.longest_text, min(MOST_TEXT, round(1.2 * len(sample.identifiers))))
+        """Fills the row with questions, each a segment of its own. Behind a long prefix there are more of them.
+
+        The last one may go beyond: were only those taken that fit in what is left, long answers would be rarer than they are asked for. Until
+        version 14 they were, and where the question had a schema behind it, hardly any list but the empty one was left.
+        """
+        longest = max(self.longest_text, min(MOST_TEXT, len(sample.identifiers)))
         prefix_length = len(sample.identifiers)
         after_prefix = _next_position(sample.positions)
         asked: set[tuple[str, str]] = set()
         read: Counter[str] = Counter()
         failures = 0
-        while failures < 10:
+        while failures < 10 and len(sample.identifiers) - prefix_length < longest:
             exchange = ask()
             if exchange is None or (exchange.question, exchange.begun) in asked or (exchange.printed and read[exchange.answer] >= MOST_REPEATED):
                 failures += 1
                 continue
             question = self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}{exchange.begun}")
             answer = self._encode_answer(exchange)
-            room = longest - (len(sample.identifiers) - prefix_length)
-            if len(question) + len(answer) > room:
-                failures += 1 if room > 15 else 10
+            if len(question) + len(answer) > LONGEST_EXCHANGE:
+                failures += 1
                 continue
             asked.add((exchange.question, exchange.begun))
             read[exchange.answer] += 1

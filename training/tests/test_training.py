@@ -14,14 +14,15 @@ import torch
 
 from lookout_training import stage1, stage2
 from lookout_training.config import NANO
+from lookout_training.conversations import PICTURE, ExemplarLesson
 from lookout_training.dense import LINES, NO_CHARACTER, NO_PLACE, DenseHeads, dense_loss, dense_targets
 from lookout_training.export import chat_template
 from lookout_training.generation import causal_mask, generate
 from lookout_training.markup import parse_annotations
 from lookout_training.network import VisionLanguageModel, gelu, initialise_language, initialise_vision
 from lookout_training.phrasings import Split
-from lookout_training.prompts import ASSISTANT, IGNORED, Layout, SampleMaker
-from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, ask_something
+from lookout_training.prompts import ASSISTANT, IGNORED, PREFIX, Layout, SampleMaker
+from lookout_training.questions import BOX_HINT_TASKS, NOTHING_FOUND, POINT_HINT_TASKS, WORD_TASKS, Exchange, ask_something
 from lookout_training.running import TrainingClock, TrainingRun
 from lookout_training.scoring import GroundingScore
 from lookout_training.stage2 import LOOKING_HEADS, forward, image_tokens, looking_loss, make_batch, watched_heads
@@ -229,6 +230,16 @@ def test_packed_segments_read_like_rendered_conversations(maker: SampleMaker, la
                 role, content = turn.removesuffix("<|im_end|>\n").split("\n", 1)
                 messages.append({"role": role, "content": content})
             assert render(messages) == rest
+
+
+def test_no_question_is_left_out_of_a_row_because_its_answer_is_long(maker: SampleMaker) -> None:
+    """Else lists would be shorter in training than they are in the world."""
+    rng, _, scene = next(scenes(1))
+    asked = [Exchange("detect", f"Question {number}?", " ".join(rng.choices(("red", "star"), k=rng.choice((1, 1, 120))))) for number in range(60)]
+    sample = maker.lesson(ExemplarLesson("<|im_start|>user\n" + PICTURE, [(np.zeros((scene.height, scene.width, 3), np.uint8), scene)], asked))
+    assert sample.exchanges == asked[: len(sample.exchanges)]
+    lengths = [sum(number == segment for number in sample.segments) for segment in range(1, len(sample.exchanges) + 1)]
+    assert sum(lengths[:-1]) < max(maker.longest_text, sample.segments.count(PREFIX)) <= sum(lengths)
 
 
 def test_template_renders_tools_reasoning_and_media() -> None:
