@@ -33,8 +33,7 @@ class Talk:
             made = self.make(rng)
             if made.lower() not in {text.lower() for text in self.held_out}:
                 return made
-        further = TALK.get(self.seen[0]) if split is Split.MISTYPED and rng.random() < MORE else None
-        return rng.choice(further or self.seen)
+        return rng.choice(TALK[self.seen[0]] if split is Split.MISTYPED and rng.random() < MORE else self.seen)
 
 
 def _talk(seen: str, held_out: str, answer: str, make: Callable[[random.Random], str] | None = None) -> Talk:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .questions import Exchange, with_article
 from .tokenizer import Tokenizer
-from .world import Scene
+from .world import Scene, SceneObject
 
 
 class Place(NamedTuple):
@@ -77,14 +77,18 @@ def _places_in_json(text: str, scene: Scene) -> list[Place | None]:
     for matches in (quoted, things):
         if len(matches) == len(scene.objects) > 1:
             for match, item in zip(matches, scene.objects, strict=True):
-                x, y = item.centre
-                places[match.start() : match.end()] = [Place(x / scene.width, y / scene.height, printed=False)] * len(match[0])
+                places[match.start() : match.end()] = [_centre(item, scene)] * len(match[0])
     for match in ITEM.finditer(text):
-        numbers = [int(number) / 1000 for number in NUMBER.findall(re.sub(r'"[^"]*"', "", match[0]))]
+        numbers = [int(number) / 1000 for number in NUMBER.findall(QUOTED.sub("", match[0]))]
         if len(numbers) in (2, 4):
             xs, ys = numbers[::2], numbers[1::2]
             places[match.start() : match.end()] = [Place(sum(xs) / len(xs), sum(ys) / len(ys), printed=False)] * len(match[0])
     return places
+
+
+def _centre(item: SceneObject, scene: Scene) -> Place:
+    x, y = item.centre
+    return Place(x / scene.width, y / scene.height, printed=False)
 
 
 def _place_names(caption: str, scene: Scene, places: list[Place | None]) -> None:
@@ -96,8 +100,7 @@ def _place_names(caption: str, scene: Scene, places: list[Place | None]) -> None
         if begin < 0:
             continue
         position = begin + len(words)
-        x, y = item.centre
-        places[begin:position] = [Place(x / scene.width, y / scene.height, printed=False)] * len(words)
+        places[begin:position] = [_centre(item, scene)] * len(words)
 
 
 class Written:

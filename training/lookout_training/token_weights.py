@@ -52,9 +52,13 @@ def _around_numbers() -> tuple[int, int, list[int]]:
     return tokenizer.encode(",")[0], ord(" "), [*tokenizer.encode("["), *tokenizer.encode(" [")]
 
 
+def _are_digits(labels: np.ndarray) -> np.ndarray:
+    return (labels >= ord("0")) & (labels <= ord("9"))  # The first 256 tokens are the bytes.
+
+
 def last_digits(labels: np.ndarray) -> np.ndarray:
     """(B, N) labels -> (B, N) bool: the third digits of coordinates."""
-    digit = (labels >= ord("0")) & (labels <= ord("9"))  # The first 256 tokens are the bytes.
+    digit = _are_digits(labels)
     last = np.zeros(labels.shape, bool)
     third = digit[:, 3:] & digit[:, 2:-1] & digit[:, 1:-2]
     comma, blank, opening = _around_numbers()
@@ -65,7 +69,7 @@ def last_digits(labels: np.ndarray) -> np.ndarray:
 
 def second_digits(labels: np.ndarray) -> np.ndarray:
     """(B, N) labels -> (B, N) bool: the second digits of x."""
-    digit = (labels >= ord("0")) & (labels <= ord("9"))
+    digit = _are_digits(labels)
     second = np.zeros(labels.shape, bool)
     second[:, 2:] = digit[:, 2:] & digit[:, 1:-1] & np.isin(labels[:, :-2], _before_coordinate()[:2])  # Not the comma, which stands before y.
     return second
@@ -90,7 +94,7 @@ def decisions(labels: np.ndarray) -> np.ndarray:
     found = np.zeros(labels.shape, bool)
     found[:, 1:] = np.isin(labels[:, :-1], _before_decision()) & (labels[:, 1:] != IGNORED)
     # The same in lists of JSON.
-    digit = (labels >= ord("0")) & (labels <= ord("9"))
+    digit = _are_digits(labels)
     found[:, 1:] |= digit[:, 1:] & np.isin(labels[:, :-1], _around_numbers()[2])
     # Of two objects one above the other the first digit of y tells which.
     opening, comma = _around_x()

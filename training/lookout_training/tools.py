@@ -79,6 +79,7 @@ class Tool:
     requests: tuple[str, ...]
     held_out_requests: tuple[str, ...]
     result: Callable[[random.Random], tuple[Any, str]] | None = None  # What it returns, and what the model then says.
+    more_requests: tuple[str, ...] = ()  # For training alone.
 
 
 def _parameter(names: str, value: Callable[[random.Random], Any], type_: str = "string", choices: list[str] | None = None) -> Parameter:
@@ -86,7 +87,8 @@ def _parameter(names: str, value: Callable[[random.Random], Any], type_: str = "
 
 
 def _tool(names: str, description: str, parameters: list[Parameter], requests: str, held_out: str, result: Any = None) -> Tool:
-    return Tool(tuple(names.split()), description, tuple(parameters), tuple(requests.split("|")), tuple(held_out.split("|")), result)
+    all_names = tuple(names.split())
+    return Tool(all_names, description, tuple(parameters), tuple(requests.split("|")), tuple(held_out.split("|")), result, MORE_REQUESTS.get(all_names[0], ()))
 
 
 def _weather(rng: random.Random) -> tuple[Any, str]:
@@ -431,7 +433,7 @@ class ToolPrompt:
     def _ways_to_ask(self, tool: Tool, split: Split) -> tuple[str, ...]:
         if split is Split.HELD_OUT:
             return tool.held_out_requests
-        return tool.requests + (MORE_REQUESTS.get(tool.names[0], ()) if self.made_up else ())
+        return tool.requests + (tool.more_requests if self.made_up else ())
 
     def ask(self, rng: random.Random, split: Split) -> tuple[str, str, str]:
         """Task, question (earlier turns included), answer."""

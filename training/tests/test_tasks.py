@@ -47,7 +47,7 @@ from lookout_training.stage2 import Layout, make_batch
 from lookout_training.structured import SCHEMA_PROMPT, as_json, bound_json, with_schema
 from lookout_training.thoughts import with_thought
 from lookout_training.tokenizer import Tokenizer
-from lookout_training.tools import HELD_OUT_TOOLS, MORE_TOOLS, TOOLS, VERBS, ToolPrompt, natural_tool
+from lookout_training.tools import HELD_OUT_TOOLS, MORE_TOOLS, TOOLS, VERBS, Tool, ToolPrompt, natural_tool
 from lookout_training.world import CELL, COLOUR_NAMES, EMOJI_NAMES, PLAIN_WORLD, SHAPES, TRAINING_WORLD, Scene, render_scene
 from lookout_training.world.chart import Chart, render_chart
 from lookout_training.world.clip import render_clip
@@ -100,7 +100,7 @@ def test_no_small_talk_or_tool_request_of_the_evaluation_is_trained_on() -> None
     names = {name for tool in TOOLS for name in tool.names}
     assert not names & {name for tool in HELD_OUT_TOOLS for name in tool.names}
     for tool in TOOLS:
-        assert not {*tool.requests, *MORE_REQUESTS[tool.names[0]]} & set(tool.held_out_requests)
+        assert not {*tool.requests, *tool.more_requests} & set(tool.held_out_requests)
 
 
 def test_phrasings_for_training_alone_are_no_others_and_have_slots_that_are_filled() -> None:
@@ -117,8 +117,14 @@ def test_phrasings_for_training_alone_are_no_others_and_have_slots_that_are_fill
     assert TALK.keys() == {talk.seen[0] for talk in SMALL_TALK}
     assert MORE_REQUESTS.keys() == {tool.names[0] for tool in (*TOOLS, *MORE_TOOLS)}
     for tool in (*TOOLS, *MORE_TOOLS):
-        for line in MORE_REQUESTS[tool.names[0]]:
+        for line in tool.more_requests:
             assert set(re.findall(r"\{(\d)\}", line)) == {str(index) for index in range(len(tool.parameters))}, line
+
+
+def test_a_made_up_tool_is_not_asked_for_as_its_namesake() -> None:
+    prompt = ToolPrompt(random.Random(0), Split.SEEN, made_up=1.0)
+    prompt.offers = [prompt._offer(random.Random(0), Tool(("open_door",), "Open the door.", (), ("Open it.",), ()))]
+    assert {prompt.request(random.Random(seed), Split.SEEN)[0] for seed in range(30)} == {"Open it."}
 
 
 def render(messages: list[dict], tools: list[dict] | None = None) -> str:
