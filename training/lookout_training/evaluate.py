@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 from .client import ChatClient
@@ -191,6 +194,16 @@ def _verdict(value: float, needed: float) -> str:
     return "pass" if value >= needed else "FAIL"
 
 
+def today_and_commit() -> str:
+    """What a table is of: the date and, in a checkout, the commit of the code that asked."""
+    try:
+        folder = Path(__file__).parent
+        found = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=folder, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return f"{date.today()}"
+    return f"{date.today()}, commit {found.stdout.strip()}"
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Asks everything and prints the tables. A refused request counts as a wrong answer and is reported."""
     client = ChatClient(arguments.base_url, arguments.api_key, arguments.model)
@@ -223,7 +236,7 @@ def run(arguments: argparse.Namespace) -> None:
     refused = [question for question in asked if question.error]
     some = "" if set(arguments.shifts) == set(SHIFTS) else f" ({', '.join(arguments.shifts) or 'nothing'} shifted)"
     sizes = f"{arguments.pictures} pictures, {arguments.shifted} of the shifted world{some}, {arguments.charts} charts, {arguments.clips} clips, {arguments.sounds} sounds"
-    print(f"\n{len(asked)} questions about {sizes} in {seconds:.0f} s; refused requests: {len(refused)}")
+    print(f"\n{today_and_commit()}: {len(asked)} questions about {sizes} in {seconds:.0f} s; refused requests: {len(refused)}")
     for row, _ in Counter(question.row for question in refused).most_common():
         first = next(question for question in refused if question.row == row)
         print(f"refused [{row}]: {first.error[:300]}")

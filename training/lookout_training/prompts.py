@@ -80,7 +80,7 @@ LAYOUT_WEIGHTS = {
     Layout.EXEMPLAR: 13,
     Layout.NAMING: 5,
     Layout.FOCUS: 2,
-    Layout.VIDEO: 8,
+    Layout.VIDEO: 10,
     Layout.CHART: 6,
     Layout.DENSE: 20,
 }

@@ -12,7 +12,7 @@ from .tokenizer import Tokenizer
 from .tools import NO_TOOL
 
 LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
-EMPHASIS = {"read": 2.0, "read region": 2.0, "region": 2.0, "naming": 2.0, "naming, thinking": 2.0, "caption": 1.5}  # Weights of tasks that are learnt slowly.
+EMPHASIS = {"read": 2.0, "read region": 2.0, "region": 2.0, "naming": 2.0, "naming, thinking": 2.0, "caption": 2.5}  # Weights of tasks that are learnt slowly.
 DECISION = 2.5  # Weight of the tokens of markup that decide which object comes next, or that none does.
 CHOICE = 6.0  # Weight of the tokens that choose whether a function is called, and which: among thirty that follow of themselves they would count for nothing.
 SECOND_DIGIT = 2.0  # Weight of the second digit of x: it decides whether a point lies in a narrow thing, and version 8 had it right half of the time.
