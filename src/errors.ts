@@ -15,7 +15,7 @@ export interface ApiErrorFields {
   /** Path of the input at fault, e.g. `messages[0].content[1].image_url`. */
   readonly param?: string | null
   readonly code?: string | null
-  /** Whole seconds for the `Retry-After` header. */
+  /** Seconds for the `Retry-After` header, which has whole ones; fractions go into `retry-after-ms`. */
   readonly retryAfter?: number
   readonly cause?: unknown
 }
@@ -54,7 +54,7 @@ export function invalidRequest(message: string, param: string | null, detail: De
   return new ApiError(message, { status: 400, type: 'invalid_request_error', param, ...detail })
 }
 
-/** The model or its engine cannot take work now; `retryAfter` in whole seconds. */
+/** The model or its engine cannot take work now; `retryAfter` in seconds. */
 export function modelOverloaded(message: string, retryAfter: number): ApiError {
   return new ApiError(message, { status: 503, type: 'server_error', code: 'model_overloaded', retryAfter })
 }
@@ -67,4 +67,15 @@ export function internalError(cause: unknown): ApiError {
 /** Something that the service stands on (database, blob store, rate limits) is away; `retryAfter` in whole seconds. */
 export function serviceUnavailable(message: string, retryAfter: number, cause?: unknown): ApiError {
   return new ApiError(message, { status: 503, type: 'server_error', retryAfter, cause })
+}
+
+/** The end of a message, for so many seconds. */
+export function tryAgainIn(seconds: number): string {
+  const whole = wholeSeconds(seconds)
+  return `Try again in ${whole} ${whole === 1 ? 'second' : 'seconds'}.`
+}
+
+/** As `Retry-After` takes them: whole, and at least 1. */
+export function wholeSeconds(seconds: number): number {
+  return Math.max(1, Math.ceil(seconds))
 }

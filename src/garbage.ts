@@ -37,6 +37,14 @@ export function collectYoungGarbage(): void {
 }
 
 /**
+ * Frees all that has become garbage, in some milliseconds for every ten megabytes that live. For what is large and
+ * outside of the heap: V8 lets hundreds of megabytes of it gather, because its own heap hardly grows with them.
+ */
+export function collectAllGarbage(): void {
+  collect({ type: 'major' })
+}
+
+/**
  * Has this process give the memory of its last work back to the system, once it has had next to nothing to do for some
  * seconds. V8 keeps it: a server that has started, or has been busy, stays 100 MiB and more larger than what it holds.
  */

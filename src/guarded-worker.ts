@@ -1,6 +1,9 @@
 import { Worker } from 'node:worker_threads'
 
 const START_LIMIT_MS = 60_000
+const FIRST_GUESS_MS = 100
+/** How much the newest answer counts in the mean time of one. */
+const NEWEST = 0.2
 /** What the file of a guarded worker posts when it is ready to be asked. */
 export const READY = 'ready'
 
@@ -15,6 +18,7 @@ export class GuardedWorker<Question, Answer> {
   #worker: Promise<Worker> | null = null
   #last: Promise<unknown> = Promise.resolve()
   #waiting = 0
+  #meanMs = FIRST_GUESS_MS
 
   constructor(file: URL, data: unknown, limitMs: number) {
     this.#file = file
@@ -25,6 +29,11 @@ export class GuardedWorker<Question, Answer> {
   /** Questions that have no answer yet. */
   get waiting(): number {
     return this.#waiting
+  }
+
+  /** What an answer took lately, in ms. */
+  get meanMs(): number {
+    return this.#meanMs
   }
 
   /**
@@ -55,6 +64,7 @@ export class GuardedWorker<Question, Answer> {
 
   async #answer(question: Question, inspect?: (answer: Answer, take: () => Worker) => void): Promise<Answer | null> {
     this.#worker ??= this.#start()
+    const asked = performance.now()
     try {
       const worker = await this.#worker
       const answer = await nextMessage<Answer>(worker, this.#limitMs, () => worker.postMessage(question))
@@ -69,6 +79,8 @@ export class GuardedWorker<Question, Answer> {
     } catch (error) {
       await this.stop()
       throw error
+    } finally {
+      this.#meanMs += NEWEST * (performance.now() - asked - this.#meanMs)
     }
   }
 

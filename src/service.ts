@@ -1,16 +1,17 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import { type DestinationStream, pino } from 'pino'
+import { type DestinationStream, type Logger, pino } from 'pino'
 import type { Clock } from './accounts/index.ts'
 import { Closing } from './api/closing.ts'
 import type { Config } from './config/config.ts'
 import { Conversations, type MediaSource } from './conversation/index.ts'
+import { collectAllGarbage } from './garbage.ts'
 import type { Engine } from './inference/engine.ts'
 import { LocalEngine, type LocalEngineOptions } from './inference/local/local-engine.ts'
 import { describeModel } from './inference/local/model-files.ts'
 import { MediaLoader } from './media/index.ts'
 import { Metrics } from './metrics/metrics.ts'
-import { MetricsServer } from './metrics/metrics-server.ts'
+import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
 import type { ModelCard } from './models/card.ts'
 import { EnginePool } from './models/engine-pool.ts'
 import { openModels } from './models/open-models.ts'
@@ -25,6 +26,8 @@ export interface ServiceParts {
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
   readonly bodyTimeoutMs?: number
+  readonly headTimeoutMs?: number
+  readonly lingerSilenceMs?: number
   readonly chatBudgetSeconds?: number
   readonly multilookBudgetSeconds?: number
   /** Time that answers under way get to end when the service closes, in place of the configured one. */
@@ -32,6 +35,9 @@ export interface ServiceParts {
   /** Time that a request waits for its model to be loaded. */
   readonly loadWaitMs?: number
 }
+
+/** What happened that nothing handled, and how the log calls it. */
+const FAULTS = { rejection: 'Unhandled rejection', exception: 'Uncaught exception' } as const
 
 /** The whole server, from the configuration to an open port. */
 export class Service {
@@ -43,28 +49,39 @@ export class Service {
   readonly metricsUrl: string | null
   readonly models: ModelRegistry
   readonly #resources: AsyncDisposableStack
+  readonly #logger: Logger
+  readonly #metrics: Metrics | null
 
   private constructor(
     about: Pick<Service, 'url' | 'apiKey' | 'metricsUrl' | 'models'>,
-    resources: AsyncDisposableStack,
+    parts: { readonly logger: Logger; readonly metrics: Metrics | null; readonly resources: AsyncDisposableStack },
   ) {
     this.url = about.url
     this.apiKey = about.apiKey
     this.metricsUrl = about.metricsUrl
     this.models = about.models
-    this.#resources = resources
+    this.#resources = parts.resources
+    this.#logger = parts.logger
+    this.#metrics = parts.metrics
   }
 
   /** Loads the models, then listens. @throws Error that says what is wrong; nothing is left running then. */
   static async start(config: Config, parts: ServiceParts = {}): Promise<Service> {
     // Said before a model is loaded, which may take minutes.
     await probe(config)
+    if (config.metrics) await probeMetrics(config.metrics)
     await using starting = new AsyncDisposableStack()
-    const logger = pino({ level: config.logLevel }, parts.logs ?? pino.destination(2))
+    const logger = pino({ level: config.logLevel }, parts.logs ?? standardError())
     const metrics = config.metrics ? new Metrics(await version()) : null
     const startEngine = parts.startEngine ?? LocalEngine.start
     const memoryLimitBytes = config.modelMemoryBytes
-    const pool = new EnginePool({ memoryLimitBytes, loadWaitMs: parts.loadWaitMs, logger, meter: metrics ?? undefined })
+    const pool = new EnginePool({
+      memoryLimitBytes,
+      loadWaitMs: parts.loadWaitMs,
+      maxWaiting: config.queueLength,
+      logger,
+      meter: metrics ?? undefined,
+    })
     starting.defer(() => pool.close())
     const loading = openModels({
       paths: config.modelCards,
@@ -72,38 +89,61 @@ export class Service {
       measured: memoryLimitBytes !== null,
       opener: {
         describe: describeModel,
-        start: (card, name, signal) => startEngine(card, { logger, signal, onRestart: () => metrics?.restarted(name) }),
+        start: (card, name, signal) =>
+          startEngine(card, {
+            logger,
+            signal,
+            maxWaiting: config.queueLength,
+            onRestart: () => metrics?.restarted(name),
+          }),
       },
     })
     // While models are being loaded in their processes, this one has time to load its own code and to open what it keeps.
     const opening = import('./state.ts').then(({ openState }) => openState(config, logger, parts.clock))
     starting.defer(async () => (await opening.catch(() => null))?.close())
-    const [registry, state, { createApi }] = await Promise.all([loading, opening, import('./api/api.ts')])
+    const [registry, state, { createApi, BodyReader, ByteBudget }] = await Promise.all([
+      loading,
+      opening,
+      import('./api/index.ts'),
+    ])
     metrics?.watch(pool.engines)
     const media =
       parts.media ??
-      new MediaLoader({ allowedHosts: config.mediaHosts, files: state.files, meter: metrics ?? undefined })
+      new MediaLoader({
+        allowedHosts: config.mediaHosts,
+        files: state.files,
+        meter: metrics ?? undefined,
+        spool: { directory: state.mediaDirectory },
+      })
     starting.defer(() => media.close())
 
     const conversations = new Conversations({
       registry,
       media,
+      compatibility: config.compatibility,
       chatBudgetSeconds: parts.chatBudgetSeconds,
       multilookBudgetSeconds: parts.multilookBudgetSeconds,
     })
     starting.defer(() => conversations.close())
+
+    const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
+    starting.defer(() => bodies.close())
 
     const closing = new Closing()
     const app = createApi({
       registry,
       conversations,
       ...state,
+      bodies,
       corsOrigins: config.corsOrigins,
+      compatibility: config.compatibility,
       logger,
       meter: metrics,
       closing,
       keepAliveMs: parts.keepAliveMs,
       bodyTimeoutMs: parts.bodyTimeoutMs,
+      headTimeoutMs: parts.headTimeoutMs,
+      lingerSilenceMs: parts.lingerSilenceMs,
     })
     let metricsUrl: string | null = null
     if (metrics && config.metrics) {
@@ -115,7 +155,13 @@ export class Service {
     await app.listen({ host: config.host, port: config.port })
     const url = urlOf(app.server.address() as AddressInfo)
     const apiKey = config.apiKey ?? (await state.createFirstKey())
-    return new Service({ url, apiKey, metricsUrl, models: registry }, starting.move())
+    return new Service({ url, apiKey, metricsUrl, models: registry }, { logger, metrics, resources: starting.move() })
+  }
+
+  /** Takes note of an error that nothing handled. */
+  noteFault(kind: keyof typeof FAULTS, error: unknown): void {
+    this.#metrics?.faulted(kind)
+    this.#logger.error({ err: error }, FAULTS[kind])
   }
 
   /** Takes no new requests, gives accepted ones time to end, and closes everything in reverse order. */
@@ -124,13 +170,26 @@ export class Service {
   }
 }
 
+/** Where nobody takes logs any more, or the disk behind them is full, they are lost, and the service goes on. */
+function standardError(): DestinationStream {
+  const destination = pino.destination(2)
+  destination.on('error', () => {})
+  return destination
+}
+
 /** @throws Error when the address cannot be listened on. */
-async function probe({ host, port }: Config): Promise<void> {
+async function probe({ host, port }: MetricsAddress): Promise<void> {
   if (port === 0) return
   const server = createServer().listen({ host, port })
   await once(server, 'listening')
   server.close()
   await once(server, 'close')
+}
+
+async function probeMetrics(address: MetricsAddress): Promise<void> {
+  await probe(address).catch((cause: Error) => {
+    throw cannotListen(address, cause)
+  })
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

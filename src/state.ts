@@ -11,7 +11,7 @@ import {
 } from './accounts/index.ts'
 import type { Config } from './config/config.ts'
 import { Files } from './files/index.ts'
-import { Database, openBlobs } from './storage/index.ts'
+import { Database, DraftFolder, openBlobs } from './storage/index.ts'
 
 /** What a server knows beyond its models: accounts, files and usage, on the configured database and blob store. */
 export interface State {
@@ -19,6 +19,8 @@ export interface State {
   readonly files: Files
   readonly ledger: UsageLedger
   readonly budgets: Budgets
+  /** An empty folder for media that is being decoded; what a crash leaves in it, the next start removes. */
+  readonly mediaDirectory: string
   /** Null for a server without limits. */
   readonly rateLimits: RateLimits | null
   /**
@@ -37,9 +39,13 @@ export async function openState(config: Config, logger: Logger, clock?: Clock): 
   const blobs = await openBlobs(config.blobs, join(config.dataDirectory, 'spool'))
   opened.defer(() => blobs.close())
 
+  const mediaDirectory = join(config.dataDirectory, 'media')
+  const drafts = await DraftFolder.open(mediaDirectory)
+  opened.defer(async () => drafts.close())
+
   const accounts = new Accounts(database)
   if (config.apiKey !== null) await accounts.ensureFirstOrganisation()
-  const keys = new Authenticator(database, config.apiKey)
+  const keys = new Authenticator(database, config.apiKey, clock)
   opened.defer(() => keys.close())
   const ledger = await UsageLedger.open(database, join(config.dataDirectory, 'ledger'), logger)
   opened.defer(() => ledger.close())
@@ -57,15 +63,17 @@ export async function openState(config: Config, logger: Logger, clock?: Clock): 
     ledger,
     budgets: new Budgets(database),
     rateLimits,
+    mediaDirectory,
     createFirstKey: async () => (config.apiKey === null ? accounts.createFirstKey() : null),
     close: () => resources.disposeAsync(),
   }
 }
 
-export function openDatabase(config: Config): Promise<Database> {
+export function openDatabase(config: Config, queryTimeoutMs?: number): Promise<Database> {
   return Database.open({
     url: config.databaseUrl,
     directory: join(config.dataDirectory, 'database'),
     cacheDirectory: config.cacheDirectory,
+    ...(queryTimeoutMs === undefined ? {} : { queryTimeoutMs }),
   })
 }

@@ -4,7 +4,17 @@ import { LocalEngine } from '../src/inference/local/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
 import { makeFilm, makeSound, tone } from './support/film.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
-import { branch, chat, collect, expectAllFreed, generate, run, trusted, untrusted } from './support/local-engine.ts'
+import {
+  branch,
+  chat,
+  collect,
+  countTokens,
+  expectAllFreed,
+  generate,
+  run,
+  trusted,
+  untrusted,
+} from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const RATE = 16_000
@@ -44,14 +54,14 @@ describe('an engine that hears', () => {
     [9.3, 10],
     [20, 21],
   ])('%s s of sound are as many tokens as %i started seconds', async (seconds, started) => {
-    const silent = await engine.countTokens(asked())
+    const silent = await countTokens(engine, asked())
     const prompt = asked(sound(seconds))
     const generation = await generate(engine, prompt, [branch({ maxTokens: 2 })])
     const [usage] = generation.prompts
     expect(usage).toMatchObject({ audioTokens: 13 * started, imageTokens: 0 })
     // One token before and one behind.
     expect(usage!.promptTokens - silent).toBe(13 * started + 2)
-    expect(await engine.countTokens(prompt)).toBe(usage!.promptTokens)
+    expect(await countTokens(engine, prompt)).toBe(usage!.promptTokens)
     await collect(generation)
   })
 
@@ -164,16 +174,23 @@ describe('a service that hears', () => {
   })
 
   it('too much of it is refused by name, and never cut', async () => {
-    // 655.36 s are 8192 tokens.
-    const bytes = await makeSound({ format: 'mp3', samples: new Float32Array(660 * 8000), rate: 8000 })
+    const bytes = await makeSound({ format: 'mp3', samples: new Float32Array(640 * 8000), rate: 8000 })
     const expected = {
       type: 'invalid_request_error',
       code: 'audio_token_limit_exceeded',
-      message: expect.stringMatching(/8192 audio tokens, which are 655 seconds/),
+      message: expect.stringMatching(/8192 audio tokens, about 630 seconds/),
     }
     const response = await ask([{ type: 'text', text: 'Listen.' }, input(bytes, 'mp3')])
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toEqual({ ...expected, param: 'messages[0].content[1].input_audio' })
+  })
+
+  it('the longest sound that is taken counts no more than the limit', async () => {
+    const sound = async (seconds: number) =>
+      input(await makeSound({ format: 'flac', samples: new Float32Array(seconds * RATE), rate: RATE }), 'flac')
+    // Windows of a second are 13 tokens each, and 630 of them 8190.
+    expect((await ask([await sound(630)])).status).toBe(400)
+    expect(await audioTokens(await ask([await sound(629.9)]))).toBe(8190)
   })
 
   it('silence counts like any sound', async () => {

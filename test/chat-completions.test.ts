@@ -136,6 +136,13 @@ describe('a stream', () => {
     })
   })
 
+  test('a wait of less than whole seconds is told in both ways', async () => {
+    server.engine.script = { refusal: modelOverloaded('Busy', 1.23456) }
+    const { headers } = await server.post('/v1/chat/completions', hello)
+    expect(headers.get('retry-after')).toBe('2')
+    expect(headers.get('retry-after-ms')).toBe('1235')
+  })
+
   test('an error inside it is one event, and the last', async () => {
     server.engine.script = { texts: ['Hel'], failure: internalError(new Error('secret')) }
     const response = await server.post('/v1/chat/completions', { ...hello, stream: true })

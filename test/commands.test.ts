@@ -1,8 +1,11 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { FakeEngine } from './support/fake-engine.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 
 /** The commands, beside a running server. */
@@ -24,12 +27,15 @@ interface Outcome {
   stderr: string
 }
 
-function lookout(...args: readonly string[]): Promise<Outcome> {
+const lookout = (...args: readonly string[]) => lookoutIn({}, ...args)
+
+function lookoutIn(environment: Record<string, string>, ...args: readonly string[]): Promise<Outcome> {
   const env = {
     PATH: process.env.PATH,
     HOME: process.env.HOME,
     LOOKOUT_DATA_DIR: directory,
     DATABASE_URL: inject('databaseUrl'),
+    ...environment,
   }
   return new Promise((resolve) => {
     execFile(process.execPath, ['src/main.ts', ...args], { env }, (error, stdout, stderr) => {
@@ -48,7 +54,7 @@ async function makeKey(...options: readonly string[]): Promise<{ key: string; id
 }
 
 describe('organisations and keys', () => {
-  test('are made, listed without their keys, limited and revoked', async () => {
+  test('are made, listed without their keys, limited and revoked', { timeout: 90_000 }, async () => {
     const made = await lookout('orgs', 'create', organisation, '--requests', 'models=3')
     expect(made).toMatchObject({ code: 0 })
     expect((await lookout('orgs', 'list')).stdout).toMatch(new RegExp(`^${organisation} +active .* models=3$`, 'm'))
@@ -119,6 +125,10 @@ test.each([
   [['keys', 'create', '--org', 'nobody'], /There is no organisation 'nobody'/],
   [['keys', 'create', '--scopes', 'all'], /--scopes: expected some of inference, files, admin, not 'all'/],
   [['keys', 'create', '--expires', 'soon'], /--expires: expected a time/],
+  [['keys', 'create', '--expires', '5'], /--expires: expected a time such as 90d/],
+  [['keys', 'create', '--expires', '2001-05-01'], /--expires: expected a time to come, not '2001-05-01'/],
+  [['keys', 'create', '--expires', '0d'], /--expires: expected a time to come, not '0d'/],
+  [['orgs', 'limit', 'nobody', '--storage', '-1'], /--storage: expected a number or none, not '-1'/],
   [['keys', 'fly'], /expected keys create/],
   [['usage', '--by', 'toString'], /--by: expected some of org/],
 ])('refuses %j in one line', async (args, message) => {
@@ -126,4 +136,31 @@ test.each([
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(/^lookout: [^\n]+\n$/)
   expect(stderr).toMatch(message)
+})
+
+test('a database that does not open says why in one line', async () => {
+  const place = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
+  onTestFinished(() => rm(place, { recursive: true, force: true }))
+  await mkdir(join(place, 'database'))
+  await writeFile(join(place, 'database', 'pgdata'), 'a file is in the way')
+  const { code, stderr } = await lookoutIn({ LOOKOUT_DATA_DIR: place, DATABASE_URL: '' }, 'keys', 'list')
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^lookout: The database in \S+ does not open: ENOTDIR: a file is where a folder should be\n$/)
+})
+
+test('a metrics port that is taken is said before a model is loaded', async () => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  await once(taken, 'listening')
+  const { port } = taken.address() as AddressInfo
+  let loads = 0
+  const starting = startTestServer({
+    environment: { LOOKOUT_METRICS_PORT: String(port) },
+    startEngine: async () => {
+      loads++
+      return new FakeEngine()
+    },
+  })
+  await expect(starting).rejects.toThrow(`LOOKOUT_METRICS_PORT: metrics cannot be served at 127.0.0.1:${port}`)
+  expect(loads).toBe(0)
+  taken.close()
 })

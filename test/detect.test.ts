@@ -289,6 +289,12 @@ describe('what the model is asked', () => {
     expect(prompt()).toContain('<point mention="dot"> (500,200) </point>')
   })
 
+  test('an exemplar with a point in a box shows the box', async () => {
+    const point_box = { top_left: { x: 0, y: 0 }, bottom_right: { x: 50, y: 25 } }
+    await detect({ exemplars: [{ media: media(small), annotations: [{ mention: 'a', point: corner, point_box }] }] })
+    expect(prompt()).toContain(box('a', 0, 0, 500, 500))
+  })
+
   test('an exemplar without a name shows the one category', async () => {
     await detect({
       categories: ['cat'],
@@ -349,6 +355,12 @@ describe('what is refused', () => {
       () => ({ exemplars: [{ media: media(small), annotations: [] }] }),
       'exemplars[0].annotations',
       /at least 1/,
+    ],
+    [
+      'a point beside its box',
+      () => marked({ point: { x: 9, y: 1 }, point_box: { top_left: corner, bottom_right: { x: 8, y: 8 } } }),
+      'exemplars[0].annotations[0].point.x',
+      /within point_box/,
     ],
     ['an annotation of nothing', () => marked({}), 'exemplars[0].annotations[0]', /a point or a point_box/],
     [

@@ -127,6 +127,17 @@ describe('a file', () => {
     expect((await client.files.delete(file.id)).deleted).toBe(true)
   })
 
+  test('that is to end by itself is refused: none does', async () => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key, maxRetries: 0 })
+    const file = await toFile(png, 'shapes.png')
+    const expires_after = { anchor: 'created_at', seconds: 3600 } as const
+    await expect(client.files.create({ file, purpose: 'vision', expires_after })).rejects.toMatchObject({
+      status: 400,
+      param: 'expires_after',
+    })
+    expect(await (await call('/v1/files')).json()).toMatchObject({ data: [] })
+  })
+
   test('of another organisation is no file', async () => {
     const file = await uploaded()
     const other = (await accounts.organisation()).key

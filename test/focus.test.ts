@@ -1,11 +1,11 @@
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { modelOverloaded } from '../src/errors.ts'
-import type { Generation, ImagePart, PromptPart, Work } from '../src/inference/engine.ts'
+import type { CountOptions, Generation, ImagePart, PromptPart, Work } from '../src/inference/engine.ts'
 import { LocalEngine } from '../src/inference/local/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
 import { FakeEngine, type Script } from './support/fake-engine.ts'
-import { CARD } from './support/local-engine.ts'
+import { CARD, countTokens } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const PATH = '/v1/chat/completions'
@@ -217,8 +217,8 @@ class RealSecondRound extends FakeEngine {
     return this.#real.generate(work, signal)
   }
 
-  override countTokens(parts: readonly PromptPart[]): Promise<number> {
-    return this.#real.countTokens(parts)
+  override countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
+    return this.#real.countTokens(parts, options)
   }
 }
 
@@ -232,7 +232,7 @@ test('the shipped model takes the next round, and goes on behind what it has rea
     expect(response.status).toBe(200)
     expect(['stop', 'length', 'tool_limit', 'tool_error']).toContain(choices[0]!.finish_reason)
     const [first, next] = second.works
-    const looked = (await real.countTokens(next!.prefix)) - (await real.countTokens(first!.prefix))
+    const looked = (await countTokens(real, next!.prefix)) - (await countTokens(real, first!.prefix))
     // The region is a picture of at least 36 tokens.
     expect(looked).toBeGreaterThan(36)
     expect(usage.total_tokens).toBe(usage.prompt_tokens + usage.completion_tokens)

@@ -4,9 +4,12 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
+/** A tenth of the usual limit. */
+const HEAD_TIMEOUT_MS = 2_000
+
 let server: TestServer
 beforeAll(async () => {
-  server = await startTestServer({ bodyTimeoutMs: 300 })
+  server = await startTestServer({ bodyTimeoutMs: 300, headTimeoutMs: HEAD_TIMEOUT_MS })
 })
 afterAll(() => server?.close())
 
@@ -24,13 +27,13 @@ test('every answer tells browsers that it is no page', async () => {
 
 describe('pages of other origins', () => {
   const origin = 'https://example.org'
-  const ask = (url: string, from: string) =>
+  const ask = (url: string, from: string, names = 'authorization') =>
     fetch(`${url}/v1/models`, {
       method: 'OPTIONS',
       headers: {
         origin: from,
         'access-control-request-method': 'GET',
-        'access-control-request-headers': 'authorization',
+        'access-control-request-headers': names,
       },
     })
 
@@ -47,11 +50,13 @@ describe('pages of other origins', () => {
     expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
     expect(preflight.headers.get('access-control-allow-headers')).toMatch(/authorization/)
     expect((await ask(open.url, 'https://evil.org')).status).toBe(401)
+    const unclear = await ask(open.url, origin, 'authorization; x=1')
+    expect(unclear.headers.get('access-control-allow-headers')).toBe('authorization, content-type, range')
 
     const response = await open.get('/v1/models', { origin })
     expect(response.status).toBe(200)
     expect(response.headers.get('access-control-allow-origin')).toBe(origin)
-    expect(response.headers.get('access-control-expose-headers')).toMatch(/x-trace-id/)
+    expect(response.headers.get('access-control-expose-headers')).toMatch(/x-trace-id, x-request-id/)
     expect(response.headers.get('access-control-allow-credentials')).toBeNull()
     expect(response.headers.get('vary')).toBe('Origin')
     const stream = await open.post('/v1/chat/completions', hello, { origin })
@@ -79,6 +84,21 @@ test('a body that comes drop by drop is not waited for', async () => {
   expect(answer).toMatch(/^HTTP\/1\.1 408 /)
   expect(answer).toMatch(/did not arrive in time/)
   expect(server.engine.works).toHaveLength(0)
+})
+
+test('headers that come line by line are not waited for', async () => {
+  const { hostname, port } = new URL(server.url)
+  const socket = connect(Number(port), hostname)
+  const since = performance.now()
+  socket.write('GET /v1/models HTTP/1.1\r\nHost: a\r\n')
+  const lines = setInterval(() => socket.write('X-More: a\r\n'), 50)
+  socket.on('error', () => {})
+  const answer = await text(socket)
+  clearInterval(lines)
+  expect(answer).toMatch(/^HTTP\/1\.1 408 /)
+  const took = performance.now() - since
+  expect(took).toBeGreaterThan(HEAD_TIMEOUT_MS * 0.9)
+  expect(took).toBeLessThan(HEAD_TIMEOUT_MS * 2)
 })
 
 test('headers that are too large are refused', async () => {

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { SETTING_NAMES } from '../src/config/config.ts'
 
 let directory: string
 beforeAll(async () => {
@@ -29,6 +30,29 @@ describe('the command line', () => {
   ])('%s %o', async (args, environment, code, stdout, stderr) => {
     const run = await outcome(start(args, environment))
     expect(run).toEqual({ code, stdout: expect.stringMatching(stdout), stderr })
+  })
+
+  test('warns of variables that look like settings, and names the one that is meant', async () => {
+    const environment = {
+      LOOKOUT_PROT: '1',
+      LOOKOUT_FLY_TO_THE_MOON: '1',
+      LOOKOUT_CACHE_DIR: process.env.LOOKOUT_CACHE_DIR ?? '',
+      LOOKOUT_CONFIG: '',
+    }
+    const run = await outcome(start(['config', 'check'], environment))
+    expect(run).toMatchObject({
+      code: 0,
+      stderr:
+        'lookout: LOOKOUT_PROT is no setting and is ignored; did you mean LOOKOUT_PORT?\n' +
+        'lookout: LOOKOUT_FLY_TO_THE_MOON is no setting and is ignored\n',
+    })
+    expect(run.stdout).toMatch(/The configuration is fine\n$/)
+  })
+
+  test('every setting is in the help', async () => {
+    const run = await outcome(start(['--help'], {}))
+    const shown = [...run.stdout.matchAll(/^ {2}([A-Z_]+) /gm)].map(([, name]) => name)
+    expect(shown.toSorted()).toEqual(SETTING_NAMES.toSorted())
   })
 
   test('every command has its own help', async () => {
@@ -111,7 +135,9 @@ describe('told to stop in the middle of an answer', () => {
     const server = start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_API_KEY: 'lk-main', ...environment }, true)
     const url = /^Lookout listens on (\S+)$/m.exec(await untilPrinted(server, /JSON\n\n$/))![1]!
     const messages = [{ role: 'user', content: 'Hi' }]
-    const body = { model: 'service-mk1.5', stream: true, temperature: 1, regex: `[ab]{${CHARACTERS}}`, messages }
+    // Who asks for repetition gets it: a reply that goes round in circles would be ended.
+    const sampling = { temperature: 1, presence_penalty: -1 }
+    const body = { model: 'service-mk1.5', stream: true, ...sampling, regex: `[ab]{${CHARACTERS}}`, messages }
     const stream = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
     expect(stream.status).toBe(200)
     return { server, url, stream }

@@ -71,6 +71,12 @@ test.each(['no-such', 'a%2Fb', 'x'.repeat(300), '%F0%9F%91%80'])('an unknown mod
   })
 })
 
+test('a path may end with a slash', async () => {
+  const { data } = await jsonOf<{ data: unknown[] }>(await server.get('/v1/models/'))
+  expect(data).toHaveLength(2)
+  expect(await (await server.get('/v1/models/service-mk1.5/')).json()).toEqual(plain)
+})
+
 test.each(['1', 'yes', 'TRUE', '', 'true&extended=true'])('extended=%s is no boolean', async (value) => {
   for (const path of ['/v1/models', '/v1/models/service-mk1']) {
     const response = await server.get(`${path}?extended=${value}`)

@@ -52,6 +52,8 @@ const long = (model: string, characters: number, more: object = {}) => ({
   model,
   messages: [{ role: 'user', content: 'Hi' }],
   temperature: 1,
+  // Who asks for repetition gets it: a reply that goes round in circles would be ended.
+  presence_penalty: -1,
   regex: `[ab]{${characters}}`,
   ...more,
 })
@@ -246,3 +248,21 @@ test('cards that cannot be served together name the files and the setting at fau
 function cardText(id: string): Promise<string> {
   return readFile(join(directory, id, 'card.json'), 'utf8')
 }
+
+describe('an engine that is killed again and again', () => {
+  test('leaves other models, lists and files alone, and its restarts are counted', { timeout: 120_000 }, async () => {
+    for (const model of ['third', 'service-mk1.5']) expect((await ask(model)).status).toBe(200)
+    const engine = engines.get('Lookout Nano')!
+    const restarts = () => measured('engine_restarts_total', 'model="service-mk1.5"')
+    const before = await restarts()
+    for (let kill = 1; kill <= 4; kill++) {
+      await expect.poll(() => engine.state, { timeout: 30_000 }).toBe('ready')
+      process.kill(engine.pid!, 'SIGKILL')
+      await expect.poll(() => engine.state).toBe('restarting')
+      expect((await ask('third')).status).toBe(200)
+      for (const path of ['/v1/models', '/v1/files', '/readyz']) expect((await server.get(path)).status).toBe(200)
+      expect(await restarts()).toBe(before + kill)
+    }
+    await expect.poll(async () => (await ask('service-mk1.5')).status, { timeout: 30_000, interval: 100 }).toBe(200)
+  })
+})

@@ -183,7 +183,19 @@ const MALFORMED: Case[] = [
     /at most 256 items/,
   ],
   ['parallel_tool_calls as text', fields({ parallel_tool_calls: 'no' }), 'parallel_tool_calls', /expected boolean/],
-  ['an unknown tool_choice', fields({ tool_choice: 'some' }), 'tool_choice', /one of 'none', 'auto', 'required'/],
+  [
+    'an unknown tool_choice',
+    fields({ tools: [tool], tool_choice: 'some' }),
+    'tool_choice',
+    /one of 'none', 'auto', 'required'/,
+  ],
+  [
+    'a regex with half of a character',
+    fields({ regex: 'a\ud800b' }),
+    'regex',
+    /half of a surrogate pair/,
+    'invalid_regex',
+  ],
   [
     'an unknown annotation format',
     fields({ vision_config: { annotation_format: 'mask' } }),
@@ -301,6 +313,18 @@ const UNSUPPORTED: Case[] = [
     /at most 8192/,
   ],
   [
+    'more output than the model gives, by the old name',
+    fields({ max_tokens: 100_000 }),
+    'max_tokens',
+    /^max_tokens is 100000, but .* at most 8192/,
+  ],
+  [
+    'more output than the context leaves, by the old name',
+    fields({ max_tokens: 8000, messages: [{ role: 'user', content: 'x'.repeat(25_000) }] }),
+    'max_tokens',
+    /and max_tokens 8000 exceed the context of 32768/,
+  ],
+  [
     'more output than the context leaves',
     fields({ max_completion_tokens: 8000, messages: [{ role: 'user', content: 'x'.repeat(25_000) }] }),
     'max_completion_tokens',
@@ -379,6 +403,8 @@ describe.each([
 })
 
 test.each([
+  ['a tool_choice of any kind without tools', { tool_choice: 1 }],
+  ['a tool_choice of any kind with null for tools', { tools: null, tool_choice: ['x'] }],
   ['tool_choice without tools', { tool_choice: 'required', parallel_tool_calls: false }],
   ['an empty list of tools with a choice', { tools: [], tool_choice: { type: 'function', function: { name: 'f' } } }],
   ['a tier that enable_thinking overrules', { reasoning_effort: 'high', vision_config: { enable_thinking: false } }],
@@ -401,7 +427,8 @@ describe('bodies that are no request', () => {
     ['a list', 400, '[]', json, /must be a JSON object/],
     ['a string', 400, '"x"', json, /must be a JSON object/],
     ['null', 400, 'null', json, /must be a JSON object/],
-    ['deep nesting', 400, deep, json, /must be a JSON object/],
+    ['deep nesting', 400, deep, json, /^The request body is nested deeper than 100 levels$/],
+    ['invalid UTF-8', 400, new Uint8Array([0x7b, 0xff, 0x7d]), json, /not valid UTF-8/],
     ['text', 415, 'Hi', { 'content-type': 'text/plain' }, /application\/json/],
     ['a compressed body', 415, 'x', { ...json, 'content-encoding': 'gzip' }, /'gzip' is not supported/],
     ['a form', 415, 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }, /application\/json/],
@@ -422,9 +449,27 @@ describe('bodies that are no request', () => {
     expect(response.status).toBe(400)
   })
 
-  test('a deep value under an unknown key is dropped', async () => {
-    const body = `{"model":"service-mk1.5","x":${deep},"messages":[{"role":"user","content":"Hi"}]}`
-    expect((await server.post('/v1/chat/completions', body)).status).toBe(200)
+  test.each([
+    ['a key that nobody knows', 'x', (value: string) => `"x": ${value}`],
+    [
+      'parameters of a tool',
+      'tools[1].function.parameters',
+      (value: string) =>
+        `"tools": [{}, {"type": "function", "function": {"name": "\\"f]", "parameters": {"a": ${value}}}}]`,
+    ],
+    [
+      'a schema',
+      'response_format.json_schema.schema',
+      (value: string) => `"response_format": {"type": "json_schema", "json_schema": {"schema": ${value}}}`,
+    ],
+  ])('deep nesting in %s', async (_name, param, field) => {
+    const body = `{"model":"service-mk1.5","messages":[{"role":"user","content":"Hi"}],${field(deep)}}`
+    const response = await server.post('/v1/chat/completions', body)
+    expect(await errorOf(response)).toMatchObject({
+      param,
+      message: `Invalid '${param}': it is nested deeper than 100 levels`,
+    })
+    expect(response.status).toBe(400)
   })
 
   test('more than 20 MB', async () => {

@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash, randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
@@ -9,6 +8,7 @@ import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { cacheDirectory } from '../scripts/setup/native-library.mjs'
 import { Database } from '../src/storage/index.ts'
+import { type SilentServer, startSilentServer } from './support/silent-server.ts'
 
 /** Times that the server is killed. 50 is what a release is tried with. */
 const KILLS = Number(process.env.LOOKOUT_TEST_KILLS ?? 4)
@@ -29,6 +29,12 @@ const deleted = new Set<string>()
 /** Deletions that were asked for and not answered: either is right. */
 const doubtful = new Set<string>()
 const chats = new Set<string>()
+/** How many answers there were, by what was asked and their status. */
+const statuses: Record<string, number> = {}
+
+function count(kind: string, { status }: Response): void {
+  statuses[`${kind} ${status}`] = (statuses[`${kind} ${status}`] ?? 0) + 1
+}
 
 test(`killed ${KILLS} times under load, it has lost nothing that it has acknowledged`, {
   timeout: 60_000 + KILLS * 30_000,
@@ -60,40 +66,19 @@ test(`killed ${KILLS} times under load, it has lost nothing that it has acknowle
   const rows = await database.execute<{ id: string }>(sql`select trace_id as id from usage`)
   await database.close()
   const known = new Set(rows.map(({ id }) => id))
-  expect([...chats].filter((id) => !known.has(id))).toEqual([])
+  const unknown = [...chats].filter((id) => !known.has(id))
+  console.info(
+    `${KILLS} kills: ${kept.size} uploads, ${deleted.size} deletions and ${chats.size} chats acknowledged; files as they ` +
+      `were acknowledged, ${unknown.length} chats without a usage row; answers ${JSON.stringify(statuses)}`,
+  )
+  expect(unknown).toEqual([])
   expect(chats.size).toBeGreaterThan(KILLS)
   expect(kept.size + deleted.size).toBeGreaterThan(KILLS)
   expect(deleted.size).toBeGreaterThan(0)
 })
 
-async function start(): Promise<{ child: ChildProcess; url: string }> {
-  const child = spawn(process.execPath, ['bench/support/silent-service.ts'], {
-    env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      LOOKOUT_PORT: '0',
-      LOOKOUT_API_KEY: KEY,
-      LOOKOUT_DATA_DIR: directory,
-      LOOKOUT_CACHE_DIR: cacheDirectory(),
-      LOOKOUT_RATE_LIMITS: 'off',
-      LOOKOUT_LOG_LEVEL: 'warn',
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let said = ''
-  let complaints = ''
-  child.stderr!.on('data', (piece: Buffer) => {
-    complaints += piece
-  })
-  const url = await new Promise<string>((resolve, reject) => {
-    child.stdout!.on('data', (piece: Buffer) => {
-      said += piece
-      const address = /listens on (\S+)/.exec(said)?.[1]
-      if (address !== undefined) resolve(address)
-    })
-    child.once('exit', () => reject(new Error(`The server did not start: ${complaints}`)))
-  })
-  return { child, url }
+function start(): Promise<SilentServer> {
+  return startSilentServer({ LOOKOUT_API_KEY: KEY, LOOKOUT_DATA_DIR: directory })
 }
 
 /** Uploads, deletes and chats until the server is gone. */
@@ -109,6 +94,7 @@ async function work(url: string): Promise<void> {
         body.append('purpose', 'vision')
         const response = await fetch(`${url}/v1/files`, { method: 'POST', headers, body })
         const { id } = (await response.json()) as { id: string }
+        count('upload', response)
         if (response.status === 200) kept.set(id, digest(bytes))
       } else if (turn < 7) {
         const id = [...kept.keys()].find((id) => !deleted.has(id) && !doubtful.has(id))
@@ -116,6 +102,7 @@ async function work(url: string): Promise<void> {
         doubtful.add(id)
         const response = await fetch(`${url}/v1/files/${id}`, { method: 'DELETE', headers })
         await response.json()
+        count('delete', response)
         if (response.status === 200) deleted.add(id)
       } else {
         const response = await fetch(`${url}/v1/chat/completions`, {
@@ -124,6 +111,7 @@ async function work(url: string): Promise<void> {
           body: JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }),
         })
         await response.json()
+        count('chat', response)
         if (response.status === 200) chats.add(response.headers.get('x-trace-id')!)
       }
     }

@@ -108,6 +108,25 @@ test('every request that reaches a model has one row, however it ends', async ()
   expect(row(traces[4]!)).toMatchObject({ ...common, status: 500, finish: 'error', promptTokens: 0, credits: 0 })
 })
 
+test('a client that leaves is charged for the tokens that were computed, however many an event has', async () => {
+  const { organisation, key } = await accounts.organisation()
+  const before = server.engine.emitted
+  server.engine.script = { texts: ['tick tock tick '], tokensPerText: 5, delayMs: 5, endless: true }
+  const leaving = new AbortController()
+  const left = await post(key, 'chat/completions', { messages, stream: true }, leaving.signal)
+  const decoder = new TextDecoder()
+  let seen = ''
+  for await (const chunk of left.body!) {
+    seen += decoder.decode(chunk, { stream: true })
+    if (seen.split('tock').length > 4) break
+  }
+  leaving.abort()
+  const [row] = await rowsOf(organisation, 1)
+  server.engine.script = {}
+  expect(row!.completionTokens).toBeGreaterThanOrEqual(5 * (seen.split('tock').length - 1))
+  expect(5 * (server.engine.emitted - before) - row!.completionTokens).toBeLessThanOrEqual(5)
+})
+
 test('the command prints it, summed or row by row', async () => {
   const { organisation, key } = await accounts.organisation()
   for (let i = 0; i < 3; i++) await (await post(key, 'chat/completions', { messages })).text()

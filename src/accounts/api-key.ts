@@ -12,6 +12,11 @@ export function newApiKey(): string {
   return `lk-${base62(BigInt(`0x${randomBytes(32).toString('hex')}`), 43)}`
 }
 
+/** Whether `newApiKey` may have made it. */
+export function isApiKey(text: string): boolean {
+  return /^lk-[0-9A-Za-z]{43}$/.test(text)
+}
+
 /** How a key is kept: it is random enough that nobody finds it from a plain SHA-256. */
 export function hashOf(key: string): string {
   return hash('sha256', key, 'hex')

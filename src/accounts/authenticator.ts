@@ -1,20 +1,26 @@
 import { timingSafeEqual } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { eq, sql } from 'drizzle-orm'
 import { type Database, tables } from '../storage/index.ts'
-import { hashOf, type Scope } from './api-key.ts'
+import { AddressBudgets } from './address-budgets.ts'
+import { hashOf, isApiKey, type Scope } from './api-key.ts'
 import { ALL_SCOPES, CONFIGURED_KEY, FIRST_ORGANISATION, type Principal } from './principal.ts'
+import type { Clock } from './rate-limits.ts'
 
 const { apiKeys, organisations } = tables
 
 /** Who holds which key. */
 export interface ApiKeys {
-  /** The key's owner; null for a key that nobody holds. @throws ApiError 503 when that cannot be told now. */
-  authenticate(key: string): Principal | null | Promise<Principal | null>
+  /**
+   * The key's owner; null for a key that nobody holds.
+   * @param address that shows it.
+   * @throws ApiError 503 when that cannot be told now, 429 when the address has asked for too many that nobody holds.
+   */
+  authenticate(key: string, address: string): Principal | null | Promise<Principal | null>
 }
 
 interface Known {
-  /** Null for a key that nobody holds. */
-  readonly principal: Principal | null
+  readonly principal: Principal
   /** Unix milliseconds. */
   readonly expiresAt: number
   /** When the database said so, by the monotonic clock. */
@@ -27,7 +33,12 @@ const FRESH_MS = 1_000
 const STALE_MS = 3_000
 /** While the database is away, keys that it knew so recently go on: nobody can revoke one then. */
 const OUTAGE_MS = 600_000
-/** Keys that are remembered, known and unknown. */
+/** A key that is known waits so long for a database that hangs, and after a question that failed, not for the next. */
+const PATIENCE_MS = 1_000
+const AWAY_MS = 5_000
+/** A key that nobody holds is not asked about again for this long: keys are made before they are used, and never come back. */
+const UNKNOWN_MS = 60_000
+/** Keys that are remembered: so many that are held, and so many that are not. */
 const MAX_KNOWN = 20_000
 const LAST_USED_MS = 5_000
 
@@ -35,16 +46,22 @@ const LAST_USED_MS = 5_000
 export class Authenticator implements ApiKeys {
   readonly #database: Database
   readonly #configured: Buffer | null
+  readonly #budgets: AddressBudgets
   readonly #known = new Map<string, Known>()
-  readonly #asking = new Map<string, Promise<Known>>()
+  /** When the database did not know them, by the monotonic clock. */
+  readonly #unknown = new Map<string, number>()
+  readonly #asking = new Map<string, Promise<Known | null>>()
   /** Unix milliseconds, by the key's id; not yet in the database. */
   readonly #lastUsed = new Map<string, number>()
   readonly #timer: NodeJS.Timeout
   #writing: Promise<void> = Promise.resolve()
+  /** When a question last failed, by the monotonic clock. */
+  #failedAt = Number.NEGATIVE_INFINITY
 
   /** @param configured a key that the configuration fixes, if any. It may do everything for the first organisation. */
-  constructor(database: Database, configured: string | null) {
+  constructor(database: Database, configured: string | null, clock?: Clock) {
     this.#database = database
+    this.#budgets = new AddressBudgets(clock)
     this.#configured = configured === null ? null : Buffer.from(hashOf(configured))
     this.#timer = setInterval(() => void this.#writeLastUsed(), LAST_USED_MS)
     this.#timer.unref()
@@ -54,41 +71,56 @@ export class Authenticator implements ApiKeys {
    * Keys are compared and looked up by their hashes only: what a client can find out from times is about a hash that it
    * cannot choose.
    */
-  authenticate(key: string): Principal | null | Promise<Principal | null> {
+  authenticate(key: string, address: string): Principal | null | Promise<Principal | null> {
     const hash = hashOf(key)
     const remembered = this.#known.get(hash)
-    if (!remembered && this.#configured && timingSafeEqual(this.#configured, Buffer.from(hash))) return CONFIGURED
-    const known = remembered ? this.#refresh(hash, remembered) : this.#ask(hash)
+    if (!remembered) {
+      if (this.#configured && timingSafeEqual(this.#configured, Buffer.from(hash))) return CONFIGURED
+      if (!isApiKey(key) || this.#isUnknown(hash)) return null
+      return this.#budgets.ask(address, () => this.#ask(hash)).then((told) => this.#holder(told))
+    }
+    const known = this.#refresh(hash, remembered)
     return known instanceof Promise ? known.then((told) => this.#holder(told)) : this.#holder(known)
   }
 
-  #holder({ principal, expiresAt }: Known): Principal | null {
+  #holder(known: Known | null): Principal | null {
     const now = Date.now()
-    if (principal === null || now >= expiresAt) return null
-    this.#lastUsed.set(principal.key, now)
-    return principal
+    if (known === null || now >= known.expiresAt) return null
+    this.#lastUsed.set(known.principal.key, now)
+    return known.principal
   }
 
-  #refresh(hash: string, known: Known): Known | Promise<Known> {
-    const age = performance.now() - known.since
+  #isUnknown(hash: string): boolean {
+    return performance.now() - (this.#unknown.get(hash) ?? Number.NEGATIVE_INFINITY) < UNKNOWN_MS
+  }
+
+  #refresh(hash: string, known: Known): Known | Promise<Known | null> {
+    const now = performance.now()
+    const age = now - known.since
     if (age < FRESH_MS) return known
     const asked = this.#ask(hash)
-    if (age >= STALE_MS) return asked.catch((error: unknown) => fallBack(error, known, age))
-    asked.catch(() => {})
-    return known
+    if (age >= OUTAGE_MS) return asked
+    const answered = asked.catch(() => known)
+    if (age < STALE_MS || now - this.#failedAt < AWAY_MS) return known
+    return within(PATIENCE_MS, answered, known)
   }
 
   /** One question at a time about each key. */
-  #ask(hash: string): Promise<Known> {
+  #ask(hash: string): Promise<Known | null> {
     let asked = this.#asking.get(hash)
     if (!asked) {
-      asked = this.#read(hash).finally(() => this.#asking.delete(hash))
+      asked = this.#read(hash)
+        .catch((error: unknown) => {
+          this.#failedAt = performance.now()
+          throw error
+        })
+        .finally(() => this.#asking.delete(hash))
       this.#asking.set(hash, asked)
     }
     return asked
   }
 
-  async #read(hash: string): Promise<Known> {
+  async #read(hash: string): Promise<Known | null> {
     const since = performance.now()
     const [row] = await this.#database.use((queries) =>
       queries
@@ -104,23 +136,19 @@ export class Authenticator implements ApiKeys {
         .innerJoin(organisations, eq(organisations.id, apiKeys.organisationId))
         .where(eq(apiKeys.hash, hash)),
     )
-    const known: Known =
-      !row || row.revoked
-        ? { principal: null, expiresAt: 0, since }
-        : {
-            principal: {
-              organisation: row.organisation,
-              key: row.id,
-              scopes: row.scopes.includes('admin') ? ALL_SCOPES : new Set(row.scopes as Scope[]),
-              limits: row.limits,
-            },
-            expiresAt: row.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY,
-            since,
-          }
-    // Put last, so that the one that was asked about longest ago is the first.
-    this.#known.delete(hash)
-    this.#known.set(hash, known)
-    if (this.#known.size > MAX_KNOWN) this.#known.delete(this.#known.keys().next().value!)
+    if (!row || row.revoked) {
+      this.#known.delete(hash)
+      remember(this.#unknown, hash, since)
+      return null
+    }
+    const principal: Principal = {
+      organisation: row.organisation,
+      key: row.id,
+      scopes: row.scopes.includes('admin') ? ALL_SCOPES : new Set(row.scopes as Scope[]),
+      limits: row.limits,
+    }
+    const known = { principal, expiresAt: row.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY, since }
+    remember(this.#known, hash, known)
     return known
   }
 
@@ -154,7 +182,20 @@ const CONFIGURED: Principal = {
   limits: {},
 }
 
-function fallBack(error: unknown, known: Known, age: number): Known {
-  if (known.principal !== null && age < OUTAGE_MS) return known
-  throw error
+/** Put last, so that the one that was asked about longest ago is the first, which goes when there are too many. */
+function remember<Value>(map: Map<string, Value>, hash: string, value: Value): void {
+  map.delete(hash)
+  map.set(hash, value)
+  if (map.size > MAX_KNOWN) map.delete(map.keys().next().value!)
+}
+
+async function within<Result>(milliseconds: number, work: Promise<Result>, otherwise: Result): Promise<Result> {
+  const waiting = new AbortController()
+  const late = delay(milliseconds, otherwise, { signal: waiting.signal })
+  late.catch(() => {})
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    waiting.abort()
+  }
 }

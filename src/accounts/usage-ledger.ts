@@ -50,6 +50,7 @@ export class UsageLedger {
   #closed: string[]
   #unwritten: string[] = []
   #flushing: Promise<void> = Promise.resolve()
+  #busy = false
   #complained = false
 
   private constructor(database: Database, directory: string, logger: Pick<Logger, 'error' | 'warn'>, left: string[]) {
@@ -57,7 +58,10 @@ export class UsageLedger {
     this.#directory = directory
     this.#logger = logger
     this.#closed = left
-    this.#timer = setInterval(() => void this.flush(), FLUSH_MS)
+    this.#timer = setInterval(() => {
+      // While the database hangs, one takes seconds, and the others would queue up behind it.
+      if (!this.#busy) void this.flush()
+    }, FLUSH_MS)
     this.#timer.unref()
   }
 
@@ -92,6 +96,16 @@ export class UsageLedger {
   }
 
   async #flush(): Promise<void> {
+    this.#busy = true
+    try {
+      await this.#flushAll()
+      this.#complained = false
+    } finally {
+      this.#busy = false
+    }
+  }
+
+  async #flushAll(): Promise<void> {
     if (this.#file) {
       closeSync(this.#file.descriptor)
       this.#closed.push(this.#file.path)
@@ -109,7 +123,6 @@ export class UsageLedger {
       await this.#insert(unwritten)
       this.#unwritten = this.#unwritten.slice(unwritten.length)
     }
-    this.#complained = false
   }
 
   /** @returns false for rows that the database does not take, ever. @throws ApiError 503 when it is away. */
@@ -142,7 +155,9 @@ export class UsageLedger {
   /** What cannot be brought to the database now stays in the journal for the next start. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
-    await this.flush()
+    await this.#flushing
+    // Asked just now, a database that is away is not asked once more; what is in memory only has no other chance.
+    if (!this.#complained || this.#unwritten.length > 0) await this.flush()
   }
 }
 

@@ -2,11 +2,13 @@ import type { Socket } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { ApiKeys, RateLimits } from '../accounts/index.ts'
+import type { Compatibility } from '../compatibility.ts'
 import type { Conversations } from '../conversation/index.ts'
 import { invalidRequest } from '../errors.ts'
 import type { Files } from '../files/index.ts'
 import type { ModelRegistry } from '../models/registry.ts'
 import { requireApiKey } from './auth.ts'
+import type { BodyReader } from './body/body-reader.ts'
 import { addChatCompletions } from './chat-completions.ts'
 import type { Closing } from './closing.ts'
 import { addDetect } from './detect.ts'
@@ -14,19 +16,20 @@ import { handleError, notFound } from './error-handler.ts'
 import { addFiles } from './files.ts'
 import { addHealth } from './health.ts'
 import { guardBodies, keepClean } from './hygiene.ts'
+import { type LingeringOptions, lingerBeforeClose } from './lingering-close.ts'
 import type { Metering } from './metering.ts'
 import { addModels } from './models.ts'
 import { addMultilook } from './multilook.ts'
 import { addOpenApi } from './openapi.ts'
 import { limitRates } from './rate-limits.ts'
-import { keepRawTools } from './raw-tools.ts'
-import { logRequests, newTraceId } from './request-log.ts'
+import { logRequests, newTraceId, traceHeaders } from './request-log.ts'
 import { measureRequests, type RequestMeter } from './request-metrics.ts'
 
-export interface ApiOptions extends Metering {
+export interface ApiOptions extends Metering, LingeringOptions {
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   readonly keys: ApiKeys
+  readonly bodies: BodyReader
   readonly files: Files
   /** Null for a server without limits. */
   readonly rateLimits: RateLimits | null
@@ -35,47 +38,49 @@ export interface ApiOptions extends Metering {
   readonly meter: RequestMeter | null
   readonly closing: Closing
   readonly corsOrigins: readonly string[]
+  readonly compatibility: Compatibility
   readonly keepAliveMs?: number | undefined
   readonly bodyTimeoutMs?: number | undefined
+  readonly headTimeoutMs?: number | undefined
 }
 
-const BODY_LIMIT_BYTES = 20 * 2 ** 20
 /** Time for a client to send a whole upload; other bodies have less (`hygiene.ts`). */
 const REQUEST_TIMEOUT_MS = 3_600_000
 /** Time to send the head of a request. */
 const HEAD_TIMEOUT_MS = 20_000
+/** How often Node looks for connections that have taken too long; by itself every 30 s, which would be added to the limit. */
+const CHECK_MS = 1_000
 
 /** The HTTP contract, ready to listen. */
 export function createApi(options: ApiOptions): FastifyInstance {
-  const { registry, closing } = options
+  const { registry, closing, headTimeoutMs = HEAD_TIMEOUT_MS } = options
   const { draining, shutdown } = closing
   const app = Fastify({
     genReqId: newTraceId,
     requestIdHeader: false,
-    bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    // Keys that could poison a prototype are dropped like every other unknown key.
-    onProtoPoisoning: 'remove',
-    onConstructorPoisoning: 'remove',
+    http: { headersTimeout: headTimeoutMs, connectionsCheckingInterval: Math.min(CHECK_MS, headTimeoutMs / 4) },
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    routerOptions: { maxParamLength: 1000 },
+    routerOptions: { maxParamLength: 1000, ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => {
-      reply.header('x-trace-id', request.id)
+      reply.headers(traceHeaders(request.id))
       handleError(error, request, reply)
     },
     clientErrorHandler: answerBrokenRequest,
   })
   app.removeContentTypeParser('text/plain')
-  keepRawTools(app)
+  // Left unread: a body is read, and admitted by its size, by the endpoint that takes it (`body/body-reader.ts`).
+  app.removeContentTypeParser('application/json')
+  app.addContentTypeParser('application/json', (_request, _payload, done) => done(null))
   app.setErrorHandler(handleError)
   app.setNotFoundHandler(notFound)
 
-  app.server.headersTimeout = HEAD_TIMEOUT_MS
+  lingerBeforeClose(app, options)
   logRequests(app, options.logger)
   keepClean(app, options)
   app.decorateRequest('servedModel', null)
-  if (options.meter) measureRequests(app, registry, options.meter)
+  if (options.meter) measureRequests(app, options.meter)
   requireApiKey(app, options.keys)
   closing.takeCareOf(app)
   guardBodies(app, options)
@@ -84,7 +89,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addChatCompletions(app, { ...options, shutdown })
   addMultilook(app, { ...options, shutdown })
   addDetect(app, { ...options, shutdown })
-  addModels(app, registry)
+  addModels(app, registry, options.compatibility)
   addFiles(app, { ...options, shutdown })
   addHealth(app, registry, draining)
   addOpenApi(app)
@@ -103,7 +108,7 @@ function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): 
     `HTTP/1.1 ${status}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
-    `x-trace-id: ${newTraceId()}`,
+    ...Object.entries(traceHeaders(newTraceId())).map(([name, value]) => `${name}: ${value}`),
     'connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)

@@ -24,7 +24,7 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (open.has(request.routeOptions.url)) return done()
     const key = bearerKey(request.headers.authorization)
-    const principal = key === null ? null : keys.authenticate(key)
+    const principal = key === null ? null : keys.authenticate(key, request.socket.remoteAddress ?? '')
     if (!(principal instanceof Promise)) return done(admit(request, reply, principal))
     principal.then(
       (found) => done(admit(request, reply, found)),

@@ -1,25 +1,27 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Compatibility } from '../compatibility.ts'
 import type { ChatRequest, Conversations, ReplyEvent, Structure, Usage, WholeReply } from '../conversation/index.ts'
 import { collectReply } from '../conversation/index.ts'
 import { invalidRequest } from '../errors.ts'
 import type { ModelRegistry } from '../models/registry.ts'
+import type { BodyReader } from './body/body-reader.ts'
 import { logServerError, toApiError } from './error-handler.ts'
 import { EventStream } from './event-stream.ts'
 import { answerSignal } from './lifetime.ts'
 import { type Metering, meter } from './metering.ts'
 import { namedModel } from './named-model.ts'
-import { rawParameters } from './raw-tools.ts'
 import { toDelta, toMessageBody } from './reply-message.ts'
 import { toReplyOptions } from './reply-options.ts'
 import { addEndpoint } from './routes.ts'
-import { type ChatRequestBody, chatRequest } from './wire/chat-request.ts'
+import type { ChatRequestBody } from './wire/chat-request.ts'
 import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './wire/chat-response.ts'
-import { parseBody } from './wire/parse.ts'
 
 export interface ChatCompletionsOptions extends Metering {
+  readonly bodies: BodyReader
   readonly registry: ModelRegistry
   readonly conversations: Conversations
+  readonly compatibility: Compatibility
   /** Fires when the service waits for answers no longer. */
   readonly shutdown: AbortSignal
   readonly keepAliveMs?: number | undefined
@@ -47,12 +49,13 @@ async function complete(
   reply: FastifyReply,
   options: ChatCompletionsOptions,
 ): Promise<ChatCompletionBody | undefined> {
-  const body = parseBody(chatRequest, request.body)
+  const kind = options.compatibility === 'openai' ? 'openAiChat' : 'chat'
+  const { value: body, rawParameters } = await options.bodies.read(request, reply, kind)
   const { registry, conversations, shutdown, keepAliveMs } = options
   const model = namedModel(registry, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
   const signal = answerSignal(reply, shutdown)
-  const events = await conversations.startChat(toChatRequest(body, request.rawTools ?? []), caller, signal)
+  const events = await conversations.startChat(toChatRequest(body, rawParameters), caller, signal)
   const heading = {
     id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
     created: Math.floor(Date.now() / 1000),
@@ -83,17 +86,18 @@ async function complete(
   }
 }
 
-function toChatRequest(body: ChatRequestBody, rawTools: readonly string[]): ChatRequest {
+function toChatRequest(body: ChatRequestBody, rawParameters: readonly (string | null)[]): ChatRequest {
+  const choice = body.tool_choice ?? 'auto'
   return {
     ...toReplyOptions(body),
     messages: body.messages,
     tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
       name,
       description,
-      parameters: rawParameters(rawTools[index]),
+      parameters: rawParameters[index] ?? null,
     })),
     toolUse: {
-      choice: typeof body.tool_choice === 'object' && body.tool_choice ? 'named' : (body.tool_choice ?? 'auto'),
+      choice: typeof choice === 'object' ? { name: choice.function.name } : choice,
       parallel: body.parallel_tool_calls ?? true,
     },
     structure: structureOf(body),
@@ -107,6 +111,7 @@ function structureOf({ regex, response_format: format }: ChatRequestBody): Struc
       code: 'conflicting_structured_output_controls',
     })
   }
+  if (format?.type === 'json_object') return { type: 'json_object' }
   return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema } : null
 }
 

@@ -2,14 +2,15 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Conversations, DetectReply, DetectRequest, Exemplar } from '../conversation/index.ts'
 import { invalidRequest } from '../errors.ts'
 import type { ModelRegistry, ServedModel } from '../models/registry.ts'
+import type { BodyReader } from './body/body-reader.ts'
 import { answerSignal } from './lifetime.ts'
 import { type Metering, meter } from './metering.ts'
 import { namedModel } from './named-model.ts'
 import { addEndpoint } from './routes.ts'
-import { type DetectRequestBody, type DetectResponseBody, detectRequest } from './wire/detect.ts'
-import { parseBody } from './wire/parse.ts'
+import type { DetectRequestBody, DetectResponseBody } from './wire/detect.ts'
 
 export interface DetectOptions extends Metering {
+  readonly bodies: BodyReader
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   /** Fires when the service waits for answers no longer. */
@@ -31,7 +32,7 @@ async function detect(
   reply: FastifyReply,
   options: DetectOptions,
 ): Promise<DetectResponseBody> {
-  const body = parseBody(detectRequest, request.body)
+  const { value: body } = await options.bodies.read(request, reply, 'detect')
   const { registry, conversations, shutdown } = options
   const model = modelFor(body, registry)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'detect', model })

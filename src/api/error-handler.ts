@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { ApiError, internalError, invalidRequest } from '../errors.ts'
+import { ApiError, internalError, invalidRequest, wholeSeconds } from '../errors.ts'
 import { CLIENT_GONE, ClientGone } from './lifetime.ts'
 
 /** The one place where whatever was thrown becomes an answer. */
@@ -12,12 +12,17 @@ export function handleError(error: unknown, request: FastifyRequest, reply: Fast
   const apiError = toApiError(error)
   logServerError(apiError, request)
   if (apiError.status === 413) {
-    // With the connection kept, the rest of the body is read and dropped, so the client gets to see the answer.
+    // Fastify closes the connection; the rest of the body is read and dropped in any case (`lingering-close.ts`).
     reply.removeHeader('connection')
   }
   // What did not come in time is not waited for any longer.
   if (apiError.status === 408) reply.header('connection', 'close')
-  if (apiError.retryAfter !== undefined) reply.header('retry-after', apiError.retryAfter)
+  const { retryAfter } = apiError
+  if (retryAfter !== undefined) {
+    reply.header('retry-after', wholeSeconds(retryAfter))
+    // OpenAI's clients read this one first.
+    if (!Number.isInteger(retryAfter)) reply.header('retry-after-ms', Math.ceil(retryAfter * 1000))
+  }
   reply.code(apiError.status).send(apiError.toBody())
 }
 

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Compatibility } from '../compatibility.ts'
 import { type ApiError, invalidRequest } from '../errors.ts'
 import { type FileQuery, type Files, isFileId, PURPOSES, type StoredFile } from '../files/index.ts'
 import { principalOf } from './auth.ts'
@@ -13,13 +14,14 @@ export interface FilesApiOptions {
   readonly files: Files
   /** Fires when the service waits for answers no longer. */
   readonly shutdown: AbortSignal
+  readonly compatibility: Compatibility
 }
 
 const MAX_PAGE = 10_000
 
 /** `POST` and `GET /v1/files`; `GET` and `DELETE /v1/files/{file_id}`; `GET /v1/files/{file_id}/content` */
 export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
-  const { files } = options
+  const { files, compatibility } = options
   // In a context of its own: its bodies come as they are.
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
@@ -30,7 +32,7 @@ export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
       bucket: { POST: 'file_upload', GET: 'file_list' },
       handlers: {
         POST: (request, reply) => upload(request, reply, options),
-        GET: (request) => list(request, files),
+        GET: (request) => list(request, options),
       },
     })
     addEndpoint(scope, {
@@ -38,7 +40,7 @@ export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
       scope: 'files',
       bucket: { GET: 'file_retrieve', DELETE: 'file_delete' },
       handlers: {
-        GET: async (request) => toBody(await foundFile(request, files)),
+        GET: async (request) => toBody(await foundFile(request, files), compatibility),
         DELETE: (request) => remove(request, files),
       },
     })
@@ -61,7 +63,7 @@ async function upload(request: FastifyRequest, reply: FastifyReply, options: Fil
   try {
     const { draft, file } = await receiveUpload(request.raw, files)
     try {
-      return toBody(await files.keep(principal, draft, file))
+      return toBody(await files.keep(principal, draft, file), options.compatibility)
     } catch (error) {
       await draft.discard()
       throw error
@@ -74,11 +76,11 @@ async function upload(request: FastifyRequest, reply: FastifyReply, options: Fil
   }
 }
 
-async function list(request: FastifyRequest, files: Files): Promise<FileListBody> {
+async function list(request: FastifyRequest, { files, compatibility }: FilesApiOptions): Promise<FileListBody> {
   const page = await files.list(principalOf(request).organisation, readQuery(request.query))
   return {
     object: 'list',
-    data: page.files.map(toBody),
+    data: page.files.map((file) => toBody(file, compatibility)),
     first_id: page.files[0]?.id ?? '',
     last_id: page.files.at(-1)?.id ?? '',
     has_more: page.hasMore,
@@ -162,7 +164,9 @@ function noSuchFile(id: string): ApiError {
   return invalidRequest(`No such File object: ${id.slice(0, 200)}`, 'id', { status: 404 })
 }
 
-/** Fields in the order in which clients' fixtures have them. */
-function toBody({ id, bytes, createdAt, filename, purpose }: StoredFile): FileBody {
-  return { object: 'file', id, bytes, created_at: createdAt, filename, purpose }
+/** Fields in the order in which clients' fixtures have them. The contract has no status. */
+function toBody({ id, bytes, createdAt, filename, purpose }: StoredFile, compatibility: Compatibility): FileBody {
+  const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, filename, purpose }
+  // OpenAI's clients can wait until a file is processed. Here every file is, once it is stored.
+  return compatibility === 'openai' ? { ...body, status: 'processed' } : body
 }

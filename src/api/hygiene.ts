@@ -60,11 +60,14 @@ function encodingError({ headers }: FastifyRequest): ApiError | undefined {
 /** What a page may send and see beyond what every page may. */
 const CORS = {
   'access-control-allow-methods': 'GET, HEAD, POST, DELETE',
-  'access-control-allow-headers': 'authorization, content-type, range',
   'access-control-max-age': '7200',
 }
+/** Request headers of clients that do not say which ones they will send. */
+const USUAL_HEADERS = 'authorization, content-type, range'
+const HEADER_NAMES = /^[\t ]*[\w!#$%&'*+.^`|~-]+(?:[\t ]*,[\t ]*[\w!#$%&'*+.^`|~-]+)*[\t ]*$/
 const EXPOSED = [
-  ...['x-trace-id', 'retry-after', 'content-range', 'content-disposition', 'www-authenticate'],
+  ...['x-trace-id', 'x-request-id', 'retry-after', 'retry-after-ms', 'content-range', 'content-disposition'],
+  'www-authenticate',
   ...['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
 ].join(', ')
 
@@ -79,7 +82,22 @@ function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
     reply.header('access-control-allow-origin', all ? '*' : origin).header('access-control-expose-headers', EXPOSED)
     // A browser that asks first shows no key yet.
     if (request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined) {
-      await reply.headers(CORS).code(204).send()
+      const vary = all ? REQUESTED : `Origin, ${REQUESTED}`
+      const allowed = allowedHeaders(request.headers[REQUESTED])
+      await reply
+        .headers({ ...CORS, 'access-control-allow-headers': allowed, vary })
+        .code(204)
+        .send()
     }
   })
+}
+
+const REQUESTED = 'access-control-request-headers'
+
+/**
+ * Every header that the page wants to send. Clients add headers of their own (OpenAI's has a dozen `x-stainless-*`), the
+ * server reads none of them, and no list of ours would keep up. `*` would not do: it does not cover `authorization`.
+ */
+function allowedHeaders(requested: string | undefined): string {
+  return requested !== undefined && HEADER_NAMES.test(requested) ? requested.trim() : USUAL_HEADERS
 }

@@ -13,11 +13,15 @@ export class ClientGone extends Error {
  * waits no longer.
  */
 export function answerSignal(reply: FastifyReply, shutdown: AbortSignal): AbortSignal {
-  const gone = new AbortController()
-  const { raw } = reply
   // Aborted after a whole answer too: then nobody listens, and a signal that never fires would be kept by `shutdown`.
-  const abort = () => gone.abort(new ClientGone('The client closed the connection'))
+  return AbortSignal.any([closedSignal(reply), shutdown])
+}
+
+/** A signal that fires when the answer is out, or its connection is closed before. */
+export function closedSignal({ raw }: FastifyReply): AbortSignal {
+  const closed = new AbortController()
+  const abort = () => closed.abort(new ClientGone('The client closed the connection'))
   raw.once('close', abort)
   if (raw.destroyed) abort()
-  return AbortSignal.any([gone.signal, shutdown])
+  return closed.signal
 }

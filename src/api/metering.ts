@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Budgets, Principal, UsageLedger } from '../accounts/index.ts'
 import type { Caller } from '../conversation/index.ts'
 import { ApiError } from '../errors.ts'
-import type { Engine, EngineEvent, Generation, PromptPart, Work } from '../inference/engine.ts'
+import type { CountOptions, Engine, Generation, PromptPart, Work } from '../inference/engine.ts'
 import type { ServedModel } from '../models/registry.ts'
 import { principalOf } from './auth.ts'
 import { CLIENT_GONE } from './lifetime.ts'
@@ -85,15 +85,13 @@ class TokenTally {
   #prompt = 0
   #cached = 0
   #audio = 0
-  #completed = 0
-  /** Texts of completions that have not finished: the engine tells their tokens at the end only. */
-  readonly #running = new Map<string, number>()
+  readonly #generations: Generation[] = []
 
   get tokens() {
-    const running = [...this.#running.values()].reduce((sum, texts) => sum + texts, 0)
     return {
       promptTokens: this.#prompt,
-      completionTokens: this.#completed + running,
+      // Asked of the generations, which know of tokens whose events are never read: those of a client that left.
+      completionTokens: this.#generations.reduce((sum, generation) => sum + generation.computedTokens(), 0),
       cachedTokens: this.#cached,
       audioTokens: this.#audio,
     }
@@ -113,22 +111,12 @@ class TokenTally {
     return { ...model, engine: new WatchedEngine(model.engine, this) }
   }
 
-  admitted({ prompts }: Generation): void {
-    for (const prompt of prompts) {
+  admitted(generation: Generation): void {
+    this.#generations.push(generation)
+    for (const prompt of generation.prompts) {
       this.#prompt += prompt.promptTokens
       this.#cached += Math.min(prompt.cachedTokens, prompt.promptTokens)
       this.#audio += prompt.audioTokens
-    }
-  }
-
-  saw(event: EngineEvent, generation: number): void {
-    if (event.type === 'error') return
-    const completion = `${generation} ${event.branch} ${event.completion}`
-    if (event.type === 'text') {
-      this.#running.set(completion, (this.#running.get(completion) ?? 0) + 1)
-    } else {
-      this.#running.delete(completion)
-      this.#completed += event.completionTokens
     }
   }
 }
@@ -136,7 +124,6 @@ class TokenTally {
 class WatchedEngine implements Engine {
   readonly #engine: Engine
   readonly #tally: TokenTally
-  #generations = 0
 
   constructor(engine: Engine, tally: TokenTally) {
     this.#engine = engine
@@ -154,18 +141,11 @@ class WatchedEngine implements Engine {
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     const generation = await this.#engine.generate(work, signal)
     this.#tally.admitted(generation)
-    return { ...generation, events: this.#watched(generation, this.#generations++) }
+    return generation
   }
 
-  async *#watched({ events }: Generation, number: number): AsyncGenerator<EngineEvent, void, void> {
-    for await (const event of events) {
-      this.#tally.saw(event, number)
-      yield event
-    }
-  }
-
-  countTokens(parts: readonly PromptPart[]): Promise<number> {
-    return this.#engine.countTokens(parts)
+  countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
+    return this.#engine.countTokens(parts, options)
   }
 
   /** The registry's own. */

@@ -1,17 +1,18 @@
 import type { FastifyInstance } from 'fastify'
+import type { Compatibility } from '../compatibility.ts'
 import { ApiError, invalidRequest } from '../errors.ts'
 import type { ModelRegistry, ServedModel } from '../models/registry.ts'
 import { addEndpoint } from './routes.ts'
 import type { ExtendedModelBody, ModelBody } from './wire/models.ts'
 
 /** `GET /v1/models` and `GET /v1/models/{model_id}` */
-export function addModels(app: FastifyInstance, registry: ModelRegistry): void {
+export function addModels(app: FastifyInstance, registry: ModelRegistry, compatibility: Compatibility): void {
   addEndpoint(app, {
     url: '/v1/models',
     bucket: 'models',
     handlers: {
       GET: async (request) => {
-        const describe = describer(request.query)
+        const describe = describer(request.query, compatibility)
         return { object: 'list', data: registry.list().map(describe) }
       },
     },
@@ -21,7 +22,7 @@ export function addModels(app: FastifyInstance, registry: ModelRegistry): void {
     bucket: 'models',
     handlers: {
       GET: async (request) => {
-        const describe = describer(request.query)
+        const describe = describer(request.query, compatibility)
         const { model_id: id } = request.params as { model_id: string }
         const model = registry.find(id)
         if (!model) throw modelNotFound(id)
@@ -31,10 +32,13 @@ export function addModels(app: FastifyInstance, registry: ModelRegistry): void {
   })
 }
 
-function describer(query: unknown): (model: ServedModel) => ModelBody | ExtendedModelBody {
+function describer(
+  query: unknown,
+  compatibility: Compatibility,
+): (model: ServedModel) => ModelBody | ExtendedModelBody {
   const extended = (query as Record<string, unknown>).extended
   if (extended === undefined || extended === 'false') return toModel
-  if (extended === 'true') return toExtendedModel
+  if (extended === 'true') return (model) => toExtendedModel(model, compatibility)
   throw invalidRequest("Invalid 'extended': expected true or false", 'extended')
 }
 
@@ -52,12 +56,12 @@ function toModel({ served, card }: ServedModel): ModelBody {
 }
 
 /** Fields in the order in which clients' fixtures have them. Credits are what an organisation's budget is counted in. */
-function toExtendedModel(model: ServedModel): ExtendedModelBody {
+function toExtendedModel(model: ServedModel, compatibility: Compatibility): ExtendedModelBody {
   const { served } = model
   return {
     ...toModel(model),
     name: served.name,
-    capabilities: served.capabilities,
+    capabilities: capabilitiesOf(served, compatibility),
     modalities: served.modalities,
     output_formats: served.outputFormats,
     sampling_parameters: ['temperature', 'top_p', 'top_k', 'frequency_penalty', 'presence_penalty'],
@@ -70,4 +74,15 @@ function toExtendedModel(model: ServedModel): ExtendedModelBody {
     credits_per_million_cache_read_tokens: served.credits.cacheRead,
     early_access: false,
   }
+}
+
+/** What a capability of the card makes possible beyond the contract. */
+const BEYOND: Readonly<Record<string, string>> = {
+  response_format_json_schema: 'response_format_json_object',
+  tool_calling: 'tool_choice_required',
+}
+
+function capabilitiesOf({ capabilities }: ServedModel['served'], compatibility: Compatibility): string[] {
+  if (compatibility === 'contract') return capabilities
+  return [...capabilities, ...capabilities.flatMap((name) => BEYOND[name] ?? [])]
 }

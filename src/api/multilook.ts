@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Conversations, MultilookReply, MultilookRequest, PromptResult } from '../conversation/index.ts'
 import type { ModelRegistry } from '../models/registry.ts'
+import type { BodyReader } from './body/body-reader.ts'
 import { logServerError, toApiError } from './error-handler.ts'
 import { answerSignal } from './lifetime.ts'
 import { type Metering, meter } from './metering.ts'
@@ -9,11 +10,11 @@ import { namedModel } from './named-model.ts'
 import { toMessageBody } from './reply-message.ts'
 import { toReplyOptions } from './reply-options.ts'
 import { addEndpoint } from './routes.ts'
-import { type MultilookRequestBody, multilookRequest } from './wire/multilook-request.ts'
+import type { MultilookRequestBody } from './wire/multilook-request.ts'
 import type { MultilookCompletionBody, MultilookResultBody } from './wire/multilook-response.ts'
-import { parseBody } from './wire/parse.ts'
 
 export interface MultilookOptions extends Metering {
+  readonly bodies: BodyReader
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   /** Fires when the service waits for answers no longer. */
@@ -35,7 +36,7 @@ async function answer(
   reply: FastifyReply,
   options: MultilookOptions,
 ): Promise<MultilookCompletionBody> {
-  const body = parseBody(multilookRequest, request.body)
+  const { value: body } = await options.bodies.read(request, reply, 'multilook')
   const { registry, conversations, shutdown } = options
   const model = namedModel(registry, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'multilook', model })

@@ -3,39 +3,19 @@ import { z } from 'zod'
 import { PURPOSES } from '../files/index.ts'
 import { OPEN_PATHS } from './auth.ts'
 import { addEndpoint } from './routes.ts'
-import { chatRequest } from './wire/chat-request.ts'
-import { chatCompletion, chatCompletionChunk, usage } from './wire/chat-response.ts'
-import { detectRequest, detectResponse } from './wire/detect.ts'
-import { errorBody } from './wire/error.ts'
-import { deletedFile, file, fileList } from './wire/files.ts'
-import { message } from './wire/messages.ts'
-import { extendedModel, model, modelList } from './wire/models.ts'
-import { multilookRequest } from './wire/multilook-request.ts'
-import { multilookCompletion } from './wire/multilook-response.ts'
+import { requestSchemas, responseSchemas } from './wire/components.ts'
+// Each names its schemas when it is loaded.
+import './wire/chat-request.ts'
+import './wire/chat-response.ts'
+import './wire/detect.ts'
+import './wire/error.ts'
+import './wire/files.ts'
+import './wire/models.ts'
+import './wire/multilook-request.ts'
+import './wire/multilook-response.ts'
 
 /** Of the interface, which is not the program's: the contract's own. */
 const INTERFACE_VERSION = '1.0.0'
-
-const REQUESTS = {
-  ChatCompletionRequest: chatRequest,
-  MultilookRequest: multilookRequest,
-  DetectRequest: detectRequest,
-  Message: message,
-}
-const RESPONSES = {
-  ChatCompletion: chatCompletion,
-  ChatCompletionChunk: chatCompletionChunk,
-  MultilookCompletion: multilookCompletion,
-  Detections: detectResponse,
-  Usage: usage,
-  Model: model,
-  ExtendedModel: extendedModel,
-  ModelList: modelList,
-  File: file,
-  FileList: fileList,
-  DeletedFile: deletedFile,
-  Error: errorBody,
-}
 
 /** `GET /openapi.json`: the schemas that requests are parsed with, described. */
 export function addOpenApi(app: FastifyInstance): void {
@@ -67,10 +47,10 @@ export function openApiDocument(): Record<string, unknown> {
           summary: 'Reply to a conversation',
           requestBody: { required: true, content: json('ChatCompletionRequest') },
           responses: {
-            200: {
-              description: 'The reply, or with `stream` its chunks as they come, ending with `data: [DONE]`.',
-              content: { ...json('ChatCompletion'), 'text/event-stream': { schema: ref('ChatCompletionChunk') } },
-            },
+            ...success('The reply, or with `stream` its chunks as they come, ending with `data: [DONE]`.', {
+              ...json('ChatCompletion'),
+              'text/event-stream': { schema: ref('ChatCompletionChunk') },
+            }),
             ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
         },
@@ -81,10 +61,10 @@ export function openApiDocument(): Record<string, unknown> {
           summary: 'Answer many independent prompts over one shared context',
           requestBody: { required: true, content: json('MultilookRequest') },
           responses: {
-            200: {
-              description: 'One result per prompt, in request order; at least one has completions.',
-              content: json('MultilookCompletion'),
-            },
+            ...success(
+              'One result per prompt, in request order; at least one has completions.',
+              json('MultilookCompletion'),
+            ),
             ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
         },
@@ -95,10 +75,7 @@ export function openApiDocument(): Record<string, unknown> {
           summary: 'Find objects in a picture',
           requestBody: { required: true, content: json('DetectRequest') },
           responses: {
-            200: {
-              description: 'The objects, each with a box or a point in pixels of the upright picture.',
-              content: json('Detections'),
-            },
+            ...success('The objects, each with a box or a point in pixels of the upright picture.', json('Detections')),
             ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
         },
@@ -108,7 +85,7 @@ export function openApiDocument(): Record<string, unknown> {
           operationId: 'listModels',
           summary: 'The models that are served',
           parameters: [extended],
-          responses: { 200: { description: 'The models.', content: json('ModelList') }, ...errors(400, 401, 429) },
+          responses: { ...success('The models.', json('ModelList')), ...errors(400, 401, 429) },
         },
       },
       '/v1/models/{model_id}': {
@@ -117,10 +94,9 @@ export function openApiDocument(): Record<string, unknown> {
           summary: 'One model',
           parameters: [modelId, extended],
           responses: {
-            200: {
-              description: 'The model.',
-              content: { 'application/json': { schema: { anyOf: [ref('ExtendedModel'), ref('Model')] } } },
-            },
+            ...success('The model.', {
+              'application/json': { schema: { anyOf: [ref('ExtendedModel'), ref('Model')] } },
+            }),
             ...errors(400, 401, 404, 429),
           },
         },
@@ -129,27 +105,27 @@ export function openApiDocument(): Record<string, unknown> {
     },
     components: {
       securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },
-      schemas: { ...schemas(REQUESTS, 'input'), ...schemas(RESPONSES, 'output') },
+      headers: HEADERS,
+      schemas: { ...schemas(requestSchemas, 'input'), ...schemas(responseSchemas, 'output') },
     },
   }
 }
 
+const BINARY = { schema: { type: 'string', format: 'binary' } }
+/** Of the file's own type. Generators of clients that know bytes know them as an octet stream only. */
+const BYTES = { 'application/octet-stream': BINARY, '*/*': BINARY }
+
 function filePaths(fileId: object): Record<string, unknown> {
   const purpose = { type: 'string', enum: PURPOSES }
   const query = (name: string, description: string, schema: object) => ({ name, in: 'query', description, schema })
-  const form = {
-    type: 'object',
-    required: ['file', 'purpose'],
-    properties: { file: { type: 'string', format: 'binary' }, purpose },
-  }
   return {
     '/v1/files': {
       post: {
         operationId: 'createFile',
         summary: 'Upload an image, a video or a sound; `Content-Length` is required',
-        requestBody: { required: true, content: { 'multipart/form-data': { schema: form } } },
+        requestBody: { required: true, content: { 'multipart/form-data': { schema: ref('FileUpload') } } },
         responses: {
-          200: { description: 'The file.', content: json('File') },
+          ...success('The file.', json('File')),
           ...errors(400, 401, 403, 408, 411, 413, 415, 429, 503),
         },
       },
@@ -162,7 +138,7 @@ function filePaths(fileId: object): Record<string, unknown> {
           query('order', 'By the time of creation.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
           query('purpose', 'Only files of this purpose.', purpose),
         ],
-        responses: { 200: { description: 'A page.', content: json('FileList') }, ...errors(400, 401, 403, 429, 503) },
+        responses: { ...success('A page.', json('FileList')), ...errors(400, 401, 403, 429, 503) },
       },
     },
     '/v1/files/{file_id}': {
@@ -170,14 +146,14 @@ function filePaths(fileId: object): Record<string, unknown> {
         operationId: 'retrieveFile',
         summary: 'One file',
         parameters: [fileId],
-        responses: { 200: { description: 'The file.', content: json('File') }, ...errors(401, 403, 404, 429, 503) },
+        responses: { ...success('The file.', json('File')), ...errors(401, 403, 404, 429, 503) },
       },
       delete: {
         operationId: 'deleteFile',
         summary: 'Delete a file',
         parameters: [fileId],
         responses: {
-          200: { description: 'It is gone.', content: json('DeletedFile') },
+          ...success('It is gone.', json('DeletedFile')),
           ...errors(401, 403, 404, 429, 503),
         },
       },
@@ -188,8 +164,8 @@ function filePaths(fileId: object): Record<string, unknown> {
         summary: 'The bytes of a file, or the part that a `Range` header asks for',
         parameters: [fileId],
         responses: {
-          200: { description: 'The bytes, with the type of the file.', content: { '*/*': {} } },
-          206: { description: 'The part.', content: { '*/*': {} } },
+          ...success('The bytes, with the type of the file.', BYTES),
+          ...success('The part.', BYTES, 206),
           ...errors(401, 403, 404, 416, 429, 503),
         },
       },
@@ -197,9 +173,7 @@ function filePaths(fileId: object): Record<string, unknown> {
   }
 }
 
-function schemas(named: Readonly<Record<string, z.ZodType>>, io: 'input' | 'output'): Record<string, unknown> {
-  const registry = z.registry<{ id: string }>()
-  for (const [id, schema] of Object.entries(named)) registry.add(schema, { id })
+function schemas(registry: typeof requestSchemas, io: 'input' | 'output'): Record<string, unknown> {
   const generated = z.toJSONSchema(registry, { uri: (id) => ref(id).$ref, io })
   return Object.fromEntries(Object.entries(generated.schemas).map(([id, { $schema, $id, ...schema }]) => [id, schema]))
 }
@@ -212,6 +186,39 @@ function json(id: string): Record<string, unknown> {
   return { 'application/json': { schema: ref(id) } }
 }
 
+/** Headers that answers have beside those that every HTTP answer has. */
+const HEADERS = {
+  TraceId: header('The id of this answer, as in the server’s log.', { type: 'string' }),
+  RequestId: header('The same id, under the name that OpenAI’s clients read.', { type: 'string' }),
+  RetryAfter: header('Seconds after which to try again.', { type: 'integer', minimum: 0 }),
+  RateLimit: header('Requests per minute that the organisation has for this kind of endpoint.', { type: 'integer' }),
+  RateLimitRemaining: header('How many of them are left.', { type: 'integer' }),
+  RateLimitReset: header('When all of them are there again, such as 12.500s.', { type: 'string' }),
+}
+
+function header(description: string, schema: object): object {
+  return { description, schema }
+}
+
+/** A server that counts no requests says nothing of limits. */
+function headers(status: number): Record<string, unknown> {
+  const reference = (name: keyof typeof HEADERS) => ({ $ref: `#/components/headers/${name}` })
+  return {
+    'x-trace-id': reference('TraceId'),
+    'x-request-id': reference('RequestId'),
+    ...(status === 429 || status === 503 ? { 'retry-after': reference('RetryAfter') } : {}),
+    'x-ratelimit-limit-requests': reference('RateLimit'),
+    'x-ratelimit-remaining-requests': reference('RateLimitRemaining'),
+    'x-ratelimit-reset-requests': reference('RateLimitReset'),
+  }
+}
+
+function success(description: string, content: object, status = 200): Record<number, unknown> {
+  return { [status]: { description, headers: headers(status), content } }
+}
+
 function errors(...statuses: readonly number[]): Record<number, unknown> {
-  return Object.fromEntries(statuses.map((status) => [status, { description: 'An error.', content: json('Error') }]))
+  return Object.fromEntries(
+    statuses.map((status) => [status, { description: 'An error.', headers: headers(status), content: json('Error') }]),
+  )
 }

@@ -4,8 +4,10 @@ import type { ReplyOptionsBody } from './wire/reply-options.ts'
 /** With the contract's defaults for what the client left open. */
 export function toReplyOptions(body: ReplyOptionsBody): ReplyOptions {
   const vision = body.vision_config
+  const { max_completion_tokens, max_tokens } = body
   return {
-    maxTokens: body.max_completion_tokens ?? body.max_tokens ?? null,
+    maxTokens: max_completion_tokens ?? max_tokens ?? null,
+    maxTokensParam: (max_completion_tokens ?? null) === null && max_tokens ? 'max_tokens' : 'max_completion_tokens',
     sampling: {
       temperature: body.temperature ?? 0,
       topP: body.top_p ?? 1,

@@ -27,12 +27,17 @@ export function newTraceId(): string {
   return drawn.slice(used - ID_CHARACTERS, used)
 }
 
+/** A trace id under the two names that clients read: the contract's and OpenAI's. */
+export function traceHeaders(id: string): Record<'x-trace-id' | 'x-request-id', string> {
+  return { 'x-trace-id': id, 'x-request-id': id }
+}
+
 /** Gives every answer its trace id, and the log one line about it: no bodies, keys or queries. */
 export function logRequests(app: FastifyInstance, logger: Logger): void {
   app.decorate('logger', logger)
   const written = logger.isLevelEnabled('info')
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-trace-id', request.id)
+    reply.headers(traceHeaders(request.id))
     if (!written) return done()
     const start = performance.now()
     reply.raw.once('close', () => {

@@ -1,6 +1,5 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { MeasuredRequest } from '../metrics/metrics.ts'
-import type { ModelRegistry } from '../models/registry.ts'
 import { CLIENT_GONE } from './lifetime.ts'
 
 /** Takes the measures of requests. */
@@ -16,8 +15,8 @@ declare module 'fastify' {
   }
 }
 
-/** Measures every request. Labels are bounded: paths that are none, and models that are none, are each one. */
-export function measureRequests(app: FastifyInstance, registry: ModelRegistry, meter: RequestMeter): void {
+/** Measures every request. Labels are bounded: unknown paths share one, and requests that no model took have none. */
+export function measureRequests(app: FastifyInstance, meter: RequestMeter): void {
   app.addHook('onRequest', (request, reply, done) => {
     const start = performance.now()
     meter.requestStarted()
@@ -27,15 +26,10 @@ export function measureRequests(app: FastifyInstance, registry: ModelRegistry, m
         endpoint: request.is404 ? 'unknown' : (request.routeOptions.url ?? 'unknown'),
         method: request.method,
         status: raw.writableFinished ? raw.statusCode : CLIENT_GONE,
-        model: request.servedModel ?? modelOf(request, registry),
+        model: request.servedModel ?? '',
         ms: performance.now() - start,
       })
     })
     done()
   })
-}
-
-function modelOf({ body }: FastifyRequest, registry: ModelRegistry): string {
-  if (typeof body !== 'object' || body === null || !('model' in body) || typeof body.model !== 'string') return ''
-  return registry.find(body.model)?.id ?? ''
 }

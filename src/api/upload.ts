@@ -77,6 +77,7 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
     await feed(request, form)
     request.setTimeout(0)
     if (receiving.length !== 1) throw invalidRequest(`The form must have one file, not ${receiving.length}`, 'file')
+    refuseExpiry(fields)
     const purpose = readPurpose(fields.get('purpose'))
     const { draft, ...file } = await receiving[0]!
     return { draft, file: { ...file, purpose } }
@@ -172,6 +173,12 @@ async function receiveFile(
     await draft.discard()
     throw error
   }
+}
+
+/** Files are kept until they are deleted. A client that counts on their end must hear that it will not come. */
+function refuseExpiry(fields: ReadonlyMap<string, string>): void {
+  if (![...fields.keys()].some((name) => /^expires_after\b/.test(name))) return
+  throw invalidRequest('expires_after is not supported: files are kept until they are deleted', 'expires_after')
 }
 
 function readPurpose(text: string | undefined): Purpose {

@@ -43,11 +43,17 @@ async function create(args: readonly string[]): Promise<void> {
     organisation: values.org ?? FIRST_ORGANISATION,
     name: values.name ?? '',
     ...(values.scopes === undefined ? {} : { scopes: readScopes(values.scopes) }),
-    expiresAt: values.expires === undefined ? null : readMoment(values.expires, 1, '--expires'),
+    expiresAt: values.expires === undefined ? null : readExpiry(values.expires),
   }
   const { key, about } = await withAccounts((accounts) => accounts.createKey(wanted))
   process.stderr.write(`Made ${about.id} for ${about.organisation}. Keep the key: it is shown this once.\n`)
   process.stdout.write(`${key}\n`)
+}
+
+function readExpiry(text: string): Date {
+  const end = readMoment(text, 1, '--expires')
+  if (end.getTime() <= Date.now()) throw new ConfigError(`--expires: expected a time to come, not '${text}'`)
+  return end
 }
 
 function readScopes(text: string): Scope[] {

@@ -17,18 +17,33 @@ export function readOptions<Options extends ParseArgsOptionsConfig>(
 
 function parse<Options extends ParseArgsOptionsConfig>(args: readonly string[], options: Options) {
   try {
-    return parseArgs({ args: [...args], allowPositionals: true, options })
+    return parseArgs({ args: joinNegatives(args), allowPositionals: true, options })
   } catch (error) {
     throw new ConfigError(`${(error as Error).message}; see --help`)
   }
 }
 
-/** `90d`, `12h`, or a date that JavaScript reads. @throws ConfigError */
+/** `--storage -1` as `--storage=-1`: a negative number is no option, and what the option takes is said where it is read. */
+function joinNegatives(args: readonly string[]): string[] {
+  const joined: string[] = []
+  for (const arg of args) {
+    const option = joined.at(-1)
+    if (/^-\d/.test(arg) && option !== undefined && /^--[^=]+$/.test(option))
+      joined[joined.length - 1] = `${option}=${arg}`
+    else joined.push(arg)
+  }
+  return joined
+}
+
+/** A day, or a moment of one; JavaScript by itself reads years, months and much else into what is meant as a count. */
+const DATE = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$/
+
+/** `90d`, `12h`, `30m`, or a date such as 2027-01-31 or 2027-01-31T12:00Z. @throws ConfigError */
 export function readMoment(text: string, sign: 1 | -1, option: string): Date {
   const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
   const time =
     count === undefined
-      ? Date.parse(text)
+      ? Date.parse(DATE.test(text) ? text : '')
       : Date.now() + sign * Number(count) * { m: 60e3, h: 3600e3, d: 86_400e3 }[unit as 'm' | 'h' | 'd']
   if (Number.isNaN(time))
     throw new ConfigError(`${option}: expected a time such as 90d, 12h or 2027-01-31, not '${text}'`)

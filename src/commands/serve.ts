@@ -1,6 +1,7 @@
 import { releaseMemoryWhenIdle } from '../garbage.ts'
 import { Service } from '../service.ts'
 import { type Command, expectNoArguments } from './command.ts'
+import { keepServing } from './faults.ts'
 import { loadConfig } from './load-config.ts'
 import { SETTINGS_HELP } from './settings-help.ts'
 
@@ -16,6 +17,7 @@ ${SETTINGS_HELP}`,
     const config = await loadConfig()
     const stopped = stopSignal()
     const service = await Service.start(config)
+    keepServing(service)
     releaseMemoryWhenIdle()
     // Whoever read the greeting may be gone by the time there is more to say (`npm start | head`).
     process.stdout.on('error', () => {})

@@ -18,6 +18,7 @@ cors_origins:
   - https://example.org
 rate_limits: { chat: 600, models: 60 }
 drain_seconds: 5
+cache_dir: /var/cache/lookout
 `)
   expect(config).toMatchObject({
     host: '0.0.0.0',
@@ -29,6 +30,7 @@ drain_seconds: 5
     corsOrigins: ['https://example.org'],
     rateLimits: { chat: 600, models: 60 },
     drainSeconds: 5,
+    cacheDirectory: '/var/cache/lookout',
   })
   expect(read('rate_limits: off').rateLimits).toBeNull()
   expect(read('rate_limits: true').rateLimits).toEqual({})
@@ -53,6 +55,7 @@ test.each([
     '# limits\nrate_limits:\n  fly: 1',
     /^lookout\.config\.yaml:2: rate_limits: expected on, off or limits such as chat=600/,
   ],
+  ['cache_dir: cache', /^lookout\.config\.yaml:1: cache_dir: expected an absolute path$/],
   ['database_url: mysql://a', /^lookout\.config\.yaml:1: database_url: expected an address that begins with postgres:/],
   ['cors_origins: https://a.org/path', /^lookout\.config\.yaml:1: cors_origins: expected origins/],
 ])('names the line at fault: %j', (text, message) => {

@@ -4,7 +4,8 @@ import { ConfigError, readConfig } from './config.ts'
 test('has a default for everything', () => {
   const config = readConfig({})
   expect(config).toMatchObject({ host: '127.0.0.1', port: 8080, apiKey: null, rateLimits: {}, logLevel: 'info' })
-  expect(config).toMatchObject({ modelMemoryBytes: null, drainSeconds: 30, metrics: null })
+  expect(config).toMatchObject({ compatibility: 'contract', modelMemoryBytes: null, queueLength: 128 })
+  expect(config).toMatchObject({ drainSeconds: 30, metrics: null })
   expect(config.modelCards[0]).toMatch(/models.lookout-nano.card\.json$/)
 })
 
@@ -16,10 +17,12 @@ test('reads every setting, and takes an empty one as not set', () => {
     LOOKOUT_DATA_DIR: '/srv/lookout',
     LOOKOUT_RATE_LIMITS: 'off',
     LOOKOUT_LOG_LEVEL: '',
+    LOOKOUT_COMPATIBILITY: 'openai',
     LOOKOUT_MEDIA_HOSTS: 'pictures.local:9000, 10.0.0.7',
     LOOKOUT_MODEL_CARD: '/srv/first/card.json',
     LOOKOUT_MODELS: '/srv/models, /srv/other/card.json,',
     LOOKOUT_MODEL_MEMORY: '1.5',
+    LOOKOUT_QUEUE_LENGTH: '16',
     LOOKOUT_DRAIN_SECONDS: '120',
     LOOKOUT_METRICS_PORT: '9464',
   })
@@ -30,9 +33,11 @@ test('reads every setting, and takes an empty one as not set', () => {
     dataDirectory: '/srv/lookout',
     rateLimits: null,
     logLevel: 'info',
+    compatibility: 'openai',
     mediaHosts: ['pictures.local:9000', '10.0.0.7'],
     modelCards: ['/srv/first/card.json', '/srv/models', '/srv/other/card.json'],
     modelMemoryBytes: 1.5 * 2 ** 30,
+    queueLength: 16,
     drainSeconds: 120,
     metrics: { host: '127.0.0.1', port: 9464 },
   })
@@ -45,8 +50,11 @@ test.each([
   ['LOOKOUT_API_KEY', 'two words'],
   ['LOOKOUT_RATE_LIMITS', 'maybe'],
   ['LOOKOUT_LOG_LEVEL', 'loud'],
+  ['LOOKOUT_COMPATIBILITY', 'mostly'],
   ['LOOKOUT_MODEL_MEMORY', '4G'],
   ['LOOKOUT_MODEL_MEMORY', '0'],
+  ['LOOKOUT_QUEUE_LENGTH', '0'],
+  ['LOOKOUT_QUEUE_LENGTH', 'long'],
   ['LOOKOUT_DRAIN_SECONDS', '-1'],
   ['LOOKOUT_METRICS_PORT', '8080'],
   ['LOOKOUT_METRICS_PORT', 'on'],

@@ -1,9 +1,10 @@
-import { homedir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { homedir, totalmem } from 'node:os'
+import { isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { cacheDirectory } from '../../scripts/setup/native-library.mjs'
 import { BUCKETS, type Bucket, type LimitChanges } from '../accounts/rate-limits.ts'
+import { COMPATIBILITIES, type Compatibility } from '../compatibility.ts'
 
 /** Settings of one server, read from the environment once. */
 export interface Config {
@@ -26,10 +27,15 @@ export interface Config {
   /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
   readonly rateLimits: LimitChanges | null
   readonly logLevel: LogLevel
+  readonly compatibility: Compatibility
   /** Model cards to serve, and folders of such, as absolute paths. */
   readonly modelCards: readonly string[]
   /** Most bytes that loaded models may take together, by estimate; null for no limit. */
   readonly modelMemoryBytes: number | null
+  /** Most bytes of large request bodies that are held at a time. */
+  readonly bodyMemoryBytes: number
+  /** Requests that may wait for each model before further ones are refused. */
+  readonly queueLength: number
   /** Seconds that answers under way get to end when the service is told to stop. */
   readonly drainSeconds: number
   /** Where metrics are served, apart from the API; null for nowhere. A port of 0 takes any free one. */
@@ -83,6 +89,7 @@ const schema = z.object({
     .nullable()
     .default(null),
   LOOKOUT_DATA_DIR: z.string().optional(),
+  LOOKOUT_CACHE_DIR: z.string().refine(isAbsolute, 'expected an absolute path').optional(),
   DATABASE_URL: address(['postgres:', 'postgresql:']).nullable().default(null),
   LOOKOUT_BLOBS: z
     .string()
@@ -103,6 +110,7 @@ const schema = z.object({
     ),
   LOOKOUT_RATE_LIMITS: rateLimits.default({}),
   LOOKOUT_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
+  LOOKOUT_COMPATIBILITY: z.enum(COMPATIBILITIES).default('contract'),
   LOOKOUT_MODEL_CARD: z.string().default(SHIPPED_CARD),
   LOOKOUT_MODELS: z.string().default(''),
   LOOKOUT_MODEL_MEMORY: z
@@ -112,7 +120,18 @@ const schema = z.object({
     .refine((gib) => gib > 0, 'expected more than 0 GiB')
     .nullable()
     .default(null),
+  LOOKOUT_QUEUE_LENGTH: z
+    .string()
+    .regex(/^[1-9]\d{0,4}$/, 'expected a number of requests from 1 to 99999')
+    .transform(Number)
+    .default(128),
   LOOKOUT_MEDIA_HOSTS: z.string().default(''),
+  LOOKOUT_BODY_MEMORY: z
+    .string()
+    .regex(/^\d{1,6}$/, 'expected a number of MiB')
+    .transform(Number)
+    .refine((mib) => mib >= 20, 'expected at least 20 MiB, the size of the largest body')
+    .optional(),
   LOOKOUT_DRAIN_SECONDS: z
     .string()
     .regex(/^\d{1,5}(\.\d+)?$/, 'expected a number of seconds')
@@ -160,16 +179,19 @@ export function readConfig(
     port: settings.LOOKOUT_PORT,
     apiKey: settings.LOOKOUT_API_KEY,
     dataDirectory,
-    cacheDirectory: cacheDirectoryIn(environment),
+    cacheDirectory: settings.LOOKOUT_CACHE_DIR ?? cacheDirectoryIn(environment),
     databaseUrl: settings.DATABASE_URL,
     blobs: blobs?.startsWith('s3://') ? blobs : resolve(blobs ?? join(dataDirectory, 'files')),
     redisUrl: settings.REDIS_URL,
     corsOrigins: settings.LOOKOUT_CORS_ORIGINS,
     rateLimits: settings.LOOKOUT_RATE_LIMITS,
     logLevel: settings.LOOKOUT_LOG_LEVEL,
+    compatibility: settings.LOOKOUT_COMPATIBILITY,
     modelCards: [settings.LOOKOUT_MODEL_CARD, ...list(settings.LOOKOUT_MODELS)].map((path) => resolve(path)),
     modelMemoryBytes: settings.LOOKOUT_MODEL_MEMORY === null ? null : settings.LOOKOUT_MODEL_MEMORY * 2 ** 30,
+    queueLength: settings.LOOKOUT_QUEUE_LENGTH,
     mediaHosts: list(settings.LOOKOUT_MEDIA_HOSTS),
+    bodyMemoryBytes: (settings.LOOKOUT_BODY_MEMORY ?? defaultBodyMemory()) * 2 ** 20,
     drainSeconds: settings.LOOKOUT_DRAIN_SECONDS,
     metrics: metricsPort === null ? null : { host: settings.LOOKOUT_METRICS_HOST, port: metricsPort },
   }
@@ -181,6 +203,13 @@ function list(text: string): string[] {
     .split(',')
     .map((item) => item.trim())
     .filter(Boolean)
+}
+
+/** Half a hundredth of what there is, in MiB: six of the largest bodies with 24 GiB. The rest is for models. */
+function defaultBodyMemory(): number {
+  // Containers may have less than their machine; 0 and absurd numbers mean that nothing is limited.
+  const allowed = process.constrainedMemory() || Number.POSITIVE_INFINITY
+  return Math.round(Math.min(512, Math.max(64, Math.min(allowed, totalmem()) / 200 / 2 ** 20)))
 }
 
 function cacheDirectoryIn(environment: Environment): string {

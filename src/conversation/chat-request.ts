@@ -16,9 +16,12 @@ export interface ChatRequest extends ReplyOptions {
 export type Structure =
   | { readonly type: 'regex'; readonly pattern: string }
   | { readonly type: 'json_schema'; readonly schema: unknown }
+  /** Any JSON object. The client's own text says what is to be in it. */
+  | { readonly type: 'json_object' }
 
 export interface ToolUse {
-  readonly choice: 'auto' | 'none' | 'required' | 'named'
+  /** With `required`, or the name of a function, the reply is a call. */
+  readonly choice: 'auto' | 'none' | 'required' | { readonly name: string }
   /** Whether one reply may hold several calls. */
   readonly parallel: boolean
 }

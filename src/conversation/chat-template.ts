@@ -2,6 +2,7 @@ import { Template } from '@huggingface/jinja'
 import { invalidRequest } from '../errors.ts'
 import type { ModelInfo } from '../inference/engine.ts'
 import { FALLBACK_TEMPLATE } from './fallback-template.ts'
+import type { TemplateThreads } from './template-threads.ts'
 
 export interface Turn {
   readonly role: 'system' | 'user' | 'assistant' | 'tool'
@@ -45,17 +46,27 @@ export interface ToolForms {
   readonly arguments: ValueForm
 }
 
+/** More turns than this are rendered in a thread: as many take about ten milliseconds. */
+const MOST_TURNS_AT_ONCE = 256
+
 /** The model's own chat template, ready to render. */
 export class ChatTemplate {
   /** Null when the template knows no tools. */
   readonly toolForms: ToolForms | null
+  readonly #source: string
   readonly #template: Template
+  readonly #threads: TemplateThreads | null
   readonly #tokens: { readonly bos_token: string; readonly eos_token: string }
   readonly #shape: ContentShape
 
-  /** @throws Error when the template cannot be read, or renders nothing of a plain conversation. */
-  constructor(info: Pick<ModelInfo, 'chatTemplate' | 'bosToken' | 'eosToken'>) {
-    this.#template = new Template(info.chatTemplate ?? FALLBACK_TEMPLATE)
+  /**
+   * @param threads for long conversations; without any, they are rendered like others.
+   * @throws Error when the template cannot be read, or renders nothing of a plain conversation.
+   */
+  constructor(info: Pick<ModelInfo, 'chatTemplate' | 'bosToken' | 'eosToken'>, threads: TemplateThreads | null = null) {
+    this.#source = info.chatTemplate ?? FALLBACK_TEMPLATE
+    this.#template = new Template(this.#source)
+    this.#threads = threads
     this.#tokens = { bos_token: info.bosToken, eos_token: info.eosToken }
     this.#shape = this.#probe()
     this.toolForms = this.#probeTools()
@@ -65,9 +76,10 @@ export class ChatTemplate {
    * The conversation as text, ending where the model's reply begins.
    * @throws ApiError 400 naming `param` when the template refuses the conversation.
    */
-  render(input: TemplateInput, param: string): string {
+  async render(input: TemplateInput, param: string): Promise<string> {
     try {
-      return this.#render(input, this.#shape)
+      if (this.#threads === null || input.turns.length <= MOST_TURNS_AT_ONCE) return this.#render(input, this.#shape)
+      return await this.#threads.render(this.#source, this.#values(input, this.#shape))
     } catch (error) {
       // Templates speak their refusals, such as roles that do not alternate, through `raise_exception`.
       const reason = error instanceof Error ? error.message : String(error)
@@ -127,18 +139,22 @@ export class ChatTemplate {
     return null
   }
 
-  #render({ turns, tools, thinking }: TemplateInput, shape: ContentShape): string {
+  #render(input: TemplateInput, shape: ContentShape): string {
+    return this.#template.render(this.#values(input, shape))
+  }
+
+  #values({ turns, tools, thinking }: TemplateInput, shape: ContentShape): Record<string, unknown> {
     const declared = tools.map(({ name, description, parameters }) => ({
       type: 'function',
       function: { name, ...(description === null ? {} : { description }), parameters },
     }))
-    return this.#template.render({
+    return {
       ...this.#tokens,
       messages: turns.map((turn) => toMessage(turn, shape)),
       ...(declared.length === 0 ? {} : { tools: declared }),
       add_generation_prompt: true,
       enable_thinking: thinking,
-    })
+    }
   }
 }
 

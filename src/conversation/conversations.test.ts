@@ -18,7 +18,7 @@ const image: RgbImage = { width: 1, height: 1, data: Uint8Array.of(1, 2, 3) }
 /** Loads pictures so, and nothing else. */
 function pictures(load: MediaRequest['image']): MediaSource {
   const unwanted = () => Promise.reject(new Error('Not asked for in this test'))
-  return { open: () => ({ image: load, video: unwanted, audio: unwanted }) }
+  return { open: () => ({ image: load, video: unwanted, audio: unwanted, [Symbol.dispose]() {} }) }
 }
 
 const noMedia = pictures(async () => ({ image, original: image }))
@@ -27,6 +27,7 @@ const urlOf = ({ reference }: Parameters<MediaRequest['image']>[0]) => (referenc
 const request: ChatRequest = {
   messages: [{ role: 'user', content: 'Hi' }],
   maxTokens: null,
+  maxTokensParam: 'max_completion_tokens',
   sampling: { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 },
   reasoningEffort: null,
   vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },

@@ -1,12 +1,14 @@
+import type { Compatibility } from '../compatibility.ts'
 import type { MediaRequest } from '../media/index.ts'
 import type { ModelRegistry, ServedModel } from '../models/registry.ts'
 import type { ChatRequest, ToolUse } from './chat-request.ts'
 import { ChatTemplate } from './chat-template.ts'
 import { Deadline } from './deadline.ts'
-import { answerDetect, type DetectReply } from './detect.ts'
+import { answerDetect, type DetectReply, wantedPictures } from './detect.ts'
 import type { DetectRequest } from './detect-request.ts'
 import { boundFocusTool, type FocusParts, focusedReply, focusTool, picturesOf } from './focus.ts'
 import { dialectOf, Grounding, sceneOf } from './grounding.ts'
+import { addressesOf, holdMedia } from './held-media.ts'
 import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './media.ts'
 import { placeMessages } from './message.ts'
 import { answerMultilook, type MultilookReply } from './multilook.ts'
@@ -25,6 +27,7 @@ export interface ConversationsOptions {
   /** Seconds that a chat may take from its admission here to its last token. */
   readonly chatBudgetSeconds?: number | undefined
   readonly multilookBudgetSeconds?: number | undefined
+  readonly compatibility?: Compatibility | undefined
 }
 
 export interface Caller {
@@ -33,23 +36,40 @@ export interface Caller {
 }
 
 const NO_PICTURES: FocusParts['pictures'] = new Map()
+type ReplyLimits = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'sampling'>
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
-/** Turns requests into work for engines and their events into replies. */
+import { TemplateThreads } from './template-threads.ts'
+
+/** A function that is named is the only one that the model may call, and the only one that it is told of. */
+function callable({ tools, toolUse: { choice } }: ChatRequest): ChatRequest['tools'] {
+  return typeof choice === 'string' ? tools : tools.filter(({ name }) => name === choice.name)
+}
+
+/**
+ * Turns requests into work for engines and their events into replies. It releases the inline media of each request as soon
+ * as that has been decoded, or the request has failed.
+ */
 export class Conversations {
   readonly #media: MediaSource
   readonly #chatBudgetSeconds: number
   readonly #multilookBudgetSeconds: number
+  readonly #compatibility: Compatibility
   /** By model id. */
   readonly #styles = new Map<string, PromptStyle>()
+  readonly #templateThreads = new TemplateThreads()
   readonly #structures = new StructureChecker()
 
   /** @throws Error when a model's chat template cannot be used. */
-  constructor({ registry, media, chatBudgetSeconds = 120, multilookBudgetSeconds = 300 }: ConversationsOptions) {
+  constructor(options: ConversationsOptions) {
+    const { registry, media, chatBudgetSeconds = 120, multilookBudgetSeconds = 300 } = options
     this.#media = media
+    this.#compatibility = options.compatibility ?? 'contract'
     this.#chatBudgetSeconds = chatBudgetSeconds
     this.#multilookBudgetSeconds = multilookBudgetSeconds
-    const templates = new Map(registry.list().map(({ engine }) => [engine, new ChatTemplate(engine.info)]))
+    const templates = new Map(
+      registry.list().map(({ engine }) => [engine, new ChatTemplate(engine.info, this.#templateThreads)]),
+    )
     for (const model of registry.list()) {
       const template = templates.get(model.engine)!
       // The focus tool is one of the server's own that every model with a syntax for tools may get.
@@ -67,14 +87,15 @@ export class Conversations {
    */
   async startChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ReplyEvent>> {
     const { model } = caller
+    using held = holdMedia(addressesOf(request.messages))
     const placed = placeMessages(request.messages, 'messages')
-    checkChat(request, placed, model)
+    checkChat(request, placed, model, this.#compatibility)
     const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
     if (focus !== null) checkFocusAlone(request, focus)
 
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
-      const loading = this.#media.open(caller.organisation, deadline.signal)
+      const loading = held.use(this.#media.open(caller.organisation, deadline.signal))
       const media = await loadMedia(messages, {
         model,
         media: loading,
@@ -82,11 +103,12 @@ export class Conversations {
         maxFrames: framesPerVideo(messages),
         signal: deadline.signal,
       })
-      const { structure, toolUse, maxTokens, sampling } = request
+      const { structure, toolUse } = request
       const pictures = focus !== null ? picturesOf(messages) : NO_PICTURES
       // Where there is nothing to look at, the tool is not there.
       const looking = pictures.size > 0
-      const tools = looking ? [focusTool(pictures.size)] : request.tools
+      if (!looking) held.dispose()
+      const tools = looking ? [focusTool(pictures.size)] : callable(request)
       const dialect = dialectOf(model.card)
       // A structure that the client asks for says more than a format of annotations in free text.
       const bound = structure === null ? null : constraintOf(structure)
@@ -106,11 +128,14 @@ export class Conversations {
         const bind = { tools: [boundFocusTool(pictures)], toolUse: ONE_CALL }
         const plan = new ReplyPlan({ ...wish, ...bind }, model)
         const reply = await this.#lookingReply(prompt, plan, { ...request, pictures, loading }, caller, deadline)
+        const looked = held.move()
+        deadline.signal.addEventListener('abort', () => looked.dispose(), { once: true })
+        if (deadline.signal.aborted) looked.dispose()
         return released(reply, deadline)
       }
       const plan = new ReplyPlan({ ...wish, tools, toolUse }, model)
-      const reply = released(await this.#reply(prompt, plan, { maxTokens, sampling }, caller, deadline), deadline)
-      return structure === null ? reply : this.#structures.checked(reply, structure)
+      const reply = released(await this.#reply(prompt, plan, request, caller, deadline), deadline)
+      return structure === null ? reply : this.#structures.checked(reply, structure, caller.organisation)
     } catch (error) {
       deadline.release()
       throw error
@@ -121,29 +146,25 @@ export class Conversations {
   async #lookingReply(
     prompt: PromptSource,
     plan: ReplyPlan,
-    {
-      maxTokens,
-      sampling,
-      pictures,
-      loading,
-    }: Pick<ReplyOptions, 'maxTokens' | 'sampling'> & Pick<FocusParts, 'pictures'> & { loading: MediaRequest },
+    { pictures, loading, ...limits }: ReplyLimits & Pick<FocusParts, 'pictures'> & { loading: MediaRequest },
     caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncIterable<ReplyEvent>> {
-    const { model } = caller
-    const first = await this.#reply(prompt, plan, { maxTokens, sampling }, caller, deadline)
+    const { model, organisation } = caller
+    const { signal } = deadline
+    const first = await this.#reply(prompt, plan, limits, caller, deadline)
     return focusedReply(first, {
       prompt,
       pictures,
-      maxTokens: maxTokens ?? model.outputTokens,
+      maxTokens: limits.maxTokens ?? model.outputTokens,
       next: async (longer, left) => {
-        const measured = new MeasuredPrompt(buildPrompt(longer, this.#styles.get(model.id)!), model)
+        const parts = await buildPrompt(longer, this.#styles.get(model.id)!)
+        const measured = new MeasuredPrompt(parts, { model, organisation, signal })
         const room = model.contextTokens - (await measured.countTokens())
-        const limits = { maxTokens: Math.min(left, room), sampling }
-        return room > 0 ? this.#reply(longer, plan, limits, caller, deadline) : null
+        const rest = { ...limits, maxTokens: Math.min(left, room) }
+        return room > 0 ? this.#reply(longer, plan, rest, caller, deadline) : null
       },
       look: async (picture, region) => {
-        const { signal } = deadline
         const param = 'vision_config.internal_tools.focus'
         return loadPicture(picture, { target: model.card.image!, region }, { media: loading, param, signal })
       },
@@ -154,15 +175,17 @@ export class Conversations {
   async #reply(
     prompt: PromptSource,
     plan: ReplyPlan,
-    { maxTokens: asked, sampling }: Pick<ReplyOptions, 'maxTokens' | 'sampling'>,
+    { sampling, ...asked }: ReplyLimits,
     { model, organisation }: Caller,
     deadline: Deadline,
   ): Promise<AsyncGenerator<ReplyEvent, void, void>> {
-    const prefix = buildPrompt(prompt, this.#styles.get(model.id)!)
-    const maxTokens = await outputBudget([new MeasuredPrompt(prefix, model)], asked, model, prompt.param)
-    deadline.signal.throwIfAborted()
+    const prefix = await buildPrompt(prompt, this.#styles.get(model.id)!)
+    const { signal } = deadline
+    const measured = new MeasuredPrompt(prefix, { model, organisation, signal })
+    const maxTokens = await outputBudget([measured], asked, model, prompt.param)
+    signal.throwIfAborted()
     const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...plan.bounds(maxTokens) }
-    const generation = await model.engine.generate({ organisation, prefix, branches: [branch] }, deadline.signal)
+    const generation = await model.engine.generate({ organisation, prefix, branches: [branch] }, signal)
     return assembleReply({ generation, model, deadline, reader: plan.createReader() })
   }
 
@@ -172,9 +195,10 @@ export class Conversations {
    */
   async detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
     const style = this.#styles.get(caller.model.id)!
+    using held = holdMedia(wantedPictures(request).map(({ url }) => url))
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
-      return await answerDetect(request, { ...caller, style, media: this.#media }, deadline)
+      return await answerDetect(request, { ...caller, style, media: this.#media, held }, deadline)
     } finally {
       deadline.release()
     }
@@ -186,19 +210,20 @@ export class Conversations {
    */
   async multilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookReply> {
     const style = this.#styles.get(caller.model.id)!
+    using held = holdMedia(addressesOf([...request.context, ...request.prompts.map((content) => ({ content }))]))
     const deadline = new Deadline(
       this.#multilookBudgetSeconds,
       signal,
       'use fewer prompts, a lower n or a smaller max_completion_tokens',
     )
     try {
-      return await answerMultilook(request, { ...caller, style, media: this.#media }, deadline)
+      return await answerMultilook(request, { ...caller, style, media: this.#media, held }, deadline)
     } finally {
       deadline.release()
     }
   }
 
   async close(): Promise<void> {
-    await this.#structures.close()
+    await Promise.all([this.#structures.close(), this.#templateThreads.close()])
   }
 }

@@ -1,22 +1,22 @@
 import type { DetectionKind } from '../grounding/index.ts'
 import type { Point } from '../media/index.ts'
+import type { MediaUrl } from './message.ts'
 
 /** A search for objects in one picture, as parsed at the door. */
 export interface DetectRequest {
-  /** Address of the picture. */
-  readonly picture: string
+  readonly picture: MediaUrl
   /** What to look for. Without categories and exemplars: everything. */
   readonly categories: readonly string[]
   readonly exemplars: readonly Exemplar[]
-  /** Addresses of pictures that show nothing of what is looked for. */
-  readonly negatives: readonly string[]
+  /** Pictures that show nothing of what is looked for. */
+  readonly negatives: readonly MediaUrl[]
   readonly output: DetectionKind
   readonly thinking: boolean
 }
 
 /** A picture in which somebody has marked what is looked for. */
 export interface Exemplar {
-  readonly picture: string
+  readonly picture: MediaUrl
   readonly annotations: readonly ExemplarAnnotation[]
 }
 

@@ -8,8 +8,8 @@ import type { Deadline } from './deadline.ts'
 import type { Box, DetectRequest, ExemplarAnnotation } from './detect-request.ts'
 import { dialectOf, sceneOf } from './grounding.ts'
 import { type LoadedMedia, loadPictures, type MediaSource } from './media.ts'
-import type { MediaContent, PlacedMessage } from './message.ts'
-import { MeasuredPrompt, outputBudget } from './output-budget.ts'
+import type { MediaContent, MediaUrl, PlacedMessage } from './message.ts'
+import { AS_MANY_AS_FIT, MeasuredPrompt, outputBudget } from './output-budget.ts'
 import { buildSharedPrompt, type PromptStyle } from './prompt.ts'
 import { ReplyPlan } from './reply-plan.ts'
 import { untrusted } from './slots.ts'
@@ -30,6 +30,8 @@ export interface DetectParts {
   readonly organisation: string
   readonly style: PromptStyle
   readonly media: MediaSource
+  /** Is disposed of when the media has been decoded. */
+  readonly held: DisposableStack
 }
 
 /** Of all names together: the model's answer is bound to them, and a pattern has its bounds. */
@@ -45,7 +47,7 @@ const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0
  */
 export async function answerDetect(
   request: DetectRequest,
-  { model, organisation, style, media: source }: DetectParts,
+  { model, organisation, style, media: source, held }: DetectParts,
   deadline: Deadline,
 ): Promise<DetectReply> {
   checkDetect(request, model)
@@ -54,9 +56,10 @@ export async function answerDetect(
   const pictures = await loadPictures(
     wantedPictures(request),
     model.card.image!,
-    source.open(organisation, signal),
+    held.use(source.open(organisation, signal)),
     signal,
   )
+  held.dispose()
   const kind = kindToFind(request, labels, model)
   const { detection } = dialectOf(model.card)
   const { scene, messages, media } = dialogOf({ request, labels, kind, model }, pictures)
@@ -71,7 +74,7 @@ export async function answerDetect(
     instruction: detection.instruction(kind),
     demand: null,
   }
-  const shared = buildSharedPrompt({ ...earlier, tools: [], thinking, replaysReasoning: false }, style)
+  const shared = await buildSharedPrompt({ ...earlier, tools: [], thinking, replaysReasoning: false }, style)
   const picture: PromptPart = { type: 'image', image: pictures.at(-1)!.image }
   const prefix = [...shared.prefix, picture]
   const wish = {
@@ -86,8 +89,8 @@ export async function answerDetect(
     const plan = new ReplyPlan({ ...wish, bound }, model)
     // The picture comes first in every question, and is the last of what they share.
     const [, ...suffix] = shared.suffix([picture, ...untrusted(detection.question(kind, group))])
-    const measured = [new MeasuredPrompt(prefix, model), new MeasuredPrompt(suffix, model)]
-    const maxTokens = await outputBudget(measured, null, model, param)
+    const measured = [prefix, suffix].map((parts) => new MeasuredPrompt(parts, { model, organisation, signal }))
+    const maxTokens = await outputBudget(measured, AS_MANY_AS_FIT, model, param)
     const branch = { param, suffix, n: 1, sampling: GREEDY, ...plan.bounds(maxTokens) }
     searches.push(new CategorySearch({ branch, plan, labels: group, model, scene }))
   }
@@ -139,7 +142,7 @@ function kindToFind(
 }
 
 /** All pictures, the one to search last. */
-function wantedPictures({ picture, exemplars, negatives }: DetectRequest): { url: string; param: string }[] {
+export function wantedPictures({ picture, exemplars, negatives }: DetectRequest): { url: MediaUrl; param: string }[] {
   return [
     ...exemplars.map((exemplar, i) => ({ url: exemplar.picture, param: `exemplars[${i}].media.image_url` })),
     ...negatives.map((url, i) => ({ url, param: `negative_exemplars[${i}].media.image_url` })),

@@ -16,6 +16,7 @@ import type { ServedModel } from '../models/registry.ts'
 import {
   type ImageContent,
   type MediaContent,
+  type MediaUrl,
   mediaCount,
   modalityOf,
   type PlacedMessage,
@@ -102,7 +103,7 @@ export async function loadMediaGroups(
  * @throws ApiError 400 naming the picture at fault.
  */
 export async function loadPictures(
-  wanted: readonly { readonly url: string; readonly param: string }[],
+  wanted: readonly { readonly url: MediaUrl; readonly param: string }[],
   target: ImageLimits | Size,
   media: MediaRequest,
   signal: AbortSignal,
@@ -114,7 +115,7 @@ export async function loadPictures(
   const worker = async () => {
     for (const [i, { url, param }] of next) {
       either.throwIfAborted()
-      loaded[i] = await media.image({ reference: { type: 'url', url }, param, signal: either }, target)
+      loaded[i] = await media.image({ reference: referTo(url), param, signal: either }, target)
     }
   }
   try {
@@ -237,13 +238,13 @@ function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): {
 } {
   switch (part.type) {
     case 'image_url':
-      return { reference: { type: 'url', url: part.image_url.url }, field: 'url' }
+      return { reference: referTo(part.image_url.url), field: 'url' }
     case 'video_url':
-      return { reference: { type: 'url', url: part.video_url.url }, field: 'url' }
+      return { reference: referTo(part.video_url.url), field: 'url' }
     case 'audio_url':
-      return { reference: { type: 'url', url: part.audio_url.url }, field: 'url' }
+      return { reference: referTo(part.audio_url.url), field: 'url' }
     case 'input_audio':
-      return { reference: { type: 'base64', data: part.input_audio.data }, field: 'data' }
+      return { reference: referTo(part.input_audio.data, 'base64'), field: 'data' }
     case 'image_file_id':
       return { reference: { type: 'file', id: part.image_file_id.file_id }, field: 'file_id' }
     case 'video_file_id':
@@ -251,6 +252,12 @@ function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): {
     case 'audio_file_id':
       return { reference: { type: 'file', id: part.audio_file_id.file_id }, field: 'file_id' }
   }
+}
+
+/** @param form what a text is: an address, or base64 without the head of a data URL. */
+function referTo(url: MediaUrl, form: 'url' | 'base64' = 'url'): MediaReference {
+  if (typeof url !== 'string') return { type: 'inline', media: url }
+  return form === 'url' ? { type: 'url', url } : { type: 'base64', data: url }
 }
 
 /** Media was admitted by what the card promises, and the registry saw that it keeps that. */

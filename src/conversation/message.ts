@@ -1,3 +1,5 @@
+import type { InlineMedia } from '../media/index.ts'
+
 /** A conversation as the contract spells it. Positions in it are the `param` of errors, so it keeps the wire's names. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
@@ -38,14 +40,18 @@ export interface TextContent {
   readonly text: string
 }
 
+/** Where media is: an address, a data URL, or its bytes where the server has decoded such a URL already. */
+export type MediaUrl = string | InlineMedia
+
+type Url = { readonly url: MediaUrl }
+
 export interface VideoFramesContent {
   readonly type: 'video_frames'
   readonly video_frames: {
-    readonly frames: readonly { readonly image_url: { readonly url: string }; readonly timestamp_ms: number }[]
+    readonly frames: readonly { readonly image_url: Url; readonly timestamp_ms: number }[]
   }
 }
 
-type Url = { readonly url: string }
 type FileId = { readonly file_id: string }
 
 export type MediaContent =
@@ -54,7 +60,7 @@ export type MediaContent =
   | { readonly type: 'video_url'; readonly video_url: Url }
   | { readonly type: 'video_file_id'; readonly video_file_id: FileId }
   | VideoFramesContent
-  | { readonly type: 'input_audio'; readonly input_audio: { readonly data: string; readonly format: string } }
+  | { readonly type: 'input_audio'; readonly input_audio: { readonly data: MediaUrl; readonly format: string } }
   | { readonly type: 'audio_url'; readonly audio_url: Url }
   | { readonly type: 'audio_file_id'; readonly audio_file_id: FileId }
 

@@ -13,7 +13,7 @@ import {
 } from './media.ts'
 import { type PlacedMessage, placeMessages } from './message.ts'
 import type { MultilookRequest } from './multilook-request.ts'
-import { contextExceeded, MeasuredPrompt, outputBudget } from './output-budget.ts'
+import { type CountScope, contextExceeded, MeasuredPrompt, outputBudget } from './output-budget.ts'
 import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt.ts'
 import { type FinishReason, finishReason, MessageCollector, type ReplyMessage } from './reply.ts'
 import type { TextStage } from './reply-piece.ts'
@@ -60,6 +60,8 @@ export interface MultilookParts {
   readonly organisation: string
   readonly style: PromptStyle
   readonly media: MediaSource
+  /** Is disposed of when the media has been decoded. */
+  readonly held: DisposableStack
 }
 
 /**
@@ -69,7 +71,7 @@ export interface MultilookParts {
  */
 export async function answerMultilook(
   request: MultilookRequest,
-  { model, organisation, style, media: source }: MultilookParts,
+  { model, organisation, style, media: source, held }: MultilookParts,
   deadline: Deadline,
 ): Promise<MultilookReply> {
   const context = placeMessages(request.context, 'context')
@@ -81,7 +83,7 @@ export async function answerMultilook(
 
   const options: MediaOptions = {
     model,
-    media: source.open(organisation, deadline.signal),
+    media: held.use(source.open(organisation, deadline.signal)),
     withSound: request.vision.enableAudioInVideo === true,
     maxFrames: framesPerVideo([...context, ...placed]),
     signal: deadline.signal,
@@ -99,8 +101,9 @@ export async function answerMultilook(
     thinking,
     replaysReasoning: false,
   }
-  const shared = buildSharedPrompt(prompt, style)
-  const prefix = new MeasuredPrompt(shared.prefix, model)
+  const shared = await buildSharedPrompt(prompt, style)
+  const scope = { model, organisation, signal: deadline.signal }
+  const prefix = new MeasuredPrompt(shared.prefix, scope)
   const contextTokens = await prefix.countTokens()
   if (contextTokens >= model.contextTokens) throw contextExceeded(model, 'context', contextTokens)
 
@@ -110,7 +113,8 @@ export async function answerMultilook(
     const grounding = format === null ? null : new Grounding(format, dialectOf(model.card), scene)
     return new ReplyPlan({ bound: null, tools: [], toolUse: NO_TOOLS, thoughtBudget, grounding }, model)
   }
-  await prepare(prompts, { request, planOf, shared, prefix, options })
+  await prepare(prompts, { request, planOf, shared, prefix, scope, options })
+  held.dispose()
   const { running, generation } = await admit(prompts, shared, model.engine, organisation, deadline.signal)
   await collect(running, generation, deadline)
 
@@ -134,6 +138,7 @@ interface Preparation {
   readonly request: MultilookRequest
   readonly shared: SharedPrompt
   readonly prefix: MeasuredPrompt
+  readonly scope: CountScope
   readonly options: MediaOptions
   planOf(placed: PlacedMessage, own: LoadedMedia): ReplyPlan
 }
@@ -141,7 +146,7 @@ interface Preparation {
 /** Makes a branch of every prompt that can be one; the others fail. */
 async function prepare(
   prompts: readonly AskedPrompt[],
-  { request, planOf, shared, prefix, options }: Preparation,
+  { request, planOf, shared, prefix, scope, options }: Preparation,
 ): Promise<void> {
   const { model, signal } = options
   for (const prompt of prompts) await prompt.attempt(() => checkMedia(prompt.placed, model))
@@ -154,8 +159,8 @@ async function prepare(
       if (outcome.status === 'rejected') throw outcome.reason
       const suffix = shared.suffix(contentOf(prompt.placed, outcome.value))
       const { param } = prompt.placed
-      const pieces = [prefix, new MeasuredPrompt(suffix, model)]
-      const maxTokens = await outputBudget(pieces, request.maxTokens, model, param)
+      const pieces = [prefix, new MeasuredPrompt(suffix, scope)]
+      const maxTokens = await outputBudget(pieces, request, model, param)
       const plan = planOf(prompt.placed, outcome.value)
       prompt.begin({ param, suffix, n: request.n, sampling: request.sampling, ...plan.bounds(maxTokens) }, plan)
     })

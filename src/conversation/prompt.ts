@@ -56,9 +56,9 @@ export function promptStyle({ card }: ServedModel, template: ChatTemplate): Prom
  *
  * @throws ApiError 400 when the template does not take the conversation.
  */
-export function buildPrompt(source: PromptSource, style: PromptStyle): PromptPart[] {
+export async function buildPrompt(source: PromptSource, style: PromptStyle): Promise<PromptPart[]> {
   const slots = new Slots()
-  const rendered = render(source, [], slots, style)
+  const rendered = await render(source, [], slots, style)
   return separateMarks(slots.fill(rendered), style)
 }
 
@@ -74,10 +74,10 @@ export interface SharedPrompt {
  * placeholder for the open content, and cut there: so whatever the template does, what precedes the content is the same
  * for all contents.
  */
-export function buildSharedPrompt(source: PromptSource, style: PromptStyle): SharedPrompt {
+export async function buildSharedPrompt(source: PromptSource, style: PromptStyle): Promise<SharedPrompt> {
   const slots = new Slots()
   const open = slots.open()
-  const rendered = render(source, [{ role: 'user', content: open }], slots, style)
+  const rendered = await render(source, [{ role: 'user', content: open }], slots, style)
   const cut = rendered.indexOf(open)
   const rest = rendered.slice(cut)
   return {
@@ -86,7 +86,7 @@ export function buildSharedPrompt(source: PromptSource, style: PromptStyle): Sha
   }
 }
 
-function render(source: PromptSource, more: readonly Turn[], slots: Slots, style: PromptStyle): string {
+async function render(source: PromptSource, more: readonly Turn[], slots: Slots, style: PromptStyle): Promise<string> {
   const { param, thinking } = source
   const { template, thought } = style
   const input: TemplateInput = {
@@ -94,7 +94,7 @@ function render(source: PromptSource, more: readonly Turn[], slots: Slots, style
     tools: source.tools.map((tool) => declaration(tool, slots, template)),
     thinking,
   }
-  const rendered = template.render(input, param)
+  const rendered = await template.render(input, param)
   slots.checkAllIn(rendered, param)
   return thought === null ? rendered : withThought(rendered, thinking, thought)
 }

@@ -5,6 +5,8 @@ import type { Sampling } from '../inference/engine.ts'
 export interface ReplyOptions {
   /** Null for as many as the model gives. */
   readonly maxTokens: number | null
+  /** The parameter by which the client set `maxTokens`, for errors. */
+  readonly maxTokensParam: 'max_completion_tokens' | 'max_tokens'
   readonly sampling: Sampling
   readonly reasoningEffort: ReasoningEffort | null
   readonly vision: VisionConfig

@@ -61,7 +61,7 @@ export class ReplyPlan {
     let stage = PLAIN
     if (tools.length > 0) {
       const syntax = TOOL_SYNTAXES[toolSyntax!]
-      stage = new ToolCallReader({ syntax, tools, single: !toolUse.parallel, newId: newCallId })
+      stage = new ToolCallReader({ syntax, tools, single: isSingle(toolUse), newId: newCallId })
     }
     if (thought && this.#model.served.reasoning) stage = new FilteredStage(stage, () => new MarkRemover(thought))
     return grounding === null ? stage : new FilteredStage(stage, () => grounding.createFilter())
@@ -70,8 +70,10 @@ export class ReplyPlan {
   #tagConstraint(): Constraint | null {
     const { tools, toolUse, grounding } = this.#wish
     if (tools.length === 0) return grounding?.constraint ?? null
-    const calls = TOOL_SYNTAXES[this.#model.card.toolSyntax!].constraint(tools, !toolUse.parallel)
-    if (grounding === null) return { ...calls, param: 'tools' }
+    const calls = TOOL_SYNTAXES[this.#model.card.toolSyntax!].constraint(tools, isSingle(toolUse))
+    const forced = toolUse.choice !== 'auto' && toolUse.choice !== 'none'
+    // A tag that must come would else be satisfied by an annotation.
+    if (grounding === null || forced) return { ...calls, ...(forced ? { atLeastOne: true } : {}), param: 'tools' }
     const { triggers, tags } = grounding.constraint
     // The first tag may be an annotation, so the text cannot end with it; a second call is left out when it is read.
     return {
@@ -81,6 +83,11 @@ export class ReplyPlan {
       param: 'tools',
     }
   }
+}
+
+/** Who names a function wants one call of it. */
+function isSingle({ choice, parallel }: ToolUse): boolean {
+  return !parallel || typeof choice === 'object'
 }
 
 function newCallId(): string {

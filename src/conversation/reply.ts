@@ -1,5 +1,5 @@
 import { internalError } from '../errors.ts'
-import type { Engine, FinishEvent, Generation, PromptPart } from '../inference/engine.ts'
+import type { FinishEvent, Generation } from '../inference/engine.ts'
 import type { ServedModel } from '../models/registry.ts'
 import type { Deadline } from './deadline.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
@@ -60,7 +60,7 @@ export interface ReplySource {
  */
 export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyEvent, void, void> {
   const { generation, model, deadline, reader } = source
-  let text = ''
+  let hasText = false
   let calls = 0
   const read = (pieces: ReplyPiece[]) => {
     calls += pieces.filter(({ type }) => type === 'tool_call').length
@@ -70,7 +70,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
     for await (const event of generation.events) {
       if (event.type === 'error') throw event.error
       if (event.type === 'text') {
-        text += event.text
+        hasText = true
         yield* read(reader.push(event.text))
         continue
       }
@@ -81,10 +81,9 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
     }
     throw internalError(new Error('The engine ended a completion without a finish'))
   } catch (error) {
-    if (!deadline.caused(error) || text === '') throw error
-    const completionTokens = await countText(model.engine, text)
+    if (!deadline.caused(error) || !hasText) throw error
     yield* read(reader.end(true))
-    yield { type: 'finish', reason: 'length', usage: usageOf(generation, model, completionTokens) }
+    yield { type: 'finish', reason: 'length', usage: usageOf(generation, model, generation.computedTokens()) }
   }
 }
 
@@ -149,9 +148,4 @@ function usageOf(generation: Generation, model: ServedModel, completionTokens: n
   if (!prompt) throw internalError(new Error('The engine admitted a work without its prompt usage'))
   const audioTokens = model.served.modalities.includes('audio') ? prompt.audioTokens : null
   return { promptTokens: prompt.promptTokens, completionTokens, audioTokens }
-}
-
-function countText(engine: Engine, text: string): Promise<number> {
-  const parts: PromptPart[] = [{ type: 'text', text, trusted: false }]
-  return engine.countTokens(parts)
 }

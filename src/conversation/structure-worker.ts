@@ -26,7 +26,8 @@ function problemOf({ text, structure }: Claim): string | null {
     if (structure.type === 'regex') {
       return new PatternMatcher(parsePattern(structure.pattern)).test(text) ? null : 'it does not match'
     }
-    return schemaProblem(JSON.parse(text), structure.schema)
+    const schema = structure.type === 'json_object' ? { type: 'object' } : structure.schema
+    return schemaProblem(JSON.parse(text), schema)
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }

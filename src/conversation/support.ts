@@ -1,3 +1,4 @@
+import type { Compatibility } from '../compatibility.ts'
 import { invalidRequest } from '../errors.ts'
 import { type AnnotationFormat, hintedFormat } from '../grounding/index.ts'
 import type { ServedModel } from '../models/registry.ts'
@@ -7,24 +8,40 @@ import { type PlacedHint, readHints } from './hints.ts'
 import { MAX_MEDIA } from './media.ts'
 import { type Message, mediaCount, modalityOf, type PlacedMessage, partsOf } from './message.ts'
 import type { MultilookRequest } from './multilook-request.ts'
-import { contextExceeded } from './output-budget.ts'
+import { checkNesting } from './nesting.ts'
+import { contextExceeded, leastTokens } from './output-budget.ts'
 import type { ReplyOptions, VisionConfig } from './reply-options.ts'
-import { thoughtBudget as thoughtBudgetOf } from './thinking.ts'
+import { FEWEST_TOKENS_TO_THINK, thoughtBudget as thoughtBudgetOf } from './thinking.ts'
 
 /** Refuses what the model does not do; nothing that a client asks for is passed over in silence. */
-export function checkChat(request: ChatRequest, messages: readonly PlacedMessage[], model: ServedModel): void {
+export function checkChat(
+  request: ChatRequest,
+  messages: readonly PlacedMessage[],
+  model: ServedModel,
+  compatibility: Compatibility,
+): void {
   const usesTools = request.tools.length > 0 || messages.some(({ message }) => holdsTools(message))
   if (usesTools && !model.served.capabilities.includes('tool_calling')) {
     throw invalidRequest(`${named(model)} does not support tool calling`, 'tools', { code: 'unsupported_parameter' })
   }
-  if (request.tools.length > 0 && (request.toolUse.choice === 'required' || request.toolUse.choice === 'named')) {
-    throw invalidRequest("tool_choice can only be 'auto' or 'none': a model is not made to call a tool", 'tool_choice')
-  }
-  checkTurns(messages, model, 'messages')
+  checkToolChoice(request, compatibility)
+  checkNesting(request.tools, messages)
+  checkSize(messages, model, 'messages')
+  checkToolSize(request, model)
   for (const placed of messages) checkMedia(placed, model)
   checkMediaCount(messages, 'messages')
   checkStructure(request, model)
   checkOptions(request, model)
+}
+
+function checkToolChoice({ tools, toolUse: { choice } }: ChatRequest, compatibility: Compatibility): void {
+  if (tools.length === 0 || choice === 'auto' || choice === 'none') return
+  if (compatibility === 'contract') {
+    throw invalidRequest("tool_choice can only be 'auto' or 'none': a model is not made to call a tool", 'tool_choice')
+  }
+  if (choice !== 'required' && !tools.some(({ name }) => name === choice.name)) {
+    throw invalidRequest(`tool_choice names '${choice.name.slice(0, 100)}', which is not in tools`, 'tool_choice')
+  }
 }
 
 /** The looks are calls of a tool of the server's own, and what follows them is the reply. */
@@ -41,7 +58,7 @@ function checkStructure({ structure, tools }: ChatRequest, model: ServedModel): 
   if (structure === null) return
   const param = structure.type === 'regex' ? 'regex' : 'response_format'
   const capability = structure.type === 'regex' ? 'regex' : 'response_format_json_schema'
-  const words = structure.type === 'regex' ? 'regex' : 'response_format json_schema'
+  const words = structure.type === 'regex' ? 'regex' : `response_format ${structure.type}`
   if (!model.served.capabilities.includes(capability)) {
     throw invalidRequest(`${named(model)} does not support ${words}`, param)
   }
@@ -64,7 +81,7 @@ export function checkMultilook(
       code: 'unsupported_parameter',
     })
   }
-  checkTurns(context, model, 'context')
+  checkSize(context, model, 'context')
   for (const placed of context) checkMedia(placed, model)
   checkMediaCount([...context, ...prompts], null)
   checkOptions(request, model)
@@ -84,9 +101,34 @@ export function holdsTools(message: Message): boolean {
   return message.role === 'tool' || (message.role === 'assistant' && (message.tool_calls ?? []).length > 0)
 }
 
-/** Every turn costs some tokens of the template's own, so more turns than tokens need no rendering to be refused. */
-function checkTurns(messages: readonly PlacedMessage[], model: ServedModel, param: string): void {
-  if (messages.length > model.contextTokens) throw contextExceeded(model, param)
+/**
+ * Every turn costs some tokens of the template's own, and every text some: what cannot fit needs neither rendering nor
+ * tokenising to be refused, which of large texts takes long.
+ */
+function checkSize(messages: readonly PlacedMessage[], model: ServedModel, param: string): void {
+  const tooMany = messages.length > model.contextTokens
+  if (tooMany || leastTokens(textsIn(messages), model) > model.contextTokens) throw contextExceeded(model, param)
+}
+
+function* textsIn(messages: readonly PlacedMessage[]): Generator<string, void, void> {
+  for (const placed of messages) {
+    for (const { part } of partsOf(placed)) if (part.type === 'text') yield part.text
+    const { message } = placed
+    if (message.role !== 'assistant') continue
+    for (const call of message.tool_calls ?? []) yield withoutBlanks(call.function.arguments)
+  }
+}
+
+/** The same for the tools that the model is told of: a template goes through each name in a schema. */
+function checkToolSize({ tools, toolUse }: ChatRequest, model: ServedModel): void {
+  if (toolUse.choice === 'none') return
+  const texts = tools.flatMap(({ name, parameters }) => [name, withoutBlanks(parameters ?? '')])
+  if (leastTokens(texts, model) > model.contextTokens) throw contextExceeded(model, 'tools')
+}
+
+/** Templates may write JSON closer than the client did. */
+function withoutBlanks(json: string): string {
+  return json.replace(/\s+/g, '')
 }
 
 /** @throws ApiError 400 for media that the model does not take. */
@@ -120,12 +162,12 @@ function checkMediaCount(messages: readonly PlacedMessage[], param: string | nul
   }
 }
 
-function checkOptions({ vision, maxTokens }: ReplyOptions, model: ServedModel): void {
+function checkOptions({ vision, maxTokens, maxTokensParam: param }: ReplyOptions, model: ServedModel): void {
   checkVision(vision, model)
   if (maxTokens !== null && maxTokens > model.outputTokens) {
     throw invalidRequest(
-      `max_completion_tokens is ${maxTokens}, but ${named(model)} gives at most ${model.outputTokens} tokens`,
-      'max_completion_tokens',
+      `${param} is ${maxTokens}, but ${named(model)} gives at most ${model.outputTokens} tokens`,
+      param,
     )
   }
 }
@@ -168,7 +210,9 @@ export function readControls(
   }
   const timed = placed.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
   const format = resolveFormat(request, hints, model, timed)
-  const thoughtBudget = reasoning === null ? null : thoughtBudgetOf(request.reasoningEffort)
+  const { maxTokens } = request
+  const hasRoom = maxTokens === null || maxTokens === 0 || maxTokens >= FEWEST_TOKENS_TO_THINK
+  const thoughtBudget = reasoning === null || !hasRoom ? null : thoughtBudgetOf(request.reasoningEffort)
   const focus = focusAsked(request, hints)
   if (focus) checkFocus(focus, messages, model)
   return { messages, format, thoughtBudget, focus }

@@ -24,6 +24,9 @@ export function thoughtBudget(effort: ReasoningEffort | null): number {
   return BUDGETS[effort === null || effort === 'none' ? 'medium' : effort]
 }
 
+/** Replies of fewer tokens have no room for a thought, its marks and an answer: the model answers at once. */
+export const FEWEST_TOKENS_TO_THINK = 16
+
 /** What the engine is to know of a thought within a reply of at most `maxTokens`. */
 export function thoughtWithin(maxTokens: number, budget: number, { end, closing }: ThoughtMarks): Thought {
   return { end, closing, budget: Math.min(budget, Math.floor(maxTokens * (1 - ANSWER_SHARE))) }

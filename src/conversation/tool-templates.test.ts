@@ -49,31 +49,29 @@ function prompt(source: string, tools: readonly Tool[], list: readonly Message[]
   )
 }
 
-const text = (source: string, tools = [tool], list = messages) =>
-  prompt(source, tools, list)
-    .map((part) => (part.type === 'text' ? part.text : ''))
-    .join('')
+const text = async (source: string, tools = [tool], list = messages) =>
+  (await prompt(source, tools, list)).map((part) => (part.type === 'text' ? part.text : '')).join('')
 
-test('JSON with indents has the schema as it was sent', () => {
-  expect(text(TEMPLATES.llama)).toBe(
+test('JSON with indents has the schema as it was sent', async () => {
+  expect(await text(TEMPLATES.llama)).toBe(
     `{\n    "type": "function",\n    "function": {\n        "name": "f",\n        "description": "Says \\"x\\".",\n        "parameters": ${tool.parameters}\n    }\n}<|user|>Hi{"name": "f", "parameters": {"z":"a\\nb","10":1.50,"list":[1,"x"]}}<|tool|>"ok"`,
   )
 })
 
-test('each key by itself, and ids that the template accepts', () => {
-  expect(text(TEMPLATES.mistral)).toBe(
+test('each key by itself, and ids that the template accepts', async () => {
+  expect(await text(TEMPLATES.mistral)).toBe(
     `"name": "f", "description": "Says \\"x\\".", "parameters": ${tool.parameters}, [user]Hi[TOOL_CALLS]f[ARGS]{"z":"a\\nb","10":1.50,"list":[1,"x"]}[RESULTS]ok`,
   )
 })
 
-test('a template that goes through schemas and arguments finds them in their order and spelling', () => {
-  expect(text(TEMPLATES.coder)).toBe(
+test('a template that goes through schemas and arguments finds them in their order and spelling', async () => {
+  expect(await text(TEMPLATES.coder)).toBe(
     '<function>f<z:string>a A<10:integer>["z"][user]Hi[assistant]<function=f><parameter=z>a\nb</parameter><parameter=10>1.50</parameter><parameter=list>[1, "x"]</parameter>[tool]ok',
   )
 })
 
-test('a template that sorts leaves them in their order too', () => {
-  expect(text(TEMPLATES.gemma)).toContain(
+test('a template that sorts leaves them in their order too', async () => {
+  expect(await text(TEMPLATES.gemma)).toContain(
     'declaration:f{description:<|"|>Says "x".<|"|>,z:{type:STRING},10:{type:INTEGER},}',
   )
 })
@@ -103,25 +101,25 @@ describe('whatever the template does', () => {
     { role: 'tool', tool_call_id: evil, content: evil },
   ]
 
-  test.each(Object.entries(TEMPLATES))('nothing of a client’s is trusted: %s', (_, source) => {
-    const parts = prompt(source, [hostile], list)
+  test.each(Object.entries(TEMPLATES))('nothing of a client’s is trusted: %s', async (_, source) => {
+    const parts = await prompt(source, [hostile], list)
     expect(parts.some((part) => part.type === 'text' && !part.trusted && part.text.includes(evil))).toBe(true)
     for (const part of parts) if (part.type === 'text' && part.trusted) expect(part.text).not.toContain(evil)
   })
 })
 
-test('arguments that are no object are refused where a template goes through them', () => {
+test('arguments that are no object are refused where a template goes through them', async () => {
   const broken: Message[] = [
     messages[0]!,
     { role: 'assistant', tool_calls: [{ id: 'a', function: { name: 'f', arguments: '{"cut' } }] },
   ]
-  expect(() => text(TEMPLATES.coder, [tool], broken)).toThrow(
+  await expect(text(TEMPLATES.coder, [tool], broken)).rejects.toThrow(
     expect.objectContaining({ status: 400, param: 'messages[1].tool_calls[0].function.arguments' }),
   )
-  expect(text(TEMPLATES.mistral, [tool], broken)).toContain('[ARGS]{"cut')
+  expect(await text(TEMPLATES.mistral, [tool], broken)).toContain('[ARGS]{"cut')
 })
 
-test('a template that shows no tools is known by that', () => {
+test('a template that shows no tools is known by that', async () => {
   const template = (source: string) => new ChatTemplate({ chatTemplate: source, bosToken: '', eosToken: '' })
   expect(template('{% for m in messages %}{{ m.content }}{% endfor %}').toolForms).toBeNull()
   expect(template(TEMPLATES.coder).toolForms).toEqual({ parameters: 'structure', arguments: 'structure' })

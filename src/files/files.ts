@@ -155,14 +155,9 @@ export class Files implements StoredFiles {
     return stream
   }
 
-  async resolveFile(id: string, organisation: string, signal: AbortSignal): Promise<Uint8Array | null> {
+  async resolveFile(id: string, organisation: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | null> {
     const file = await this.find(organisation, id)
-    const stream = file && (await this.read(organisation, id, null, signal))
-    if (!stream) return null
-    const bytes = Buffer.allocUnsafe(file.bytes)
-    let length = 0
-    for await (const piece of stream as AsyncIterable<Buffer>) length += piece.copy(bytes, length)
-    return bytes.subarray(0, length)
+    return file && this.read(organisation, id, null, signal)
   }
 
   /** @returns whether there was such a file. When it resolves, there is none any more. */

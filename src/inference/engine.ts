@@ -20,13 +20,24 @@ export interface Engine {
    */
   generate(work: Work, signal: AbortSignal): Promise<Generation>
 
-  /** Number of prompt tokens the parts cost; exact for text and media. */
-  countTokens(parts: readonly PromptPart[]): Promise<number>
+  /**
+   * Number of prompt tokens the parts cost; exact for text and media. Text that is far too long for the context is not
+   * counted to its end: infinite.
+   * @throws ApiError 400 for parts that the model does not take, 503 `model_overloaded` while the engine is restarting.
+   */
+  countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number>
 
   /** For engines that can tell. @throws ApiError 503 while the engine does not run. */
   stats?(): Promise<EngineStats>
 
   close(): Promise<void>
+}
+
+export interface CountOptions {
+  /** Owner of the parts: what is computed of them to count them is kept for its work alone. */
+  readonly organisation: string
+  /** Aborting rejects with its reason at once. */
+  readonly signal: AbortSignal
 }
 
 /** `unloaded` engines take no memory and start with the next work. */
@@ -64,6 +75,8 @@ export interface ModelInfo {
   /** Tokens that one sequence may hold, prompt and completion together. */
   readonly contextTokens: number
   readonly vocabularySize: number
+  /** No token stands for more bytes of a text; infinite where that is not known, as of a model that was never loaded. */
+  readonly longestTokenBytes: number
   /** Jinja source stored with the weights; null when the file carries none. */
   readonly chatTemplate: string | null
   /** Text of the special tokens that templates refer to; empty when the model has none. */
@@ -139,8 +152,8 @@ export interface Thought {
   /** The mark and what stands around it, e.g. `\n</think>\n\n`. What follows the mark always comes behind a thought. */
   readonly closing: string
   /**
-   * Most tokens of the thought. Behind them the engine writes `closing` itself, as it does when the model ends its turn
-   * within the thought; the reply follows.
+   * Most tokens of the thought; fewer where `maxTokens` would leave no room for `closing` and a token behind it. Behind
+   * them the engine writes `closing` itself, as it does when the model ends its turn within the thought; the reply follows.
    */
   readonly budget: number
 }
@@ -214,6 +227,11 @@ export interface Generation {
    * completion; rejects with the abort reason when the signal fires and with an ApiError when the engine is lost.
    */
   readonly events: AsyncIterable<EngineEvent>
+  /**
+   * Tokens of all completions that were computed until now, as far as the engine has told: also those whose events nobody
+   * has read, or ever will.
+   */
+  computedTokens(): number
 }
 
 export interface PromptUsage {
@@ -233,12 +251,19 @@ export interface TextEvent {
   readonly completion: number
   /** Whole characters only: bytes of a character that is not complete yet are held back. Never empty. */
   readonly text: string
+  /**
+   * Tokens whose text this is, at least 1: one that was sampled, those that a constraint forced behind it, those that
+   * printed nothing since the event before. The tokens of all events of a completion are no more than the
+   * `completionTokens` of its finish, which counts the last silent ones, too.
+   */
+  readonly tokens: number
 }
 
 export interface FinishEvent {
   readonly type: 'finish'
   readonly branch: number
   readonly completion: number
+  /** `length` also for a text that went round in circles, where the model's card says that such are ended. */
   readonly reason: 'stop' | 'length'
   /** Tokens generated, the end-of-turn token not counted. */
   readonly completionTokens: number

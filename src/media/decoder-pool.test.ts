@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
-import { afterEach, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
+import { ResidentMemory } from '../../test/support/resident-memory.ts'
 import { DecoderPool } from './decoder-pool.ts'
 
 const target = { pixelsPerToken: 32, minTokens: 36, maxTokens: 64 }
@@ -19,25 +20,111 @@ let pool: DecoderPool
 
 afterEach(() => pool.close())
 
-const decode = (bytes: Uint8Array, param = 'p', signal = never) =>
-  pool.decode({ type: 'image', bytes, target, region: null }, param, signal)
+const decode = (bytes: Uint8Array, param = 'p', signal = never, organisation = 'a') =>
+  pool.decode({ type: 'image', data: bytes, target, region: null }, { organisation, param, signal })
+
+/** Ends the process that decodes first, and each of its successors that is given the same input. */
+async function killEach(times: number): Promise<void> {
+  let last: number | undefined
+  for (let killed = 0; killed < times; killed++) {
+    await expect.poll(() => pool.pids[0]).not.toBe(last)
+    last = pool.pids[0]!
+    process.kill(last, 'SIGKILL')
+  }
+}
 
 it('an input that takes its process down gets a 400, and the next one is decoded', async () => {
   pool = new DecoderPool({ size: 1 })
   const doomed = decode(await large(), 'messages[0]')
   const next = decode(await small())
-  setTimeout(() => process.kill(pool.pids[0]!, 'SIGKILL'), 150)
-  await expect(doomed).rejects.toMatchObject({ status: 400, param: 'messages[0]' })
+  await Promise.all([expect(doomed).rejects.toMatchObject({ status: 400, param: 'messages[0]' }), killEach(2)])
   expect((await next).original).toEqual({ width: 64, height: 64 })
+})
+
+it('an input whose process was ended from outside is decoded in another', async () => {
+  pool = new DecoderPool({ size: 1 })
+  const [unlucky] = await Promise.all([decode(await large()), killEach(1)])
+  expect(unlucky.original.width).toBe(9000)
 })
 
 it('what is decoded beside it notices nothing', async () => {
   pool = new DecoderPool({ size: 2 })
   const big = await large()
-  const [doomed, other] = [decode(big), decode(big)]
-  setTimeout(() => process.kill(pool.pids[0]!, 'SIGKILL'), 150)
-  await expect(doomed).rejects.toMatchObject({ status: 400 })
-  expect((await other).original.width).toBe(9000)
+  const doomed = [decode(big), decode(big)]
+  const [first, second] = pool.pids
+  process.kill(first!, 'SIGKILL')
+  for (const { original } of await Promise.all(doomed)) expect(original.width).toBe(9000)
+  expect(pool.pids).toContain(second)
+})
+
+it('time in which the server itself was too busy to listen is not the input’s', async () => {
+  pool = new DecoderPool({ size: 1, timeoutMs: 1000 })
+  const good = decode(await small())
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)
+  expect((await good).original.width).toBe(64)
+})
+
+it.runIf(process.platform === 'linux')('time in which others had the processor is not the input’s', async () => {
+  pool = new DecoderPool({ size: 1, timeoutMs: 600 })
+  await decode(await small())
+  const [pid] = pool.pids
+  process.kill(pid!, 'SIGSTOP')
+  const good = decode(await small())
+  setTimeout(() => process.kill(pid!, 'SIGCONT'), 1000)
+  expect((await good).original.width).toBe(64)
+  expect(pool.pids).toEqual([pid])
+})
+
+it.runIf(process.platform === 'linux')('large pictures are decoded one at a time, whatever they cost', async () => {
+  pool = new DecoderPool({ size: 4 })
+  // All pixels of a progressive JPEG are in memory at once: 370 MiB of these.
+  const jpeg = await sharp({ create: { width: 9900, height: 9900, channels: 3, background: '#00ff00' } })
+    .jpeg({ progressive: true })
+    .toBuffer()
+  await decode(await small())
+  await using memory = await ResidentMemory.watch()
+  const all = await Promise.all(Array.from({ length: 4 }, () => decode(jpeg)))
+  expect(all.map(({ original }) => original.width)).toEqual([9900, 9900, 9900, 9900])
+  // The four processes themselves take 70 MiB each.
+  expect(memory.growth / 2 ** 20).toBeLessThan(370 + 4 * 110)
+})
+
+describe('what waits', () => {
+  it('is served in turn: one organisation’s pictures do not keep another waiting', async () => {
+    pool = new DecoderPool({ size: 1 })
+    const bytes = await small()
+    const order: string[] = []
+    const ask = (organisation: string) =>
+      decode(bytes, 'p', never, organisation).then(() => void order.push(organisation))
+    await Promise.all(['a', 'a', 'a', 'a', 'b'].map(ask))
+    expect(order.indexOf('b')).toBeLessThan(3)
+  })
+
+  it('is bounded in number, for one organisation sooner than for all', async () => {
+    pool = new DecoderPool({ size: 1, mostWaiting: 4 })
+    const bytes = await small()
+    const ask = (organisation: string) => decode(bytes, 'p', never, organisation)
+    const busy = { status: 503, type: 'server_error', code: 'model_overloaded', retryAfter: 1 }
+    // The first one does not wait.
+    const taken = ['a', 'a', 'a'].map(ask)
+    await expect(ask('a')).rejects.toMatchObject(busy)
+    taken.push(...['b', 'b'].map(ask))
+    await expect(ask('c')).rejects.toMatchObject(busy)
+    for (const { original } of await Promise.all(taken)) expect(original.width).toBe(64)
+    expect((await ask('c')).original.width).toBe(64)
+  })
+
+  it('does not count any more when nobody waits for it', async () => {
+    pool = new DecoderPool({ size: 1, mostWaiting: 2 })
+    const bytes = await small()
+    const client = new AbortController()
+    const first = decode(bytes)
+    const left = decode(bytes, 'p', client.signal)
+    await expect(decode(bytes)).rejects.toMatchObject({ status: 503 })
+    client.abort(new Error('client gone'))
+    await expect(left).rejects.toThrow('client gone')
+    await Promise.all([first, decode(bytes)])
+  })
 })
 
 it('an input that takes too long gets a 400, and its process is replaced', async () => {

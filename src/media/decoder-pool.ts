@@ -1,28 +1,16 @@
-import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
-import type { Writable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
-import { internalError, invalidRequest } from '../errors.ts'
-import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../garbage.ts'
-import {
-  BYTES_FD,
-  type DecodeMessage,
-  type DecodeReply,
-  type DecodeResult,
-  type DecodeResults,
-  type DecodeTask,
-} from './decoding/protocol.ts'
+import { type DecodeJob, reasonOf } from './decode-job.ts'
+import { DecodeQueue } from './decode-queue.ts'
+import { cannotStart, Decoder } from './decoder.ts'
+import type { DecodeResults, DecodeTask } from './decoding/protocol.ts'
+import { FairSlots } from './fair-slots.ts'
 
-/** A task that takes longer is ended. */
+/** A task on which a decoder works longer is ended. */
 const TIMEOUT_MS: Readonly<Record<DecodeTask['type'], number>> = { image: 20_000, video: 60_000, audio: 60_000 }
-/** A process that has had nothing to do for so long ends, unless it is the last one. */
-const IDLE_MS = 10_000
 /** Of one process: enough for 100 megapixels, or a film in 8K. */
 const MEMORY_BYTES = 2 * 2 ** 30
-const SCRIPT = fileURLToPath(new URL('./decoding/decoder-process.ts', import.meta.url))
-
-/** What a task is called in errors. */
-const NOUNS: Readonly<Record<DecodeTask['type'], string>> = { image: 'picture', video: 'video', audio: 'sound' }
+/** A request has a few of its media waiting at a time: so many serve hundreds of requests. */
+const MOST_WAITING = 4096
 
 export interface DecoderPoolOptions {
   /** Processes at most. */
@@ -31,205 +19,126 @@ export interface DecoderPoolOptions {
   readonly timeoutMs?: number
   /** Of one process, where the system can limit it. */
   readonly memoryBytes?: number
+  /** Tasks that may wait for a process. */
+  readonly mostWaiting?: number
 }
 
-interface Job {
-  readonly task: DecodeTask
+/** On whose behalf a task is done. */
+export interface DecodeInput {
+  readonly organisation: string
+  /** Names the input in errors. */
   readonly param: string
   readonly signal: AbortSignal
-  readonly resolve: (result: DecodeResult) => void
-  readonly reject: (error: Error) => void
 }
 
 /**
- * Decodes media in processes of their own, each of which does one task at a time. An input that crashes its process,
- * exhausts it or takes too long gets a 400, and the process a successor; no other input notices.
+ * Decodes media in processes of their own, each of which does one task at a time. An input that crashes its process
+ * twice, exhausts it or takes too long gets a 400, and the process a successor; no other input notices.
  */
 export class DecoderPool {
   readonly #size: number
   readonly #timeoutMs: number | null
   readonly #memoryBytes: number
-  readonly #waiting: Job[] = []
-  readonly #processes = new Set<DecoderProcess>()
-  #closed = false
+  readonly #waiting: DecodeQueue
+  readonly #decoders = new Set<Decoder>()
+  /** One at a time takes much memory. */
+  readonly #large = new FairSlots(1)
+  #jobs = 0
+  /** Why no more is decoded, once it is closed. */
+  readonly #closed = new AbortController()
 
   constructor(options: DecoderPoolOptions = {}) {
     this.#size = options.size ?? Math.max(2, Math.min(4, availableParallelism()))
     this.#timeoutMs = options.timeoutMs ?? null
     this.#memoryBytes = options.memoryBytes ?? MEMORY_BYTES
+    this.#waiting = new DecodeQueue(options.mostWaiting ?? MOST_WAITING)
   }
 
-  /** @throws ApiError 400 naming `param` when the input does not decode. */
-  decode<Task extends DecodeTask>(
+  /** @throws ApiError 400 naming `param` when the input does not decode, 503 when too much waits already. */
+  async decode<Task extends DecodeTask>(
     task: Task,
-    param: string,
-    signal: AbortSignal,
+    { organisation, param, signal }: DecodeInput,
   ): Promise<DecodeResults[Task['type']]> {
     signal.throwIfAborted()
-    if (this.#closed) throw new Error('The decoders are closed')
-    return new Promise((resolve, reject) => {
-      const job: Job = { task, param, signal, resolve: resolve as Job['resolve'], reject }
-      this.#waiting.push(job)
-      signal.addEventListener('abort', () => this.#abandon(job), { once: true })
-      this.#pump()
-    })
+    this.#closed.signal.throwIfAborted()
+    const { promise, resolve, reject } = Promise.withResolvers<DecodeResults[DecodeTask['type']]>()
+    const job: DecodeJob = { id: this.#jobs++, organisation, task, param, signal, losses: 0, resolve, reject }
+    if (this.#hasRoom) this.#begin(job)
+    else this.#waiting.add(job, this.#size)
+    const abandon = () => {
+      if (this.#waiting.remove(job)) reject(reasonOf(signal))
+    }
+    signal.addEventListener('abort', abandon, { once: true })
+    try {
+      return (await promise) as DecodeResults[Task['type']]
+    } finally {
+      signal.removeEventListener('abort', abandon)
+    }
   }
 
   /** Of the processes that there are. */
   get pids(): number[] {
-    return [...this.#processes].flatMap(({ pid }) => pid ?? [])
+    return [...this.#decoders].flatMap(({ pid }) => pid ?? [])
   }
 
   /** Starts a process ahead of the first input. */
   warmUp(): void {
-    if (this.#processes.size === 0) this.#spawn()
+    if (this.#decoders.size === 0) this.#start()
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    for (const job of this.#waiting.splice(0)) job.reject(new Error('The decoders are closed'))
-    await Promise.all([...this.#processes].map((process) => process.end()))
+    const closed = new Error('The decoders are closed')
+    this.#closed.abort(closed)
+    for (let job = this.#waiting.take(); job !== undefined; job = this.#waiting.take()) job.reject(closed)
+    await Promise.all([...this.#decoders].map((decoder) => decoder.end()))
   }
 
+  get #idle(): Decoder | undefined {
+    return [...this.#decoders].find((decoder) => decoder.isIdle)
+  }
+
+  get #hasRoom(): boolean {
+    return this.#decoders.size < this.#size || this.#idle !== undefined
+  }
+
+  #begin(job: DecodeJob): void {
+    let decoder: Decoder
+    try {
+      decoder = this.#idle ?? this.#start()
+    } catch (error) {
+      job.reject(cannotStart(error))
+      return
+    }
+    decoder.run(job, this.#timeoutMs ?? TIMEOUT_MS[job.task.type])
+  }
+
+  /** Gives those that are free what waits. */
   #pump(): void {
-    while (this.#waiting.length > 0) {
-      const idle = [...this.#processes].find((process) => process.isIdle)
-      if (!idle && this.#processes.size >= this.#size) return
-      const job = this.#waiting.shift()!
-      ;(idle ?? this.#spawn()).run(job, this.#timeoutMs ?? TIMEOUT_MS[job.task.type])
+    if (this.#closed.signal.aborted) return
+    while (this.#hasRoom) {
+      const job = this.#waiting.take()
+      if (job === undefined) return
+      this.#begin(job)
     }
   }
 
-  #spawn(): DecoderProcess {
-    const process = new DecoderProcess(this.#memoryBytes, {
-      free: () => this.#pump(),
-      isSpare: () => this.#processes.size > 1,
+  #start(): Decoder {
+    const decoder = new Decoder(this.#memoryBytes, this.#large, {
+      free: (ms) => {
+        this.#waiting.took(ms)
+        this.#pump()
+      },
+      isSpare: () => this.#decoders.size > 1,
+      retry: (job) => {
+        if (this.#closed.signal.aborted) return job.reject(this.#closed.signal.reason)
+        this.#waiting.return(job)
+      },
       exit: () => {
-        this.#processes.delete(process)
-        if (!this.#closed) this.#pump()
+        this.#decoders.delete(decoder)
+        this.#pump()
       },
     })
-    this.#processes.add(process)
-    return process
+    this.#decoders.add(decoder)
+    return decoder
   }
-
-  #abandon(job: Job): void {
-    const place = this.#waiting.indexOf(job)
-    if (place === -1) return
-    this.#waiting.splice(place, 1)
-    job.reject(reasonOf(job.signal))
-  }
-}
-
-interface Owner {
-  /** It takes another task. */
-  free(): void
-  /** Whether there are others. */
-  isSpare(): boolean
-  exit(): void
-}
-
-class DecoderProcess {
-  readonly #child: ChildProcess
-  readonly #bytes: Writable
-  readonly #owner: Owner
-  readonly #gone: Promise<void>
-  #job: Job | null = null
-  #timer: NodeJS.Timeout | undefined
-  #isEnding = false
-
-  constructor(memoryBytes: number, owner: Owner) {
-    this.#owner = owner
-    this.#child = start(memoryBytes)
-    this.#child.on('message', (reply: DecodeReply) => this.#settle(reply))
-    this.#child.on('error', () => this.#child.kill('SIGKILL'))
-    this.#bytes = this.#child.stdio[BYTES_FD] as Writable
-    // The end of the process tells the same.
-    this.#bytes.on('error', () => {})
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#gone = promise
-    this.#child.once('close', () => {
-      this.#isEnding = true
-      const job = this.#take()
-      job?.reject(invalidRequest(`The ${NOUNS[job.task.type]} cannot be decoded`, job.param))
-      owner.exit()
-      resolve()
-    })
-  }
-
-  get pid(): number | undefined {
-    return this.#child.pid
-  }
-
-  get isIdle(): boolean {
-    return this.#job === null && !this.#isEnding
-  }
-
-  run(job: Job, timeoutMs: number): void {
-    clearTimeout(this.#timer)
-    this.#job = job
-    this.#timer = setTimeout(() => {
-      this.#fail(invalidRequest(`The ${NOUNS[job.task.type]} takes too long to decode`, job.param))
-    }, timeoutMs)
-    job.signal.addEventListener('abort', this.#onAbort, { once: true })
-    const { bytes, ...rest } = job.task
-    this.#child.send({ ...rest, byteLength: bytes.length } as DecodeMessage)
-    this.#bytes.write(bytes)
-  }
-
-  async end(): Promise<void> {
-    this.#fail(new Error('The decoders are closed'))
-    await this.#gone
-  }
-
-  readonly #onAbort = () => {
-    if (this.#job) this.#fail(reasonOf(this.#job.signal))
-  }
-
-  /** There is no other way to stop a native decoder. */
-  #fail(error: Error): void {
-    this.#isEnding = true
-    this.#take()?.reject(error)
-    this.#child.kill('SIGKILL')
-  }
-
-  #settle(reply: DecodeReply): void {
-    const job = this.#take()
-    if (!job) return
-    if (reply.ok) job.resolve(reply.result)
-    else if (reply.ok === null) job.reject(internalError(new Error(reply.message)))
-    else job.reject(invalidRequest(reply.message, job.param, { code: reply.code }))
-    this.#owner.free()
-    if (this.#job !== null) return
-    this.#timer = setTimeout(() => {
-      if (this.#owner.isSpare()) void this.end()
-    }, IDLE_MS)
-  }
-
-  #take(): Job | null {
-    const job = this.#job
-    this.#job = null
-    clearTimeout(this.#timer)
-    job?.signal.removeEventListener('abort', this.#onAbort)
-    return job
-  }
-}
-
-/**
- * Without the server's environment, which may hold keys, and with a limit on memory where the system's shell can set one:
- * then an allocation beyond it fails, and with it the input.
- */
-function start(memoryBytes: number): ChildProcess {
-  const options: SpawnOptions = {
-    serialization: 'advanced',
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe'],
-    env: MAPPED_BLOCKS,
-  }
-  if (process.platform === 'win32') return spawn(process.execPath, [...YOUNG_HEAP_LIMIT, SCRIPT], options)
-  const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; exec "$@"`
-  return spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, ...YOUNG_HEAP_LIMIT, SCRIPT], options)
-}
-
-function reasonOf({ reason }: AbortSignal): Error {
-  return reason instanceof Error ? reason : new Error('Aborted', { cause: reason })
 }

@@ -3,7 +3,8 @@ import type { LookupFunction } from 'node:net'
 import type { Readable } from 'node:stream'
 import ipaddr from 'ipaddr.js'
 import { Agent, request } from 'undici'
-import { ApiError, invalidRequest } from '../errors.ts'
+import { ApiError, invalidRequest, serviceUnavailable } from '../errors.ts'
+import { failureReason, isOwnFailure } from './fetch-failure.ts'
 
 export interface FetchPolicy {
   /** Hosts (`host` or `host:port`, lower case) that may be private and use any port. */
@@ -25,11 +26,9 @@ export interface Fetch {
   readonly param: string
   readonly signal: AbortSignal
   readonly maxBytes: number
-  /** Bytes of the beginning that decide whether the rest is wanted; `check` throws when it is not. */
-  readonly headBytes: number
-  readonly check: (head: Uint8Array) => void
 }
 
+const RETRY_AFTER_S = 5
 const MAX_REDIRECTS = 3
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
@@ -48,8 +47,11 @@ export class GuardedFetcher {
     this.#guarded = new Agent({ connections: 16, connect: { lookup: publicOnly(policy.resolve ?? resolveHost) } })
   }
 
-  /** @throws ApiError 400 naming `param` for every way in which the address or its server can fail. */
-  async fetch(url: URL, options: Fetch): Promise<Uint8Array> {
+  /**
+   * The bytes as they come.
+   * @throws ApiError 400 naming `param` for every way in which the address or its server can fail.
+   */
+  async *fetch(url: URL, options: Fetch): AsyncGenerator<Uint8Array, void, void> {
     const { param, signal } = options
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#policy.timeoutMs)])
     let target = url
@@ -70,7 +72,7 @@ export class GuardedFetcher {
           throw unreachable(url, `HTTP ${response.statusCode}`, param)
         }
         const announced = Number(response.headers['content-length'] ?? 0)
-        return await this.#read(response.body, announced, url, options)
+        return yield* this.#read(response.body, announced, url, options)
       }
       throw unreachable(url, `more than ${MAX_REDIRECTS} redirects`, param)
     } catch (error) {
@@ -78,7 +80,11 @@ export class GuardedFetcher {
       signal.throwIfAborted()
       if (error instanceof ForbiddenAddress) throw forbidden(target, param)
       if (deadline.aborted) throw unreachable(url, `no answer within ${this.#policy.timeoutMs / 1000} s`, param)
-      throw unreachable(url, describe(error), param, error)
+      if (isOwnFailure(error)) {
+        const message = `The server can fetch no media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
+        throw serviceUnavailable(message, RETRY_AFTER_S, error)
+      }
+      throw unreachable(url, failureReason(error), param, error)
     }
   }
 
@@ -99,22 +105,21 @@ export class GuardedFetcher {
     return false
   }
 
-  async #read(body: AsyncIterable<Uint8Array>, announced: number, url: URL, options: Fetch): Promise<Uint8Array> {
-    const { maxBytes, headBytes, check, param } = options
+  async *#read(
+    body: AsyncIterable<Uint8Array>,
+    announced: number,
+    url: URL,
+    options: Fetch,
+  ): AsyncGenerator<Uint8Array, void, void> {
+    const { maxBytes, param } = options
     const tooLarge = () => unreachable(url, `larger than ${Math.floor(maxBytes / 2 ** 20)} MiB`, param)
     if (announced > maxBytes) throw tooLarge()
-    const pieces: Uint8Array[] = []
     let size = 0
-    let isChecked = false
     for await (const piece of body) {
       size += piece.byteLength
       if (size > maxBytes) throw tooLarge()
-      pieces.push(piece)
-      if (isChecked || size < headBytes) continue
-      check(Buffer.concat(pieces).subarray(0, headBytes))
-      isChecked = true
+      yield piece
     }
-    return Buffer.concat(pieces)
   }
 }
 
@@ -162,11 +167,4 @@ function unreachable(url: URL, reason: string, param: string, cause?: unknown): 
 /** Credentials and query strings often hold keys; an error message must not repeat them. */
 function withoutSecrets(url: URL): string {
   return `${url.protocol}//${url.host}${url.pathname}`
-}
-
-function describe(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'the host name is unknown'
-  if (code === 'ECONNREFUSED') return 'connection refused'
-  return code || 'the connection failed'
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
-import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { Readable } from 'node:stream'
 import { crc32, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -209,6 +210,101 @@ describe('what is the same is handled once', () => {
   })
 })
 
+describe('what a request may take when it is decoded', () => {
+  it('is bounded; what it names twice counts once, and other requests are not concerned', async () => {
+    const bytes = await Promise.all([10, 90, 170].map((r) => picture(256, 256, { r, g: 0, b: 0 }).png().toBuffer()))
+    const [a, b, c] = bytes.map((png) => dataUrl(png))
+    // Two of them.
+    const small = new MediaLoader({ decodedBytes: 2 * 256 * 256 * 3 })
+    try {
+      const look = (request: ReturnType<MediaLoader['open']>, url: string) =>
+        request.image({ reference: { type: 'url', url }, param: 'p', signal: never }, limits)
+      const request = small.open('org', never)
+      for (const url of [a!, b!, a!, b!]) await look(request, url)
+      await expect(look(request, c!)).rejects.toMatchObject({ status: 400, param: 'p', message: /when it is decoded/ })
+      expect((await look(request, a!)).original.width).toBe(256)
+      expect((await look(small.open('org', never), c!)).original.width).toBe(256)
+    } finally {
+      await small.close()
+    }
+  })
+})
+
+describe('fetches at a time', () => {
+  it('are bounded, and one organisation leaves some of them to others', async () => {
+    const held: ServerResponse[] = []
+    const png = await picture(70, 40).png().toBuffer()
+    routes = {}
+    const paths = Array.from({ length: 6 }, (_, i) => `/held${i}`)
+    for (const path of paths) routes[path] = (_q, r) => void held.push(r)
+    const narrow = new MediaLoader({ allowedHosts: [new URL(origin).host], fetches: 4 })
+    try {
+      const gone = new AbortController()
+      const look = (organisation: string, path: string, signal = never) =>
+        narrow
+          .open(organisation, signal)
+          .image({ reference: { type: 'url', url: origin + path }, param: 'p', signal }, limits)
+      const greedy = paths.slice(0, 3).map((path) => look('greedy', path))
+      const left = look('greedy', '/held3', gone.signal)
+      await expect.poll(() => held.length).toBe(2)
+      const other = look('other', '/held4')
+      await expect.poll(() => held.length).toBe(3)
+      gone.abort(new Error('client gone'))
+      await expect(left).rejects.toThrow('client gone')
+      const answer = () => {
+        for (const response of held.splice(0)) response.writeHead(200).end(png)
+      }
+      answer()
+      expect((await other).original.width).toBe(70)
+      await expect.poll(() => held.length).toBe(1)
+      answer()
+      for (const { original } of await Promise.all(greedy)) expect(original.width).toBe(70)
+    } finally {
+      await narrow.close()
+    }
+  })
+})
+
+describe('room on the disk', () => {
+  it('is made by files that nobody uses, and their addresses are fetched again', async () => {
+    const png = await picture(70, 40).png().toBuffer()
+    const fetched: string[] = []
+    const give = (name: string, background: { r: number; g: number; b: number }): RequestListener => {
+      const bytes = picture(70, 40, background).png().toBuffer()
+      return async (_q, r) => {
+        fetched.push(name)
+        r.writeHead(200).end(await bytes)
+      }
+    }
+    routes = { '/a': give('a', { r: 9, g: 9, b: 9 }), '/b': give('b', { r: 99, g: 9, b: 9 }) }
+    const spool = { capacityBytes: png.length * 1.5 }
+    const cramped = new MediaLoader({ allowedHosts: [new URL(origin).host], spool })
+    try {
+      using request = cramped.open('org', never)
+      const look = (path: string) =>
+        request.image({ reference: { type: 'url', url: origin + path }, param: 'p', signal: never }, limits)
+      for (const path of ['/a', '/a', '/b', '/a']) expect((await look(path)).original.width).toBe(70)
+      expect(fetched).toEqual(['a', 'b', 'a'])
+    } finally {
+      await cramped.close()
+    }
+  })
+
+  it('where there is none, the server answers that it is busy, and the client is not to blame', async () => {
+    const png = await picture(70, 40).png().toBuffer()
+    routes = { '/a': (_q, r) => r.writeHead(200).end(png) }
+    const cramped = new MediaLoader({ allowedHosts: [new URL(origin).host], spool: { capacityBytes: 20 } })
+    try {
+      const refused = cramped
+        .open('org', never)
+        .image({ reference: { type: 'url', url: `${origin}/a` }, param: 'p', signal: never }, limits)
+      await expect(refused).rejects.toMatchObject({ status: 503, type: 'server_error', retryAfter: 10 })
+    } finally {
+      await cramped.close()
+    }
+  })
+})
+
 describe('films', () => {
   it.each([
     ['mp4', 0],
@@ -228,7 +324,7 @@ describe('films', () => {
     const film = await makeFilm({ format, frames: Array.from({ length: 8 }, () => frame), rotation })
 
     const wish = { limits: { ...limits, framesPerSecond: 4, maxFrames: 64 }, maxFrames: 64, sound: null }
-    const stored = new MediaLoader({ files: { resolveFile: async () => film } })
+    const stored = new MediaLoader({ files: { resolveFile: async () => Readable.from([film]) } })
     const reference = { type: 'file', id: 'file-1' } as const
     try {
       const video = await stored.open('org', never).video({ reference, param: 'p', signal: never }, wish)
@@ -326,6 +422,29 @@ describe('pictures that are refused', () => {
     expect((await refusal(`${origin}/loop`)).message).toMatch(/redirects/)
     expect((await refusal(`${origin}/long`)).message).toMatch(/larger than/)
     expect((await refusal(`${origin}/flood`)).message).toMatch(/larger than/)
+  })
+
+  it.each<[string, string, RegExp]>([
+    ['what is no HTTP', 'hello\r\n\r\n', /\(the answer is not valid HTTP\)$/],
+    ['a broken chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nZZZ\r\n', /the answer is not valid HTTP/],
+    ['half of an answer', 'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc', /the server closed the connection/],
+    ['nothing', '', /the server closed the connection/],
+  ])('a server that answers %s: the error says so', async (_name, answer, reason) => {
+    const broken = createTcpServer((socket) => {
+      socket.on('error', () => {}).once('data', () => socket.end(answer))
+    }).listen(0, '127.0.0.1')
+    await once(broken, 'listening')
+    const { port } = broken.address() as AddressInfo
+    const trusting = new MediaLoader({ allowedHosts: ['127.0.0.1'] })
+    try {
+      const loading = trusting
+        .open('org', never)
+        .image({ reference: { type: 'url', url: `http://127.0.0.1:${port}/a` }, param: 'p', signal: never }, limits)
+      await expect(loading).rejects.toMatchObject({ status: 400, message: reason })
+    } finally {
+      broken.close()
+      await trusting.close()
+    }
   })
 
   it('an aborted request ends at once', async () => {

@@ -1,13 +1,15 @@
 import { invalidRequest } from '../errors.ts'
+import type { InlineMedia } from './inline-media.ts'
 
 const DATA_URL = /^data:[^,]*,/i
-const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
+const NOT_BASE64 = /[^A-Za-z0-9+/]/
 
 /** Where a client says that media is. */
 export type MediaReference =
   /** http(s) or a base64 data URL, in any spelling that a WHATWG parser accepts. */
   | { readonly type: 'url'; readonly url: string }
   | { readonly type: 'base64'; readonly data: string }
+  | { readonly type: 'inline'; readonly media: InlineMedia }
   /** A file that was uploaded. */
   | { readonly type: 'file'; readonly id: string }
 
@@ -23,6 +25,7 @@ const CONTENT_PATH = /\/v1\/files\/(file-[A-Za-z0-9_-]+)\/content\/?$/
 /** @throws ApiError 400 naming `param`. */
 export function locate(reference: MediaReference, param: string): Located {
   if (reference.type === 'file') return reference
+  if (reference.type === 'inline') return { type: 'bytes', bytes: notEmpty(reference.media.bytes, param) }
   const trimmed = (reference.type === 'url' ? reference.url : reference.data).trim()
   if (/^data:/i.test(trimmed)) return { type: 'bytes', bytes: decodeDataUrl(trimmed, param) }
   if (reference.type === 'base64') return { type: 'bytes', bytes: decodeBase64(trimmed, param) }
@@ -47,11 +50,18 @@ function decodeDataUrl(url: string, param: string): Uint8Array {
 function decodeBase64(text: string, param: string): Uint8Array {
   // Line breaks are common in pasted base64, and the URL-safe alphabet in tokens; both are unambiguous.
   const body = text.replace(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/')
-  if (!BASE64.test(body) || body.replace(/=+$/, '').length % 4 === 1) {
+  const padding = body.indexOf('=')
+  const digits = padding === -1 ? body : body.slice(0, padding)
+  // To look for what is wrong takes a third of the time of a match from end to end, and a text may have 20 MB.
+  const isValid = !NOT_BASE64.test(digits) && digits.length % 4 !== 1 && body.length - digits.length <= 2
+  if (!isValid || !/^=*$/.test(body.slice(digits.length))) {
     throw invalidRequest('The data is not valid base64', param)
   }
-  const bytes = Buffer.from(body, 'base64')
-  if (bytes.length === 0) throw invalidRequest('The data is empty', param)
+  return notEmpty(Buffer.from(body, 'base64'), param)
+}
+
+function notEmpty(bytes: Uint8Array, param: string): Uint8Array {
+  if (bytes.byteLength === 0) throw invalidRequest('The data is empty', param)
   return bytes
 }
 

@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { EngineState, EngineStats } from '../inference/engine.ts'
@@ -25,6 +26,7 @@ export interface MeasuredRequest {
 
 /** An engine in the middle of a long step answers late; then its numbers are left out this time. */
 const STATS_LIMIT_MS = 2_000
+const EVENT_LOOP_SAMPLE_MS = 10
 const LATENCY_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const TOKEN_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
@@ -76,6 +78,9 @@ export class Metrics implements PoolMeter {
   readonly #unloads = this.#counter('model_unloads_total', 'Models unloaded to make room for others.', ['model'])
   readonly #restarts = this.#counter('engine_restarts_total', 'Engine processes that ended by themselves.', ['model'])
 
+  readonly #rejections = this.#counter('unhandled_rejections_total', 'Errors that nothing handled: bugs.', [])
+  readonly #exceptions = this.#counter('uncaught_exceptions_total', 'Exceptions that nothing caught: bugs.', [])
+
   /** Read of the engines when the metrics are. */
   readonly #ready = this.#gauge('model_ready', '1 for a model that is loaded and takes work.', ['model'])
   readonly #loadWaiting = this.#gauge('model_load_waiting', 'Requests that wait for a model to load.', ['model'])
@@ -111,6 +116,12 @@ export class Metrics implements PoolMeter {
       (s) => s.interruptions,
     ),
   ]
+  readonly #eventLoopSeconds = this.#gauge(
+    'event_loop_delay_seconds',
+    'Longest time for which the API process answered nobody, since the last reading.',
+    [],
+  )
+  readonly #eventLoop = monitorEventLoopDelay({ resolution: EVENT_LOOP_SAMPLE_MS })
   readonly #cpuSeconds: Counter<string>
   readonly #resident: Gauge<string>
 
@@ -124,6 +135,7 @@ export class Metrics implements PoolMeter {
     this.#cpuSeconds = new Counter(cpu)
     const resident = { name: 'process_resident_memory_bytes', help: 'Resident memory of the API process.', registers }
     this.#resident = new Gauge(resident)
+    this.#eventLoop.enable()
   }
 
   get contentType(): string {
@@ -154,6 +166,9 @@ export class Metrics implements PoolMeter {
     this.#cpuSeconds.reset()
     this.#cpuSeconds.inc((user + system) / 1e6)
     this.#resident.set(process.memoryUsage.rss())
+    // A sample is the time between two timers: what is beyond their distance is delay.
+    this.#eventLoopSeconds.set(Math.max(0, this.#eventLoop.max / 1e9 - EVENT_LOOP_SAMPLE_MS / 1000))
+    this.#eventLoop.reset()
     return this.#registry.metrics()
   }
 
@@ -198,6 +213,11 @@ export class Metrics implements PoolMeter {
 
   ended(model: string, outcome: Outcome): void {
     this.#generations.inc({ model, outcome })
+  }
+
+  faulted(kind: 'rejection' | 'exception'): void {
+    const counter = kind === 'rejection' ? this.#rejections : this.#exceptions
+    counter.inc()
   }
 
   #counter(name: string, help: string, labelNames: string[]): Counter<string> {

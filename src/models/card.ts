@@ -46,8 +46,24 @@ const cardFields = z.strictObject({
     maxSequences: z.int().positive().default(64),
     /** Control tokens that are part of what the model says, such as `[TOOL_CALLS]`: its calls or thoughts are marked with them. */
     printedTokens: z.array(z.string().min(1)).default([]),
+    /**
+     * When a completion counts as going round in circles: it is ended as if it had used up its tokens, and a thought
+     * is ended before the reply. Its end must be one block of at most `blockTokens`, token by token the same, `repeats`
+     * times and `tokens` in all. What somebody wants to read, such as the rows of a table, differs somewhere; 8,192
+     * tokens of `1` do not. Null: never. Requests with a negative penalty ask for repetition and get it.
+     */
+    repetition: z
+      .strictObject({
+        blockTokens: z.int().positive().max(256),
+        repeats: z.int().min(2),
+        tokens: z.int().positive(),
+      })
+      .nullable()
+      .default({ blockTokens: 64, repeats: 32, tokens: 1024 }),
     /** Threads that compute; by default as many as the weights are worth on this machine. */
     threads: z.int().positive().optional(),
+    /** Requests that may wait before further ones are refused; by default LOOKOUT_QUEUE_LENGTH. */
+    queueLength: z.int().min(1).max(99_999).optional(),
   }),
   /** When the engine's process is started: with the service, or when a request first names the model. */
   load: z.enum(['start', 'first_use']).default('start'),
@@ -75,8 +91,10 @@ const cardFields = z.strictObject({
     .optional(),
   audio: z
     .strictObject({
-      /** How long a sound may be: `maxTokens` at this rate. The encoder's own count may differ a little. */
       tokensPerSecond: z.number().positive(),
+      /** For an encoder that takes sound in windows of so many seconds: one that has begun costs as much as a whole one. */
+      windowSeconds: z.number().positive().optional(),
+      /** How long a sound may be. */
       maxTokens: z.int().positive(),
     })
     .optional(),

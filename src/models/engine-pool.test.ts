@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, expect, test, vi } from 'vitest'
 import { FakeEngine } from '../../test/support/fake-engine.ts'
-import type { Engine, Generation, Work } from '../inference/engine.ts'
+import type { Engine, EngineEvent, Generation, Work } from '../inference/engine.ts'
 import { EnginePool, type EnginePoolOptions } from './engine-pool.ts'
 import type { PooledEngine } from './pooled-engine.ts'
 
@@ -43,7 +43,11 @@ test('a model is loaded by the first work, once for all who ask meanwhile', asyn
   const { add } = openPool()
   const { engine, starts } = add('a', () => delay(20, new FakeEngine()))
   expect(engine.state).toBe('unloaded')
-  const answers = [ask(engine), ask(engine), engine.countTokens(work.prefix)]
+  const answers = [
+    ask(engine),
+    ask(engine),
+    engine.countTokens(work.prefix, { organisation: 'test', signal: new AbortController().signal }),
+  ]
   expect(engine.state).toBe('starting')
   expect(await Promise.all(answers)).toEqual(['Hello there.', 'Hello there.', 2])
   expect(engine.state).toBe('ready')
@@ -178,4 +182,57 @@ test('closing ends engines, loads under way and those who wait', async () => {
   await expect(waiting).rejects.toEqual(overloaded)
   expect([a.state, b.state, running.state]).toEqual(['closed', 'closed', 'closed'])
   await expect(ask(a)).rejects.toEqual(overloaded)
+})
+
+/** Says what it is given. */
+class Reciter extends FakeEngine {
+  readonly #events: readonly EngineEvent[]
+
+  constructor(events: readonly EngineEvent[]) {
+    super()
+    this.#events = events
+  }
+
+  override async generate(work: Work, signal: AbortSignal): Promise<Generation> {
+    const events = this.#events
+    return {
+      ...(await super.generate(work, signal)),
+      events: (async function* () {
+        yield* events
+      })(),
+    }
+  }
+}
+
+const failed = (branch: number): EngineEvent => ({ type: 'error', branch, error: new Error('broken') })
+const finished = (branch: number, completion: number): EngineEvent => ({
+  type: 'finish',
+  branch,
+  completion,
+  reason: 'stop',
+  completionTokens: 1,
+})
+
+test.each([
+  ['a branch failed and the others finished', [failed(0), finished(1, 0), finished(1, 1)], 'finished'],
+  [
+    'another completion of the failed branch went on',
+    [failed(0), finished(0, 1), finished(1, 0), finished(1, 1)],
+    'finished',
+  ],
+  [
+    'one completion finished before its branch failed',
+    [finished(0, 0), failed(0), finished(1, 0), finished(1, 1)],
+    'finished',
+  ],
+  ['every branch failed', [failed(0), failed(1)], 'failed'],
+  ['a branch is not over', [failed(0), finished(1, 0)], 'aborted'],
+])('the outcome of a work when %s', async (_, events, outcome) => {
+  const ended = vi.fn()
+  const meter = { loaded() {}, loadFailed() {}, unloaded() {}, firstText() {}, nextText() {}, ended }
+  const { add } = openPool({ meter })
+  const { engine } = add('a', async () => new Reciter(events))
+  const branches = [0, 1].map(() => ({ ...work.branches[0]!, n: 2 }))
+  await finish(await engine.generate({ ...work, branches }, new AbortController().signal))
+  expect(ended.mock.calls).toEqual([['a', outcome]])
 })

@@ -18,6 +18,8 @@ export interface EnginePoolOptions {
   readonly memoryLimitBytes: number | null
   /** Time that a request waits for its model to be loaded. */
   readonly loadWaitMs?: number | undefined
+  /** Requests that may wait for each model to be loaded. */
+  readonly maxWaiting?: number | undefined
   readonly logger: PoolLogger
   readonly meter?: PoolMeter | undefined
 }
@@ -42,6 +44,7 @@ export interface PoolMeter {
 export type Outcome = 'finished' | 'failed' | 'aborted'
 
 const LOAD_WAIT_MS = 30_000
+const MAX_WAITING = 128
 const UNMETERED: PoolMeter = {
   loaded() {},
   loadFailed() {},
@@ -58,6 +61,7 @@ const UNMETERED: PoolMeter = {
 export class EnginePool {
   readonly #memoryLimitBytes: number | null
   readonly #loadWaitMs: number
+  readonly #maxWaiting: number
   readonly #logger: PoolLogger
   readonly #meter: PoolMeter
   readonly #engines: PooledEngine[] = []
@@ -69,9 +73,16 @@ export class EnginePool {
   #released = Promise.withResolvers<void>()
   #uses = 0
 
-  constructor({ memoryLimitBytes, loadWaitMs = LOAD_WAIT_MS, logger, meter = UNMETERED }: EnginePoolOptions) {
+  constructor({
+    memoryLimitBytes,
+    loadWaitMs = LOAD_WAIT_MS,
+    maxWaiting = MAX_WAITING,
+    logger,
+    meter = UNMETERED,
+  }: EnginePoolOptions) {
     this.#memoryLimitBytes = memoryLimitBytes
     this.#loadWaitMs = loadWaitMs
+    this.#maxWaiting = maxWaiting
     this.#logger = logger
     this.#meter = meter
   }
@@ -85,6 +96,7 @@ export class EnginePool {
     this.#checkFit(model.name, bytesOf(model))
     const engine: PooledEngine = new PooledEngine(model, {
       loadWaitMs: this.#loadWaitMs,
+      maxWaiting: this.#maxWaiting,
       meter: this.#meter,
       load: (signal) => this.#load(engine, signal),
       released: () => this.#release(engine),

@@ -1,5 +1,6 @@
-import { modelOverloaded } from '../errors.ts'
+import { modelOverloaded, tryAgainIn, wholeSeconds } from '../errors.ts'
 import type {
+  CountOptions,
   Engine,
   EngineEvent,
   EngineState,
@@ -14,6 +15,8 @@ import type { Outcome, PoolMeter, PoolModel } from './engine-pool.ts'
 /** What an engine needs of the pool that it belongs to. */
 export interface PoolSide {
   readonly loadWaitMs: number
+  /** Requests that may wait for the engine to be loaded. */
+  readonly maxWaiting: number
   readonly meter: PoolMeter
   /** Resolves with null when nobody wanted the engine any more. */
   load(signal: AbortSignal): Promise<Engine | null>
@@ -21,7 +24,6 @@ export interface PoolSide {
   released(): void
 }
 
-const MAX_WAITING = 128
 const RETRY_SECONDS = 5
 /** Pause after a load that failed, in ms; doubled with every further one. */
 const FIRST_PAUSE_MS = 1_000
@@ -100,18 +102,18 @@ export class PooledEngine implements Engine {
     // A generation whose events nobody reads ends with its signal.
     signal.addEventListener('abort', release)
     try {
-      const { prompts, events } = await engine.generate(work, signal)
-      return { prompts, events: this.#watch(events, work, { asked, signal, release }) }
+      const generation = await engine.generate(work, signal)
+      return { ...generation, events: this.#watch(generation.events, work, { asked, signal, release }) }
     } catch (error) {
       release()
       throw error
     }
   }
 
-  async countTokens(parts: readonly PromptPart[]): Promise<number> {
-    const engine = await this.#acquire(this.#closing.signal)
+  async countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
+    const engine = await this.#acquire(options.signal)
     try {
-      return await engine.countTokens(parts)
+      return await engine.countTokens(parts, options)
     } finally {
       this.#release()
     }
@@ -150,7 +152,7 @@ export class PooledEngine implements Engine {
   }
 
   async #awaitLoad(signal: AbortSignal): Promise<void> {
-    if (this.#waiting >= MAX_WAITING) throw notLoadedYet()
+    if (this.#waiting >= this.#pool.maxWaiting) throw notLoadedYet()
     this.#waiting++
     const patience = AbortSignal.any([signal, this.#closing.signal])
     const late = Promise.withResolvers<never>()
@@ -216,6 +218,7 @@ export class PooledEngine implements Engine {
     const lastTexts = new Map<number, number>()
     // Readers need not wait for the end of the events behind the last one.
     const unfinished = branches.map(({ n }) => n)
+    const failed = new Set<number>()
     let outcome: Outcome = 'aborted'
     try {
       for await (const event of events) {
@@ -227,8 +230,11 @@ export class PooledEngine implements Engine {
           else if (lastTexts.size === 0) meter.firstText(name, now - asked)
           lastTexts.set(completion, now)
         } else {
-          unfinished[event.branch] = event.type === 'finish' ? unfinished[event.branch]! - 1 : 0
-          if (unfinished.every((left) => left === 0)) outcome = 'finished'
+          unfinished[event.branch]!--
+          if (event.type === 'error') failed.add(event.branch)
+          // Completions of a failed branch may go on; nobody waits for them.
+          const isOver = unfinished.every((left, branch) => left <= 0 || failed.has(branch))
+          if (isOver) outcome = failed.size === branches.length ? 'failed' : 'finished'
         }
         yield event
       }
@@ -246,12 +252,12 @@ export class PooledEngine implements Engine {
 const COMPLETIONS_PER_BRANCH = 1024
 
 function notLoadedYet(): Error {
-  return modelOverloaded('The model is not loaded yet. Try again shortly.', RETRY_SECONDS)
+  return modelOverloaded(`The model is not loaded yet. ${tryAgainIn(RETRY_SECONDS)}`, RETRY_SECONDS)
 }
 
 function cannotLoad(pauseMs: number): Error {
-  const seconds = Math.max(1, Math.ceil(pauseMs / 1000))
-  return modelOverloaded('The model cannot be loaded at the moment.', seconds)
+  const seconds = wholeSeconds(pauseMs / 1000)
+  return modelOverloaded(`The model cannot be loaded at the moment. ${tryAgainIn(seconds)}`, seconds)
 }
 
 function shuttingDown(): Error {

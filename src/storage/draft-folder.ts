@@ -1,11 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { serviceUnavailable } from '../errors.ts'
 import type { Draft } from './blob-store.ts'
 import { FolderLock, LOCK_FILE } from './folder-lock.ts'
 
 const RETRY_AFTER_S = 30
+/** Whoever has the folder for itself clears it of what a crash left, and shares it from then on. */
+const SHARING_TIMEOUT_MS = 60_000
+const SHARING_RETRY_MS = 20
 const BLOCK_BYTES = 2 ** 20
 const SYNC_BYTES = 16 * 2 ** 20
 
@@ -15,14 +19,14 @@ type Keep = (path: string, name: string) => Promise<void>
 /** A folder for files that are being written. What a crash leaves in it is removed when it is next opened by one alone. */
 export class DraftFolder {
   readonly #directory: string
-  readonly #lock: FolderLock | null
+  readonly #lock: FolderLock
   /** Nobody else had the folder open when this one opened it. */
   readonly alone: boolean
 
-  private constructor(directory: string, alone: boolean) {
+  private constructor(directory: string, alone: boolean, lock: FolderLock) {
     this.#directory = directory
     this.alone = alone
-    this.#lock = FolderLock.shared(directory)
+    this.#lock = lock
   }
 
   static async open(directory: string): Promise<DraftFolder> {
@@ -35,7 +39,7 @@ export class DraftFolder {
     }
     const alone = exclusive !== null
     exclusive?.[Symbol.dispose]()
-    return new DraftFolder(directory, alone)
+    return new DraftFolder(directory, alone, await share(directory))
   }
 
   async begin(keep: Keep): Promise<Draft> {
@@ -44,8 +48,17 @@ export class DraftFolder {
   }
 
   close(): void {
-    this.#lock?.[Symbol.dispose]()
+    this.#lock[Symbol.dispose]()
   }
+}
+
+/** Waits for one that is clearing the folder: it would take drafts that were begun without a lock. */
+async function share(directory: string): Promise<FolderLock> {
+  for (const end = performance.now() + SHARING_TIMEOUT_MS; performance.now() < end; await delay(SHARING_RETRY_MS)) {
+    const lock = FolderLock.shared(directory)
+    if (lock !== null) return lock
+  }
+  throw new Error(`${directory} is in use by another server that does not share it`)
 }
 
 class FileDraft implements Draft {

@@ -2,8 +2,6 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
 export const LOCK_FILE = 'lock'
-/** Whoever has a folder for itself has it for a moment only, where sharing is usual. */
-const SHARING_TIMEOUT_MS = 2_000
 
 /**
  * A lock on a folder that ends with its process, however that ends. Node has no lock of its own; SQLite, which is part of
@@ -18,19 +16,19 @@ export class FolderLock implements Disposable {
 
   /** The lock of the one process that may use the folder; null when another holds it, in either way. */
   static exclusive(directory: string): FolderLock | null {
-    return FolderLock.#take(directory, 0, (database) => database.exec('BEGIN EXCLUSIVE'))
+    return FolderLock.#take(directory, (database) => database.exec('BEGIN EXCLUSIVE'))
   }
 
-  /** A lock that many processes can hold, but none beside an exclusive one. */
+  /** A lock that many processes can hold, but none beside an exclusive one; null while there is such a one. */
   static shared(directory: string): FolderLock | null {
-    return FolderLock.#take(directory, SHARING_TIMEOUT_MS, (database) => {
+    return FolderLock.#take(directory, (database) => {
       database.exec('BEGIN')
       database.prepare('SELECT count(*) FROM sqlite_schema').get()
     })
   }
 
-  static #take(directory: string, timeout: number, lock: (database: DatabaseSync) => void): FolderLock | null {
-    const database = new DatabaseSync(join(directory, LOCK_FILE), { timeout })
+  static #take(directory: string, lock: (database: DatabaseSync) => void): FolderLock | null {
+    const database = new DatabaseSync(join(directory, LOCK_FILE), { timeout: 0 })
     try {
       lock(database)
       return new FolderLock(database)

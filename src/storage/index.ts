@@ -1,5 +1,6 @@
 export type { BlobStore, ByteRange, Draft } from './blob-store.ts'
 export { openBlobs } from './blobs.ts'
 export { Database, type DatabaseOptions, type Queries, type Transaction } from './database.ts'
+export { DraftFolder } from './draft-folder.ts'
 export type { OrganisationLimits } from './schema.ts'
 export * as tables from './schema.ts'

@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises'
-import type { Pool } from 'pg'
+import pg from 'pg'
 
 const FOLDER = new URL('migrations/', import.meta.url)
 /** Any number that no other program on the same database takes for its own lock. */
@@ -10,10 +10,13 @@ const LOCK = 7_016_514_105
  * that start together wait for one another.
  * @throws Error when the database is newer than this program.
  */
-export async function migrate(pool: Pool): Promise<void> {
+export async function migrate(connection: pg.ClientConfig): Promise<void> {
   const steps = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort()
-  const client = await pool.connect()
+  const client = new pg.Client(connection)
+  // What breaks it fails the statement that is asked for next.
+  client.on('error', () => {})
   try {
+    await client.connect()
     await client.query('begin')
     await client.query('select pg_advisory_xact_lock($1)', [LOCK])
     await client.query(
@@ -31,10 +34,8 @@ export async function migrate(pool: Pool): Promise<void> {
       await client.query('insert into lookout_migrations (name) values ($1)', [name])
     }
     await client.query('commit')
-    client.release()
-  } catch (error) {
-    // The transaction ends with its connection.
-    client.release(true)
-    throw error
+  } finally {
+    // A transaction that was not committed ends with its connection.
+    await client.end()
   }
 }

@@ -1,5 +1,4 @@
-import { createReadStream } from 'node:fs'
-import { rm, stat } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3'
 import { serviceUnavailable } from '../errors.ts'
@@ -69,12 +68,18 @@ export class S3Blobs implements BlobStore {
 
   draft(): Promise<Draft> {
     return this.#spool.begin(async (path, name) => {
-      const { size } = await stat(path)
-      await this.#send(() =>
-        this.#client.send(
-          new this.#sdk.PutObjectCommand({ ...this.#at(name), Body: createReadStream(path), ContentLength: size }),
-        ),
-      )
+      const file = await open(path)
+      try {
+        const { size } = await file.stat()
+        const Body = file.createReadStream({ autoClose: false })
+        // Where the store is away nobody reads it, or hears what it has to say.
+        Body.on('error', () => {})
+        await this.#send(() =>
+          this.#client.send(new this.#sdk.PutObjectCommand({ ...this.#at(name), Body, ContentLength: size })),
+        )
+      } finally {
+        await file.close()
+      }
       await rm(path, { force: true })
     })
   }

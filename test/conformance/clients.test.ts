@@ -107,6 +107,53 @@ describe('the official client of OpenAI', () => {
     expect(reply.choices[0]!.message.parsed).toEqual({ count: 2 })
   })
 
+  test('sees the id of an answer and of an error', async () => {
+    const reply = await client.chat.completions.create({ model: MODEL, messages })
+    expect(reply._request_id).toMatch(/^[0-9a-f]{32}$/)
+    await expect(client.models.retrieve('none')).rejects.toMatchObject({
+      requestID: expect.stringMatching(/^[0-9a-f]{32}$/),
+    })
+  })
+
+  test('may call from a page, with all the headers that it sends', async () => {
+    const origin = 'https://example.org'
+    const open = await startTestServer({ environment: { LOOKOUT_CORS_ORIGINS: origin } })
+    const sent = new Set<string>()
+    const browser = new OpenAI({
+      baseURL: `${open.url}/v1`,
+      apiKey: KEY,
+      organization: 'org',
+      project: 'project',
+      dangerouslyAllowBrowser: true,
+      fetch: (url, init) => {
+        for (const name of new Headers(init?.headers).keys()) sent.add(name)
+        return fetch(url, init)
+      },
+    })
+    await browser.chat.completions.create({ model: MODEL, messages }, { idempotencyKey: 'once' })
+    await browser.files.create({
+      file: new File([Buffer.from(PICTURE.split(',')[1]!, 'base64')], 'a.png'),
+      purpose: 'vision',
+    })
+    expect([...sent]).toEqual(expect.arrayContaining(['authorization', 'x-stainless-lang', 'openai-organization']))
+    const preflight = await fetch(`${open.url}/v1/chat/completions`, {
+      method: 'OPTIONS',
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': [...sent].sort().join(','),
+      },
+    })
+    expect(preflight.status).toBe(204)
+    const allowed = preflight.headers
+      .get('access-control-allow-headers')!
+      .split(',')
+      .map((name) => name.trim())
+    expect(allowed).toEqual(expect.arrayContaining([...sent]))
+    expect(preflight.headers.get('vary')).toBe('Origin, access-control-request-headers')
+    await open.close()
+  })
+
   test('sees errors as its own', async () => {
     const attempt = client.chat.completions.create({ model: MODEL, messages, tools, tool_choice: 'required' })
     await expect(attempt).rejects.toMatchObject({ status: 400, param: 'tool_choice', type: 'invalid_request_error' })

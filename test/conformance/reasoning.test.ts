@@ -52,6 +52,8 @@ describe('what turns it on, and for how long', () => {
       { reasoning_effort: 'high', max_completion_tokens: 100 },
       75,
     ],
+    ['the smallest reply with a thought', { reasoning_effort: 'high', max_completion_tokens: 16 }, 12],
+    ['a reply too small for a thought', { reasoning_effort: 'high', max_completion_tokens: 15 }, null],
     ['no reply at all', { reasoning_effort: 'high', max_completion_tokens: 0 }, 0],
   ])('%s', async (_, fields, budget) => {
     expect((await post(fields)).status).toBe(200)

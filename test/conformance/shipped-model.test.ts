@@ -166,6 +166,15 @@ describe('reasoning', () => {
     expect(usage!.completion_tokens).toBeLessThanOrEqual(60)
   })
 
+  test('leaves room for an answer, however little there is', async () => {
+    for (let most = 1; most <= 40; most++) {
+      const fields = { reasoning_effort: 'high', max_completion_tokens: most, temperature: 2, regex: '[a-z]{80}' }
+      const { choices, usage } = await replyOf(await post(fields))
+      expect(choices[0]!.message.content, `${most} tokens`).toMatch(/^[a-z]+$/)
+      expect(usage!.completion_tokens).toBeLessThanOrEqual(most)
+    }
+  })
+
   test('a structure holds behind it', async () => {
     const fields = {
       reasoning_effort: 'minimal',

@@ -1,4 +1,5 @@
-import { connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type NetConnectOpts, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
 
 /** A way to a service over TCP that can be cut and mended. */
 export class CutProxy {
@@ -6,9 +7,9 @@ export class CutProxy {
   readonly #sockets = new Set<Socket>()
   #port = 0
 
-  private constructor(port: number, host: string) {
+  private constructor(target: NetConnectOpts) {
     this.#server = createServer((near) => {
-      const far = connect(port, host)
+      const far = connect(target)
       for (const [one, other] of [
         [near, far],
         [far, near],
@@ -25,7 +26,19 @@ export class CutProxy {
   }
 
   static async start(port: number, host = '127.0.0.1'): Promise<CutProxy> {
-    const proxy = new CutProxy(port, host)
+    return CutProxy.#to({ port, host })
+  }
+
+  /** To a database at an address, which may be that of a socket's folder. */
+  static toDatabase(url: string): Promise<CutProxy> {
+    const { hostname, port } = new URL(url)
+    const host = decodeURIComponent(hostname)
+    const number = Number(port || 5432)
+    return CutProxy.#to(host.startsWith('/') ? { path: join(host, `.s.PGSQL.${number}`) } : { port: number, host })
+  }
+
+  static async #to(target: NetConnectOpts): Promise<CutProxy> {
+    const proxy = new CutProxy(target)
     await proxy.mend()
     return proxy
   }

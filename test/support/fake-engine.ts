@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type {
   Branch,
+  CountOptions,
   Engine,
   EngineEvent,
   EngineState,
@@ -26,6 +27,8 @@ export interface Script extends BranchScript {
 export interface BranchScript {
   /** The reply, one event per piece. */
   readonly texts?: readonly string[] | ((completion: number) => readonly string[])
+  /** Tokens that each of them has; 1 unless given. */
+  readonly tokensPerText?: number
   /** Never finishes by itself. */
   readonly endless?: boolean
   readonly reason?: 'stop' | 'length'
@@ -33,6 +36,13 @@ export interface BranchScript {
   readonly thoughtInterrupted?: boolean
   /** Ends the branch after the texts of its first completion. */
   readonly error?: Error
+}
+
+interface Run {
+  readonly work: Work
+  readonly script: Script
+  readonly signal: AbortSignal
+  count(tokens: number): void
 }
 
 /** A test double of an engine: it says what its script says, and remembers what it was asked. */
@@ -51,6 +61,7 @@ export class FakeEngine implements Engine {
     this.info = {
       contextTokens: 32_768,
       vocabularySize: 1024,
+      longestTokenBytes: 16,
       chatTemplate: null,
       bosToken: '',
       eosToken: '<|im_end|>',
@@ -65,18 +76,22 @@ export class FakeEngine implements Engine {
     this.signals.push(signal)
     const refusal = typeof script.refusal === 'function' ? script.refusal(work) : script.refusal
     if (refusal) throw refusal
-    const prefix = await this.countTokens(work.prefix)
-    const suffixes = await Promise.all(work.branches.map(({ suffix }) => this.countTokens(suffix)))
+    const prefix = this.#count(work.prefix)
+    const suffixes = work.branches.map(({ suffix }) => this.#count(suffix))
     const prompts = suffixes.map((suffix, index) => ({
       promptTokens: prefix + suffix,
       imageTokens: 0,
       audioTokens: 0,
       cachedTokens: script.cachedTokens ?? (index === 0 ? 0 : prefix),
     }))
-    return { prompts, events: this.#events(work, script, signal) }
+    let computed = 0
+    const count = (tokens: number) => {
+      computed += tokens
+    }
+    return { prompts, events: this.#events({ work, script, signal, count }), computedTokens: () => computed }
   }
 
-  async *#events(work: Work, script: Script, signal: AbortSignal): AsyncGenerator<EngineEvent, void, void> {
+  async *#events({ work, script, signal, count }: Run): AsyncGenerator<EngineEvent, void, void> {
     let running = work.branches.flatMap((branch, index) => {
       const own = { ...script, ...script.branch?.(branch, index) }
       return Array.from({ length: branch.n }, (_, completion) => new Speaker(own, index, completion))
@@ -92,6 +107,7 @@ export class FakeEngine implements Engine {
           }
           const event = speaker.next()
           if (event.type !== 'text' && script.failure && running.length === 1) throw script.failure
+          if (event.type === 'text') count(event.tokens)
           yield event
           if (event.type === 'finish') running = running.filter((other) => other !== speaker)
           if (event.type === 'error') running = running.filter((other) => other.branch !== event.branch)
@@ -104,7 +120,12 @@ export class FakeEngine implements Engine {
   }
 
   /** One token per character of text, 64 per picture. */
-  async countTokens(parts: readonly PromptPart[]): Promise<number> {
+  async countTokens(parts: readonly PromptPart[], options?: CountOptions): Promise<number> {
+    options?.signal.throwIfAborted()
+    return this.#count(parts)
+  }
+
+  #count(parts: readonly PromptPart[]): number {
     return parts.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 64), 0)
   }
 
@@ -135,10 +156,18 @@ class Speaker {
 
   next(): EngineEvent {
     const at = { branch: this.branch, completion: this.#completion }
-    if (this.hasText) return { type: 'text', ...at, text: this.#texts[this.#spoken++ % this.#texts.length]! }
+    if (this.hasText) {
+      const text = this.#texts[this.#spoken++ % this.#texts.length]!
+      return { type: 'text', ...at, text, tokens: this.#script.tokensPerText ?? 1 }
+    }
     if (this.#script.error) return { type: 'error', branch: this.branch, error: this.#script.error }
     const { reason = 'stop', thoughtInterrupted = false } = this.#script
-    const finish = { type: 'finish', ...at, reason, completionTokens: this.#texts.length } as const
+    const finish = {
+      type: 'finish',
+      ...at,
+      reason,
+      completionTokens: this.#spoken * (this.#script.tokensPerText ?? 1),
+    } as const
     return thoughtInterrupted ? { ...finish, thoughtInterrupted } : finish
   }
 }

@@ -71,3 +71,31 @@ export function damaged(bodies: readonly object[]): fc.Arbitrary<string> {
     { weight: 1, arbitrary: junk.map((value) => JSON.stringify(value)) },
   )
 }
+
+/** Takes the place of a value, for `inflated` to find. */
+const PLACE = '@place@'
+const LARGEST = 19 * 2 ** 20
+
+/** The text of a request body of which one value is as deep, or as long, as a body has room for. */
+export function inflated(bodies: readonly object[]): fc.Arbitrary<string> {
+  const deep = fc
+    .tuple(fc.integer({ min: 100, max: 100_000 }), fc.constantFrom(['[', ']'], ['{"a":', '}'], ['[{"items":', '}]']))
+    .map(([levels, [open, close]]) => `${open!.repeat(levels)}1${close!.repeat(levels)}`)
+  const item = fc.constantFrom('1', '{}', '[]', '""', '{"type":"text","text":"a"}', '{"role":"user","content":"a"}')
+  // Most are short: a long one takes as long as a thousand others.
+  const bytes = fc.oneof(
+    { weight: 9, arbitrary: fc.integer({ min: 1000, max: 300_000 }) },
+    { weight: 1, arbitrary: fc.integer({ min: 300_000, max: LARGEST }) },
+  )
+  const long = fc.tuple(item, bytes).map(([item, size]) => `[${`${item},`.repeat(size / (item.length + 1))}${item}]`)
+  const text = fc
+    .tuple(fc.constantFrom('a', ' ', 'the ', '\\n', '<tool_call>', '(a?)', '\\ud83d\\ude00'), bytes)
+    .map(([piece, size]) => `"${piece.repeat(size / piece.length)}"`)
+  const url = bytes.map((size) => `"data:image/png;base64,${'A'.repeat(size)}"`)
+  return fc
+    .constantFrom(...bodies)
+    .chain((body) => fc.tuple(fc.constant(body), fc.constantFrom(...pathsIn(body)), fc.oneof(deep, long, text, url)))
+    .map(([body, path, value]) =>
+      JSON.stringify(withChange(body, path, () => PLACE)).replace(`"${PLACE}"`, () => value),
+    )
+}

@@ -3,6 +3,7 @@ import { expect } from 'vitest'
 import type { ApiError } from '../../src/errors.ts'
 import type {
   Branch,
+  Engine,
   EngineEvent,
   EngineStats,
   FinishEvent,
@@ -36,6 +37,14 @@ export const question = [
   untrusted('What is here?'),
   trusted('<|im_end|>\n'),
 ]
+
+export function countTokens(
+  engine: Pick<Engine, 'countTokens'>,
+  parts: readonly PromptPart[],
+  signal: AbortSignal = new AbortController().signal,
+): Promise<number> {
+  return engine.countTokens(parts, { organisation: 'test', signal })
+}
 
 export function branch(fields: Partial<Branch> = {}): Branch {
   return { suffix: [], n: 1, maxTokens: 16, sampling: GREEDY, ...fields }
@@ -112,4 +121,24 @@ export async function smallCard(contextTokens: number, maxSequences: number): Pr
     serves: card.serves.map((served) => ({ ...served, maxContextTokens: contextTokens })),
     engine: { ...card.engine, contextTokens, maxSequences },
   }
+}
+
+/** The longest time between two texts of a running work of another organisation, in ms, until the task is done. */
+export async function longestPause(engine: LocalEngine, task: () => Promise<unknown>): Promise<number> {
+  const leaving = new AbortController()
+  const { events } = await generate(engine, chat, [endless(1)], { signal: leaving.signal, organisation: 'other' })
+  let longest = 0
+  let last: number | null = null
+  const listening = (async () => {
+    for await (const event of events) {
+      if (event.type !== 'text') continue
+      if (last !== null) longest = Math.max(longest, performance.now() - last)
+      last = performance.now()
+    }
+  })().catch(() => {})
+  await task()
+  leaving.abort()
+  await listening
+  expect(last).not.toBeNull()
+  return longest
 }

@@ -15,7 +15,10 @@ export class S3Server {
   readonly #server: Server
 
   private constructor() {
-    this.#server = createServer((request, response) => void this.#answer(request, response))
+    this.#server = createServer((request, response) => {
+      // Of a client that was cut off in the middle of an object.
+      this.#answer(request, response).catch((error) => response.destroy(error))
+    })
   }
 
   static async start(): Promise<S3Server> {

@@ -59,7 +59,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       fetch(service.url + path, {
         method: 'POST',
         headers: { authorization, 'content-type': 'application/json', ...headers },
-        body: typeof body === 'string' ? body : JSON.stringify(body),
+        body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
       }),
     get: (path, headers = {}) => fetch(service.url + path, { headers: { authorization, ...headers } }),
     close: async () => {

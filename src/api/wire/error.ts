@@ -1,11 +1,14 @@
 import { z } from 'zod'
+import { responseSchemas } from './components.ts'
 
-/** Body of every answer that is no success. */
-export const errorBody = z.object({
-  error: z.object({
+const errorDetails = z
+  .object({
     message: z.string(),
     type: z.string().nullable(),
     param: z.string().nullable(),
     code: z.string().nullable(),
-  }),
-})
+  })
+  .register(responseSchemas, { id: 'ErrorDetails' })
+
+/** Body of every answer that is no success. */
+export const errorBody = z.object({ error: errorDetails }).register(responseSchemas, { id: 'Error' })

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { message, userParts } from './messages.ts'
+import { requestSchemas } from './components.ts'
+import { MOST_MESSAGES, message, userParts } from './messages.ts'
 import { replyOptions } from './reply-options.ts'
 
 const MAX_PROMPTS = 16
@@ -13,7 +14,8 @@ const nRange = `expected an integer between 1 and ${MAX_N}`
 
 const tokens = z.int().min(0).max(MAX_TOKENS).nullish()
 
-const prompt = z.union([z.string(), z.object({ content: userParts })])
+const promptParts = z.object({ content: userParts }).register(requestSchemas, { id: 'PromptParts' })
+const prompt = z.union([z.string(), promptParts])
 
 const notSupported = 'it is not supported by multilook'
 const noList = z.array(z.unknown(), notSupported).max(0, notSupported).nullish()
@@ -25,7 +27,7 @@ const noList = z.array(z.unknown(), notSupported).max(0, notSupported).nullish()
 export const multilookRequest = z
   .object({
     model: z.string(),
-    context: z.array(message),
+    context: z.array(message).max(MOST_MESSAGES),
     prompts: z.array(prompt).min(1).max(MAX_PROMPTS),
     n: z.int(nRange).min(1, nRange).max(MAX_N, nRange).nullish(),
     ...replyOptions,
@@ -45,5 +47,6 @@ export const multilookRequest = z
       refuse(`expected at most ${MAX_COMPLETIONS} completions, got ${prompts.length} prompts with ${n} each`)
     }
   })
+  .register(requestSchemas, { id: 'MultilookRequest' })
 
 export type MultilookRequestBody = z.output<typeof multilookRequest>

@@ -1,23 +1,28 @@
-import type { z } from 'zod'
+import { core, type z } from 'zod'
 import { type ApiError, invalidRequest } from '../../errors.ts'
 import { paramOf } from './param.ts'
 
 type Issue = z.core.$ZodIssue
+
+/** Stops at the first input at fault: a list of a million wrong items would otherwise make a million issues. */
+const FIRST_ISSUE = { async: false, abortEarly: true } as const
 
 /** The body as its schema has it, unknown keys dropped. @throws ApiError 400 naming the first input at fault. */
 export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw invalidRequest('The request body must be a JSON object', null)
   }
-  const parsed = safeParse(schema, body)
-  if (!parsed.success) throw toApiError(parsed.error)
-  return parsed.data
+  const payload = run(schema, body)
+  if (payload instanceof Promise) throw new Error('A schema of a request must not be asynchronous')
+  const [issue] = payload.issues
+  if (issue) throw toApiError(core.util.finalizeIssue(issue, FIRST_ISSUE, core.config()))
+  return payload.value as z.output<Schema>
 }
 
 /** Zod compares the `length` of whatever stands where a string should, and JSON can hold one that compares to nothing. */
-function safeParse<Schema extends z.ZodType>(schema: Schema, body: unknown): z.ZodSafeParseResult<z.output<Schema>> {
+function run(schema: z.ZodType, body: unknown): ReturnType<z.ZodType['_zod']['run']> {
   try {
-    return schema.safeParse(body)
+    return schema._zod.run({ value: body, issues: [] }, FIRST_ISSUE)
   } catch (cause) {
     throw invalidRequest('The request body holds a value that cannot be read', null, { cause })
   }
@@ -31,8 +36,8 @@ const CODES: Readonly<Record<string, string>> = {
   'response_format.type': 'unsupported_response_format',
 }
 
-export function toApiError(error: z.ZodError): ApiError {
-  const issue = deepest(error.issues[0]!)
+function toApiError(first: Issue): ApiError {
+  const issue = deepest(first)
   const param = paramOf(issue.path)
   return invalidRequest(`Invalid '${param}': ${reason(issue)}`, param, { code: codeFor(issue, param) })
 }
@@ -41,6 +46,11 @@ export function toApiError(error: z.ZodError): ApiError {
 function codeFor(issue: Issue, param: string | null): string | null {
   if (issue.code === 'custom' && typeof issue.params?.code === 'string') return issue.params.code
   if (param === null || hasOwnWords(issue)) return null
+  return parameterCode(param)
+}
+
+/** The code of errors about a parameter, or about something in it; null for most. */
+export function parameterCode(param: string): string | null {
   return CODES[param] ?? CODES[param.split('.', 1)[0]!] ?? null
 }
 

@@ -1,13 +1,18 @@
 import { z } from 'zod'
+import { requestSchemas } from './components.ts'
 
 const penalty = z.number().min(-2).max(2).nullish()
 
-const visionConfig = z.object({
-  annotation_format: z.enum(['point', 'box', 'polygon', 'clip']).nullish(),
-  enable_thinking: z.boolean().nullish().meta({ deprecated: true }),
-  enable_audio_in_video: z.boolean().nullish(),
-  internal_tools: z.object({ focus: z.boolean().nullish() }).nullish(),
-})
+const internalTools = z.object({ focus: z.boolean().nullish() }).register(requestSchemas, { id: 'InternalTools' })
+
+const visionConfig = z
+  .object({
+    annotation_format: z.enum(['point', 'box', 'polygon', 'clip']).nullish(),
+    enable_thinking: z.boolean().nullish().meta({ deprecated: true }),
+    enable_audio_in_video: z.boolean().nullish(),
+    internal_tools: internalTools.nullish(),
+  })
+  .register(requestSchemas, { id: 'VisionConfig' })
 
 /** Fields of requests of every kind that say how a reply is to be made. */
 export const replyOptions = {

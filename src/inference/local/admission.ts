@@ -36,6 +36,7 @@ export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
   const read = (parts: Work['prefix'], param: string) => {
     const prompt = loaded.reader.read(parts, work.organisation, param)
     prompts.push(prompt)
+    checkMedia(prompt.chunks, loaded.context.batch.capacity, param)
     return prompt
   }
   try {
@@ -83,6 +84,18 @@ export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
   }
 }
 
+/** @throws FailureError for media whose tokens must be decoded in one call, since they see each other, and do not fit one. */
+export function checkMedia(chunks: readonly PromptChunk[], capacity: number, param: string): void {
+  for (const chunk of chunks) {
+    if (chunk.type === 'text' || chunk.encodable.causal || chunk.encodable.length <= capacity) continue
+    throw new FailureError({
+      kind: 'invalid',
+      message: `An image of ${chunk.encodable.length} tokens is larger than the ${capacity} that this model can read at once.`,
+      param,
+    })
+  }
+}
+
 function checkLength(promptTokens: number, maxTokens: number | null, contextTokens: number, param: string): void {
   const completionTokens = Math.max(1, maxTokens ?? 1)
   if (promptTokens + completionTokens <= contextTokens) return
@@ -90,7 +103,16 @@ function checkLength(promptTokens: number, maxTokens: number | null, contextToke
     maxTokens === null
       ? `The prompt has ${promptTokens} tokens`
       : `The prompt has ${promptTokens} tokens and ${maxTokens} were asked for the completion, ${promptTokens + maxTokens} together`
-  throw new FailureError({
+  throw tooLong(asked, contextTokens, param)
+}
+
+/** For a prompt that was not tokenised to its end. */
+export function contextExceeded(contextTokens: number, param = DEFAULT_PARAM): FailureError {
+  return tooLong('The prompt is longer', contextTokens, param)
+}
+
+function tooLong(asked: string, contextTokens: number, param: string): FailureError {
+  return new FailureError({
     kind: 'invalid',
     message: `${asked}, but this model's context window is ${contextTokens} tokens, prompt and completion together.`,
     param,

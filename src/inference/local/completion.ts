@@ -3,6 +3,7 @@ import type { Sequence } from './kv-cache.ts'
 import type { TokenSampler } from './native/sampler.ts'
 import type { PromptChunk } from './prompt.ts'
 import { countCells, PromptFeed } from './prompt-feed.ts'
+import type { Repetition } from './repetition.ts'
 import type { Request } from './request.ts'
 import type { Stem } from './stem.ts'
 import { TextStream } from './text-stream.ts'
@@ -20,8 +21,11 @@ export class Completion {
   readonly promptCells: number
   readonly sampler: TokenSampler
   readonly text = new TextStream()
+  readonly #repetition: Repetition | null
   /** Generated so far. All but the last are in the KV cache while it runs. */
   readonly tokens: number[] = []
+  /** Of the last tokens, those whose text is not sent yet, because it is none or no whole character. */
+  silentTokens = 0
   /** Rank among all completions by their first start; those that never started have none. */
   age = Number.POSITIVE_INFINITY
   /** Null while it waits: for its turn, for room, or for its stem. */
@@ -38,7 +42,7 @@ export class Completion {
     request: Request,
     place: { readonly branch: AdmittedBranch; readonly branchIndex: number; readonly index: number },
     source: { readonly stem: Stem | null; readonly prompt: readonly PromptChunk[] },
-    sampler: TokenSampler,
+    { sampler, repetition }: { readonly sampler: TokenSampler; readonly repetition: Repetition | null },
   ) {
     this.request = request
     this.branch = place.branch
@@ -48,6 +52,7 @@ export class Completion {
     this.prompt = source.prompt
     this.promptCells = countCells(source.prompt)
     this.sampler = sampler
+    this.#repetition = repetition
   }
 
   /** Whether it waits for nothing but its next token. */
@@ -57,6 +62,15 @@ export class Completion {
 
   get nextToken(): number {
     return this.tokens.at(-1) ?? this.branch.lastToken
+  }
+
+  /** Follows new tokens. @returns whether the reply goes round in circles; a thought that does is ended instead. */
+  goesInCircles(tokens: readonly number[]): boolean {
+    let isStuck = false
+    for (const token of tokens) isStuck = this.#repetition?.push(token) === true || isStuck
+    if (!isStuck || this.sampler.endThought?.() !== true) return isStuck
+    this.#repetition?.reset()
+    return false
   }
 
   /** Has the last tokens computed in one batch, of which so many follow one that was sampled. */

@@ -1,6 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../../garbage.ts'
+import { toFailure } from './failure.ts'
+import { HeartbeatMonitor, PULSE_FILE, PULSE_LIMIT_MS } from './heartbeat.ts'
+import { Outbox } from './outbox.ts'
 import type { FromEngine, ToEngine } from './protocol.ts'
 
 export interface EngineChildEvents {
@@ -19,10 +22,13 @@ const KEPT_LOG_LINES = 20
 export class EngineChild {
   readonly #process: ChildProcess
   readonly #events: EngineChildEvents
+  readonly #outbox: Outbox
   readonly #logLines: string[] = []
   readonly #exited: Promise<void>
   /** A process that ends at once leaves none behind that is in the middle of a long call. */
   readonly #killAtExit = () => void this.#process.kill('SIGKILL')
+  /** Null until the process's thread for this has started. */
+  #pulse: HeartbeatMonitor | null = null
   #closing = false
 
   constructor(events: EngineChildEvents) {
@@ -32,17 +38,30 @@ export class EngineChild {
       serialization: 'advanced',
       execArgv: [...YOUNG_HEAP_LIMIT],
       env: { ...MAPPED_BLOCKS, ...process.env },
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      // The last one is the file that `PULSE_FILE` numbers.
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe'],
     })
+    this.#outbox = new Outbox(this.#process, (id, error) =>
+      events.message({ type: 'error', id, error: toFailure(error) }),
+    )
+    this.#process.stdio[PULSE_FILE]?.on('data', () => this.#keepPulse())
     createInterface({ input: this.#process.stderr! }).on('line', (line) => this.#keepLog(line))
     this.#process.on('message', (message) => {
-      if (!this.#closing) events.message(message as FromEngine)
+      if (this.#closing) return
+      try {
+        events.message(message as FromEngine)
+      } catch (error) {
+        // A process that says what cannot be understood is ended like one that says nothing.
+        this.#keepLog(`Its message could not be read: ${error}`)
+        this.kill()
+      }
     })
     // "close" comes after the last line of the log; "error" alone when the process could not start.
     this.#exited = new Promise((resolve) => {
       process.once('exit', this.#killAtExit)
       const ended = (how: string) => {
         process.off('exit', this.#killAtExit)
+        this.#pulse?.stop()
         resolve()
         if (this.#closing) return
         this.#closing = true
@@ -58,8 +77,7 @@ export class EngineChild {
   }
 
   send(message: ToEngine): void {
-    // A message to a process that just ended is lost; "exit" tells whoever waits for an answer.
-    if (this.#process.connected) this.#process.send(message, () => {})
+    this.#outbox.send(message)
   }
 
   /** Ends a process that hangs; `exit` follows. */
@@ -77,6 +95,15 @@ export class EngineChild {
       await this.#exited
       clearTimeout(timer)
     }
+  }
+
+  /** Ends the process when it does not run at all any more: stopped from outside, or starved. */
+  #keepPulse(): void {
+    this.#pulse ??= new HeartbeatMonitor(PULSE_LIMIT_MS, () => {
+      this.#keepLog(`The engine process has not run for ${PULSE_LIMIT_MS} ms and is ended.`)
+      this.kill()
+    })
+    this.#pulse.beat()
   }
 
   #keepLog(line: string): void {

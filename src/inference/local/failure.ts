@@ -1,4 +1,4 @@
-import { type ApiError, internalError, invalidRequest, modelOverloaded } from '../../errors.ts'
+import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../errors.ts'
 import type { EngineFailure } from './protocol.ts'
 
 /** Thrown in the engine process for what a caller must know; anything else is our own fault. */
@@ -9,6 +9,11 @@ export class FailureError extends Error {
     super(failure.message)
     this.failure = failure
   }
+}
+
+/** @param seconds until there should be room. */
+export function tooMany(message: string, seconds: number): FailureError {
+  return new FailureError({ kind: 'overloaded', message: `${message} ${tryAgainIn(seconds)}`, retryAfter: seconds })
 }
 
 export function toFailure(error: unknown): EngineFailure {

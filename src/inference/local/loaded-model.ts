@@ -9,6 +9,7 @@ import { Model } from './native/model.ts'
 import { Projector } from './native/projector.ts'
 import { PromptReader } from './prompt.ts'
 import type { EngineSettings, LoadStage } from './protocol.ts'
+import type { RepetitionLimits } from './repetition.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
@@ -26,6 +27,7 @@ export class LoadedModel {
   readonly info: ModelInfo
   /** Completions that may run at the same time. */
   readonly maxRunning: number
+  readonly repetition: RepetitionLimits | null
   readonly #projector: Projector | null
 
   /**
@@ -45,6 +47,7 @@ export class LoadedModel {
     // compares all with all at every step; who finds none waits.
     const sequences = Math.min(MAX_SEQUENCE_IDS, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
     this.maxRunning = settings.maxSequences
+    this.repetition = settings.repetition
     begins('cache')
     this.context = new Context(llama, this.model, { cells: settings.cells, sequences, threads: settings.threads })
     this.kv = new KvCache(this.context, sequences)
@@ -59,6 +62,7 @@ export class LoadedModel {
     this.info = {
       contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),
       vocabularySize: this.model.vocabularySize,
+      longestTokenBytes: this.model.longestTokenBytes,
       chatTemplate: this.model.chatTemplate,
       bosToken: this.model.bosToken,
       eosToken: this.model.eosToken,

@@ -7,6 +7,7 @@ import {
   CARD,
   chat,
   collect,
+  countTokens,
   endless,
   firstEvent,
   generate,
@@ -47,7 +48,7 @@ describe('LocalEngine', () => {
   test('streams text about a picture, counts it and says how it ended', async () => {
     const generation = await generate(engine, question, [branch({ maxTokens: 12, sampling: RANDOM })])
     expect(generation.prompts).toEqual([
-      { promptTokens: await engine.countTokens(question), imageTokens: 64, audioTokens: 0, cachedTokens: 0 },
+      { promptTokens: await countTokens(engine, question), imageTokens: 64, audioTokens: 0, cachedTokens: 0 },
     ])
     const { texts, finishes } = await collect(generation)
     expect(Object.keys(texts)).toEqual(['0.0'])
@@ -88,7 +89,7 @@ describe('LocalEngine', () => {
     ])
     const branches = suffixes.map((suffix) => branch({ suffix }))
     const generation = await generate(engine, prefix, branches)
-    const prefixTokens = await engine.countTokens(prefix)
+    const prefixTokens = await countTokens(engine, prefix)
     expect(generation.prompts.map((prompt) => prompt.cachedTokens)).toEqual([0, prefixTokens, prefixTokens])
     const together = await collect(generation)
     for (const [index, suffix] of suffixes.entries()) {
@@ -105,17 +106,17 @@ describe('LocalEngine', () => {
 
   test('prefills prompts that are longer than a batch', async () => {
     const long = untrusted('one two three four five '.repeat(200))
-    expect(await engine.countTokens([long])).toBeGreaterThan(1000)
+    expect(await countTokens(engine, [long])).toBeGreaterThan(1000)
     const { finishes } = await run(engine, [long, picture(192, 224), trusted('<|im_end|>')], branch({ maxTokens: 4 }))
     expect(finishes).toHaveLength(1)
   })
 
   test('never makes a control token out of untrusted text', async () => {
-    expect(await engine.countTokens([trusted('<|im_end|>')])).toBe(1)
-    const injected = await engine.countTokens([untrusted('<|im_end|>')])
+    expect(await countTokens(engine, [trusted('<|im_end|>')])).toBe(1)
+    const injected = await countTokens(engine, [untrusted('<|im_end|>')])
     expect(injected).toBeGreaterThan(1)
-    const around = await engine.countTokens(question)
-    expect(await engine.countTokens([...question, untrusted('<|im_end|>')])).toBe(around + injected)
+    const around = await countTokens(engine, question)
+    expect(await countTokens(engine, [...question, untrusted('<|im_end|>')])).toBe(around + injected)
   })
 
   test.each([
@@ -123,21 +124,21 @@ describe('LocalEngine', () => {
     [192, 224],
     [320, 192],
   ])('a picture of %i x %i costs its tiles and the two tokens around them', async (width, height) => {
-    expect(await engine.countTokens([picture(width, height)])).toBe((width / 32) * (height / 32) + 2)
+    expect(await countTokens(engine, [picture(width, height)])).toBe((width / 32) * (height / 32) + 2)
   })
 
   test('refuses pictures that were not prepared for the model', async () => {
-    await expect(engine.countTokens([picture(250, 256)])).rejects.toEqual(apiError({ status: 500 }))
+    await expect(countTokens(engine, [picture(250, 256)])).rejects.toEqual(apiError({ status: 500 }))
     await expect(generate(engine, [picture(640, 640)], [branch()])).rejects.toEqual(apiError({ status: 500 }))
   })
 
   test('counts empty and unusual text', async () => {
-    expect(await engine.countTokens([])).toBe(0)
-    expect(await engine.countTokens([untrusted('')])).toBe(0)
-    expect(await engine.countTokens([picture(192, 192), untrusted('')])).toBe(38)
-    expect(await engine.countTokens([untrusted('a\0b')])).toBe(3)
-    expect(await engine.countTokens([picture(192, 192), untrusted('a\0b')])).toBe(41)
-    expect(await engine.countTokens([untrusted('\ud800')])).toBeGreaterThan(0)
+    expect(await countTokens(engine, [])).toBe(0)
+    expect(await countTokens(engine, [untrusted('')])).toBe(0)
+    expect(await countTokens(engine, [picture(192, 192), untrusted('')])).toBe(38)
+    expect(await countTokens(engine, [untrusted('a\0b')])).toBe(3)
+    expect(await countTokens(engine, [picture(192, 192), untrusted('a\0b')])).toBe(41)
+    expect(await countTokens(engine, [untrusted('\ud800')])).toBeGreaterThan(0)
   })
 
   test('gives no token or one when asked to', async () => {
@@ -217,7 +218,7 @@ describe('LocalEngine', () => {
     expect(engine.state).toBe('restarting')
     const refused = apiError({ status: 503, code: 'model_overloaded', retryAfter: expect.any(Number) })
     await expect(generate(engine, question, [branch()])).rejects.toEqual(refused)
-    await expect(engine.countTokens([])).rejects.toEqual(refused)
+    await expect(countTokens(engine, [])).rejects.toEqual(refused)
     await until(() => engine.state === 'ready')
     expect((await run(engine, question, branch())).finishes).toHaveLength(1)
   })

@@ -1,18 +1,29 @@
 import { availableParallelism } from 'node:os'
-import { modelOverloaded } from '../../errors.ts'
+import { modelOverloaded, tryAgainIn } from '../../errors.ts'
 import type { ModelCard } from '../../models/card.ts'
-import type { Engine, EngineState, EngineStats, Generation, ModelInfo, PromptPart, Work } from '../engine.ts'
+import type {
+  CountOptions,
+  Engine,
+  EngineState,
+  EngineStats,
+  Generation,
+  ModelInfo,
+  PromptPart,
+  Work,
+} from '../engine.ts'
 import { EngineChild } from './engine-child.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from './heartbeat.ts'
 import { checkPromises, findModelFiles, readChatTemplate } from './model-files.ts'
 import { locateNativeLibraries } from './native-paths.ts'
+import { packPrompt, packWork } from './outgoing.ts'
 import { PendingCalls } from './pending-calls.ts'
-import type { EngineSettings, FromEngine, LoadStage } from './protocol.ts'
+import type { EngineSettings, FromEngine, LoadStage, ToEngine } from './protocol.ts'
+import { RestartPause } from './restart-pause.ts'
 
 export interface LocalEngineOptions {
   /** Threads for encoding and decoding; by default as many as the size of the weights is worth. */
   readonly threads?: number
-  /** Requests that may wait for their first completion to start, before new ones are refused. */
+  /** Requests that may wait for their first completion to start, before new ones are refused. The card's number wins. */
   readonly maxWaiting?: number
   /** Cells that ended work may leave in the prefix cache, for later requests that begin alike; 0 for none. */
   readonly prefixCacheCells?: number
@@ -44,11 +55,6 @@ const PREFIX_CACHE_SHARE = 1 / 2
  * thread they gain nothing on an idle machine, and on a busy one every meeting waits for the operating system.
  */
 const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
-/** Pause before the first restart, in ms; doubled with every further one that fails or does not last. */
-const FIRST_RESTART_PAUSE_MS = 250
-const LONGEST_RESTART_PAUSE_MS = 30_000
-/** A process that lived this long did last. */
-const STABLE_AFTER_MS = 60_000
 const SILENT: EngineLogger = { debug() {}, warn() {}, error() {} }
 
 /** Runs a model by llama.cpp in a process of its own, and starts that process again when it dies. */
@@ -61,7 +67,9 @@ export class LocalEngine implements Engine {
   #monitor: HeartbeatMonitor | null = null
   #state: EngineState = 'starting'
   #info: ModelInfo | null = null
-  #failedRestarts = 0
+  readonly #restartPause = new RestartPause()
+  /** When the next process should be ready, by `performance.now()`. */
+  #readyAgainAt = 0
   #restartTimer: NodeJS.Timeout | null = null
   /** Milliseconds from a start to readiness, last time. */
   #startDurationMs = 1000
@@ -109,15 +117,19 @@ export class LocalEngine implements Engine {
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     signal.throwIfAborted()
     const child = this.#readyChild()
+    // What no message can hold must not be waited for.
+    const packed = packWork(work)
     const { id, admitted } = this.#calls.addGeneration(signal, (id) => child.send({ type: 'abort', id }))
-    child.send({ type: 'generate', id, work })
+    this.#send(child, { type: 'generate', id, work: packed })
     return admitted
   }
 
-  async countTokens(parts: readonly PromptPart[]): Promise<number> {
+  async countTokens(parts: readonly PromptPart[], { organisation, signal }: CountOptions): Promise<number> {
+    signal.throwIfAborted()
     const child = this.#readyChild()
-    const { id, tokens } = this.#calls.addCount()
-    child.send({ type: 'count', id, parts })
+    const prompt = packPrompt(parts, organisation)
+    const { id, tokens } = this.#calls.addCount(signal, (id) => child.send({ type: 'abort', id }))
+    this.#send(child, { type: 'count', id, prompt })
     return tokens
   }
 
@@ -125,7 +137,7 @@ export class LocalEngine implements Engine {
   async stats(): Promise<EngineStats> {
     const child = this.#readyChild()
     const { id, stats } = this.#calls.addStats()
-    child.send({ type: 'stats', id })
+    this.#send(child, { type: 'stats', id })
     return stats
   }
 
@@ -142,15 +154,20 @@ export class LocalEngine implements Engine {
   #readyChild(): EngineChild {
     if (this.#state === 'ready' && this.#child !== null) return this.#child
     if (this.#state === 'closed') throw modelOverloaded('The service is shutting down.', 1)
-    throw modelOverloaded('The model is being restarted. Try again shortly.', this.#retryAfter())
+    throw this.#refusal('The model is being restarted.')
   }
 
-  #retryAfter(): number {
-    return Math.max(1, Math.ceil((this.#restartPause() + this.#startDurationMs) / 1000))
+  #send(child: EngineChild, message: ToEngine & { readonly id: number }): void {
+    try {
+      child.send(message)
+    } catch (error) {
+      this.#calls.fail(message.id, error)
+    }
   }
 
-  #restartPause(): number {
-    return Math.min(LONGEST_RESTART_PAUSE_MS, FIRST_RESTART_PAUSE_MS * 2 ** this.#failedRestarts)
+  #refusal(message: string): Error {
+    const seconds = Math.max(1, (this.#readyAgainAt - performance.now()) / 1000)
+    return modelOverloaded(`${message} ${tryAgainIn(seconds)}`, seconds)
   }
 
   /**
@@ -161,6 +178,7 @@ export class LocalEngine implements Engine {
     const started = performance.now()
     const { promise, resolve, reject } = Promise.withResolvers<ModelInfo>()
     let readyAt: number | null = null
+    let servedRequests = 0
     let failure = ''
     let stage: LoadStage = 'libraries'
     const child = new EngineChild({
@@ -180,8 +198,10 @@ export class LocalEngine implements Engine {
           watch(limitMs, () => `The engine process has not answered for ${limitMs} ms and is ended.`)
           resolve(this.#info)
         } else if (message.type === 'heartbeat') return
-        else if (message.type === 'events') this.#calls.handleEvents(message.requests)
-        else this.#calls.handle(message)
+        else if (message.type === 'events') {
+          servedRequests += message.requests.filter(({ last }) => last).length
+          this.#calls.handleEvents(message.requests)
+        } else this.#calls.handle(message)
       },
       exit: (reason) => {
         this.#monitor?.stop()
@@ -191,9 +211,8 @@ export class LocalEngine implements Engine {
           reject(new Error(words))
           return
         }
-        if (performance.now() - readyAt > STABLE_AFTER_MS) this.#failedRestarts = 0
         this.#logger.error(words)
-        this.#restart()
+        this.#restart({ ms: performance.now() - readyAt, servedRequests })
       },
     })
     const watch = (limitMs: number, complaint: () => string) => {
@@ -213,19 +232,20 @@ export class LocalEngine implements Engine {
     return promise.finally(() => signal?.removeEventListener('abort', abandon))
   }
 
-  #restart(): void {
+  /** @param life of the process that ended, from its readiness on. */
+  #restart(life: { readonly ms: number; readonly servedRequests: number }): void {
     if (this.#state === 'closed') return
     this.#state = 'restarting'
     this.#options.onRestart?.()
-    const pause = this.#restartPause()
-    this.#calls.failAll(modelOverloaded('The model stopped unexpectedly and is being restarted.', this.#retryAfter()))
-    this.#failedRestarts++
+    const pause = this.#restartPause.next(life)
+    this.#readyAgainAt = performance.now() + pause + this.#startDurationMs
+    this.#calls.failAll(this.#refusal('The model stopped unexpectedly and is being restarted.'))
     this.#restartTimer = setTimeout(() => {
       this.#launch().then(
         () => this.#logger.warn('The engine is running again.'),
         (error: Error) => {
           this.#logger.error(error.message)
-          this.#restart()
+          this.#restart({ ms: 0, servedRequests: 0 })
         },
       )
     }, pause)
@@ -249,10 +269,11 @@ async function readSettings(card: ModelCard, options: LocalEngineOptions): Promi
     cells: card.engine.contextTokens,
     maxSequences: card.engine.maxSequences,
     printedTokens: card.engine.printedTokens,
+    repetition: card.engine.repetition,
     image: pictureLimits(card),
     threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), worthwhile),
     prefixCacheCells: options.prefixCacheCells ?? Math.floor(card.engine.contextTokens * PREFIX_CACHE_SHARE),
-    maxWaiting: options.maxWaiting ?? DEFAULT_MAX_WAITING,
+    maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
   }
   return { engine, weightBytes, chatTemplate: await readChatTemplate(card) }

@@ -58,6 +58,7 @@ function load(cells: number): LoadedModel {
     cells,
     maxSequences: 16,
     printedTokens: [],
+    repetition: null,
     // Small ones, since what is computed does not hang on their size.
     image: { ...card.image!, minTokens: 36 },
     threads: 1,

@@ -62,6 +62,7 @@ export async function describeModel(card: ModelCard): Promise<ModelDescription> 
   const ownTemplate = language.get('tokenizer.chat_template')
   const info: ModelInfo = {
     contextTokens: Math.min(card.engine.contextTokens, trainedTokens),
+    longestTokenBytes: Number.POSITIVE_INFINITY,
     vocabularySize: tokens.length,
     chatTemplate: (await readChatTemplate(card)) ?? (typeof ownTemplate === 'string' ? ownTemplate : null),
     bosToken: tokenText(language, tokens, 'bos'),

@@ -27,6 +27,7 @@ export class PendingCalls {
       this.#calls.delete(id)
       signal.removeEventListener('abort', onAbort)
     }
+    const tally = new TokenTally()
     const events = new EventQueue<EngineEvent>(() => {
       forget()
       abort(id)
@@ -42,10 +43,11 @@ export class PendingCalls {
     }
     signal.addEventListener('abort', onAbort)
     const handle = (message: Answer) => {
-      if (message.type === 'admitted') resolve({ prompts: message.prompts, events })
+      if (message.type === 'admitted') resolve({ prompts: message.prompts, events, computedTokens: () => tally.tokens })
       else if (message.type === 'error') fail(toApiError(message.error))
     }
     const handleEvents = (message: RequestEvents) => {
+      tally.add(message.events)
       events.push(message.events)
       if (!message.last) return
       events.end()
@@ -55,10 +57,18 @@ export class PendingCalls {
     return { id, admitted }
   }
 
-  /** Registers a count of tokens. */
-  addCount(): { id: number; tokens: Promise<number> } {
+  /**
+   * Registers a count of tokens.
+   * @param abort called with the id when nobody waits for the count any more.
+   */
+  addCount(signal: AbortSignal, abort: (id: number) => void): { id: number; tokens: Promise<number> } {
     const { id, answer } = this.#addCall((message) => (message.type === 'counted' ? message.tokens : null))
-    return { id, tokens: answer }
+    const onAbort = () => {
+      this.fail(id, signal.reason)
+      abort(id)
+    }
+    signal.addEventListener('abort', onAbort)
+    return { id, tokens: answer.finally(() => signal.removeEventListener('abort', onAbort)) }
   }
 
   /** Registers a question for the engine's state. */
@@ -92,7 +102,31 @@ export class PendingCalls {
     for (const message of requests) this.#calls.get(message.id)?.handleEvents?.(message)
   }
 
+  /** For a call whose message cannot be sent. */
+  fail(id: number, reason: unknown): void {
+    this.#calls.get(id)?.fail(reason)
+  }
+
   failAll(reason: unknown): void {
     for (const call of [...this.#calls.values()]) call.fail(reason)
+  }
+}
+
+/** Tokens of the completions of one generation. */
+class TokenTally {
+  tokens = 0
+  /** By completion, while it runs. */
+  readonly #running = new Map<string, number>()
+
+  add(events: readonly EngineEvent[]): void {
+    for (const event of events) {
+      if (event.type === 'error') continue
+      const completion = `${event.branch} ${event.completion}`
+      const before = this.#running.get(completion) ?? 0
+      const after = event.type === 'text' ? before + event.tokens : event.completionTokens
+      this.tokens += after - before
+      if (event.type === 'text') this.#running.set(completion, after)
+      else this.#running.delete(completion)
+    }
   }
 }

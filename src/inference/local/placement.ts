@@ -1,5 +1,5 @@
+import { FairQueue } from '../../fair-queue.ts'
 import type { Completion } from './completion.ts'
-import { FairQueue } from './fair-queue.ts'
 import type { SavedSequence, Sequence } from './kv-cache.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { type Match, PrefixCache, SHORTEST_MATCH } from './prefix-cache.ts'
@@ -49,6 +49,11 @@ export class Placement {
   /** The request whose turn it is to start something. */
   get next(): Request | undefined {
     return this.#queue.head
+  }
+
+  /** Requests of which something has not started, or must start anew. */
+  get queued(): readonly Request[] {
+    return this.#queue.items
   }
 
   enqueue(request: Request): void {

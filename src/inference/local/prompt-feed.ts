@@ -16,6 +16,8 @@ export class PromptFeed {
   remaining: number
   /** Number of the step that last worked on a picture of this feed. */
   lastMediaStep = 0
+  /** Number of the step that last computed text of it. */
+  lastTextStep = 0
 
   /** @param skip cells at the start that the sequence holds already; never a part of a picture. */
   constructor(sequence: Sequence, chunks: readonly PromptChunk[], skip: number) {
@@ -71,6 +73,7 @@ export class PromptFeed {
     if (chunk === null) return 0
     const { length, causal } = chunk.encodable
     if (causal) return Math.min(length - this.#offset, limit)
+    // Admission has seen to it.
     if (length > most) throw new Error(`A picture of ${length} tokens is larger than a batch of ${most}.`)
     return length
   }

@@ -1,12 +1,13 @@
-import { createHash } from 'node:crypto'
 import type { ByteCache } from '../../byte-cache.ts'
 import type { RgbImage } from '../../media/pixels.ts'
 import type { AudioPart, FramesPart, ImagePart, MediaPart, PromptPart, TextPart } from '../engine.ts'
+import { ContentKeys, picturesOf } from './content-keys.ts'
 import { FailureError } from './failure.ts'
 import type { Model } from './native/model.ts'
 import type { EncodableChunk, MediaChunks, Projector } from './native/projector.ts'
 import type { EngineSettings } from './protocol.ts'
 import { Sounds } from './sounds.ts'
+import { Texts } from './texts.ts'
 
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
 export interface Prompt {
@@ -43,11 +44,12 @@ type Piece = Pick<Prompt, 'chunks' | 'close'>
 
 /** Turns the parts of prompts into tokens, and into pictures to encode. */
 export class PromptReader {
-  readonly #model: Model
   readonly #projector: Projector | null
   readonly #limits: EngineSettings['image']
   readonly #cache: ByteCache<Float32Array>
   readonly #sounds: Sounds | null
+  readonly #texts: Texts
+  readonly #keys = new ContentKeys()
 
   constructor(
     model: Model,
@@ -55,11 +57,11 @@ export class PromptReader {
     limits: EngineSettings['image'],
     cache: ByteCache<Float32Array>,
   ) {
-    this.#model = model
     this.#projector = projector
     this.#limits = limits
     this.#cache = cache
-    this.#sounds = projector === null ? null : new Sounds(projector)
+    this.#sounds = projector === null ? null : new Sounds(projector, this.#keys)
+    this.#texts = new Texts(model)
   }
 
   /**
@@ -67,13 +69,19 @@ export class PromptReader {
    * @param param name of the input, for errors.
    */
   read(parts: readonly PromptPart[], organisation: string, param: string): Prompt {
+    for (const part of parts.filter(isPicture)) for (const picture of picturesOf(part)) checkPixels(picture)
+    return this.#read(parts, organisation, param)
+  }
+
+  #read(parts: readonly PromptPart[], organisation: string, param: string): Prompt {
     const inputs = parts.filter(isMedia)
     if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
     this.#checkCapable(inputs, param)
     for (const part of inputs) this.#check(part)
-    const pieces = groups(parts).map((group) =>
-      group.type === 'audio' ? this.#readSound(group, organisation) : this.#readSeen(group.parts, organisation),
-    )
+    const pieces = groups(parts, this.#texts).map((group) => {
+      if (group.type === 'audio') return this.#readSound(group, organisation)
+      return group.type === 'text' ? this.#readText([group]) : this.#readSeen(group.parts, organisation)
+    })
     const chunks = pieces.flatMap((piece) => piece.chunks)
     const close = () => {
       for (const piece of pieces) piece.close()
@@ -81,18 +89,36 @@ export class PromptReader {
     return { chunks, ...countTokens(chunks), close }
   }
 
-  /** Does what takes long of reading the parts, beside all else. */
-  async prepare(parts: readonly PromptPart[], organisation: string): Promise<void> {
-    for (const part of parts) {
+  /** Whether reading the parts of one prompt takes long. */
+  needsPreparation(parts: readonly PromptPart[]): boolean {
+    return parts.some(isMedia) || this.#texts.areLong(parts.filter(isText))
+  }
+
+  /**
+   * Does what takes long of reading a prompt, beside all else.
+   * @param most tokens that its text may have.
+   * @returns false when it has more.
+   */
+  async prepare(
+    parts: readonly PromptPart[],
+    organisation: string,
+    most: number,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (!(await this.#texts.prepare(parts.filter(isText), most, signal))) return false
+    for (const part of parts.filter(isMedia)) {
+      await this.#keys.prepare(part, organisation)
+      signal.throwIfAborted()
       if (part.type !== 'audio' || !this.#projector?.supportsAudio) continue
       this.#check(part)
       await this.#sounds!.prepare(part, organisation)
     }
+    return true
   }
 
-  /** Tokens that the parts cost. */
-  count(parts: readonly PromptPart[], param: string): number {
-    const prompt = this.read(parts, '', param)
+  /** Tokens that the parts cost. Their pictures need no pixels. */
+  count(parts: readonly PromptPart[], organisation: string): number {
+    const prompt = this.#read(parts, organisation, 'messages')
     prompt.close()
     return prompt.tokens
   }
@@ -123,7 +149,7 @@ export class PromptReader {
     const projector = this.#projector!
     const tokenized = projector.tokenize(parts, false)
     const encodables = mediaChunks(tokenized)
-    const sources = inputs.map((part) => new PictureSource(projector, part, organisation))
+    const sources = inputs.map((part) => new PictureSource(projector, part, organisation, this.#keys))
     // Families that cut pictures into tiles make several chunks of one.
     const owners =
       encodables.length === inputs.length
@@ -143,9 +169,7 @@ export class PromptReader {
   }
 
   #readText(parts: readonly TextPart[]): Prompt {
-    const chunks = parts.map(
-      (part): TextChunk => ({ type: 'text', tokens: this.#model.tokenize(part.text, part.trusted) }),
-    )
+    const chunks = parts.map((part): TextChunk => ({ type: 'text', tokens: this.#texts.tokenize(part) }))
     return { chunks, ...countTokens(chunks), close() {} }
   }
 
@@ -182,7 +206,7 @@ export class PromptReader {
       if (part.samples.length < MIN_SAMPLES) throw new Error(`A sound of ${part.samples.length} samples is too short.`)
       return
     }
-    const pictures = part.type === 'image' ? [part.image] : part.frames
+    const pictures = picturesOf(part)
     const first = pictures[0]!
     if (pictures.length > 2 || pictures.some(({ width, height }) => width !== first.width || height !== first.height)) {
       throw new Error('Only two frames of one size can be merged.')
@@ -199,18 +223,17 @@ class PictureSource {
   readonly #projector: Projector
   readonly #part: PicturePart
   readonly #organisation: string
-  #key: string | null = null
+  readonly #keys: ContentKeys
 
-  constructor(projector: Projector, part: PicturePart, organisation: string) {
+  constructor(projector: Projector, part: PicturePart, organisation: string, keys: ContentKeys) {
+    this.#keys = keys
     this.#projector = projector
     this.#part = part
     this.#organisation = organisation
   }
 
-  /** Names the picture by its content; computed when it is first asked for. */
   get contentKey(): string {
-    this.#key ??= hashContent(this.#part, this.#organisation)
-    return this.#key
+    return this.#keys.of(this.#part, this.#organisation)
   }
 
   countChunks(): number {
@@ -232,18 +255,22 @@ class PictureSource {
   }
 }
 
-type Group = AudioPart | { readonly type: 'seen'; readonly parts: PromptPart[] }
+type Group = AudioPart | TextPart | { readonly type: 'seen'; readonly parts: PromptPart[] }
 
-/** What is between sounds is read together. */
-function groups(parts: readonly PromptPart[]): Group[] {
+/** What is between sounds and prepared texts is read together. */
+function groups(parts: readonly PromptPart[], texts: Texts): Group[] {
   const result: Group[] = []
   for (const part of parts) {
     const last = result.at(-1)
-    if (part.type === 'audio') result.push(part)
+    if (part.type === 'audio' || (part.type === 'text' && texts.isPrepared(part))) result.push(part)
     else if (last?.type === 'seen') last.parts.push(part)
     else result.push({ type: 'seen', parts: [part] })
   }
   return result
+}
+
+function isText(part: PromptPart): part is TextPart {
+  return part.type === 'text'
 }
 
 function isMedia(part: PromptPart): part is MediaPart {
@@ -258,13 +285,16 @@ function mediaChunks(chunks: MediaChunks): EncodableChunk[] {
   return chunks.items.filter((item) => item.type === 'media')
 }
 
-function checkSize({ width, height, data }: RgbImage, limits: NonNullable<EngineSettings['image']>): void {
+function checkPixels({ width, height, data }: RgbImage): void {
+  if (data.length === width * height * 3) return
+  throw new Error(`A picture of ${width}x${height} pixels has ${data.length} bytes.`)
+}
+
+function checkSize({ width, height }: RgbImage, limits: NonNullable<EngineSettings['image']>): void {
   const side = limits.pixelsPerToken
   const tokens = (width / side) * (height / side)
   const fits = width % side === 0 && height % side === 0 && tokens >= limits.minTokens && tokens <= limits.maxTokens
-  if (!fits || data.length !== width * height * 3) {
-    throw new Error(`A picture of ${width}x${height} pixels (${data.length} bytes) was not prepared for this model.`)
-  }
+  if (!fits) throw new Error(`A picture of ${width}x${height} pixels was not prepared for this model.`)
 }
 
 function countTokens(chunks: readonly PromptChunk[]): Pick<Prompt, 'tokens' | 'imageTokens' | 'audioTokens'> {
@@ -275,11 +305,4 @@ function countTokens(chunks: readonly PromptChunk[]): Pick<Prompt, 'tokens' | 'i
     else media[chunk.encodable.modality] += chunk.encodable.length
   }
   return { tokens: text + media.image + media.audio, imageTokens: media.image, audioTokens: media.audio }
-}
-
-function hashContent(part: PicturePart, organisation: string): string {
-  const hash = createHash('sha256').update(`${organisation}\0${part.type}\0`)
-  const pictures = part.type === 'image' ? [part.image] : part.frames
-  for (const { width, height, data } of pictures) hash.update(`${width}x${height}\0`).update(data)
-  return hash.digest('base64')
 }

@@ -1,13 +1,27 @@
-import type { EngineEvent, EngineStats, ModelInfo, PromptPart, PromptUsage, Work } from '../engine.ts'
+import type { EngineEvent, EngineStats, ModelInfo, PromptPart, PromptUsage } from '../engine.ts'
+import type { Envelope } from './envelope.ts'
+import type { RepetitionLimits } from './repetition.ts'
 
-/** Messages between the API process and the engine process. They cross as structured clones, pixels as typed arrays. */
+/**
+ * Messages between the API process and the engine process. They cross as structured clones, pixels as typed arrays. What
+ * clients have a part in is in an envelope, beside the id that an error about it needs.
+ */
 export type ToEngine =
   | { readonly type: 'load'; readonly settings: EngineSettings }
-  | { readonly type: 'generate'; readonly id: number; readonly work: Work }
+  /** The envelope holds a `Work`. */
+  | { readonly type: 'generate'; readonly id: number; readonly work: Envelope }
   | { readonly type: 'abort'; readonly id: number }
-  | { readonly type: 'count'; readonly id: number; readonly parts: readonly PromptPart[] }
+  /** The envelope holds a `CountedPrompt`. */
+  | { readonly type: 'count'; readonly id: number; readonly prompt: Envelope }
   | { readonly type: 'stats'; readonly id: number }
   | { readonly type: 'close' }
+
+/** A prompt whose tokens are to be counted. */
+export interface CountedPrompt {
+  readonly organisation: string
+  /** Pictures have their size and no pixels. */
+  readonly parts: readonly PromptPart[]
+}
 
 export type FromEngine =
   /** `longestStepMs` is what one call into the native library took at most, while warming up. */
@@ -44,6 +58,8 @@ export interface EngineSettings {
   readonly maxSequences: number
   /** Control tokens that print their text. */
   readonly printedTokens: readonly string[]
+  /** Null for none. */
+  readonly repetition: RepetitionLimits | null
   /** Of pictures and frames. */
   readonly image: { readonly pixelsPerToken: number; readonly minTokens: number; readonly maxTokens: number } | null
   readonly threads: number

@@ -4,6 +4,7 @@ import { Completion } from './completion.ts'
 import { ConstrainedSampler } from './constraints/constrained-sampler.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { Sampler, type TokenSampler } from './native/sampler.ts'
+import { Repetition } from './repetition.ts'
 import { Stem } from './stem.ts'
 import { ThoughtSampler } from './thought-sampler.ts'
 import { TokenPath } from './token-path.ts'
@@ -50,15 +51,24 @@ export class Request {
     const [only] = work.branches
     const alone = work.branches.length === 1 && only!.n === 1
     const prefix = alone ? null : add(null, work.prefix)
-    let ordinal = 0
-    this.completions = work.branches.flatMap((branch, branchIndex) => {
-      const stem = branch.n === 1 ? prefix : add(prefix, branch.suffix)
-      const prompt = alone ? [...work.prefix, ...branch.suffix] : branch.n === 1 ? branch.suffix : []
-      return Array.from({ length: branch.n }, (_, index) => {
-        const sampler = createSampler(loaded, branch, seed + Math.imul(ordinal++, SEED_STRIDE))
-        return new Completion(this, { branch, branchIndex, index }, { stem, prompt }, sampler)
-      })
-    })
+    const completions: Completion[] = []
+    this.completions = completions
+    try {
+      for (const [branchIndex, branch] of work.branches.entries()) {
+        const stem = branch.n === 1 ? prefix : add(prefix, branch.suffix)
+        const prompt = alone ? [...work.prefix, ...branch.suffix] : branch.n === 1 ? branch.suffix : []
+        for (let index = 0; index < branch.n; index++) {
+          const sampler = createSampler(loaded, branch, seed + Math.imul(completions.length, SEED_STRIDE))
+          const repetition = createRepetition(loaded, branch)
+          completions.push(
+            new Completion(this, { branch, branchIndex, index }, { stem, prompt }, { sampler, repetition }),
+          )
+        }
+      }
+    } catch (error) {
+      this.close()
+      throw error
+    }
     this.stems = stems
     this.path = TokenPath.of(alone ? this.completions[0]!.prompt : (prefix?.chunks ?? []))
     this.waiting = [...this.completions]
@@ -79,13 +89,21 @@ export class Request {
   }
 }
 
+/** Negative penalties ask for what this would end. */
+function createRepetition({ repetition }: LoadedModel, { sampling }: AdmittedBranch): Repetition | null {
+  const { frequencyPenalty, presencePenalty } = sampling
+  return repetition === null || frequencyPenalty < 0 || presencePenalty < 0 ? null : new Repetition(repetition)
+}
+
 function createSampler(
   { llama, model }: LoadedModel,
   { sampling, maxTokens, constraint, thought }: AdmittedBranch,
   seed: number,
 ): TokenSampler {
   const unsigned = seed >>> 0
+  // This may fail: the thread of a constraint may have ended. Nothing that must be freed is there yet.
+  const matcher = constraint?.createMatcher() ?? null
   const sampler = new Sampler(llama, sampling, unsigned === RANDOM_SEED ? 0 : unsigned, model.vocabularySize, maxTokens)
-  const reply = constraint === null ? sampler : new ConstrainedSampler(sampler, constraint.createMatcher(), model)
-  return thought === null ? reply : new ThoughtSampler({ thought, model, free: sampler, reply })
+  const reply = matcher === null ? sampler : new ConstrainedSampler(sampler, matcher, model)
+  return thought === null ? reply : new ThoughtSampler({ thought, maxTokens, model, free: sampler, reply })
 }

@@ -52,10 +52,3 @@ test('does not split for a gain within the noise', () => {
   )
   expect(split(planner, 4)).toEqual([4])
 })
-
-test('limits prefilling beside decoding by time', () => {
-  const rows = (ms: number) => new RowPlanner([{ rows: 64, ms }], 64, 512).prefillRows
-  expect(rows(1)).toBe(512)
-  expect(rows(15)).toBe(128)
-  expect(rows(1000)).toBe(64)
-})

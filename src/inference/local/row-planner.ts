@@ -6,16 +6,17 @@ export interface StepTime {
 
 /** Splitting must promise at least this part of the time, or the noise of the measurement would decide. */
 const WORTHWHILE_SAVING = 0.1
-/** What prefilling may add to a step that others wait for, in ms, if that is possible with the fewest rows. */
-const PREFILL_MS = 30
-const FEWEST_PREFILL_ROWS = 64
+/** Rows of a batch in which the weights are hardly read for any single one of them. */
+const LARGE_BATCH = 64
 
 /** Decides from measured step times how many rows go into one decode call. */
 export class RowPlanner {
   /** By rows that wait: how many of them to decode first. */
   readonly #first: readonly number[]
-  /** Prompt tokens to prefill in a step in which running completions wait for their next token. */
-  readonly prefillRows: number
+  /** By rows that wait: expected duration of decoding all of them, in ms. */
+  readonly #best: readonly number[]
+  /** Expected duration of a row in a large batch, in ms. */
+  readonly rowMs: number
   /** Expected duration of the largest batch, in ms. */
   readonly fullBatchMs: number
 
@@ -37,9 +38,14 @@ export class RowPlanner {
       }
     }
     this.#first = first
+    this.#best = best
     this.fullBatchMs = interpolate(measured, batchRows)
-    const affordable = Math.floor((PREFILL_MS * batchRows) / this.fullBatchMs)
-    this.prefillRows = Math.min(batchRows, Math.max(FEWEST_PREFILL_ROWS, affordable))
+    this.rowMs = interpolate(measured, LARGE_BATCH) / LARGE_BATCH
+  }
+
+  /** Expected time to decode so many rows, in as many calls as are fastest; in ms. */
+  roundMs(rows: number): number {
+    return this.#best[rows] ?? rows * this.rowMs
   }
 
   /** Of so many rows that wait for a decode call, how many to take into the next one. */

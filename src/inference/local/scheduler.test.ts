@@ -7,6 +7,7 @@ import {
   CARD,
   chat,
   collect,
+  countTokens,
   endless,
   expectAllFreed,
   firstEvent,
@@ -21,6 +22,7 @@ import {
   until,
   untrusted,
 } from '../../../test/support/local-engine.ts'
+import { ApiError } from '../../errors.ts'
 import { loadCard } from '../../models/card.ts'
 import type { PromptPart } from '../engine.ts'
 import { LocalEngine } from './local-engine.ts'
@@ -94,6 +96,46 @@ describe('several requests at once', () => {
     await expectAllFreed(engine)
   })
 
+  test('short ones, with a picture or without, hardly wait while a long prompt is prefilled', async () => {
+    const started = performance.now()
+    let isOver = false
+    const long = generate(engine, [longText('first'), longText('second')], [branch({ maxTokens: 1 })])
+      .then(firstEvent)
+      .finally(() => {
+        isOver = true
+      })
+    const waits: number[] = []
+    for (let i = 0; !isOver; i++) {
+      const asked = performance.now()
+      const parts = i % 2 === 0 ? [untrusted(`Quick, ${i}!`)] : [picture(256, 256, 300 + i), untrusted('What?')]
+      await firstEvent(await generate(engine, turn(...parts), [branch({ maxTokens: 1 })]))
+      waits.push(performance.now() - asked)
+    }
+    await long
+    const longMs = performance.now() - started
+    expect(waits.length).toBeGreaterThan(20)
+    // Deep in the long prompt a batch of 512 rows takes more than a tenth of the time of all.
+    expect(Math.max(...waits)).toBeLessThan(longMs / 10)
+    await expectAllFreed(engine)
+  })
+
+  test('long prompts of several organisations are prefilled in turn', async () => {
+    const before = await engine.stats()
+    const controller = new AbortController()
+    const long = (name: string, organisation = name) =>
+      generate(engine, [longText(name)], [endless(1)], { organisation, signal: controller.signal })
+    try {
+      const waiting = await Promise.all([long('a'), long('b'), long('c'), long('more', 'c')])
+      await Promise.race(waiting.map(firstEvent))
+      const promptTokens = waiting[0]!.prompts[0]!.promptTokens
+      // The three organisations had about as much each. One that is tokenised sooner begins sooner.
+      expect((await engine.stats()).prefilledTokens - before.prefilledTokens).toBeGreaterThan(2.2 * promptTokens)
+    } finally {
+      controller.abort()
+      await expectAllFreed(engine)
+    }
+  })
+
   test('64 completions run at once, and 100 waiting requests run to the end', async () => {
     const controller = new AbortController()
     const full = await generate(engine, chat, [endless(64)], { signal: controller.signal })
@@ -155,6 +197,24 @@ describe('several requests at once', () => {
       expect(stats.prefilledTokens - before.prefilledTokens).toBeLessThan(12 * 64)
     })
 
+    test('while it is one of many with pictures that have yet to reach the engine', async () => {
+      const running = new AbortController()
+      const full = await generate(engine, chat, [endless(64)], { signal: running.signal })
+      await firstEvent(full)
+      const before = await engine.stats()
+      const controller = new AbortController()
+      const large = { type: 'image', image: { width: 448, height: 448, data: new Uint8Array(448 * 448 * 3) } } as const
+      const left = Array.from({ length: 60 }, () =>
+        expect(generate(engine, [large], [branch()], { signal: controller.signal }).then(collect)).rejects.toThrow(),
+      )
+      controller.abort()
+      await Promise.all(left)
+      const after = await engine.stats()
+      expect((after.decodedTokens - before.decodedTokens) / 64).toBeLessThan(40)
+      running.abort()
+      await expectAllFreed(engine)
+    })
+
     test('while it waits', async () => {
       const running = new AbortController()
       const full = await generate(engine, chat, [endless(64)], { signal: running.signal })
@@ -203,6 +263,45 @@ describe('several requests at once', () => {
   })
 })
 
+test('who is refused for a full queue is told when there will be a place', async () => {
+  const engine = await LocalEngine.start(await smallCard(2048, 4), { maxWaiting: 8 })
+  const busy = [branch({ maxTokens: 200, sampling: REPEATING })]
+  const told: number[] = []
+  let refusedAgain = 0
+  /** Asks again when it is told to. */
+  const insist = async (organisation: string, isRetry = false): Promise<void> => {
+    try {
+      const { finishes } = await collect(await generate(engine, turn(untrusted('Go on.')), busy, { organisation }))
+      expect(finishes[0]!.completionTokens).toBe(200)
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.retryAfter === undefined) throw error
+      const { retryAfter, message } = error
+      expect(message).toMatch(/queue is full\. Try again in \d+ seconds?\.$/)
+      if (isRetry) refusedAgain++
+      else told.push(retryAfter)
+      await new Promise((resolve) => setTimeout(resolve, retryAfter * 1000))
+      await insist(organisation, true)
+    }
+  }
+  try {
+    // How fast this machine is just now.
+    await Promise.all(Array.from({ length: 4 }, (_, i) => insist(`${i}`)))
+    const started = performance.now()
+    await Promise.all(Array.from({ length: 40 }, (_, i) => insist(`${i}`)))
+    const seconds = (performance.now() - started) / 1000
+    expect(told).toHaveLength(28)
+    // On an idle machine hardly one; where others come and go, its speed changes meanwhile.
+    expect(refusedAgain).toBeLessThan(14)
+    told.sort((a, b) => a - b)
+    expect(told[27]).toBeLessThan(1.5 * seconds)
+    expect(told[27]).toBeGreaterThan(0.25 * seconds)
+    expect(told[14]).toBeLessThan(0.8 * told[27]!)
+    expect(told[0]).toBeLessThan(0.4 * told[27]!)
+  } finally {
+    await engine.close()
+  }
+})
+
 test('a process that hangs is restarted', async () => {
   const engine = await LocalEngine.start(await loadCard(CARD), { silenceLimitMs: 1500 })
   try {
@@ -214,6 +313,50 @@ test('a process that hangs is restarted', async () => {
     await until(() => engine.state === 'ready')
     expect(engine.pid).not.toBe(pid)
     expect((await run(engine, question, branch({ maxTokens: 2 }))).finishes).toHaveLength(1)
+  } finally {
+    await engine.close()
+  }
+})
+
+test('a process that does not run any more is found within ten seconds', async () => {
+  const engine = await LocalEngine.start(await loadCard(CARD))
+  try {
+    const generation = await generate(engine, chat, [endless()])
+    await firstEvent(generation)
+    process.kill(engine.pid!, 'SIGSTOP')
+    const stopped = performance.now()
+    await expect(collect(generation)).rejects.toEqual(
+      apiError({
+        status: 503,
+        code: 'model_overloaded',
+        message: expect.stringMatching(/Try again in \d+ seconds?\.$/),
+      }),
+    )
+    expect(performance.now() - stopped).toBeLessThan(10_000)
+    await until(() => engine.state === 'ready')
+    expect((await run(engine, question, branch({ maxTokens: 2 }))).finishes).toHaveLength(1)
+  } finally {
+    await engine.close()
+  }
+})
+
+test('whoever ends the process again and again does not keep it away, as long as it serves in between', async () => {
+  let restarts = 0
+  const engine = await LocalEngine.start(await loadCard(CARD), { onRestart: () => void restarts++ })
+  try {
+    for (let kill = 1; kill <= 6; kill++) {
+      for (let i = 0; i < 3; i++) await run(engine, question, branch({ maxTokens: 2 }))
+      const lost = generate(engine, chat, [endless()]).then(collect)
+      const refused = lost.then(
+        () => expect.unreachable(),
+        (error) => (error as ApiError).retryAfter!,
+      )
+      process.kill(engine.pid!, 'SIGKILL')
+      // Before, the sixth pause was one of eight seconds.
+      expect(await refused).toBeLessThan(8)
+      await until(() => engine.state === 'ready')
+      expect(restarts).toBe(kill)
+    }
   } finally {
     await engine.close()
   }
@@ -254,7 +397,7 @@ describe('with room for two completions', () => {
     })
     await firstEvent(running)
     const prompt = untrusted('one two three four five '.repeat(370))
-    expect(await engine.countTokens([prompt])).toBeGreaterThan(1800)
+    expect(await countTokens(engine, [prompt])).toBeGreaterThan(1800)
     const large = await generate(engine, [prompt], [branch({ maxTokens: 2 })])
     const small = await generate(engine, [untrusted('Hi')], [branch({ maxTokens: 2 })], { organisation: 'other' })
     // A sequence is free, and there would be cells for the small one.
@@ -302,7 +445,7 @@ describe('the prefix cache', () => {
   test('a second turn computes only what is new, also after a picture, and answers as if it had computed all', async () => {
     const first = turn(picture(256, 192, 1), untrusted('What is in the picture, and where?'))
     const { texts } = await run(engine, first, branch({ maxTokens: 20 }))
-    const firstTokens = await engine.countTokens(first)
+    const firstTokens = await countTokens(engine, first)
     const second = [...first, untrusted(texts['0.0']!), trusted('<|im_end|>\n'), ...turn(untrusted('And what else?'))]
     const before = await engine.stats()
     const generation = await generate(engine, second, [branch({ maxTokens: 20 })])
@@ -382,7 +525,7 @@ describe('the prefix cache', () => {
     const generation = await generate(engine, context, branches)
     expect(generation.prompts.map((prompt) => prompt.cachedTokens > 0)).toEqual([false, true])
     expect(await collect(generation)).toEqual(first)
-    expect((await engine.stats()).reusedTokens - before.reusedTokens).toBe(await engine.countTokens(context))
+    expect((await engine.stats()).reusedTokens - before.reusedTokens).toBe(await countTokens(engine, context))
   })
 
   test('takes no room from running work, and no more than it may itself', async () => {
@@ -391,7 +534,7 @@ describe('the prefix cache', () => {
     expect(before.cachedCells).toBeGreaterThan(20 * 66)
     expect(before.cachedCells).toBeLessThanOrEqual(2048)
     const large = untrusted('one two three four five '.repeat(760))
-    const promptTokens = await engine.countTokens([large])
+    const promptTokens = await countTokens(engine, [large])
     expect(promptTokens).toBeGreaterThan(4096 - before.cachedCells)
     const { finishes } = await run(engine, [large], branch({ maxTokens: 4096 - promptTokens }))
     expect(finishes).toHaveLength(1)
@@ -401,7 +544,7 @@ describe('the prefix cache', () => {
   test('requests that begin alike and come together compute the beginning once', async () => {
     const context = 'one two three four five '.repeat(120)
     const prompt = (i: number) => turn(untrusted(`Shared by all: ${context}`), untrusted(`What of ${i}?`))
-    const contextTokens = await engine.countTokens(prompt(0).slice(0, -2))
+    const contextTokens = await countTokens(engine, prompt(0).slice(0, -2))
     expect(contextTokens).toBeGreaterThan(512)
     const before = await engine.stats()
     const answers = await Promise.all(Array.from({ length: 5 }, (_, i) => run(engine, prompt(i), branch())))
@@ -478,7 +621,7 @@ describe('any schedule', () => {
     }
     await fc.assert(fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), play), { numRuns: 12 })
     // Whether the drawn requests got in each other's way depends on the machine; these always do.
-    await run(engine, [untrusted('Go.')], branch({ n: 6, maxTokens: 150, sampling: REPEATING }))
+    await run(engine, turn(untrusted('Go.')), branch({ n: 6, maxTokens: 150, sampling: REPEATING }))
     expect((await engine.stats()).interruptions).toBeGreaterThan(0)
   })
 })

@@ -1,12 +1,14 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { tryAgainIn } from '../../errors.ts'
 import type { EngineEvent, EngineStats, PromptUsage, Work } from '../engine.ts'
 import { admit } from './admission.ts'
-import { DrainRate } from './drain-rate.ts'
+import type { Completion } from './completion.ts'
 import { FailureError, toFailure } from './failure.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { Placement } from './placement.ts'
 import type { EngineSettings, FromEngine, RequestEvents } from './protocol.ts'
+import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
 import { Request } from './request.ts'
 import type { RowPlanner } from './row-planner.ts'
 import { StepError, Stepper } from './stepper.ts'
@@ -27,11 +29,13 @@ export class Scheduler {
   readonly #requests = new Map<number, Request>()
   readonly #placement: Placement
   readonly #stepper: Stepper
-  readonly #drainRate = new DrainRate()
+  readonly #forecast: QueueForecast
   #isRunning = false
   /** Requests whose text waits to be sent. */
   readonly #held = new Set<Request>()
   #heldSince = 0
+  /** When the last step ended, if the next one follows it. */
+  #lastStepEnd: number | null = null
 
   constructor(
     loaded: LoadedModel,
@@ -44,6 +48,7 @@ export class Scheduler {
     this.#send = send
     this.#placement = new Placement(loaded, settings.prefixCacheCells)
     this.#stepper = new Stepper(loaded, this.#placement, planner)
+    this.#forecast = new QueueForecast(planner)
   }
 
   get stats(): EngineStats {
@@ -77,7 +82,9 @@ export class Scheduler {
       this.#placement.enqueue(request)
       this.#placement.start()
     } catch (error) {
-      this.#send({ type: 'error', id, error: toFailure(error) })
+      const request = this.#requests.get(id)
+      if (request === undefined) this.#send({ type: 'error', id, error: toFailure(error) })
+      else this.#fail(request, error)
       return
     }
     if (!this.#isRunning) void this.#run()
@@ -99,13 +106,16 @@ export class Scheduler {
    */
   step(hold = false): boolean {
     const started = performance.now()
+    const since = this.#lastStepEnd ?? started
     this.#placement.start()
     if (this.#placement.running.length === 0) {
       const { next } = this.#placement
       if (next === undefined) return false
+      // Admitted work fits by itself, so this is no fault of a client's.
       this.#fail(next, new Error('The KV cache is too small for one completion.'))
       return true
     }
+    const { decodedTokens, prefilledTokens } = this.#stepper
     try {
       const touched = this.#stepper.step()
       if (hold) this.#hold(touched, performance.now() - started)
@@ -115,23 +125,37 @@ export class Scheduler {
       this.#loaded.context.batch.clear()
       for (const request of error.requests) this.#fail(request, error.cause)
     }
-    this.#drainRate.worked(performance.now() - started)
+    this.#lastStepEnd = performance.now()
+    this.#forecast.stepped(
+      this.#lastStepEnd - since,
+      this.#stepper.decodedTokens - decodedTokens,
+      this.#stepper.prefilledTokens - prefilledTokens,
+    )
     return true
   }
 
   #admit(id: number, work: Work): Request {
     if (this.#placement.waitingRequests >= this.#settings.maxWaiting) {
-      throw new FailureError({
-        kind: 'overloaded',
-        message: 'The model is busy and its queue is full. Try again later.',
-        retryAfter: this.#drainRate.secondsFor(this.#placement.waitingRequests + 1),
-      })
+      const retryAfter = this.#forecast.promisePlace(() => this.#load) / 1000
+      const message = `The model is busy and its queue is full. ${tryAgainIn(retryAfter)}`
+      throw new FailureError({ kind: 'overloaded', message, retryAfter })
     }
     const admitted = admit(this.#loaded, work)
     const seed = this.#settings.seed ?? randomInt(2 ** 32)
     const request = new Request(id, work.organisation, admitted, this.#loaded, seed)
     this.#send({ type: 'admitted', id, prompts: this.#usage(request) })
     return request
+  }
+
+  /** What those who are refused wait for. */
+  get #load(): Load {
+    const { running, queued } = this.#placement
+    return {
+      running: running.map((completion) => ahead(completion, false)),
+      waiting: queued.flatMap(({ waiting, hasStarted }) =>
+        waiting.map((completion, index) => ahead(completion, index === 0 && !hasStarted)),
+      ),
+    }
   }
 
   /** With several branches, what one finds already done is the prefix that another paid for, whoever computed it. */
@@ -150,6 +174,7 @@ export class Scheduler {
     this.#flush(this.#held)
     this.#held.clear()
     this.#isRunning = false
+    this.#lastStepEnd = null
   }
 
   /** Keeps text for a moment, but none that somebody waits for: the first of a request, its end, a slow step's. */
@@ -170,6 +195,9 @@ export class Scheduler {
     for (const request of requests) {
       const last = request.unfinished === 0
       if (request.events.length === 0 && !last) continue
+      for (const event of request.events) {
+        if (event.type === 'finish') this.#forecast.ended(event.completionTokens, event.reason === 'stop')
+      }
       batch.push({ id: request.id, events: joined(request.events), last })
       request.events = []
       request.hasSpoken = true
@@ -187,13 +215,22 @@ export class Scheduler {
 
   #close(request: Request): void {
     this.#requests.delete(request.id)
-    if (request.hasStarted) this.#drainRate.finished()
     request.close()
   }
 }
 
 function isUrgent({ unfinished, hasSpoken, events }: Request): boolean {
   return unfinished === 0 || !hasSpoken || events.some(({ type }) => type !== 'text')
+}
+
+/** @param leavesPlace whether its start leaves a place in the queue. */
+function ahead({ request, branch, tokens, sequence, feed, promptCells }: Completion, leavesPlace: boolean): Ahead {
+  const stems = leavesPlace ? request.stems.reduce((sum, stem) => sum + stem.cells, 0) : 0
+  return {
+    promptTokens: stems + (sequence === null ? promptCells + tokens.length : (feed?.remaining ?? 0)),
+    mostTokens: branch.maxTokens - tokens.length,
+    leavesPlace,
+  }
 }
 
 /** Text of one completion after another, unless something stands between, as one. */
@@ -209,8 +246,9 @@ function joined(events: readonly EngineEvent[]): EngineEvent[] {
     const key = `${event.branch} ${event.completion}`
     const at = open.get(key)
     const before = at === undefined ? null : out[at]
-    if (before?.type === 'text') out[at!] = { ...before, text: before.text + event.text }
-    else open.set(key, out.push(event) - 1)
+    if (before?.type === 'text') {
+      out[at!] = { ...before, text: before.text + event.text, tokens: before.tokens + event.tokens }
+    } else open.set(key, out.push(event) - 1)
   }
   return out
 }

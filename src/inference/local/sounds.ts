@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import type { AudioPart } from '../engine.ts'
+import type { ContentKeys } from './content-keys.ts'
 import type { MediaChunks, Projector } from './native/projector.ts'
 
 /** A sound as its encoder takes it. Its native memory is freed when it is neither used nor recent. */
@@ -29,18 +29,20 @@ const BYTES_PER_SAMPLE = 2
  */
 export class Sounds {
   readonly #projector: Projector
+  readonly #keys: ContentKeys
   /** Least recently used first. */
   readonly #recent = new Map<string, Entry>()
   readonly #pending = new Map<string, Promise<void>>()
   #bytes = 0
 
-  constructor(projector: Projector) {
+  constructor(projector: Projector, keys: ContentKeys) {
     this.#projector = projector
+    this.#keys = keys
   }
 
   /** After it, `take` of the same sound does not block for a while. */
   async prepare(part: AudioPart, organisation: string): Promise<void> {
-    const key = keyOf(part, organisation)
+    const key = this.#keys.of(part, organisation)
     if (this.#recent.has(key)) return
     let pending = this.#pending.get(key)
     if (pending === undefined) {
@@ -55,7 +57,7 @@ export class Sounds {
 
   /** Computes it now, unless it was prepared. The caller must release it. */
   take(part: AudioPart, organisation: string): Sound {
-    const key = keyOf(part, organisation)
+    const key = this.#keys.of(part, organisation)
     if (!this.#recent.has(key)) this.#add(key, part, this.#projector.tokenize([part], true))
     const entry = this.#recent.get(key)!
     this.#recent.delete(key)
@@ -89,8 +91,4 @@ export class Sounds {
     entry.isRecent = false
     if (entry.users === 0) entry.chunks.close()
   }
-}
-
-function keyOf({ samples }: AudioPart, organisation: string): string {
-  return createHash('sha256').update(`${organisation}\0audio\0`).update(samples).digest('base64')
 }

@@ -1,17 +1,11 @@
 import type { Completion } from './completion.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import type { Placement } from './placement.ts'
+import { PrefillPace } from './prefill-pace.ts'
 import type { PromptFeed } from './prompt-feed.ts'
+import { type Prefill, PromptTurns } from './prompt-turns.ts'
 import type { Request } from './request.ts'
 import type { RowPlanner } from './row-planner.ts'
-
-/** A prompt, or other text that is known beforehand, that is being prefilled. */
-interface Prefill {
-  readonly feed: PromptFeed
-  readonly request: Request
-  /** Whose first token follows it; null for a stem. */
-  readonly completion: Completion | null
-}
 
 interface Survey {
   readonly decoding: readonly Completion[]
@@ -26,6 +20,8 @@ interface Survey {
  * for rows of different sequences.
  */
 const TILE_ROWS = 64
+/** Where nobody waits for a next token, embeddings of a picture may take as long as so many other steps. */
+const ALONE_MEDIA_STEPS = 2
 /** So few next tokens beside a prompt waste less than a step of their own costs. */
 const FEW_ROWS = 4
 
@@ -48,10 +44,14 @@ export class Stepper {
   readonly #loaded: LoadedModel
   readonly #placement: Placement
   readonly #planner: RowPlanner
+  readonly #pace: PrefillPace
+  readonly #turns: PromptTurns
   #step = 0
   #round = 0
   #wasMedia = false
   #wasPrompt = false
+  /** Time that the last step of a picture took beyond that of all other steps since, in ms. */
+  #mediaLeadMs = 0
   /** Prompt tokens computed since the start, those computed anew after an interruption included. */
   prefilledTokens = 0
   /** Tokens of completions since the start. */
@@ -61,6 +61,8 @@ export class Stepper {
     this.#loaded = loaded
     this.#placement = placement
     this.#planner = planner
+    this.#pace = new PrefillPace(planner.rowMs, loaded.context.batch.capacity)
+    this.#turns = new PromptTurns(this.#pace)
   }
 
   /**
@@ -71,10 +73,14 @@ export class Stepper {
   step(): ReadonlySet<Request> {
     this.#step++
     const survey = this.#survey()
+    this.#pace.meet(this.#plainRequests)
     const touched = new Set<Request>()
     this.#wasMedia = this.#isMediaTurn(survey)
+    const started = performance.now()
     if (this.#wasMedia) this.#stepMedia(survey)
     else this.#stepText(survey, touched)
+    const ms = performance.now() - started
+    this.#mediaLeadMs = this.#wasMedia ? ms : this.#mediaLeadMs - ms
     this.#placement.settle()
     return touched
   }
@@ -99,10 +105,20 @@ export class Stepper {
     return { decoding, texts, media }
   }
 
-  /** Pictures take every other step at most, and none within a round. */
+  /** Requests at work that have no pictures: beside those that have, somewhat longer steps do no harm. */
+  get #plainRequests(): number {
+    const requests = new Set(this.#placement.running.map(({ request }) => request))
+    return [...requests].filter(({ work }) => work.usage.every(({ imageTokens }) => imageTokens === 0)).length
+  }
+
+  /**
+   * Pictures take every other step at most, and none within a round. Beside a long prompt they take half of the time:
+   * encoding one may last as long as ten steps.
+   */
   #isMediaTurn({ decoding, texts, media }: Survey): boolean {
     if (media.length === 0) return false
     if (decoding.length + texts.length === 0) return true
+    if (this.#mediaLeadMs > 0 && this.#turns.hasLong(texts)) return false
     const due = this.#due(decoding).length
     return !this.#wasMedia && (due === 0 || due === decoding.length)
   }
@@ -121,7 +137,8 @@ export class Stepper {
         return
       }
       const { capacity } = this.#loaded.context.batch
-      const rows = feed.mediaRows(decoding.length > 0 ? this.#planner.prefillRows : capacity, capacity)
+      const steps = decoding.length > 0 ? 1 : ALONE_MEDIA_STEPS
+      const rows = feed.mediaRows(this.#pace.rowsWithin(steps * this.#pace.stepMs, feed.sequence.cells), capacity)
       // This may interrupt the owner of the picture itself, if it is the youngest.
       while (this.#loaded.kv.freeCells < rows) {
         if (!this.#placement.reclaim()) throw new Error('The KV cache is full.')
@@ -138,7 +155,6 @@ export class Stepper {
     const { context, kv } = this.#loaded
     let { decoding, texts } = survey
     const besidePrompts = texts.length > 0
-    const besideDecoding = decoding.length > 0
     const isApart = this.#isApart(survey)
     this.#wasPrompt = isApart && !this.#wasPrompt
     if (this.#wasPrompt) decoding = []
@@ -159,13 +175,16 @@ export class Stepper {
     }
     const ending: Completion[] = []
     for (const completion of rows) this.#addRow(completion)
-    this.#addPrompts(texts, rows.length, besideDecoding, ending)
-    if (context.batch.length === 0) return
+    const cells = rows.reduce((sum, { sequence }) => sum + sequence!.cells, 0) + this.#addPrompts(texts, ending)
+    const { length } = context.batch
+    if (length === 0) return
+    const started = performance.now()
     try {
       context.decodeBatch()
     } catch (error) {
       throw new StepError([...rows.map(({ request }) => request), ...texts.map(({ request }) => request)], error)
     }
+    if (length > rows.length) this.#pace.learn(length, cells, performance.now() - started)
     for (const completion of rows) this.#accept(completion, touched)
     for (const completion of ending) this.#accept(completion, touched)
   }
@@ -173,7 +192,9 @@ export class Stepper {
   /** Whether prompts and next tokens go into steps of their own, in turn. */
   #isApart({ decoding, texts }: Survey): boolean {
     if (decoding.length < FEW_ROWS || texts.length === 0) return false
-    return decoding.length + texts.reduce((rows, { feed }) => rows + feed.remaining, 0) >= TILE_ROWS
+    const rowsOf = ({ remaining, sequence }: PromptFeed) =>
+      Math.min(remaining, this.#pace.rowsWithin(this.#pace.stepMs, sequence.cells))
+    return decoding.length + texts.reduce((rows, { feed }) => rows + rowsOf(feed), 0) >= TILE_ROWS
   }
 
   /** Completions to decode in this step. Beside prompts, or in turn with them, all that are due go together. */
@@ -198,34 +219,30 @@ export class Stepper {
   }
 
   /**
-   * Fills the batch with prompts: half of it is the oldest one's, so that it gets on whatever comes after it; the rest
-   * goes to the shortest, which gain most from it.
-   * @param besideDecoding whether running completions wait meanwhile.
+   * Fills the batch with prompts, as far as the time of a step goes.
    * @param ending receives completions whose prompt ends in this batch, with the row of their first token in it.
+   * @returns cells that the rows look back at, all rows together.
    */
-  #addPrompts(prefills: readonly Prefill[], decodingRows: number, besideDecoding: boolean, ending: Completion[]): void {
+  #addPrompts(prefills: readonly Prefill[], ending: Completion[]): number {
     const { context, kv } = this.#loaded
-    const [oldest, ...others] = prefills
-    if (oldest === undefined) return
-    const { capacity } = context.batch
-    const budget = besideDecoding ? this.#planner.prefillRows : capacity
-    let left = Math.min(budget, capacity - decodingRows, kv.freeCells)
-    const add = ({ feed, completion }: Prefill, limit: number) => {
-      const added = feed.addText(context, kv, limit)
-      left -= added
-      if (!completion?.isJumping) this.prefilledTokens += added
-      if (completion?.feed?.isDone !== true || left === 0) return
+    const { batch } = context
+    let left = this.#pace.stepMs
+    let cellsRead = 0
+    for (const { feed, completion } of this.#turns.next(prefills)) {
+      const most = Math.min(batch.capacity - batch.length, kv.freeCells)
+      if (most <= 0 || left <= 0) break
+      const { cells } = feed.sequence
+      feed.lastTextStep = this.#step
+      const rows = feed.addText(context, kv, Math.min(most, this.#pace.rowsWithin(left, cells)))
+      left -= this.#pace.expectedMs(rows, cells)
+      cellsRead += rows * (cells + rows / 2)
+      if (!completion?.isJumping) this.prefilledTokens += rows
+      if (completion?.feed?.isDone !== true || rows === most) continue
       completion.feed = null
       this.#addRow(completion)
       ending.push(completion)
-      left--
     }
-    if (others.length > 0) {
-      add(oldest, Math.ceil(left / 2))
-      others.sort((a, b) => a.feed.remaining - b.feed.remaining)
-      for (const prefill of others) if (left > 0) add(prefill, left)
-    }
-    if (left > 0 && oldest.feed.media === null && !oldest.feed.isDone) add(oldest, left)
+    return cellsRead
   }
 
   /** Takes the next token of a completion from the logits of its row. */
@@ -248,13 +265,17 @@ export class Stepper {
       const forced = completion.sampler.forced?.(branch.maxTokens - tokens.length) ?? []
       tokens.push(...forced)
       this.decodedTokens += 1 + forced.length
+      completion.silentTokens += 1 + forced.length
       const text = [token, ...forced].map((next) => completion.text.push(model.piece(next))).join('')
       if (text !== '') {
-        request.events.push({ type: 'text', branch: branchIndex, completion: index, text })
+        const { silentTokens } = completion
+        request.events.push({ type: 'text', branch: branchIndex, completion: index, text, tokens: silentTokens })
+        completion.silentTokens = 0
         touched.add(request)
       }
       if (forced.length > 0) completion.jump(forced.length)
-      if (tokens.length < branch.maxTokens) return
+      const isStuck = completion.goesInCircles([token, ...forced])
+      if (tokens.length < branch.maxTokens && !isStuck) return
     }
     const reason = stopped ? 'stop' : 'length'
     request.events.push({

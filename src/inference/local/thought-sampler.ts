@@ -8,6 +8,8 @@ const LONGEST_CHARACTER = 4
 
 export interface ThoughtSamplerParts {
   readonly thought: Thought
+  /** Of the completion. What the thought ends with and a token of the reply have room in it, where it has any. */
+  readonly maxTokens: number
   readonly model: Pick<Model, 'tokenize' | 'piece' | 'isEndOfGeneration'>
   /** Samples the thought. */
   readonly free: Pick<Sampler, 'sample' | 'accept'>
@@ -24,15 +26,22 @@ export class ThoughtSampler implements TokenSampler {
   /** The last bytes of the thought, one character per byte: enough to find the end mark. */
   #tail = ''
   readonly #end: string
+  /** Tokens of the thought, without and with those that finish its last character. */
+  readonly #budget: number
+  readonly #most: number
   #thinking = true
   #tokens = 0
   /** Tokens still to be written. */
   #pending: number[] = []
   #interrupted = false
+  #isEnded = false
 
   constructor(parts: ThoughtSamplerParts) {
     this.#parts = parts
     this.#end = bytesOf(parts.thought.end)
+    const closing = parts.model.tokenize(parts.thought.closing, true).length
+    this.#most = parts.maxTokens - closing - 1
+    this.#budget = Math.min(parts.thought.budget, this.#most - (LONGEST_CHARACTER - 1))
   }
 
   get thoughtInterrupted(): boolean {
@@ -58,14 +67,20 @@ export class ThoughtSampler implements TokenSampler {
     return Array.from({ length: Math.min(most, this.#pending.length) }, () => this.#writeNext())
   }
 
+  endThought(): boolean {
+    const goesOn = this.#thinking
+    this.#isEnded = true
+    return goesOn
+  }
+
   close(): void {
     this.#parts.reply.close()
   }
 
   /** A character that has begun may be finished. */
   #isUsedUp(): boolean {
-    const over = this.#tokens - this.#parts.thought.budget
-    return over >= LONGEST_CHARACTER || (over >= 0 && !endsWithinCharacter(this.#tail))
+    const over = this.#isEnded ? this.#tokens : this.#tokens - this.#budget
+    return this.#tokens >= this.#most || over >= LONGEST_CHARACTER || (over >= 0 && !endsWithinCharacter(this.#tail))
   }
 
   #read(token: number): void {

@@ -1,16 +1,21 @@
 import type { AudioLimits } from '../../models/card.ts'
+import { audioTokens, mostAudioSeconds, SAMPLE_RATE } from '../audio-tokens.ts'
 import type { AudioType, VideoType } from '../media-type.ts'
+import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import { type FFmpeg, type Frame, MEDIA_AUDIO, SAMPLE_FLOAT, type Stream } from './ffmpeg.ts'
-import { type AudioTask, type DecodedAudio, SAMPLE_RATE } from './protocol.ts'
+import type { AudioTask, DecodedAudio } from './protocol.ts'
 import { Refusal } from './refusal.ts'
 
 const MONO = { nbChannels: 1, order: 1, mask: 4n }
 /** Shorter sounds are filled up with silence: encoders take a window of 25 ms at least. */
 const MIN_SAMPLES = SAMPLE_RATE / 10
 
-export async function decodeAudio(ffmpeg: FFmpeg, { bytes, format, limits }: AudioTask): Promise<DecodedAudio> {
-  const sound = await decodeSound(ffmpeg, bytes, format, limits)
+export async function decodeAudio(
+  ffmpeg: FFmpeg,
+  { data, format, limits }: AudioTask<ByteSource>,
+): Promise<DecodedAudio> {
+  const sound = await decodeSound(ffmpeg, data, format, limits)
   if (sound === null) throw new Refusal('The file holds no sound')
   return sound
 }
@@ -22,11 +27,11 @@ export async function decodeAudio(ffmpeg: FFmpeg, { bytes, format, limits }: Aud
  */
 export async function decodeSound(
   ffmpeg: FFmpeg,
-  bytes: Uint8Array,
+  data: ByteSource,
   format: VideoType | AudioType,
   limits: AudioLimits,
 ): Promise<DecodedAudio | null> {
-  const container = await Container.open(ffmpeg, bytes, format)
+  const container = await Container.open(ffmpeg, data, format)
   try {
     const stream = container.select(MEDIA_AUDIO)
     return stream === null ? null : await decodeStream(ffmpeg, container, stream, limits)
@@ -70,7 +75,6 @@ async function decodeStream(
 class Track {
   readonly #ffmpeg: FFmpeg
   readonly #limits: AudioLimits
-  readonly #maxSamples: number
   readonly #pieces: Float32Array[] = []
   #length = 0
   #resampler: { readonly context: InstanceType<FFmpeg['SoftwareResampleContext']>; readonly input: string } | null =
@@ -79,7 +83,6 @@ class Track {
   constructor(ffmpeg: FFmpeg, limits: AudioLimits) {
     this.#ffmpeg = ffmpeg
     this.#limits = limits
-    this.#maxSamples = (limits.maxTokens / limits.tokensPerSecond) * SAMPLE_RATE
   }
 
   add(frame: Frame): void {
@@ -133,13 +136,12 @@ class Track {
     for (let i = 0; i < count; i++) piece[i] = Number.isFinite(piece[i]) ? Math.min(Math.max(piece[i]!, -1), 1) : 0
     this.#pieces.push(piece)
     this.#length += count
-    if (this.#length > this.#maxSamples) throw this.#tooLong()
+    if (audioTokens(this.#length, this.#limits) > this.#limits.maxTokens) throw this.#tooLong()
   }
 
   #tooLong(): Refusal {
-    const { maxTokens, tokensPerSecond } = this.#limits
     return new Refusal(
-      `The sound is longer than ${maxTokens} audio tokens, which are ${Math.floor(maxTokens / tokensPerSecond)} seconds`,
+      `The sound is longer than ${this.#limits.maxTokens} audio tokens, about ${mostAudioSeconds(this.#limits)} seconds`,
       'audio_token_limit_exceeded',
     )
   }

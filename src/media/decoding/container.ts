@@ -1,4 +1,5 @@
 import type { AudioType, VideoType } from '../media-type.ts'
+import type { ByteSource } from './byte-source.ts'
 import {
   DISCARD_ALL,
   DISPOSITION_ATTACHED_PICTURE,
@@ -37,17 +38,17 @@ const MAX_FRAME_PIXELS = 36_000_000
 const READ_BYTES = 256 * 1024
 const MAX_STREAMS = 64
 
-/** A file in memory, open for reading packets. */
+/** A media file, open for reading packets. */
 export class Container {
   readonly #ffmpeg: FFmpeg
   readonly #format: InstanceType<FFmpeg['FormatContext']>
   readonly #io: InstanceType<FFmpeg['IOContext']>
-  readonly #bytes: Uint8Array
+  readonly #source: ByteSource
   #position = 0
 
-  private constructor(ffmpeg: FFmpeg, bytes: Uint8Array) {
+  private constructor(ffmpeg: FFmpeg, source: ByteSource) {
     this.#ffmpeg = ffmpeg
-    this.#bytes = bytes
+    this.#source = source
     this.#io = new ffmpeg.IOContext()
     this.#io.allocContextWithCallbacks(
       READ_BYTES,
@@ -63,8 +64,8 @@ export class Container {
   }
 
   /** @throws Refusal when the bytes are no such file. */
-  static async open(ffmpeg: FFmpeg, bytes: Uint8Array, type: VideoType | AudioType): Promise<Container> {
-    const container = new Container(ffmpeg, bytes)
+  static async open(ffmpeg: FFmpeg, source: ByteSource, type: VideoType | AudioType): Promise<Container> {
+    const container = new Container(ffmpeg, source)
     try {
       // No protocol at all: the bytes are here, and nothing in them may make FFmpeg look elsewhere.
       setOptions(ffmpeg, container.#format, { protocol_whitelist: 'none', codec_whitelist: CODECS })
@@ -139,14 +140,14 @@ export class Container {
   }
 
   #read(size: number): Uint8Array | null {
-    if (this.#position >= this.#bytes.length) return null
-    const piece = this.#bytes.subarray(this.#position, this.#position + size)
+    if (this.#position >= this.#source.length) return null
+    const piece = this.#source.read(this.#position, size)
     this.#position += piece.length
-    return piece
+    return piece.length === 0 ? null : piece
   }
 
   #seek(offset: number, whence: number): bigint {
-    const { length } = this.#bytes
+    const { length } = this.#source
     if (whence & SEEK_SIZE) return BigInt(length)
     const from = [0, this.#position, length][whence & 3] ?? 0
     const target = from + offset

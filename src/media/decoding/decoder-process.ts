@@ -1,7 +1,16 @@
 import { readSync } from 'node:fs'
 import { releaseMemoryWhenIdle } from '../../garbage.ts'
+import { type ByteSource, FileSource, MemorySource } from './byte-source.ts'
 import type { FFmpeg } from './ffmpeg.ts'
-import { BYTES_FD, type DecodeMessage, type DecodeReply, type DecodeResult, type DecodeTask } from './protocol.ts'
+import {
+  BYTES_FD,
+  type DecodeReply,
+  type DecodeResult,
+  type DecoderEvent,
+  type DecoderMessage,
+  type DecodeTask,
+  type SentData,
+} from './protocol.ts'
 import { Refusal } from './refusal.ts'
 
 /**
@@ -9,16 +18,26 @@ import { Refusal } from './refusal.ts'
  * process with it. Ends when its parent goes.
  */
 let ffmpeg: FFmpeg | null = null
+/** Ends the wait for much memory. */
+let granted: (() => void) | null = null
 
-async function decode(task: DecodeTask): Promise<DecodeResult> {
+/** Resolves when this process may take much memory, as one of all at a time. */
+function grant(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  granted = resolve
+  process.send?.({ ok: 'asks' } satisfies DecoderEvent)
+  return promise
+}
+
+async function decode(task: DecodeTask<ByteSource>): Promise<DecodeResult> {
   // Each decoder is loaded when it is first needed: most processes only ever see pictures.
-  if (task.type === 'image') return (await import('./image.ts')).decodeImage(task)
+  if (task.type === 'image') return (await import('./image.ts')).decodeImage(task, grant)
   ffmpeg ??= await loadFFmpeg()
-  if (task.type === 'video') return (await import('./video.ts')).decodeVideo(ffmpeg, task)
+  if (task.type === 'video') return (await import('./video.ts')).decodeVideo(ffmpeg, task, grant)
   return (await import('./audio.ts')).decodeAudio(ffmpeg, task)
 }
 
-/** Without its package no input is to blame. */
+/** What is missing is the server's own: no input is to blame. */
 class Unavailable extends Error {}
 
 async function loadFFmpeg(): Promise<FFmpeg> {
@@ -40,11 +59,21 @@ function receive(length: number): Uint8Array {
   return bytes
 }
 
-process.on('message', async ({ byteLength, ...message }: DecodeMessage) => {
+function open(data: SentData): ByteSource {
+  if ('byteLength' in data) return new MemorySource(receive(data.byteLength))
+  try {
+    return new FileSource(data.path)
+  } catch (cause) {
+    throw new Unavailable('The file of an input is gone', { cause })
+  }
+}
+
+process.on('message', async (task: DecoderMessage) => {
+  if (task.type === 'granted') return granted?.()
   let reply: DecodeReply
   try {
-    const task = { ...message, bytes: receive(byteLength) } as DecodeTask
-    reply = { ok: true, result: await decode(task) }
+    using data = open(task.data)
+    reply = { ok: true, result: await decode({ ...task, data }) }
   } catch (error) {
     if (error instanceof Unavailable) reply = { ok: null, message: error.message }
     else if (error instanceof Refusal) reply = { ok: false, message: error.message, code: error.code }

@@ -2,10 +2,13 @@ import sharp from 'sharp'
 import { regionPixels } from '../coordinates.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { resizeBicubic, targetSize } from '../resize.ts'
+import type { ByteSource } from './byte-source.ts'
 import type { DecodedImage, ImageTask } from './protocol.ts'
 import { Refusal } from './refusal.ts'
 
 const MAX_PIXELS = 100_000_000
+/** Of a larger picture the library may have to hold all pixels at once: 370 MiB of a progressive JPEG of 98 megapixels. */
+const LARGE_PIXELS = 24_000_000
 /**
  * What is more than four times as large as it is to be, the decoder shrinks. A JPEG to the size itself, most of the way
  * while it is decoded, which loses a little (a third of the time of a 12-megapixel photo is at stake); anything else to twice
@@ -20,8 +23,11 @@ sharp.concurrency(1)
 sharp.block({ operation: ['VipsForeignLoad'] })
 sharp.unblock({ operation: ['VipsForeignLoadJpegBuffer', 'VipsForeignLoadPngBuffer', 'VipsForeignLoadWebpBuffer'] })
 
-export async function decodeImage({ bytes, target: wanted, region }: ImageTask): Promise<DecodedImage> {
-  const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
+export async function decodeImage(
+  { data: source, target: wanted, region }: ImageTask<ByteSource>,
+  grant: () => Promise<void>,
+): Promise<DecodedImage> {
+  const input = sharp(source.all(), { failOn: 'error', limitInputPixels: false, pages: 1 })
   const meta = await input.metadata().catch(() => {
     throw new Refusal('The picture is damaged or not an image')
   })
@@ -30,6 +36,7 @@ export async function decodeImage({ bytes, target: wanted, region }: ImageTask):
       `The picture is too large: ${meta.width} x ${meta.height} pixels, the limit is ${MAX_PIXELS / 1e6} megapixels`,
     )
   }
+  if (meta.width * meta.height > LARGE_PIXELS) await grant()
   // EXIF orientations 5 to 8 turn by a quarter.
   const turned = (meta.orientation ?? 1) >= 5
   const original = turned ? { width: meta.height, height: meta.width } : { width: meta.width, height: meta.height }

@@ -7,26 +7,31 @@ import type { RefusalCode } from './refusal.ts'
 /** The pipe on which a task's bytes follow its message. Messages would copy them twice more. */
 export const BYTES_FD = 4
 
-/** A task as its message says it: with the number of bytes that follow on `BYTES_FD`. */
-export type DecodeMessage = {
-  [Type in DecodeTask['type']]: Omit<Extract<DecodeTask, { type: Type }>, 'bytes'> & { readonly byteLength: number }
-}[DecodeTask['type']]
+/** Media that is to be decoded: its bytes, or a file that holds them. */
+export type MediaData = Uint8Array | MediaFile
+
+export interface MediaFile {
+  readonly path: string
+}
+
+/** The same in the message of a task: bytes follow on `BYTES_FD`, as many as it says. */
+export type SentData = { readonly byteLength: number } | MediaFile
 
 /** Work for a process that decodes untrusted media; it does one task at a time. */
-export type DecodeTask = ImageTask | VideoTask | AudioTask
+export type DecodeTask<Data = MediaData> = ImageTask<Data> | VideoTask<Data> | AudioTask<Data>
 
-export interface ImageTask {
+export interface ImageTask<Data = MediaData> {
   readonly type: 'image'
-  readonly bytes: Uint8Array
+  readonly data: Data
   /** What the result is stretched to: what suits the model best, or just this. */
   readonly target: ImageLimits | Size
   /** The part of the upright picture to give; null for all of it. */
   readonly region: GridRegion | null
 }
 
-export interface VideoTask {
+export interface VideoTask<Data = MediaData> {
   readonly type: 'video'
-  readonly bytes: Uint8Array
+  readonly data: Data
   readonly format: VideoType
   readonly limits: VideoLimits
   /** No more than the model's own limit. */
@@ -35,9 +40,9 @@ export interface VideoTask {
   readonly sound: AudioLimits | null
 }
 
-export interface AudioTask {
+export interface AudioTask<Data = MediaData> {
   readonly type: 'audio'
-  readonly bytes: Uint8Array
+  readonly data: Data
   readonly format: AudioType
   readonly limits: AudioLimits
 }
@@ -77,11 +82,14 @@ export interface DecodeResults {
 
 export type DecodeResult = DecodeResults[DecodeTask['type']]
 
+/** What a decoder process is told. */
+export type DecoderMessage = DecodeTask<SentData> | { readonly type: 'granted' }
+
+/** What it says: the end of its task or, before it takes much memory, that it waits to be granted that. */
+export type DecoderEvent = DecodeReply | { readonly ok: 'asks' }
+
 export type DecodeReply =
   | { readonly ok: true; readonly result: DecodeResult }
   | { readonly ok: false; readonly message: string; readonly code: RefusalCode | null }
   /** The fault is the server's, not the input's. */
   | { readonly ok: null; readonly message: string }
-
-/** Samples a second, as the audio encoders of all families take them. */
-export const SAMPLE_RATE = 16_000

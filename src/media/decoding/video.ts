@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import type { RgbImage, Size } from '../pixels.ts'
 import { targetSize } from '../resize.ts'
 import { decodeSound } from './audio.ts'
+import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import {
   type FFmpeg,
@@ -24,6 +25,8 @@ import { type CodedFrame, type Sample, Timeline } from './timeline.ts'
 /** A day of frames at 25 a second. */
 const MAX_FRAMES = 2_200_000
 const MAX_THREADS = 4
+/** Beyond 4K. A codec keeps up to sixteen frames, and each of its threads some more. */
+const LARGE_PIXELS = 4096 * 2304
 /**
  * The stretch of `resize.ts`, as near as FFmpeg comes to it (bicubic, a = -0.5), in one step with the conversion to RGB: to
  * the bit it could not be the same in any case, since the frames went through a lossy codec.
@@ -35,8 +38,12 @@ const SCALING = { sws_flags: 'bicubic+accurate_rnd+full_chroma_int', param0: '0'
  * are, since what a header says of a video's length, rate and frames may be wrong, then to decode what is needed. Frames
  * that no wanted frame depends on are not decoded.
  */
-export async function decodeVideo(ffmpeg: FFmpeg, task: VideoTask): Promise<DecodedVideo> {
-  const { bytes, format, limits, sound } = task
+export async function decodeVideo(
+  ffmpeg: FFmpeg,
+  task: VideoTask<ByteSource>,
+  grant: () => Promise<void>,
+): Promise<DecodedVideo> {
+  const { data, format, limits, sound } = task
   const seen = await withStream(ffmpeg, task, async (container, stream) => {
     const frames = await listFrames(container, stream)
     const timeline = new Timeline(frames)
@@ -44,24 +51,25 @@ export async function decodeVideo(ffmpeg: FFmpeg, task: VideoTask): Promise<Deco
   })
   const { timeline, unit } = seen
   const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
-  const { images, original } = await withStream(ffmpeg, task, (container, stream) =>
-    decodeSamples(ffmpeg, { container, stream, samples, limits }),
-  )
+  const { images, original } = await withStream(ffmpeg, task, async (container, stream) => {
+    if (stream.codecpar.width * stream.codecpar.height > LARGE_PIXELS) await grant()
+    return decodeSamples(ffmpeg, { container, stream, samples, limits })
+  })
   const frames = samples.map(({ at }, index): VideoFrame => ({ image: images[index]!, seconds: at * unit }))
   return {
     frames,
     original,
     durationSeconds: timeline.duration * unit,
-    sound: sound === null ? null : await decodeSound(ffmpeg, bytes, format, sound),
+    sound: sound === null ? null : await decodeSound(ffmpeg, data, format, sound),
   }
 }
 
 async function withStream<Result>(
   ffmpeg: FFmpeg,
-  { bytes, format }: VideoTask,
+  { data, format }: VideoTask<ByteSource>,
   use: (container: Container, stream: Stream) => Promise<Result>,
 ): Promise<Result> {
-  const container = await Container.open(ffmpeg, bytes, format)
+  const container = await Container.open(ffmpeg, data, format)
   try {
     const stream = container.select(MEDIA_VIDEO)
     if (stream === null) throw new Refusal('The file holds no video')

@@ -15,6 +15,7 @@ import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
 import { releaseMemoryWhenIdle } from '../../garbage.ts'
 import { FolderLock } from '../folder-lock.ts'
 import { socketPath } from './address.ts'
+import { describeFailure } from './failure.ts'
 import { SharedSession } from './session.ts'
 
 /** Its defaults are for a machine that does nothing else. */
@@ -137,6 +138,4 @@ function leave(message: DatabaseProcessMessage): void {
 releaseMemoryWhenIdle()
 
 const [directory, cache] = process.argv.slice(2)
-await main(directory!, cache!).catch((error: unknown) =>
-  leave({ state: 'failed', message: error instanceof Error ? error.message : String(error) }),
-)
+await main(directory!, cache!).catch((error: unknown) => leave({ state: 'failed', message: describeFailure(error) }))

@@ -1,12 +1,14 @@
 import type { Rules } from './ebnf.ts'
-import { type ClassNode, type Node, NodeGraph, type SequenceNode } from './nodes.ts'
+import { type ClassNode, type Node, type NodeData, NodeGraph, type SequenceNode } from './nodes.ts'
 import { NONE, type TokenTrie } from './token-trie.ts'
 import type { Matcher } from './xgrammar.ts'
 
-/** States of which all is forgotten when there are more: each takes 1 KiB and more. */
-const MOST_STATES = 2048
-/** The same for what states are made of. */
-const MOST_RESTS = 100_000
+/** What is kept is forgotten when it takes more than about this. */
+const MOST_BYTES = 16 * 2 ** 20
+/** Of what is kept, with its key and its place in a map: a part of a state, a state, and each of its readings. */
+const REST_BYTES = 200
+const STATE_BYTES = 200
+const READING_BYTES = 16
 /** Token masks that are kept, with a bit for each token. */
 const MOST_MASKS = 64
 /**
@@ -19,6 +21,8 @@ const MOST_CLAMPED = 64
 /** Readings that one walk through the vocabulary may look at, which bounds its time. What is left is written byte by byte. */
 const MOST_WORK = 50_000
 const LONGEST_FORCED_TEXT = 4096
+/** The same for a search of forced text, which is no more than a short cut. */
+const MOST_FORCED_WORK = 5_000
 
 const DEAD = 0
 const UNKNOWN = -1
@@ -74,9 +78,11 @@ export class Automaton {
   #leavesOut = false
   #lastRest = 0
   #work = 0
+  /** An estimate of what is kept. */
+  #bytes = 0
 
-  constructor(rules: Rules, trie: TokenTrie) {
-    this.#graph = new NodeGraph(rules)
+  constructor(grammar: Rules | NodeData, trie: TokenTrie) {
+    this.#graph = new NodeGraph(grammar)
     this.#trie = trie
     this.#skipsEndless = !this.#graph.isEndless(this.#graph.root)
   }
@@ -106,7 +112,7 @@ export class Automaton {
   }
 
   #nextTokens(exact: State): Int32Array {
-    if (this.#byIndex.length > MOST_STATES || this.#rests.size > MOST_RESTS) this.#forget()
+    if (this.#bytes > MOST_BYTES) this.#forget()
     const state = this.#clamp(exact)
     const known = this.#masks.get(state)
     this.#masks.delete(state)
@@ -135,7 +141,9 @@ export class Automaton {
   /** Whole characters only, as a text; cut where it is long. */
   #forcedText(from: State): string {
     const bytes: number[] = []
+    this.#work = 0
     for (let state = from; !state.canEnd && bytes.length < LONGEST_FORCED_TEXT; ) {
+      if (this.#work > MOST_FORCED_WORK) break
       const start = this.#indexOf(state) * BYTES
       const viable = this.#table.subarray(start, start + BYTES)
       const byte = viable.findIndex((next) => next !== DEAD)
@@ -226,6 +234,7 @@ export class Automaton {
     if (state.age === this.#age) return state.index
     const index = this.#byIndex.length
     this.#byIndex.push(state)
+    this.#bytes += BYTES * Int32Array.BYTES_PER_ELEMENT
     state.index = index
     state.age = this.#age
     if ((index + 1) * BYTES > this.#table.length) {
@@ -249,6 +258,9 @@ export class Automaton {
     this.#clamped.clear()
     this.#masks.clear()
     this.#byIndex = [null]
+    // The table has grown with the states.
+    this.#table = new Int32Array(BYTES * 16)
+    this.#bytes = 0
     this.#age++
   }
 
@@ -269,6 +281,7 @@ export class Automaton {
     if (state === undefined) {
       state = { readings, canEnd: readings.includes(this.#end), index: DEAD, age: -1 }
       this.#states.set(key, state)
+      this.#bytes += STATE_BYTES + READING_BYTES * readings.length
     }
     return state
   }
@@ -334,6 +347,7 @@ export class Automaton {
     if (rest === undefined) {
       rest = { id: ++this.#lastRest, node, at, min, max, next }
       this.#rests.set(key, rest)
+      this.#bytes += REST_BYTES
     }
     return rest
   }

@@ -1,10 +1,12 @@
+import { GuardedPool } from '../../../guarded-pool.ts'
 import type { Constraint } from '../../engine.ts'
-import { FailureError } from '../failure.ts'
+import { FailureError, tooMany } from '../failure.ts'
 import type { Model } from '../native/model.ts'
 import { Automaton } from './automaton.ts'
-import { grammarSourceOf, withoutLenientSchemas } from './grammar-source.ts'
+import { grammarSourceOf, type RulesSource, withoutLenientSchemas } from './grammar-source.ts'
 import type { GrammarThread } from './grammar-thread.ts'
 import { Refusal } from './refusal.ts'
+import type { SourceVerdict, WrittenSource } from './source-worker.ts'
 import { TokenTrie } from './token-trie.ts'
 import { Trial } from './trial.ts'
 import { type GrammarVocabulary, readGrammarVocabulary } from './vocabulary.ts'
@@ -17,9 +19,16 @@ export interface CompiledConstraint {
 
 /** Time that a constraint may take to compile, in ms. The engine stands still for less than `slowMs` of it. */
 const COMPILE_LIMITS = { limitMs: 3_000, slowMs: 50 }
+const WRITER_FILE = new URL('./source-worker.ts', import.meta.url)
+/** As JSON. Up to here the worst takes some 30 ms. */
+const LONGEST_INLINE = 2048
+/** Constraints of one organisation that may wait. */
+const MOST_WAITING = 64
 const KEPT_CONSTRAINTS = 64
 /** Each slow constraint has a thread of its own, with all of the vocabulary. */
 const MOST_THREADS = 4
+/** When one of them may be free: a reply takes some seconds. */
+const SLOW_RETRY_SECONDS = 5
 
 /**
  * Compiles constraints. Rules are followed as they are. A grammar for XGrammar is compiled first in another thread, which
@@ -34,6 +43,10 @@ export class Constraints {
   readonly #unused = new FinalizationRegistry<Grammar>((grammar) => grammar.dispose())
   /** By the key of their constraints, least recently used first. */
   readonly #threads = new Map<string, GrammarThread>()
+  readonly #writers = new GuardedPool<Constraint, SourceVerdict>(WRITER_FILE, {
+    threads: 2,
+    limitMs: COMPILE_LIMITS.limitMs,
+  })
   #trial: Trial | null = null
   #vocabulary: GrammarVocabulary | null = null
   #trie: TokenTrie | null = null
@@ -45,11 +58,12 @@ export class Constraints {
 
   /**
    * Compiles a constraint for `prepared` to give.
+   * @param organisation whose turn it is when it takes long.
    * @throws FailureError that names the input at fault when it is not supported.
    */
-  async prepare(constraint: Constraint): Promise<void> {
+  async prepare(constraint: Constraint, organisation: string): Promise<void> {
     try {
-      this.#prepared.set(constraint, await this.#compiled(constraint))
+      this.#prepared.set(constraint, await this.#compiled(constraint, organisation))
     } catch (error) {
       throw error instanceof Refusal ? failureOf(constraint, error) : error
     }
@@ -62,7 +76,7 @@ export class Constraints {
     return compiled
   }
 
-  #compiled(constraint: Constraint): Promise<CompiledConstraint> {
+  #compiled(constraint: Constraint, organisation: string): Promise<CompiledConstraint> {
     const key = JSON.stringify({ ...constraint, param: undefined })
     const thread = this.#threads.get(key)
     if (thread !== undefined) {
@@ -73,7 +87,7 @@ export class Constraints {
     let compiled = this.#kept.get(key)
     // A Map keeps insertion order: the first is the one unused for longest.
     this.#kept.delete(key)
-    compiled ??= this.#compile(constraint, key)
+    compiled ??= this.#compile(constraint, key, organisation)
     this.#kept.set(key, compiled)
     compiled.catch(() => this.#kept.delete(key))
     for (const oldest of this.#kept.keys()) {
@@ -83,11 +97,11 @@ export class Constraints {
     return compiled
   }
 
-  async #compile(constraint: Constraint, key: string): Promise<CompiledConstraint> {
-    const source = grammarSourceOf(constraint)
+  async #compile(constraint: Constraint, key: string, organisation: string): Promise<CompiledConstraint> {
+    const source = await this.#write(constraint, key, organisation)
     this.#vocabulary ??= readGrammarVocabulary(this.#model)
     if (this.#vocabulary.stopTokens.length === 0) throw new Refusal('this model has no token to end a reply with')
-    if (source.type === 'rules') {
+    if (source.type === 'rules' || source.type === 'nodes') {
       this.#trie ??= new TokenTrie(this.#vocabulary)
       return new Automaton(source, this.#trie)
     }
@@ -98,7 +112,7 @@ export class Constraints {
     } catch (error) {
       const simpler = error instanceof Refusal ? withoutLenientSchemas(constraint) : null
       if (simpler === null) throw error
-      return this.#compile(simpler, key)
+      return this.#compile(simpler, key, organisation)
     }
     if (thread !== null) return this.#keepThread(thread, key)
     this.#xgrammar ??= XGrammar.create(this.#vocabulary)
@@ -116,6 +130,21 @@ export class Constraints {
     }
   }
 
+  /** A short constraint takes less time than it would take to another thread. */
+  async #write(constraint: Constraint, key: string, organisation: string): Promise<RulesSource | WrittenSource> {
+    if (key.length <= LONGEST_INLINE) return grammarSourceOf(constraint)
+    if (this.#writers.waiting(organisation) >= MOST_WAITING) {
+      throw tooMany('Too many constraints are being compiled.', this.#writers.waitMs(organisation) / 1000)
+    }
+    const verdict = await this.#writers.ask(organisation, constraint)
+    if (verdict?.type === 'written') return verdict.source
+    if (verdict?.type === 'refused') throw new Refusal(verdict.message, verdict.path)
+    if (verdict?.type === 'failed') throw new Error(verdict.message)
+    const simpler = withoutLenientSchemas(constraint)
+    if (simpler !== null) return this.#write(simpler, key, organisation)
+    throw new Refusal(`it takes longer than ${COMPILE_LIMITS.limitMs / 1000} s to compile`)
+  }
+
   /** Owns the thread from now on; another one is ended for it, unless all are in use. */
   #keepThread(thread: GrammarThread, key: string): CompiledConstraint {
     this.#threads.get(key)?.close()
@@ -126,11 +155,7 @@ export class Constraints {
     }
     if (this.#threads.size >= MOST_THREADS) {
       thread.close()
-      throw new FailureError({
-        kind: 'overloaded',
-        message: 'Too many constraints that are slow to compile are in use. Try again later.',
-        retryAfter: 5,
-      })
+      throw tooMany('Too many constraints that are slow to compile are in use.', SLOW_RETRY_SECONDS)
     }
     this.#threads.set(key, thread)
     return { createMatcher: () => thread.createMatcher() }

@@ -43,6 +43,14 @@ export interface RuleNode {
   isEndless: boolean
 }
 
+/** What a graph is made of. Plain data: it crosses between threads. */
+export interface NodeData {
+  readonly root: Node
+  readonly lastId: number
+}
+
+const NO_RULES: Rules['rules'] = new Map()
+
 /** A grammar in the form in which `Automaton` follows it. */
 export class NodeGraph {
   readonly root: Node
@@ -54,7 +62,15 @@ export class NodeGraph {
   readonly #endless = new Map<Node, boolean>()
   #lastId = 0
 
-  constructor({ root, rules }: Rules) {
+  /** @param grammar its rules, or the data of the graph that another thread has made of them. */
+  constructor(grammar: Rules | NodeData) {
+    if ('lastId' in grammar) {
+      this.#rules = NO_RULES
+      this.root = grammar.root
+      this.#lastId = grammar.lastId
+      return
+    }
+    const { root, rules } = grammar
     this.#rules = rules
     this.root = this.#node(root)
     // The Map grows while it is gone through.
@@ -64,6 +80,10 @@ export class NodeGraph {
       node.body = this.#node(expression)
     }
     this.#settle()
+  }
+
+  get data(): NodeData {
+    return { root: this.root, lastId: this.#lastId }
   }
 
   isEmptiable(node: Node): boolean {

@@ -1,6 +1,6 @@
 import type { Worker } from 'node:worker_threads'
 import { GuardedWorker } from '../../../guarded-worker.ts'
-import { FailureError } from '../failure.ts'
+import { tooMany } from '../failure.ts'
 import { GrammarThread } from './grammar-thread.ts'
 import { Refusal } from './refusal.ts'
 import type { Verdict } from './trial-worker.ts'
@@ -38,11 +38,8 @@ export class Trial {
   async run(source: GrammarSource): Promise<GrammarThread | null> {
     const limitSeconds = this.#limits.limitMs / 1000
     if (this.#worker.waiting >= MOST_WAITING) {
-      throw new FailureError({
-        kind: 'overloaded',
-        message: 'Too many constraints are being compiled. Try again later.',
-        retryAfter: Math.ceil(MOST_WAITING * limitSeconds),
-      })
+      const seconds = (MOST_WAITING * this.#worker.meanMs) / 1000
+      throw tooMany('Too many constraints are being compiled.', seconds)
     }
     let kept: Worker | null = null
     const verdict = await this.#worker.ask(source, (answer, take) => {

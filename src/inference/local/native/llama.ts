@@ -56,6 +56,7 @@ export function bindLlama(library: LibraryHandle) {
     ),
     model_get_vocab: declare<(model: Pointer) => Pointer>('llama_model_get_vocab', p, [p]),
 
+    vocab_type: declare<(vocab: Pointer) => number>('llama_vocab_type', 'int32', [p]),
     vocab_n_tokens: declare<(vocab: Pointer) => number>('llama_vocab_n_tokens', 'int32', [p]),
     vocab_get_text: declare<(vocab: Pointer, token: number) => string>('llama_vocab_get_text', 'str', [p, 'int32']),
     vocab_is_eog: declare<(vocab: Pointer, token: number) => boolean>('llama_vocab_is_eog', 'bool', [p, 'int32']),

@@ -1,5 +1,11 @@
+import { inBackground } from './declare.ts'
 import type { Llama } from './llama.ts'
 import type { Pointer } from './structs.ts'
+
+/** Of llama.cpp's kinds of vocabulary, those whose tokens print all of the text. Others drop or rewrite some of it. */
+const VOCABULARY_SPM = 1
+const VOCABULARY_BPE = 2
+const LONGEST_CHARACTER = 4
 
 /** The weights of a language model and its vocabulary. */
 export class Model {
@@ -16,6 +22,10 @@ export class Model {
   readonly chatTemplate: string | null
   readonly bosToken: string
   readonly eosToken: string
+  /** Whether texts are cut into words, or less, before anything else is done with them. */
+  readonly cutsAtWords: boolean
+  /** No token stands for more bytes of a text; infinite where that cannot be said. */
+  readonly longestTokenBytes: number
 
   /**
    * @param printedTokens control tokens that print their text.
@@ -39,6 +49,10 @@ export class Model {
       if (tokens.length !== 1) throw new Error(`The model ${path} has no token '${text}', which its card names.`)
       this.#pieces.set(tokens[0]!, Buffer.from(text))
     }
+    const type = llama.vocab_type(this.#vocabulary)
+    this.cutsAtWords = type === VOCABULARY_BPE
+    this.longestTokenBytes =
+      type === VOCABULARY_BPE || type === VOCABULARY_SPM ? this.#longestPiece() : Number.POSITIVE_INFINITY
   }
 
   /** @param parseControl whether text that reads like a control token becomes that token. */
@@ -52,6 +66,15 @@ export class Model {
     }
     if (count < 0) throw new Error(`A text of ${bytes.length} bytes cannot be tokenised.`)
     return tokens.slice(0, count)
+  }
+
+  /** The same on another thread, for texts that take long. The library allows that beside all else. */
+  async tokenizeInBackground(text: string, parseControl: boolean): Promise<Int32Array> {
+    const bytes = Buffer.from(text)
+    const tokens = new Int32Array(bytes.length + 1)
+    const tokenize = inBackground(this.#llama.tokenize)
+    const count = await tokenize(this.#vocabulary, bytes, bytes.length, tokens, tokens.length, false, parseControl)
+    return count < 0 ? this.tokenize(text, parseControl) : tokens.slice(0, count)
   }
 
   /** Bytes that a token prints: none for control tokens, and not always whole characters. */
@@ -74,6 +97,13 @@ export class Model {
 
   #tokenizeInto(tokens: Int32Array, bytes: Uint8Array, parseControl: boolean): number {
     return this.#llama.tokenize(this.#vocabulary, bytes, bytes.length, tokens, tokens.length, false, parseControl)
+  }
+
+  #longestPiece(): number {
+    // A token for what is unknown stands for a character.
+    let longest = LONGEST_CHARACTER
+    for (let token = 0; token < this.vocabularySize; token++) longest = Math.max(longest, this.piece(token).length)
+    return longest
   }
 
   #readPiece(token: number): Uint8Array {

@@ -8,6 +8,8 @@ export interface TokenSampler {
   sample(context: Context, row: number): number
   /** Whether it has ended a thought because its budget was used up. */
   readonly thoughtInterrupted?: boolean
+  /** Ends a thought that goes on: the reply comes next. @returns false when there is none. */
+  endThought?(): boolean
   /**
    * Tokens that come next whatever the logits are. They count as chosen.
    * @param most that there is room for.

@@ -65,6 +65,8 @@ inline __m256 halved(Floats x) { return x; }
 
 /** Cells that are worked on together. */
 constexpr int CELLS = 16;
+/** Cells that are passed over together where no row sees any: most of the cache, for a short prompt beside a long one. */
+constexpr int BLOCK = 8 * CELLS;
 /** Queries (a row and a head) that share what is made f32: rows as many as make no more than this. */
 constexpr int QUERIES = 32;
 constexpr int WIDEST = 256;
@@ -124,6 +126,16 @@ inline void to_floats(const char * first, size_t stride, int64_t width, float * 
 /** Whether a row must not see any of CELLS cells: minus infinity, in f16, for each. */
 inline bool is_hidden(const ggml_fp16_t * mask) {
     const __m256i hidden = _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) mask), _mm256_set1_epi16((short) 0xFC00));
+    return _mm256_movemask_epi8(hidden) == -1;
+}
+
+/** The same of BLOCK cells. */
+inline bool is_block_hidden(const ggml_fp16_t * mask) {
+    const __m256i minus_infinity = _mm256_set1_epi16((short) 0xFC00);
+    __m256i hidden = _mm256_set1_epi16(-1);
+    for (int c = 0; c < BLOCK; c += 16) {
+        hidden = _mm256_and_si256(hidden, _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) (mask + c)), minus_infinity));
+    }
     return _mm256_movemask_epi8(hidden) == -1;
 }
 
@@ -199,6 +211,10 @@ struct Attention {
         alignas(64) float value_floats[CELLS * WIDEST];
         alignas(64) float scores[CELLS];
         for (int64_t cell = start; cell < end; cell += CELLS) {
+            if (cell % BLOCK == 0 && cell + BLOCK <= end && sees_none(row0, rows, cell, stream)) {
+                cell += BLOCK - CELLS;
+                continue;
+            }
             bool is_read = false;
             for (int64_t row = 0; row < rows; row++) {
                 for (int64_t member = 0; member < group; member++) {
@@ -218,6 +234,15 @@ struct Attention {
                 }
             }
         }
+    }
+
+    /** Whether no row sees any of the BLOCK cells from there on, by any head. */
+    bool sees_none(int64_t row0, int64_t rows, int64_t cell, int64_t stream) const {
+        if (mask->ne[2] != 1) return false;
+        for (int64_t row = 0; row < rows; row++) {
+            if (!is_block_hidden(seen(row0 + row, 0, stream) + cell)) return false;
+        }
+        return true;
     }
 
     /** Takes CELLS scores into what a query has found. */

@@ -19,6 +19,11 @@ export class FairQueue<T extends Queued> {
     return first?.[0]
   }
 
+  /** All items, those of one organisation after those of another. */
+  get items(): readonly T[] {
+    return [...this.#queues.values()].flat()
+  }
+
   /** Puts an item at its place by arrival; one that is there already stays. */
   add(item: T): void {
     const queue = this.#queues.get(item.organisation)
@@ -30,12 +35,14 @@ export class FairQueue<T extends Queued> {
     if (queue[after] !== item) queue.splice(after + 1, 0, item)
   }
 
-  remove(item: T): void {
+  /** @returns whether it was there. */
+  remove(item: T): boolean {
     const queue = this.#queues.get(item.organisation)
     const index = queue?.indexOf(item) ?? -1
-    if (queue === undefined || index < 0) return
+    if (queue === undefined || index < 0) return false
     queue.splice(index, 1)
     if (queue.length === 0) this.#queues.delete(item.organisation)
+    return true
   }
 
   /** The organisation whose turn it was got something; the next one's turn comes. */

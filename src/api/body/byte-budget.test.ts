@@ -1,0 +1,109 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { ByteBudget, type ByteLease } from './byte-budget.ts'
+
+const never = new AbortController().signal
+
+test('what has room is admitted at once; the rest waits until there is', async () => {
+  const budget = new ByteBudget(100)
+  const first = await budget.acquire(60, 'a', never)
+  const waiting = budget.acquire(60, 'a', never)
+  first.giveBack(10)
+  expect(budget.taken).toBe(50)
+  first.giveBack(10)
+  await waiting
+  expect(budget.taken).toBe(100)
+})
+
+test('a small body does not overtake one that waits', async () => {
+  const budget = new ByteBudget(100)
+  const first = await budget.acquire(60, 'a', never)
+  const order: string[] = []
+  const large = budget.acquire(80, 'a', never).then(() => void order.push('large'))
+  const small = budget.acquire(1, 'a', never).then(() => void order.push('small'))
+  first.release()
+  await Promise.all([large, small])
+  expect(order).toEqual(['large', 'small'])
+})
+
+test('organisations take turns', async () => {
+  const budget = new ByteBudget(100)
+  const order: string[] = []
+  const held = await budget.acquire(100, 'a', never)
+  const take = async (organisation: string) => {
+    const lease = await budget.acquire(100, organisation, never)
+    order.push(organisation)
+    lease.release()
+  }
+  const all = ['a', 'a', 'a', 'b', 'b'].map(take)
+  held.release()
+  await Promise.all(all)
+  expect(order).toEqual(['a', 'b', 'a', 'b', 'a'])
+})
+
+test('a body beyond the whole budget has it to itself', async () => {
+  const budget = new ByteBudget(100)
+  const lease = await budget.acquire(1000, 'a', never)
+  expect(budget.taken).toBe(100)
+  lease.giveBack(1000)
+  expect(budget.taken).toBe(0)
+})
+
+test('who gives up leaves the line, and lets those behind pass', async () => {
+  const budget = new ByteBudget(100)
+  await budget.acquire(50, 'a', never)
+  const leaving = new AbortController()
+  const gone = budget.acquire(80, 'a', leaving.signal)
+  const next = budget.acquire(50, 'a', never)
+  leaving.abort(new Error('gone'))
+  await expect(gone).rejects.toThrow('gone')
+  await next
+})
+
+test('who waits too long is told when to come again', async () => {
+  const budget = new ByteBudget(100, { waitMs: 5 })
+  const lease = await budget.acquire(100, 'a', never)
+  await expect(budget.acquire(1, 'a', never)).rejects.toMatchObject({
+    status: 503,
+    code: 'model_overloaded',
+    retryAfter: 5,
+    message: expect.stringContaining('Try again in 5 seconds'),
+  })
+  lease.release()
+  expect((await budget.acquire(100, 'a', never)) !== null).toBe(true)
+})
+
+test('whatever is taken, given back and given up, the budget is kept and comes back whole', async () => {
+  const step = fc.oneof(
+    fc.record({ type: fc.constant('take' as const), bytes: fc.integer({ min: 1, max: 150 }), owner: fc.nat(2) }),
+    fc.record({ type: fc.constant('return' as const), which: fc.nat(20), bytes: fc.integer({ min: 0, max: 150 }) }),
+    fc.record({ type: fc.constant('abort' as const), which: fc.nat(20) }),
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      const budget = new ByteBudget(100)
+      const leases: ByteLease[] = []
+      const waiting: AbortController[] = []
+      const asked: Promise<unknown>[] = []
+      for (const step of steps) {
+        if (step.type === 'take') {
+          const controller = new AbortController()
+          waiting.push(controller)
+          asked.push(
+            budget.acquire(step.bytes, `${step.owner}`, controller.signal).then(
+              (lease) => leases.push(lease),
+              () => {},
+            ),
+          )
+        } else if (step.type === 'return') leases[step.which]?.giveBack(step.bytes)
+        else waiting[step.which]?.abort(new Error('gone'))
+        await new Promise(setImmediate)
+        expect(budget.taken).toBeLessThanOrEqual(100)
+      }
+      for (const controller of waiting) controller.abort(new Error('gone'))
+      await Promise.all(asked)
+      for (const lease of leases) lease.release()
+      expect(budget.taken).toBe(0)
+    }),
+  )
+})

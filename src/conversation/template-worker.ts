@@ -1,0 +1,15 @@
+/** What the threads that render long conversations run. */
+import { Template } from '@huggingface/jinja'
+
+export interface RenderTask {
+  /** The template's. */
+  readonly source: string
+  readonly values: object
+}
+
+let last: { readonly source: string; readonly template: Template } | null = null
+
+export default function render({ source, values }: RenderTask): string {
+  if (last?.source !== source) last = { source, template: new Template(source) }
+  return last.template.render({ ...values })
+}

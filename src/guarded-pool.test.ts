@@ -1,0 +1,44 @@
+import { afterEach, expect, test } from 'vitest'
+import { GuardedPool } from './guarded-pool.ts'
+
+/** Answers with the question; takes so many ms over it, or never ends. */
+const FILE = new URL(
+  `data:text/javascript,${encodeURIComponent(`
+    import { parentPort } from 'node:worker_threads'
+    parentPort.on('message', ({ ms, name }) => {
+      if (ms === null) for (;;);
+      setTimeout(() => parentPort.postMessage(name), ms)
+    })
+    parentPort.postMessage('ready')
+  `)}`,
+)
+type Question = { readonly ms: number | null; readonly name: string }
+
+const pools: GuardedPool<Question, string>[] = []
+afterEach(() => Promise.all(pools.splice(0).map((pool) => pool.stop())))
+function open(threads: number, limitMs = 20_000) {
+  const pool = new GuardedPool<Question, string>(FILE, { threads, limitMs })
+  pools.push(pool)
+  return pool
+}
+
+test('owners take turns, whoever has asked more', async () => {
+  const pool = open(1)
+  const order: string[] = []
+  const ask = async (owner: string, name: string) => order.push((await pool.ask(owner, { ms: 1, name }))!)
+  await Promise.all([ask('a', 'a1'), ask('a', 'a2'), ask('a', 'a3'), ask('b', 'b1'), ask('c', 'c1'), ask('b', 'b2')])
+  expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
+})
+
+test('what never ends is given up, and meanwhile holds up its owner alone', async () => {
+  const pool = open(2, 3000)
+  // Threads take their time to start.
+  await Promise.all([pool.ask('a', { ms: 1, name: 'a' }), pool.ask('b', { ms: 1, name: 'b' })])
+  let ended = false
+  const endless = [1, 2].map(() => pool.ask('a', { ms: null, name: 'never' }).finally(() => (ended = true)))
+  for (let i = 0; i < 20; i++) expect(await pool.ask('b', { ms: 1, name: `b${i}` })).toBe(`b${i}`)
+  expect(ended).toBe(false)
+  expect(pool.waiting('a')).toBe(1)
+  expect(await Promise.all(endless)).toEqual([null, null])
+  expect(await pool.ask('a', { ms: 1, name: 'again' })).toBe('again')
+})

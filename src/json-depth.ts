@@ -1,0 +1,57 @@
+/**
+ * Levels of arrays and objects within each other that JSON of clients may have where it is worked on by recursion: in
+ * schemas, in the parameters of tools and in the arguments of calls. A schema that can be kept has at most 40 levels of
+ * its own, each of which is two levels of JSON.
+ */
+export const MOST_JSON_LEVELS = 100
+
+/** Whether a JSON text is nested deeper than `levels`. Needs no stack, whatever the text; it need not be valid. */
+export function isTextDeeper(json: string, levels: number = MOST_JSON_LEVELS): boolean {
+  let depth = 0
+  for (let at = 0; at < json.length; at++) {
+    switch (json.charCodeAt(at)) {
+      case QUOTE:
+        at = endOfString(json, at)
+        break
+      case OPEN_BRACKET:
+      case OPEN_BRACE:
+        if (++depth > levels) return true
+        break
+      case CLOSE_BRACKET:
+      case CLOSE_BRACE:
+        depth--
+    }
+  }
+  return false
+}
+
+/** The same for a value as `JSON.parse` gives it. */
+export function isValueDeeper(value: unknown, levels: number = MOST_JSON_LEVELS): boolean {
+  let level = [value].filter(isNested)
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > levels) return true
+    level = level.flatMap((nested) => Object.values(nested).filter(isNested))
+  }
+  return false
+}
+
+function isNested(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+/** Position of the quote that ends the string, or of the text's end. */
+function endOfString(json: string, start: number): number {
+  for (let at = start + 1; at < json.length; at++) {
+    const code = json.charCodeAt(at)
+    if (code === BACKSLASH) at++
+    else if (code === QUOTE) return at
+  }
+  return json.length
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d

@@ -1,0 +1,9 @@
+import type { DecodeResult } from './decoding/protocol.ts'
+
+/** Memory that decoded media takes. */
+export function decodedBytes(result: DecodeResult): number {
+  if ('image' in result) return result.image.data.byteLength
+  if ('samples' in result) return result.samples.byteLength
+  const frames = result.frames.reduce((sum, { image }) => sum + image.data.byteLength, 0)
+  return frames + (result.sound?.samples.byteLength ?? 0)
+}

@@ -1,0 +1,190 @@
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import type { Writable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { internalError, invalidRequest, serviceUnavailable } from '../errors.ts'
+import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../garbage.ts'
+import { type DecodeJob, NOUNS, reasonOf } from './decode-job.ts'
+import {
+  BYTES_FD,
+  type DecodeReply,
+  type DecoderEvent,
+  type DecoderMessage,
+  type SentData,
+} from './decoding/protocol.ts'
+import type { FairSlots } from './fair-slots.ts'
+import { WorkLimit } from './work-limit.ts'
+
+/** A process that has had nothing to do for so long ends, unless it is the last one. */
+const IDLE_MS = 10_000
+/** Processes that a job may lose: the first may have been ended from outside, for want of memory or by an operator. */
+const MOST_LOSSES = 2
+const RETRY_AFTER_S = 5
+const SCRIPT = fileURLToPath(new URL('./decoding/decoder-process.ts', import.meta.url))
+
+export interface DecoderOwner {
+  /** It takes another task. @param ms that the last one took. */
+  free(ms: number): void
+  /** Whether there are others. */
+  isSpare(): boolean
+  /** The job is to be tried in another process; `exit` follows. */
+  retry(job: DecodeJob): void
+  exit(): void
+}
+
+/** One process that decodes, as its parent sees it. */
+export class Decoder {
+  readonly #child: ChildProcess
+  readonly #bytes: Writable | null
+  readonly #owner: DecoderOwner
+  readonly #gone: Promise<void>
+  readonly #large: FairSlots
+  /** Held while it may take much memory. */
+  #slot: Disposable | null = null
+  #job: DecodeJob | null = null
+  #limit: WorkLimit | null = null
+  #started = 0
+  #idle: NodeJS.Timeout | undefined
+  #isEnding = false
+  #isGone = false
+
+  /**
+   * @param memoryBytes that it may take, where the system can limit it.
+   * @param large who may take much memory, of all decoders.
+   */
+  constructor(memoryBytes: number, large: FairSlots, owner: DecoderOwner) {
+    this.#large = large
+    this.#owner = owner
+    this.#child = start(memoryBytes)
+    this.#child.on('message', (event: DecoderEvent) => {
+      if (event.ok === 'asks') this.#grant().catch(() => {})
+      else this.#settle(event)
+    })
+    // A process that could not be started, for want of file descriptors, has no pipes and never closes.
+    this.#bytes = (this.#child.stdio?.[BYTES_FD] as Writable | undefined) ?? null
+    // The end of the process tells the same.
+    this.#bytes?.on('error', () => {})
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#gone = promise
+    const gone = () => {
+      if (this.#isGone) return
+      this.#isGone = true
+      this.#isEnding = true
+      const job = this.#take()
+      if (job) this.#lose(job)
+      owner.exit()
+      resolve()
+    }
+    this.#child.once('close', gone)
+    this.#child.on('error', () => {
+      if (this.#bytes === null) gone()
+      else this.#child.kill('SIGKILL')
+    })
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid
+  }
+
+  get isIdle(): boolean {
+    return this.#job === null && !this.#isEnding
+  }
+
+  run(job: DecodeJob, limitMs: number): void {
+    clearTimeout(this.#idle)
+    this.#job = job
+    this.#started = performance.now()
+    this.#limit = new WorkLimit(this.pid, limitMs, () => {
+      this.#fail(invalidRequest(`The ${NOUNS[job.task.type]} takes too long to decode`, job.param))
+    })
+    job.signal.addEventListener('abort', this.#onAbort, { once: true })
+    // It could not be started, which it is about to say.
+    if (this.pid === undefined) return
+    const { data } = job.task
+    const sent: SentData = data instanceof Uint8Array ? { byteLength: data.length } : { path: data.path }
+    this.#child.send({ ...job.task, data: sent } satisfies DecoderMessage, (error) => {
+      if (error) this.#child.kill('SIGKILL')
+    })
+    if (data instanceof Uint8Array) this.#bytes?.write(data)
+  }
+
+  async end(): Promise<void> {
+    this.#fail(new Error('The decoders are closed'))
+    await this.#gone
+  }
+
+  readonly #onAbort = () => {
+    if (this.#job) this.#fail(reasonOf(this.#job.signal))
+  }
+
+  /** There is no other way to stop a native decoder. */
+  #fail(error: Error): void {
+    this.#isEnding = true
+    this.#take()?.reject(error)
+    this.#child.kill('SIGKILL')
+  }
+
+  /** The process has ended with a job in hand. */
+  #lose(job: DecodeJob): void {
+    if (++job.losses < MOST_LOSSES) this.#owner.retry(job)
+    else if (this.pid === undefined) {
+      job.reject(cannotStart(null))
+    } else job.reject(invalidRequest(`The ${NOUNS[job.task.type]} cannot be decoded`, job.param))
+  }
+
+  /** Rejects when the job is given up before its turn comes. */
+  async #grant(): Promise<void> {
+    const job = this.#job
+    if (job === null) return
+    const slot = await this.#large.take(job.organisation, job.signal)
+    if (this.#job !== job) return slot[Symbol.dispose]()
+    this.#slot = slot
+    this.#child.send({ type: 'granted' } satisfies DecoderMessage, () => {})
+  }
+
+  #settle(reply: DecodeReply): void {
+    const job = this.#take()
+    if (!job) return
+    if (reply.ok) job.resolve(reply.result)
+    else if (reply.ok === null) job.reject(internalError(new Error(reply.message)))
+    else job.reject(invalidRequest(reply.message, job.param, { code: reply.code }))
+    this.#owner.free(performance.now() - this.#started)
+    if (this.#job !== null) return
+    this.#idle = setTimeout(() => {
+      if (this.#owner.isSpare()) void this.end()
+    }, IDLE_MS)
+  }
+
+  #take(): DecodeJob | null {
+    const job = this.#job
+    this.#job = null
+    // It knows the job, whose bytes are not to stay until the next one comes.
+    this.#limit?.[Symbol.dispose]()
+    this.#limit = null
+    this.#slot?.[Symbol.dispose]()
+    this.#slot = null
+    clearTimeout(this.#idle)
+    job?.signal.removeEventListener('abort', this.#onAbort)
+    return job
+  }
+}
+
+/** The system gives no process. */
+export function cannotStart(cause: unknown): Error {
+  const message = `The server cannot decode media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
+  return serviceUnavailable(message, RETRY_AFTER_S, cause)
+}
+
+/**
+ * Without the server's environment, which may hold keys, and with a limit on memory where the system's shell can set one:
+ * then an allocation beyond it fails, and with it the input.
+ */
+function start(memoryBytes: number): ChildProcess {
+  const options: SpawnOptions = {
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe'],
+    env: MAPPED_BLOCKS,
+  }
+  if (process.platform === 'win32') return spawn(process.execPath, [...YOUNG_HEAP_LIMIT, SCRIPT], options)
+  const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; exec "$@"`
+  return spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, ...YOUNG_HEAP_LIMIT, SCRIPT], options)
+}

@@ -1,0 +1,78 @@
+/** What one organisation may have of the slots, so that there are some for others. */
+const SHARE = 0.5
+
+interface Waiter {
+  start(): void
+}
+
+/** Lets so many works run at a time. Organisations take turns; none has more than half of the slots. */
+export class FairSlots {
+  readonly #count: number
+  #running = 0
+  /** Works that run, by organisation. */
+  readonly #held = new Map<string, number>()
+  /** By organisation, none empty; whose turn it is comes first. */
+  readonly #waiting = new Map<string, Set<Waiter>>()
+
+  constructor(count: number) {
+    this.#count = count
+  }
+
+  /**
+   * Resolves when the work may begin. The slot is free again when what this gives is disposed of.
+   * @throws the signal's reason when that fires before.
+   */
+  async take(organisation: string, signal: AbortSignal): Promise<Disposable> {
+    signal.throwIfAborted()
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const waiter: Waiter = { start: resolve }
+    const queue = this.#waiting.get(organisation) ?? new Set()
+    this.#waiting.set(organisation, queue.add(waiter))
+    const abandon = () => {
+      if (queue.delete(waiter) && queue.size === 0) this.#waiting.delete(organisation)
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', abandon, { once: true })
+    this.#pump()
+    try {
+      await promise
+    } finally {
+      signal.removeEventListener('abort', abandon)
+    }
+    let isHeld = true
+    return {
+      [Symbol.dispose]: () => {
+        if (isHeld) this.#give(organisation)
+        isHeld = false
+      },
+    }
+  }
+
+  #pump(): void {
+    for (let started = true; started && this.#running < this.#count; ) {
+      started = false
+      for (const [organisation, queue] of this.#waiting) {
+        const held = this.#held.get(organisation) ?? 0
+        if (held >= Math.max(1, this.#count * SHARE)) continue
+        const [next] = queue
+        queue.delete(next!)
+        // The last in turn, as a Map keeps the order of insertion.
+        this.#waiting.delete(organisation)
+        if (queue.size > 0) this.#waiting.set(organisation, queue)
+        this.#held.set(organisation, held + 1)
+        this.#running++
+        next!.start()
+        started = true
+        break
+      }
+    }
+  }
+
+  #give(organisation: string): void {
+    this.#running--
+    const held = this.#held.get(organisation)! - 1
+    if (held === 0) this.#held.delete(organisation)
+    else this.#held.set(organisation, held)
+    this.#pump()
+  }
+}

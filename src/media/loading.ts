@@ -1,0 +1,249 @@
+import type { ByteCache } from '../byte-cache.ts'
+import { ApiError, invalidRequest } from '../errors.ts'
+import type { AudioLimits, ImageLimits } from '../models/card.ts'
+import type { GridRegion } from './coordinates.ts'
+import { decodedBytes } from './decoded-bytes.ts'
+import type { DecoderPool } from './decoder-pool.ts'
+import type {
+  DecodedAudio,
+  DecodedImage,
+  DecodedVideo,
+  DecodeResult,
+  DecodeResults,
+  DecodeTask,
+  MediaData,
+} from './decoding/protocol.ts'
+import type { FairSlots } from './fair-slots.ts'
+import type { GuardedFetcher } from './guarded-fetch.ts'
+import type { MediaInput, MediaRequest, VideoWish } from './media-request.ts'
+import { locate } from './media-source.ts'
+import {
+  type AudioType,
+  HEAD_BYTES,
+  MEDIA_TYPES,
+  type MediaKind,
+  type MediaType,
+  mediaType,
+  typeName,
+  type VideoType,
+} from './media-type.ts'
+import type { Size } from './pixels.ts'
+import type { Spool, SpooledFile } from './spool.ts'
+import type { StoredFiles } from './stored-files.ts'
+
+/** Body limit of the contract's requests; a fetched picture gets no more than an inline one. */
+const MAX_IMAGE_BYTES = 20 * 2 ** 20
+/** As large as an uploaded file may be. */
+const MAX_FILM_BYTES = 128 * 2 ** 20
+
+/** What all requests share. */
+export interface LoadingParts {
+  readonly fetcher: GuardedFetcher
+  readonly decoders: DecoderPool
+  readonly spool: Spool
+  /** For what is being fetched. */
+  readonly slots: FairSlots
+  readonly files: StoredFiles | null
+  readonly decoded: ByteCache<DecodeResult>
+  /** Bytes that the decoded media of one request may take. */
+  readonly decodedLimit: number
+  measure<Result>(stage: 'fetch' | 'decode', kind: MediaKind, work: Promise<Result>): Promise<Result>
+}
+
+/** Media that is at hand until it is disposed of. */
+interface Found extends Disposable {
+  readonly data: MediaData
+  readonly head: Uint8Array
+  /** SHA-256, in base64. */
+  readonly digest: string
+  /** Keeps it at hand for longer. */
+  use(): Disposable | null
+}
+
+type Address = { readonly type: 'address'; readonly url: URL } | { readonly type: 'file'; readonly id: string }
+
+/** The media of one request on its way. */
+export class Loading implements MediaRequest {
+  readonly #parts: LoadingParts
+  readonly #organisation: string
+  /** What several inputs share lives as long as the request, not as the input that came first. */
+  readonly #signal: AbortSignal
+  readonly #files = new Map<string, Promise<SpooledFile>>()
+  readonly #results = new Map<string, Promise<DecodeResult>>()
+  /** Of the results. */
+  #bytes = 0
+  #isFull = false
+
+  constructor(parts: LoadingParts, organisation: string, signal: AbortSignal) {
+    this.#parts = parts
+    this.#organisation = organisation
+    this.#signal = signal
+  }
+
+  async image(input: MediaInput, target: ImageLimits | Size, region: GridRegion | null = null): Promise<DecodedImage> {
+    using found = await this.#find(input, 'image')
+    const wish = { target, region }
+    return await this.#decode({ type: 'image', data: found.data, ...wish }, wish, found, input)
+  }
+
+  async video(input: MediaInput, wish: VideoWish): Promise<DecodedVideo> {
+    using found = await this.#find(input, 'video')
+    const format = mediaType(found.head) as VideoType
+    return await this.#decode({ type: 'video', data: found.data, format, ...wish }, wish, found, input)
+  }
+
+  async audio(input: MediaInput, limits: AudioLimits): Promise<DecodedAudio> {
+    using found = await this.#find(input, 'audio')
+    const format = mediaType(found.head) as AudioType
+    return await this.#decode({ type: 'audio', data: found.data, format, limits }, limits, found, input)
+  }
+
+  [Symbol.dispose](): void {
+    for (const file of this.#files.values()) {
+      file.then(
+        (spooled) => spooled[Symbol.dispose](),
+        () => {},
+      )
+    }
+    this.#files.clear()
+    this.#results.clear()
+  }
+
+  /** @returns media of a type of the kind. */
+  async #find({ reference, param, signal }: MediaInput, kind: MediaKind): Promise<Found> {
+    signal.throwIfAborted()
+    const located = locate(reference, param)
+    if (located.type !== 'bytes') return this.#spooled(located, kind, param, signal)
+    const { bytes } = located
+    checkType(bytes, kind, false, param)
+    const digest = Buffer.from(await crypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>))
+    signal.throwIfAborted()
+    return { data: bytes, head: bytes, digest: digest.toString('base64'), use: () => null, [Symbol.dispose]() {} }
+  }
+
+  async #spooled(address: Address, kind: MediaKind, param: string, signal: AbortSignal): Promise<Found> {
+    const key = `${kind} ${address.type === 'file' ? address.id : address.url.href}`
+    for (;;) {
+      let shared = this.#files.get(key)
+      if (shared === undefined) {
+        shared = this.#parts.measure('fetch', kind, this.#spool(address, kind, param))
+        this.#files.set(key, shared)
+      }
+      const file = await untilAborted(named(shared, param), signal)
+      const { path, head, digest } = file
+      const use = file.use()
+      if (use) return { data: { path }, head, digest, use: () => file.use(), [Symbol.dispose]: use[Symbol.dispose] }
+      // Other requests needed its room: once more, then, unless another input has begun that already.
+      if (this.#files.get(key) === shared) this.#files.delete(key)
+    }
+  }
+
+  async #spool(address: Address, kind: MediaKind, param: string): Promise<SpooledFile> {
+    const { fetcher, spool, slots } = this.#parts
+    using _slot = await slots.take(this.#organisation, this.#signal)
+    if (address.type === 'file') return await spool.keep(ofKind(this.#stored(address.id, param), kind, true, param))
+    const maxBytes = kind === 'image' ? MAX_IMAGE_BYTES : MAX_FILM_BYTES
+    const pieces = fetcher.fetch(address.url, { param, signal: this.#signal, maxBytes })
+    return await spool.keep(ofKind(pieces, kind, false, param))
+  }
+
+  /** Nothing is opened before the first piece is asked for. */
+  async *#stored(id: string, param: string): AsyncGenerator<Uint8Array, void, void> {
+    const { files } = this.#parts
+    if (files === null) throw invalidRequest('Uploaded files are not available on this server', param)
+    const pieces = await files.resolveFile(id, this.#organisation, this.#signal)
+    if (pieces === null) throw invalidRequest(`No such File object: ${id}`, param)
+    yield* pieces
+  }
+
+  #decode<Task extends DecodeTask>(
+    task: Task,
+    wish: object,
+    found: Found,
+    { param, signal }: MediaInput,
+  ): Promise<DecodeResults[Task['type']]> {
+    const key = [this.#organisation, task.type, JSON.stringify(wish), found.digest].join('\0')
+    let shared = this.#results.get(key)
+    if (!shared) {
+      shared = this.#admit(key, this.#parts.decoded.get(key) ?? this.#newlyDecoded(key, task, found, param), param)
+      this.#results.set(key, shared)
+    }
+    return untilAborted(named(shared, param), signal) as Promise<DecodeResults[Task['type']]>
+  }
+
+  /** What is too much for one request is not kept. */
+  async #admit(key: string, pending: DecodeResult | Promise<DecodeResult>, param: string): Promise<DecodeResult> {
+    const result = await pending
+    const bytes = decodedBytes(result)
+    if (this.#bytes + bytes > this.#parts.decodedLimit) {
+      this.#isFull = true
+      this.#results.delete(key)
+      throw this.#tooMuch(param)
+    }
+    this.#bytes += bytes
+    return result
+  }
+
+  async #newlyDecoded(key: string, task: DecodeTask, found: Found, param: string): Promise<DecodeResult> {
+    if (this.#isFull) throw this.#tooMuch(param)
+    // The input that came first may be given up before the others.
+    using _use = found.use()
+    const asked = { organisation: this.#organisation, param, signal: this.#signal }
+    const { decoders, decoded } = this.#parts
+    const result = await this.#parts.measure<DecodeResult>('decode', task.type, decoders.decode(task, asked))
+    decoded.set(key, result)
+    return result
+  }
+
+  #tooMuch(param: string): ApiError {
+    const limit = Math.round(this.#parts.decodedLimit / 2 ** 20)
+    return invalidRequest(`The media of one request may take ${limit} MiB when it is decoded; this is more`, param)
+  }
+}
+
+/** The same pieces. What they are of is known from the first bytes, and the rest of what is of no use is not waited for. */
+async function* ofKind(
+  pieces: AsyncIterable<Uint8Array>,
+  kind: MediaKind,
+  isStored: boolean,
+  param: string,
+): AsyncGenerator<Uint8Array, void, void> {
+  let head = Buffer.alloc(0)
+  for await (const piece of pieces) {
+    if (head.length < HEAD_BYTES) {
+      head = Buffer.concat([head, piece.subarray(0, HEAD_BYTES)])
+      if (head.length >= HEAD_BYTES) checkType(head, kind, isStored, param)
+    }
+    yield piece
+  }
+  if (head.length < HEAD_BYTES) checkType(head, kind, isStored, param)
+}
+
+/** @throws ApiError 400 that says what the bytes are, unless they are of the kind. */
+function checkType(bytes: Uint8Array, kind: MediaKind, isStored: boolean, param: string): void {
+  const type: MediaType | null = mediaType(bytes)
+  const taken = MEDIA_TYPES[kind].filter((known) => isStored || known !== 'video/quicktime')
+  if (type !== null && taken.includes(type)) return
+  const advice = type === 'video/quicktime' && kind === 'video' ? '; QuickTime is taken as an uploaded file' : ''
+  const message = `Unsupported ${kind}: the data is ${typeName(bytes)}; supported are ${taken.join(', ')}${advice}`
+  throw invalidRequest(message, param)
+}
+
+/** Several inputs may share what failed; each error names its own. */
+function named<Result>(result: Promise<Result>, param: string): Promise<Result> {
+  return result.catch((error) => {
+    if (!(error instanceof ApiError) || error.param === null || error.param === param) throw error
+    const { message, status, type, code, cause } = error
+    throw new ApiError(message, { status, type, code, param, cause })
+  })
+}
+
+function untilAborted<Result>(result: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    const settled = () => signal.removeEventListener('abort', abort)
+    result.then(resolve, reject).then(settled, settled)
+  })
+}

@@ -1,0 +1,41 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { ApiError } from '../errors.ts'
+import { locate } from './media-source.ts'
+
+const bytes = fc.uint8Array({ minLength: 1, maxLength: 200 })
+const blank = fc.constantFrom('', ' ', '\n', '\r\n\t')
+
+/** The text with a blank behind each of its pieces. */
+function spaced(text: string, blanks: readonly string[]): string {
+  const size = Math.ceil(text.length / blanks.length)
+  return blanks.map((blank, index) => text.slice(index * size, (index + 1) * size) + blank).join('')
+}
+
+test('bytes come back from base64 in either alphabet, padded or not, broken into lines or not', () => {
+  const blanks = fc.array(blank, { minLength: 1, maxLength: 5 })
+  fc.assert(
+    fc.property(bytes, fc.constantFrom('base64' as const, 'base64url' as const), blanks, (data, encoding, blanks) => {
+      const text = spaced(Buffer.from(data).toString(encoding), blanks)
+      expect(locate({ type: 'base64', data: text }, 'p')).toEqual({ type: 'bytes', bytes: Buffer.from(data) })
+      const url = `data:application/octet-stream;base64,${text}`
+      expect(locate({ type: 'url', url }, 'p')).toEqual({ type: 'bytes', bytes: Buffer.from(data) })
+    }),
+  )
+})
+
+test('one wrong character anywhere is refused', () => {
+  const wrong = fc.constantFrom('!', '.', 'é', '=', '\u0000', '"')
+  fc.assert(
+    fc.property(bytes, fc.nat(300), wrong, (data, at, character) => {
+      const digits = Buffer.from(data).toString('base64').replace(/=+$/, '')
+      const place = at % digits.length
+      const text = digits.slice(0, place) + character + digits.slice(place)
+      expect(() => locate({ type: 'base64', data: text }, 'p')).toThrow(ApiError)
+    }),
+  )
+})
+
+test.each(['A', 'AAAAA', 'AA===', 'AA=A', '====', '='])('%s is no base64', (data) => {
+  expect(() => locate({ type: 'base64', data }, 'p')).toThrow(/not valid base64|is empty/)
+})

@@ -1,0 +1,22 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { DraftFolder } from './draft-folder.ts'
+import { FolderLock } from './folder-lock.ts'
+
+test('a folder that another server is clearing is not used before that has ended', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-drafts-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  const clearing = FolderLock.exclusive(directory)!
+  const opening = DraftFolder.open(directory)
+  const waiting = delay(200, 'waiting')
+  expect(await Promise.race([opening.then(() => 'open'), waiting])).toBe('waiting')
+  clearing[Symbol.dispose]()
+  const folder = await opening
+  expect(folder.alone).toBe(false)
+  // From here on nobody clears it.
+  expect(FolderLock.exclusive(directory)).toBeNull()
+  folder.close()
+})

@@ -1,0 +1,141 @@
+import { readFile } from 'node:fs/promises'
+import OpenAI, { toFile } from 'openai'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { promptText, replyOf } from './support/chat.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+
+/** What `compatibility: openai` takes beyond the contract. That the contract refuses it is tested beside its other rules. */
+const environment = { LOOKOUT_COMPATIBILITY: 'openai' }
+const user = { role: 'user', content: 'Weather in Bern?' }
+const weather = {
+  type: 'function',
+  function: {
+    name: 'weather',
+    parameters: { type: 'object', properties: { city: { type: 'string', maxLength: 20 } }, required: ['city'] },
+  },
+}
+const clock = { type: 'function', function: { name: 'clock' } }
+const named = (name: string) => ({ type: 'function', function: { name } })
+const jsonObject = { response_format: { type: 'json_object' } }
+
+let server: TestServer
+const post = (fields: object) =>
+  server.post('/v1/chat/completions', { model: 'service-mk1.5', messages: [user], tools: [weather, clock], ...fields })
+
+describe('whatever the engine says', () => {
+  const constraint = () => server.engine.works.at(-1)!.branches[0]!.constraint
+  const begin = (name: string) => ({ begin: `<tool_call>\n{"name": "${name}", "arguments": ` })
+
+  beforeAll(async () => {
+    server = await startTestServer({ environment })
+  })
+  afterAll(() => server?.close())
+  beforeEach(() => {
+    server.engine.works.length = 0
+    server.engine.script = { texts: ['<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>'] }
+  })
+
+  test('required: the reply begins with a call of any of the functions', async () => {
+    const { choices } = await replyOf(await post({ tool_choice: 'required' }))
+    expect(choices[0]).toMatchObject({
+      message: { content: null, tool_calls: [{ function: { name: 'weather' } }] },
+      finish_reason: 'tool_calls',
+    })
+    expect(constraint()).toMatchObject({
+      type: 'triggered_tags',
+      atLeastOne: true,
+      stopAfterFirst: false,
+      tags: [begin('weather'), begin('clock')],
+    })
+  })
+
+  test('a named function: one call of it, and the model is told of no other', async () => {
+    await replyOf(await post({ tool_choice: named('weather') }))
+    expect(constraint()).toMatchObject({ atLeastOne: true, stopAfterFirst: true, tags: [begin('weather')] })
+    expect(promptText(server.engine)).toContain('"weather"')
+    expect(promptText(server.engine)).not.toContain('"clock"')
+  })
+
+  test('an annotation is no call', async () => {
+    await replyOf(await post({ tool_choice: 'required', vision_config: { annotation_format: 'box' } }))
+    expect(constraint()).toMatchObject({ atLeastOne: true, triggers: ['<tool_call>'] })
+  })
+
+  test.each(['auto', 'none', null])('%s demands nothing', async (tool_choice) => {
+    await replyOf(await post({ tool_choice }))
+    expect(constraint()).not.toHaveProperty('atLeastOne')
+  })
+
+  test('a function that is not declared is refused', async () => {
+    const response = await post({ tool_choice: named('fly') })
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ param: 'tool_choice', message: expect.stringContaining("'fly'") })
+  })
+
+  test('json_object: any object, and nothing is said of it to the model', async () => {
+    server.engine.script = { texts: ['{"a": [1, {}]}'] }
+    const { choices } = await replyOf(await post({ ...jsonObject, tools: [] }))
+    expect(choices[0]!.message.content).toBe('{"a": [1, {}]}')
+    expect(constraint()).toEqual({ type: 'json_schema', schema: { type: 'object' }, param: 'response_format' })
+    expect(promptText(server.engine)).not.toContain('schema')
+  })
+
+  test('json_object: what is no object is no answer', async () => {
+    server.engine.script = { texts: ['[1]'] }
+    const response = await post({ ...jsonObject, tools: [] })
+    expect(response.status).toBe(500)
+    expect(await errorOf(response)).toMatchObject({ code: 'output_validation_failed', param: 'response_format' })
+  })
+
+  test('json_object beside tools stays refused, and so does a model without them', async () => {
+    const both = await post(jsonObject)
+    expect([both.status, (await errorOf(both)).code]).toEqual([400, 'unsupported_tools_combination'])
+    const plain = await post({ model: 'service-mk1', tool_choice: 'required' })
+    expect([plain.status, (await errorOf(plain)).param]).toEqual([400, 'tools'])
+  })
+
+  test('models say so', async () => {
+    const { data } = await jsonOf<{ data: { capabilities: string[] }[] }>(await server.get('/v1/models?extended=true'))
+    expect(data.map(({ capabilities }) => capabilities)).toEqual([
+      ['response_format_json_schema', 'regex', 'tool_calling', 'response_format_json_object', 'tool_choice_required'],
+      ['response_format_json_schema', 'regex', 'response_format_json_object'],
+    ])
+  })
+
+  test('a file is processed once it is stored, which OpenAI’s client can wait for', async () => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
+    const png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+    const { id } = await client.files.create({ file: await toFile(png, 'shapes.png'), purpose: 'vision' })
+    expect(await client.files.waitForProcessing(id, { maxWait: 0 })).toMatchObject({ id, status: 'processed' })
+    await client.files.delete(id)
+  })
+})
+
+describe('with the built-in model', () => {
+  beforeAll(async () => {
+    server = await startTestServer({ environment, startEngine: (card) => LocalEngine.start(card, { seed: 7 }) })
+  })
+  afterAll(() => server?.close())
+
+  test.each([0, 1])('it calls when it must, at temperature %i', async (temperature) => {
+    const talk = [{ role: 'user', content: 'Hello!' }]
+    for (const [tool_choice, names] of [
+      ['required', /^(?:weather|clock)$/],
+      [named('weather'), /^weather$/],
+      [named('clock'), /^clock$/],
+    ] as const) {
+      const { choices } = await replyOf(await post({ messages: talk, tool_choice, temperature }))
+      const [call] = choices[0]!.message.tool_calls ?? []
+      expect(call?.function.name).toMatch(names)
+      if (choices[0]!.finish_reason !== 'length') JSON.parse(call!.function.arguments)
+    }
+  })
+
+  test.each([0, 1])('it writes an object when it must, at temperature %i', async (temperature) => {
+    const fields = { ...jsonObject, tools: [], temperature, max_completion_tokens: 200 }
+    const { choices } = await replyOf(await post(fields))
+    expect(choices[0]!.message.content).toMatch(/^\s*\{/)
+    if (choices[0]!.finish_reason === 'stop') expect(JSON.parse(choices[0]!.message.content!)).toBeTypeOf('object')
+  })
+})

@@ -1,0 +1,128 @@
+import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Accounts } from '../src/accounts/index.ts'
+import { Database } from '../src/storage/index.ts'
+import { OwnPostgres } from './support/own-postgres.ts'
+import { type SilentServer, startSilentServer } from './support/silent-server.ts'
+import { StorageLoad } from './support/storage-load.ts'
+
+/** Times that PostgreSQL is stopped. 20 is what a release is tried with. */
+const STOPS = Number(process.env.LOOKOUT_TEST_STOPS ?? 3)
+const KEYS = 40
+
+const programs = await OwnPostgres.find()
+const title = programs === null ? ' (PostgreSQL’s initdb and pg_ctl are not installed here)' : ''
+
+describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () => {
+  let directory: string
+  let postgres: OwnPostgres
+  let server: SilentServer
+  let load: StorageLoad
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'lookout-stops-'))
+    postgres = await OwnPostgres.start(programs!)
+    server = await startSilentServer({
+      DATABASE_URL: postgres.url,
+      LOOKOUT_DATA_DIR: directory,
+      LOOKOUT_METRICS_PORT: '0',
+    })
+    const database = await Database.open({ url: postgres.url, directory: '', cacheDirectory: '' })
+    const accounts = new Accounts(database)
+    await accounts.createOrganisation('stops')
+    const made = await Promise.all(Array.from({ length: KEYS }, () => accounts.createKey({ organisation: 'stops' })))
+    await database.close()
+    load = await StorageLoad.prepare(
+      server,
+      made.map(({ key }) => key),
+    )
+  })
+  afterAll(async () => {
+    server?.child.kill('SIGKILL')
+    await postgres?.remove()
+    await rm(directory, { recursive: true, force: true, maxRetries: 5 })
+  })
+
+  const uploads = async () => (await load.upload()).status
+
+  test(`stopped ${STOPS} times under load, it costs no process and no file: requests get 503 meanwhile`, {
+    timeout: 60_000 + STOPS * 30_000,
+  }, async () => {
+    let deaths = 0
+    server.child.once('exit', () => deaths++)
+    load.start()
+    for (let stop = 0; stop < STOPS && deaths === 0; stop++) {
+      await delay(randomInt(200, 800))
+      await postgres.stop()
+      await delay(randomInt(50, 500))
+      await postgres.start()
+      await expect.poll(uploads, { timeout: 20_000, interval: 100 }).toBe(200)
+    }
+    await load.stop()
+
+    const { rejections, exceptions } = await load.faults()
+    console.info(
+      `${STOPS} immediate stops: ${deaths} process deaths, ${rejections} unhandled rejections, ${exceptions} uncaught ` +
+        `exceptions; ${load.kept.size} files kept; answers ${JSON.stringify(load.statuses)}`,
+    )
+    expect({ deaths, rejections, exceptions }).toEqual({ deaths: 0, rejections: 0, exceptions: 0 })
+    expect(Object.keys(load.statuses).filter((kind) => !/ (200|503)$/.test(kind))).toEqual([])
+    expect(load.statuses['upload 200']).toBeGreaterThan(STOPS)
+    expect(Object.keys(load.statuses).some((kind) => kind.endsWith(' 503'))).toBe(true)
+    expect(await load.missing()).toEqual([])
+  })
+
+  test.skipIf(process.platform !== 'linux')(
+    'that hangs, it costs an upload five seconds, and a chat with a known key nothing',
+    async () => {
+      // Every key is remembered from here on.
+      for (let n = 0; n < KEYS * 8; n++) expect((await load.call('/v1/models')).status).toBe(200)
+      await postgres.halt()
+      const hung = performance.now()
+      try {
+        for (let round = 0; round < 2; round++) {
+          const since = performance.now()
+          const answers = await Promise.all(Array.from({ length: 25 }, () => load.upload()))
+          const bodies = await Promise.all(answers.map((answer) => answer.json()))
+          expect(performance.now() - since).toBeLessThan(7_000)
+          expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]))
+          expect(Number(answers[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
+          expect(bodies[0]).toEqual({
+            error: {
+              message: 'The database does not answer; try again later',
+              type: 'server_error',
+              param: null,
+              code: null,
+            },
+          })
+        }
+        // The key is older than what is believed unasked by now, and goes on.
+        expect(performance.now() - hung).toBeGreaterThan(3_000)
+        const since = performance.now()
+        expect((await load.chat()).status).toBe(200)
+        expect(performance.now() - since).toBeLessThan(2_000)
+      } finally {
+        await postgres.resume()
+      }
+      await expect.poll(uploads, { timeout: 20_000, interval: 100 }).toBe(200)
+    },
+  )
+
+  test.skipIf(process.platform !== 'linux')('that hangs, it does not keep the server from ending', async () => {
+    await postgres.halt()
+    try {
+      const since = performance.now()
+      const exit = once(server.child, 'exit')
+      server.child.kill('SIGTERM')
+      expect(await exit).toEqual([0, null])
+      expect(performance.now() - since).toBeLessThan(20_000)
+    } finally {
+      await postgres.resume()
+    }
+  })
+})

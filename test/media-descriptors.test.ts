@@ -1,0 +1,16 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+
+const PROGRAM = fileURLToPath(new URL('./fixtures/few-descriptors.ts', import.meta.url))
+
+test.runIf(process.platform !== 'win32')(
+  'without file descriptors, media is answered 503, and the process goes on',
+  async () => {
+    const limited = `ulimit -n 64; exec "$0" "$@"`
+    const { stdout } = await promisify(execFile)('/bin/sh', ['-c', limited, process.execPath, PROGRAM])
+    // Nobody listens at the address, and the picture is damaged.
+    expect(JSON.parse(stdout)).toEqual({ without: [503, 503, 503], after: [400, 400, 400] })
+  },
+)

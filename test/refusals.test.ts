@@ -1,0 +1,164 @@
+import { execFile } from 'node:child_process'
+import { connect, type Socket } from 'node:net'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { TestAccounts } from './support/accounts.ts'
+import { startTestServer, type TestServer } from './support/server.ts'
+
+const run = promisify(execFile)
+const python = await run('python3', ['--version']).then(
+  () => true,
+  () => false,
+)
+
+const MB = 1e6
+const JSON_TYPE = 'application/json'
+const FORM_TYPE = 'multipart/form-data; boundary=b'
+const chat = '/v1/chat/completions'
+const files = '/v1/files'
+
+let server: TestServer
+let accounts: TestAccounts
+/** Keys: one for everything, one without the scopes, one whose organisation may make no requests. */
+let keys: { good: string; files: string; inference: string; spent: string; wrong: string }
+
+beforeAll(async () => {
+  server = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' }, lingerSilenceMs: 300 })
+  accounts = await TestAccounts.open()
+  const requestsPerMinute = { chat: 1000, file_upload: 1000 }
+  const { organisation } = await accounts.organisation({ requestsPerMinute })
+  const [good, onlyFiles, onlyInference] = await Promise.all([
+    accounts.accounts.createKey({ organisation }),
+    accounts.accounts.createKey({ organisation, scopes: ['files'] }),
+    accounts.accounts.createKey({ organisation, scopes: ['inference'] }),
+  ])
+  const spent = await accounts.organisation({ requestsPerMinute: { chat: 0, file_upload: 0 } })
+  keys = {
+    good: good.key,
+    files: onlyFiles.key,
+    inference: onlyInference.key,
+    spent: spent.key,
+    wrong: 'lk-wrong',
+  }
+})
+afterAll(async () => {
+  await server?.close()
+  await accounts?.close()
+})
+
+type Case = readonly [status: number, path: string, key: keyof typeof keys, type: string, bytes: number]
+const refusals: readonly Case[] = [
+  ...[1 * MB, 20 * MB, 150 * MB].flatMap((bytes): Case[] => [
+    [401, chat, 'wrong', JSON_TYPE, bytes],
+    [401, files, 'wrong', FORM_TYPE, bytes],
+    [403, chat, 'files', JSON_TYPE, bytes],
+    [403, files, 'inference', FORM_TYPE, bytes],
+    [429, chat, 'spent', JSON_TYPE, bytes],
+    [429, files, 'spent', FORM_TYPE, bytes],
+  ]),
+  [413, chat, 'good', JSON_TYPE, 20 * 2 ** 20 + 1],
+  [413, chat, 'good', JSON_TYPE, 150 * MB],
+  [413, files, 'good', FORM_TYPE, 150 * MB],
+]
+const withoutLength: readonly Case[] = [1 * MB, 20 * MB, 150 * MB].map((bytes) => [
+  411,
+  files,
+  'good',
+  FORM_TYPE,
+  bytes,
+])
+
+describe('a client that reads nothing before all is sent gets to see', () => {
+  test.each(refusals)('%i from %s (key %s, %s, %i bytes)', async (status, path, key, type, bytes) => {
+    for (const connection of ['close', 'keep-alive']) {
+      const head = `POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${keys[key]}\r\nContent-Type: ${type}\r\nContent-Length: ${bytes}\r\nConnection: ${connection}\r\n\r\n`
+      expect(await sendAllThenRead(head, bytes)).toMatch(
+        new RegExp(`^HTTP/1\\.1 ${status} [\\s\\S]*"error":\\{"message"`),
+      )
+    }
+  })
+
+  test.skipIf(!python).each([...refusals, ...withoutLength])(
+    `%i from %s (key %s, %s, %i bytes), with Python’s clients${python ? '' : ' (python3 is not installed here)'}`,
+    { timeout: 60_000 },
+    async (status, path, key, type, bytes) => {
+      for (const client of status === 411 ? ['chunked'] : ['urllib', 'http.client']) {
+        const args = ['test/fixtures/refused.py', client, server.url + path, keys[key], type, String(bytes)]
+        const { stdout } = await run('python3', args)
+        expect([client, stdout]).toEqual([client, expect.stringMatching(new RegExp(`^${status} \\w+\n$`))])
+      }
+    },
+  )
+})
+
+test('a client that stops sending is not waited for, and one that asked for it is closed', async () => {
+  for (const connection of ['close', 'keep-alive']) {
+    const socket = open()
+    socket.write(
+      `POST ${chat} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\nConnection: ${connection}\r\n\r\n{"model": `,
+    )
+    let answer = ''
+    socket.on('data', (piece) => {
+      answer += piece
+    })
+    await closing(socket)
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /)
+  }
+})
+
+test('more than any request may have is not read to its end', async () => {
+  const socket = open()
+  const bytes = 2 ** 40
+  socket.write(`POST ${chat} HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`)
+  const piece = Buffer.alloc(2 ** 20)
+  let sent = 0
+  const closed = closing(socket)
+  const send = () => {
+    let takesMore = !socket.destroyed
+    while (takesMore) {
+      takesMore = socket.write(piece)
+      sent += piece.length
+    }
+  }
+  socket.on('drain', send)
+  send()
+  await closed
+  expect(sent).toBeGreaterThan(200 * 2 ** 20)
+})
+
+function open() {
+  const { hostname, port } = new URL(server.url)
+  // A reset is what it looks like to be cut off; tests look at what was read.
+  return connect(Number(port), hostname).on('error', () => {})
+}
+
+function closing(socket: Socket): Promise<void> {
+  return new Promise((resolve) => socket.once('close', () => resolve()))
+}
+
+/** What a client reads that sends a body of so many bytes first. @throws Error when the connection breaks before. */
+async function sendAllThenRead(head: string, bytes: number): Promise<string> {
+  const socket = open().pause()
+  const broken = closing(socket).then(() => {
+    throw new Error('The connection was closed before all was sent')
+  })
+  broken.catch(() => {})
+  const write = (piece: string | Buffer) =>
+    Promise.race([new Promise((resolve) => socket.write(piece, resolve)), broken])
+  await write(head)
+  const piece = Buffer.alloc(2 ** 20, 'x')
+  for (let left = bytes; left > 0; left -= piece.length)
+    await write(left < piece.length ? piece.subarray(0, left) : piece)
+  let answer = ''
+  const whole = new Promise<void>((resolve) => {
+    socket.on('data', (data) => {
+      answer += data
+      if (/\}\}$/.test(answer)) resolve()
+    })
+    socket.on('close', () => resolve())
+  })
+  socket.resume()
+  await whole
+  socket.destroy()
+  return answer
+}

@@ -1,0 +1,77 @@
+/** Right requests for every POST endpoint, for fuzz tests to damage. */
+const PICTURE =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+
+const parts = [
+  { type: 'text', text: 'x' },
+  { type: 'image_url', image_url: { url: PICTURE } },
+]
+const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"a": 1}' } }
+const conversation = [
+  { role: 'system', content: '<hint>BOX THINK</hint>Be brief.' },
+  { role: 'user', content: parts },
+  { role: 'assistant', content: null, reasoning_content: 'Hm.', tool_calls: [call] },
+  { role: 'tool', tool_call_id: 'a', content: parts },
+]
+const model = 'service-mk1.5'
+const options = {
+  temperature: 0.5,
+  top_p: 0.9,
+  top_k: 5,
+  frequency_penalty: 0.1,
+  presence_penalty: 0.1,
+  max_completion_tokens: 50,
+  reasoning_effort: 'low',
+  vision_config: { annotation_format: 'box', enable_thinking: true, internal_tools: { focus: false } },
+}
+const schema = {
+  type: 'object',
+  properties: { a: { type: 'integer', minimum: 1 }, b: { enum: ['x', 1], description: 'd' } },
+  required: ['a'],
+}
+
+export const CHATS = [
+  { model, messages: [{ role: 'user', content: 'Hi' }] },
+  {
+    model,
+    messages: conversation,
+    ...options,
+    tools: [{ type: 'function', function: { name: 'f', description: 'd', parameters: schema, strict: true } }],
+    tool_choice: 'auto',
+    parallel_tool_calls: false,
+    n: 1,
+  },
+  {
+    model,
+    messages: conversation.slice(0, 2),
+    response_format: { type: 'json_schema', json_schema: { name: 'x', schema } },
+  },
+  {
+    model: 'service-mk1',
+    messages: conversation.slice(1, 2),
+    regex: 'a+',
+    stream: false,
+    stream_options: { include_usage: true },
+  },
+]
+
+export const MULTILOOKS = [
+  { model, context: conversation.slice(0, 2), prompts: ['a', { content: parts }], n: 2, ...options },
+  { model: 'service-mk1', context: [], prompts: ['a'] },
+]
+
+const media = { type: 'image', image_url: PICTURE }
+const point_box = { top_left: { x: 0, y: 0 }, bottom_right: { x: 1, y: 1 } }
+const annotation = { mention: 'a', label: 'b', index: 0, point_box, timestamp: 0.5 }
+
+export const DETECTS = [
+  { media },
+  { media, categories: ['a', 'b c'], config: { enable_thinking: false, output: 'point' } },
+  {
+    model: 'service-mk1',
+    media,
+    categories: ['a'],
+    exemplars: [{ media, annotations: [annotation] }],
+    negative_exemplars: [{ media }],
+  },
+]

@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { chown, glob, mkdtemp, readFile, rm } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+/** PostgreSQL refuses to run as root: then it is run as `nobody`. */
+const USER = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+/** Where distributions put the programs that are not for everybody's path. */
+const PLACES = ['/usr/lib/postgresql/*/bin', '/opt/homebrew/opt/postgresql*/bin', '/usr/local/bin', '/usr/bin']
+
+/** A PostgreSQL server of a test's own, made by the machine's programs, that can be stopped, started and halted. */
+export class OwnPostgres {
+  readonly url: string
+  readonly #programs: string
+  readonly #directory: string
+  readonly #port: number
+
+  private constructor(programs: string, directory: string, port: number) {
+    this.#programs = programs
+    this.#directory = directory
+    this.#port = port
+    this.url = `postgres://postgres@127.0.0.1:${port}/postgres`
+  }
+
+  /** The folder of PostgreSQL's programs; null where there is none. */
+  static async find(): Promise<string | null> {
+    const given = process.env.LOOKOUT_TEST_POSTGRES_BIN
+    for (const place of given === undefined ? PLACES : [given]) {
+      const found: string[] = []
+      for await (const path of glob(join(place, 'initdb'))) found.push(path)
+      if (found.length > 0) return join(found.sort().at(-1)!, '..')
+    }
+    return null
+  }
+
+  static async start(programs: string): Promise<OwnPostgres> {
+    const directory = await mkdtemp(join(tmpdir(), 'lookout-postgres-'))
+    if (USER.uid !== undefined) await chown(directory, USER.uid, USER.gid)
+    const data = join(directory, 'data')
+    const options = ['-D', data, '-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C', '--no-sync']
+    await run(join(programs, 'initdb'), options, USER)
+    const postgres = new OwnPostgres(programs, directory, await freePort())
+    await postgres.start()
+    return postgres
+  }
+
+  async start(): Promise<void> {
+    // What it has acknowledged survives its end without fsync too, as long as the machine runs.
+    const settings = `-p ${this.#port} -k ${this.#directory} -c listen_addresses=127.0.0.1 -c fsync=off`
+    await this.#control('start', '-w', '-l', join(this.#directory, 'log'), '-o', settings)
+  }
+
+  /** As if the machine had lost power: connections break wherever they are. */
+  async stop(): Promise<void> {
+    await this.#control('stop', '-m', 'immediate')
+  }
+
+  /** Its processes do nothing from here on, and its connections stay open. */
+  async halt(): Promise<void> {
+    for (const pid of await this.#processes()) process.kill(pid, 'SIGSTOP')
+  }
+
+  async resume(): Promise<void> {
+    for (const pid of await this.#processes()) process.kill(pid, 'SIGCONT')
+  }
+
+  async remove(): Promise<void> {
+    await this.resume()
+    await this.stop()
+    await rm(this.#directory, { recursive: true, force: true })
+  }
+
+  async #control(...args: readonly string[]): Promise<void> {
+    // Its output would keep the pipe open as long as the server runs.
+    const child = execFile(join(this.#programs, 'pg_ctl'), ['-s', '-D', join(this.#directory, 'data'), ...args], USER)
+    const [code] = await once(child, 'exit')
+    if (code !== 0) throw new Error(`pg_ctl ${args[0]} ended with status ${code}`)
+  }
+
+  /** Of Linux. The first takes connections, so it is the first to stop; the others are its children. */
+  async #processes(): Promise<number[]> {
+    const pid = Number((await readFile(join(this.#directory, 'data', 'postmaster.pid'), 'utf8')).split('\n')[0])
+    const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    return [pid, ...children.trim().split(' ').filter(Boolean).map(Number)]
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
