@@ -49,7 +49,7 @@ async function compare(peer: Peer, model: BenchModel, own: LocalEngine, options:
   const repetitions = options.repetitions ?? (options.quick ? 1 : model.takesImages ? 7 : 3)
   const fresh = new FreshText()
   const prefix = [{ type: 'text', text: fresh.words(PREFIX_WORDS), trusted: false }] as const
-  const prefixTokens = await own.countTokens(prefix)
+  const prefixTokens = await own.countTokens(prefix, { organisation: 'bench', signal: new AbortController().signal })
   await generate(own, fresh.words(PREFIX_WORDS), WARM_UP_BATCH)
   const lookout: Speed[][] = []
   const batched: Speed[][] = []

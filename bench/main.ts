@@ -9,12 +9,16 @@ import { SetupError } from '../scripts/setup/native-library.mjs'
 import { accounts } from './accounts.ts'
 import { conversation } from './conversation.ts'
 import { engine } from './engine.ts'
+import { fairness } from './fairness.ts'
 import { firstLight } from './first-light.ts'
+import { flood } from './flood.ts'
 import { media } from './media.ts'
 import { memory } from './memory.ts'
 import { multilook } from './multilook.ts'
 import { overhead } from './overhead.ts'
+import { overload } from './overload.ts'
 import { peer } from './peer.ts'
+import { requestMemory } from './request-memory.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES } from './support/models.ts'
@@ -27,9 +31,13 @@ const BENCHMARKS: Record<string, Benchmark> = {
   conversation,
   engine,
   overhead,
+  fairness,
+  overload,
   accounts,
   memory,
+  'request-memory': requestMemory,
   media,
+  flood,
 }
 
 /** A word on the command line that means nothing here. */

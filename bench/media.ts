@@ -21,7 +21,7 @@ const SECONDS = 60
 const FRAMES = 256
 const FILM = { width: 640, height: 360 }
 const PICTURE = { width: 4000, height: 3000 }
-const signal = new AbortController().signal
+const asked = { organisation: 'bench', signal: new AbortController().signal }
 
 export const media: Benchmark = {
   summary: 'decoding a film and a large picture, against FFmpeg and sharp by themselves',
@@ -62,7 +62,7 @@ async function picture(pool: DecoderPool, limits: Limits<'image'>, runs: number)
   const bytes = await sharp(small).resize(PICTURE.width, PICTURE.height).jpeg({ quality: 90 }).toBuffer()
   const target = targetSize(PICTURE, limits)
   const [ours, theirs] = await inTurn(runs, [
-    () => pool.decode({ type: 'image', bytes, target: limits, region: null }, 'picture', signal),
+    () => pool.decode({ type: 'image', data: bytes, target: limits, region: null }, { ...asked, param: 'picture' }),
     () => sharp(bytes).autoOrient().resize(target.width, target.height, { fit: 'fill' }).raw().toBuffer(),
   ])
   return row(`JPEG of 12 megapixels (${size(bytes)}) to ${target.width} x ${target.height}`, ours!, theirs!)
@@ -76,7 +76,7 @@ async function film(pool: DecoderPool, limits: Limits<'video'>, directory: strin
   const { width, height } = targetSize(FILM, limits)
   const task = {
     type: 'video',
-    bytes,
+    data: bytes,
     format: 'video/mp4',
     limits: { ...limits, framesPerSecond: 30, maxFrames: FRAMES },
     maxFrames: FRAMES,
@@ -85,7 +85,7 @@ async function film(pool: DecoderPool, limits: Limits<'video'>, directory: strin
   const filter = `fps=${FRAMES}/${SECONDS},scale=${width}:${height}`
   const [ours, theirs] = await inTurn(runs, [
     async () => {
-      const { frames } = await pool.decode(task, 'film', signal)
+      const { frames } = await pool.decode(task, { ...asked, param: 'film' })
       if (frames.length !== FRAMES) throw new Error(`${frames.length} frames instead of ${FRAMES}`)
     },
     () =>

@@ -1,10 +1,10 @@
 /**
  * What the API costs beside the engine: the whole service over an engine that answers at once, in a process of its own,
  * asked by one client at a time. The client's and the kernel's share is told by the same client's call to a bare server
- * of Node. The way to the real engine's process and back is measured at its door, by having tokens counted there.
+ * of Node. The way to the real engine's process and back is measured at its door, by work that asks for no tokens.
  */
 import { fileURLToPath } from 'node:url'
-import type { PromptPart } from '../src/inference/engine.ts'
+import type { Branch, PromptPart } from '../src/inference/engine.ts'
 import { LocalEngine } from '../src/inference/local/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
@@ -18,6 +18,12 @@ const MANY_TOKENS = 512
 /** Until both sides' code is compiled. */
 const WARM_UP_CALLS = 200
 const SHIPPED = fileURLToPath(new URL('../models/lookout-nano/card.json', import.meta.url))
+const NO_TOKENS: Branch = {
+  suffix: [],
+  n: 1,
+  maxTokens: 0,
+  sampling: { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 },
+}
 const program = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url))
 
 export const overhead: Benchmark = {
@@ -71,17 +77,17 @@ export const overhead: Benchmark = {
     }
     const engine = await LocalEngine.start(await loadCard(SHIPPED))
     try {
-      const count = async (part: PromptPart) => {
+      const organisation = 'bench'
+      const { signal } = new AbortController()
+      const send = async (part: PromptPart) => {
         const started = performance.now()
-        await engine.countTokens([part])
+        await engine.generate({ organisation, prefix: [part, hello], branches: [NO_TOKENS] }, signal)
         return performance.now() - started
       }
-      const text: PromptPart = { type: 'text', text: 'Hello', trusted: false }
+      const hello: PromptPart = { type: 'text', text: 'Hello', trusted: false }
       const image = { width: 256, height: 256, data: new Uint8Array(256 * 256 * 3) }
-      await row("to the engine's process and back, a short text", runs, () => count(text))
-      await row("to the engine's process and back, the pixels of a picture", runs, () =>
-        count({ type: 'image', image }),
-      )
+      await row("to the engine's process and back, a short text", runs, () => send(hello))
+      await row("to the engine's process and back, the pixels of a picture", runs, () => send({ type: 'image', image }))
     } finally {
       await engine.close()
     }

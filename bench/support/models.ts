@@ -21,7 +21,7 @@ import {
   uint32,
   writeGguf,
 } from './gguf.ts'
-import type { Peer } from './peer-build.ts'
+import { type Peer, requirePeer } from './peer-build.ts'
 
 export interface BenchModel {
   readonly name: string
@@ -45,8 +45,9 @@ const REVISION = 3
 /** As in `src/inference/local/local-engine.ts`. */
 const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
 
-export async function prepareModel(name: BenchModelName, peer: Peer): Promise<BenchModel> {
-  const cardFile = name === 'nano' ? await endlessNano() : await randomHalfBillion(peer.vocabulary)
+/** @param peer whose vocabulary the random weights take; looked for when they do and it is not given. */
+export async function prepareModel(name: BenchModelName, peer?: Peer): Promise<BenchModel> {
+  const cardFile = name === 'nano' ? await endlessNano() : await randomHalfBillion((peer ?? requirePeer()).vocabulary)
   const card = await loadCard(cardFile)
   const model = join(card.directory, card.engine.model)
   const projector = card.engine.projector === undefined ? null : join(card.directory, card.engine.projector)

@@ -1,6 +1,7 @@
 /** The whole service over an engine that answers at once: as many words as it may, each in a turn of the event loop. */
 import { readFile } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { keepServing } from '../../src/commands/faults.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { Engine, EngineEvent, Generation, PromptPart, Work } from '../../src/inference/engine.ts'
 import type { ModelCard } from '../../src/models/card.ts'
@@ -17,6 +18,7 @@ class SilentEngine implements Engine {
     this.info = {
       contextTokens: 32_768,
       vocabularySize: 2048,
+      longestTokenBytes: 16,
       chatTemplate,
       bosToken: '',
       eosToken: '<|im_end|>',
@@ -26,13 +28,13 @@ class SilentEngine implements Engine {
 
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     const usage = { promptTokens: 1, imageTokens: 0, audioTokens: 0, cachedTokens: 0 }
-    return { prompts: work.branches.map(() => usage), events: this.#events(work, signal) }
+    return { prompts: work.branches.map(() => usage), events: this.#events(work, signal), computedTokens: () => 0 }
   }
 
   async *#events(work: Work, signal: AbortSignal): AsyncGenerator<EngineEvent, void, void> {
     const tokens = work.branches[0]!.maxTokens ?? TOKENS_WHEN_UNLIMITED
     for (let token = 0; token < tokens; token++) {
-      for (const branch of work.branches.keys()) yield { type: 'text', branch, completion: 0, text: ' word' }
+      for (const branch of work.branches.keys()) yield { type: 'text', branch, completion: 0, text: ' word', tokens: 1 }
       if (token + 1 < tokens) await nextTurn()
       signal.throwIfAborted()
     }
@@ -57,5 +59,6 @@ async function startEngine(card: ModelCard): Promise<Engine> {
 }
 
 const service = await Service.start(readConfig(process.env), { startEngine })
-process.stdout.write(`listens on ${service.url}\n`)
+keepServing(service)
+process.stdout.write(`metrics at ${service.metricsUrl}\nlistens on ${service.url}\n`)
 process.on('SIGTERM', () => void service.close().then(() => process.exit(0)))

@@ -6,6 +6,12 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
+/** The least value that so large a part of the values does not exceed. */
+export function percentile(values: readonly number[], part: number): number {
+  if (values.length === 0) throw new Error('No values.')
+  return values.toSorted((a, b) => a - b)[Math.ceil(part * values.length) - 1]!
+}
+
 /** Median of the ratios of values that were measured one after the other: slow drifts of the machine cancel out. */
 export function medianRatio(numerators: readonly number[], denominators: readonly number[]): number {
   return median(numerators.map((value, index) => value / denominators[index]!))

@@ -1,0 +1,140 @@
+/**
+ * Large and hostile bodies, one after the other, and sixty pictures of 19 MB at once: what somebody else notices of each,
+ * and what memory it takes. Linux only (reads /proc).
+ */
+import { randomFillSync } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import sharp from 'sharp'
+import { type Benchmark, print } from './support/benchmark.ts'
+import { observed } from './support/bystander.ts'
+import { residentBytes } from './support/process-tree.ts'
+import { type BenchServer, freePort, startLookout } from './support/server.ts'
+import { table } from './support/table.ts'
+
+const MODEL = 'service-mk1.5'
+const CLIENTS = 60
+const SAMPLE_MS = 100
+const CHAT = '/v1/chat/completions'
+
+interface Case {
+  readonly name: string
+  readonly bodies: readonly Buffer[]
+}
+
+export const flood: Benchmark = {
+  summary: 'large and hostile bodies, and 60 pictures of 19 MB at once: what others notice, and memory',
+  withPeer: false,
+
+  async run({ quick }) {
+    const port = await freePort()
+    await using server = await startLookout(null, MODEL, { environment: { LOOKOUT_METRICS_PORT: String(port) } })
+    const metrics = `http://127.0.0.1:${port}/metrics`
+    await delay(2000)
+    const idle = await residentBytes(server.pid)
+    const rows: string[][] = []
+    for (const each of await cases(quick ? 10 : CLIENTS)) rows.push(await measure(each, server, metrics))
+    print(`### Large bodies
+
+Idle, all processes together: ${mib(idle)} MiB.
+
+${table(['bodies', 'answers', 'all answered after', 'slowest /healthz', 'longest gap in a stream', 'event loop held', 'most memory'], rows)}`)
+  },
+}
+
+async function measure({ name, bodies }: Case, server: BenchServer, metrics: string): Promise<string[]> {
+  const statuses = new Map<number, number>()
+  let most = 0
+  let ended = false
+  let tookMs = 0
+  await eventLoopMs(metrics)
+  const sampling = async () => {
+    while (!ended) {
+      most = Math.max(most, await residentBytes(server.pid))
+      await delay(SAMPLE_MS)
+    }
+  }
+  const seen = await observed(server, async () => {
+    const sampled = sampling()
+    const started = performance.now()
+    const send = async (body: Buffer) => {
+      const headers = { authorization: `Bearer ${server.apiKey}`, 'content-type': 'application/json' }
+      const response = await fetch(server.url + CHAT, { method: 'POST', headers, body: new Uint8Array(body) })
+      await response.text()
+      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+    }
+    await Promise.all(bodies.map(send))
+    tookMs = performance.now() - started
+    ended = true
+    await sampled
+  })
+  const held = await eventLoopMs(metrics)
+  const answers = [...statuses].map(([status, count]) => `${count} x ${status}`).join(', ')
+  const ms = (value: number) => `${value.toFixed(0)} ms`
+  return [name, answers, ms(tookMs), ms(seen.healthMs), ms(seen.tokenMs), ms(held), `${mib(most)} MiB`]
+}
+
+async function cases(clients: number): Promise<Case[]> {
+  const user = (content: string) =>
+    `{"model": "${MODEL}", "max_completion_tokens": 8, "messages": [{"role": "user", "content": ${content}}]}`
+  const items = (item: string, count: number) => `${`${item},`.repeat(count - 1)}${item}`
+  const tool = (parameters: string) => `[{"type": "function", "function": {"name": "f", "parameters": ${parameters}}}]`
+  const withTools = (tools: string) => `${user('"Hi"').slice(0, -1)}, "tools": ${tools}}`
+  const one = (name: string, text: string): Case => ({ name, bodies: [Buffer.from(text)] })
+  const words = 'the quick brown fox jumps over the lazy dog; '
+  const png = await noise()
+  const flood = (name: string, first: number): Case => ({
+    name: `${clients} pictures of 19 MB at once, ${name}`,
+    bodies: Array.from({ length: clients }, (_, i) => pictureBody(png, first + i)),
+  })
+  return [
+    flood('on a server that has just started', 1),
+    one('10 million numbers for parts', user(`[${items('1', 9.9e6)}]`)),
+    one('6.5 million empty messages', `{"model": "${MODEL}", "messages": [${items('{}', 6.5e6)}]}`),
+    one('60,000 wrong messages', `{"model": "${MODEL}", "messages": [${items('{}', 6e4)}]}`),
+    one('parameters 3,400 lists deep', withTools(tool(`{"a": ${'['.repeat(3400)}${']'.repeat(3400)}}`))),
+    one(
+      'parameters with 100,000 properties',
+      withTools(
+        tool(`{"type": "object", "properties": {${Array.from({ length: 1e5 }, (_, i) => `"p${i}": {}`).join(',')}}}`),
+      ),
+    ),
+    one('8,000 messages', `{"model": "${MODEL}", "messages": [${items('{"role": "user", "content": "Hi"}', 8000)}]}`),
+    one('15 MB of words', user(JSON.stringify(words.repeat(15e6 / words.length)))),
+    one('19 MB of blanks', user(JSON.stringify(' '.repeat(19e6)))),
+    one('19 MB of marks', user(JSON.stringify('<tool_call>'.repeat(19e6 / 11)))),
+    one(
+      '19 MB that are not quite base64',
+      user(`[{"type": "image_url", "image_url": {"url": "data:image/png;base64,${'A'.repeat(19e6)}!"}}]`),
+    ),
+    { name: 'a picture of 19 MB', bodies: [pictureBody(png, 0)] },
+    flood('after all these', 101),
+  ]
+}
+
+/** 14 MB that PNG cannot compress. */
+async function noise(): Promise<Buffer> {
+  const [width, height] = [2200, 2150]
+  const raw = { width, height, channels: 3 } as const
+  return sharp(randomFillSync(Buffer.alloc(width * height * 3)), { raw })
+    .png()
+    .toBuffer()
+}
+
+/** No two are alike, so that none is found decoded. */
+function pictureBody(png: Buffer, number: number): Buffer {
+  const data = Buffer.concat([png, Buffer.from([number, 0, 0, 0])]).toString('base64')
+  const content = [
+    { type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } },
+    { type: 'text', text: 'What is it?' },
+  ]
+  return Buffer.from(JSON.stringify({ model: MODEL, max_completion_tokens: 8, messages: [{ role: 'user', content }] }))
+}
+
+async function eventLoopMs(url: string): Promise<number> {
+  const text = await (await fetch(url)).text()
+  return 1000 * Number(/^lookout_event_loop_delay_seconds (\S+)/m.exec(text)?.[1])
+}
+
+function mib(bytes: number): string {
+  return (bytes / 2 ** 20).toFixed(0)
+}
