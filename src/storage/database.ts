@@ -83,7 +83,7 @@ export class Database {
     const database = new Database(pool, embedded, sockets)
     try {
       await embedded?.ensure()
-      await migrate({ ...connection, query_timeout: MIGRATION_TIMEOUT_MS })
+      await database.#begin(() => migrate({ ...connection, query_timeout: MIGRATION_TIMEOUT_MS }))
     } catch (error) {
       await database.close()
       const message =
@@ -100,19 +100,21 @@ export class Database {
    */
   async use<Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> {
     try {
-      return await work(this.#queries)
+      return await this.#begin(() => work(this.#queries))
     } catch (error) {
-      if (error instanceof ApiError) throw error
-      const code = codeOf(error)
-      if (this.#embedded && (code === 'ECONNREFUSED' || code === 'ENOENT')) {
-        try {
-          await this.#embedded.ensure()
-          return await work(this.#queries)
-        } catch (again) {
-          throw translate(again)
-        }
-      }
       throw translate(error)
+    }
+  }
+
+  /** Begins work again when the embedded database's process ended before it had begun: between two clients, or by a crash. */
+  async #begin<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work()
+    } catch (error) {
+      const code = codeOf(error)
+      if (this.#embedded === null || (code !== 'ECONNREFUSED' && code !== 'ENOENT')) throw error
+      await this.#embedded.ensure()
+      return work()
     }
   }
 

@@ -64,7 +64,13 @@ async function main(directory: string, cache: string): Promise<void> {
     lock[Symbol.dispose]()
     process.exit(0)
   }
-  const server = createServer((socket) => shared.add(socket, () => setTimeout(() => void close(), LINGER_MS)))
+  // Each client that leaves grants the next one the whole time.
+  let linger: NodeJS.Timeout | undefined
+  const closeLater = () => {
+    clearTimeout(linger)
+    linger = setTimeout(() => void close(), LINGER_MS)
+  }
+  const server = createServer((socket) => shared.add(socket, closeLater))
   process.on('disconnect', () => {
     wanted = false
     void close()

@@ -1,0 +1,24 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'drizzle-orm'
+import { expect, onTestFinished, test } from 'vitest'
+import { cacheDirectory } from '../../../scripts/setup/native-library.mjs'
+import { Database } from '../database.ts'
+import { socketPath } from './address.ts'
+
+test('a process that ends between answering and being asked is followed by the next one', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-hand-over-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
+  // What a database's process looks like that takes one last connection while it closes.
+  const leaving = createServer((socket) => {
+    leaving.close()
+    socket.destroy()
+  })
+  await new Promise<void>((resolve) => leaving.listen(socketPath(directory), resolve))
+
+  const database = await Database.open({ url: null, directory, cacheDirectory: cacheDirectory() })
+  onTestFinished(() => database.close())
+  expect(await database.execute(sql`select 1 as one`)).toEqual([{ one: 1 }])
+})
