@@ -3,9 +3,10 @@
  * `llama-batched-bench` with a shared prompt. The peer samples nothing and makes no text; Lookout's engine does both, in
  * a process of its own whose events cross to this one.
  */
-import { run as runProgram } from '../scripts/setup/run.mjs'
+
 import type { Branch } from '../src/inference/engine.ts'
-import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
+import { run as runProgram } from '../src/setup/run.mjs'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { type BenchModel, prepareModel } from './support/models.ts'
 import { type Peer, requirePeer } from './support/peer-build.ts'

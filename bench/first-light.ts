@@ -13,7 +13,7 @@ import { table } from './support/table.ts'
 
 const MODEL = 'service-mk1.5'
 const MAX_TOKENS = 256
-/** After this long all processes have given back what they do not need (`src/garbage.ts`). */
+/** After this long all processes have given back what they do not need (`src/lib/memory.ts`). */
 const REST_MS = 25_000
 
 export const firstLight: Benchmark = {

@@ -5,7 +5,7 @@
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
-import { SetupError } from '../scripts/setup/native-library.mjs'
+import { SetupError } from '../src/setup/native-library.mjs'
 import { accounts } from './accounts.ts'
 import { conversation } from './conversation.ts'
 import { engine } from './engine.ts'

@@ -5,7 +5,7 @@
  */
 import { fileURLToPath } from 'node:url'
 import type { Branch, PromptPart } from '../src/inference/engine.ts'
-import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { chat, chatsAtOnce, type Message, multilook } from './support/chat.ts'

@@ -3,7 +3,7 @@
 import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { compileLibrary, findCompiler } from './setup/compile.mjs'
+import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
 import {
   CPU,
   findLibrary,
@@ -16,8 +16,8 @@ import {
   SetupError,
   sha256,
   wantsOwnKernels,
-} from './setup/native-library.mjs'
-import { fetchSource } from './setup/source.mjs'
+} from '../src/setup/native-library.mjs'
+import { fetchSource } from '../src/setup/source.mjs'
 
 const PROJECT_ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 /** Prefix of unfinished builds in the cache; one that is older than a day was left by a crash. */

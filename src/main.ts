@@ -2,7 +2,7 @@
 import type { Command } from './commands/command.ts'
 import { SETTINGS_HELP } from './commands/settings-help.ts'
 import { ConfigError } from './config/config.ts'
-import { version } from './version.ts'
+import { version } from './lib/version.ts'
 
 interface ListedCommand {
   readonly summary: string

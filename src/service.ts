@@ -2,21 +2,21 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { Clock } from './accounts/index.ts'
-import { Closing } from './api/closing.ts'
+import { GracefulShutdown } from './api/http/graceful-shutdown.ts'
 import type { Config } from './config/config.ts'
 import { Conversations, type MediaSource } from './conversation/index.ts'
-import { collectAllGarbage } from './garbage.ts'
 import type { Engine } from './inference/engine.ts'
-import { LocalEngine, type LocalEngineOptions } from './inference/local/local-engine.ts'
-import { describeModel } from './inference/local/model-files.ts'
+import { EnginePool } from './inference/engine-pool.ts'
+import { LocalEngine, type LocalEngineOptions } from './inference/local/host/local-engine.ts'
+import { describeModel } from './inference/local/host/model-files.ts'
+import { openModels } from './inference/open-models.ts'
+import type { ModelRegistry } from './inference/registry.ts'
+import { collectAllGarbage } from './lib/memory.ts'
+import { version } from './lib/version.ts'
 import { MediaLoader } from './media/index.ts'
 import { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
 import type { ModelCard } from './models/card.ts'
-import { EnginePool } from './models/engine-pool.ts'
-import { openModels } from './models/open-models.ts'
-import type { ModelRegistry } from './models/registry.ts'
-import { version } from './version.ts'
 
 /** Parts that tests put in the place of the real ones. */
 export interface ServiceParts {
@@ -129,7 +129,7 @@ export class Service {
     const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())
 
-    const closing = new Closing()
+    const closing = new GracefulShutdown()
     const app = createApi({
       registry,
       conversations,

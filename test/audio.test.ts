@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { AudioPart, PromptPart } from '../src/inference/engine.ts'
-import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
 import { makeFilm, makeSound, tone } from './support/film.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'

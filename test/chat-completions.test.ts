@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { internalError, modelOverloaded } from '../src/errors.ts'
 import type { PromptPart } from '../src/inference/engine.ts'
+import { internalError, modelOverloaded } from '../src/lib/errors.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { promptText, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { detectResponse } from '../src/api/wire/detect.ts'
-import { errorBody } from '../src/api/wire/error.ts'
+import { errorBody } from '../src/api/http/wire/error.ts'
+import { detectResponse } from '../src/api/native/wire/detect.ts'
 import { damaged, FUZZ } from './support/fuzz.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 

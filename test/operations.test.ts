@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { CARD } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 

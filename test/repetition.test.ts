@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard, type ModelCard } from '../src/models/card.ts'
 import { CARD } from './support/local-engine.ts'
 import { jsonOf, startTestServer } from './support/server.ts'

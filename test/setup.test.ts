@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { findLibrary, locatePrebuilt, MTMD, wantsOwnKernels } from '../scripts/setup/native-library.mjs'
+import { findLibrary, locatePrebuilt, MTMD, wantsOwnKernels } from '../src/setup/native-library.mjs'
 
 const SCRIPT = fileURLToPath(new URL('../scripts/setup.mjs', import.meta.url))
 

@@ -1,6 +1,6 @@
 import Ajv from 'ajv/dist/2020.js'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { LocalEngine } from '../src/inference/local/local-engine.ts'
+import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const hello = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }

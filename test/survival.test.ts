@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { cacheDirectory } from '../scripts/setup/native-library.mjs'
+import { cacheDirectory } from '../src/setup/native-library.mjs'
 import { Database } from '../src/storage/index.ts'
 import { type SilentServer, startSilentServer } from './support/silent-server.ts'
 

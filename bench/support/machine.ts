@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
-import { LLAMA_RELEASE, PACKAGE_RELEASE } from '../../scripts/setup/native-library.mjs'
-import { version } from '../../src/version.ts'
+import { version } from '../../src/lib/version.ts'
+import { LLAMA_RELEASE, PACKAGE_RELEASE } from '../../src/setup/native-library.mjs'
 import { processorTicks } from './process-tree.ts'
 
 /** One line that says where figures come from. */

@@ -7,8 +7,8 @@ import { copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { cacheDirectory } from '../../scripts/setup/native-library.mjs'
 import { loadCard, type ModelCard } from '../../src/models/card.ts'
+import { cacheDirectory } from '../../src/setup/native-library.mjs'
 import {
   float32,
   integers,
@@ -42,7 +42,7 @@ export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/car
 const CONTROL_TOKEN = 3
 /** Grows when what is written below changes. */
 const REVISION = 3
-/** As in `src/inference/local/local-engine.ts`. */
+/** As in `src/inference/local/host/local-engine.ts`. */
 const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
 
 /** @param peer whose vocabulary the random weights take; looked for when they do and it is not given. */

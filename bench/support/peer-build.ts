@@ -10,16 +10,16 @@ import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promis
 import { cpus } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { findCompiler } from '../../scripts/setup/compile.mjs'
+import { findCompiler } from '../../src/setup/compile.mjs'
 import {
   cacheDirectory,
   LLAMA_RELEASE,
   locatePrebuilt,
   SetupError,
   SOURCE_INTEGRITY,
-} from '../../scripts/setup/native-library.mjs'
-import { isInstalled, run } from '../../scripts/setup/run.mjs'
-import { fetchSource } from '../../scripts/setup/source.mjs'
+} from '../../src/setup/native-library.mjs'
+import { isInstalled, run } from '../../src/setup/run.mjs'
+import { fetchSource } from '../../src/setup/source.mjs'
 
 export interface Peer {
   readonly release: string

@@ -1,5 +1,5 @@
 import ipaddr from 'ipaddr.js'
-import { ApiError } from '../errors.ts'
+import { ApiError } from '../lib/errors.ts'
 import type { Clock } from './rate-limits.ts'
 
 /** Questions about keys that nobody holds: so many at once, and one more every so often. */

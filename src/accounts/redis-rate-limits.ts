@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
-import { serviceUnavailable } from '../errors.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import type { Principal } from './principal.ts'
 import { type Allowance, type Bucket, type LimitChanges, limitOf, type RateLimits, WINDOW_MS } from './rate-limits.ts'
 

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'drizzle-orm'
 import type { Logger } from 'pino'
-import { ApiError } from '../errors.ts'
+import { ApiError } from '../lib/errors.ts'
 import type { Database } from '../storage/index.ts'
 
 /** One request that was let in to a model. */

@@ -2,28 +2,28 @@ import type { Socket } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { ApiKeys, RateLimits } from '../accounts/index.ts'
-import type { Compatibility } from '../compatibility.ts'
+import type { Compatibility } from '../config/compatibility.ts'
 import type { Conversations } from '../conversation/index.ts'
-import { invalidRequest } from '../errors.ts'
 import type { Files } from '../files/index.ts'
-import type { ModelRegistry } from '../models/registry.ts'
-import { requireApiKey } from './auth.ts'
-import type { BodyReader } from './body/body-reader.ts'
-import { addChatCompletions } from './chat-completions.ts'
-import type { Closing } from './closing.ts'
-import { addDetect } from './detect.ts'
-import { handleError, notFound } from './error-handler.ts'
-import { addFiles } from './files.ts'
-import { addHealth } from './health.ts'
-import { guardBodies, keepClean } from './hygiene.ts'
-import { type LingeringOptions, lingerBeforeClose } from './lingering-close.ts'
-import type { Metering } from './metering.ts'
-import { addModels } from './models.ts'
-import { addMultilook } from './multilook.ts'
-import { addOpenApi } from './openapi.ts'
-import { limitRates } from './rate-limits.ts'
-import { logRequests, newTraceId, traceHeaders } from './request-log.ts'
-import { measureRequests, type RequestMeter } from './request-metrics.ts'
+import type { ModelRegistry } from '../inference/registry.ts'
+import { invalidRequest } from '../lib/errors.ts'
+import { requireApiKey } from './http/auth.ts'
+import type { BodyReader } from './http/body/body-reader.ts'
+import { handleError, notFound } from './http/error-handler.ts'
+import type { GracefulShutdown } from './http/graceful-shutdown.ts'
+import { addHealth } from './http/health.ts'
+import { type LingeringOptions, lingerBeforeClose } from './http/lingering-close.ts'
+import type { Metering } from './http/metering.ts'
+import { addOpenApi } from './http/openapi.ts'
+import { limitRates } from './http/rate-limits.ts'
+import { guardBodies, keepClean } from './http/request-guard.ts'
+import { logRequests, newTraceId, traceHeaders } from './http/request-log.ts'
+import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
+import { addDetect } from './native/detect.ts'
+import { addMultilook } from './native/multilook.ts'
+import { addChatCompletions } from './openai/chat-completions.ts'
+import { addFiles } from './openai/files.ts'
+import { addModels } from './openai/models.ts'
 
 export interface ApiOptions extends Metering, LingeringOptions {
   readonly registry: ModelRegistry
@@ -36,7 +36,7 @@ export interface ApiOptions extends Metering, LingeringOptions {
   readonly logger: Logger
   /** Null when nothing is measured. */
   readonly meter: RequestMeter | null
-  readonly closing: Closing
+  readonly closing: GracefulShutdown
   readonly corsOrigins: readonly string[]
   readonly compatibility: Compatibility
   readonly keepAliveMs?: number | undefined

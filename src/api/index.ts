@@ -1,3 +1,3 @@
 export { createApi } from './api.ts'
-export { BodyReader } from './body/body-reader.ts'
-export { ByteBudget } from './body/byte-budget.ts'
+export { BodyReader } from './http/body/body-reader.ts'
+export { ByteBudget } from './http/body/byte-budget.ts'

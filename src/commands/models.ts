@@ -1,4 +1,4 @@
-import { describeModel } from '../inference/local/model-files.ts'
+import { describeModel } from '../inference/local/host/model-files.ts'
 import { findCards, loadCard } from '../models/card.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { loadConfig } from './load-config.ts'

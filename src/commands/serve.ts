@@ -1,4 +1,4 @@
-import { releaseMemoryWhenIdle } from '../garbage.ts'
+import { releaseMemoryWhenIdle } from '../lib/memory.ts'
 import { Service } from '../service.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { keepServing } from './faults.ts'

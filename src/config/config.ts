@@ -2,9 +2,9 @@ import { homedir, totalmem } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { cacheDirectory } from '../../scripts/setup/native-library.mjs'
 import { BUCKETS, type Bucket, type LimitChanges } from '../accounts/rate-limits.ts'
-import { COMPATIBILITIES, type Compatibility } from '../compatibility.ts'
+import { cacheDirectory } from '../setup/native-library.mjs'
+import { COMPATIBILITIES, type Compatibility } from './compatibility.ts'
 
 /** Settings of one server, read from the environment once. */
 export interface Config {

@@ -1,12 +1,12 @@
 import { beforeAll, expect, test } from 'vitest'
 import { FakeEngine } from '../../test/support/fake-engine.ts'
+import { ModelRegistry, type ServedModel } from '../inference/registry.ts'
 import type { MediaRequest, RgbImage } from '../media/index.ts'
 import { loadCard, type ModelCard } from '../models/card.ts'
-import { ModelRegistry, type ServedModel } from '../models/registry.ts'
-import type { ChatRequest } from './chat-request.ts'
 import { Conversations } from './conversations.ts'
-import type { MediaSource } from './media.ts'
-import { collectReply } from './reply.ts'
+import type { MediaSource } from './prompt/media-parts.ts'
+import { collectReply } from './reply/reply.ts'
+import type { ChatRequest } from './request/chat-request.ts'
 
 let shipped: ModelCard
 beforeAll(async () => {

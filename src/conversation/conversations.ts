@@ -1,25 +1,25 @@
-import type { Compatibility } from '../compatibility.ts'
+import type { Compatibility } from '../config/compatibility.ts'
+import type { ModelRegistry, ServedModel } from '../inference/registry.ts'
 import type { MediaRequest } from '../media/index.ts'
-import type { ModelRegistry, ServedModel } from '../models/registry.ts'
-import type { ChatRequest, ToolUse } from './chat-request.ts'
-import { ChatTemplate } from './chat-template.ts'
-import { Deadline } from './deadline.ts'
+import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
 import { answerDetect, type DetectReply, wantedPictures } from './detect.ts'
-import type { DetectRequest } from './detect-request.ts'
 import { boundFocusTool, type FocusParts, focusedReply, focusTool, picturesOf } from './focus.ts'
-import { dialectOf, Grounding, sceneOf } from './grounding.ts'
-import { addressesOf, holdMedia } from './held-media.ts'
-import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './media.ts'
-import { placeMessages } from './message.ts'
 import { answerMultilook, type MultilookReply } from './multilook.ts'
-import type { MultilookRequest } from './multilook-request.ts'
-import { MeasuredPrompt, outputBudget } from './output-budget.ts'
-import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt.ts'
-import { assembleReply, type ReplyEvent, released } from './reply.ts'
-import type { ReplyOptions } from './reply-options.ts'
-import { ReplyPlan } from './reply-plan.ts'
-import { constraintOf, demandOf, StructureChecker } from './structured-reply.ts'
-import { checkChat, checkFocusAlone, holdsTools, readControls } from './support.ts'
+import { ChatTemplate } from './prompt/chat-template.ts'
+import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prompt/media-parts.ts'
+import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
+import { MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
+import { assembleReply, type ReplyEvent, released } from './reply/reply.ts'
+import { ReplySpec } from './reply/reply-spec.ts'
+import { constraintOf, demandOf, StructureChecker } from './reply/structured-reply.ts'
+import type { ChatRequest, ToolUse } from './request/chat-request.ts'
+import { Deadline } from './request/deadline.ts'
+import type { DetectRequest } from './request/detect-request.ts'
+import { addressesOf, holdMedia } from './request/held-media.ts'
+import { placeMessages } from './request/message.ts'
+import type { MultilookRequest } from './request/multilook-request.ts'
+import type { ReplyOptions } from './request/reply-options.ts'
 
 export interface ConversationsOptions {
   readonly registry: ModelRegistry
@@ -39,7 +39,7 @@ const NO_PICTURES: FocusParts['pictures'] = new Map()
 type ReplyLimits = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'sampling'>
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
-import { TemplateThreads } from './template-threads.ts'
+import { TemplateThreads } from './prompt/template-threads.ts'
 
 /** A function that is named is the only one that the model may call, and the only one that it is told of. */
 function callable({ tools, toolUse: { choice } }: ChatRequest): ChatRequest['tools'] {
@@ -126,14 +126,14 @@ export class Conversations {
       const wish = { bound, thoughtBudget, grounding }
       if (looking) {
         const bind = { tools: [boundFocusTool(pictures)], toolUse: ONE_CALL }
-        const plan = new ReplyPlan({ ...wish, ...bind }, model)
+        const plan = new ReplySpec({ ...wish, ...bind }, model)
         const reply = await this.#lookingReply(prompt, plan, { ...request, pictures, loading }, caller, deadline)
         const looked = held.move()
         deadline.signal.addEventListener('abort', () => looked.dispose(), { once: true })
         if (deadline.signal.aborted) looked.dispose()
         return released(reply, deadline)
       }
-      const plan = new ReplyPlan({ ...wish, tools, toolUse }, model)
+      const plan = new ReplySpec({ ...wish, tools, toolUse }, model)
       const reply = released(await this.#reply(prompt, plan, request, caller, deadline), deadline)
       return structure === null ? reply : this.#structures.checked(reply, structure, caller.organisation)
     } catch (error) {
@@ -145,7 +145,7 @@ export class Conversations {
   /** A reply in which the model may look at regions of the pictures; each look is followed by another round. */
   async #lookingReply(
     prompt: PromptSource,
-    plan: ReplyPlan,
+    plan: ReplySpec,
     { pictures, loading, ...limits }: ReplyLimits & Pick<FocusParts, 'pictures'> & { loading: MediaRequest },
     caller: Caller,
     deadline: Deadline,
@@ -174,7 +174,7 @@ export class Conversations {
   /** @throws ApiError for everything that keeps the engine from admitting the prompt. */
   async #reply(
     prompt: PromptSource,
-    plan: ReplyPlan,
+    plan: ReplySpec,
     { sampling, ...asked }: ReplyLimits,
     { model, organisation }: Caller,
     deadline: Deadline,

@@ -1,20 +1,20 @@
-import { invalidRequest } from '../errors.ts'
 import type { DetectionKind, Leaf, Scene } from '../grounding/index.ts'
 import type { PromptPart, Sampling } from '../inference/engine.ts'
+import type { ServedModel } from '../inference/registry.ts'
+import { invalidRequest } from '../lib/errors.ts'
 import { type DecodedImage, gridToPixels, type Point, pixelsToGrid, type Size } from '../media/index.ts'
-import type { ServedModel } from '../models/registry.ts'
-import { CategorySearch, follow } from './category-search.ts'
-import type { Deadline } from './deadline.ts'
-import type { Box, DetectRequest, ExemplarAnnotation } from './detect-request.ts'
-import { dialectOf, sceneOf } from './grounding.ts'
-import { type LoadedMedia, loadPictures, type MediaSource } from './media.ts'
-import type { MediaContent, MediaUrl, PlacedMessage } from './message.ts'
-import { AS_MANY_AS_FIT, MeasuredPrompt, outputBudget } from './output-budget.ts'
-import { buildSharedPrompt, type PromptStyle } from './prompt.ts'
-import { ReplyPlan } from './reply-plan.ts'
-import { untrusted } from './slots.ts'
-import { checkDetect } from './support.ts'
-import { thoughtBudget } from './thinking.ts'
+import { checkDetect } from './capability-checks.ts'
+import { CategoryBranches, follow } from './category-branches.ts'
+import { type LoadedMedia, loadPictures, type MediaSource } from './prompt/media-parts.ts'
+import { untrusted } from './prompt/placeholders.ts'
+import { buildSharedPrompt, type PromptStyle } from './prompt/prompt.ts'
+import { thoughtBudget } from './prompt/thinking.ts'
+import { AS_MANY_AS_FIT, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { dialectOf, sceneOf } from './reply/grounding.ts'
+import { ReplySpec } from './reply/reply-spec.ts'
+import type { Deadline } from './request/deadline.ts'
+import type { Box, DetectRequest, ExemplarAnnotation } from './request/detect-request.ts'
+import type { MediaContent, MediaUrl, PlacedMessage } from './request/message.ts'
 
 export interface DetectReply {
   readonly detections: readonly Detection[]
@@ -83,16 +83,16 @@ export async function answerDetect(
     thoughtBudget: thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null,
     grounding: null,
   } as const
-  const searches: CategorySearch[] = []
+  const searches: CategoryBranches[] = []
   for (const group of groupsOf(labels)) {
     const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param } as const
-    const plan = new ReplyPlan({ ...wish, bound }, model)
+    const plan = new ReplySpec({ ...wish, bound }, model)
     // The picture comes first in every question, and is the last of what they share.
     const [, ...suffix] = shared.suffix([picture, ...untrusted(detection.question(kind, group))])
     const measured = [prefix, suffix].map((parts) => new MeasuredPrompt(parts, { model, organisation, signal }))
     const maxTokens = await outputBudget(measured, AS_MANY_AS_FIT, model, param)
     const branch = { param, suffix, n: 1, sampling: GREEDY, ...plan.bounds(maxTokens) }
-    searches.push(new CategorySearch({ branch, plan, labels: group, model, scene }))
+    searches.push(new CategoryBranches({ branch, plan, labels: group, model, scene }))
   }
   signal.throwIfAborted()
   const branches = searches.map(({ branch }) => branch)

@@ -1,9 +1,9 @@
-import { ApiError, internalError } from '../errors.ts'
+import { ApiError, internalError } from '../lib/errors.ts'
 import { type GridRegion, isRegion, type RgbImage } from '../media/index.ts'
-import { type ImageContent, isImage, type PlacedMessage, partsOf } from './message.ts'
-import type { PromptSource } from './prompt.ts'
-import { MessageCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage, type Usage } from './reply.ts'
-import type { Tool } from './tools/tool.ts'
+import type { PromptSource } from './prompt/prompt.ts'
+import { MessageCollector, type ReplyEvent, type ReplyFinish, type ReplyMessage, type Usage } from './reply/reply.ts'
+import { type ImageContent, isImage, type PlacedMessage, partsOf } from './request/message.ts'
+import type { Tool } from './request/tool.ts'
 
 /**
  * The focus tool: the model names a region of a picture and sees it enlarged, before it goes on with its reply. Calls and

@@ -1,8 +1,7 @@
-import { ApiError, internalError, invalidRequest } from '../errors.ts'
 import type { Branch, Engine, EngineEvent, FinishEvent, Generation, TextEvent } from '../inference/engine.ts'
-import type { ServedModel } from '../models/registry.ts'
-import type { Deadline } from './deadline.ts'
-import { dialectOf, Grounding, sceneOf } from './grounding.ts'
+import type { ServedModel } from '../inference/registry.ts'
+import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
+import { checkMedia, checkMultilook, readControls } from './capability-checks.ts'
 import {
   framesPerVideo,
   type LoadedMedia,
@@ -10,15 +9,16 @@ import {
   loadMediaGroups,
   type MediaOptions,
   type MediaSource,
-} from './media.ts'
-import { type PlacedMessage, placeMessages } from './message.ts'
-import type { MultilookRequest } from './multilook-request.ts'
-import { type CountScope, contextExceeded, MeasuredPrompt, outputBudget } from './output-budget.ts'
-import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt.ts'
-import { type FinishReason, finishReason, MessageCollector, type ReplyMessage } from './reply.ts'
-import type { TextStage } from './reply-piece.ts'
-import { ReplyPlan } from './reply-plan.ts'
-import { checkMedia, checkMultilook, readControls } from './support.ts'
+} from './prompt/media-parts.ts'
+import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt/prompt.ts'
+import { type CountScope, contextExceeded, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
+import { type FinishReason, finishReason, MessageCollector, type ReplyMessage } from './reply/reply.ts'
+import type { TextStage } from './reply/reply-piece.ts'
+import { ReplySpec } from './reply/reply-spec.ts'
+import type { Deadline } from './request/deadline.ts'
+import { type PlacedMessage, placeMessages } from './request/message.ts'
+import type { MultilookRequest } from './request/multilook-request.ts'
 
 export interface MultilookReply {
   /** One per prompt, in request order. At least one is an answer. */
@@ -108,10 +108,10 @@ export async function answerMultilook(
   if (contextTokens >= model.contextTokens) throw contextExceeded(model, 'context', contextTokens)
 
   /** How a prompt, with its own pictures, is to be answered. */
-  const planOf = (placed: PlacedMessage, own: LoadedMedia): ReplyPlan => {
+  const planOf = (placed: PlacedMessage, own: LoadedMedia): ReplySpec => {
     const scene = sceneOf([...messages, placed], new Map([...media, ...own]))
     const grounding = format === null ? null : new Grounding(format, dialectOf(model.card), scene)
-    return new ReplyPlan({ bound: null, tools: [], toolUse: NO_TOOLS, thoughtBudget, grounding }, model)
+    return new ReplySpec({ bound: null, tools: [], toolUse: NO_TOOLS, thoughtBudget, grounding }, model)
   }
   await prepare(prompts, { request, planOf, shared, prefix, scope, options })
   held.dispose()
@@ -140,7 +140,7 @@ interface Preparation {
   readonly prefix: MeasuredPrompt
   readonly scope: CountScope
   readonly options: MediaOptions
-  planOf(placed: PlacedMessage, own: LoadedMedia): ReplyPlan
+  planOf(placed: PlacedMessage, own: LoadedMedia): ReplySpec
 }
 
 /** Makes a branch of every prompt that can be one; the others fail. */
@@ -224,7 +224,7 @@ class AskedPrompt {
   }
 
   /** Says what the engine is to do; called once, unless the prompt fails before. */
-  begin(branch: Branch, plan: ReplyPlan): void {
+  begin(branch: Branch, plan: ReplySpec): void {
     this.#branch = branch
     this.#completions = Array.from({ length: branch.n }, () => new AskedCompletion(plan.createReader()))
   }

@@ -1,4 +1,4 @@
-import { invalidRequest } from '../errors.ts'
+import { invalidRequest } from '../lib/errors.ts'
 import { MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/index.ts'
 
 const SUPPORTED = Object.values(MEDIA_TYPES).flat()

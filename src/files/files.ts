@@ -1,7 +1,7 @@
 import { and, asc, desc, eq, gt, inArray, lt, or, type SQL, sql } from 'drizzle-orm'
 import type { Logger } from 'pino'
 import type { Principal } from '../accounts/index.ts'
-import { ApiError } from '../errors.ts'
+import { ApiError } from '../lib/errors.ts'
 import type { MediaType, StoredFiles } from '../media/index.ts'
 import {
   type BlobStore,

@@ -1,5 +1,5 @@
-import { modelOverloaded, tryAgainIn } from '../errors.ts'
-import { FairQueue } from '../fair-queue.ts'
+import { modelOverloaded, tryAgainIn } from '../lib/errors.ts'
+import { FairQueue } from '../lib/fair-queue.ts'
 import type { DecodeJob } from './decode-job.ts'
 
 /** What one organisation may have of it, so that there is room for others. */

@@ -1,8 +1,8 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { internalError, invalidRequest, serviceUnavailable } from '../errors.ts'
-import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../garbage.ts'
+import { internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
+import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../lib/memory.ts'
 import { type DecodeJob, NOUNS, reasonOf } from './decode-job.ts'
 import {
   BYTES_FD,

@@ -3,7 +3,7 @@ import type { LookupFunction } from 'node:net'
 import type { Readable } from 'node:stream'
 import ipaddr from 'ipaddr.js'
 import { Agent, request } from 'undici'
-import { ApiError, invalidRequest, serviceUnavailable } from '../errors.ts'
+import { ApiError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
 import { failureReason, isOwnFailure } from './fetch-failure.ts'
 
 export interface FetchPolicy {

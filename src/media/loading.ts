@@ -1,5 +1,5 @@
-import type { ByteCache } from '../byte-cache.ts'
-import { ApiError, invalidRequest } from '../errors.ts'
+import type { ByteCache } from '../lib/byte-cache.ts'
+import { ApiError, invalidRequest } from '../lib/errors.ts'
 import type { AudioLimits, ImageLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
 import { decodedBytes } from './decoded-bytes.ts'

@@ -6,7 +6,7 @@ import { crc32, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeFilm } from '../../test/support/film.ts'
-import { ApiError } from '../errors.ts'
+import { ApiError } from '../lib/errors.ts'
 import { isPublic } from './guarded-fetch.ts'
 import { MediaLoader } from './media-loader.ts'
 

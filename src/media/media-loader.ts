@@ -1,4 +1,4 @@
-import { ByteCache } from '../byte-cache.ts'
+import { ByteCache } from '../lib/byte-cache.ts'
 import { decodedBytes } from './decoded-bytes.ts'
 import { DecoderPool } from './decoder-pool.ts'
 import type { DecodeResult } from './decoding/protocol.ts'

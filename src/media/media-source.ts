@@ -1,4 +1,4 @@
-import { invalidRequest } from '../errors.ts'
+import { invalidRequest } from '../lib/errors.ts'
 import type { InlineMedia } from './inline-media.ts'
 
 const DATA_URL = /^data:[^,]*,/i

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { type FileHandle, mkdir, mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { serviceUnavailable } from '../errors.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import { HEAD_BYTES } from './media-type.ts'
 
 /** Of all media on its way at once: enough for some requests that each name eight of the largest files at a time. */

@@ -2,7 +2,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { EngineState, EngineStats } from '../inference/engine.ts'
-import type { Outcome, PoolMeter } from '../models/engine-pool.ts'
+import type { Outcome, PoolMeter } from '../inference/engine-pool.ts'
 
 /** What is asked of each engine when metrics are read. */
 export interface MeasuredEngine {

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { describeModel } from '../inference/local/model-files.ts'
+import { describeModel } from '../inference/local/host/model-files.ts'
 import { findCards, loadCard } from './card.ts'
 
 let directory: string

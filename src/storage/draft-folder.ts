@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { serviceUnavailable } from '../errors.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import type { Draft } from './blob-store.ts'
 import { FolderLock, LOCK_FILE } from './folder-lock.ts'
 

@@ -1,7 +1,7 @@
 import { open, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3'
-import { serviceUnavailable } from '../errors.ts'
+import { serviceUnavailable } from '../lib/errors.ts'
 import type { BlobStore, ByteRange, Draft, KnownNames } from './blob-store.ts'
 import { DraftFolder } from './draft-folder.ts'
 

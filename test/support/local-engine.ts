@@ -1,6 +1,5 @@
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
-import type { ApiError } from '../../src/errors.ts'
 import type {
   Branch,
   Engine,
@@ -12,7 +11,8 @@ import type {
   PromptPart,
   Sampling,
 } from '../../src/inference/engine.ts'
-import type { LocalEngine } from '../../src/inference/local/local-engine.ts'
+import type { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
+import type { ApiError } from '../../src/lib/errors.ts'
 import { loadCard, type ModelCard } from '../../src/models/card.ts'
 
 export const CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))

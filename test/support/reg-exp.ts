@@ -1,4 +1,4 @@
-import type { Pattern } from '../../src/regex/pattern.ts'
+import type { Pattern } from '../../src/inference/constraints/regex/pattern.ts'
 
 /** The same pattern for JavaScript's own engine: it matches whole texts, and exactly those that `pattern` stands for. */
 export function toRegExp(pattern: Pattern): RegExp {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inject } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
-import type { ErrorBody } from '../../src/errors.ts'
+import type { ErrorBody } from '../../src/lib/errors.ts'
 import { Service, type ServiceParts } from '../../src/service.ts'
 import { FakeEngine } from './fake-engine.ts'
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cacheDirectory } from '../../scripts/setup/native-library.mjs'
+import { cacheDirectory } from '../../src/setup/native-library.mjs'
 
 /** A server in a process of its own, over an engine that answers at once, that can be killed. */
 export interface SilentServer {

@@ -1,6 +1,6 @@
+import { argumentsSchema } from '../request/tool.ts'
 import { callsIn, JsonCallReader, jsonHeader, parseJson } from './json-call.ts'
 import type { ToolSyntax } from './syntax.ts'
-import { argumentsSchema } from './tool.ts'
 
 const BEGIN = '<tool_call>'
 const END = '</tool_call>'

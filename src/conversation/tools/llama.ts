@@ -1,6 +1,6 @@
+import { argumentsSchema } from '../request/tool.ts'
 import { JsonCallReader, jsonHeader } from './json-call.ts'
 import type { ToolSyntax } from './syntax.ts'
-import { argumentsSchema } from './tool.ts'
 
 const BEGIN = '{"name": '
 

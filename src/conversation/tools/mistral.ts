@@ -1,6 +1,6 @@
+import { argumentsSchema } from '../request/tool.ts'
 import { callsIn, type Header, JsonCallReader, JsonScan, parseJson } from './json-call.ts'
 import { type CallReader, type CallStep, OPEN, REFUSED, type ToolSyntax } from './syntax.ts'
-import { argumentsSchema } from './tool.ts'
 
 const BEGIN = '[TOOL_CALLS]'
 const ID = '[CALL_ID]'

@@ -1,3 +1,4 @@
+import { type Parameter, parametersOf, type Tool } from '../request/tool.ts'
 import {
   type BlockCall,
   BlockCallReader,
@@ -9,7 +10,6 @@ import {
 } from './block-call.ts'
 import { parseJson } from './json-call.ts'
 import type { ToolSyntax } from './syntax.ts'
-import { type Parameter, parametersOf, type Tool } from './tool.ts'
 
 const BEGIN = '<tool_call>'
 const END = '</tool_call>'

@@ -1,5 +1,5 @@
 import type { TriggeredTagsConstraint } from '../../inference/engine.ts'
-import type { Tool } from './tool.ts'
+import type { Tool } from '../request/tool.ts'
 
 /** How a family of models writes tool calls. */
 export interface ToolSyntax {

@@ -1,4 +1,4 @@
-import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../errors.ts'
+import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
 import type { EngineFailure } from './protocol.ts'
 
 /** Thrown in the engine process for what a caller must know; anything else is our own fault. */

@@ -1,6 +1,6 @@
 import type { EngineEvent, EngineStats, ModelInfo, PromptPart, PromptUsage } from '../engine.ts'
 import type { Envelope } from './envelope.ts'
-import type { RepetitionLimits } from './repetition.ts'
+import type { RepetitionLimits } from './sampling/repetition.ts'
 
 /**
  * Messages between the API process and the engine process. They cross as structured clones, pixels as typed arrays. What

@@ -1,5 +1,5 @@
 import { readSync } from 'node:fs'
-import { releaseMemoryWhenIdle } from '../../garbage.ts'
+import { releaseMemoryWhenIdle } from '../../lib/memory.ts'
 import { type ByteSource, FileSource, MemorySource } from './byte-source.ts'
 import type { FFmpeg } from './ffmpeg.ts'
 import {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'drizzle-orm'
 import { expect, onTestFinished, test } from 'vitest'
-import { cacheDirectory } from '../../../scripts/setup/native-library.mjs'
+import { cacheDirectory } from '../../setup/native-library.mjs'
 import { Database } from '../database.ts'
 import { socketPath } from './address.ts'
 

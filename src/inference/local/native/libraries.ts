@@ -1,8 +1,8 @@
 import koffi from 'koffi'
-import { LLAMA_RELEASE } from '../../../../scripts/setup/native-library.mjs'
-import type { NativePaths } from '../native-paths.ts'
+import { LLAMA_RELEASE } from '../../../setup/native-library.mjs'
 import { bindLlama, type Llama } from './llama.ts'
 import { bindMtmd, type Mtmd } from './mtmd.ts'
+import type { NativePaths } from './native-paths.ts'
 import type { Pointer } from './structs.ts'
 
 export interface NativeLibraries {

@@ -121,13 +121,13 @@ function isNotEmpty(part: PromptPart): boolean {
   return part.type !== 'text' || part.text !== ''
 }
 
-export type MediaChunk = { readonly type: 'text'; readonly tokens: Int32Array } | EncodableChunk
+export type TokenisedChunk = { readonly type: 'text'; readonly tokens: Int32Array } | EncodableChunk
 
 /** Chunks in prompt order, in native memory until closed. */
 export class MediaChunks {
   readonly #mtmd: Mtmd
   readonly #handle: Pointer
-  readonly items: readonly MediaChunk[]
+  readonly items: readonly TokenisedChunk[]
 
   constructor(mtmd: Mtmd, context: Pointer, handle: Pointer, embeddingSize: number) {
     this.#mtmd = mtmd

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
-import { locateNativeLibraries } from '../../native-paths.ts'
 import { declareIn } from '../declare.ts'
+import { locateNativeLibraries } from '../native-paths.ts'
 
 interface Shape {
   readonly width: number

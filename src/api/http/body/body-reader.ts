@@ -1,0 +1,140 @@
+import type { IncomingMessage } from 'node:http'
+import { availableParallelism } from 'node:os'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Tinypool } from 'tinypool'
+import { ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { InlineMedia } from '../../../media/index.ts'
+import { ClientGone, closedSignal } from '../abort-signal.ts'
+import { principalOf } from '../auth.ts'
+import type { BodyOutcome, BodyTask } from './body-worker.ts'
+import type { ByteBudget, ByteLease } from './byte-budget.ts'
+import { putAt } from './inline-bytes.ts'
+import { type BodyKind, type ParsedBody, parseJson } from './parse-json.ts'
+
+/** Of the contract. */
+export const BODY_LIMIT_BYTES = 20 * 2 ** 20
+/** Up to this size a body is parsed where it arrives, in a millisecond or two; a thread would take as long to reach. */
+const PARSED_AT_ONCE_BYTES = 128 * 1024
+/** A thread that had nothing to do for this long ends, and gives back its memory. */
+const IDLE_MS = 30_000
+/** Heap of one thread. A body of the most values that are allowed takes a tenth of it. */
+const HEAP_MB = 512
+
+/** The fields of a request, as its schema has them. */
+export type ReadBody<Kind extends BodyKind> = Pick<ParsedBody<Kind>, 'value' | 'rawParameters'>
+
+/**
+ * Reads JSON bodies. A large one is admitted by its size before it is read, and parsed in a thread, so that it holds up
+ * nobody else; its media arrive as bytes.
+ */
+export class BodyReader {
+  readonly #budget: ByteBudget
+  readonly #threads = new Tinypool({
+    filename: new URL('./body-worker.ts', import.meta.url).href,
+    minThreads: 0,
+    maxThreads: Math.min(2, availableParallelism()),
+    idleTimeout: IDLE_MS,
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+  })
+
+  constructor(budget: ByteBudget) {
+    this.#budget = budget
+  }
+
+  /**
+   * @returns the body as its schema has it. What it takes of the budget is given back when its media has been decoded,
+   * and at the latest when the answer is out.
+   * @throws ApiError 400 for what is wrong with the body, 413 when it is too large, 503 when there is no room for it.
+   */
+  async read<Kind extends BodyKind>(request: FastifyRequest, reply: FastifyReply, kind: Kind): Promise<ReadBody<Kind>> {
+    const { raw } = request
+    const declared = declaredLength(request)
+    if (declared > BODY_LIMIT_BYTES) throw tooLarge()
+    if (declared <= PARSED_AT_ONCE_BYTES) return parseJson(await collect(raw, declared), kind, false)
+    const closed = closedSignal(reply)
+    const organisation = principalOf(request).organisation
+    const lease = await this.#budget.acquire(declared, organisation, closed)
+    closed.addEventListener('abort', () => lease.release(), { once: true })
+    const bytes = await collect(raw, declared)
+    const { length } = bytes
+    lease.giveBack(declared - length)
+    return withInlineMedia(await this.#parse(bytes, kind), lease, length)
+  }
+
+  async close(): Promise<void> {
+    await this.#threads.destroy()
+  }
+
+  async #parse<Kind extends BodyKind>(bytes: Buffer<ArrayBuffer>, kind: Kind): Promise<ParsedBody<Kind>> {
+    if (bytes.length <= PARSED_AT_ONCE_BYTES) return parseJson(bytes, kind, true)
+    const task: BodyTask = { bytes, kind }
+    const outcome: BodyOutcome<Kind> = await this.#threads.run(task, { transferList: [bytes.buffer] })
+    if ('body' in outcome) return outcome.body
+    const { message, ...fields } = outcome.refusal
+    throw new ApiError(message, fields)
+  }
+}
+
+/** A body that does not declare its length counts as the longest that is allowed. */
+function declaredLength({ headers }: FastifyRequest): number {
+  const { 'content-length': length, 'transfer-encoding': encoding } = headers
+  if (length !== undefined) return Number(length)
+  return encoding === undefined ? 0 : BODY_LIMIT_BYTES
+}
+
+/** Puts the media in their places. Of the lease, each keeps what it takes until it is released. */
+function withInlineMedia<Kind extends BodyKind>(
+  { value, rawParameters, inline }: ParsedBody<Kind>,
+  lease: ByteLease,
+  length: number,
+): ReadBody<Kind> {
+  let held = 0
+  for (const { path, bytes } of inline) {
+    held += bytes.byteLength
+    putAt(value, path, new InlineMedia(bytes, () => lease.giveBack(bytes.byteLength)))
+  }
+  if (held > 0) lease.giveBack(length - held)
+  return { value, rawParameters }
+}
+
+/**
+ * All of a body, in memory of its own.
+ * @param expected bytes; Node itself ends a body at the length that it declares.
+ * @throws ApiError 413 as soon as it is too long.
+ */
+async function collect(raw: IncomingMessage, expected: number): Promise<Buffer<ArrayBuffer>> {
+  const bytes = Buffer.allocUnsafeSlow(expected)
+  let length = 0
+  await eachPiece(raw, (piece) => {
+    if (length + piece.length > expected) throw tooLarge()
+    length += piece.copy(bytes, length)
+  })
+  return bytes.subarray(0, length)
+}
+
+/** By events: to iterate over a request would destroy it when a piece is refused, and with it the way for the answer. */
+function eachPiece(raw: IncomingMessage, take: (piece: Buffer) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const gone = () => reject(new ClientGone('The client closed the connection within its request'))
+    if (raw.destroyed) return gone()
+    const settle = (act: () => void) => {
+      raw.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
+      act()
+    }
+    const onData = (piece: Buffer) => {
+      try {
+        take(piece)
+      } catch (error) {
+        raw.pause()
+        settle(() => reject(error))
+      }
+    }
+    const onEnd = () => settle(resolve)
+    const onGone = () => settle(gone)
+    raw.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+  })
+}
+
+function tooLarge(): ApiError {
+  return invalidRequest(`The request body is larger than ${BODY_LIMIT_BYTES / 2 ** 20} MB`, null, { status: 413 })
+}

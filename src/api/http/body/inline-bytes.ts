@@ -1,0 +1,96 @@
+// Not by the room's face: that loads every decoder's client, and this runs in a thread that needs none.
+
+import { ApiError } from '../../../lib/errors.ts'
+import { locate } from '../../../media/media-source.ts'
+
+type Path = readonly (string | number)[]
+
+/** Media that came within a body, and where its text stood. */
+export interface InlineBytes {
+  readonly path: Path
+  readonly bytes: Uint8Array<ArrayBuffer>
+}
+
+/** Shorter texts are not worth the extra bookkeeping. */
+const SHORTEST = 16 * 1024
+
+/**
+ * Decodes the base64 media of a parsed body, and empties their places in it. What is not valid base64 stays where it
+ * is: who loads it says so, in an error of that input alone.
+ */
+export function takeInlineMedia(body: object): InlineBytes[] {
+  const found: InlineBytes[] = []
+  for (const { holder, key, path } of mediaTexts(body)) {
+    const text = holder[key]
+    if (typeof text !== 'string' || text.length < SHORTEST) continue
+    const bytes = decoded(text, key)
+    if (bytes === null) continue
+    holder[key] = ''
+    found.push({ path, bytes })
+  }
+  return found
+}
+
+/** Puts something in the place that a text was taken from. */
+export function putAt(body: unknown, path: Path, value: unknown): void {
+  let holder = body as Fields
+  for (const key of path.slice(0, -1)) holder = holder[key] as Fields
+  holder[path.at(-1)!] = value
+}
+
+function decoded(text: string, key: string): Uint8Array<ArrayBuffer> | null {
+  const isUrl = key !== 'data'
+  if (isUrl && !/^\s*data:/i.test(text.slice(0, 100))) return null
+  try {
+    const located = locate(isUrl ? { type: 'url', url: text } : { type: 'base64', data: text }, '')
+    return located.type === 'bytes' ? (located.bytes as Uint8Array<ArrayBuffer>) : null
+  } catch (error) {
+    if (error instanceof ApiError) return null
+    throw error
+  }
+}
+
+type Fields = Record<string | number, unknown>
+
+interface MediaText {
+  readonly holder: Fields
+  readonly key: string
+  readonly path: Path
+}
+
+/** Where the contract's requests name media. */
+function* mediaTexts(body: object): Generator<MediaText> {
+  const { messages, context, prompts, media, exemplars, negative_exemplars: negatives } = body as Fields
+  yield* inContents(messages, ['messages'])
+  yield* inContents(context, ['context'])
+  yield* inContents(prompts, ['prompts'])
+  yield* field(media, ['media'], 'image_url')
+  for (const [path, item] of items(exemplars, ['exemplars'])) yield* field(item.media, [...path, 'media'], 'image_url')
+  for (const [path, item] of items(negatives, ['negative_exemplars'])) {
+    yield* field(item.media, [...path, 'media'], 'image_url')
+  }
+}
+
+function* inContents(turns: unknown, path: Path): Generator<MediaText> {
+  for (const [turn, { content }] of items(turns, path)) {
+    for (const [part, fields] of items(content, [...turn, 'content'])) {
+      for (const type of ['image_url', 'video_url', 'audio_url']) yield* field(fields[type], [...part, type], 'url')
+      yield* field(fields.input_audio, [...part, 'input_audio'], 'data')
+      const clip = fields.video_frames as Fields | undefined
+      for (const [frame, { image_url: image }] of items(clip?.frames, [...part, 'video_frames', 'frames'])) {
+        yield* field(image, [...frame, 'image_url'], 'url')
+      }
+    }
+  }
+}
+
+function* field(holder: unknown, path: Path, key: string): Generator<MediaText> {
+  if (typeof holder === 'object' && holder !== null) yield { holder: holder as Fields, key, path: [...path, key] }
+}
+
+function* items(list: unknown, path: Path): Generator<[Path, Fields]> {
+  if (!Array.isArray(list)) return
+  for (const [index, item] of list.entries()) {
+    if (typeof item === 'object' && item !== null) yield [[...path, index], item as Fields]
+  }
+}

@@ -1,0 +1,142 @@
+import { isUtf8 } from 'node:buffer'
+import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
+import { paramOf } from '../wire/param.ts'
+import { parameterCode } from '../wire/parse.ts'
+
+/** Most levels of nesting: what a client's own JSON may have, within the contract's objects. */
+export const MOST_LEVELS = MOST_JSON_LEVELS + 8
+/** Most values of one body: far more than any context window holds, few enough to be parsed and copied in milliseconds. */
+export const MOST_VALUES = 250_000
+
+/** Strings are mostly short keys, or media: up to this length they are read byte by byte, beyond it by `indexOf`. */
+const SHORT_STRING = 24
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+/**
+ * Refuses JSON that costs more than its size to parse, before it is parsed. Reads each byte about once and does not
+ * recurse. Text that is not JSON passes: the parser says what is wrong with it.
+ * @throws ApiError 400 naming the parameter that is too deep or too long.
+ */
+export function checkShape(bytes: Buffer): void {
+  if (!isUtf8(bytes)) throw invalidRequest('The request body is not valid UTF-8', null)
+  let levels = 0
+  let values = 0
+  for (let at = 0; at < bytes.length; at++) {
+    switch (bytes[at]) {
+      case QUOTE:
+        at = endOfString(bytes, at)
+        break
+      case 0x5b: // [
+      case 0x7b: // {
+        values++
+        if (++levels > MOST_LEVELS) throw tooDeep(bytes, at)
+        break
+      case 0x5d: // ]
+      case 0x7d: // }
+        levels--
+        break
+      case 0x2c: // ,
+        if (++values > MOST_VALUES) throw tooMany(bytes, at)
+        break
+    }
+  }
+}
+
+/** @returns where the closing quote is, or the end of a text that has none. */
+function endOfString(bytes: Buffer, start: number): number {
+  const near = Math.min(bytes.length, start + SHORT_STRING)
+  let at = start + 1
+  for (; at < near; at++) {
+    if (bytes[at] === BACKSLASH) at++
+    else if (bytes[at] === QUOTE) return at
+  }
+  for (;;) {
+    const quote = bytes.indexOf(QUOTE, at)
+    if (quote === -1) return bytes.length
+    let before = quote
+    while (before > at && bytes[before - 1] === BACKSLASH) before--
+    if ((quote - before) % 2 === 0) return quote
+    at = quote + 1
+  }
+}
+
+function tooDeep(bytes: Buffer, at: number): ApiError {
+  const param = paramOf(contractPart(keysAt(bytes, at)))
+  const subject = param === null ? 'The request body' : `Invalid '${param}': it`
+  return invalidRequest(`${subject} is nested deeper than ${MOST_JSON_LEVELS} levels`, param, {
+    code: param === null ? null : parameterCode(param),
+  })
+}
+
+function tooMany(bytes: Buffer, at: number): ApiError {
+  // The longest list on the way is the one to shorten.
+  const keys = keysAt(bytes, at)
+  const longest = Math.max(...keys.filter((key) => typeof key === 'number'), -1)
+  const list = longest === -1 ? keys.slice(0, 1) : keys.slice(0, keys.indexOf(longest))
+  return invalidRequest(`The request body holds more than ${MOST_VALUES} values`, paramOf(list))
+}
+
+interface Level {
+  readonly isArray: boolean
+  index: number
+  key: string
+}
+
+/** How much of a path names what a client can look up in the contract; below it the schema is the client's own. */
+const NAMED_LEVELS: Readonly<Record<string, number>> = {
+  messages: 3,
+  context: 3,
+  tools: 4,
+  response_format: 3,
+  prompts: 2,
+}
+
+/** The beginning of the path to a byte. Runs only for a body that is refused. */
+function keysAt(bytes: Buffer, end: number): readonly (string | number)[] {
+  const path: Level[] = []
+  let below = 0
+  let text = { start: 0, end: 0 }
+  for (let at = 0; at < end; at++) {
+    const top = below === 0 ? path.at(-1) : undefined
+    switch (bytes[at]) {
+      case QUOTE:
+        text = { start: at, end: endOfString(bytes, at) }
+        at = text.end
+        break
+      case 0x3a: // :
+        if (top && !top.isArray) top.key = keyOf(bytes, text)
+        break
+      case 0x2c: // ,
+        if (top) top.index++
+        break
+      case 0x5b: // [
+      case 0x7b: // {
+        if (path.length < 4) path.push({ isArray: bytes[at] === 0x5b, index: 0, key: '' })
+        else below++
+        break
+      case 0x5d: // ]
+      case 0x7d: // }
+        if (below > 0) below--
+        else path.pop()
+        break
+    }
+  }
+  const keys = path.map(({ isArray, index, key }) => (isArray ? index : key))
+  if (typeof keys[0] === 'number') return []
+  return keys
+}
+
+function contractPart(keys: readonly (string | number)[]): readonly (string | number)[] {
+  // The contract has no lists within lists.
+  const inner = keys.findIndex((key, level) => typeof key === 'number' && typeof keys[level - 1] === 'number')
+  const named = NAMED_LEVELS[String(keys[0])] ?? 1
+  return keys.slice(0, inner === -1 ? named : Math.min(named, inner))
+}
+
+const LONGEST_KEY = 100
+
+function keyOf(bytes: Buffer, { start, end }: { readonly start: number; readonly end: number }): string {
+  return bytes.toString('utf8', start + 1, Math.min(end, start + 1 + LONGEST_KEY))
+}

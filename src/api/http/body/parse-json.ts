@@ -1,0 +1,79 @@
+import secureJson from 'secure-json-parse'
+import type { z } from 'zod'
+import { invalidRequest } from '../../../lib/errors.ts'
+import { rawItems, rawMember } from '../../../lib/raw-json.ts'
+import { detectRequest } from '../../native/wire/detect.ts'
+import { multilookRequest } from '../../native/wire/multilook-request.ts'
+import { chatRequest, openAiChatRequest } from '../../openai/wire/chat-request.ts'
+import { parseBody } from '../wire/parse.ts'
+import { type InlineBytes, takeInlineMedia } from './inline-bytes.ts'
+import { checkShape } from './json-shape.ts'
+
+const SCHEMAS = {
+  chat: chatRequest,
+  openAiChat: openAiChatRequest,
+  multilook: multilookRequest,
+  detect: detectRequest,
+} as const
+
+/** What a JSON body is a request for. */
+export type BodyKind = keyof typeof SCHEMAS
+export type BodyOf<Kind extends BodyKind> = z.output<(typeof SCHEMAS)[Kind]>
+
+/** A body that its schema takes. Crosses between threads. */
+export interface ParsedBody<Kind extends BodyKind = BodyKind> {
+  /** The schema's output, without the media listed in `inline`. */
+  readonly value: BodyOf<Kind>
+  /** The `parameters` of each tool as the client wrote them; null for a tool without any. */
+  readonly rawParameters: readonly (string | null)[]
+  readonly inline: readonly InlineBytes[]
+}
+
+/**
+ * Bytes of a request -> its fields. Takes time in proportion to the bytes, whatever they are.
+ * @param takesInline whether to decode the media in the body.
+ * @throws ApiError 400 naming the parameter at fault.
+ */
+export function parseJson<Kind extends BodyKind>(bytes: Buffer, kind: Kind, takesInline: boolean): ParsedBody<Kind> {
+  if (bytes.length === 0) throw invalidRequest('The request body is empty; a JSON object is expected', null)
+  checkShape(bytes)
+  const text = bytes.toString('utf8')
+  const value = parseBody(SCHEMAS[kind], withoutIdleChoice(parsed(text))) as BodyOf<Kind>
+  const rawParameters = hasTools(value) ? rawParametersOf(text) : []
+  return { value, rawParameters, inline: takesInline ? takeInlineMedia(value) : [] }
+}
+
+/** Keys that could poison a prototype are dropped like every other unknown key. */
+function parsed(text: string): unknown {
+  try {
+    return secureJson.parse(text, null, { protoAction: 'remove', constructorAction: 'remove' })
+  } catch (cause) {
+    throw invalidRequest('The request body is not valid JSON', null, { cause })
+  }
+}
+
+/** Without functions there is nothing to choose: the contract then ignores `tool_choice`, whatever it holds. */
+function withoutIdleChoice(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null || !('tool_choice' in body) || hasTools(body)) return body
+  const { tool_choice: _, ...rest } = body
+  return rest
+}
+
+function hasTools(value: object): boolean {
+  return 'tools' in value && Array.isArray(value.tools) && value.tools.length > 0
+}
+
+/** Parsing loses what a model is to see: the order of keys that look like integers, and how numbers are written. */
+function rawParametersOf(text: string): (string | null)[] {
+  const tools = rawItems(rawMember(text, 'tools') ?? '') ?? []
+  return tools.map((tool) => {
+    const declared = rawMember(tool, 'function')
+    const parameters = declared === null ? null : rawMember(declared, 'parameters')
+    // A copy, because a slice would keep the whole text.
+    return parameters === null || parameters === 'null' ? null : copyOf(parameters)
+  })
+}
+
+function copyOf(text: string): string {
+  return Buffer.from(text, 'utf16le').toString('utf16le')
+}

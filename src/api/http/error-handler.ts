@@ -1,0 +1,73 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors.ts'
+import { CLIENT_GONE, ClientGone } from './abort-signal.ts'
+
+/** The one place where whatever was thrown becomes an answer. */
+export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  if (error instanceof ClientGone) {
+    // Nobody reads this; the status is for the log.
+    reply.code(CLIENT_GONE).send()
+    return
+  }
+  const apiError = toApiError(error)
+  logServerError(apiError, request)
+  if (apiError.status === 413) {
+    // Fastify closes the connection; the rest of the body is read and dropped in any case (`lingering-close.ts`).
+    reply.removeHeader('connection')
+  }
+  // What did not come in time is not waited for any longer.
+  if (apiError.status === 408) reply.header('connection', 'close')
+  const { retryAfter } = apiError
+  if (retryAfter !== undefined) {
+    reply.header('retry-after', wholeSeconds(retryAfter))
+    // OpenAI's clients read this one first.
+    if (!Number.isInteger(retryAfter)) reply.header('retry-after-ms', Math.ceil(retryAfter * 1000))
+  }
+  reply.code(apiError.status).send(apiError.toBody())
+}
+
+export function logServerError(error: ApiError, request: FastifyRequest): void {
+  // 503 and 504 are said on purpose; anything else of ours is a fault to look into.
+  const { logger } = request.server
+  const traceId = request.id
+  if (error.status === 500) logger.error({ traceId, err: error.cause ?? error }, error.message)
+  else if (error.status > 500) logger.warn({ traceId, status: error.status }, error.message)
+}
+
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error
+  if (isFastifyError(error)) return fromFastify(error)
+  return internalError(error)
+}
+
+export function notFound(request: FastifyRequest): never {
+  throw new ApiError(`Unknown path: ${request.method} ${pathOf(request)}`, {
+    status: 404,
+    type: 'invalid_request_error',
+  })
+}
+
+/** The path alone: a query may hold what logs and messages must not. */
+export function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0]!.slice(0, 200)
+}
+
+function isFastifyError(error: unknown): error is FastifyError {
+  return error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number'
+}
+
+function fromFastify(error: FastifyError): ApiError {
+  const status = error.statusCode ?? 500
+  if (status < 400 || status >= 500) return internalError(error)
+  return invalidRequest(MESSAGES[error.code] ?? error.message, null, { status, cause: error })
+}
+
+const MESSAGES: Readonly<Record<string, string>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'The request body is larger than 20 MB',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'The request body must be JSON, sent with Content-Type: application/json',
+  FST_ERR_CTP_EMPTY_JSON_BODY: 'The request body is empty; a JSON object is expected',
+  FST_ERR_CTP_INVALID_JSON_BODY: 'The request body is not valid JSON',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The request body does not have the length that Content-Length says',
+  FST_ERR_MAX_PARAM_LENGTH: 'The path is too long',
+  FST_ERR_BAD_URL: 'The path is not a valid URL path',
+}

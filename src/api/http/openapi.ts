@@ -1,0 +1,224 @@
+import type { FastifyInstance } from 'fastify'
+import { z } from 'zod'
+import { PURPOSES } from '../../files/index.ts'
+import { OPEN_PATHS } from './auth.ts'
+import { addEndpoint } from './routes.ts'
+import { requestSchemas, responseSchemas } from './wire/components.ts'
+// Each names its schemas when it is loaded.
+import '../openai/wire/chat-request.ts'
+import '../openai/wire/chat-response.ts'
+import '../native/wire/detect.ts'
+import './wire/error.ts'
+import '../openai/wire/files.ts'
+import '../openai/wire/models.ts'
+import '../native/wire/multilook-request.ts'
+import '../native/wire/multilook-response.ts'
+
+/** Of the interface, which is not the program's: the contract's own. */
+const INTERFACE_VERSION = '1.0.0'
+
+/** `GET /openapi.json`: the schemas that requests are parsed with, described. */
+export function addOpenApi(app: FastifyInstance): void {
+  const document = openApiDocument()
+  addEndpoint(app, { url: OPEN_PATHS.openApi, handlers: { GET: async () => document } })
+}
+
+export function openApiDocument(): Record<string, unknown> {
+  const extended = {
+    name: 'extended',
+    in: 'query',
+    description: 'Whether to answer with capabilities, modalities and limits.',
+    schema: { type: 'boolean', default: false },
+  }
+  const fileId = { name: 'file_id', in: 'path', required: true, schema: { type: 'string' } }
+  const modelId = { name: 'model_id', in: 'path', required: true, schema: { type: 'string' } }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Lookout',
+      version: INTERFACE_VERSION,
+      description: 'Inference for vision-language models, in the OpenAI chat completions format.',
+    },
+    security: [{ apiKey: [] }],
+    paths: {
+      '/v1/chat/completions': {
+        post: {
+          operationId: 'createChatCompletion',
+          summary: 'Reply to a conversation',
+          requestBody: { required: true, content: json('ChatCompletionRequest') },
+          responses: {
+            ...success('The reply, or with `stream` its chunks as they come, ending with `data: [DONE]`.', {
+              ...json('ChatCompletion'),
+              'text/event-stream': { schema: ref('ChatCompletionChunk') },
+            }),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
+      '/v1/chat/completions/multilook': {
+        post: {
+          operationId: 'createMultilook',
+          summary: 'Answer many independent prompts over one shared context',
+          requestBody: { required: true, content: json('MultilookRequest') },
+          responses: {
+            ...success(
+              'One result per prompt, in request order; at least one has completions.',
+              json('MultilookCompletion'),
+            ),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
+      '/v1/detect': {
+        post: {
+          operationId: 'detect',
+          summary: 'Find objects in a picture',
+          requestBody: { required: true, content: json('DetectRequest') },
+          responses: {
+            ...success('The objects, each with a box or a point in pixels of the upright picture.', json('Detections')),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
+      '/v1/models': {
+        get: {
+          operationId: 'listModels',
+          summary: 'The models that are served',
+          parameters: [extended],
+          responses: { ...success('The models.', json('ModelList')), ...errors(400, 401, 429) },
+        },
+      },
+      '/v1/models/{model_id}': {
+        get: {
+          operationId: 'retrieveModel',
+          summary: 'One model',
+          parameters: [modelId, extended],
+          responses: {
+            ...success('The model.', {
+              'application/json': { schema: { anyOf: [ref('ExtendedModel'), ref('Model')] } },
+            }),
+            ...errors(400, 401, 404, 429),
+          },
+        },
+      },
+      ...filePaths(fileId),
+    },
+    components: {
+      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },
+      headers: HEADERS,
+      schemas: { ...schemas(requestSchemas, 'input'), ...schemas(responseSchemas, 'output') },
+    },
+  }
+}
+
+const BINARY = { schema: { type: 'string', format: 'binary' } }
+/** Of the file's own type. Generators of clients that know bytes know them as an octet stream only. */
+const BYTES = { 'application/octet-stream': BINARY, '*/*': BINARY }
+
+function filePaths(fileId: object): Record<string, unknown> {
+  const purpose = { type: 'string', enum: PURPOSES }
+  const query = (name: string, description: string, schema: object) => ({ name, in: 'query', description, schema })
+  return {
+    '/v1/files': {
+      post: {
+        operationId: 'createFile',
+        summary: 'Upload an image, a video or a sound; `Content-Length` is required',
+        requestBody: { required: true, content: { 'multipart/form-data': { schema: ref('FileUpload') } } },
+        responses: {
+          ...success('The file.', json('File')),
+          ...errors(400, 401, 403, 408, 411, 413, 415, 429, 503),
+        },
+      },
+      get: {
+        operationId: 'listFiles',
+        summary: 'The files of the organisation',
+        parameters: [
+          query('after', 'The page begins behind the file of this id.', { type: 'string' }),
+          query('limit', 'Most files of a page.', { type: 'integer', minimum: 1, maximum: 10_000, default: 10_000 }),
+          query('order', 'By the time of creation.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
+          query('purpose', 'Only files of this purpose.', purpose),
+        ],
+        responses: { ...success('A page.', json('FileList')), ...errors(400, 401, 403, 429, 503) },
+      },
+    },
+    '/v1/files/{file_id}': {
+      get: {
+        operationId: 'retrieveFile',
+        summary: 'One file',
+        parameters: [fileId],
+        responses: { ...success('The file.', json('File')), ...errors(401, 403, 404, 429, 503) },
+      },
+      delete: {
+        operationId: 'deleteFile',
+        summary: 'Delete a file',
+        parameters: [fileId],
+        responses: {
+          ...success('It is gone.', json('DeletedFile')),
+          ...errors(401, 403, 404, 429, 503),
+        },
+      },
+    },
+    '/v1/files/{file_id}/content': {
+      get: {
+        operationId: 'downloadFile',
+        summary: 'The bytes of a file, or the part that a `Range` header asks for',
+        parameters: [fileId],
+        responses: {
+          ...success('The bytes, with the type of the file.', BYTES),
+          ...success('The part.', BYTES, 206),
+          ...errors(401, 403, 404, 416, 429, 503),
+        },
+      },
+    },
+  }
+}
+
+function schemas(registry: typeof requestSchemas, io: 'input' | 'output'): Record<string, unknown> {
+  const generated = z.toJSONSchema(registry, { uri: (id) => ref(id).$ref, io })
+  return Object.fromEntries(Object.entries(generated.schemas).map(([id, { $schema, $id, ...schema }]) => [id, schema]))
+}
+
+function ref(id: string): { $ref: string } {
+  return { $ref: `#/components/schemas/${id}` }
+}
+
+function json(id: string): Record<string, unknown> {
+  return { 'application/json': { schema: ref(id) } }
+}
+
+/** Headers that answers have beside those that every HTTP answer has. */
+const HEADERS = {
+  TraceId: header('The id of this answer, as in the server’s log.', { type: 'string' }),
+  RequestId: header('The same id, under the name that OpenAI’s clients read.', { type: 'string' }),
+  RetryAfter: header('Seconds after which to try again.', { type: 'integer', minimum: 0 }),
+  RateLimit: header('Requests per minute that the organisation has for this kind of endpoint.', { type: 'integer' }),
+  RateLimitRemaining: header('How many of them are left.', { type: 'integer' }),
+  RateLimitReset: header('When all of them are there again, such as 12.500s.', { type: 'string' }),
+}
+
+function header(description: string, schema: object): object {
+  return { description, schema }
+}
+
+/** A server that counts no requests says nothing of limits. */
+function headers(status: number): Record<string, unknown> {
+  const reference = (name: keyof typeof HEADERS) => ({ $ref: `#/components/headers/${name}` })
+  return {
+    'x-trace-id': reference('TraceId'),
+    'x-request-id': reference('RequestId'),
+    ...(status === 429 || status === 503 ? { 'retry-after': reference('RetryAfter') } : {}),
+    'x-ratelimit-limit-requests': reference('RateLimit'),
+    'x-ratelimit-remaining-requests': reference('RateLimitRemaining'),
+    'x-ratelimit-reset-requests': reference('RateLimitReset'),
+  }
+}
+
+function success(description: string, content: object, status = 200): Record<number, unknown> {
+  return { [status]: { description, headers: headers(status), content } }
+}
+
+function errors(...statuses: readonly number[]): Record<number, unknown> {
+  return Object.fromEntries(
+    statuses.map((status) => [status, { description: 'An error.', headers: headers(status), content: json('Error') }]),
+  )
+}

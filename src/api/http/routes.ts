@@ -1,0 +1,42 @@
+import type { FastifyInstance, HTTPMethods, RouteHandlerMethod } from 'fastify'
+import type { Bucket, Scope } from '../../accounts/index.ts'
+import { ApiError } from '../../lib/errors.ts'
+
+type Method = 'GET' | 'POST' | 'DELETE'
+
+export interface Endpoint {
+  readonly url: string
+  /** What the key must be allowed to do; by default, any key may. */
+  readonly scope?: Scope
+  /** The class of endpoints whose limit it counts towards; of several methods, one for each that counts. */
+  readonly bucket?: Bucket | Readonly<Partial<Record<Method, Bucket>>>
+  readonly handlers: Readonly<Partial<Record<Method, RouteHandlerMethod>>>
+}
+
+const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
+/** Adds an endpoint with all its methods; any other method is answered with 405. */
+export function addEndpoint(app: FastifyInstance, { url, scope, bucket: buckets, handlers }: Endpoint): void {
+  for (const [name, handler] of Object.entries(handlers)) {
+    const method = name as Method
+    const bucket = typeof buckets === 'object' ? buckets[method] : buckets
+    app.route({ method, url, handler, config: { ...(bucket && { bucket }), ...(scope && { scope }) } })
+  }
+  const allowed = METHODS.filter((method) => method in handlers || (method === 'HEAD' && 'GET' in handlers))
+  const refuse = async () => {
+    throw new ApiError(`Method not allowed; use ${allowed.join(', ')}`, {
+      status: 405,
+      type: 'invalid_request_error',
+    })
+  }
+  app.route({
+    method: METHODS.filter((method) => !allowed.includes(method)),
+    url,
+    // Refused before a body is read, and after the key is checked.
+    onRequest: async (_request, reply) => {
+      reply.header('allow', allowed.join(', '))
+      await refuse()
+    },
+    handler: refuse,
+  })
+}

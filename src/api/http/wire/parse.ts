@@ -1,0 +1,127 @@
+import { core, type z } from 'zod'
+import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { paramOf } from './param.ts'
+
+type Issue = z.core.$ZodIssue
+
+/** Stops at the first input at fault: a list of a million wrong items would otherwise make a million issues. */
+const FIRST_ISSUE = { async: false, abortEarly: true } as const
+
+/** The body as its schema has it, unknown keys dropped. @throws ApiError 400 naming the first input at fault. */
+export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw invalidRequest('The request body must be a JSON object', null)
+  }
+  const payload = run(schema, body)
+  if (payload instanceof Promise) throw new Error('A schema of a request must not be asynchronous')
+  const [issue] = payload.issues
+  if (issue) throw toApiError(core.util.finalizeIssue(issue, FIRST_ISSUE, core.config()))
+  return payload.value as z.output<Schema>
+}
+
+/** Zod compares the `length` of whatever stands where a string should, and JSON can hold one that compares to nothing. */
+function run(schema: z.ZodType, body: unknown): ReturnType<z.ZodType['_zod']['run']> {
+  try {
+    return schema._zod.run({ value: body, issues: [] }, FIRST_ISSUE)
+  } catch (cause) {
+    throw invalidRequest('The request body holds a value that cannot be read', null, { cause })
+  }
+}
+
+/** Codes that clients know for particular parameters. */
+const CODES: Readonly<Record<string, string>> = {
+  temperature: 'invalid_temperature',
+  regex: 'invalid_regex',
+  response_format: 'invalid_response_format',
+  'response_format.type': 'unsupported_response_format',
+}
+
+function toApiError(first: Issue): ApiError {
+  const issue = deepest(first)
+  const param = paramOf(issue.path)
+  return invalidRequest(`Invalid '${param}': ${reason(issue)}`, param, { code: codeFor(issue, param) })
+}
+
+/** What an endpoint does not take at all is not a wrong value of it. */
+function codeFor(issue: Issue, param: string | null): string | null {
+  if (issue.code === 'custom' && typeof issue.params?.code === 'string') return issue.params.code
+  if (param === null || hasOwnWords(issue)) return null
+  return parameterCode(param)
+}
+
+/** The code of errors about a parameter, or about something in it; null for most. */
+export function parameterCode(param: string): string | null {
+  return CODES[param] ?? CODES[param.split('.', 1)[0]!] ?? null
+}
+
+/** In a union the alternative that understood most of the input tells what is wrong with it. */
+function deepest(issue: Issue): Issue {
+  if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue
+  const entered = issue.errors
+    .map((issues) => issues[0])
+    .filter(
+      (inner): inner is Issue => inner !== undefined && !(inner.code === 'invalid_type' && inner.path.length === 0),
+    )
+    .sort((a, b) => b.path.length - a.path.length)[0]
+  if (!entered) return issue
+  return deepest({ ...entered, path: [...issue.path, ...entered.path] })
+}
+
+function hasOwnWords({ message }: Issue): boolean {
+  return !/^(Invalid|Too|Unrecognized) /.test(message)
+}
+
+function reason(issue: Issue): string {
+  // The schema's own words say more than anything made of the issue.
+  if (hasOwnWords(issue)) return issue.message
+  switch (issue.code) {
+    case 'invalid_union':
+      return unionReason(issue)
+    case 'invalid_value':
+      return `expected ${oneOf(issue.values)}`
+    case 'invalid_type':
+      return issue.message.endsWith('received undefined') ? 'it is required' : typeReason(issue)
+    case 'too_small':
+      return bound('at least', issue.minimum, issue)
+    case 'too_big':
+      return bound('at most', issue.maximum, issue)
+    default:
+      return issue.message
+  }
+}
+
+function typeReason(issue: Extract<Issue, { code: 'invalid_type' }>): string {
+  if (issue.expected === 'int') return 'expected an integer'
+  // What zod calls a record is an object to everybody else.
+  if (issue.expected === 'record') return issue.message.replace(/^Invalid input: expected record/, 'expected object')
+  return issue.message.replace(/^Invalid input: /, '')
+}
+
+interface Bound {
+  readonly origin: string
+  readonly inclusive?: boolean | undefined
+}
+
+function bound(words: 'at least' | 'at most', limit: number | bigint, { origin, inclusive }: Bound): string {
+  if (origin === 'array') return `expected ${words} ${limit} ${limit === 1 ? 'item' : 'items'}`
+  if (origin === 'string') return `expected ${words} ${limit} ${limit === 1 ? 'character' : 'characters'}`
+  if (inclusive) return `expected ${words} ${limit}`
+  return `expected ${words === 'at least' ? 'more' : 'less'} than ${limit}`
+}
+
+function unionReason(issue: Extract<Issue, { code: 'invalid_union' }>): string {
+  if ('options' in issue && Array.isArray(issue.options)) return `expected ${oneOf(issue.options)}`
+  const first = issue.errors.map((issues) => issues[0]).filter((inner) => inner !== undefined)
+  const expected = first.map((inner) => {
+    if (inner.code === 'invalid_value') return oneOf(inner.values)
+    return 'expected' in inner ? String(inner.expected) : inner.code
+  })
+  const received = first.map((inner) => inner.message.match(/received (\w+)$/)?.[1]).find(Boolean)
+  if (received === 'undefined') return 'it is required'
+  return `expected ${expected.join(' or ')}${received ? `, received ${received}` : ''}`
+}
+
+function oneOf(values: readonly unknown[]): string {
+  const quoted = values.map((value) => `'${String(value)}'`)
+  return quoted.length === 1 ? quoted[0]! : `one of ${quoted.join(', ')}`
+}

@@ -1,9 +1,0 @@
-import { invalidRequest } from '../errors.ts'
-import type { ModelRegistry, ServedModel } from '../models/registry.ts'
-
-/** The model that a request names. @throws ApiError 400 when there is none. */
-export function namedModel(registry: ModelRegistry, id: string): ServedModel {
-  const model = registry.find(id)
-  if (!model) throw invalidRequest(`Model '${id.slice(0, 200)}' does not exist`, null)
-  return model
-}

@@ -1,0 +1,86 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Conversations, DetectReply, DetectRequest, Exemplar } from '../../conversation/index.ts'
+import type { ModelRegistry, ServedModel } from '../../inference/registry.ts'
+import { invalidRequest } from '../../lib/errors.ts'
+import { answerSignal } from '../http/abort-signal.ts'
+import type { BodyReader } from '../http/body/body-reader.ts'
+import { type Metering, meter } from '../http/metering.ts'
+import { namedModel } from '../http/named-model.ts'
+import { addEndpoint } from '../http/routes.ts'
+import type { DetectRequestBody, DetectResponseBody } from './wire/detect.ts'
+
+export interface DetectOptions extends Metering {
+  readonly bodies: BodyReader
+  readonly registry: ModelRegistry
+  readonly conversations: Conversations
+  /** Fires when the service waits for answers no longer. */
+  readonly shutdown: AbortSignal
+}
+
+/** `POST /v1/detect` */
+export function addDetect(app: FastifyInstance, options: DetectOptions): void {
+  addEndpoint(app, {
+    url: '/v1/detect',
+    bucket: 'detect',
+    scope: 'inference',
+    handlers: { POST: (request, reply) => detect(request, reply, options) },
+  })
+}
+
+async function detect(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: DetectOptions,
+): Promise<DetectResponseBody> {
+  const { value: body } = await options.bodies.read(request, reply, 'detect')
+  const { registry, conversations, shutdown } = options
+  const model = modelFor(body, registry)
+  const { caller, finish } = await meter(options, request, reply, { endpoint: 'detect', model })
+  const found = await conversations.detect(toDetectRequest(body), caller, answerSignal(reply, shutdown))
+  finish(found.finishReason)
+  return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }
+}
+
+/** The contract's detect names no model. */
+function modelFor({ model: id }: DetectRequestBody, registry: ModelRegistry): ServedModel {
+  const model = typeof id === 'string' ? namedModel(registry, id) : registry.list().find(findsObjects)
+  if (model && findsObjects(model)) return model
+  throw invalidRequest(
+    model ? `Model '${model.id}' does not find objects in images` : 'No model of this server finds objects in images',
+    model ? 'model' : null,
+  )
+}
+
+function findsObjects({ served }: ServedModel): boolean {
+  const grounds = served.outputFormats.includes('box') || served.outputFormats.includes('point')
+  return grounds && served.modalities.includes('image')
+}
+
+function toDetectRequest(body: DetectRequestBody): DetectRequest {
+  return {
+    picture: body.media.image_url,
+    categories: body.categories ?? [],
+    exemplars: (body.exemplars ?? []).map(toExemplar),
+    negatives: (body.negative_exemplars ?? []).map(({ media }) => media.image_url),
+    output: body.config?.output ?? 'box',
+    thinking: body.config?.enable_thinking ?? false,
+  }
+}
+
+function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemplars']>[number]): Exemplar {
+  return {
+    picture: media.image_url,
+    annotations: annotations.map(({ mention, label, point, point_box: box }) => ({
+      mention: mention ?? label ?? null,
+      point: point ?? null,
+      box: box ? { topLeft: box.top_left, bottomRight: box.bottom_right } : null,
+    })),
+  }
+}
+
+function toDetection(detection: DetectReply['detections'][number]): DetectResponseBody['detections'][number] {
+  const { mention } = detection
+  if ('point' in detection) return { mention, point: detection.point }
+  const { topLeft, bottomRight } = detection.box
+  return { mention, point_box: { top_left: topLeft, bottom_right: bottomRight } }
+}

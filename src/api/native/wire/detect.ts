@@ -1,0 +1,107 @@
+import { z } from 'zod'
+import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
+import { mediaUrl } from '../../openai/wire/messages.ts'
+
+const MAX_CATEGORIES = 100
+const MAX_NAME_LENGTH = 200
+const MAX_EXEMPLARS = 16
+const MAX_ANNOTATIONS = 100
+/** Far beyond any picture that is decoded. */
+const MAX_PIXEL = 1_000_000
+
+const media = z
+  .object({ type: z.literal('image'), image_url: mediaUrl })
+  .register(requestSchemas, { id: 'DetectMedia' })
+
+const name = z
+  .string()
+  .max(MAX_NAME_LENGTH)
+  .refine((text) => text.trim() !== '', 'expected a name')
+
+const pixel = z.number().min(0).max(MAX_PIXEL)
+const point = z.object({ x: pixel, y: pixel }).register(requestSchemas, { id: 'Point' })
+const box = z
+  .object({ top_left: point, bottom_right: point })
+  .superRefine(({ top_left: from, bottom_right: to }, context) => {
+    const message = 'expected a corner below and to the right of top_left'
+    if (to.x < from.x) context.addIssue({ code: 'custom', path: ['bottom_right', 'x'], message })
+    if (to.y < from.y) context.addIssue({ code: 'custom', path: ['bottom_right', 'y'], message })
+  })
+  .register(requestSchemas, { id: 'Box' })
+
+const annotation = z
+  .object({
+    mention: name.nullish(),
+    label: name.nullish().describe('Stands in for a mention that is missing.'),
+    index: z.int().nullish(),
+    point: point.nullish(),
+    point_box: box.nullish(),
+    timestamp: z.number().nullish(),
+  })
+  .superRefine(({ point, point_box: box }, context) => {
+    if (!point && !box) context.addIssue({ code: 'custom', message: 'expected a point or a point_box' })
+    if (!point || !box) return
+    // The contract lets an annotation have both. Then they must mean one place, because a model is shown one of them.
+    for (const axis of ['x', 'y'] as const) {
+      if (point[axis] >= box.top_left[axis] && point[axis] <= box.bottom_right[axis]) continue
+      context.addIssue({ code: 'custom', path: ['point', axis], message: 'expected a point within point_box' })
+    }
+  })
+  .register(requestSchemas, { id: 'ExemplarAnnotation' })
+
+const exemplar = z
+  .object({ media, annotations: z.array(annotation).min(1).max(MAX_ANNOTATIONS) })
+  .register(requestSchemas, { id: 'Exemplar' })
+const negativeExemplar = z.object({ media }).register(requestSchemas, { id: 'NegativeExemplar' })
+
+const config = z
+  .object({
+    enable_thinking: z.boolean().nullish(),
+    output: z.enum(['box', 'point']).nullish(),
+  })
+  .register(requestSchemas, { id: 'DetectConfig' })
+
+/** Body of `POST /v1/detect`. Coordinates are pixels of the picture they are about, upright. Unknown keys are dropped. */
+export const detectRequest = z
+  .object({
+    model: z.string().nullish().describe('By default the first model that finds objects.'),
+    media,
+    categories: z.array(name).max(MAX_CATEGORIES).nullish().describe('What to look for; without exemplars too: all.'),
+    config: config.nullish(),
+    exemplars: z.array(exemplar).max(MAX_EXEMPLARS).nullish(),
+    negative_exemplars: z.array(negativeExemplar).max(MAX_EXEMPLARS).nullish(),
+  })
+  .superRefine(({ categories, exemplars, negative_exemplars }, context) => {
+    if (!negative_exemplars?.length || categories?.length || exemplars?.length) return
+    context.addIssue({
+      code: 'custom',
+      path: ['negative_exemplars'],
+      message: 'allowed only together with a category or an exemplar',
+    })
+  })
+  .register(requestSchemas, { id: 'DetectRequest' })
+
+const pixels = z.int().min(0)
+const pixelPoint = z.object({ x: pixels, y: pixels }).register(responseSchemas, { id: 'DetectedPoint' })
+const pixelBox = z
+  .object({ top_left: pixelPoint, bottom_right: pixelPoint })
+  .register(responseSchemas, { id: 'DetectedBox' })
+
+const detection = z
+  .object({
+    mention: z.string(),
+    point: pixelPoint.optional(),
+    point_box: pixelBox.optional(),
+  })
+  .register(responseSchemas, { id: 'Detection' })
+
+/** Answer of `POST /v1/detect`. */
+export const detectResponse = z
+  .object({
+    detections: z.array(detection),
+    finish_reason: z.enum(['complete', 'length']).describe('`length` when the model was cut off.'),
+  })
+  .register(responseSchemas, { id: 'Detections' })
+
+export type DetectRequestBody = z.output<typeof detectRequest>
+export type DetectResponseBody = z.output<typeof detectResponse>

@@ -1,0 +1,52 @@
+import { z } from 'zod'
+import { requestSchemas } from '../../http/wire/components.ts'
+import { MOST_MESSAGES, message, userParts } from '../../openai/wire/messages.ts'
+import { replyOptions } from '../../openai/wire/reply-options.ts'
+
+const MAX_PROMPTS = 16
+const MAX_N = 8
+/** Of all prompts together. */
+const MAX_COMPLETIONS = 64
+/** Of one completion. */
+const MAX_TOKENS = 8192
+
+const nRange = `expected an integer between 1 and ${MAX_N}`
+
+const tokens = z.int().min(0).max(MAX_TOKENS).nullish()
+
+const promptParts = z.object({ content: userParts }).register(requestSchemas, { id: 'PromptParts' })
+const prompt = z.union([z.string(), promptParts])
+
+const notSupported = 'it is not supported by multilook'
+const noList = z.array(z.unknown(), notSupported).max(0, notSupported).nullish()
+
+/**
+ * Body of `POST /v1/chat/completions/multilook`. What chat has and multilook has not is refused where it would change
+ * the answer; other unknown keys are dropped.
+ */
+export const multilookRequest = z
+  .object({
+    model: z.string(),
+    context: z.array(message).max(MOST_MESSAGES),
+    prompts: z.array(prompt).min(1).max(MAX_PROMPTS),
+    n: z.int(nRange).min(1, nRange).max(MAX_N, nRange).nullish(),
+    ...replyOptions,
+    max_completion_tokens: tokens,
+    max_tokens: tokens.describe('Other name of max_completion_tokens, which wins.'),
+    stream: z.literal(false, notSupported).nullish(),
+    response_format: z.null(notSupported).optional(),
+    regex: z.null(notSupported).optional(),
+    stop: noList,
+    tools: noList,
+  })
+  .superRefine(({ prompts, n, temperature }, context) => {
+    const refuse = (message: string) => context.addIssue({ code: 'custom', path: ['n'], message })
+    if ((n ?? 1) > 1 && !temperature) refuse('n > 1 requires temperature > 0')
+    const completions = prompts.length * (n ?? 1)
+    if (completions > MAX_COMPLETIONS) {
+      refuse(`expected at most ${MAX_COMPLETIONS} completions, got ${prompts.length} prompts with ${n} each`)
+    }
+  })
+  .register(requestSchemas, { id: 'MultilookRequest' })
+
+export type MultilookRequestBody = z.output<typeof multilookRequest>

@@ -1,0 +1,63 @@
+import { z } from 'zod'
+import { responseSchemas } from '../../http/wire/components.ts'
+import { finishReason, replyMessage } from '../../openai/wire/chat-response.ts'
+
+const tokens = z.int().min(0)
+
+const completion = z
+  .object({
+    index: z.int().min(0),
+    message: replyMessage,
+    finish_reason: finishReason,
+  })
+  .register(responseSchemas, { id: 'MultilookChoice' })
+
+const promptUsage = z.object({ completion_tokens: tokens }).register(responseSchemas, { id: 'PromptUsage' })
+
+const answered = z
+  .object({
+    prompt_index: z.int().min(0),
+    completions: z.array(completion),
+    usage: promptUsage,
+  })
+  .register(responseSchemas, { id: 'AnsweredPrompt' })
+
+const promptError = z
+  .object({ message: z.string(), type: z.string(), code: z.string().optional() })
+  .register(responseSchemas, { id: 'PromptError' })
+
+const failed = z
+  .object({ prompt_index: z.int().min(0), error: promptError })
+  .register(responseSchemas, { id: 'FailedPrompt' })
+
+const result = z.union([answered, failed])
+
+const tokenDetails = z
+  .object({
+    cached_tokens: tokens.describe('The part of prompt_tokens that this call prefilled once and used again.'),
+    audio_tokens: tokens,
+  })
+  .register(responseSchemas, { id: 'MultilookPromptTokensDetails' })
+
+const usage = z
+  .object({
+    prompt_tokens: tokens.describe('Of the prompts that ran, each with the shared context.'),
+    completion_tokens: tokens,
+    total_tokens: tokens,
+    prompt_tokens_details: tokenDetails,
+  })
+  .register(responseSchemas, { id: 'MultilookUsage' })
+
+/** Answer of `POST /v1/chat/completions/multilook`. */
+export const multilookCompletion = z
+  .object({
+    id: z.string(),
+    object: z.literal('chat.completion.multilook'),
+    model: z.string(),
+    results: z.array(result),
+    usage,
+  })
+  .register(responseSchemas, { id: 'MultilookCompletion' })
+
+export type MultilookResultBody = z.output<typeof result>
+export type MultilookCompletionBody = z.output<typeof multilookCompletion>

@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Compatibility } from '../../config/compatibility.ts'
+import type { ChatRequest, Conversations, ReplyEvent, Structure, Usage, WholeReply } from '../../conversation/index.ts'
+import { collectReply } from '../../conversation/index.ts'
+import type { ModelRegistry } from '../../inference/registry.ts'
+import { invalidRequest } from '../../lib/errors.ts'
+import { answerSignal } from '../http/abort-signal.ts'
+import type { BodyReader } from '../http/body/body-reader.ts'
+import { logServerError, toApiError } from '../http/error-handler.ts'
+import { EventStream } from '../http/event-stream.ts'
+import { type Metering, meter } from '../http/metering.ts'
+import { namedModel } from '../http/named-model.ts'
+import { addEndpoint } from '../http/routes.ts'
+import { toDelta, toMessageBody } from './reply-message.ts'
+import { toReplyOptions } from './reply-options.ts'
+import type { ChatRequestBody } from './wire/chat-request.ts'
+import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './wire/chat-response.ts'
+
+export interface ChatCompletionsOptions extends Metering {
+  readonly bodies: BodyReader
+  readonly registry: ModelRegistry
+  readonly conversations: Conversations
+  readonly compatibility: Compatibility
+  /** Fires when the service waits for answers no longer. */
+  readonly shutdown: AbortSignal
+  readonly keepAliveMs?: number | undefined
+}
+
+/** What all parts of one answer have in common. */
+interface Heading {
+  readonly id: string
+  readonly created: number
+  readonly model: string
+}
+
+/** `POST /v1/chat/completions` */
+export function addChatCompletions(app: FastifyInstance, options: ChatCompletionsOptions): void {
+  addEndpoint(app, {
+    url: '/v1/chat/completions',
+    bucket: 'chat',
+    scope: 'inference',
+    handlers: { POST: (request, reply) => complete(request, reply, options) },
+  })
+}
+
+async function complete(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: ChatCompletionsOptions,
+): Promise<ChatCompletionBody | undefined> {
+  const kind = options.compatibility === 'openai' ? 'openAiChat' : 'chat'
+  const { value: body, rawParameters } = await options.bodies.read(request, reply, kind)
+  const { registry, conversations, shutdown, keepAliveMs } = options
+  const model = namedModel(registry, body.model)
+  const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
+  const signal = answerSignal(reply, shutdown)
+  const events = await conversations.startChat(toChatRequest(body, rawParameters), caller, signal)
+  const heading = {
+    id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
+    created: Math.floor(Date.now() / 1000),
+    model: body.model,
+  }
+  if (!body.stream) {
+    const whole = await collectReply(events)
+    finish(whole.finish.reason)
+    return toCompletion(heading, whole)
+  }
+
+  const stream = new EventStream(reply, keepAliveMs)
+  try {
+    for await (const chunk of toChunks(heading, events, body.stream_options?.include_usage ?? false)) {
+      const reason = chunk.choices[0]?.finish_reason
+      if (reason) finish(reason)
+      await stream.send(JSON.stringify(chunk))
+    }
+    await stream.send('[DONE]')
+  } catch (error) {
+    if (!reply.raw.destroyed) {
+      const apiError = toApiError(error)
+      logServerError(apiError, request)
+      await stream.send(JSON.stringify(apiError.toBody()))
+    }
+  } finally {
+    stream.end()
+  }
+}
+
+function toChatRequest(body: ChatRequestBody, rawParameters: readonly (string | null)[]): ChatRequest {
+  const choice = body.tool_choice ?? 'auto'
+  return {
+    ...toReplyOptions(body),
+    messages: body.messages,
+    tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
+      name,
+      description,
+      parameters: rawParameters[index] ?? null,
+    })),
+    toolUse: {
+      choice: typeof choice === 'object' ? { name: choice.function.name } : choice,
+      parallel: body.parallel_tool_calls ?? true,
+    },
+    structure: structureOf(body),
+  }
+}
+
+function structureOf({ regex, response_format: format }: ChatRequestBody): Structure | null {
+  if (typeof regex === 'string') {
+    if (!format) return { type: 'regex', pattern: regex }
+    throw invalidRequest('regex cannot be combined with response_format', 'regex', {
+      code: 'conflicting_structured_output_controls',
+    })
+  }
+  if (format?.type === 'json_object') return { type: 'json_object' }
+  return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema } : null
+}
+
+function toCompletion(heading: Heading, reply: WholeReply): ChatCompletionBody {
+  return {
+    id: heading.id,
+    object: 'chat.completion',
+    created: heading.created,
+    model: heading.model,
+    choices: [{ index: 0, message: toMessageBody(reply), finish_reason: reply.finish.reason }],
+    usage: toUsage(reply.finish.usage),
+  }
+}
+
+/** The role, the pieces, and the finish, which carries the usage when the client wants it. */
+async function* toChunks(
+  heading: Heading,
+  events: AsyncIterable<ReplyEvent>,
+  includeUsage: boolean,
+): AsyncGenerator<ChatCompletionChunkBody, void, void> {
+  type Choice = ChatCompletionChunkBody['choices'][number]
+  const chunk = (delta: Choice['delta'], finish: Choice['finish_reason'], usage: UsageBody | null) => ({
+    id: heading.id,
+    object: 'chat.completion.chunk' as const,
+    created: heading.created,
+    model: heading.model,
+    choices: [{ index: 0, delta, finish_reason: finish }],
+    ...(includeUsage ? { usage } : {}),
+  })
+  yield chunk({ role: 'assistant', content: '' }, null, null)
+  for await (const event of events) {
+    yield event.type === 'finish' ? chunk({}, event.reason, toUsage(event.usage)) : chunk(toDelta(event), null, null)
+  }
+}
+
+function toUsage({ promptTokens, completionTokens, audioTokens }: Usage): UsageBody {
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    ...(audioTokens === null ? {} : { prompt_tokens_details: { audio_tokens: audioTokens } }),
+  }
+}

@@ -1,0 +1,172 @@
+import { Readable } from 'node:stream'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Compatibility } from '../../config/compatibility.ts'
+import { type FileQuery, type Files, isFileId, PURPOSES, type StoredFile } from '../../files/index.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { answerSignal, ClientGone } from '../http/abort-signal.ts'
+import { principalOf } from '../http/auth.ts'
+import { requestedRange } from '../http/content-range.ts'
+import { addEndpoint } from '../http/routes.ts'
+import { declaredLength, leastFileBytes, receiveUpload } from './upload.ts'
+import type { DeletedFileBody, FileBody, FileListBody } from './wire/files.ts'
+
+export interface FilesApiOptions {
+  readonly files: Files
+  /** Fires when the service waits for answers no longer. */
+  readonly shutdown: AbortSignal
+  readonly compatibility: Compatibility
+}
+
+const MAX_PAGE = 10_000
+
+/** `POST` and `GET /v1/files`; `GET` and `DELETE /v1/files/{file_id}`; `GET /v1/files/{file_id}/content` */
+export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
+  const { files, compatibility } = options
+  // In a context of its own: its bodies come as they are.
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    addEndpoint(scope, {
+      url: '/v1/files',
+      scope: 'files',
+      bucket: { POST: 'file_upload', GET: 'file_list' },
+      handlers: {
+        POST: (request, reply) => upload(request, reply, options),
+        GET: (request) => list(request, options),
+      },
+    })
+    addEndpoint(scope, {
+      url: '/v1/files/:file_id',
+      scope: 'files',
+      bucket: { GET: 'file_retrieve', DELETE: 'file_delete' },
+      handlers: {
+        GET: async (request) => toBody(await foundFile(request, files), compatibility),
+        DELETE: (request) => remove(request, files),
+      },
+    })
+    addEndpoint(scope, {
+      url: '/v1/files/:file_id/content',
+      scope: 'files',
+      bucket: 'file_content',
+      handlers: { GET: (request, reply) => content(request, reply, options) },
+    })
+  })
+}
+
+async function upload(request: FastifyRequest, reply: FastifyReply, options: FilesApiOptions): Promise<FileBody> {
+  const { files, shutdown } = options
+  const principal = principalOf(request)
+  await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw)))
+  const signal = answerSignal(reply, shutdown)
+  const stop = () => request.raw.destroy(signal.reason as Error)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    const { draft, file } = await receiveUpload(request.raw, files)
+    try {
+      return toBody(await files.keep(principal, draft, file), options.compatibility)
+    } catch (error) {
+      await draft.discard()
+      throw error
+    }
+  } catch (error) {
+    if (request.raw.destroyed && !request.raw.complete) throw new ClientGone('The client closed the connection')
+    throw error
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+async function list(request: FastifyRequest, { files, compatibility }: FilesApiOptions): Promise<FileListBody> {
+  const page = await files.list(principalOf(request).organisation, readQuery(request.query))
+  return {
+    object: 'list',
+    data: page.files.map((file) => toBody(file, compatibility)),
+    first_id: page.files[0]?.id ?? '',
+    last_id: page.files.at(-1)?.id ?? '',
+    has_more: page.hasMore,
+  }
+}
+
+function readQuery(query: unknown): FileQuery {
+  const { after, limit, order, purpose } = query as Record<string, unknown>
+  if (after !== undefined && !(typeof after === 'string' && isFileId(after))) {
+    throw invalidRequest("Invalid 'after': expected the id of a file", 'after')
+  }
+  const count = limit === undefined ? MAX_PAGE : /^\d{1,6}$/.test(String(limit)) ? Number(limit) : 0
+  if (count < 1 || count > MAX_PAGE) {
+    throw invalidRequest(`Invalid 'limit': expected an integer between 1 and ${MAX_PAGE}`, 'limit')
+  }
+  if (order !== undefined && order !== 'asc' && order !== 'desc') {
+    throw invalidRequest("Invalid 'order': expected 'asc' or 'desc'", 'order')
+  }
+  const wanted = PURPOSES.find((known) => known === purpose) ?? null
+  if (purpose !== undefined && wanted === null) {
+    throw invalidRequest(`Invalid 'purpose': expected ${PURPOSES.map((known) => `'${known}'`).join(' or ')}`, 'purpose')
+  }
+  return { after: after ?? null, limit: count, order: order ?? 'desc', purpose: wanted }
+}
+
+async function remove(request: FastifyRequest, files: Files): Promise<DeletedFileBody> {
+  const id = fileIdOf(request)
+  if (!(await files.delete(principalOf(request).organisation, id))) throw noSuchFile(id)
+  return { object: 'file', id, deleted: true }
+}
+
+async function content(request: FastifyRequest, reply: FastifyReply, options: FilesApiOptions): Promise<Readable> {
+  const { files, shutdown } = options
+  const file = await foundFile(request, files)
+  const tag = `"${file.id}"`
+  reply
+    .header('accept-ranges', 'bytes')
+    .header('etag', tag)
+    .header('cache-control', 'private, no-cache')
+    // A browser that is led here must take the bytes for what they are said to be, and run nothing in them.
+    .header('content-disposition', attachment(file.filename))
+    .header('content-security-policy', "default-src 'none'; sandbox")
+    .header('x-content-type-options', 'nosniff')
+  const conditional = request.headers['if-range']
+  const header = conditional === undefined || conditional === tag ? request.headers.range : undefined
+  const range = requestedRange(header, file.bytes)
+  if (range === 'unsatisfiable') {
+    reply.header('content-range', `bytes */${file.bytes}`).removeHeader('content-disposition')
+    throw invalidRequest(`The range is outside of the file's ${file.bytes} bytes`, 'Range', { status: 416 })
+  }
+  const length = range ? range.last - range.first + 1 : file.bytes
+  const bytes =
+    request.method === 'HEAD'
+      ? Readable.from([])
+      : await files.read(principalOf(request).organisation, file.id, range, answerSignal(reply, shutdown))
+  if (bytes === null) throw noSuchFile(file.id)
+  if (range) reply.code(206).header('content-range', `bytes ${range.first}-${range.last}/${file.bytes}`)
+  reply.type(file.contentType).header('content-length', length)
+  return bytes
+}
+
+/** RFC 6266: the name for all, and in full for those who can read it. */
+function attachment(filename: string): string {
+  const plain = filename.replace(/[^\x20-\x7e]|["\\%]/g, '_')
+  const full = encodeURIComponent(filename).replace(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`)
+  return `attachment; filename="${plain}"; filename*=UTF-8''${full}`
+}
+
+async function foundFile(request: FastifyRequest, files: Files): Promise<StoredFile> {
+  const id = fileIdOf(request)
+  const file = await files.find(principalOf(request).organisation, id)
+  if (!file) throw noSuchFile(id)
+  return file
+}
+
+function fileIdOf(request: FastifyRequest): string {
+  return (request.params as { file_id: string }).file_id
+}
+
+function noSuchFile(id: string): ApiError {
+  return invalidRequest(`No such File object: ${id.slice(0, 200)}`, 'id', { status: 404 })
+}
+
+/** Fields in the order in which clients' fixtures have them. The contract has no status. */
+function toBody({ id, bytes, createdAt, filename, purpose }: StoredFile, compatibility: Compatibility): FileBody {
+  const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, filename, purpose }
+  // OpenAI's clients can wait until a file is processed. Here every file is, once it is stored.
+  return compatibility === 'openai' ? { ...body, status: 'processed' } : body
+}

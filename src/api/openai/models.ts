@@ -1,0 +1,88 @@
+import type { FastifyInstance } from 'fastify'
+import type { Compatibility } from '../../config/compatibility.ts'
+import type { ModelRegistry, ServedModel } from '../../inference/registry.ts'
+import { ApiError, invalidRequest } from '../../lib/errors.ts'
+import { addEndpoint } from '../http/routes.ts'
+import type { ExtendedModelBody, ModelBody } from './wire/models.ts'
+
+/** `GET /v1/models` and `GET /v1/models/{model_id}` */
+export function addModels(app: FastifyInstance, registry: ModelRegistry, compatibility: Compatibility): void {
+  addEndpoint(app, {
+    url: '/v1/models',
+    bucket: 'models',
+    handlers: {
+      GET: async (request) => {
+        const describe = describer(request.query, compatibility)
+        return { object: 'list', data: registry.list().map(describe) }
+      },
+    },
+  })
+  addEndpoint(app, {
+    url: '/v1/models/:model_id',
+    bucket: 'models',
+    handlers: {
+      GET: async (request) => {
+        const describe = describer(request.query, compatibility)
+        const { model_id: id } = request.params as { model_id: string }
+        const model = registry.find(id)
+        if (!model) throw modelNotFound(id)
+        return describe(model)
+      },
+    },
+  })
+}
+
+function describer(
+  query: unknown,
+  compatibility: Compatibility,
+): (model: ServedModel) => ModelBody | ExtendedModelBody {
+  const extended = (query as Record<string, unknown>).extended
+  if (extended === undefined || extended === 'false') return toModel
+  if (extended === 'true') return (model) => toExtendedModel(model, compatibility)
+  throw invalidRequest("Invalid 'extended': expected true or false", 'extended')
+}
+
+function modelNotFound(id: string): ApiError {
+  return new ApiError(`The model '${id.slice(0, 200)}' does not exist`, {
+    status: 404,
+    type: 'invalid_request_error',
+    param: 'model',
+    code: 'model_not_found',
+  })
+}
+
+function toModel({ served, card }: ServedModel): ModelBody {
+  return { id: served.id, object: 'model', created: served.created, owned_by: card.ownedBy }
+}
+
+/** Fields in the order in which clients' fixtures have them. Credits are what an organisation's budget is counted in. */
+function toExtendedModel(model: ServedModel, compatibility: Compatibility): ExtendedModelBody {
+  const { served } = model
+  return {
+    ...toModel(model),
+    name: served.name,
+    capabilities: capabilitiesOf(served, compatibility),
+    modalities: served.modalities,
+    output_formats: served.outputFormats,
+    sampling_parameters: ['temperature', 'top_p', 'top_k', 'frequency_penalty', 'presence_penalty'],
+    reasoning: { supported: served.reasoning, always_enabled: false },
+    max_context_tokens: model.contextTokens,
+    max_output_tokens: model.outputTokens,
+    ...(served.description === undefined ? {} : { description: served.description }),
+    credits_per_million_input_tokens: served.credits.input,
+    credits_per_million_output_tokens: served.credits.output,
+    credits_per_million_cache_read_tokens: served.credits.cacheRead,
+    early_access: false,
+  }
+}
+
+/** What a capability of the card makes possible beyond the contract. */
+const BEYOND: Readonly<Record<string, string>> = {
+  response_format_json_schema: 'response_format_json_object',
+  tool_calling: 'tool_choice_required',
+}
+
+function capabilitiesOf({ capabilities }: ServedModel['served'], compatibility: Compatibility): string[] {
+  if (compatibility === 'contract') return capabilities
+  return [...capabilities, ...capabilities.flatMap((name) => BEYOND[name] ?? [])]
+}

@@ -1,0 +1,85 @@
+import { z } from 'zod'
+import { requestSchemas } from '../../http/wire/components.ts'
+import { MOST_MESSAGES, message } from './messages.ts'
+import { replyOptions } from './reply-options.ts'
+import { toolNameIssue } from './tool-names.ts'
+
+const jsonObject = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
+
+const declaredFunction = z
+  .object({
+    name: z.string().min(1),
+    description: z.string().nullish(),
+    parameters: jsonObject.nullish(),
+    strict: z.boolean().nullish(),
+  })
+  .register(requestSchemas, { id: 'FunctionDeclaration' })
+
+const tool = z
+  .object({ type: z.literal('function'), function: declaredFunction })
+  .register(requestSchemas, { id: 'Tool' })
+
+/** As many as a constraint can hold. */
+const MOST_TOOLS = 256
+
+const tools = z
+  .array(tool)
+  .max(MOST_TOOLS)
+  .superRefine((tools, context) => {
+    const issue = toolNameIssue(tools.map((tool) => tool.function.name))
+    if (!issue) return
+    const { index, message, code } = issue
+    context.addIssue({ code: 'custom', path: [index, 'function', 'name'], message, params: { code } })
+  })
+
+const functionName = z.object({ name: z.string().min(1) }).register(requestSchemas, { id: 'FunctionName' })
+
+const toolChoice = z.union([
+  z.enum(['none', 'auto', 'required']),
+  z.object({ type: z.literal('function'), function: functionName }).register(requestSchemas, { id: 'NamedToolChoice' }),
+])
+
+const jsonSchema = z
+  .object({
+    name: z.string().min(1),
+    schema: z.unknown(),
+    strict: z.boolean().nullish(),
+  })
+  .register(requestSchemas, { id: 'NamedJsonSchema' })
+
+const responseFormat = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'TextResponseFormat' }),
+  z
+    .object({ type: z.literal('json_schema'), json_schema: jsonSchema })
+    .register(requestSchemas, { id: 'JsonSchemaResponseFormat' }),
+])
+
+const jsonObjectFormat = z.object({ type: z.literal('json_object') })
+
+const streamOptions = z
+  .object({ include_usage: z.boolean().nullish() })
+  .register(requestSchemas, { id: 'StreamOptions' })
+
+/** Body of `POST /v1/chat/completions`. Unknown keys are dropped. */
+export const chatRequest = z
+  .object({
+    messages: z.array(message).min(1).max(MOST_MESSAGES),
+    model: z.string(),
+    ...replyOptions,
+    n: z.int().min(1).max(1, 'only 1 is supported').nullish(),
+    parallel_tool_calls: z.boolean().nullish(),
+    regex: z.string().min(1).nullish(),
+    response_format: responseFormat.nullish(),
+    stream: z.boolean().nullish(),
+    stream_options: streamOptions.nullish(),
+    tool_choice: toolChoice.nullish(),
+    tools: tools.nullish(),
+  })
+  .register(requestSchemas, { id: 'ChatCompletionRequest' })
+
+/** The same where OpenAI's rules hold. */
+export const openAiChatRequest = chatRequest.extend({
+  response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
+})
+
+export type ChatRequestBody = z.output<typeof openAiChatRequest>

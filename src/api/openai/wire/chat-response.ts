@@ -1,0 +1,109 @@
+import { z } from 'zod'
+import { responseSchemas } from '../../http/wire/components.ts'
+
+export const finishReason = z.enum(['stop', 'length', 'tool_calls', 'tool_error', 'tool_limit', 'interrupted'])
+
+const promptTokensDetails = z
+  .object({ audio_tokens: z.int().min(0) })
+  .register(responseSchemas, { id: 'PromptTokensDetails' })
+
+export const usage = z
+  .object({
+    prompt_tokens: z.int().min(0),
+    completion_tokens: z.int().min(0),
+    total_tokens: z.int().min(0),
+    prompt_tokens_details: promptTokensDetails.nullish(),
+  })
+  .register(responseSchemas, { id: 'Usage' })
+
+const reply = {
+  id: z.string(),
+  created: z.int().min(0),
+  model: z.string(),
+}
+
+const calledFunction = z
+  .object({ name: z.string(), arguments: z.string() })
+  .register(responseSchemas, { id: 'ReplyFunction' })
+
+const functionCall = z
+  .object({
+    id: z.string(),
+    type: z.literal('function'),
+    function: calledFunction,
+  })
+  .register(responseSchemas, { id: 'ReplyToolCall' })
+
+export const replyMessage = z
+  .object({
+    role: z.literal('assistant'),
+    content: z.string().nullable().describe('Null when the model only called tools.'),
+    reasoning_content: z.string().optional(),
+    tool_calls: z.array(functionCall).optional(),
+  })
+  .register(responseSchemas, { id: 'ReplyMessage' })
+
+const functionChunk = z
+  .object({ name: z.string().optional(), arguments: z.string() })
+  .register(responseSchemas, { id: 'FunctionChunk' })
+
+/** A piece of a call. The first one has its id, type and name; those after it have arguments to append. */
+const functionCallChunk = z
+  .object({
+    index: z.int().min(0),
+    id: z.string().optional(),
+    type: z.literal('function').optional(),
+    function: functionChunk,
+  })
+  .register(responseSchemas, { id: 'ToolCallChunk' })
+
+const delta = z
+  .object({
+    role: z.literal('assistant').optional(),
+    content: z.string().optional(),
+    reasoning_content: z.string().optional(),
+    tool_calls: z.array(functionCallChunk).optional(),
+  })
+  .register(responseSchemas, { id: 'Delta' })
+
+const choice = z
+  .object({
+    index: z.int().min(0),
+    message: replyMessage,
+    finish_reason: finishReason.nullable(),
+  })
+  .register(responseSchemas, { id: 'Choice' })
+
+/** Answer of `POST /v1/chat/completions` without `stream`. */
+export const chatCompletion = z
+  .object({
+    ...reply,
+    object: z.literal('chat.completion'),
+    choices: z.array(choice),
+    usage: usage.nullable(),
+  })
+  .register(responseSchemas, { id: 'ChatCompletion' })
+
+const chunkChoice = z
+  .object({
+    index: z.int().min(0),
+    delta,
+    finish_reason: finishReason.nullable(),
+  })
+  .register(responseSchemas, { id: 'ChunkChoice' })
+
+/** One event of the stream. */
+export const chatCompletionChunk = z
+  .object({
+    ...reply,
+    object: z.literal('chat.completion.chunk'),
+    choices: z.array(chunkChoice),
+    usage: usage.nullish(),
+  })
+  .register(responseSchemas, { id: 'ChatCompletionChunk' })
+
+export type UsageBody = z.output<typeof usage>
+export type ChatCompletionBody = z.output<typeof chatCompletion>
+export type ChatCompletionChunkBody = z.output<typeof chatCompletionChunk>
+export type ReplyMessageBody = z.output<typeof replyMessage>
+export type DeltaBody = z.output<typeof delta>

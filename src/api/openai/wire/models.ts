@@ -1,0 +1,43 @@
+import { z } from 'zod'
+import { responseSchemas } from '../../http/wire/components.ts'
+
+export const model = z
+  .object({
+    id: z.string(),
+    object: z.literal('model'),
+    created: z.int(),
+    owned_by: z.string(),
+  })
+  .register(responseSchemas, { id: 'Model' })
+
+const reasoning = z
+  .object({ supported: z.boolean(), always_enabled: z.boolean() })
+  .register(responseSchemas, { id: 'ReasoningSupport' })
+
+/** With `extended=true` the same object is longer. */
+export const extendedModel = model
+  .extend({
+    name: z.string(),
+    capabilities: z.array(z.string()),
+    modalities: z.array(z.string()),
+    output_formats: z.array(z.string()),
+    sampling_parameters: z.array(z.string()),
+    reasoning,
+    max_context_tokens: z.int(),
+    max_output_tokens: z.int(),
+    description: z.string().optional(),
+    credits_per_million_input_tokens: z.int(),
+    credits_per_million_output_tokens: z.int(),
+    credits_per_million_cache_read_tokens: z.int(),
+    early_access: z.boolean(),
+  })
+  .register(responseSchemas, { id: 'ExtendedModel' })
+
+export const anyModel = z.union([extendedModel, model])
+
+export const modelList = z
+  .object({ object: z.literal('list'), data: z.array(anyModel) })
+  .register(responseSchemas, { id: 'ModelList' })
+
+export type ModelBody = z.output<typeof model>
+export type ExtendedModelBody = z.output<typeof extendedModel>

@@ -1,0 +1,31 @@
+import { z } from 'zod'
+import { requestSchemas } from '../../http/wire/components.ts'
+
+const penalty = z.number().min(-2).max(2).nullish()
+
+const internalTools = z.object({ focus: z.boolean().nullish() }).register(requestSchemas, { id: 'InternalTools' })
+
+const visionConfig = z
+  .object({
+    annotation_format: z.enum(['point', 'box', 'polygon', 'clip']).nullish(),
+    enable_thinking: z.boolean().nullish().meta({ deprecated: true }),
+    enable_audio_in_video: z.boolean().nullish(),
+    internal_tools: internalTools.nullish(),
+  })
+  .register(requestSchemas, { id: 'VisionConfig' })
+
+/** Fields of requests of every kind that say how a reply is to be made. */
+export const replyOptions = {
+  frequency_penalty: penalty,
+  presence_penalty: penalty,
+  max_completion_tokens: z.int().min(0).nullish(),
+  max_tokens: z.int().min(0).nullish().describe('Other name of max_completion_tokens, which wins.'),
+  reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high']).nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_k: z.int().min(0).nullish(),
+  top_p: z.number().gt(0).max(1).nullish(),
+  vision_config: visionConfig.nullish(),
+}
+
+const object = z.object(replyOptions)
+export type ReplyOptionsBody = z.output<typeof object>

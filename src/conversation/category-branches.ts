@@ -1,0 +1,103 @@
+import type { Annotation, AnnotationReader, Leaf, Prose, Scene } from '../grounding/index.ts'
+import type { Branch, Generation, TextEvent } from '../inference/engine.ts'
+import type { ServedModel } from '../inference/registry.ts'
+import { internalError } from '../lib/errors.ts'
+import { Detections } from './reply/detections.ts'
+import { dialectOf } from './reply/grounding.ts'
+import type { ReplyPiece, TextStage } from './reply/reply-piece.ts'
+import type { ReplySpec } from './reply/reply-spec.ts'
+import type { Deadline } from './request/deadline.ts'
+
+export interface SearchParts {
+  readonly branch: Branch
+  readonly plan: ReplySpec
+  /** The names that objects may have; null for any. */
+  readonly labels: readonly string[] | null
+  readonly model: ServedModel
+  readonly scene: Scene
+}
+
+/** One question to the model about what is where, on its way to its answer. */
+export class CategoryBranches {
+  readonly branch: Branch
+  readonly #labels: readonly string[] | null
+  readonly #reply: TextStage
+  readonly #reader: AnnotationReader
+  readonly #found = new Detections()
+  #state: 'silent' | 'speaking' | 'complete' | 'cut' = 'silent'
+
+  constructor({ branch, plan, labels, model, scene }: SearchParts) {
+    this.branch = branch
+    this.#labels = labels
+    this.#reply = plan.createReader()
+    this.#reader = dialectOf(model.card).reader(scene)
+  }
+
+  get leaves(): readonly Leaf[] {
+    return this.#found.leaves
+  }
+
+  get hasSpoken(): boolean {
+    return this.#state !== 'silent'
+  }
+
+  /** Whether the model said all that it had to say. */
+  get isComplete(): boolean {
+    return this.#state === 'complete'
+  }
+
+  /** Whether nothing new is to be expected. */
+  get isOver(): boolean {
+    return this.#state === 'complete' || this.#state === 'cut' || this.#found.circling
+  }
+
+  push({ text }: Pick<TextEvent, 'text'>): void {
+    this.#state = 'speaking'
+    this.#take(this.#reply.push(text))
+  }
+
+  /** @param cut whether the model was ended before it had said all. */
+  end(cut: boolean): void {
+    this.#take(this.#reply.end(cut))
+    this.#keep(this.#reader.end(cut))
+    this.#state = cut ? 'cut' : 'complete'
+  }
+
+  #take(pieces: readonly ReplyPiece[]): void {
+    // What the model thinks is its own.
+    for (const piece of pieces) if (piece.type === 'text') this.#keep(this.#reader.push(piece.text))
+  }
+
+  #keep(pieces: readonly (Prose | Annotation)[]): void {
+    for (const piece of pieces) {
+      if (piece.kind !== 'point' && piece.kind !== 'point_box') continue
+      // An engine that keeps to the constraint says no other name.
+      if (this.#labels === null || this.#labels.includes(piece.mention ?? '')) this.#found.add(piece)
+    }
+  }
+}
+
+/**
+ * Takes what the model says until all searches are over; what was found by the end of the time counts.
+ * @throws ApiError when the engine fails, and 504 when the time is over before the first text.
+ */
+export async function follow(
+  searches: readonly CategoryBranches[],
+  { events }: Generation,
+  deadline: Deadline,
+): Promise<void> {
+  try {
+    for await (const event of events) {
+      if (event.type === 'error') throw event.error
+      const search = searches[event.branch]!
+      if (event.type === 'text') search.push(event)
+      else search.end(event.reason === 'length')
+      if (searches.every(({ isOver }) => isOver)) return
+    }
+  } catch (error) {
+    if (!deadline.caused(error) || !searches.some(({ hasSpoken }) => hasSpoken)) throw error
+    for (const search of searches) if (!search.isOver) search.end(true)
+    return
+  }
+  throw internalError(new Error('The engine ended a completion without a finish'))
+}

@@ -1,0 +1,209 @@
+import { describe, expect, test } from 'vitest'
+import type { PromptPart } from '../../inference/engine.ts'
+import { type Message, placeMessages } from '../request/message.ts'
+import { ChatTemplate } from './chat-template.ts'
+import { buildPrompt, buildSharedPrompt, type PromptSource, type PromptStyle } from './prompt.ts'
+import { TemplateThreads } from './template-threads.ts'
+
+function template(chatTemplate: string | null): ChatTemplate {
+  return new ChatTemplate({ chatTemplate, bosToken: '<s>', eosToken: '</s>' })
+}
+
+function style(chatTemplate: string | null): PromptStyle {
+  return { template: template(chatTemplate), thought: null, marks: [] }
+}
+
+function conversation(...messages: Message[]): PromptSource {
+  return {
+    param: 'messages',
+    messages: placeMessages(messages, 'messages'),
+    media: new Map(),
+    instruction: null,
+    demand: null,
+    tools: [],
+    thinking: false,
+    replaysReasoning: false,
+  }
+}
+
+function prompt(source: string | null, ...messages: Message[]): Promise<PromptPart[]> {
+  return buildPrompt(conversation(...messages), style(source))
+}
+
+const user: Message = { role: 'user', content: 'Hi' }
+
+describe('an open last turn', () => {
+  const text = (text: string, trusted: boolean): PromptPart => ({ type: 'text', text, trusted })
+  const system: Message = { role: 'system', content: 'Be brief.' }
+
+  test('is rendered once for all that may stand in it', async () => {
+    const shared = await buildSharedPrompt(conversation(user), style(null))
+    const ending = text('<|im_end|>\n<|im_start|>assistant\n', true)
+    expect(shared.prefix).toEqual([
+      text('<|im_start|>user\n', true),
+      text('Hi', false),
+      text('<|im_end|>\n<|im_start|>user\n', true),
+    ])
+    expect(shared.suffix([text('Who?', false)])).toEqual([text('Who?', false), ending])
+    expect(shared.suffix([])).toEqual([ending])
+  })
+
+  test('may hold what came before it: some templates put the system text into the last turn', async () => {
+    const source = `{% for m in messages %}{% if m.role == 'user' %}[{% if loop.last %}{{ messages[0].content }}: {% endif %}{{ m.content }}]{% endif %}{% endfor %}`
+    const shared = await buildSharedPrompt(conversation(system, user), style(source))
+    expect(shared.prefix).toEqual([
+      text('[', true),
+      text('Hi', false),
+      text('][', true),
+      text('Be brief.', false),
+      text(': ', true),
+    ])
+    expect(shared.suffix([text('Who?', false)])).toEqual([text('Who?', false), text(']', true)])
+  })
+
+  test('may be followed by what came before it, or be said twice', async () => {
+    const source = `{% for m in messages %}{% if m.role == 'user' %}<{{ m.content }}|{{ m.content }}>{% endif %}{% endfor %}{{ messages[0].content }}`
+    const shared = await buildSharedPrompt(conversation(system), style(source))
+    expect(shared.prefix).toEqual([text('<', true)])
+    expect(shared.suffix([text('Who?', false)])).toEqual([
+      text('Who?', false),
+      text('|', true),
+      text('Who?', false),
+      text('>', true),
+      text('Be brief.', false),
+    ])
+  })
+
+  test('a template that does not take it is heard', async () => {
+    const source = `{% for m in messages %}{% if loop.index0 > 0 %}{{ raise_exception('Roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}`
+    const placed = { ...conversation(user), param: 'context' }
+    await expect(buildSharedPrompt(placed, style(source))).rejects.toThrow(
+      expect.objectContaining({ status: 400, param: 'context', message: expect.stringContaining('alternate') }),
+    )
+  })
+})
+
+describe('chat templates', () => {
+  test('without one, ChatML', async () => {
+    expect(
+      await template(null).render({ turns: [{ role: 'user', content: 'Hi' }], tools: [], thinking: false }, 'messages'),
+    ).toBe('<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n')
+  })
+
+  test('one that reads parts gets parts', async () => {
+    const source = `{{ bos_token }}{% for m in messages %}[{{ m.role }}]{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}{{ eos_token }}{% endfor %}`
+    expect(await prompt(source, user)).toEqual([
+      { type: 'text', text: '<s>[user]', trusted: true },
+      { type: 'text', text: 'Hi', trusted: false },
+      { type: 'text', text: '</s>', trusted: true },
+    ])
+  })
+
+  test('one that trims or escapes changes nothing of what the client wrote', async () => {
+    const source = '{% for m in messages %}<{{ m.content | trim | tojson }}>{% endfor %}'
+    const content = '  "spaces"\n\u0000\ud800 '
+    expect(await prompt(source, { role: 'user', content })).toEqual([
+      { type: 'text', text: '<"', trusted: true },
+      { type: 'text', text: '  "spaces"\n\u0000\ufffd ', trusted: false },
+      { type: 'text', text: '">', trusted: true },
+    ])
+  })
+
+  test('one that refuses a conversation is heard', async () => {
+    const source = `{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('No system role') }}{% endif %}{{ m.content }}{% endfor %}`
+    await expect(prompt(source, { role: 'system', content: 'x' }, user)).rejects.toThrow(
+      expect.objectContaining({ status: 400, param: 'messages', message: expect.stringContaining('No system role') }),
+    )
+  })
+
+  test('one that leaves a message out is not let through in silence', async () => {
+    const source = `{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}{% endfor %}`
+    await expect(prompt(source, { role: 'system', content: 'x' }, user)).rejects.toThrow(
+      expect.objectContaining({ status: 400, param: 'messages' }),
+    )
+  })
+
+  test.each(['{% for m in messages %}', 'always the same', "{{ raise_exception('never') }}"])(
+    'one that cannot be used is refused at start: %s',
+    (source) => {
+      expect(() => template(source)).toThrow()
+    },
+  )
+})
+
+describe('a thought', () => {
+  const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' }
+  const ending = async (source: string | null, thinking: boolean) => {
+    const parts = await buildPrompt(
+      { ...conversation(user), thinking },
+      { template: template(source), thought, marks: ['<think>'] },
+    )
+    const last = parts.at(-1)!
+    return last.type === 'text' && last.trusted ? last.text : last
+  }
+  const messages = '{% for m in messages %}{{ m.content }}|{% endfor %}'
+
+  test.each<[string, string | null, string, string]>([
+    ['nothing of it', null, '<|im_end|>\n<|im_start|>assistant\n<think>\n', '<|im_end|>\n<|im_start|>assistant\n'],
+    ['it, whenever', `${messages}{{ '<think>\\n' }}`, '|<think>\n', '|<think>\n</think>\n\n'],
+    [
+      'an empty one when it is off',
+      `${messages}{% if enable_thinking %}<think>{% else %}{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}`,
+      '|<think>',
+      '|<think>\n\n</think>\n\n',
+    ],
+  ])('where the template writes %s', async (_, source, on, off) => {
+    expect(await ending(source, true)).toBe(on)
+    expect(await ending(source, false)).toBe(off)
+  })
+})
+
+test('JSON of the template’s and of a client’s is one text, up to the marks of the template', async () => {
+  const source = `{% for t in tools or [] %}<|sys|>Tools:
+{{ t | tojson }}
+</end>{% endfor %}{% for m in messages %}{% if m.tool_calls %}<call>{"name": "{{ m.tool_calls[0].function.name }}", "arguments": {{ m.tool_calls[0].function.arguments }}}</call>{% else %}[{{ m.content }}]{% endif %}{% endfor %}`
+  const call = { id: 'a', function: { name: 'f', arguments: '{"a": 1}' } }
+  const parts = await buildPrompt(
+    {
+      ...conversation(user, { role: 'assistant', tool_calls: [call] }),
+      tools: [{ name: 'f', description: null, parameters: '{"b":2}' }],
+    },
+    style(source),
+  )
+  expect(parts).toEqual([
+    { type: 'text', text: '<|sys|>', trusted: true },
+    {
+      type: 'text',
+      text: 'Tools:\n{"type": "function", "function": {"name": "f", "parameters": {"b":2}}}\n',
+      trusted: false,
+    },
+    { type: 'text', text: '</end>[', trusted: true },
+    { type: 'text', text: 'Hi', trusted: false },
+    { type: 'text', text: ']<call>', trusted: true },
+    { type: 'text', text: '{"name": "f", "arguments": {"a": 1}}', trusted: false },
+    { type: 'text', text: '</call>', trusted: true },
+  ])
+})
+
+test('a long conversation is rendered in a thread, to the same text', async () => {
+  const threads = new TemplateThreads()
+  const info = { chatTemplate: null, bosToken: '<s>', eosToken: '</s>' }
+  const turns = Array.from({ length: 2000 }, (_, index) => ({ role: 'user' as const, content: `${index}` }))
+  const input = { turns, tools: [], thinking: false }
+  try {
+    expect(await new ChatTemplate(info, threads).render(input, 'messages')).toBe(
+      await new ChatTemplate(info).render(input, 'messages'),
+    )
+    const strict = {
+      ...info,
+      chatTemplate: `{{ raise_exception('Too long') if messages | length > 1 else messages[0].content }}`,
+    }
+    await expect(new ChatTemplate(strict, threads).render(input, 'context')).rejects.toMatchObject({
+      status: 400,
+      param: 'context',
+      message: expect.stringContaining('Too long'),
+    })
+  } finally {
+    await threads.close()
+  }
+})

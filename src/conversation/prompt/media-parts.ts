@@ -1,0 +1,267 @@
+import type { PromptPart } from '../../inference/engine.ts'
+import type { ServedModel } from '../../inference/registry.ts'
+import { ApiError } from '../../lib/errors.ts'
+import type {
+  DecodedImage,
+  DecodedVideo,
+  GridRegion,
+  MediaInput,
+  MediaLoader,
+  MediaReference,
+  MediaRequest,
+  RgbImage,
+  Size,
+} from '../../media/index.ts'
+import type { ImageLimits } from '../../models/card.ts'
+import {
+  type ImageContent,
+  type MediaContent,
+  type MediaUrl,
+  mediaCount,
+  modalityOf,
+  type PlacedMessage,
+  partsOf,
+  type VideoFramesContent,
+} from '../request/message.ts'
+
+/** The part of the media room that a conversation needs. */
+export type MediaSource = Pick<MediaLoader, 'open'>
+
+/** What each media part of a conversation is to the engine. */
+export type LoadedMedia = ReadonlyMap<MediaContent, readonly PromptPart[]>
+
+export interface MediaOptions {
+  readonly model: ServedModel
+  /** Of this request. */
+  readonly media: MediaRequest
+  /** Whether the sound of videos is to be heard. */
+  readonly withSound: boolean
+  /** Frames that a video may be sampled to. */
+  readonly maxFrames: number
+  readonly signal: AbortSignal
+}
+
+/** Images, and frames of videos, that one request may hold, and sounds. */
+export const MAX_MEDIA = 256
+
+/** Parts of one request that are fetched and decoded at a time. */
+const CONCURRENCY = 8
+
+/** Each video of a request may take as many frames as the other inputs leave to it. */
+export function framesPerVideo(messages: readonly PlacedMessage[]): number {
+  let videos = 0
+  let others = 0
+  for (const placed of messages) {
+    for (const { part } of partsOf(placed)) {
+      if (part.type === 'text' || modalityOf(part) === 'audio') continue
+      if (part.type === 'video_url' || part.type === 'video_file_id') videos++
+      else others += mediaCount(part)
+    }
+  }
+  return Math.max(1, Math.floor((MAX_MEDIA - others) / Math.max(1, videos)))
+}
+
+/**
+ * Loads all media of the conversation, as the model takes it. The first failure ends the others.
+ * @throws ApiError 400 naming the input at fault.
+ */
+export async function loadMedia(messages: readonly PlacedMessage[], options: MediaOptions): Promise<LoadedMedia> {
+  const [outcome] = await loadMediaGroups([messages], options)
+  if (outcome!.status === 'rejected') throw outcome!.reason
+  return outcome!.value
+}
+
+/**
+ * Loads the media of several groups of messages. A failure ends the others of its own group only.
+ * @throws the signal's reason once that has fired.
+ */
+export async function loadMediaGroups(
+  messages: readonly (readonly PlacedMessage[])[],
+  options: MediaOptions,
+): Promise<PromiseSettledResult<LoadedMedia>[]> {
+  const { signal } = options
+  const groups = messages.map((group) => new MediaGroup(group, signal))
+  const queue = groups.flatMap((group) => group.waiting.map((input) => ({ group, ...input })))
+  const next = queue.values()
+  const worker = async () => {
+    for (const { group, part, param } of next) {
+      if (group.signal.aborted) continue
+      try {
+        group.loaded.set(part, await load(part, param, { ...options, signal: group.signal }))
+      } catch (error) {
+        group.fail(error)
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, queue.length) }, worker))
+  signal.throwIfAborted()
+  return groups.map((group) => group.outcome)
+}
+
+/**
+ * Loads pictures by their addresses, with the size of their originals. The first failure ends the others.
+ * @throws ApiError 400 naming the picture at fault.
+ */
+export async function loadPictures(
+  wanted: readonly { readonly url: MediaUrl; readonly param: string }[],
+  target: ImageLimits | Size,
+  media: MediaRequest,
+  signal: AbortSignal,
+): Promise<DecodedImage[]> {
+  const failed = new AbortController()
+  const either = AbortSignal.any([signal, failed.signal])
+  const loaded: DecodedImage[] = []
+  const next = wanted.entries()
+  const worker = async () => {
+    for (const [i, { url, param }] of next) {
+      either.throwIfAborted()
+      loaded[i] = await media.image({ reference: referTo(url), param, signal: either }, target)
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, wanted.length) }, worker))
+    return loaded
+  } catch (error) {
+    failed.abort(error)
+    throw error
+  }
+}
+
+/** One more look at a picture of the conversation. @throws ApiError when it cannot be had. */
+export async function loadPicture(
+  part: ImageContent,
+  { target, region }: { readonly target: ImageLimits; readonly region: GridRegion },
+  { media, param, signal }: { readonly media: MediaRequest; readonly param: string; readonly signal: AbortSignal },
+): Promise<RgbImage> {
+  return (await media.image({ reference: referenceOf(part).reference, param, signal }, target, region)).image
+}
+
+class MediaGroup {
+  readonly waiting: { readonly part: MediaContent; readonly param: string }[] = []
+  readonly loaded = new Map<MediaContent, readonly PromptPart[]>()
+  /** Fires when no more media of the group is wanted. */
+  readonly signal: AbortSignal
+  readonly #failed = new AbortController()
+
+  constructor(messages: readonly PlacedMessage[], signal: AbortSignal) {
+    this.signal = AbortSignal.any([signal, this.#failed.signal])
+    for (const placed of messages) {
+      for (const { part, param } of partsOf(placed)) {
+        if (part.type !== 'text') this.waiting.push({ part, param: `${param}.${part.type}` })
+      }
+    }
+  }
+
+  /** The first failure is the one that counts: those after it are its doing. */
+  fail(error: unknown): void {
+    this.#failed.abort(error)
+  }
+
+  get outcome(): PromiseSettledResult<LoadedMedia> {
+    const { aborted, reason } = this.#failed.signal
+    return aborted ? { status: 'rejected', reason } : { status: 'fulfilled', value: this.loaded }
+  }
+}
+
+/** @param param the part's own object, e.g. `messages[0].content[1].video_url`. */
+async function load(part: MediaContent, param: string, options: MediaOptions): Promise<PromptPart[]> {
+  const { media, model, signal, withSound, maxFrames } = options
+  const { card } = model
+  if (part.type === 'video_frames') return loadFrames(part, param, options)
+  const { reference, field } = referenceOf(part)
+  const input: MediaInput = { reference, param: `${param}.${field}`, signal }
+  const modality = modalityOf(part)
+  if (modality === 'image') {
+    const { image } = await media.image(input, needed(card.image))
+    return [{ type: 'image', image }]
+  }
+  try {
+    if (modality === 'video') {
+      const wish = { limits: needed(card.video), maxFrames, sound: withSound ? needed(card.audio) : null }
+      return videoParts(await media.video(input, wish))
+    }
+    const { samples } = await media.audio(input, needed(card.audio))
+    return [{ type: 'audio', samples }]
+  } catch (error) {
+    throw namingPart(error, param)
+  }
+}
+
+/** A sound that is too long is named by its part; what is wrong with an address or its bytes, by the address. */
+function namingPart(error: unknown, param: string): unknown {
+  if (!(error instanceof ApiError) || error.code !== 'audio_token_limit_exceeded') return error
+  const { message, status, type, code } = error
+  return new ApiError(message, { status, type, code, param })
+}
+
+async function loadFrames(
+  { video_frames: { frames } }: VideoFramesContent,
+  param: string,
+  { media, model, signal }: MediaOptions,
+): Promise<PromptPart[]> {
+  const wanted = frames.map(({ image_url: { url } }, index) => ({
+    url,
+    param: `${param}.frames[${index}].image_url.url`,
+  }))
+  // The encoder takes frames of one size; the first decides on it.
+  const [first] = await loadPictures(wanted.slice(0, 1), needed(model.card.video), media, signal)
+  const { width, height } = first!.image
+  const others = await loadPictures(wanted.slice(1), { width, height }, media, signal)
+  const pictures = [first!, ...others]
+  return frameParts(pictures.map(({ image }, index) => ({ image, seconds: frames[index]!.timestamp_ms / 1000 })))
+}
+
+function videoParts({ frames, sound }: DecodedVideo): PromptPart[] {
+  const parts = frameParts(frames)
+  if (sound !== null) parts.push({ type: 'audio', samples: sound.samples })
+  return parts
+}
+
+/**
+ * Two frames at a time, which the encoder merges, behind the time of their middle. That is how the models of this family
+ * are trained to tell the time: their positions do not.
+ */
+function frameParts(frames: DecodedVideo['frames']): PromptPart[] {
+  const parts: PromptPart[] = []
+  for (let at = 0; at < frames.length; at += 2) {
+    const pair = frames.slice(at, at + 2)
+    const middle = pair.reduce((sum, { seconds }) => sum + seconds, 0) / pair.length
+    parts.push({ type: 'text', text: `<${middle.toFixed(1)} seconds>`, trusted: true })
+    parts.push({ type: 'frames', frames: pair.map(({ image }) => image) })
+  }
+  return parts
+}
+
+function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): {
+  readonly reference: MediaReference
+  readonly field: string
+} {
+  switch (part.type) {
+    case 'image_url':
+      return { reference: referTo(part.image_url.url), field: 'url' }
+    case 'video_url':
+      return { reference: referTo(part.video_url.url), field: 'url' }
+    case 'audio_url':
+      return { reference: referTo(part.audio_url.url), field: 'url' }
+    case 'input_audio':
+      return { reference: referTo(part.input_audio.data, 'base64'), field: 'data' }
+    case 'image_file_id':
+      return { reference: { type: 'file', id: part.image_file_id.file_id }, field: 'file_id' }
+    case 'video_file_id':
+      return { reference: { type: 'file', id: part.video_file_id.file_id }, field: 'file_id' }
+    case 'audio_file_id':
+      return { reference: { type: 'file', id: part.audio_file_id.file_id }, field: 'file_id' }
+  }
+}
+
+/** @param form what a text is: an address, or base64 without the head of a data URL. */
+function referTo(url: MediaUrl, form: 'url' | 'base64' = 'url'): MediaReference {
+  if (typeof url !== 'string') return { type: 'inline', media: url }
+  return form === 'url' ? { type: 'url', url } : { type: 'base64', data: url }
+}
+
+/** Media was admitted by what the card promises, and the registry saw that it keeps that. */
+function needed<Limits>(limits: Limits | undefined): Limits {
+  if (limits === undefined) throw new Error('A model was admitted with media that it has no limits for')
+  return limits
+}

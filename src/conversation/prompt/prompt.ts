@@ -1,0 +1,253 @@
+import { HINT_MARKS } from '../../grounding/index.ts'
+import type { PromptPart } from '../../inference/engine.ts'
+import type { ServedModel } from '../../inference/registry.ts'
+import { internalError, invalidRequest } from '../../lib/errors.ts'
+import {
+  type AssistantMessage,
+  type PlacedMessage,
+  partsOf,
+  type ToolCall,
+  type ToolMessage,
+} from '../request/message.ts'
+import type { Tool } from '../request/tool.ts'
+import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
+import type { ChatTemplate, TemplateInput, Turn } from './chat-template.ts'
+import type { LoadedMedia } from './media-parts.ts'
+import { Placeholders, untrusted } from './placeholders.ts'
+import { templateValue } from './template-values.ts'
+import type { ThoughtMarks } from './thinking.ts'
+
+export interface PromptSource {
+  /** Name of the list that the messages came in, for errors. */
+  readonly param: string
+  readonly messages: readonly PlacedMessage[]
+  readonly media: LoadedMedia
+  /** Text of the server's own for the head of the system turn. */
+  readonly instruction: string | null
+  /** Text for the end of the last user turn. */
+  readonly demand: string | null
+  /** Functions to tell the model of. */
+  readonly tools: readonly Tool[]
+  /** Whether the prompt is to end within a thought. */
+  readonly thinking: boolean
+  /** Whether the model sees its earlier thoughts, where the client gives them. */
+  readonly replaysReasoning: boolean
+}
+
+/** How a model takes a conversation. */
+export interface PromptStyle {
+  readonly template: ChatTemplate
+  /** Null for a model that does not reason. */
+  readonly thought: ThoughtMarks | null
+  /** Marks that mean something to the model and are no control tokens. In what clients write they are plain text. */
+  readonly marks: readonly string[]
+}
+
+export function promptStyle({ card }: ServedModel, template: ChatTemplate): PromptStyle {
+  const { thought = null, toolSyntax, ownModel } = card
+  const marks = [
+    ...(thought ? [thought.begin.trim(), thought.end] : []),
+    ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
+    ...(ownModel ? HINT_MARKS : []),
+  ]
+  return { template, thought, marks }
+}
+
+/**
+ * Renders a conversation to the parts that an engine takes.
+ *
+ * The template never sees what the client wrote: it goes through it as placeholders. What comes back around the
+ * placeholders is the template's own text, which alone may hold control tokens. So no client's text can end its turn or
+ * open another, whatever the template does.
+ *
+ * @throws ApiError 400 when the template does not take the conversation.
+ */
+export async function buildPrompt(source: PromptSource, style: PromptStyle): Promise<PromptPart[]> {
+  const slots = new Placeholders()
+  const rendered = await render(source, [], slots, style)
+  return separateMarks(slots.fill(rendered), style)
+}
+
+/** A prompt that several others continue. */
+export interface SharedPrompt {
+  readonly prefix: readonly PromptPart[]
+  /** What follows the prefix when the last user turn has this content. Never empty of text: it ends the turn. */
+  suffix(content: readonly PromptPart[]): PromptPart[]
+}
+
+/**
+ * Renders a conversation that ends with a user turn whose content is still open. It is rendered once, with one
+ * placeholder for the open content, and cut there: so whatever the template does, what precedes the content is the same
+ * for all contents.
+ */
+export async function buildSharedPrompt(source: PromptSource, style: PromptStyle): Promise<SharedPrompt> {
+  const slots = new Placeholders()
+  const open = slots.open()
+  const rendered = await render(source, [{ role: 'user', content: open }], slots, style)
+  const cut = rendered.indexOf(open)
+  const rest = rendered.slice(cut)
+  return {
+    prefix: separateMarks(slots.fill(rendered.slice(0, cut)), style),
+    suffix: (content) => separateMarks(slots.fill(rest, content), style),
+  }
+}
+
+async function render(
+  source: PromptSource,
+  more: readonly Turn[],
+  slots: Placeholders,
+  style: PromptStyle,
+): Promise<string> {
+  const { param, thinking } = source
+  const { template, thought } = style
+  const input: TemplateInput = {
+    turns: [...turns(source, slots, template), ...more],
+    tools: source.tools.map((tool) => declaration(tool, slots, template)),
+    thinking,
+  }
+  const rendered = await template.render(input, param)
+  slots.checkAllIn(rendered, param)
+  return thought === null ? rendered : withThought(rendered, thinking, thought)
+}
+
+/** Templates open a thought themselves or leave that to the model; some open one whether it is wanted or not. */
+function withThought(rendered: string, thinking: boolean, { begin, closing }: ThoughtMarks): string {
+  const isOpen = rendered.trimEnd().endsWith(begin.trim())
+  if (thinking) return isOpen ? rendered : rendered + begin
+  return isOpen ? rendered.trimEnd() + closing : rendered
+}
+
+/** Templates disagree about system turns that follow one another, so the leading ones become one. */
+function turns(source: PromptSource, slots: Placeholders, template: ChatTemplate): Turn[] {
+  const { messages, media, instruction } = source
+  const firstOther = messages.findIndex(({ message }) => message.role !== 'system' && message.role !== 'developer')
+  const leading = messages.slice(0, firstOther === -1 ? messages.length : firstOther)
+  const result: Turn[] = []
+  if (instruction !== null || leading.length > 0) {
+    const system: PromptPart[] = instruction === null ? [] : [{ type: 'text', text: instruction, trusted: true }]
+    for (const [i, placed] of leading.entries()) {
+      if (i > 0) system.push({ type: 'text', text: '\n', trusted: false })
+      system.push(...contentOf(placed, media))
+    }
+    result.push({ role: 'system', content: slots.put(system) })
+  }
+  const calls = new Map<string, CalledFunction>()
+  const asking = messages.findLast(({ message }) => message.role === 'user')
+  for (const placed of messages.slice(leading.length)) {
+    const { message } = placed
+    const demand = placed === asking && source.demand !== null ? untrusted(`\n${source.demand}`) : []
+    const content = slots.put([...contentOf(placed, media), ...demand])
+    if (message.role === 'assistant') {
+      const extras = assistantExtras({ message, param: placed.param }, { source, slots, template, calls })
+      result.push({ role: 'assistant', content, ...extras })
+    } else if (message.role === 'tool') {
+      result.push({ role: 'tool', content, answers: calledFunction(message, placed.param, calls) })
+    } else {
+      result.push({ role: message.role === 'developer' ? 'system' : message.role, content })
+    }
+  }
+  return result
+}
+
+/** A call as the template knows it. */
+interface CalledFunction {
+  readonly id: string
+  readonly name: string
+}
+
+interface TurnContext {
+  readonly source: PromptSource
+  readonly slots: Placeholders
+  readonly template: ChatTemplate
+  /** By the client's id. */
+  readonly calls: Map<string, CalledFunction>
+}
+
+function assistantExtras(
+  { message, param }: { message: AssistantMessage; param: string },
+  { source, slots, template, calls }: TurnContext,
+): Pick<Turn, 'reasoning' | 'toolCalls'> {
+  const reasoning = source.replaysReasoning ? (message.reasoning_content ?? '') : ''
+  const toolCalls = (message.tool_calls ?? []).map((call: ToolCall, index) => {
+    const form = template.toolForms?.arguments ?? 'text'
+    const place = `${param}.tool_calls[${index}].function.arguments`
+    const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: place })
+    const called = { id: templateCallId(calls.size), name: slots.name(call.function.name) }
+    calls.set(call.id, called)
+    return { ...called, arguments: values }
+  })
+  return {
+    ...(reasoning === '' ? {} : { reasoning: slots.text(reasoning, { optional: true }) }),
+    ...(toolCalls.length === 0 ? {} : { toolCalls }),
+  }
+}
+
+/** Ids are the client's; a template gets others, of a form that all take. */
+function templateCallId(index: number): string {
+  return `call${String(index % 100_000).padStart(5, '0')}`
+}
+
+function calledFunction(
+  { tool_call_id: id }: ToolMessage,
+  param: string,
+  calls: ReadonlyMap<string, CalledFunction>,
+): CalledFunction {
+  const called = calls.get(id)
+  if (called) return called
+  throw invalidRequest(
+    `No earlier assistant message has a tool call with the id '${id.slice(0, 100)}'`,
+    `${param}.tool_call_id`,
+    {
+      code: 'invalid_tool_result',
+    },
+  )
+}
+
+function declaration(tool: Tool, slots: Placeholders, template: ChatTemplate): TemplateInput['tools'][number] {
+  const { name, description, parameters } = tool
+  const form = template.toolForms?.parameters ?? 'text'
+  return {
+    name: slots.name(name),
+    description:
+      description === null ? null : slots.text(description, { json: JSON.stringify(description), optional: true }),
+    parameters: templateValue(parameters ?? '{"type": "object", "properties": {}}', {
+      form,
+      kind: 'schema',
+      slots,
+      param: 'tools',
+    }),
+  }
+}
+
+/** A client's texts and media. */
+export function contentOf(placed: PlacedMessage, media: LoadedMedia): PromptPart[] {
+  const parts: PromptPart[] = []
+  for (const { part } of partsOf(placed)) {
+    if (part.type === 'text') {
+      parts.push(...untrusted(part.text))
+      continue
+    }
+    const loaded = media.get(part)
+    if (!loaded) throw internalError(new Error(`A part of type ${part.type} was admitted and not loaded`))
+    // Handed over as it is: the engine itself puts the family's tokens around media, so the template must not.
+    parts.push(...loaded)
+  }
+  return parts
+}
+
+/**
+ * Cuts the clients' texts within each mark. Marks such as `<tool_call>` are no control tokens but are single tokens all
+ * the same; engines tokenise parts one by one, so a mark that is cut comes to them as the characters it is written with.
+ */
+function separateMarks(parts: readonly PromptPart[], { marks }: PromptStyle): PromptPart[] {
+  if (marks.length === 0) return [...parts]
+  const pattern = new RegExp(marks.map((mark) => `(?<=${escaped(mark[0]!)})(?=${escaped(mark.slice(1))})`).join('|'))
+  return parts.flatMap((part): PromptPart[] => {
+    if (part.type !== 'text' || part.trusted) return [part]
+    return part.text.split(pattern).map((text) => ({ type: 'text', text, trusted: false }))
+  })
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
+}

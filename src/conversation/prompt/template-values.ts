@@ -1,0 +1,114 @@
+import { invalidRequest } from '../../lib/errors.ts'
+import { rawItems, rawMembers } from '../../lib/raw-json.ts'
+import type { TemplateValue, ValueForm } from './chat-template.ts'
+import type { Placeholders } from './placeholders.ts'
+
+interface Options {
+  readonly form: ValueForm
+  /** A schema has keywords, which templates know; the keys of data are all the client's. */
+  readonly kind: 'schema' | 'data'
+  readonly slots: Placeholders
+  /** Input that an error points at. */
+  readonly param: string
+}
+
+/**
+ * JSON text of a client's, for a template. As `text` it is one placeholder and comes out as it was written. As a
+ * `structure` a template can go through it: then each text in it is a placeholder, as are keys, which keeps their order.
+ * @throws ApiError 400 for text that a structure cannot be made of.
+ */
+export function templateValue(json: string, { form, kind, slots, param }: Options): TemplateValue {
+  if (form === 'text') return slots.text(json, { json, optional: true })
+  if (!isJsonObject(json)) throw invalidRequest(`Invalid '${param}': expected the text of a JSON object`, param)
+  return new Structure(slots, kind).value(json, kind === 'schema' ? 'schema' : 'data', 0)
+}
+
+function isJsonObject(json: string): boolean {
+  try {
+    const value: unknown = JSON.parse(json)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+  } catch {
+    return false
+  }
+}
+
+type Place = 'schema' | 'names' | 'data' | 'type'
+
+class Structure {
+  readonly #slots: Placeholders
+  readonly #kind: Options['kind']
+
+  constructor(slots: Placeholders, kind: Options['kind']) {
+    this.#slots = slots
+    this.#kind = kind
+  }
+
+  value(json: string, place: Place, depth: number): TemplateValue {
+    // Deeper than any template goes: a text like any other.
+    if (depth > DEEPEST) return this.#slots.text(json, { json, optional: true })
+    const members = rawMembers(json)
+    if (members) {
+      const entries = members.map(({ key, rawKey, value }): [string, TemplateValue] => [
+        this.#isKeyword(key, place) ? key : this.#slots.name(key, rawKey),
+        this.value(value, this.#inside(key, place), depth + 1),
+      ])
+      return Object.fromEntries(entries)
+    }
+    const items = rawItems(json)
+    if (items) return items.map((item) => this.value(item, place, depth + 1))
+    const value: unknown = JSON.parse(json)
+    if (typeof value === 'string') {
+      return place === 'type' && TYPES.has(value.toLowerCase()) ? value : this.#slots.name(value, json)
+    }
+    // A number that would be spelt otherwise goes as it was written.
+    if (typeof value === 'number' && String(value) !== json) return this.#slots.text(json, { json, optional: true })
+    return value
+  }
+
+  #isKeyword(key: string, place: Place): boolean {
+    return this.#kind === 'schema' && place !== 'names' && place !== 'data' && KEYWORDS.has(key)
+  }
+
+  #inside(key: string, place: Place): Place {
+    if (this.#kind === 'data' || place === 'data') return 'data'
+    if (place === 'names') return 'schema'
+    if (NAMED.has(key)) return 'names'
+    if (key === 'type') return 'type'
+    return VALUES.has(key) ? 'data' : 'schema'
+  }
+}
+
+const DEEPEST = 50
+const TYPES = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'])
+/** Their keys are names that the client chose. */
+const NAMED = new Set(['properties', '$defs', 'definitions', 'patternProperties'])
+/** Their values are no schemas. */
+const VALUES = new Set(['default', 'const', 'enum', 'example', 'examples'])
+const KEYWORDS = new Set([
+  ...[
+    'type',
+    'description',
+    'title',
+    'properties',
+    'required',
+    'items',
+    'enum',
+    'const',
+    'default',
+    'format',
+    'pattern',
+  ],
+  ...[
+    'nullable',
+    'anyOf',
+    'oneOf',
+    'allOf',
+    'not',
+    '$ref',
+    '$defs',
+    'definitions',
+    'additionalProperties',
+    'prefixItems',
+  ],
+  ...['minimum', 'maximum', 'minLength', 'maxLength', 'minItems', 'maxItems', 'examples', 'patternProperties'],
+])

@@ -1,0 +1,33 @@
+import type { Thought } from '../../inference/engine.ts'
+import type { ModelCard } from '../../models/card.ts'
+import type { ReasoningEffort } from '../request/reply-options.ts'
+
+/** How a family of models marks its thoughts. */
+export type ThoughtMarks = Omit<NonNullable<ModelCard['thought']>, 'exemplars'>
+
+/** Most tokens of a thought by tier. The contract names the tiers and no numbers. */
+const BUDGETS: Readonly<Record<Exclude<ReasoningEffort, 'none'>, number>> = {
+  minimal: 256,
+  low: 1024,
+  medium: 2048,
+  high: 4096,
+}
+
+/** A part of the reply that a thought leaves to the answer, however little the client allows for both. */
+const ANSWER_SHARE = 1 / 4
+
+/**
+ * Most tokens of a thought when reasoning is on. A tier that says nothing about how much, because something else turned
+ * reasoning on, counts as `medium`.
+ */
+export function thoughtBudget(effort: ReasoningEffort | null): number {
+  return BUDGETS[effort === null || effort === 'none' ? 'medium' : effort]
+}
+
+/** Replies of fewer tokens have no room for a thought, its marks and an answer: the model answers at once. */
+export const FEWEST_TOKENS_TO_THINK = 16
+
+/** What the engine is to know of a thought within a reply of at most `maxTokens`. */
+export function thoughtWithin(maxTokens: number, budget: number, { end, closing }: ThoughtMarks): Thought {
+  return { end, closing, budget: Math.min(budget, Math.floor(maxTokens * (1 - ANSWER_SHARE))) }
+}

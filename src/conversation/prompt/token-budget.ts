@@ -1,0 +1,117 @@
+import type { CountOptions, PromptPart } from '../../inference/engine.ts'
+import type { ServedModel } from '../../inference/registry.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { audioTokens, SAMPLE_RATE } from '../../media/index.ts'
+import type { ModelCard } from '../../models/card.ts'
+import type { ReplyOptions } from '../request/reply-options.ts'
+
+/** For whom tokens are counted. */
+export interface CountScope extends CountOptions {
+  readonly model: ServedModel
+}
+
+/** A prompt, or a part of one, whose tokens are counted once, and only when they are needed. */
+export class MeasuredPrompt {
+  readonly parts: readonly PromptPart[]
+  /** The prompt costs no more than this. */
+  readonly mostTokens: number
+  readonly #scope: CountScope
+  #tokens: Promise<number> | null = null
+
+  constructor(parts: readonly PromptPart[], scope: CountScope) {
+    this.parts = parts
+    this.mostTokens = mostTokens(parts, scope.model)
+    this.#scope = scope
+  }
+
+  countTokens(): Promise<number> {
+    this.#tokens ??= this.#scope.model.engine.countTokens(this.parts, this.#scope)
+    return this.#tokens
+  }
+}
+
+/** How many tokens a client asks for, and by which parameter. */
+export type AskedTokens = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam'>
+
+/** For a reply whose length the client left open. */
+export const AS_MANY_AS_FIT: AskedTokens = { maxTokens: null, maxTokensParam: 'max_completion_tokens' }
+
+/**
+ * Most tokens of one completion. What a client asks for by number must fit beside the prompt; what it leaves open is as
+ * much as fits.
+ *
+ * @param prompt its pieces, one after the other.
+ * @throws ApiError 400 when that is too much, naming `param` if the prompt alone is.
+ */
+export async function outputBudget(
+  prompt: readonly MeasuredPrompt[],
+  { maxTokens: asked, maxTokensParam }: AskedTokens,
+  model: ServedModel,
+  param: string,
+): Promise<number> {
+  const wanted = asked ?? model.outputTokens
+  // Most prompts are so short that they fit whatever they cost; the others are counted.
+  const most = prompt.reduce((sum, piece) => sum + piece.mostTokens, 0)
+  if (most + Math.max(1, wanted) <= model.contextTokens) return wanted
+  if (
+    leastTokens(
+      prompt.flatMap(({ parts }) => textsOf(parts)),
+      model,
+    ) > model.contextTokens
+  ) {
+    throw contextExceeded(model, param)
+  }
+  const counts = await Promise.all(prompt.map((piece) => piece.countTokens()))
+  const promptTokens = counts.reduce((sum, count) => sum + count, 0)
+  const left = model.contextTokens - promptTokens
+  if (left < 1) throw contextExceeded(model, param, promptTokens)
+  if (wanted <= left) return wanted
+  if (asked === null) return left
+  throw invalidRequest(
+    `The prompt of ${promptTokens} tokens and ${maxTokensParam} ${asked} exceed the context of ${model.contextTokens} tokens`,
+    maxTokensParam,
+  )
+}
+
+/** Texts cost at least so much, which needs no tokeniser to know. */
+export function leastTokens(texts: Iterable<string>, { engine }: Pick<ServedModel, 'engine'>): number {
+  let bytes = 0
+  for (const text of texts) bytes += Buffer.byteLength(text)
+  return bytes / engine.info.longestTokenBytes
+}
+
+function textsOf(parts: readonly PromptPart[]): string[] {
+  return parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
+}
+
+/** No tokeniser makes more tokens of a text than it has bytes. */
+function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number {
+  const most = (part: PromptPart) => {
+    switch (part.type) {
+      case 'text':
+        return Buffer.byteLength(part.text)
+      case 'image':
+        return (card.image?.maxTokens ?? 0) + MEDIA_FRAME_TOKENS
+      case 'frames':
+        return part.frames.length * ((card.video?.maxTokens ?? 0) + MEDIA_FRAME_TOKENS)
+      case 'audio':
+        return mostAudioTokens(part.samples.length, card)
+    }
+  }
+  return parts.reduce((sum, part) => sum + most(part), 0)
+}
+
+/** Encoders round up to a second, and some count a little more than the card. */
+function mostAudioTokens(samples: number, { audio }: ModelCard): number {
+  const tokens = audio === undefined ? 0 : audioTokens(samples + SAMPLE_RATE, audio)
+  return Math.ceil(tokens * 1.1) + MEDIA_FRAME_TOKENS
+}
+
+/** Room for the tokens that an engine puts around media. */
+const MEDIA_FRAME_TOKENS = 16
+
+/** @param promptTokens infinite when they were not counted. */
+export function contextExceeded(model: ServedModel, param: string, promptTokens = Number.POSITIVE_INFINITY): ApiError {
+  const size = promptTokens === Number.POSITIVE_INFINITY ? '' : ` of ${promptTokens} tokens`
+  return invalidRequest(`The prompt${size} exceeds the context of ${model.contextTokens} tokens`, param)
+}

@@ -1,0 +1,51 @@
+import type { GridPoint, Leaf } from '../../grounding/index.ts'
+
+/** Boxes that share this much of what they cover together are one object. */
+const SAME_BOX_IOU = 0.9
+/** Points of one object are no further apart, in either direction, on the 0..1000 grid. */
+const SAME_POINT_DISTANCE = 5
+/** So many objects in a row that are known already, and the model goes round in circles. */
+const REPETITIONS = 8
+
+/** The objects that a model names one after the other. One that it names again is the same one. */
+export class Detections {
+  readonly leaves: Leaf[] = []
+  #repeated = 0
+
+  add(leaf: Leaf): void {
+    if (this.leaves.some((known) => same(known, leaf))) this.#repeated++
+    else {
+      this.#repeated = 0
+      this.leaves.push(leaf)
+    }
+  }
+
+  /** Whether the model says nothing new any more. A small one may never come to an end by itself. */
+  get circling(): boolean {
+    return this.#repeated >= REPETITIONS
+  }
+}
+
+function same(a: Leaf, b: Leaf): boolean {
+  if (a.mention !== b.mention || a.kind !== b.kind) return false
+  const near = (p: GridPoint, q: GridPoint) => Math.max(Math.abs(p.x - q.x), Math.abs(p.y - q.y)) <= SAME_POINT_DISTANCE
+  if (a.kind === 'point') return near(a.points[0]!, b.points[0]!)
+  // Boxes of next to no area have no overlap that means anything.
+  return overlap(a.points, b.points) >= SAME_BOX_IOU || a.points.every((point, i) => equal(point, b.points[i]!))
+}
+
+function equal(p: GridPoint, q: GridPoint): boolean {
+  return p.x === q.x && p.y === q.y
+}
+
+/** Intersection over union of two boxes, 0..1. */
+function overlap(a: readonly GridPoint[], b: readonly GridPoint[]): number {
+  const width = Math.min(a[1]!.x, b[1]!.x) - Math.max(a[0]!.x, b[0]!.x)
+  const height = Math.min(a[1]!.y, b[1]!.y) - Math.max(a[0]!.y, b[0]!.y)
+  const common = Math.max(0, width) * Math.max(0, height)
+  return common === 0 ? 0 : common / (area(a) + area(b) - common)
+}
+
+function area([from, to]: readonly GridPoint[]): number {
+  return (to!.x - from!.x) * (to!.y - from!.y)
+}

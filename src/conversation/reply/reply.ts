@@ -1,0 +1,151 @@
+import type { FinishEvent, Generation } from '../../inference/engine.ts'
+import type { ServedModel } from '../../inference/registry.ts'
+import { internalError } from '../../lib/errors.ts'
+import type { Deadline } from '../request/deadline.ts'
+import type { ReplyPiece, TextStage } from './reply-piece.ts'
+
+/** A model's answer as it comes: pieces, then one finish. */
+export type ReplyEvent = ReplyPiece | ReplyFinish
+
+export interface ReplyFinish {
+  readonly type: 'finish'
+  readonly reason: FinishReason
+  readonly usage: Usage
+}
+
+/**
+ * `interrupted`: the thought was ended because it had used up its budget; the reply behind it is whole. `tool_error` and
+ * `tool_limit`: a look with the focus tool failed, or was one too many.
+ */
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'tool_error' | 'tool_limit' | 'interrupted'
+
+export interface Usage {
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** Null for a model that hears nothing. */
+  readonly audioTokens: number | null
+}
+
+/** What a model says in one turn. */
+export interface ReplyMessage {
+  readonly text: string
+  /** Empty without any. */
+  readonly reasoning: string
+  readonly toolCalls: readonly ReplyToolCall[]
+}
+
+export interface ReplyToolCall {
+  readonly id: string
+  readonly name: string
+  /** JSON text, unless the reply was cut. */
+  readonly arguments: string
+}
+
+export interface WholeReply extends ReplyMessage {
+  readonly finish: ReplyFinish
+}
+
+export interface ReplySource {
+  readonly generation: Generation
+  readonly model: ServedModel
+  readonly deadline: Deadline
+  /** Takes the model's text apart. */
+  readonly reader: TextStage
+}
+
+/**
+ * Assembles the reply of a work with one branch and one completion. A reply whose time is over ends as one that ran out
+ * of tokens: what is there is given, with reason `length`.
+ * @throws ApiError when the engine fails, and 504 when the time is over before the first text.
+ */
+export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyEvent, void, void> {
+  const { generation, model, deadline, reader } = source
+  let hasText = false
+  let calls = 0
+  const read = (pieces: ReplyPiece[]) => {
+    calls += pieces.filter(({ type }) => type === 'tool_call').length
+    return pieces
+  }
+  try {
+    for await (const event of generation.events) {
+      if (event.type === 'error') throw event.error
+      if (event.type === 'text') {
+        hasText = true
+        yield* read(reader.push(event.text))
+        continue
+      }
+      yield* read(reader.end(event.reason === 'length'))
+      const usage = usageOf(generation, model, event.completionTokens)
+      yield { type: 'finish', reason: finishReason(event, calls), usage }
+      return
+    }
+    throw internalError(new Error('The engine ended a completion without a finish'))
+  } catch (error) {
+    if (!deadline.caused(error) || !hasText) throw error
+    yield* read(reader.end(true))
+    yield { type: 'finish', reason: 'length', usage: usageOf(generation, model, generation.computedTokens()) }
+  }
+}
+
+/** The same reply; what it holds is given back when it has ended, however it ends. */
+export async function* released(
+  reply: AsyncIterable<ReplyEvent>,
+  deadline: Deadline,
+): AsyncGenerator<ReplyEvent, void, void> {
+  try {
+    yield* reply
+  } finally {
+    deadline.release()
+  }
+}
+
+/** @param calls tool calls of the completion. */
+export function finishReason({ reason, thoughtInterrupted }: FinishEvent, calls: number): FinishReason {
+  if (reason === 'length') return 'length'
+  if (calls > 0) return 'tool_calls'
+  return thoughtInterrupted ? 'interrupted' : 'stop'
+}
+
+/** The same reply in one piece. */
+export async function collectReply(events: AsyncIterable<ReplyEvent>): Promise<WholeReply> {
+  const collector = new MessageCollector()
+  for await (const event of events) {
+    if (event.type === 'finish') return { ...collector.message, finish: event }
+    collector.add(event)
+  }
+  throw internalError(new Error('A reply ended without a finish'))
+}
+
+/** Puts the pieces of a reply together. */
+export class MessageCollector {
+  #text = ''
+  #reasoning = ''
+  readonly #toolCalls: { id: string; name: string; arguments: string }[] = []
+
+  get message(): ReplyMessage {
+    return { text: this.#text, reasoning: this.#reasoning, toolCalls: this.#toolCalls }
+  }
+
+  add(piece: ReplyPiece): void {
+    switch (piece.type) {
+      case 'text':
+        this.#text += piece.text
+        return
+      case 'reasoning':
+        this.#reasoning += piece.text
+        return
+      case 'tool_call':
+        this.#toolCalls[piece.index] = { id: piece.id, name: piece.name, arguments: '' }
+        return
+      case 'tool_arguments':
+        this.#toolCalls[piece.index]!.arguments += piece.text
+    }
+  }
+}
+
+function usageOf(generation: Generation, model: ServedModel, completionTokens: number): Usage {
+  const prompt = generation.prompts[0]
+  if (!prompt) throw internalError(new Error('The engine admitted a work without its prompt usage'))
+  const audioTokens = model.served.modalities.includes('audio') ? prompt.audioTokens : null
+  return { promptTokens: prompt.promptTokens, completionTokens, audioTokens }
+}

@@ -1,0 +1,50 @@
+/** Checks texts against the structures that clients asked for, in a thread that can be ended. */
+import { parentPort } from 'node:worker_threads'
+import { PatternMatcher } from '../../inference/constraints/regex/matcher.ts'
+import { parsePattern } from '../../inference/constraints/regex/parser.ts'
+import { READY } from '../../lib/guarded-worker.ts'
+import type { Structure } from '../request/chat-request.ts'
+import { schemaValidator } from './schema-validator.ts'
+
+export interface Claim {
+  readonly text: string
+  readonly structure: Structure
+}
+
+export interface Verdict {
+  /** What is wrong with the text; null for nothing. */
+  readonly problem: string | null
+}
+
+parentPort!.on('message', (claim: Claim) => {
+  parentPort!.postMessage({ problem: problemOf(claim) } satisfies Verdict)
+})
+parentPort!.postMessage(READY)
+
+function problemOf({ text, structure }: Claim): string | null {
+  try {
+    if (structure.type === 'regex') {
+      return new PatternMatcher(parsePattern(structure.pattern)).test(text) ? null : 'it does not match'
+    }
+    const schema = structure.type === 'json_object' ? { type: 'object' } : structure.schema
+    return schemaProblem(JSON.parse(text), schema)
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
+
+function schemaProblem(value: unknown, schema: unknown): string | null {
+  const valid = schemaValidator(withoutDialect(schema), { regExp: patternEngine })
+  if (valid(value)) return null
+  return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
+}
+
+/** Schemas name a dialect of which none is loaded; what is supported means the same in all of them. */
+function withoutDialect(schema: unknown): boolean | object {
+  if (typeof schema !== 'object' || schema === null) return schema === true
+  const { $schema: _, ...rest } = schema as Record<string, unknown>
+  return rest
+}
+
+/** Patterns mean here what they mean to the engine. */
+const patternEngine = Object.assign((source: string) => new PatternMatcher(parsePattern(source)), { code: '' })

@@ -1,0 +1,244 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Tool } from '../request/tool.ts'
+import type { ToolSyntax } from '../tools/syntax.ts'
+import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
+import type { ReplyPiece } from './reply-piece.ts'
+import { ToolCallReader } from './tool-call-reader.ts'
+
+interface Call {
+  readonly name: string
+  readonly values: Record<string, unknown>
+}
+
+const schema = {
+  type: 'object',
+  properties: {
+    city: { type: 'string' },
+    days: { type: 'integer' },
+    list: { type: 'array' },
+    deep: { type: 'object' },
+    on: { type: 'boolean' },
+    either: { type: ['string', 'null'] },
+  },
+  required: ['city'],
+}
+const tools: Tool[] = ['weather', 'ns.look-up', 'toString'].map((name) => ({
+  name,
+  description: null,
+  parameters: JSON.stringify(schema),
+}))
+
+/** How the family writes a call; what a model was trained to write. */
+const WRITERS: Record<keyof typeof TOOL_SYNTAXES, (call: Call) => string> = {
+  hermes: ({ name, values }) =>
+    `<tool_call>\n{"name": "${name}", "arguments": ${JSON.stringify(values)}}\n</tool_call>`,
+  llama3: ({ name, values }) => `{"name": "${name}", "parameters": ${JSON.stringify(values)}}`,
+  mistral: ({ name, values }) => `[TOOL_CALLS]${name}[ARGS]${JSON.stringify(values)}`,
+  qwen3_coder: ({ name, values }) => {
+    const written = Object.entries(values).map(
+      ([key, value]) =>
+        `<parameter=${key}>\n${typeof value === 'string' ? value : JSON.stringify(value)}\n</parameter>\n`,
+    )
+    return `<tool_call>\n<function=${name}>\n${written.join('')}</function>\n</tool_call>`
+  },
+  gemma4: ({ name, values }) => `<|tool_call>call:${name}${gemmaValue(values)}<tool_call|>`,
+}
+
+function gemmaValue(value: unknown): string {
+  if (typeof value === 'string') return `<|"|>${value}<|"|>`
+  if (Array.isArray(value)) return `[${value.map(gemmaValue).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  return `{${Object.entries(value)
+    .map(([key, inner]) => `${key}:${gemmaValue(inner)}`)
+    .join(',')}}`
+}
+
+/** Texts with whatever a syntax is made of, except the marks that end a value in those that do not escape. */
+const text = fc
+  .array(
+    fc.oneof(
+      fc.string({ unit: 'grapheme', maxLength: 5 }),
+      fc.constantFrom('{', '}', '"', '\\', '[', ']', '\n', '<', '</', 'null', '1'),
+    ),
+  )
+  .map((parts) => parts.join(''))
+  .filter((value) => !value.includes('<|"|>') && !value.includes('</parameter>'))
+/** Where blanks at the ends of a value cannot be told from those around it, there are none. */
+const trimmed = text.map((value) => value.trim())
+const json = fc.jsonValue({ maxDepth: 3 }).map((value) => JSON.parse(JSON.stringify(value)))
+const plainKeys = (value: unknown): boolean =>
+  typeof value !== 'object' ||
+  value === null ||
+  Object.entries(value).every(([key, inner]) => /^[a-z]+$/i.test(key) && plainKeys(inner)) ||
+  (Array.isArray(value) && value.every(plainKeys))
+const noQuotes = (value: unknown): boolean => !JSON.stringify(value).includes('<|')
+const values = fc.record(
+  {
+    city: trimmed,
+    days: fc.integer(),
+    list: fc.array(json).filter((value) => plainKeys(value) && noQuotes(value)),
+    deep: fc.dictionary(fc.stringMatching(/^[a-z]{1,8}$/), json).filter((value) => plainKeys(value) && noQuotes(value)),
+    on: fc.boolean(),
+    either: fc.oneof(
+      trimmed.filter((value) => value !== 'null'),
+      fc.constant(null),
+    ),
+  },
+  { requiredKeys: ['city'], noNullPrototype: true },
+)
+const call = fc.record({ name: fc.constantFrom(...tools.map(({ name }) => name)), values })
+/** Prose that nothing of a call begins in. */
+const prose = fc.string({ unit: 'grapheme', maxLength: 20 }).filter((value) => !/[<[{]/.test(value))
+
+interface Read {
+  text: string
+  calls: { id: string; name: string; arguments: string }[]
+}
+
+function read(syntax: ToolSyntax, pieces: readonly string[], { single = false, cut = false } = {}): Read {
+  let ids = 0
+  const reader = new ToolCallReader({ syntax, tools, single, newId: () => `call_${ids++}` })
+  const result: Read = { text: '', calls: [] }
+  const take = (pieces: ReplyPiece[]) => {
+    for (const piece of pieces) {
+      if (piece.type === 'text') result.text += piece.text
+      else if (piece.type === 'tool_call') {
+        expect(piece.index).toBe(result.calls.length)
+        result.calls.push({ id: piece.id, name: piece.name, arguments: '' })
+      } else if (piece.type === 'tool_arguments') result.calls[piece.index]!.arguments += piece.text
+    }
+  }
+  for (const piece of pieces) take(reader.push(piece))
+  take(reader.end(cut))
+  return result
+}
+
+function cut(text: string, lengths: readonly number[]): string[] {
+  const pieces: string[] = []
+  for (let at = 0, i = 0; at < text.length; i++) {
+    const length = lengths[i % lengths.length] ?? 1
+    pieces.push(text.slice(at, at + length))
+    at += length
+  }
+  return pieces
+}
+const lengths = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 8 })
+
+describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
+  const write = WRITERS[name as keyof typeof TOOL_SYNTAXES]
+
+  test('calls come out as they were meant, however the text is cut', () => {
+    fc.assert(
+      fc.property(
+        prose,
+        fc.array(call, { minLength: 1, maxLength: 3 }),
+        prose,
+        lengths,
+        (before, calls, after, lengths) => {
+          const written = `${before}\n${calls.map(write).join('\n')}\n${after}`
+          const whole = read(syntax, [written])
+          expect(whole.calls.map((found) => ({ name: found.name, values: JSON.parse(found.arguments) }))).toEqual(calls)
+          expect(whole.text.replaceAll(/\s/g, '')).toBe((before + after).replaceAll(/\s/g, ''))
+          expect(read(syntax, cut(written, lengths))).toEqual(whole)
+          expect(read(syntax, [...written])).toEqual(whole)
+        },
+      ),
+      { numRuns: 100 },
+    )
+  })
+
+  test('any text at all gives the same however it is cut, and nothing of it is lost without a call', () => {
+    const scraps = [
+      syntax.begin,
+      ...syntax.marks,
+      'weather',
+      '{"name": "weather"',
+      '"arguments": ',
+      '{',
+      '}',
+      '[',
+      ']',
+      '<function=weather>',
+      '</function>',
+      '<parameter=city>',
+      '</parameter>',
+      'call:weather',
+      '"',
+      '\\',
+      ' ',
+      '\n',
+      ':',
+      ',',
+      'x',
+      '[ARGS]',
+    ]
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...scraps), { maxLength: 20 }), lengths, (parts, lengths) => {
+        const written = parts.join('')
+        const whole = read(syntax, [written])
+        expect(read(syntax, cut(written, lengths))).toEqual(whole)
+        expect(read(syntax, [...written])).toEqual(whole)
+        if (whole.calls.length === 0) expect(whole.text).toBe(written)
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  test('a function that was not declared is not called', () => {
+    const written = write({ name: 'rm', values: { city: 'x' } })
+    expect(read(syntax, [written])).toEqual({ text: written, calls: [] })
+    expect(read(syntax, [written, write({ name: 'weather', values: { city: 'x' } })]).calls).toHaveLength(1)
+  })
+
+  test('a call that is cut has its name and the beginning of its arguments, or nothing of it is told as a call', () => {
+    const written = `Well: ${write({ name: 'weather', values: { city: 'Bern', days: 3 } })}`
+    const whole = read(syntax, [written]).calls[0]!
+    for (let length = 6; length < written.length; length++) {
+      const { text, calls } = read(syntax, [written.slice(0, length)], { cut: true })
+      expect(calls.length).toBeLessThanOrEqual(1)
+      for (const call of calls) expect(whole.arguments.startsWith(call.arguments)).toBe(true)
+      if (length >= 6 + syntax.begin.length) expect(text.trimEnd()).toBe('Well:')
+    }
+  })
+
+  test('one call where only one is wanted', () => {
+    const two = [write({ name: 'weather', values: { city: 'a' } }), write({ name: 'toString', values: { city: 'b' } })]
+    const { calls, text } = read(syntax, two, { single: true })
+    expect(calls.map((call) => call.name)).toEqual(['weather'])
+    expect(text).toBe('')
+  })
+})
+
+describe('what models write besides', () => {
+  test.each([
+    ['keys in another order', 'hermes', '<tool_call>{"arguments": {"city": "x"}, "name": "weather"}</tool_call>'],
+    [
+      'arguments as a string',
+      'hermes',
+      '<tool_call>{"name":"weather","arguments":"{\\"city\\": \\"x\\"}"}</tool_call>',
+    ],
+    ['a list of calls', 'hermes', '<tool_call>[{"name":"weather","arguments":{"city":"x"}}]</tool_call>'],
+    ['the list of older models', 'mistral', '[TOOL_CALLS] [{"name": "weather", "arguments": {"city": "x"}}]'],
+    ['an id of a call', 'mistral', '[TOOL_CALLS]weather[CALL_ID]123456789[ARGS]{"city": "x"}'],
+    ['other quotes', 'gemma4', '<|tool_call>call:weather{city:"x"}<tool_call|>'],
+    ['quoted keys and blanks', 'gemma4', '<|tool_call> call:weather { <|"|>city<|"|> : <|"|>x<|"|> } <tool_call|>'],
+  ] as const)('%s', (_, name, written) => {
+    const { calls } = read(TOOL_SYNTAXES[name], [written])
+    expect(calls.map((call) => [call.name, JSON.parse(call.arguments)])).toEqual([['weather', { city: 'x' }]])
+  })
+
+  test('types say what a text means where the syntax does not', () => {
+    const written = WRITERS.qwen3_coder({
+      name: 'weather',
+      values: { city: '12', days: 12, on: true, either: null, new: '{"a": 1}' },
+    })
+    expect(JSON.parse(read(TOOL_SYNTAXES.qwen3_coder, [written]).calls[0]!.arguments)).toEqual({
+      city: '12',
+      days: 12,
+      on: true,
+      either: null,
+      new: { a: 1 },
+    })
+  })
+})

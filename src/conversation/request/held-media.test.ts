@@ -1,0 +1,163 @@
+import sharp from 'sharp'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { FakeEngine, type Script } from '../../../test/support/fake-engine.ts'
+import { ModelRegistry } from '../../inference/registry.ts'
+import { InlineMedia, MediaLoader } from '../../media/index.ts'
+import { loadCard } from '../../models/card.ts'
+import { Conversations } from '../conversations.ts'
+import { collectReply } from '../reply/reply.ts'
+import type { ChatRequest } from './chat-request.ts'
+import type { Message, UserMessage } from './message.ts'
+
+let media: MediaLoader
+let conversations: Conversations
+let picture: Buffer
+const engine = new FakeEngine()
+const registry = new ModelRegistry()
+/** Bytes of inline media that nobody has released yet. */
+let heldBytes = 0
+
+beforeAll(async () => {
+  registry.add(await loadCard('models/lookout-nano/card.json'), engine)
+  media = new MediaLoader()
+  conversations = new Conversations({ registry, media })
+  picture = await sharp({ create: { width: 90, height: 60, channels: 3, background: '#c83232' } })
+    .png()
+    .toBuffer()
+})
+afterAll(async () => {
+  await conversations?.close()
+  await media?.close()
+})
+beforeEach(() => {
+  heldBytes = 0
+  engine.works.length = 0
+})
+
+function inline(bytes: Uint8Array): InlineMedia {
+  heldBytes += bytes.byteLength
+  return new InlineMedia(bytes, () => {
+    heldBytes -= bytes.byteLength
+  })
+}
+
+const caller = () => ({ model: registry.list()[0]!, organisation: 'a' })
+const soon = () => AbortSignal.timeout(10_000)
+const sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
+const vision = { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null }
+const options = {
+  maxTokens: null,
+  maxTokensParam: 'max_completion_tokens' as const,
+  sampling,
+  reasoningEffort: null,
+  vision,
+}
+
+const asking = (...all: Uint8Array[]): UserMessage => ({
+  role: 'user',
+  content: all.map((bytes) => ({ type: 'image_url' as const, image_url: { url: inline(bytes) } })),
+})
+function chat(message: Message, fields: Partial<ChatRequest> = {}) {
+  const plain = { tools: [], toolUse: { choice: 'auto', parallel: true }, structure: null } as const
+  return conversations.startChat({ ...options, ...plain, messages: [message], ...fields }, caller(), soon())
+}
+
+/** What the engine says when it is asked, and how much is held then. */
+function says(script: Script): { readonly heldBytes: () => number | undefined } {
+  let then: number | undefined
+  engine.script = {
+    ...script,
+    refusal: () => {
+      then ??= heldBytes
+      return undefined
+    },
+  }
+  return { heldBytes: () => then }
+}
+
+test('a chat about inline media lets go of it before the engine has the prompt', async () => {
+  const asked = says({ texts: ['A box.'] })
+  const message = asking(picture)
+  expect(heldBytes).toBe(picture.byteLength)
+  const reply = await collectReply(await chat(message))
+  expect(reply.text).toBe('A box.')
+  expect(engine.works[0]!.prefix.filter(({ type }) => type === 'image')).toHaveLength(1)
+  expect(asked.heldBytes()).toBe(0)
+})
+
+test('the frames of a video and a sound are let go, too', async () => {
+  const frames = [0, 500].map((timestamp_ms) => ({ image_url: { url: inline(picture) }, timestamp_ms }))
+  says({ texts: ['Two.'] })
+  await collectReply(await chat({ role: 'user', content: [{ type: 'video_frames', video_frames: { frames } }] }))
+  expect(heldBytes).toBe(0)
+  const sound = { data: inline(Buffer.from('RIFF....WAVE')), format: 'wav' }
+  await expect(chat({ role: 'user', content: [{ type: 'input_audio', input_audio: sound }] })).rejects.toMatchObject({
+    status: 400,
+  })
+  expect(heldBytes).toBe(0)
+})
+
+test('inline media that is refused names its input, and all of the request is let go', async () => {
+  await expect(chat(asking(picture, Buffer.from('GIF89a'), picture))).rejects.toMatchObject({
+    status: 400,
+    message: expect.stringContaining('the data is image/gif'),
+    param: 'messages[0].content[1].image_url.url',
+  })
+  expect(heldBytes).toBe(0)
+  await expect(chat(asking(Buffer.alloc(0)))).rejects.toMatchObject({ status: 400, message: 'The data is empty' })
+})
+
+test('a chat that is refused before anything of it is decoded lets go of its media', async () => {
+  const refused = chat(asking(picture), {
+    vision: { ...vision, focus: true },
+    structure: { type: 'regex', pattern: 'a+' },
+  })
+  await expect(refused).rejects.toMatchObject({ status: 400 })
+  expect(heldBytes).toBe(0)
+})
+
+test('with the focus tool the pictures stay until the reply has ended', async () => {
+  const call = { name: 'focus', arguments: { box: [0, 0, 500, 500] } }
+  engine.script = { texts: [`<tool_call>\n${JSON.stringify(call)}\n</tool_call>`] }
+  const reply = await chat(asking(picture), { vision: { ...vision, focus: true } })
+  expect(heldBytes).toBe(picture.byteLength)
+  expect((await collectReply(reply)).finish.reason).toBe('tool_limit')
+  // The picture was looked at anew for each round.
+  expect(engine.works.at(-1)!.prefix.filter(({ type }) => type === 'image').length).toBeGreaterThan(2)
+  expect(heldBytes).toBe(0)
+})
+
+test('with the focus tool, a client that leaves before the first word leaves nothing behind', async () => {
+  engine.script = { texts: ['tick'], endless: true, delayMs: 5 }
+  const client = new AbortController()
+  const plain = { tools: [], toolUse: { choice: 'auto', parallel: true }, structure: null } as const
+  const request = { ...options, ...plain, messages: [asking(picture)], vision: { ...vision, focus: true } }
+  await conversations.startChat(request, caller(), client.signal)
+  expect(heldBytes).toBe(picture.byteLength)
+  client.abort(new Error('client gone'))
+  expect(heldBytes).toBe(0)
+})
+
+test('multilook lets go of the context and the prompts, of those that fail, too', async () => {
+  const asked = says({ texts: ['Yes.'] })
+  const prompts = [asking(picture).content, asking(Buffer.from('GIF89a')).content, 'And this?']
+  const request = { ...options, context: [asking(picture)], prompts, n: 1 }
+  const { results } = await conversations.multilook(request, caller(), soon())
+  expect(results.map(({ type }) => type)).toEqual(['answer', 'failure', 'answer'])
+  expect(asked.heldBytes()).toBe(0)
+})
+
+test('detect lets go of the picture, the exemplars and the negatives', async () => {
+  const asked = says({ texts: [''] })
+  const box = { topLeft: { x: 1, y: 1 }, bottomRight: { x: 20, y: 20 } }
+  const request = {
+    picture: inline(picture),
+    categories: ['ring'],
+    exemplars: [{ picture: inline(picture), annotations: [{ mention: 'ring', point: null, box }] }],
+    negatives: [inline(picture)],
+    output: 'box',
+    thinking: false,
+  } as const
+  await conversations.detect(request, caller(), soon())
+  expect(asked.heldBytes()).toBe(0)
+})

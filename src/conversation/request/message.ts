@@ -1,0 +1,117 @@
+import type { InlineMedia } from '../../media/index.ts'
+
+/** A conversation as the contract spells it. Positions in it are the `param` of errors, so it keeps the wire's names. */
+export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+export interface SystemMessage {
+  readonly role: 'system' | 'developer'
+  readonly content: string | readonly TextContent[]
+}
+
+export interface UserMessage {
+  readonly role: 'user'
+  readonly content: string | readonly ContentPart[]
+}
+
+export interface AssistantMessage {
+  readonly role: 'assistant'
+  readonly content?: string | readonly TextContent[] | null | undefined
+  readonly reasoning_content?: string | null | undefined
+  readonly tool_calls?: readonly ToolCall[] | null | undefined
+}
+
+export interface ToolCall {
+  readonly id: string
+  readonly function: {
+    readonly name: string
+    /** JSON text, as a model wrote it. */
+    readonly arguments: string
+  }
+}
+
+export interface ToolMessage {
+  readonly role: 'tool'
+  readonly tool_call_id: string
+  readonly content: string | readonly ContentPart[]
+}
+
+export interface TextContent {
+  readonly type: 'text'
+  readonly text: string
+}
+
+/** Where media is: an address, a data URL, or its bytes where the server has decoded such a URL already. */
+export type MediaUrl = string | InlineMedia
+
+type Url = { readonly url: MediaUrl }
+
+export interface VideoFramesContent {
+  readonly type: 'video_frames'
+  readonly video_frames: {
+    readonly frames: readonly { readonly image_url: Url; readonly timestamp_ms: number }[]
+  }
+}
+
+type FileId = { readonly file_id: string }
+
+export type MediaContent =
+  | { readonly type: 'image_url'; readonly image_url: Url }
+  | { readonly type: 'image_file_id'; readonly image_file_id: FileId }
+  | { readonly type: 'video_url'; readonly video_url: Url }
+  | { readonly type: 'video_file_id'; readonly video_file_id: FileId }
+  | VideoFramesContent
+  | { readonly type: 'input_audio'; readonly input_audio: { readonly data: MediaUrl; readonly format: string } }
+  | { readonly type: 'audio_url'; readonly audio_url: Url }
+  | { readonly type: 'audio_file_id'; readonly audio_file_id: FileId }
+
+/** A still picture. */
+export type ImageContent = Extract<MediaContent, { type: 'image_url' | 'image_file_id' }>
+
+export type ContentPart = TextContent | MediaContent
+
+export function isImage(part: ContentPart): part is ImageContent {
+  return part.type === 'image_url' || part.type === 'image_file_id'
+}
+
+export type Modality = 'image' | 'video' | 'audio'
+
+const MODALITY: Readonly<Record<MediaContent['type'], Modality>> = {
+  image_url: 'image',
+  image_file_id: 'image',
+  video_url: 'video',
+  video_frames: 'video',
+  video_file_id: 'video',
+  input_audio: 'audio',
+  audio_url: 'audio',
+  audio_file_id: 'audio',
+}
+
+export function modalityOf({ type }: MediaContent): Modality {
+  return MODALITY[type]
+}
+
+/** By how much a part counts towards the media of a request. A video counts once, however many frames are taken of it. */
+export function mediaCount(part: MediaContent): number {
+  return part.type === 'video_frames' ? part.video_frames.frames.length : 1
+}
+
+/** A message and its place in the request, as errors name it: `messages[0]`, `context[2]`, `prompts[1]`. */
+export interface PlacedMessage {
+  readonly message: Message
+  readonly param: string
+}
+
+export function placeMessages(messages: readonly Message[], list: 'messages' | 'context'): PlacedMessage[] {
+  return messages.map((message, index) => ({ message, param: `${list}[${index}]` }))
+}
+
+/** The parts of a message and where they stand; a plain string is one text part. */
+export function* partsOf({ message, param }: PlacedMessage): Generator<{ part: ContentPart; param: string }> {
+  const place = `${param}.content`
+  if (message.content === null || message.content === undefined) return
+  if (typeof message.content === 'string') {
+    yield { part: { type: 'text', text: message.content }, param: place }
+    return
+  }
+  for (const [position, part] of message.content.entries()) yield { part, param: `${place}[${position}]` }
+}

@@ -1,0 +1,368 @@
+import fc from 'fast-check'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { toRegExp } from '../../../test/support/reg-exp.ts'
+import { schemaValidator } from '../../conversation/reply/schema-validator.ts'
+import type { Constraint, TagContent, TriggeredTagsConstraint } from '../engine.ts'
+import type { GrammarVocabulary } from '../local/sampling/vocabulary.ts'
+import { Automaton } from './automaton.ts'
+import { ebnfOf, grammarSourceOf } from './grammar-source.ts'
+import { parsePattern } from './regex/parser.ts'
+import { TokenTrie } from './token-trie.ts'
+import { isPartOfUtf8 } from './utf8.ts'
+import { type Matcher, XGrammar } from './xgrammar.ts'
+
+const END = 0
+const PIECES = [
+  '"',
+  '", "',
+  '": ',
+  '{"',
+  '"}',
+  '"]',
+  '["',
+  '\\n',
+  '\\',
+  'n',
+  ' ',
+  '  ',
+  'é',
+  '漢字',
+  '😀',
+  'ab',
+  'the',
+  'A',
+]
+
+/** All bytes, and words made of pieces of JSON and text: many twice, some cut within a character. */
+function vocabularyOf(size: number, seed: number): GrammarVocabulary {
+  const draw = generator(seed)
+  const words = Array.from({ length: size - 257 }, () => {
+    const pieces = Array.from({ length: 1 + Math.floor(draw() * 6) }, () =>
+      draw() < 0.5 ? PIECES[Math.floor(draw() * PIECES.length)]! : String.fromCharCode(97 + Math.floor(draw() * 26)),
+    )
+    const bytes = Buffer.from(pieces.join('')).toString('latin1')
+    return draw() < 0.1 ? bytes.slice(1) : draw() < 0.1 ? bytes.slice(0, -1) : bytes
+  })
+  const tokens = ['', ...Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte)), ...words]
+  return { tokens: tokens.map((bytes) => (isPartOfUtf8(bytes) ? bytes : '')), stopTokens: [END] }
+}
+
+/** Repeatable, so that a failure can be looked at. */
+function generator(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+function automatonOf(constraint: Constraint, trie: TokenTrie): Automaton {
+  const source = grammarSourceOf(constraint)
+  if (source.type !== 'rules') throw new Error('These are no rules.')
+  return new Automaton(source, trie)
+}
+
+function allowedBy(mask: Int32Array): number[] {
+  const allowed: number[] = []
+  mask.forEach((word, index) => {
+    for (let bits = word; bits !== 0; bits &= bits - 1) allowed.push(index * 32 + 31 - Math.clz32(bits & -bits))
+  })
+  return allowed
+}
+
+const holds = (mask: Int32Array, token: number) => ((mask[token >> 5]! >>> (token & 31)) & 1) === 1
+const decode = (bytes: string) => new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(bytes, 'latin1'))
+
+/** A text by a way to choose among the tokens that may come; null when it is longer than the limit. */
+function write(
+  matcher: Matcher,
+  { tokens }: GrammarVocabulary,
+  choose: (allowed: readonly number[]) => number,
+  limit = 1500,
+): string | null {
+  let bytes = ''
+  for (let step = 0; step < limit; step++) {
+    const allowed = allowedBy(matcher.nextTokens())
+    expect(allowed).not.toEqual([])
+    const token = choose(allowed)
+    expect(matcher.accept(token)).toBe(true)
+    if (token === END) return decode(bytes)
+    bytes += tokens[token]
+  }
+  return null
+}
+
+const json = (schema: unknown): TagContent => ({ type: 'json_schema', schema })
+const regex = (pattern: string): TagContent => ({ type: 'regex', pattern })
+const at = <Item>(items: readonly Item[], draw: () => number): Item => items[Math.floor(draw() * items.length)]!
+
+describe('with 150,000 tokens', () => {
+  let vocabulary: GrammarVocabulary
+  let trie: TokenTrie
+  beforeAll(() => {
+    vocabulary = vocabularyOf(150_000, 1)
+    trie = new TokenTrie(vocabulary)
+  })
+
+  test.each([
+    [0, 20],
+    [3, 50],
+    [60, 60],
+    [100, 200],
+    [0, 2000],
+    [9_990, 10_000],
+  ])(
+    'strings of %i to %i characters are as short and as long as they may be',
+    (minLength, maxLength) => {
+      const schema = { type: 'string', minLength, maxLength }
+      const automaton = automatonOf(json(schema), trie)
+      const draw = generator(minLength + maxLength)
+      const tokenOf = (text: string) => vocabulary.tokens.indexOf(text)
+      const lengthOf = (choose: (mask: Int32Array) => number) => {
+        const matcher = automaton.createMatcher()
+        let text = ''
+        for (let token = tokenOf('"'); token !== END; token = choose(matcher.nextTokens())) {
+          expect(matcher.accept(token)).toBe(true)
+          text += vocabulary.tokens[token]
+        }
+        expect(matcher.accept(END)).toBe(true)
+        return [...(JSON.parse(decode(text)) as string)].length
+      }
+      const shortest = lengthOf((mask) => [END, tokenOf('"'), tokenOf('x')].find((token) => holds(mask, token))!)
+      const longest = lengthOf((mask) => {
+        for (let tries = 0; tries < 1000; tries++) {
+          const token = Math.floor(draw() * vocabulary.tokens.length)
+          if (holds(mask, token) && !vocabulary.tokens[token]!.includes('"')) return token
+        }
+        const allowed = allowedBy(mask)
+        return allowed.find((token) => token !== END && !vocabulary.tokens[token]!.includes('"')) ?? allowed[0]!
+      })
+      expect([shortest, longest]).toEqual([minLength, maxLength])
+    },
+    60_000,
+  )
+
+  const lengths = fc
+    .tuple(fc.constantFrom(0, 1, 3, 40, 120), fc.constantFrom(0, 1, 7, 60, 150, null))
+    .map(([minLength, more]) => ({ type: 'string', minLength, ...(more !== null && { maxLength: minLength + more }) }))
+  const schemas = fc.letrec<{ any: object }>((tie) => ({
+    any: fc.oneof(
+      { maxDepth: 3 },
+      lengths,
+      lengths.map((schema) => ({ anyOf: [schema, { type: 'null' }] })),
+      fc.tuple(lengths, lengths).map((anyOf) => ({ anyOf })),
+      fc.constantFrom('^[a-f0-9]{40,64}$', '^(?:[A-Za-z]{1,30} ){2,12}[^"]{0,90}\\.$').map((pattern) => ({
+        type: 'string',
+        pattern,
+      })),
+      fc.constantFrom('uuid', 'email', 'uri').map((format) => ({ type: 'string', format })),
+      fc
+        .tuple(tie('any'), fc.nat(3), fc.constantFrom(0, 2, 60))
+        .map(([items, minItems, more]) => ({ type: 'array', items, minItems, maxItems: minItems + more })),
+      fc
+        .tuple(
+          fc.dictionary(fc.constantFrom('a', 'toString', '__proto', 'length', 'é"'), tie('any'), { maxKeys: 3 }),
+          fc.infiniteStream(fc.boolean()),
+        )
+        .map(([properties, draws]) => ({
+          type: 'object',
+          properties,
+          required: Object.keys(properties).filter(() => draws.next().value),
+          additionalProperties: false,
+        })),
+    ),
+  })).any
+
+  test('whatever is let through is valid, and comes to an end', () => {
+    let finished = 0
+    fc.assert(
+      fc.property(schemas, fc.nat(), (schema, seed) => {
+        const draw = generator(seed)
+        const ends = (tokens: readonly number[]) =>
+          tokens.filter((token) => /^(?:|.*[\]}])$/.test(vocabulary.tokens[token]!))
+        const text = write(automatonOf(json(schema), trie).createMatcher(), vocabulary, (allowed) => {
+          const ending = ends(allowed)
+          return at(ending.length > 0 && draw() < 0.2 ? ending : allowed, draw)
+        })
+        if (text === null) return
+        finished++
+        const valid = schemaValidator(schema)
+        expect([text, valid(JSON.parse(text)), valid.errors]).toEqual([text, true, null])
+      }),
+      { numRuns: 40 },
+    )
+    expect(finished).toBeGreaterThan(20)
+  }, 60_000)
+
+  test('a pattern that can be read in very many ways is kept', () => {
+    const pattern = '(a{1,9}[a-z ]{0,90}){0,60}a\\.'
+    const automaton = automatonOf(regex(pattern), trie)
+    const expression = toRegExp(parsePattern(pattern))
+    for (let seed = 0; seed < 3; seed++) {
+      const draw = generator(seed)
+      let steps = 0
+      // A backtracking engine checks it, so it may not be long.
+      const text = write(automaton.createMatcher(), vocabulary, (allowed) => {
+        const ends = allowed.filter((token) => token === END || /^a?\.$/.test(vocabulary.tokens[token]!))
+        const preferred = steps++ < 12 || ends.length === 0 ? allowed.filter((token) => !ends.includes(token)) : ends
+        const a = allowed.filter((token) => vocabulary.tokens[token] === 'a')
+        return at(
+          steps > 12 && ends.length === 0 && a.length > 0 ? a : preferred.length > 0 ? preferred : allowed,
+          draw,
+        )
+      })
+      expect(text).toMatch(expression)
+    }
+  }, 60_000)
+})
+
+describe('with few tokens', () => {
+  const vocabulary = vocabularyOf(900, 2)
+  const trie = new TokenTrie(vocabulary)
+  let xgrammar: XGrammar
+  beforeAll(async () => {
+    xgrammar = await XGrammar.create(vocabulary)
+  })
+
+  const constraints = fc.oneof(
+    fc
+      .constantFrom(
+        '[^b]{2,5}x?',
+        '(?:ab|a)*b{0,3}',
+        '(a?){3,9}(é|漢|[a-z]{2})*',
+        '(?:[ab]{0,2}){0,4}"',
+        '(the|there|then|é|è){2,}',
+        '[\\s\\S]{0,12}',
+      )
+      .map(regex),
+    fc
+      .constantFrom<object>(
+        { type: 'string', minLength: 2, maxLength: 9 },
+        { type: 'array', items: { type: ['string', 'null'], maxLength: 3 }, minItems: 2, maxItems: 4 },
+        { enum: ['a', 'ab', 'the', 'thea', 'é', '漢字'] },
+        { type: 'object', properties: { a: { type: 'string' }, ab: { maxItems: 2, items: { type: 'integer' } } } },
+        {
+          anyOf: [
+            { type: 'string', maxLength: 2 },
+            { type: 'string', minLength: 5 },
+          ],
+        },
+        { type: 'object' },
+      )
+      .map(json),
+  )
+
+  test('the tokens that may come are those that XGrammar finds, and those that are taken', async () => {
+    await fc.assert(
+      fc.asyncProperty(constraints, fc.nat(), async (constraint, seed) => {
+        const draw = generator(seed)
+        const automaton = automatonOf(constraint, trie)
+        const matcher = automaton.createMatcher()
+        const grammar = await xgrammar.compile({ type: 'ebnf', text: ebnfOf(constraint) })
+        const other = xgrammar.createMatcher(grammar)
+        const history: number[] = []
+        for (let step = 0; step < 12; step++) {
+          const allowed = allowedBy(matcher.nextTokens())
+          const where = Buffer.from(history.map((token) => vocabulary.tokens[token]).join(''), 'latin1').toString()
+          expect([where, allowed]).toEqual([
+            where,
+            allowedBy(other.nextTokens()).filter((token) => token < vocabulary.tokens.length),
+          ])
+          for (let tries = 0; tries < 20; tries++) {
+            const token = Math.floor(draw() * vocabulary.tokens.length)
+            const again = automaton.createMatcher()
+            for (const past of history) again.accept(past)
+            expect([token, again.accept(token)]).toEqual([token, allowed.includes(token)])
+          }
+          const token = at(allowed, draw)
+          expect([matcher.accept(token), other.accept(token)]).toEqual([true, true])
+          if (token === END) break
+          history.push(token)
+        }
+        other.dispose()
+        grammar.dispose()
+      }),
+      { numRuns: 60 },
+    )
+  }, 60_000)
+
+  test('forced text ends where there is a choice, and where a text may end', () => {
+    const forcedIn = (constraint: TagContent, ...bytes: string[]) => {
+      const matcher = automatonOf(constraint, trie).createMatcher()
+      for (const byte of bytes) expect(matcher.accept(vocabulary.tokens.indexOf(byte))).toBe(true)
+      return matcher.forcedText()
+    }
+    const schema = { type: 'object', properties: { é: { enum: ['漢a', '漢b'] } }, required: ['é'] }
+    expect(forcedIn(json(schema))).toBe('{"é": "漢')
+    expect(forcedIn(json(schema), '{')).toBe('"é": "漢')
+    expect(forcedIn(regex('a{3,10}'))).toBe('aaa')
+    expect(forcedIn(regex('[é-ë]x'))).toBe('')
+    expect(forcedIn(regex('éa'), '\xc3')).toBe('')
+    expect(forcedIn(regex('x{5000}')).length).toBeGreaterThan(1000)
+  })
+
+  test('what was forgotten is found again', () => {
+    const schema = {
+      type: 'array',
+      items: { type: 'string', minLength: 90, maxLength: 100 },
+      minItems: 40,
+      maxItems: 50,
+    }
+    const automaton = automatonOf(json(schema), trie)
+    const waiting = automaton.createMatcher()
+    waiting.accept(vocabulary.tokens.indexOf('['))
+    const before = allowedBy(waiting.nextTokens())
+    const draw = generator(5)
+    const text = write(automaton.createMatcher(), vocabulary, (allowed) => at(allowed, draw), 20_000)
+    expect(schemaValidator(schema)(JSON.parse(text!))).toBe(true)
+    expect(allowedBy(waiting.nextTokens())).toEqual(before)
+    expect(waiting.accept(vocabulary.tokens.indexOf('"'))).toBe(true)
+  }, 60_000)
+
+  test('grammars with very long texts, very many labels or deep nesting are followed', () => {
+    const long = 'x'.repeat(90_000)
+    const labels = Array.from({ length: 5000 }, (_, i) => `a label, number ${i}`)
+    for (const values of [[long, `${long}y`], labels]) {
+      const matcher = automatonOf(json({ enum: values }), trie).createMatcher()
+      const last = JSON.stringify(values.at(-1))
+      for (const byte of Buffer.from(last).toString('latin1')) {
+        expect(matcher.accept(vocabulary.tokens.indexOf(byte))).toBe(true)
+      }
+      expect(allowedBy(matcher.nextTokens())).toEqual([END])
+    }
+    const nested = automatonOf(json({ $ref: '#/$defs/a', $defs: { a: { items: { $ref: '#/$defs/a' } } } }), trie)
+    const matcher = nested.createMatcher()
+    for (let i = 0; i < 20_000; i++) matcher.accept(vocabulary.tokens.indexOf('['))
+    expect(allowedBy(matcher.nextTokens())).toContain(vocabulary.tokens.indexOf(']'))
+  }, 60_000)
+
+  const tagged = fc.record({ atLeastOne: fc.boolean(), stopAfterFirst: fc.boolean() })
+  const tag = (begin: string, pattern: string, end: string) => ({ begin, content: regex(pattern), end })
+
+  test('tags are where XGrammar finds them', async () => {
+    const tags = [tag('ab(', '[a-c]{1,3}', ')'), tag('abc', 'a*', ''), tag('é', '(b|漢)', 'a')]
+    const ofGrammar = { begin: 'Never', content: { type: 'grammar', ebnf: 'root ::= "x"' } as const, end: '' }
+    const texts = fc.array(fc.constantFrom('a', 'b', 'c', 'ab', 'ab(', ')', 'abc', 'é', '漢', 'x'), { maxLength: 9 })
+    await fc.assert(
+      fc.asyncProperty(tagged, fc.array(texts, { minLength: 20, maxLength: 20 }), async (policy, drawn) => {
+        const own: TriggeredTagsConstraint = { type: 'triggered_tags', triggers: ['ab', 'é'], tags, ...policy }
+        const automaton = automatonOf(own, trie)
+        const source = grammarSourceOf({ ...own, triggers: ['ab', 'é', 'Never'], tags: [...tags, ofGrammar] })
+        if (source.type === 'rules') throw new Error('XGrammar has no part in it.')
+        const grammar = await xgrammar.compile(source)
+        const accepts = (matcher: Matcher, text: string) => {
+          const bytes = [...Buffer.from(text).toString('latin1')]
+          const accepted = bytes.every((byte) => matcher.accept(vocabulary.tokens.indexOf(byte))) && matcher.accept(END)
+          matcher.dispose()
+          return accepted
+        }
+        for (const text of drawn.map((parts) => parts.join(''))) {
+          const expected = accepts(xgrammar.createMatcher(grammar), text)
+          expect([text, accepts(automaton.createMatcher(), text)]).toEqual([text, expected])
+        }
+        grammar.dispose()
+      }),
+      { numRuns: 30 },
+    )
+  }, 60_000)
+})

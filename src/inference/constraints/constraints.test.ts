@@ -1,0 +1,281 @@
+import Ajv from 'ajv/dist/2020.js'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CARD, GREEDY } from '../../../test/support/local-engine.ts'
+import { loadCard } from '../../models/card.ts'
+import type { Branch, Constraint, Sampling } from '../engine.ts'
+import { LocalEngine } from '../local/host/local-engine.ts'
+import { ebnfOf } from './grammar-source.ts'
+
+const WARM: Sampling = { ...GREEDY, temperature: 1 }
+const PROMPT = '<|im_start|>user\nWhat do you see?<|im_end|>\n<|im_start|>assistant\n'
+
+const detection = {
+  type: 'object',
+  properties: {
+    label: { enum: ['circle', 'square'] },
+    box: { type: 'array', items: { type: 'integer', minimum: 0, maximum: 1000 }, minItems: 4, maxItems: 4 },
+    note: { type: 'string', maxLength: 10 },
+  },
+  required: ['label', 'box'],
+}
+
+let engine: LocalEngine
+beforeAll(async () => {
+  engine = await LocalEngine.start(await loadCard(CARD), { seed: 1 })
+})
+afterAll(() => engine?.close())
+
+function branch(constraint: Constraint | null, fields: Partial<Branch> = {}): Branch {
+  const base = { suffix: [], n: 1, maxTokens: 200, sampling: WARM, ...fields }
+  return constraint === null ? base : { ...base, constraint }
+}
+
+interface Completion {
+  text: string
+  reason: 'stop' | 'length' | null
+  tokens: number
+  /** Text of the first event, which is sent at once; how much the later ones hold is a matter of time. */
+  first: string | null
+}
+
+async function run(...branches: Branch[]): Promise<Completion[][]> {
+  const work = { organisation: 'test', prefix: [{ type: 'text', text: PROMPT, trusted: true } as const], branches }
+  const generation = await engine.generate(work, new AbortController().signal)
+  const results = branches.map(({ n }) =>
+    Array.from({ length: n }, (): Completion => ({ text: '', reason: null, tokens: 0, first: null })),
+  )
+  for await (const event of generation.events) {
+    if (event.type === 'error') throw event.error
+    const completion = results[event.branch]![event.completion]!
+    if (event.type === 'text') {
+      completion.text += event.text
+      completion.first ??= event.text
+    } else Object.assign(completion, { reason: event.reason, tokens: event.completionTokens })
+  }
+  return results
+}
+
+async function complete(constraint: Constraint, fields: Partial<Branch> = {}): Promise<Completion> {
+  return (await run(branch(constraint, fields)))[0]![0]!
+}
+
+function refusalOf(constraint: Constraint): Promise<unknown> {
+  return run(branch(constraint)).then(
+    () => null,
+    (error) => error,
+  )
+}
+
+const json = (schema: unknown): Constraint => ({ type: 'json_schema', schema, param: 'schema' })
+const regex = (pattern: string): Constraint => ({ type: 'regex', pattern, param: 'regex' })
+/** The same for XGrammar. */
+const grammarOf = (pattern: string): Constraint => ({ type: 'grammar', ebnf: ebnfOf({ type: 'regex', pattern }) })
+const valid = (schema: object, text: string) => new Ajv.default({ strict: false }).validate(schema, JSON.parse(text))
+
+test.each([
+  ['greedy', GREEDY],
+  ['at temperature 1', WARM],
+  ['among few tokens', { ...WARM, topK: 3, topP: 0.5 }],
+  ['with penalties', { ...WARM, frequencyPenalty: 1, presencePenalty: 1 }],
+])('a JSON schema holds, %s', async (_, sampling) => {
+  const { text, reason } = await complete(json(detection), { sampling })
+  expect(reason).toBe('stop')
+  expect([text, valid(detection, text)]).toEqual([text, true])
+})
+
+test('lengths hold, in the thousands too, and are no reason to wait', async () => {
+  const schema = {
+    type: 'object',
+    properties: {
+      title: { type: 'string', minLength: 60, maxLength: 64 },
+      id: { anyOf: [{ type: 'string', pattern: '^[a-f0-9]{40}$' }, { type: 'null' }] },
+      tags: { type: 'array', items: { type: 'string', maxLength: 200 }, maxItems: 500 },
+      text: { type: 'string', maxLength: 9000 },
+    },
+    required: ['title', 'id'],
+  }
+  const { text, reason } = await complete(json(schema), { maxTokens: 600 })
+  if (reason === 'stop') expect([text, valid(schema, text)]).toEqual([text, true])
+  else expect(text).toMatch(/^\{"title": "(?:[^"\\]|\\.){60,64}", "id": (?:null|"[a-f0-9]{40}")/u)
+}, 60_000)
+
+test('a pattern holds from end to end', async () => {
+  const { text, reason } = await complete(regex('(?:yes|no), \\d{1,3} "> \\((?:\\d{1,4},){2}\\)'))
+  expect(reason).toBe('stop')
+  expect(text).toMatch(/^(?:yes|no), \d{1,3} "> \((?:\d{1,4},){2}\)$/)
+})
+
+test('forced text costs its tokens and nothing else', async () => {
+  const forced = 'The quick brown fox: 漢字 🦊'
+  const { text, reason, tokens } = await complete(regex(forced), { sampling: GREEDY })
+  expect({ text, reason }).toEqual({ text: forced, reason: 'stop' })
+  expect(tokens).toBeGreaterThan(0)
+})
+
+test('an empty text may be all that is allowed', async () => {
+  expect(await complete(regex('()'))).toMatchObject({ text: '', reason: 'stop', tokens: 0 })
+})
+
+test('a grammar of the caller holds', async () => {
+  const ebnf = 'root ::= "<" item ("," item)? ">"\nitem ::= [a-c]{2}'
+  expect((await complete({ type: 'grammar', ebnf })).text).toMatch(/^<[abc]{2}(,[abc]{2})?>$/)
+})
+
+test('text is free up to a trigger, and a tag is one of those that begin so', async () => {
+  const tag = (name: string) => ({
+    begin: `<${name}>`,
+    content: regex('\\d{1,3}') as Constraint & { type: 'regex' },
+    end: `</${name}>`,
+  })
+  const { text, reason } = await complete({
+    type: 'triggered_tags',
+    triggers: ['<'],
+    tags: [tag('x'), tag('y')],
+    atLeastOne: true,
+    stopAfterFirst: true,
+  })
+  expect(reason).toBe('stop')
+  expect(text).toMatch(/^<([xy])>\d{1,3}<\/\1>$/)
+})
+
+test('maxTokens cuts a constrained text', async () => {
+  const { text, reason, tokens } = await complete(json(detection), { maxTokens: 3 })
+  expect({ reason, tokens }).toEqual({ reason: 'length', tokens: 3 })
+  expect('{"label": "circle", "box": ['.startsWith(text) || '{"label": "square", "box": ['.startsWith(text)).toBe(true)
+})
+
+test('a constraint binds its own branch, each of its completions apart, and no other branch', async () => {
+  const free = branch(null, { sampling: GREEDY, maxTokens: 12 })
+  const { first: _, ...alone } = (await run(free))[0]![0]!
+  const [before, digits, letters, after] = await run(
+    free,
+    // So hot that no model is sure of its digits.
+    branch(regex('\\d{8}'), { n: 3, sampling: { ...GREEDY, temperature: 2 } }),
+    branch(regex('[a-f]{8}'), { n: 2 }),
+    free,
+  )
+  expect(before).toEqual([expect.objectContaining(alone)])
+  expect(after).toEqual([expect.objectContaining(alone)])
+  for (const { text } of digits!) expect(text).toMatch(/^\d{8}$/)
+  for (const { text } of letters!) expect(text).toMatch(/^[a-f]{8}$/)
+  expect(new Set(digits!.map(({ text }) => text)).size).toBeGreaterThan(1)
+})
+
+test('what is not supported is refused by name', async () => {
+  expect(await refusalOf(json({ type: 'object', properties: { a: { not: {} } } }))).toMatchObject({
+    status: 400,
+    code: 'invalid_response_format',
+    param: 'schema.properties.a.not',
+    message: expect.stringMatching(/'not' is not supported/),
+  })
+  expect(await refusalOf(regex('a(?=b)'))).toMatchObject({ status: 400, code: 'invalid_regex', param: 'regex' })
+  expect(await refusalOf({ type: 'grammar', ebnf: 'root ::= missing', param: 'g' })).toMatchObject({
+    status: 400,
+    param: 'g',
+    message: expect.stringMatching(/cannot be compiled/),
+  })
+})
+
+test('what takes too long to compile is refused in time, and meanwhile the engine serves', async () => {
+  const heavy = Array.from({ length: 100 }, (_, i) => `[^${String.fromCharCode(65 + (i % 26))}]{0,${200 + i}}`).join('')
+  const started = performance.now()
+  const refused = refusalOf(grammarOf(heavy))
+  const free = (await run(branch(null, { maxTokens: 2 })))[0]![0]!
+  expect(free.reason).not.toBeNull()
+  expect(await refused).toMatchObject({ status: 400, message: expect.stringMatching(/longer than 3 s/) })
+  expect(performance.now() - started).toBeLessThan(20_000)
+  expect((await complete(regex('ok'))).text).toBe('ok')
+})
+
+test('text that a constraint forces is computed in one step, and counted', async () => {
+  const forced = 'The circle is in the upper left corner, and the square is in the lower right: '
+  const { text, tokens, first } = await complete(regex(`${forced}(yes|no)`))
+  expect(text).toMatch(new RegExp(`^${forced}(yes|no)$`))
+  expect(tokens).toBeGreaterThan(15)
+  expect(first!.length).toBeGreaterThan(forced.length / 2)
+  for (const maxTokens of [1, 2, 5, 9]) {
+    const cut = await complete(regex(`${forced}(yes|no)`), { maxTokens })
+    expect(cut).toMatchObject({ reason: 'length', tokens: maxTokens })
+    expect(forced.startsWith(cut.text)).toBe(true)
+  }
+})
+
+test('forced text may hold any characters', async () => {
+  const schema = { type: 'object', properties: { 'größe "😀"': { const: 'naïve 東京\n' } }, required: ['größe "😀"'] }
+  const { text } = await complete(json(schema))
+  expect(JSON.parse(text)).toEqual({ 'größe "😀"': 'naïve 東京\n' })
+})
+
+test('constraints that are slow to compile are followed, many of them in turn and at once', async () => {
+  const slow = (letter: string) => grammarOf(`(${letter}{1,9}[a-z ]{0,90}){0,60}${letter}\\.`)
+  for (const letter of 'abcdef') {
+    expect((await complete(slow(letter), { maxTokens: 12 })).text).toMatch(new RegExp(`^(${letter}|$)`))
+  }
+  const together = await run(...['a', 'b', 'a', 'c'].map((letter) => branch(slow(letter), { maxTokens: 12 })))
+  expect(together.map(([completion]) => completion!.text[0])).toEqual(['a', 'b', 'a', 'c'])
+}, 60_000)
+
+test('repetitions that ruin a backtracking engine do no harm', async () => {
+  const { text } = await complete(regex('(a+)+(a|aa)+b?'), { maxTokens: 30 })
+  expect(text).toMatch(/^a+b?$/)
+})
+
+test('an abort while the constraint is compiled is no error', async () => {
+  const controller = new AbortController()
+  const work = { organisation: 'test', prefix: [{ type: 'text', text: PROMPT, trusted: true } as const] }
+  const pending = engine.generate({ ...work, branches: [branch(grammarOf('[a-z]{77}'))] }, controller.signal)
+  controller.abort(new Error('gone'))
+  await expect(pending).rejects.toThrow('gone')
+  expect((await complete(regex('ok'))).text).toBe('ok')
+})
+
+const leaves = fc.constantFrom<object>(
+  { type: 'boolean' },
+  { type: 'integer', minimum: -50, maximum: 999 },
+  { type: 'number', minimum: 0, maximum: 1 },
+  { type: 'string', maxLength: 8 },
+  { type: 'string', pattern: '^[A-Z][a-z]{1,6}$' },
+  { enum: ['circle', 'red "square"', 3, null] },
+  { type: ['string', 'null'], minLength: 1, maxLength: 3 },
+)
+const schemas = fc.letrec<{ any: object }>((tie) => ({
+  any: fc.oneof(
+    { maxDepth: 2 },
+    leaves,
+    fc.record({ type: fc.constant('array'), items: tie('any'), minItems: fc.nat(1), maxItems: fc.constant(3) }),
+    fc
+      .tuple(fc.dictionary(fc.constantFrom('a', 'label', 'é'), tie('any'), { minKeys: 1, maxKeys: 3 }), fc.boolean())
+      .map(([properties, all]) => ({ type: 'object', properties, required: all ? Object.keys(properties) : [] })),
+    fc.array(tie('any'), { minLength: 1, maxLength: 2 }).map((anyOf) => ({ anyOf })),
+  ),
+})).any
+
+test('random texts of random schemas are valid', async () => {
+  const drawn = fc.sample(schemas, { numRuns: 24, seed: 7 })
+  const results = await run(...drawn.map((schema) => branch(json(schema), { maxTokens: 120 })))
+  let finished = 0
+  for (const [index, schema] of drawn.entries()) {
+    const { text, reason } = results[index]![0]!
+    if (reason !== 'stop') continue
+    finished++
+    expect([schema, text, valid(schema, text)]).toEqual([schema, text, true])
+  }
+  expect(finished).toBeGreaterThan(12)
+}, 60_000)
+
+test('a grammar that leads nowhere ends its own branch only', async () => {
+  const nowhere: Constraint = { type: 'grammar', ebnf: 'root ::= "a" "b" dead\ndead ::= dead' }
+  const branches = [branch(nowhere), branch(null, { sampling: GREEDY, maxTokens: 3 })]
+  const work = { organisation: 'test', prefix: [{ type: 'text', text: PROMPT, trusted: true } as const], branches }
+  const { events } = await engine.generate(work, new AbortController().signal)
+  const ends = new Map<number, string>()
+  for await (const event of events) if (event.type !== 'text') ends.set(event.branch, event.type)
+  expect(ends).toEqual(
+    new Map([
+      [0, 'error'],
+      [1, 'finish'],
+    ]),
+  )
+  expect((await complete(regex('ab'))).text).toBe('ab')
+})

@@ -1,0 +1,461 @@
+import { disjoint } from './disjoint.ts'
+import { choice, type Ebnf, EMPTY, type Expression, literal, sequence } from './ebnf.ts'
+import { FORMATS } from './formats.ts'
+import { COLON, COMMA, JsonText } from './json-text.ts'
+import { type Bound, integersWithin, type NumberRange, numbersWithin } from './number-range.ts'
+import { PatternError, parsePattern } from './regex/parser.ts'
+import { lengthsOf } from './regex/pattern.ts'
+import { UnsupportedConstraint } from './unsupported-constraint.ts'
+
+type Schema = Readonly<Record<string, unknown>>
+type Path = readonly (string | number)[]
+
+/** Say something about a schema and nothing about its values. */
+const ANNOTATIONS = new Set([
+  ...['title', 'description', 'default', 'example', 'examples', 'deprecated', 'readOnly', 'writeOnly'],
+  ...['$schema', '$comment', '$id', '$defs', 'definitions'],
+])
+const KEYWORDS: Readonly<Record<string, readonly string[]>> = {
+  object: ['properties', 'required', 'additionalProperties'],
+  array: ['items', 'prefixItems', 'minItems', 'maxItems'],
+  string: ['minLength', 'maxLength', 'pattern', 'format'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
+  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
+  boolean: [],
+  null: [],
+}
+/** At most one of them says what a value is; `type` may stand beside the first two. */
+const SHAPES = ['enum', 'const', '$ref', 'anyOf', 'oneOf', 'allOf'] as const
+const KNOWN = new Set([...ANNOTATIONS, ...Object.values(KEYWORDS).flat(), 'type', ...SHAPES])
+
+const DEEPEST_NESTING = 40
+const MOST_SCHEMAS = 2_000
+const LONGEST_TEXT = 200_000
+const LONGEST_STRING = 10_000
+const MOST_ITEMS = 1_000
+
+/** What the conversion of one schema needs to know of where it stands. */
+interface Place {
+  readonly path: Path
+  readonly depth: number
+  /** References that led here without a character between: coming back to one of them would never end. */
+  readonly open: ReadonlySet<string>
+}
+
+/**
+ * Writes a JSON schema as a grammar. What the grammar cannot keep is refused, so nothing in the schema is passed over
+ * in silence; what it does keep may be narrower than the schema: one way to write each value, properties in the order
+ * of the schema and none that it does not name, unless it describes them.
+ * @throws UnsupportedConstraint naming the keyword at fault.
+ */
+export function jsonSchemaGrammar(schema: unknown, ebnf: Ebnf): Expression {
+  const size = JSON.stringify(schema)?.length ?? 0
+  if (size > LONGEST_TEXT)
+    throw new UnsupportedConstraint(`the schema has ${size} characters, at most ${LONGEST_TEXT} are supported`)
+  return new SchemaWriter(schema, ebnf).write()
+}
+
+class SchemaWriter {
+  readonly #root: unknown
+  readonly #ebnf: Ebnf
+  readonly #json: JsonText
+  readonly #references = new Map<string, Expression>()
+  #schemas = 0
+
+  constructor(root: unknown, ebnf: Ebnf) {
+    this.#root = root
+    this.#ebnf = ebnf
+    this.#json = new JsonText(ebnf)
+  }
+
+  write(): Expression {
+    return this.#value(this.#root, { path: [], depth: 0, open: new Set() })
+  }
+
+  #value(schema: unknown, place: Place): Expression {
+    if (++this.#schemas > MOST_SCHEMAS)
+      throw new UnsupportedConstraint(`more than ${MOST_SCHEMAS} schemas are not supported`)
+    if (place.depth > DEEPEST_NESTING) {
+      throw new UnsupportedConstraint(`schemas nested deeper than ${DEEPEST_NESTING} are not supported`, place.path)
+    }
+    if (schema === true) return this.#json.any()
+    if (schema === false) throw new UnsupportedConstraint('the schema false allows nothing', place.path)
+    if (!isObject(schema)) throw new UnsupportedConstraint(`expected a schema, got ${typeName(schema)}`, place.path)
+    this.#checkKeywords(schema, place)
+    const shapes = SHAPES.filter((keyword) => schema[keyword] !== undefined)
+    const [shape] = shapes
+    if (shape === undefined) return this.#typed(schema, place)
+    const beside = Object.keys(schema).find(
+      (key) => key !== shape && !ANNOTATIONS.has(key) && !(key === 'type' && (shape === 'enum' || shape === 'const')),
+    )
+    if (beside !== undefined)
+      throw new UnsupportedConstraint(`'${beside}' beside '${shape}' is not supported`, [...place.path, beside])
+    const at = inside(place, shape)
+    switch (shape) {
+      case 'enum':
+        return this.#constants(listOf(schema.enum, at.path), schema, at)
+      case 'const':
+        return this.#constants([schema.const], schema, at)
+      case '$ref':
+        return this.#reference(schema.$ref, at)
+      default:
+        return this.#alternatives(shape, listOf(schema[shape], at.path), at)
+    }
+  }
+
+  #checkKeywords(schema: Schema, { path }: Place): void {
+    for (const key of Object.keys(schema)) {
+      if (!KNOWN.has(key) && !key.startsWith('x-')) {
+        throw new UnsupportedConstraint(`the keyword '${key}' is not supported`, [...path, key])
+      }
+    }
+    if (schema.$id !== undefined && path.length > 0) {
+      throw new UnsupportedConstraint("'$id' is only supported at the top", [...path, '$id'])
+    }
+  }
+
+  #constants(values: readonly unknown[], schema: Schema, { path }: Place): Expression {
+    const types = schema.type === undefined ? null : typesOf(schema.type, path)
+    const misfit = types === null ? -1 : values.findIndex((value) => !types.some((type) => isOfType(value, type)))
+    if (misfit >= 0) {
+      throw new UnsupportedConstraint(
+        `the value ${JSON.stringify(values[misfit])} is not of type ${types!.join(' or ')}`,
+        path,
+      )
+    }
+    return this.#ebnf.rule(choice(values.map((value) => this.#json.constant(value))))
+  }
+
+  #reference(reference: unknown, place: Place): Expression {
+    if (typeof reference !== 'string') throw new UnsupportedConstraint('expected a string', place.path)
+    if (place.open.has(reference)) throw new UnsupportedConstraint(`'${reference}' refers to itself`, place.path)
+    const known = this.#references.get(reference)
+    if (known !== undefined) return known
+    const { target, path } = resolve(this.#root, reference, place.path)
+    const name = this.#ebnf.reserve()
+    this.#references.set(reference, name)
+    const open = new Set([...place.open, reference])
+    // Until its own rule is complete, only a reference from within an object or an array may come back to it.
+    this.#ebnf.define(name, this.#value(target, { path, open, depth: place.depth + 1 }))
+    return name
+  }
+
+  #alternatives(keyword: 'anyOf' | 'oneOf' | 'allOf', schemas: readonly unknown[], place: Place): Expression {
+    if (keyword === 'allOf' && schemas.length > 1) {
+      throw new UnsupportedConstraint("'allOf' is only supported with a single schema", place.path)
+    }
+    if (keyword === 'oneOf' && !disjoint(schemas, (reference) => resolve(this.#root, reference, place.path).target)) {
+      throw new UnsupportedConstraint(
+        "'oneOf' is only supported where types, constants, or a required constant property tell the schemas apart; use 'anyOf'",
+        place.path,
+      )
+    }
+    return choice(schemas.map((schema, index) => this.#value(schema, inside(place, index))))
+  }
+
+  #typed(schema: Schema, place: Place): Expression {
+    const types =
+      schema.type === undefined ? impliedTypes(schema, place.path) : typesOf(schema.type, [...place.path, 'type'])
+    if (types === null) return this.#json.any()
+    const allowed = types.flatMap((type) => KEYWORDS[type]!)
+    const astray = Object.keys(schema).find(
+      (key) => !allowed.includes(key) && key !== 'type' && !ANNOTATIONS.has(key) && !key.startsWith('x-'),
+    )
+    if (astray !== undefined) {
+      throw new UnsupportedConstraint(`'${astray}' says nothing about type ${types.join(' or ')}`, [
+        ...place.path,
+        astray,
+      ])
+    }
+    return choice(types.map((type) => this.#ofType(type, schema, place)))
+  }
+
+  #ofType(type: string, schema: Schema, place: Place): Expression {
+    switch (type) {
+      case 'object':
+        return this.#object(schema, place)
+      case 'array':
+        return this.#array(schema, place)
+      case 'string':
+        return this.#string(schema, place)
+      case 'number':
+      case 'integer':
+        return this.#number(type, schema, place)
+      case 'boolean':
+        return choice([literal('true'), literal('false')])
+      default:
+        return literal('null')
+    }
+  }
+
+  #object(schema: Schema, place: Place): Expression {
+    const { path } = place
+    const required = stringsOf(schema.required, [...path, 'required'])
+    const properties = schema.properties === undefined ? {} : schemasOf(schema.properties, [...path, 'properties'])
+    const additional = schema.additionalProperties
+    if (additional !== undefined && typeof additional !== 'boolean' && !isObject(additional)) {
+      throw new UnsupportedConstraint(`expected a schema, got ${typeName(additional)}`, [
+        ...path,
+        'additionalProperties',
+      ])
+    }
+    const names = new Set([...Object.keys(properties), ...required])
+    if (names.has('__proto__')) {
+      // Validators leave it out, and JavaScript clients would lose it.
+      throw new UnsupportedConstraint("a property '__proto__' is not supported", [
+        ...path,
+        Object.hasOwn(properties, '__proto__') ? 'properties' : 'required',
+      ])
+    }
+    if (names.size === 0) {
+      if (additional === false) return literal('{}')
+      return this.#ebnf.rule(this.#json.map(this.#value(additional ?? true, within(place, 'additionalProperties'))))
+    }
+    if (isObject(additional) && Object.keys(properties).length > 0) {
+      throw new UnsupportedConstraint("'additionalProperties' with a schema beside 'properties' is not supported", [
+        ...path,
+        'additionalProperties',
+      ])
+    }
+    const members = [...names].map((name): Member => {
+      const described = Object.hasOwn(properties, name)
+      if (!described && additional === false) {
+        throw new UnsupportedConstraint(`'${name}' is required, but the schema allows no such property`, [
+          ...path,
+          'required',
+        ])
+      }
+      const value = described
+        ? this.#value(properties[name], within(place, 'properties', name))
+        : this.#value(additional ?? true, within(place, 'additionalProperties'))
+      return { text: sequence([literal(JSON.stringify(name) + COLON), value]), required: required.includes(name) }
+    })
+    return this.#ebnf.rule(sequence([literal('{'), this.#members(members), literal('}')]))
+  }
+
+  /** Members in their order; those that are not required may be left out. */
+  #members(members: readonly Member[]): Expression {
+    // From the end: what may follow a member that is written, and what may follow none.
+    let after = EMPTY
+    let first = EMPTY
+    for (const { text, required } of members.toReversed()) {
+      const start = sequence([text, after])
+      first = this.#ebnf.rule(required ? start : choice([start, first]))
+      const next = sequence([literal(COMMA), text, after])
+      after = this.#ebnf.rule(required ? next : choice([next, after]))
+    }
+    return first
+  }
+
+  #array(schema: Schema, place: Place): Expression {
+    const { path } = place
+    const min = countOf(schema.minItems, MOST_ITEMS, [...path, 'minItems']) ?? 0
+    const max = countOf(schema.maxItems, MOST_ITEMS, [...path, 'maxItems'])
+    if (max !== null && max < min)
+      throw new UnsupportedConstraint("'maxItems' is less than 'minItems'", [...path, 'maxItems'])
+    if (Array.isArray(schema.items)) {
+      throw new UnsupportedConstraint("'items' with a list of schemas is not supported; use 'prefixItems'", [
+        ...path,
+        'items',
+      ])
+    }
+    if (schema.prefixItems !== undefined) return this.#tuple(schema, min, max, place)
+    if (schema.items === false) {
+      if (min > 0)
+        throw new UnsupportedConstraint("'minItems' asks for items, but the schema allows none", [...path, 'minItems'])
+      return literal('[]')
+    }
+    const item = this.#value(schema.items ?? true, within(place, 'items'))
+    return this.#ebnf.rule(this.#json.array(this.#ebnf.rule(item), min, max))
+  }
+
+  /** As many items as there are schemas in `prefixItems`, neither more nor fewer. */
+  #tuple(schema: Schema, min: number, max: number | null, place: Place): Expression {
+    const at = [...place.path, 'prefixItems']
+    const schemas = listOf(schema.prefixItems, at)
+    if (isObject(schema.items)) {
+      throw new UnsupportedConstraint("'items' with a schema beside 'prefixItems' is not supported", [
+        ...place.path,
+        'items',
+      ])
+    }
+    if (schemas.length < min || schemas.length > (max ?? schemas.length)) {
+      throw new UnsupportedConstraint(
+        `only arrays of exactly the ${schemas.length} items of 'prefixItems' are supported`,
+        at,
+      )
+    }
+    const items = schemas.map((item, index) => this.#value(item, within(place, 'prefixItems', index)))
+    const separated = items.flatMap((item, index) => (index === 0 ? [item] : [literal(COMMA), item]))
+    return this.#ebnf.rule(sequence([literal('['), ...separated, literal(']')]))
+  }
+
+  #string(schema: Schema, { path }: Place): Expression {
+    const min = countOf(schema.minLength, LONGEST_STRING, [...path, 'minLength']) ?? 0
+    const max = countOf(schema.maxLength, LONGEST_STRING, [...path, 'maxLength'])
+    if (max !== null && max < min)
+      throw new UnsupportedConstraint("'maxLength' is less than 'minLength'", [...path, 'maxLength'])
+    if (schema.pattern === undefined && schema.format === undefined) return this.#json.string(min, max)
+    if (schema.pattern !== undefined && schema.format !== undefined) {
+      throw new UnsupportedConstraint("'format' beside 'pattern' is not supported", [...path, 'format'])
+    }
+    const keyword = schema.pattern === undefined ? 'format' : 'pattern'
+    const at = [...path, keyword]
+    const pattern = parse(keyword === 'format' ? formatOf(schema.format, at) : schema.pattern, at)
+    const lengths = lengthsOf(pattern)
+    if (lengths.min < min || lengths.max > (max ?? Number.POSITIVE_INFINITY)) {
+      const bound = lengths.min < min ? 'minLength' : 'maxLength'
+      throw new UnsupportedConstraint(`'${bound}' is only supported beside '${keyword}' when every match fits it`, [
+        ...path,
+        bound,
+      ])
+    }
+    return this.#json.quoted(this.#ebnf.pattern(pattern, (set) => this.#json.character(set)))
+  }
+
+  #number(type: 'number' | 'integer', schema: Schema, { path }: Place): Expression {
+    const bound = (keyword: string, exclusive: boolean): Bound | null => {
+      const value = schema[keyword]
+      if (value === undefined) return null
+      if (typeof value === 'number') return { value, exclusive }
+      throw new UnsupportedConstraint(`expected a number, got ${typeName(value)}`, [...path, keyword])
+    }
+    const range: NumberRange = {
+      min: tighter(bound('minimum', false), bound('exclusiveMinimum', true), 1),
+      max: tighter(bound('maximum', false), bound('exclusiveMaximum', true), -1),
+    }
+    if (range.min === null && range.max === null) return type === 'integer' ? this.#json.integer() : this.#json.number()
+    const numbers = type === 'integer' ? integersWithin(range) : numbersWithin(range)
+    if (numbers === null) throw new UnsupportedConstraint(`no ${type} is within the bounds`, path)
+    return this.#ebnf.rule(numbers)
+  }
+}
+
+interface Member {
+  readonly text: Expression
+  readonly required: boolean
+}
+
+/** The same place, one step into a keyword. */
+function inside(place: Place, key: string | number): Place {
+  return { ...place, path: [...place.path, key], depth: place.depth + 1 }
+}
+
+/** A place within an object or array: characters have been written since. */
+function within(place: Place, ...keys: (string | number)[]): Place {
+  return { path: [...place.path, ...keys], depth: place.depth + 1, open: new Set() }
+}
+
+function tighter(a: Bound | null, b: Bound | null, sign: 1 | -1): Bound | null {
+  if (a === null || b === null) return a ?? b
+  return (b.value - a.value) * sign >= 0 ? b : a
+}
+
+/** What a reference stands for, and where in the schema that is. */
+function resolve(root: unknown, reference: string, path: Path): { target: unknown; path: Path } {
+  if (reference !== '#' && !reference.startsWith('#/')) {
+    throw new UnsupportedConstraint(
+      `'${reference}' is not a reference within the schema, only those are supported`,
+      path,
+    )
+  }
+  let target = root
+  const steps: (string | number)[] = []
+  for (const part of reference.split('/').slice(1)) {
+    const key = decodePointer(part)
+    const found = (isObject(target) || Array.isArray(target)) && Object.hasOwn(target, key)
+    if (!found) throw new UnsupportedConstraint(`'${reference}' refers to nothing`, path)
+    steps.push(Array.isArray(target) ? Number(key) : key)
+    target = (target as Schema)[key]
+  }
+  return { target, path: steps }
+}
+
+function decodePointer(part: string): string {
+  try {
+    return decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
+  } catch {
+    return part
+  }
+}
+
+function parse(source: unknown, path: Path) {
+  if (typeof source !== 'string') throw new UnsupportedConstraint(`expected a string, got ${typeName(source)}`, path)
+  try {
+    return parsePattern(source)
+  } catch (error) {
+    if (error instanceof PatternError) throw new UnsupportedConstraint(error.message, path)
+    throw error
+  }
+}
+
+function formatOf(format: unknown, path: Path): string {
+  const known = Object.keys(FORMATS)
+  if (typeof format === 'string' && Object.hasOwn(FORMATS, format)) return FORMATS[format]!
+  throw new UnsupportedConstraint(
+    `the format ${JSON.stringify(format)} is not supported; these are: ${known.join(', ')}`,
+    path,
+  )
+}
+
+function impliedTypes(schema: Schema, path: Path): readonly string[] | null {
+  const implied = ['object', 'array', 'string', 'number'].filter((type) =>
+    KEYWORDS[type]!.some((keyword) => schema[keyword] !== undefined),
+  )
+  if (implied.length <= 1) return implied.length === 0 ? null : implied
+  throw new UnsupportedConstraint(`keywords about ${implied.join(' and ')} need a 'type'`, path)
+}
+
+function typesOf(type: unknown, path: Path): readonly string[] {
+  const types = Array.isArray(type) ? type : [type]
+  const unknown = types.find((name) => typeof name !== 'string' || !Object.hasOwn(KEYWORDS, name))
+  if (types.length === 0 || unknown !== undefined) {
+    throw new UnsupportedConstraint(
+      `expected one or more of ${Object.keys(KEYWORDS).join(', ')}, got ${JSON.stringify(type)}`,
+      path,
+    )
+  }
+  // Every integer is a number: the two together are one.
+  return [...new Set(types as string[])].filter((name) => name !== 'integer' || !types.includes('number'))
+}
+
+function isOfType(value: unknown, type: string): boolean {
+  if (type === 'integer') return Number.isInteger(value)
+  return typeName(value) === type
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'array' : typeof value
+}
+
+function isObject(value: unknown): value is Schema {
+  return typeName(value) === 'object'
+}
+
+function listOf(value: unknown, path: Path): readonly unknown[] {
+  if (!Array.isArray(value)) throw new UnsupportedConstraint(`expected an array, got ${typeName(value)}`, path)
+  if (value.length === 0) throw new UnsupportedConstraint('the array is empty', path)
+  return value
+}
+
+function stringsOf(value: unknown, path: Path): readonly string[] {
+  if (value === undefined) return []
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
+  throw new UnsupportedConstraint('expected an array of strings', path)
+}
+
+function schemasOf(value: unknown, path: Path): Schema {
+  if (isObject(value)) return value
+  throw new UnsupportedConstraint(`expected an object of schemas, got ${typeName(value)}`, path)
+}
+
+function countOf(value: unknown, limit: number, path: Path): number | null {
+  if (value === undefined) return null
+  if (!Number.isInteger(value) || (value as number) < 0) {
+    throw new UnsupportedConstraint(`expected an integer that is not negative, got ${JSON.stringify(value)}`, path)
+  }
+  if ((value as number) > limit)
+    throw new UnsupportedConstraint(`${value} is more than the ${limit} that are supported`, path)
+  return value as number
+}

@@ -1,0 +1,67 @@
+import type { GrammarVocabulary } from '../local/sampling/vocabulary.ts'
+
+/** No token. */
+export const NONE = -1
+
+/**
+ * The texts of a vocabulary, byte by byte, common beginnings once. Its nodes lie in the order in which a walk comes to
+ * them, each before those that go on from it, so that to leave a branch out is to jump to its end.
+ */
+export class TokenTrie {
+  readonly vocabulary: GrammarVocabulary
+  /** Of the longest token. */
+  readonly longest: number
+  /** By node: the byte that leads to it. */
+  readonly bytes: Uint8Array
+  /** By node: how many bytes come before that one. */
+  readonly depths: Uint16Array
+  /** By node: the first node behind all that go on from it. */
+  readonly ends: Int32Array
+  /** By node: a token whose text ends there, or `NONE`. */
+  readonly tokens: Int32Array
+  /** By token: another one with the same text, or `NONE`. */
+  readonly twins: Int32Array
+
+  constructor(vocabulary: GrammarVocabulary) {
+    const texts = vocabulary.tokens
+    const order = [...texts.keys()].filter((token) => texts[token] !== '')
+    order.sort((a, b) => (texts[a]! < texts[b]! ? -1 : texts[a]! > texts[b]! ? 1 : a - b))
+    this.vocabulary = vocabulary
+    this.longest = texts.reduce((most, { length }) => Math.max(most, length), 0)
+    const most = texts.reduce((total, { length }) => total + length, 0)
+    const bytes = new Uint8Array(most)
+    const depths = new Uint16Array(most)
+    const ends = new Int32Array(most)
+    const tokens = new Int32Array(most).fill(NONE)
+    this.twins = new Int32Array(texts.length).fill(NONE)
+    /** The nodes of the text before, by depth. */
+    const path: number[] = []
+    let count = 0
+    let before = ''
+    for (const token of order) {
+      const text = texts[token]!
+      const shared = commonLength(before, text)
+      while (path.length > shared) ends[path.pop()!] = count
+      for (let depth = shared; depth < text.length; depth++) {
+        bytes[count] = text.charCodeAt(depth)
+        depths[count] = depth
+        path.push(count++)
+      }
+      const last = path.at(-1)!
+      this.twins[token] = tokens[last]!
+      tokens[last] = token
+      before = text
+    }
+    for (const node of path) ends[node] = count
+    this.bytes = bytes.slice(0, count)
+    this.depths = depths.slice(0, count)
+    this.ends = ends.slice(0, count)
+    this.tokens = tokens.slice(0, count)
+  }
+}
+
+function commonLength(a: string, b: string): number {
+  let length = 0
+  while (length < a.length && a.charCodeAt(length) === b.charCodeAt(length)) length++
+  return length
+}

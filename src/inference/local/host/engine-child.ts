@@ -1,0 +1,115 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../../../lib/memory.ts'
+import { toFailure } from '../failure.ts'
+import { HeartbeatMonitor, PULSE_FILE, PULSE_LIMIT_MS } from '../heartbeat.ts'
+import type { FromEngine, ToEngine } from '../protocol.ts'
+import { Outbox } from './outbox.ts'
+
+export interface EngineChildEvents {
+  message(message: FromEngine): void
+  /** The process is gone; `reason` says how, with the last lines of its log. Called once, and not after `close`. */
+  exit(reason: string): void
+  log(line: string): void
+}
+
+const PROCESS_FILE = new URL('../worker/engine-process.ts', import.meta.url)
+/** Time to end by itself before SIGKILL, in ms. */
+const TERMINATION_MS = 2000
+const KEPT_LOG_LINES = 20
+
+/** One engine process, from its start to its end. */
+export class EngineChild {
+  readonly #process: ChildProcess
+  readonly #events: EngineChildEvents
+  readonly #outbox: Outbox
+  readonly #logLines: string[] = []
+  readonly #exited: Promise<void>
+  /** A process that ends at once leaves none behind that is in the middle of a long call. */
+  readonly #killAtExit = () => void this.#process.kill('SIGKILL')
+  /** Null until the process's thread for this has started. */
+  #pulse: HeartbeatMonitor | null = null
+  #closing = false
+
+  constructor(events: EngineChildEvents) {
+    this.#events = events
+    this.#process = fork(PROCESS_FILE, [], {
+      // Typed arrays cross as they are.
+      serialization: 'advanced',
+      execArgv: [...YOUNG_HEAP_LIMIT],
+      env: { ...MAPPED_BLOCKS, ...process.env },
+      // The last one is the file that `PULSE_FILE` numbers.
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe'],
+    })
+    this.#outbox = new Outbox(this.#process, (id, error) =>
+      events.message({ type: 'error', id, error: toFailure(error) }),
+    )
+    this.#process.stdio[PULSE_FILE]?.on('data', () => this.#keepPulse())
+    createInterface({ input: this.#process.stderr! }).on('line', (line) => this.#keepLog(line))
+    this.#process.on('message', (message) => {
+      if (this.#closing) return
+      try {
+        events.message(message as FromEngine)
+      } catch (error) {
+        // A process that says what cannot be understood is ended like one that says nothing.
+        this.#keepLog(`Its message could not be read: ${error}`)
+        this.kill()
+      }
+    })
+    // "close" comes after the last line of the log; "error" alone when the process could not start.
+    this.#exited = new Promise((resolve) => {
+      process.once('exit', this.#killAtExit)
+      const ended = (how: string) => {
+        process.off('exit', this.#killAtExit)
+        this.#pulse?.stop()
+        resolve()
+        if (this.#closing) return
+        this.#closing = true
+        events.exit([`The engine process ended (${how}).`, ...this.#logLines].join('\n'))
+      }
+      this.#process.once('close', (code, signal) => ended(signal ?? `exit code ${code}`))
+      this.#process.once('error', (error) => ended(error.message))
+    })
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid
+  }
+
+  send(message: ToEngine): void {
+    this.#outbox.send(message)
+  }
+
+  /** Ends a process that hangs; `exit` follows. */
+  kill(): void {
+    this.#process.kill('SIGKILL')
+  }
+
+  /** Ends the process for sure. */
+  async close(): Promise<void> {
+    this.#closing = true
+    if (this.#process.exitCode === null && this.#process.signalCode === null) {
+      // Signals other than SIGKILL it leaves alone.
+      this.send({ type: 'close' })
+      const timer = setTimeout(() => this.#process.kill('SIGKILL'), TERMINATION_MS)
+      await this.#exited
+      clearTimeout(timer)
+    }
+  }
+
+  /** Ends the process when it does not run at all any more: stopped from outside, or starved. */
+  #keepPulse(): void {
+    this.#pulse ??= new HeartbeatMonitor(PULSE_LIMIT_MS, () => {
+      this.#keepLog(`The engine process has not run for ${PULSE_LIMIT_MS} ms and is ended.`)
+      this.kill()
+    })
+    this.#pulse.beat()
+  }
+
+  #keepLog(line: string): void {
+    if (line.trim() === '') return
+    this.#logLines.push(line)
+    if (this.#logLines.length > KEPT_LOG_LINES) this.#logLines.shift()
+    this.#events.log(line)
+  }
+}

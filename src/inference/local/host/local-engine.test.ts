@@ -1,0 +1,385 @@
+import { execFile } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import {
+  apiError,
+  branch,
+  CARD,
+  chat,
+  collect,
+  countTokens,
+  endless,
+  firstEvent,
+  generate,
+  picture,
+  question,
+  RANDOM,
+  REPEATING,
+  run,
+  smallCard,
+  trusted,
+  until,
+  untrusted,
+} from '../../../../test/support/local-engine.ts'
+import { loadCard, type ModelCard } from '../../../models/card.ts'
+import type { EngineEvent } from '../../engine.ts'
+import { LocalEngine } from './local-engine.ts'
+
+describe('LocalEngine', () => {
+  let card: ModelCard
+  let engine: LocalEngine
+
+  beforeAll(async () => {
+    card = await loadCard(CARD)
+    engine = await LocalEngine.start(card, { seed: 1, maxWaiting: 2 })
+  })
+
+  afterAll(() => engine?.close())
+
+  test('describes the model', () => {
+    expect(engine.state).toBe('ready')
+    expect(engine.info.contextTokens).toBe(card.engine.contextTokens)
+    expect(engine.info.vocabularySize).toBeGreaterThan(256)
+    expect(engine.info.chatTemplate).toContain('<|im_start|>')
+    expect(engine.info.eosToken).toBe('<|im_end|>')
+    expect(engine.info.modalities.image).toBe(true)
+  })
+
+  test('streams text about a picture, counts it and says how it ended', async () => {
+    const generation = await generate(engine, question, [branch({ maxTokens: 12, sampling: RANDOM })])
+    expect(generation.prompts).toEqual([
+      { promptTokens: await countTokens(engine, question), imageTokens: 64, audioTokens: 0, cachedTokens: 0 },
+    ])
+    const { texts, finishes } = await collect(generation)
+    expect(Object.keys(texts)).toEqual(['0.0'])
+    expect(texts['0.0']).not.toBe('')
+    expect(finishes).toHaveLength(1)
+    const [finish] = finishes
+    if (finish!.reason === 'length') expect(finish!.completionTokens).toBe(12)
+    else expect(finish!.completionTokens).toBeLessThan(12)
+  })
+
+  test('stops at the end of the turn, which is neither shown nor counted', async () => {
+    // What a tiny model says of a picture of noise may have no end; a greeting it has learnt to answer.
+    const greeting = [trusted('<|im_start|>user\n'), untrusted('Hello'), trusted('<|im_end|>\n<|im_start|>assistant\n')]
+    const { texts, finishes } = await run(engine, greeting, branch({ maxTokens: 500 }))
+    expect(finishes[0]!.reason).toBe('stop')
+    expect(texts['0.0']).not.toContain('<|')
+    expect(finishes[0]!.completionTokens).toBeLessThan(500)
+  })
+
+  test('greedy decoding repeats itself, also when the encoder output comes from the cache', async () => {
+    const first = await run(engine, question, branch())
+    expect(await run(engine, question, branch())).toEqual(first)
+  })
+
+  test('completions of one branch differ from each other, and a seed repeats them', async () => {
+    const again = () => run(engine, [untrusted('Hello')], branch({ n: 3, sampling: RANDOM }))
+    const { texts, finishes } = await again()
+    expect(new Set(Object.values(texts)).size).toBe(3)
+    expect(finishes.map((finish) => finish.completion).sort()).toEqual([0, 1, 2])
+    expect((await again()).texts).toEqual(texts)
+  })
+
+  test('branches over one prefix answer as the same questions asked apart', async () => {
+    const prefix = question.slice(0, 2)
+    const suffixes = ['Where is the red circle?', 'How many?', ''].map((text) => [
+      untrusted(text),
+      trusted('<|im_end|>\n<|im_start|>assistant\n'),
+    ])
+    const branches = suffixes.map((suffix) => branch({ suffix }))
+    const generation = await generate(engine, prefix, branches)
+    const prefixTokens = await countTokens(engine, prefix)
+    expect(generation.prompts.map((prompt) => prompt.cachedTokens)).toEqual([0, prefixTokens, prefixTokens])
+    const together = await collect(generation)
+    for (const [index, suffix] of suffixes.entries()) {
+      const alone = await run(engine, [...prefix, ...suffix], branch())
+      expect(together.texts[`${index}.0`]).toBe(alone.texts['0.0'])
+    }
+  })
+
+  test('mixes branches with and without a suffix', async () => {
+    const { texts } = await run(engine, question, branch(), branch({ suffix: [untrusted(' And there?')] }))
+    expect(texts['0.0']).toBe((await run(engine, question, branch())).texts['0.0'])
+    expect(texts['1.0']).toBe((await run(engine, [...question, untrusted(' And there?')], branch())).texts['0.0'])
+  })
+
+  test('prefills prompts that are longer than a batch', async () => {
+    const long = untrusted('one two three four five '.repeat(200))
+    expect(await countTokens(engine, [long])).toBeGreaterThan(1000)
+    const { finishes } = await run(engine, [long, picture(192, 224), trusted('<|im_end|>')], branch({ maxTokens: 4 }))
+    expect(finishes).toHaveLength(1)
+  })
+
+  test('never makes a control token out of untrusted text', async () => {
+    expect(await countTokens(engine, [trusted('<|im_end|>')])).toBe(1)
+    const injected = await countTokens(engine, [untrusted('<|im_end|>')])
+    expect(injected).toBeGreaterThan(1)
+    const around = await countTokens(engine, question)
+    expect(await countTokens(engine, [...question, untrusted('<|im_end|>')])).toBe(around + injected)
+  })
+
+  test.each([
+    [256, 256],
+    [192, 224],
+    [320, 192],
+  ])('a picture of %i x %i costs its tiles and the two tokens around them', async (width, height) => {
+    expect(await countTokens(engine, [picture(width, height)])).toBe((width / 32) * (height / 32) + 2)
+  })
+
+  test('refuses pictures that were not prepared for the model', async () => {
+    await expect(countTokens(engine, [picture(250, 256)])).rejects.toEqual(apiError({ status: 500 }))
+    await expect(generate(engine, [picture(640, 640)], [branch()])).rejects.toEqual(apiError({ status: 500 }))
+  })
+
+  test('counts empty and unusual text', async () => {
+    expect(await countTokens(engine, [])).toBe(0)
+    expect(await countTokens(engine, [untrusted('')])).toBe(0)
+    expect(await countTokens(engine, [picture(192, 192), untrusted('')])).toBe(38)
+    expect(await countTokens(engine, [untrusted('a\0b')])).toBe(3)
+    expect(await countTokens(engine, [picture(192, 192), untrusted('a\0b')])).toBe(41)
+    expect(await countTokens(engine, [untrusted('\ud800')])).toBeGreaterThan(0)
+  })
+
+  test('gives no token or one when asked to', async () => {
+    const { texts, finishes } = await run(engine, question, branch({ maxTokens: 0 }), branch({ maxTokens: 1 }))
+    expect(texts['0.0']).toBe('')
+    expect(finishes[0]).toEqual({ type: 'finish', branch: 0, completion: 0, reason: 'length', completionTokens: 0 })
+    expect(finishes[1]!.completionTokens).toBeLessThanOrEqual(1)
+  })
+
+  test('refuses what does not fit the context window, naming cost, limit and input', async () => {
+    const long = untrusted('a b c d '.repeat(10_000))
+    await expect(generate(engine, [long], [branch()])).rejects.toEqual(
+      apiError({ status: 400, type: 'invalid_request_error', param: 'messages' }),
+    )
+    await expect(
+      generate(engine, [untrusted('a')], [branch({ maxTokens: 32_768, param: 'prompts[0]' })]),
+    ).rejects.toEqual(apiError({ status: 400, param: 'prompts[0]', message: expect.stringMatching(/32769.*32768/) }))
+    await expect(generate(engine, [], [branch()])).rejects.toEqual(apiError({ status: 400 }))
+  })
+
+  test('an abort ends the generation at once and frees the engine', async () => {
+    const controller = new AbortController()
+    const generation = await generate(engine, chat, [endless()], { signal: controller.signal })
+    const iterator = generation.events[Symbol.asyncIterator]()
+    await iterator.next()
+    controller.abort(new Error('gone'))
+    await expect(iterator.next()).rejects.toThrow('gone')
+    const started = performance.now()
+    await run(engine, [untrusted('Hello')], branch({ maxTokens: 1 }))
+    expect(performance.now() - started).toBeLessThan(5000)
+    await expect(generate(engine, question, [branch()], { signal: controller.signal })).rejects.toThrow('gone')
+  })
+
+  test('leaving the events early frees the engine too', async () => {
+    for await (const _ of (await generate(engine, chat, [endless()])).events) break
+    const started = performance.now()
+    await run(engine, [untrusted('Hello')], branch({ maxTokens: 1 }))
+    expect(performance.now() - started).toBeLessThan(5000)
+  })
+
+  test('queues in order, and refuses when the queue is full', async () => {
+    const controller = new AbortController()
+    const running = await generate(engine, chat, [endless(64)], { signal: controller.signal })
+    await firstEvent(running)
+    const waiting = await generate(engine, question, [branch()], { signal: controller.signal })
+    const next = await generate(engine, question, [branch()])
+    await expect(generate(engine, question, [branch()])).rejects.toEqual(
+      apiError({ status: 503, code: 'model_overloaded', retryAfter: expect.any(Number) }),
+    )
+    controller.abort()
+    await expect(collect(waiting)).rejects.toThrow('aborted')
+    expect((await collect(next)).finishes).toHaveLength(1)
+  })
+
+  test.each(['frequencyPenalty', 'presencePenalty'])('%s counts the tokens of the completion', async (penalty) => {
+    // Far below zero, it makes the first token come again and again, whatever the weights.
+    const sampling = { ...RANDOM, [penalty]: -1000 }
+    const { texts } = await run(engine, question, branch({ n: 16, maxTokens: 8, sampling }))
+    // Tokens that are part of a character give no text of their own.
+    const whole = Object.values(texts).filter((text) => text !== '' && !text.includes('\ufffd'))
+    expect(whole.length).toBeGreaterThan(4)
+    for (const text of whole) expect(text).toBe(text.slice(0, text.length / 8).repeat(8))
+  })
+
+  test("a terminal's interrupt does not end the engine", async () => {
+    process.kill(engine.pid!, 'SIGINT')
+    expect((await run(engine, question, branch())).finishes).toHaveLength(1)
+    expect(engine.state).toBe('ready')
+  })
+
+  test('after a crash, running work fails, new work waits for the restart, and then all is well', async () => {
+    const generation = await generate(engine, chat, [endless()])
+    await firstEvent(generation)
+    const second = await generate(engine, chat, [endless()])
+    process.kill(engine.pid!, 'SIGKILL')
+    await expect(collect(second)).rejects.toEqual(apiError({ status: 503, code: 'model_overloaded' }))
+    expect(engine.state).toBe('restarting')
+    const refused = apiError({ status: 503, code: 'model_overloaded', retryAfter: expect.any(Number) })
+    await expect(generate(engine, question, [branch()])).rejects.toEqual(refused)
+    await expect(countTokens(engine, [])).rejects.toEqual(refused)
+    await until(() => engine.state === 'ready')
+    expect((await run(engine, question, branch())).finishes).toHaveLength(1)
+  })
+})
+
+describe('LocalEngine with a small KV cache', () => {
+  test('finishes more completions than fit at once', async () => {
+    const engine = await LocalEngine.start(await smallCard(256, 6))
+    try {
+      const prefix = question.slice(0, 2)
+      const suffix = (i: number) => [untrusted(`Question ${i}: how many circles are in this picture?`)]
+      const greedy = Array.from({ length: 5 }, (_, i) => branch({ suffix: suffix(i), n: 2, maxTokens: 80 }))
+      // 69 cells of prefix and 20 or so per suffix; these alone then ask for 600 more.
+      const long = branch({ suffix: suffix(5), n: 6, maxTokens: 100, sampling: RANDOM })
+      const { texts, finishes } = await run(engine, prefix, ...greedy.slice(0, 2), long, ...greedy.slice(2))
+      expect(finishes).toHaveLength(16)
+      expect((await engine.stats()).interruptions).toBeGreaterThan(0)
+      // Each is what it would be alone, though some were interrupted and computed anew.
+      for (const [index, i] of [0, 1, null, 2, 3, 4].entries()) {
+        if (i === null) continue
+        const alone = await run(engine, [...prefix, ...suffix(i)], branch({ maxTokens: 80 }))
+        expect([texts[`${index}.0`], texts[`${index}.1`]]).toEqual([alone.texts['0.0'], alone.texts['0.0']])
+      }
+    } finally {
+      await engine.close()
+    }
+  })
+})
+
+test('a model without a projector reads text, and refuses pictures', async () => {
+  const { image: _, ...card } = await loadCard(CARD)
+  const { projector: __, ...files } = card.engine
+  const engine = await LocalEngine.start({ ...card, engine: files })
+  try {
+    expect(engine.info.modalities).toEqual({ image: false, audio: false })
+    expect((await run(engine, [untrusted('Hello')], branch({ maxTokens: 2 }))).finishes).toHaveLength(1)
+    await expect(generate(engine, question, [branch({ param: 'messages[0]' })])).rejects.toEqual(
+      apiError({ status: 400, param: 'messages[0]', message: 'This model does not take images.' }),
+    )
+  } finally {
+    await engine.close()
+  }
+})
+
+describe('a load that hangs', () => {
+  test('at a restart is ended and tried again', async () => {
+    let restarts = 0
+    const onRestart = () => void restarts++
+    const errors: string[] = []
+    const logger = { debug() {}, warn() {}, error: (message: string) => void errors.push(message) }
+    const options = { loadSilenceLimitMs: 5_000, onRestart, logger }
+    const engine = await LocalEngine.start(await loadCard(CARD), options)
+    try {
+      const first = engine.pid!
+      process.kill(first, 'SIGKILL')
+      await until(() => engine.pid !== undefined && engine.pid !== first)
+      const second = engine.pid!
+      // It cannot go on, and cannot say so.
+      process.kill(second, 'SIGSTOP')
+      await until(() => engine.state === 'ready')
+      expect(engine.pid).not.toBe(second)
+      expect(isAlive(second)).toBe(false)
+      expect(restarts).toBeGreaterThan(1)
+      expect(errors).toContainEqual(
+        expect.stringMatching(/made no progress for 5000 ms while loading \(\S+\) and is ended/),
+      )
+      expect((await run(engine, question, branch())).finishes).toHaveLength(1)
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test('that nobody waits for does not begin', async () => {
+    const leaving = new AbortController()
+    const starting = LocalEngine.start(await loadCard(CARD), { signal: leaving.signal })
+    leaving.abort(new Error('left'))
+    await expect(starting).rejects.toThrow('left')
+  })
+
+  test('that nobody waits for is ended', async () => {
+    const leaving = new AbortController()
+    const debug = (line: string) => void (line.startsWith('loading: ') && leaving.abort(new Error('left')))
+    const logger = { debug, warn() {}, error() {} }
+    const starting = LocalEngine.start(await loadCard(CARD), { signal: leaving.signal, logger })
+    await expect(starting).rejects.toThrow('left')
+  })
+})
+
+test('signals that reach the whole service leave the engine process to its parent', async () => {
+  const engine = await LocalEngine.start(await loadCard(CARD))
+  try {
+    const generation = await generate(engine, chat, [branch({ maxTokens: 400, sampling: REPEATING })])
+    const iterator = generation.events[Symbol.asyncIterator]()
+    await iterator.next()
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(engine.pid!, signal)
+    let last: EngineEvent | undefined
+    for (let next = await iterator.next(); !next.done; next = await iterator.next()) last = next.value
+    expect(last).toMatchObject({ type: 'finish', completionTokens: 400 })
+    expect(engine.state).toBe('ready')
+  } finally {
+    await engine.close()
+  }
+})
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+test('the engine process ends when the process that started it is killed', async () => {
+  const script = `
+    import { LocalEngine } from ${JSON.stringify(new URL('./local-engine.ts', import.meta.url).href)}
+    import { loadCard } from ${JSON.stringify(new URL('../../../models/card.ts', import.meta.url).href)}
+    const engine = await LocalEngine.start(await loadCard(${JSON.stringify(CARD)}))
+    process.stdout.write(String(engine.pid), () => process.kill(process.pid, 'SIGKILL'))`
+  const pid = await new Promise<number>((resolve) => {
+    execFile(process.execPath, ['--input-type=module', '--eval', script], (_, stdout) => resolve(Number(stdout)))
+  })
+  expect(pid).toBeGreaterThan(0)
+  await until(() => !isAlive(pid))
+})
+
+describe('LocalEngine.start', () => {
+  test('says how to build the library when it is missing', async () => {
+    vi.stubEnv('LOOKOUT_CACHE_DIR', tmpdir())
+    try {
+      await expect(LocalEngine.start(await loadCard(CARD))).rejects.toThrow(/run "npm run setup"/)
+    } finally {
+      vi.unstubAllEnvs()
+    }
+  })
+
+  test('says which file is missing', async () => {
+    const card = await loadCard(CARD)
+    const broken = { ...card, engine: { ...card.engine, model: 'absent.gguf' } }
+    await expect(LocalEngine.start(broken)).rejects.toThrow(
+      /card\.json: engine\.model: the file .*absent\.gguf is not there$/,
+    )
+  })
+
+  test('says which file is not a model, in the words of the library', async () => {
+    const card = await loadCard(CARD)
+    const broken = { ...card, engine: { ...card.engine, model: 'card.json' } }
+    await expect(LocalEngine.start(broken)).rejects.toThrow(/card\.json cannot be loaded[\s\S]*magic/)
+  })
+
+  test('does not promise more context than there is', async () => {
+    const card = await loadCard(CARD)
+    const broken = { ...card, engine: { ...card.engine, contextTokens: 1024 } }
+    await expect(LocalEngine.start(broken)).rejects.toThrow(/promises 32768 context tokens/)
+  })
+
+  test('a closed engine takes no work and its process is gone', async () => {
+    const engine = await LocalEngine.start(await loadCard(CARD))
+    const pid = engine.pid!
+    await engine.close()
+    expect(engine.state).toBe('closed')
+    await expect(generate(engine, question, [branch()])).rejects.toEqual(apiError({ status: 503 }))
+    expect(isAlive(pid)).toBe(false)
+  })
+})

@@ -1,0 +1,132 @@
+import type { EngineEvent, EngineStats, Generation } from '../../engine.ts'
+import { toApiError } from '../failure.ts'
+import type { FromEngine, RequestEvents } from '../protocol.ts'
+import { EventQueue } from './event-queue.ts'
+
+type Answer = Extract<FromEngine, { id: number }>
+
+interface PendingCall {
+  handle(message: Answer): void
+  handleEvents?(message: RequestEvents): void
+  fail(reason: unknown): void
+}
+
+/** What waits for answers of the engine process, by id. */
+export class PendingCalls {
+  readonly #calls = new Map<number, PendingCall>()
+  #lastId = 0
+
+  /**
+   * Registers a generation; `admitted` settles when the engine takes or refuses it.
+   * @param abort called with the id when nobody waits for the generation any more.
+   */
+  addGeneration(signal: AbortSignal, abort: (id: number) => void): { id: number; admitted: Promise<Generation> } {
+    const id = ++this.#lastId
+    const { promise: admitted, resolve, reject } = Promise.withResolvers<Generation>()
+    const forget = () => {
+      this.#calls.delete(id)
+      signal.removeEventListener('abort', onAbort)
+    }
+    const tally = new TokenTally()
+    const events = new EventQueue<EngineEvent>(() => {
+      forget()
+      abort(id)
+    })
+    const fail = (reason: unknown) => {
+      forget()
+      reject(reason)
+      events.fail(reason)
+    }
+    const onAbort = () => {
+      fail(signal.reason)
+      abort(id)
+    }
+    signal.addEventListener('abort', onAbort)
+    const handle = (message: Answer) => {
+      if (message.type === 'admitted') resolve({ prompts: message.prompts, events, computedTokens: () => tally.tokens })
+      else if (message.type === 'error') fail(toApiError(message.error))
+    }
+    const handleEvents = (message: RequestEvents) => {
+      tally.add(message.events)
+      events.push(message.events)
+      if (!message.last) return
+      events.end()
+      forget()
+    }
+    this.#calls.set(id, { handle, handleEvents, fail })
+    return { id, admitted }
+  }
+
+  /**
+   * Registers a count of tokens.
+   * @param abort called with the id when nobody waits for the count any more.
+   */
+  addCount(signal: AbortSignal, abort: (id: number) => void): { id: number; tokens: Promise<number> } {
+    const { id, answer } = this.#addCall((message) => (message.type === 'counted' ? message.tokens : null))
+    const onAbort = () => {
+      this.fail(id, signal.reason)
+      abort(id)
+    }
+    signal.addEventListener('abort', onAbort)
+    return { id, tokens: answer.finally(() => signal.removeEventListener('abort', onAbort)) }
+  }
+
+  /** Registers a question for the engine's state. */
+  addStats(): { id: number; stats: Promise<EngineStats> } {
+    const { id, answer } = this.#addCall((message) => (message.type === 'stats' ? message.stats : null))
+    return { id, stats: answer }
+  }
+
+  #addCall<T>(read: (message: Answer) => T | null): { id: number; answer: Promise<T> } {
+    const id = ++this.#lastId
+    const { promise: answer, resolve, reject } = Promise.withResolvers<T>()
+    const fail = (reason: unknown) => {
+      this.#calls.delete(id)
+      reject(reason)
+    }
+    const handle = (message: Answer) => {
+      this.#calls.delete(id)
+      const value = read(message)
+      if (value !== null) resolve(value)
+      else if (message.type === 'error') reject(toApiError(message.error))
+    }
+    this.#calls.set(id, { handle, fail })
+    return { id, answer }
+  }
+
+  handle(message: Answer): void {
+    this.#calls.get(message.id)?.handle(message)
+  }
+
+  handleEvents(requests: readonly RequestEvents[]): void {
+    for (const message of requests) this.#calls.get(message.id)?.handleEvents?.(message)
+  }
+
+  /** For a call whose message cannot be sent. */
+  fail(id: number, reason: unknown): void {
+    this.#calls.get(id)?.fail(reason)
+  }
+
+  failAll(reason: unknown): void {
+    for (const call of [...this.#calls.values()]) call.fail(reason)
+  }
+}
+
+/** Tokens of the completions of one generation. */
+class TokenTally {
+  tokens = 0
+  /** By completion, while it runs. */
+  readonly #running = new Map<string, number>()
+
+  add(events: readonly EngineEvent[]): void {
+    for (const event of events) {
+      if (event.type === 'error') continue
+      const completion = `${event.branch} ${event.completion}`
+      const before = this.#running.get(completion) ?? 0
+      const after = event.type === 'text' ? before + event.tokens : event.completionTokens
+      this.tokens += after - before
+      if (event.type === 'text') this.#running.set(completion, after)
+      else this.#running.delete(completion)
+    }
+  }
+}

@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { apiError, branch, CARD, chat, generate, run } from '../../../../test/support/local-engine.ts'
+import { loadCard } from '../../../models/card.ts'
+import type { Constraint } from '../../engine.ts'
+import { LocalEngine } from './local-engine.ts'
+
+let engine: LocalEngine
+beforeAll(async () => {
+  engine = await LocalEngine.start(await loadCard(CARD), { seed: 1 })
+})
+afterAll(() => engine?.close())
+
+/** Asks, and leaves at once: nothing may be left that a rejection could reach when nobody waits for it. */
+async function refusal(constraint: Constraint): Promise<unknown> {
+  const leaving = new AbortController()
+  const error = await generate(engine, chat, [branch({ constraint })], { signal: leaving.signal }).catch(
+    (thrown: unknown) => thrown,
+  )
+  leaving.abort(new Error('left'))
+  return error
+}
+
+function nested(levels: number): unknown {
+  let schema: unknown = true
+  for (let level = 0; level < levels; level++) schema = { not: schema }
+  return schema
+}
+
+test('schemas that no message can hold are refused by name, in tags too', async () => {
+  const { pid } = engine
+  for (const levels of [101, 3000, 100_000]) {
+    const content = { type: 'json_schema', schema: nested(levels), lenient: true } as const
+    const refused = apiError({ status: 400, param: 'tools', message: 'The schema is nested deeper than 100 levels' })
+    expect(await refusal({ ...content, param: 'tools' })).toEqual(refused)
+    const tags = [{ begin: '<a>', content, end: '</a>' }]
+    expect(await refusal({ type: 'triggered_tags', triggers: ['<a>'], tags, param: 'tools' })).toEqual(refused)
+  }
+  expect(engine.pid).toBe(pid)
+})
+
+test('a work that cannot be sent fails alone', async () => {
+  const { pid } = engine
+  expect(await refusal({ type: 'json_schema', schema: { const: () => 1 } })).toBeInstanceOf(Error)
+  expect((await run(engine, chat, branch({ maxTokens: 4 }))).finishes).toHaveLength(1)
+  expect(engine.pid).toBe(pid)
+})

@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { apiError, branch, CARD, chat, collect, generate, longestPause } from '../../../../test/support/local-engine.ts'
+import { loadCard } from '../../../models/card.ts'
+import type { Constraint } from '../../engine.ts'
+import { LocalEngine } from '../host/local-engine.ts'
+
+let engine: LocalEngine
+beforeAll(async () => {
+  engine = await LocalEngine.start(await loadCard(CARD), { seed: 1 })
+})
+afterAll(() => engine?.close())
+
+const tool = (seed: number) => {
+  const deep = `${'{"type":"object","not":{},"properties":{"b":{"if":1},"a":'.repeat(30)}{"not":1}${'}}'.repeat(30)}`
+  return JSON.parse(`{"x${seed}":1,"properties":{"z":${deep}}}`) as unknown
+}
+const tools: Constraint = {
+  type: 'triggered_tags',
+  triggers: ['<call>'],
+  tags: Array.from({ length: 200 }, (_, i) => ({
+    begin: `<call>${i}`,
+    content: { type: 'json_schema', schema: tool(i), lenient: true },
+    end: '</call>',
+  })),
+}
+
+test.each<[string, Constraint]>([
+  ['a pattern of many counts', { type: 'regex', pattern: '(a?){5000}a{5000}' }],
+  ['a pattern of counts within counts', { type: 'regex', pattern: '(a{1,9}[a-z]{0,90}){0,60}' }],
+  ['two hundred tools with much that is left out', tools],
+])('%s holds up nobody', async (_, constraint) => {
+  const pause = await longestPause(engine, async () => {
+    const work = await generate(engine, chat, [branch({ constraint, maxTokens: 40 })])
+    expect((await collect(work)).finishes).toHaveLength(1)
+  })
+  // It was 4 s a token, and 7 s to compile. The margin is for a busy machine.
+  expect(pause).toBeLessThan(1500)
+})
+
+test('what a long constraint may not hold is refused by name, as in a short one', async () => {
+  const properties = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`name${i}`, { type: 'string' }]))
+  const schema = { type: 'object', properties: { ...properties, last: { not: {} } } }
+  const refused = generate(engine, chat, [
+    branch({ constraint: { type: 'json_schema', schema, param: 'response_format.json_schema.schema' } }),
+  ])
+  await expect(refused).rejects.toEqual(
+    apiError({ status: 400, param: 'response_format.json_schema.schema.properties.last.not' }),
+  )
+})

@@ -1,0 +1,167 @@
+import koffi from 'koffi'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { branch, CARD, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { loadCard, type ModelCard } from '../../../models/card.ts'
+import type { Branch, PromptPart } from '../../engine.ts'
+import { declareIn } from '../native/declare.ts'
+import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
+import { locateNativeLibraries } from '../native/native-paths.ts'
+import type { Pointer } from '../native/structs.ts'
+import type { FromEngine } from '../protocol.ts'
+import { BatchSplitter } from '../scheduler/batch-splitter.ts'
+import { LoadedModel } from '../scheduler/loaded-model.ts'
+import { Scheduler } from '../scheduler/scheduler.ts'
+
+/**
+ * The logits of every token, however it came to be computed, must be those of the same prompt computed alone. Texts
+ * tell less: a model that is sure of its answer gives the same one from a picture in a wrong place.
+ */
+
+/**
+ * Batches of other sizes add up in another order; with f16 weights that shows at 0.001 for most logits and at 0.01 for
+ * the worst of many thousands. Another prompt is off by far more.
+ */
+const NOISE = 0.05
+
+let card: ModelCard
+let libraries: NativeLibraries
+/** By completion, in order of the first sampling. */
+let recorded: Map<Pointer, Float32Array[]>
+let loaded: LoadedModel
+
+beforeAll(async () => {
+  card = await loadCard(CARD)
+  const paths = locateNativeLibraries()
+  const native = loadNativeLibraries(paths)
+  const { llama } = native
+  const getLogits = declareIn(koffi.load(paths.llama))<(context: Pointer, row: number) => Pointer>(
+    'llama_get_logits_ith',
+    'void *',
+    ['void *', 'int32'],
+  )
+  const sample: typeof llama.sampler_sample = (chain, context, row) => {
+    const size = 4 * loaded.model.vocabularySize
+    const logits = Float32Array.from(new Float32Array(koffi.view(getLogits(context, row), size)))
+    recorded.set(chain, [...(recorded.get(chain) ?? []), logits])
+    return llama.sampler_sample(chain, context, row)
+  }
+  libraries = { ...native, llama: { ...llama, sampler_sample: sample } }
+  loaded = load(2048)
+})
+
+afterAll(() => loaded?.close())
+
+function load(cells: number): LoadedModel {
+  return new LoadedModel(libraries, {
+    model: `${card.directory}/${card.engine.model}`,
+    projector: `${card.directory}/${card.engine.projector}`,
+    cells,
+    maxSequences: 16,
+    printedTokens: [],
+    repetition: null,
+    // Small ones, since what is computed does not hang on their size.
+    image: { ...card.image!, minTokens: 36 },
+    threads: 1,
+    maxWaiting: 100,
+    prefixCacheCells: 0,
+    seed: 1,
+  })
+}
+
+interface Asked {
+  readonly prefix: readonly PromptPart[]
+  readonly branches: readonly Branch[]
+}
+
+function createScheduler(model: LoadedModel, prefixCacheCells = 0): Scheduler {
+  const planner = new BatchSplitter([{ rows: 1, ms: 1 }], 16, model.context.batch.capacity)
+  const fail = (message: FromEngine) => {
+    if (message.type === 'error') throw new Error(message.error.message)
+  }
+  return new Scheduler(model, planner, { maxWaiting: 100, prefixCacheCells, seed: 1 }, fail)
+}
+
+/** @returns for every completion the logits that its tokens were sampled from. */
+function logitsOf(scheduler: Scheduler, works: readonly Asked[]): Float32Array[][] {
+  recorded = new Map()
+  for (const [id, work] of works.entries()) scheduler.submit(id, { organisation: 'test', ...work })
+  while (scheduler.step());
+  return [...recorded.values()]
+}
+
+function distance(a: readonly Float32Array[], b: readonly Float32Array[]): number {
+  expect(a.length).toBe(b.length)
+  let most = 0
+  for (const [step, logits] of a.entries()) {
+    const other = b[step]!
+    for (let i = 0; i < logits.length; i++) most = Math.max(most, Math.abs(logits[i]! - other[i]!))
+  }
+  return most
+}
+
+/** Tells apart what must be the same from what must not, by the distance to each. */
+function nearest(logits: readonly Float32Array[], candidates: readonly (readonly Float32Array[])[]): number {
+  const near = candidates.flatMap((candidate, index) => (distance(logits, candidate) < NOISE ? [index] : []))
+  expect(near).toHaveLength(1)
+  return near[0]!
+}
+
+const user = trusted('<|im_start|>user\n')
+const assistant = trusted('<|im_end|>\n<|im_start|>assistant\n')
+/** The first token only: at the same prompt it has the same logits, whatever is sampled. */
+const first = branch({ maxTokens: 1 })
+
+test('a turn after cached ones, with pictures in both', () => {
+  const before = [user, picture(256, 192, 1), untrusted('What is here?'), assistant]
+  const second = (seed: number) => [
+    ...[user, picture(256, 192, seed), untrusted('What is here?'), assistant],
+    ...[untrusted('A circle.'), assistant, user, picture(192, 256, 2), untrusted('And here?'), assistant],
+  ]
+  const caching = createScheduler(loaded, 1024)
+  logitsOf(caching, [{ prefix: before, branches: [branch({ maxTokens: 4 })] }])
+  const [cached] = logitsOf(caching, [{ prefix: second(1), branches: [first] }])
+  expect(caching.stats.reusedTokens).toBeGreaterThan(50)
+  const fresh = [1, 5].map(
+    (seed) => logitsOf(createScheduler(loaded), [{ prefix: second(seed), branches: [first] }])[0]!,
+  )
+  expect(nearest(cached!, fresh)).toBe(0)
+})
+
+test('branches over a picture, and requests in one batch', () => {
+  const context = [user, picture(256, 256, 3)]
+  const suffixes = ['Where is the red one?', 'How many are there?', 'Is it blue?'].map((text) => [
+    untrusted(text),
+    assistant,
+  ])
+  const alone = suffixes.map(
+    (suffix) => logitsOf(createScheduler(loaded), [{ prefix: [...context, ...suffix], branches: [first] }])[0]!,
+  )
+  const branches = suffixes.map((suffix) => branch({ suffix, n: 2, maxTokens: 1 }))
+  const together = logitsOf(createScheduler(loaded), [{ prefix: context, branches }])
+  expect(together.map((logits) => nearest(logits, alone))).toEqual([0, 0, 1, 1, 2, 2])
+
+  const long = {
+    prefix: [user, untrusted('one two three '.repeat(100)), assistant],
+    branches: [branch({ maxTokens: 20, sampling: REPEATING })],
+  }
+  const requests = suffixes.map((suffix) => ({ prefix: [...context, ...suffix], branches: [first] }))
+  const among = logitsOf(createScheduler(loaded), [long, ...requests, long]).filter((logits) => logits.length === 1)
+  expect(among.map((logits) => nearest(logits, alone)).sort()).toEqual([0, 1, 2])
+})
+
+test('a completion that was interrupted and computed anew', () => {
+  const works = Array.from({ length: 6 }, (_, i) => ({
+    prefix: [user, picture(192, 192, i), untrusted(`Number ${i}?`), assistant],
+    branches: [branch({ maxTokens: 80, sampling: REPEATING })],
+  }))
+  const small = load(512)
+  try {
+    const scheduler = createScheduler(small)
+    const interrupted = logitsOf(scheduler, works)
+    expect(scheduler.stats.interruptions).toBeGreaterThan(0)
+    const alone = works.map((work) => logitsOf(createScheduler(loaded), [work])[0]!)
+    expect(interrupted.map((logits) => nearest(logits, alone))).toEqual([0, 1, 2, 3, 4, 5])
+  } finally {
+    small.close()
+  }
+})

@@ -1,0 +1,126 @@
+import type { Thought } from '../../engine.ts'
+import type { Context } from '../native/context.ts'
+import type { Model } from '../native/model.ts'
+import type { Sampler, TokenSampler } from '../native/sampler.ts'
+
+/** No character has more bytes; a token has at least one. */
+const LONGEST_CHARACTER = 4
+
+export interface ThoughtSamplerParts {
+  readonly thought: Thought
+  /** Of the completion. What the thought ends with and a token of the reply have room in it, where it has any. */
+  readonly maxTokens: number
+  readonly model: Pick<Model, 'tokenize' | 'piece' | 'isEndOfGeneration'>
+  /** Samples the thought. */
+  readonly free: Pick<Sampler, 'sample' | 'accept'>
+  /** Samples what follows it; may be the same. Closed with this one. */
+  readonly reply: TokenSampler
+}
+
+/**
+ * Lets a model think freely until it ends its thought or has used up the budget, and hands over to the sampler of the
+ * reply. What the thought ends with is written token by token as if it had been sampled.
+ */
+export class ThoughtSampler implements TokenSampler {
+  readonly #parts: ThoughtSamplerParts
+  /** The last bytes of the thought, one character per byte: enough to find the end mark. */
+  #tail = ''
+  readonly #end: string
+  /** Tokens of the thought, without and with those that finish its last character. */
+  readonly #budget: number
+  readonly #most: number
+  #thinking = true
+  #tokens = 0
+  /** Tokens still to be written. */
+  #pending: number[] = []
+  #interrupted = false
+  #isEnded = false
+
+  constructor(parts: ThoughtSamplerParts) {
+    this.#parts = parts
+    this.#end = bytesOf(parts.thought.end)
+    const closing = parts.model.tokenize(parts.thought.closing, true).length
+    this.#most = parts.maxTokens - closing - 1
+    this.#budget = Math.min(parts.thought.budget, this.#most - (LONGEST_CHARACTER - 1))
+  }
+
+  get thoughtInterrupted(): boolean {
+    return this.#interrupted
+  }
+
+  sample(context: Context, row: number): number {
+    if (this.#pending.length > 0) return this.#writeNext()
+    if (!this.#thinking) return this.#parts.reply.sample(context, row)
+    if (this.#isUsedUp()) {
+      this.#interrupted = true
+      return this.#close()
+    }
+    const token = this.#parts.free.sample(context, row)
+    if (this.#parts.model.isEndOfGeneration(token)) return this.#close()
+    this.#tokens++
+    this.#read(token)
+    return token
+  }
+
+  forced(most: number): readonly number[] {
+    if (!this.#thinking && this.#pending.length === 0) return this.#parts.reply.forced?.(most) ?? []
+    return Array.from({ length: Math.min(most, this.#pending.length) }, () => this.#writeNext())
+  }
+
+  endThought(): boolean {
+    const goesOn = this.#thinking
+    this.#isEnded = true
+    return goesOn
+  }
+
+  close(): void {
+    this.#parts.reply.close()
+  }
+
+  /** A character that has begun may be finished. */
+  #isUsedUp(): boolean {
+    const over = this.#isEnded ? this.#tokens : this.#tokens - this.#budget
+    return this.#tokens >= this.#most || over >= LONGEST_CHARACTER || (over >= 0 && !endsWithinCharacter(this.#tail))
+  }
+
+  #read(token: number): void {
+    const { model, thought } = this.#parts
+    this.#tail += Buffer.from(model.piece(token)).toString('latin1')
+    const at = this.#tail.indexOf(this.#end)
+    if (at === -1) {
+      this.#tail = this.#tail.slice(-Math.max(this.#end.length - 1, LONGEST_CHARACTER))
+      return
+    }
+    this.#thinking = false
+    // The token that ends the mark may hold some of what follows it.
+    const written = this.#tail.slice(at + this.#end.length)
+    const separator = thought.closing.slice(thought.closing.indexOf(thought.end) + thought.end.length)
+    const left = bytesOf(separator)
+    if (left.startsWith(written)) this.#pend(Buffer.from(left.slice(written.length), 'latin1').toString())
+  }
+
+  #close(): number {
+    this.#thinking = false
+    this.#pend(this.#parts.thought.closing)
+    return this.#writeNext()
+  }
+
+  #pend(text: string): void {
+    if (text !== '') this.#pending = [...this.#parts.model.tokenize(text, true)]
+  }
+
+  #writeNext(): number {
+    const token = this.#pending.shift()!
+    this.#parts.free.accept(token)
+    return token
+  }
+}
+
+function bytesOf(text: string): string {
+  return Buffer.from(text).toString('latin1')
+}
+
+/** Whether the text, in bytes, ends before the last byte of a character. */
+function endsWithinCharacter(bytes: string): boolean {
+  return /(?:[\xc0-\xff]|[\xe0-\xff][\x80-\xbf]|[\xf0-\xff][\x80-\xbf]{2})$/.test(bytes)
+}

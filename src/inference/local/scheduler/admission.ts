@@ -1,0 +1,134 @@
+import type { CompiledConstraint } from '../../constraints/constraints.ts'
+import type { PromptUsage, Sampling, Thought, Work } from '../../engine.ts'
+import { FailureError } from '../failure.ts'
+import type { Prompt, PromptChunk } from '../tokens/prompt-tokens.ts'
+import type { LoadedModel } from './loaded-model.ts'
+
+/** Work that fits the model: tokenised, and cut so that every branch ends in one token that is still to be decoded. */
+export interface AdmittedWork {
+  /** What all branches begin with. */
+  readonly prefix: readonly PromptChunk[]
+  readonly branches: readonly AdmittedBranch[]
+  readonly usage: readonly PromptUsage[]
+  /** Frees the native memory of pictures. */
+  close(): void
+}
+
+export interface AdmittedBranch {
+  /** The branch's own prompt after the prefix, without its last token. */
+  readonly suffix: readonly PromptChunk[]
+  readonly suffixTokens: number
+  /** Last token of the prompt: decoding it gives the logits of the first token of each completion. */
+  readonly lastToken: number
+  readonly n: number
+  readonly maxTokens: number
+  readonly sampling: Sampling
+  readonly constraint: CompiledConstraint | null
+  readonly thought: Thought | null
+}
+
+/** Name of the input that errors point at when the caller gives none. */
+const DEFAULT_PARAM = 'messages'
+
+/** @throws FailureError when a branch does not fit the context window or cannot be read. */
+export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
+  const prompts: Prompt[] = []
+  const read = (parts: Work['prefix'], param: string) => {
+    const prompt = loaded.reader.read(parts, work.organisation, param)
+    prompts.push(prompt)
+    checkMedia(prompt.chunks, loaded.context.batch.capacity, param)
+    return prompt
+  }
+  try {
+    const params = work.branches.map((branch) => branch.param ?? DEFAULT_PARAM)
+    const prefix = read(work.prefix, params[0] ?? DEFAULT_PARAM)
+    const suffixes = work.branches.map((branch, index) => read(branch.suffix, params[index]!))
+    // A branch needs a token of its own to decode; one without suffix takes it from the prefix, then all do.
+    const borrow = suffixes.some((suffix) => suffix.tokens === 0)
+    const shared = borrow ? splitLast(prefix.chunks, params[0]!) : null
+    const sharedTokens = prefix.tokens - (borrow ? 1 : 0)
+
+    const usage: PromptUsage[] = []
+    const branches = work.branches.map((branch, index): AdmittedBranch => {
+      const param = params[index]!
+      const suffix = suffixes[index]!
+      const promptTokens = prefix.tokens + suffix.tokens
+      checkLength(promptTokens, branch.maxTokens, loaded.info.contextTokens, param)
+      usage.push({
+        promptTokens,
+        imageTokens: prefix.imageTokens + suffix.imageTokens,
+        audioTokens: prefix.audioTokens + suffix.audioTokens,
+        // The first branch pays for the prefill that the others find done.
+        cachedTokens: index === 0 ? 0 : sharedTokens,
+      })
+      const own: PromptChunk[] = shared === null ? [] : [{ type: 'text', tokens: Int32Array.of(shared.last) }]
+      const { rest, last } = splitLast([...own, ...suffix.chunks], param)
+      return {
+        suffix: rest,
+        suffixTokens: suffix.tokens - (borrow ? 0 : 1),
+        lastToken: last,
+        n: branch.n,
+        maxTokens: branch.maxTokens ?? loaded.info.contextTokens - promptTokens,
+        sampling: branch.sampling,
+        constraint: branch.constraint === undefined ? null : loaded.constraints.prepared(branch.constraint),
+        thought: branch.thought ?? null,
+      }
+    })
+    const close = () => {
+      for (const prompt of prompts) prompt.close()
+    }
+    return { prefix: shared?.rest ?? prefix.chunks, branches, usage, close }
+  } catch (error) {
+    for (const prompt of prompts) prompt.close()
+    throw error
+  }
+}
+
+/** @throws FailureError for media whose tokens must be decoded in one call, since they see each other, and do not fit one. */
+export function checkMedia(chunks: readonly PromptChunk[], capacity: number, param: string): void {
+  for (const chunk of chunks) {
+    if (chunk.type === 'text' || chunk.encodable.causal || chunk.encodable.length <= capacity) continue
+    throw new FailureError({
+      kind: 'invalid',
+      message: `An image of ${chunk.encodable.length} tokens is larger than the ${capacity} that this model can read at once.`,
+      param,
+    })
+  }
+}
+
+function checkLength(promptTokens: number, maxTokens: number | null, contextTokens: number, param: string): void {
+  const completionTokens = Math.max(1, maxTokens ?? 1)
+  if (promptTokens + completionTokens <= contextTokens) return
+  const asked =
+    maxTokens === null
+      ? `The prompt has ${promptTokens} tokens`
+      : `The prompt has ${promptTokens} tokens and ${maxTokens} were asked for the completion, ${promptTokens + maxTokens} together`
+  throw tooLong(asked, contextTokens, param)
+}
+
+/** For a prompt that was not tokenised to its end. */
+export function contextExceeded(contextTokens: number, param = DEFAULT_PARAM): FailureError {
+  return tooLong('The prompt is longer', contextTokens, param)
+}
+
+function tooLong(asked: string, contextTokens: number, param: string): FailureError {
+  return new FailureError({
+    kind: 'invalid',
+    message: `${asked}, but this model's context window is ${contextTokens} tokens, prompt and completion together.`,
+    param,
+  })
+}
+
+function splitLast(chunks: readonly PromptChunk[], param: string): { rest: readonly PromptChunk[]; last: number } {
+  const kept = chunks.filter((chunk) => chunk.type === 'media' || chunk.tokens.length > 0)
+  const chunk = kept.pop()
+  if (chunk === undefined) throw new FailureError({ kind: 'invalid', message: 'The prompt is empty.', param })
+  if (chunk.type === 'media') {
+    throw new FailureError({ kind: 'invalid', message: 'The prompt must end with text.', param })
+  }
+  const tokens = chunk.tokens.subarray(0, -1)
+  return {
+    rest: tokens.length === 0 ? kept : [...kept, { type: 'text', tokens }],
+    last: chunk.tokens[chunk.tokens.length - 1]!,
+  }
+}

@@ -1,0 +1,82 @@
+import { ByteCache } from '../../../lib/byte-cache.ts'
+import { Constraints } from '../../constraints/constraints.ts'
+import type { ModelInfo } from '../../engine.ts'
+import { KvCache } from '../cache/kv-cache.ts'
+import { Context } from '../native/context.ts'
+import type { NativeLibraries } from '../native/libraries.ts'
+import type { Llama } from '../native/llama.ts'
+import { Model } from '../native/model.ts'
+import { Projector } from '../native/projector.ts'
+import type { EngineSettings, LoadStage } from '../protocol.ts'
+import type { RepetitionLimits } from '../sampling/repetition.ts'
+import { PromptReader } from '../tokens/prompt-tokens.ts'
+
+/** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
+const MAX_SEQUENCE_IDS = 256
+const EMBEDDING_CACHE_BYTES = 32 * 2 ** 20
+
+/** A model ready for work: weights, encoders and KV cache. Owns their memory. */
+export class LoadedModel {
+  readonly llama: Llama
+  readonly model: Model
+  readonly context: Context
+  readonly kv: KvCache
+  readonly reader: PromptReader
+  readonly constraints: Constraints
+  readonly usesMrope: boolean
+  readonly info: ModelInfo
+  /** Completions that may run at the same time. */
+  readonly maxRunning: number
+  readonly repetition: RepetitionLimits | null
+  readonly #projector: Projector | null
+
+  /**
+   * @param begins called before each stage of loading, which then blocks.
+   * @throws Error that names the file that does not load.
+   */
+  constructor(
+    { llama, mtmd }: NativeLibraries,
+    settings: EngineSettings,
+    begins: (stage: LoadStage) => void = () => {},
+  ) {
+    this.llama = llama
+    begins('weights')
+    this.model = new Model(llama, settings.model, settings.printedTokens)
+    // One for each completion, and those that several share: a prefix, and a suffix with at least two completions. 64
+    // completions of 16 prompts take 81, and one completion alone may need three. No more than that, since the library
+    // compares all with all at every step; who finds none waits.
+    const sequences = Math.min(MAX_SEQUENCE_IDS, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
+    this.maxRunning = settings.maxSequences
+    this.repetition = settings.repetition
+    begins('cache')
+    this.context = new Context(llama, this.model, { cells: settings.cells, sequences, threads: settings.threads })
+    this.kv = new KvCache(this.context, sequences)
+    const { projector, threads, image } = settings
+    begins('encoder')
+    this.#projector =
+      projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: image ?? undefined })
+    this.usesMrope = this.#projector?.usesMrope ?? false
+    const embeddings = new ByteCache<Float32Array>(EMBEDDING_CACHE_BYTES, ({ byteLength }) => byteLength)
+    this.reader = new PromptReader(this.model, this.#projector, image, embeddings)
+    this.constraints = new Constraints(this.model)
+    this.info = {
+      contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),
+      vocabularySize: this.model.vocabularySize,
+      longestTokenBytes: this.model.longestTokenBytes,
+      chatTemplate: this.model.chatTemplate,
+      bosToken: this.model.bosToken,
+      eosToken: this.model.eosToken,
+      modalities: {
+        image: this.#projector?.supportsImages ?? false,
+        audio: this.#projector?.supportsAudio ?? false,
+      },
+    }
+  }
+
+  close(): void {
+    this.reader.close()
+    this.#projector?.close()
+    this.context.close()
+    this.model.close()
+  }
+}

@@ -1,0 +1,308 @@
+import type { ByteCache } from '../../../lib/byte-cache.ts'
+import type { RgbImage } from '../../../media/pixels.ts'
+import type { AudioPart, FramesPart, ImagePart, MediaPart, PromptPart, TextPart } from '../../engine.ts'
+import { FailureError } from '../failure.ts'
+import type { Model } from '../native/model.ts'
+import type { EncodableChunk, MediaChunks, Projector } from '../native/projector.ts'
+import type { EngineSettings } from '../protocol.ts'
+import { AudioFeatureCache } from './audio-feature-cache.ts'
+import { ContentKeys, picturesOf } from './content-keys.ts'
+import { Texts } from './texts.ts'
+
+/** A tokenised prompt, or a part of one. May hold native memory until closed. */
+export interface Prompt {
+  readonly chunks: readonly PromptChunk[]
+  /** All tokens, each one KV cell, and those of them that are from pictures and from sound. */
+  readonly tokens: number
+  readonly imageTokens: number
+  readonly audioTokens: number
+  close(): void
+}
+
+export type PromptChunk = TextChunk | MediaChunk
+
+export interface TextChunk {
+  readonly type: 'text'
+  readonly tokens: Int32Array
+}
+
+/** A picture, two frames in one, or a stretch of sound. */
+export interface MediaChunk {
+  readonly type: 'media'
+  /** Knows sizes and positions, but has no data. */
+  readonly encodable: EncodableChunk
+  /** Names it by its content, within its organisation. */
+  readonly key: string
+  /** Output of the encoder, if the same went through it lately. */
+  knownEmbeddings(): Float32Array | undefined
+  /** Runs the encoder. Blocks. */
+  encode(): Float32Array
+}
+
+type PicturePart = ImagePart | FramesPart
+type Piece = Pick<Prompt, 'chunks' | 'close'>
+
+/** Turns the parts of prompts into tokens, and into pictures to encode. */
+export class PromptReader {
+  readonly #projector: Projector | null
+  readonly #limits: EngineSettings['image']
+  readonly #cache: ByteCache<Float32Array>
+  readonly #sounds: AudioFeatureCache | null
+  readonly #texts: Texts
+  readonly #keys = new ContentKeys()
+
+  constructor(
+    model: Model,
+    projector: Projector | null,
+    limits: EngineSettings['image'],
+    cache: ByteCache<Float32Array>,
+  ) {
+    this.#projector = projector
+    this.#limits = limits
+    this.#cache = cache
+    this.#sounds = projector === null ? null : new AudioFeatureCache(projector, this.#keys)
+    this.#texts = new Texts(model)
+  }
+
+  /**
+   * @param organisation owner of the request: encoded pictures are shared within it only, since timing would tell.
+   * @param param name of the input, for errors.
+   */
+  read(parts: readonly PromptPart[], organisation: string, param: string): Prompt {
+    for (const part of parts.filter(isPicture)) for (const picture of picturesOf(part)) checkPixels(picture)
+    return this.#read(parts, organisation, param)
+  }
+
+  #read(parts: readonly PromptPart[], organisation: string, param: string): Prompt {
+    const inputs = parts.filter(isMedia)
+    if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
+    this.#checkCapable(inputs, param)
+    for (const part of inputs) this.#check(part)
+    const pieces = groups(parts, this.#texts).map((group) => {
+      if (group.type === 'audio') return this.#readSound(group, organisation)
+      return group.type === 'text' ? this.#readText([group]) : this.#readSeen(group.parts, organisation)
+    })
+    const chunks = pieces.flatMap((piece) => piece.chunks)
+    const close = () => {
+      for (const piece of pieces) piece.close()
+    }
+    return { chunks, ...countTokens(chunks), close }
+  }
+
+  /** Whether reading the parts of one prompt takes long. */
+  needsPreparation(parts: readonly PromptPart[]): boolean {
+    return parts.some(isMedia) || this.#texts.areLong(parts.filter(isText))
+  }
+
+  /**
+   * Does what takes long of reading a prompt, beside all else.
+   * @param most tokens that its text may have.
+   * @returns false when it has more.
+   */
+  async prepare(
+    parts: readonly PromptPart[],
+    organisation: string,
+    most: number,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (!(await this.#texts.prepare(parts.filter(isText), most, signal))) return false
+    for (const part of parts.filter(isMedia)) {
+      await this.#keys.prepare(part, organisation)
+      signal.throwIfAborted()
+      if (part.type !== 'audio' || !this.#projector?.supportsAudio) continue
+      this.#check(part)
+      await this.#sounds!.prepare(part, organisation)
+    }
+    return true
+  }
+
+  /** Tokens that the parts cost. Their pictures need no pixels. */
+  count(parts: readonly PromptPart[], organisation: string): number {
+    const prompt = this.#read(parts, organisation, 'messages')
+    prompt.close()
+    return prompt.tokens
+  }
+
+  close(): void {
+    this.#sounds?.close()
+  }
+
+  #readSound(part: AudioPart, organisation: string): Piece {
+    const { key, chunks, release } = this.#sounds!.take(part, organisation)
+    let index = 0
+    const read = chunks.items.map((item): PromptChunk => {
+      if (item.type === 'text') return item
+      const name = `${index++} ${key}`
+      return this.#mediaChunk(
+        item,
+        () => name,
+        () => item.encode(),
+      )
+    })
+    return { chunks: read, close: release }
+  }
+
+  /** Text and pictures. */
+  #readSeen(parts: readonly PromptPart[], organisation: string): Piece {
+    const inputs = parts.filter(isPicture)
+    if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
+    const projector = this.#projector!
+    const tokenized = projector.tokenize(parts, false)
+    const encodables = mediaChunks(tokenized)
+    const sources = inputs.map((part) => new PictureSource(projector, part, organisation, this.#keys))
+    // Families that cut pictures into tiles make several chunks of one.
+    const owners =
+      encodables.length === inputs.length
+        ? sources.map((source) => ({ source, index: 0 }))
+        : sources.flatMap((source) => Array.from({ length: source.countChunks() }, (_, index) => ({ source, index })))
+    let next = 0
+    const chunks = tokenized.items.map((item): PromptChunk => {
+      if (item.type === 'text') return item
+      const { source, index } = owners[next++]!
+      return this.#mediaChunk(
+        item,
+        () => `${index} ${source.contentKey}`,
+        () => source.encode(index),
+      )
+    })
+    return { chunks, close: () => tokenized.close() }
+  }
+
+  #readText(parts: readonly TextPart[]): Prompt {
+    const chunks = parts.map((part): TextChunk => ({ type: 'text', tokens: this.#texts.tokenize(part) }))
+    return { chunks, ...countTokens(chunks), close() {} }
+  }
+
+  /** @param key computed only when it is asked for. */
+  #mediaChunk(encodable: EncodableChunk, key: () => string, encode: () => Float32Array): MediaChunk {
+    const cache = this.#cache
+    return {
+      type: 'media',
+      encodable,
+      get key() {
+        return key()
+      },
+      knownEmbeddings: () => cache.get(key()),
+      encode: () => {
+        const embeddings = encode()
+        cache.set(key(), embeddings)
+        return embeddings
+      },
+    }
+  }
+
+  /** @throws FailureError when the model cannot take a part. */
+  #checkCapable(inputs: readonly MediaPart[], param: string): void {
+    const projector = this.#projector
+    const lacks = (words: string) =>
+      new FailureError({ kind: 'invalid', message: `This model does not take ${words}.`, param })
+    if (inputs.some(({ type }) => type !== 'audio') && !projector?.supportsImages) throw lacks('images')
+    if (inputs.some(({ type }) => type === 'audio') && !projector?.supportsAudio) throw lacks('audio')
+  }
+
+  /** libmtmd would resize any other size by rules that are not ours, and coordinates would no longer fit. */
+  #check(part: MediaPart): void {
+    if (part.type === 'audio') {
+      if (part.samples.length < MIN_SAMPLES) throw new Error(`A sound of ${part.samples.length} samples is too short.`)
+      return
+    }
+    const pictures = picturesOf(part)
+    const first = pictures[0]!
+    if (pictures.length > 2 || pictures.some(({ width, height }) => width !== first.width || height !== first.height)) {
+      throw new Error('Only two frames of one size can be merged.')
+    }
+    if (this.#limits !== null) for (const picture of pictures) checkSize(picture, this.#limits)
+  }
+}
+
+/** The library is not made for less. */
+const MIN_SAMPLES = 1600
+
+/** A picture, or frames, in a prompt: one or several chunks. */
+class PictureSource {
+  readonly #projector: Projector
+  readonly #part: PicturePart
+  readonly #organisation: string
+  readonly #keys: ContentKeys
+
+  constructor(projector: Projector, part: PicturePart, organisation: string, keys: ContentKeys) {
+    this.#keys = keys
+    this.#projector = projector
+    this.#part = part
+    this.#organisation = organisation
+  }
+
+  get contentKey(): string {
+    return this.#keys.of(this.#part, this.#organisation)
+  }
+
+  countChunks(): number {
+    const chunks = this.#projector.tokenize([this.#part], false)
+    const count = mediaChunks(chunks).length
+    chunks.close()
+    return count
+  }
+
+  /** Runs the encoder on one of the chunks. Blocks. */
+  encode(index: number): Float32Array {
+    // The pixels are prepared only now, since as floats they take four times their size.
+    const chunks = this.#projector.tokenize([this.#part], true)
+    try {
+      return mediaChunks(chunks)[index]!.encode()
+    } finally {
+      chunks.close()
+    }
+  }
+}
+
+type Group = AudioPart | TextPart | { readonly type: 'seen'; readonly parts: PromptPart[] }
+
+/** What is between sounds and prepared texts is read together. */
+function groups(parts: readonly PromptPart[], texts: Texts): Group[] {
+  const result: Group[] = []
+  for (const part of parts) {
+    const last = result.at(-1)
+    if (part.type === 'audio' || (part.type === 'text' && texts.isPrepared(part))) result.push(part)
+    else if (last?.type === 'seen') last.parts.push(part)
+    else result.push({ type: 'seen', parts: [part] })
+  }
+  return result
+}
+
+function isText(part: PromptPart): part is TextPart {
+  return part.type === 'text'
+}
+
+function isMedia(part: PromptPart): part is MediaPart {
+  return part.type !== 'text'
+}
+
+function isPicture(part: PromptPart): part is PicturePart {
+  return part.type === 'image' || part.type === 'frames'
+}
+
+function mediaChunks(chunks: MediaChunks): EncodableChunk[] {
+  return chunks.items.filter((item) => item.type === 'media')
+}
+
+function checkPixels({ width, height, data }: RgbImage): void {
+  if (data.length === width * height * 3) return
+  throw new Error(`A picture of ${width}x${height} pixels has ${data.length} bytes.`)
+}
+
+function checkSize({ width, height }: RgbImage, limits: NonNullable<EngineSettings['image']>): void {
+  const side = limits.pixelsPerToken
+  const tokens = (width / side) * (height / side)
+  const fits = width % side === 0 && height % side === 0 && tokens >= limits.minTokens && tokens <= limits.maxTokens
+  if (!fits) throw new Error(`A picture of ${width}x${height} pixels was not prepared for this model.`)
+}
+
+function countTokens(chunks: readonly PromptChunk[]): Pick<Prompt, 'tokens' | 'imageTokens' | 'audioTokens'> {
+  let text = 0
+  const media = { image: 0, audio: 0 }
+  for (const chunk of chunks) {
+    if (chunk.type === 'text') text += chunk.tokens.length
+    else media[chunk.encodable.modality] += chunk.encodable.length
+  }
+  return { tokens: text + media.image + media.audio, imageTokens: media.image, audioTokens: media.audio }
+}

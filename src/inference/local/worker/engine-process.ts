@@ -1,0 +1,143 @@
+/**
+ * Entry point of the engine process: one model, driven by messages from the API process. A crash in native code ends
+ * this process only.
+ */
+import { Worker } from 'node:worker_threads'
+import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
+import type { Work } from '../../engine.ts'
+import { unpack } from '../envelope.ts'
+import { toFailure } from '../failure.ts'
+import { HEARTBEAT_MS } from '../heartbeat.ts'
+import { loadNativeLibraries } from '../native/libraries.ts'
+import { locateNativeLibraries } from '../native/native-paths.ts'
+import type { CountedPrompt, EngineSettings, FromEngine, LoadStage, ToEngine } from '../protocol.ts'
+import { contextExceeded } from '../scheduler/admission.ts'
+import { LoadedModel } from '../scheduler/loaded-model.ts'
+import { Scheduler } from '../scheduler/scheduler.ts'
+import { type WarmUp, warmUp } from './warm-up.ts'
+
+class EngineProcess {
+  readonly #loaded: LoadedModel
+  readonly #scheduler: Scheduler
+  /** Requests of which something is being prepared: constraints, sounds. */
+  readonly #preparing = new Map<number, AbortController>()
+
+  constructor(settings: EngineSettings) {
+    let warm: WarmUp
+    const begins = (stage: LoadStage) => send({ type: 'loading', stage })
+    begins('libraries')
+    const libraries = loadNativeLibraries(locateNativeLibraries())
+    try {
+      this.#loaded = new LoadedModel(libraries, settings, begins)
+      begins('warm-up')
+      warm = warmUp(this.#loaded, settings.image)
+    } catch (error) {
+      // The library's own words on what is wrong are in its log.
+      libraries.flushLog()
+      throw error
+    }
+    this.#scheduler = new Scheduler(this.#loaded, warm.planner, settings, send)
+    send({ type: 'ready', info: this.#loaded.info, longestStepMs: warm.longestStepMs })
+    setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
+  }
+
+  /** Whatever it throws is a matter of the message alone. */
+  handle(message: ToEngine): void {
+    if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work))
+    else if (message.type === 'abort') {
+      this.#preparing.get(message.id)?.abort()
+      this.#preparing.delete(message.id)
+      this.#scheduler.abort(message.id)
+    } else if (message.type === 'stats') send({ type: 'stats', id: message.id, stats: this.#scheduler.stats })
+    else if (message.type === 'count') this.#count(message.id, unpack<CountedPrompt>(message.prompt))
+  }
+
+  #count(id: number, { parts, organisation }: CountedPrompt): void {
+    const { reader, info } = this.#loaded
+    this.#prepare(id, async (signal) => {
+      const fits = await reader.prepare(parts, organisation, info.contextTokens, signal)
+      return () => {
+        const tokens = fits ? reader.count(parts, organisation) : Number.POSITIVE_INFINITY
+        send({ type: 'counted', id, tokens })
+      }
+    })
+  }
+
+  /**
+   * Submits work once its constraints are compiled, its long texts tokenised and its sounds ready for the encoder; work
+   * without any is not overtaken by other such.
+   */
+  #generate(id: number, work: Work): void {
+    const { reader, constraints, info } = this.#loaded
+    const prompts = [
+      { parts: work.prefix, param: work.branches[0]?.param },
+      ...work.branches.map(({ suffix, param }) => ({ parts: suffix, param })),
+    ]
+    const bound = work.branches.flatMap(({ constraint }) => constraint ?? [])
+    if (bound.length === 0 && !prompts.some(({ parts }) => reader.needsPreparation(parts))) {
+      this.#scheduler.submit(id, work)
+      return
+    }
+    this.#prepare(id, async (signal) => {
+      for (const { parts, param } of prompts) {
+        const fits = await reader.prepare(parts, work.organisation, info.contextTokens, signal)
+        if (!fits) throw contextExceeded(info.contextTokens, param)
+      }
+      await Promise.all(bound.map((constraint) => constraints.prepare(constraint, work.organisation)))
+      return () => this.#scheduler.submit(id, work)
+    })
+  }
+
+  /** Goes on when all is prepared, unless the request was aborted meanwhile. */
+  #prepare(id: number, prepare: (signal: AbortSignal) => Promise<() => void>): void {
+    const controller = new AbortController()
+    const { signal } = controller
+    this.#preparing.set(id, controller)
+    prepare(signal)
+      .then((next) => {
+        this.#preparing.delete(id)
+        if (!signal.aborted) next()
+      })
+      .catch((error) => {
+        this.#preparing.delete(id)
+        if (!signal.aborted) send({ type: 'error', id, error: toFailure(error) })
+      })
+  }
+}
+
+function send(message: FromEngine): void {
+  process.send?.(message)
+}
+
+// A terminal's interrupt reaches the whole process group, and a service manager's SIGTERM may reach every process of the
+// service. The API process decides when the engine ends: answers may be under way.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+process.on('disconnect', () => process.exit(0))
+
+// Before the first native call: the library may take minutes to read its weights.
+new Worker(new URL('./pulse-thread.ts', import.meta.url), { resourceLimits: { maxOldGenerationSizeMb: 16 } }).unref()
+releaseMemoryWhenIdle()
+
+let engine: EngineProcess | null = null
+process.on('message', (message: ToEngine) => {
+  if (message.type === 'close') process.exit(0)
+  if (message.type === 'load') {
+    load(message.settings)
+    return
+  }
+  try {
+    if (engine === null) throw new Error('The engine is not loaded.')
+    engine.handle(message)
+  } catch (error) {
+    send({ type: 'error', id: message.id, error: toFailure(error) })
+  }
+})
+
+function load(settings: EngineSettings): void {
+  try {
+    engine = new EngineProcess(settings)
+  } catch (error) {
+    send({ type: 'failed', message: error instanceof Error ? error.message : String(error) })
+    process.disconnect()
+  }
+}

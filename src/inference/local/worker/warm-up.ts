@@ -1,0 +1,52 @@
+import type { PromptPart, Work } from '../../engine.ts'
+import { FailureError } from '../failure.ts'
+import type { EngineSettings, FromEngine } from '../protocol.ts'
+import type { BatchSplitter } from '../scheduler/batch-splitter.ts'
+import type { LoadedModel } from '../scheduler/loaded-model.ts'
+import { Scheduler } from '../scheduler/scheduler.ts'
+import { calibrate } from './calibration.ts'
+
+/** Samples of a second of sound. */
+const SECOND = 16_000
+
+export interface WarmUp {
+  readonly planner: BatchSplitter
+  /** Duration of the longest step that was seen, or is to be expected of a full batch. */
+  readonly longestStepMs: number
+}
+
+/**
+ * Runs encoder and decoder once, so that the first request finds memory allocated and pages read, and measures the
+ * steps of the decoder. Blocks.
+ */
+export function warmUp(loaded: LoadedModel, image: EngineSettings['image']): WarmUp {
+  const parts: PromptPart[] = [{ type: 'text', text: 'Hello', trusted: false }]
+  if (image !== null && loaded.info.modalities.image) {
+    // The largest square that the card allows.
+    const side = Math.floor(Math.sqrt(image.maxTokens)) * image.pixelsPerToken
+    if (side * side >= image.minTokens * image.pixelsPerToken ** 2) {
+      parts.unshift({ type: 'image', image: { width: side, height: side, data: new Uint8Array(side * side * 3) } })
+    }
+  }
+  if (loaded.info.modalities.audio) parts.unshift({ type: 'audio', samples: new Float32Array(SECOND) })
+  const sampling = { temperature: 1, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
+  const work: Work = {
+    organisation: '',
+    prefix: parts,
+    branches: [{ suffix: [{ type: 'text', text: ' world', trusted: false }], n: 2, maxTokens: 4, sampling }],
+  }
+  const planner = calibrate(loaded)
+  const fail = (message: FromEngine) => {
+    if (message.type === 'error') throw new FailureError(message.error)
+  }
+  const scheduler = new Scheduler(loaded, planner, { maxWaiting: 1, prefixCacheCells: 0, seed: 0 }, fail)
+  scheduler.submit(0, work)
+  let longestStepMs = planner.fullBatchMs
+  let started = performance.now()
+  while (scheduler.step()) {
+    const now = performance.now()
+    longestStepMs = Math.max(longestStepMs, now - started)
+    started = now
+  }
+  return { planner, longestStepMs }
+}

@@ -1,0 +1,41 @@
+import { findCards, loadCard, type ModelCard } from '../models/card.ts'
+import type { Engine, ModelInfo } from './engine.ts'
+import type { EnginePool } from './engine-pool.ts'
+import { ModelRegistry } from './registry.ts'
+
+export interface ModelOpener {
+  /** @param name of the model in logs and metrics. @param signal aborted when nobody waits for the engine any more. */
+  start(card: ModelCard, name: string, signal: AbortSignal): Promise<Engine>
+  /** What the files of a model say. @throws CardError */
+  describe(card: ModelCard): Promise<{ readonly info: ModelInfo; readonly memoryBytes: number }>
+}
+
+export interface OpenModelsOptions {
+  /** Cards, and folders of such. */
+  readonly paths: readonly string[]
+  readonly pool: EnginePool
+  /** Whether the pool must know what each model takes. */
+  readonly measured: boolean
+  readonly opener: ModelOpener
+}
+
+/**
+ * Reads all cards, and loads the models that are to be loaded at start. A card that cannot be used is found here, also
+ * one whose model is loaded later.
+ * @throws Error that names the card.
+ */
+export async function openModels({ paths, pool, measured, opener }: OpenModelsOptions): Promise<ModelRegistry> {
+  const cards = await Promise.all((await findCards(paths)).map(loadCard))
+  const models = []
+  for (const card of cards) {
+    const name = card.serves[0]!.id
+    const described = measured || card.load === 'first_use' ? await opener.describe(card) : null
+    const start = (signal: AbortSignal) => opener.start(card, name, signal)
+    const { info = null, memoryBytes = null } = described ?? {}
+    models.push({ card, engine: pool.add({ name, info, memoryBytes, start }) })
+  }
+  await pool.preload(models.filter(({ card }) => card.load === 'start').map(({ engine }) => engine))
+  const registry = new ModelRegistry()
+  for (const { card, engine } of models) registry.add(card, engine)
+  return registry
+}

@@ -1,0 +1,56 @@
+import { beforeAll, expect, test } from 'vitest'
+import { FakeEngine } from '../../test/support/fake-engine.ts'
+import { loadCard, type ModelCard, type ServedId } from '../models/card.ts'
+import { ModelRegistry } from './registry.ts'
+
+let card: ModelCard
+beforeAll(async () => {
+  card = await loadCard('models/lookout-nano/card.json')
+})
+
+function serving(...ids: Partial<ServedId>[]): ModelCard {
+  return { ...card, serves: ids.map((id) => ({ ...card.serves[0]!, ...id })) }
+}
+
+test('finds a model by its id and its aliases, and lists the id alone', () => {
+  const registry = new ModelRegistry()
+  registry.add(serving({ id: 'a', aliases: ['old-a'] }, { id: 'b' }), new FakeEngine())
+  expect(registry.find('old-a')).toBe(registry.find('a'))
+  expect(registry.find('c')).toBeUndefined()
+  expect(registry.list().map(({ id }) => id)).toEqual(['a', 'b'])
+})
+
+test('limits are what both the card and the engine allow', () => {
+  const registry = new ModelRegistry()
+  registry.add(serving({ maxContextTokens: 32_768, maxOutputTokens: 8192 }), new FakeEngine({ contextTokens: 4096 }))
+  expect(registry.list()[0]).toMatchObject({ contextTokens: 4096, outputTokens: 4096 })
+})
+
+test('an id is served once', () => {
+  const registry = new ModelRegistry()
+  expect(() => registry.add(serving({ id: 'a' }, { id: 'b', aliases: ['a'] }), new FakeEngine())).toThrow(
+    /serves\[1\]: 'a' is served by .*card\.json already/,
+  )
+})
+
+test('is ready while some engine takes work', () => {
+  const registry = new ModelRegistry()
+  const down = new FakeEngine()
+  down.state = 'restarting'
+  registry.add(serving({ id: 'a' }), down)
+  expect(registry.ready).toBe(false)
+  registry.add(serving({ id: 'b' }), new FakeEngine())
+  expect(registry.ready).toBe(true)
+})
+
+test.each(['image', 'video', 'audio'] as const)('a card may not promise %s when the weights take none', (modality) => {
+  const blind = new FakeEngine({ modalities: { image: false, audio: false } })
+  const card = serving({ modalities: ['text', modality] })
+  expect(() => new ModelRegistry().add(card, blind)).toThrow(new RegExp(`serves\\[0\\].modalities: '${modality}'`))
+})
+
+test.each(['image', 'video', 'audio'] as const)('a card may not promise %s without its limits', (modality) => {
+  const { image: _image, video: _video, audio: _audio, ...unlimited } = serving({ modalities: ['text', modality] })
+  const capable = new FakeEngine({ modalities: { image: true, audio: true } })
+  expect(() => new ModelRegistry().add(unlimited, capable)).toThrow(modality)
+})
