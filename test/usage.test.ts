@@ -162,7 +162,7 @@ test('a budget that is spent refuses the next request, and says until when', asy
   expect(await errorOf(refused!)).toMatchObject({
     type: 'rate_limit_error',
     code: 'rate_limit_exceeded',
-    message: expect.stringMatching(/^Monthly budget reached: 10 credits\. It begins anew in \d+ seconds\.$/),
+    message: expect.stringMatching(/^Monthly budget reached: 10 credits\. Try again in \d+ seconds\.$/),
   })
 })
 

@@ -1,0 +1,57 @@
+import type { CountOptions, Engine, Generation, PromptPart, Work } from './engine.ts'
+
+/** Tokens that an engine has computed, or taken from its caches, for one request. */
+export interface TokenCounts {
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** Of the prompt's tokens, those that were computed before. */
+  readonly cachedTokens: number
+  /** Of the prompt's tokens, those that stand for audio. */
+  readonly audioTokens: number
+}
+
+/** An engine for one request: it counts the tokens of everything that the request has the engine do. */
+export class MeteredEngine implements Engine {
+  readonly #engine: Engine
+  readonly #generations: Generation[] = []
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  /** As of now: tokens that a client did not wait for are included as soon as they are computed. */
+  get tokens(): TokenCounts {
+    const prompts = this.#generations.flatMap((generation) => generation.prompts)
+    return {
+      promptTokens: sum(prompts.map((prompt) => prompt.promptTokens)),
+      completionTokens: sum(this.#generations.map((generation) => generation.computedTokens())),
+      cachedTokens: sum(prompts.map((prompt) => Math.min(prompt.cachedTokens, prompt.promptTokens))),
+      audioTokens: sum(prompts.map((prompt) => prompt.audioTokens)),
+    }
+  }
+
+  get info() {
+    return this.#engine.info
+  }
+
+  get state() {
+    return this.#engine.state
+  }
+
+  async generate(work: Work, signal: AbortSignal): Promise<Generation> {
+    const generation = await this.#engine.generate(work, signal)
+    this.#generations.push(generation)
+    return generation
+  }
+
+  countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
+    return this.#engine.countTokens(parts, options)
+  }
+
+  /** Does nothing: the engine serves other requests too. */
+  async close(): Promise<void> {}
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0)
+}
