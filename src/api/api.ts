@@ -9,21 +9,23 @@ import type { ModelRegistry } from '../inference/registry.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import { requireApiKey } from './http/auth.ts'
 import type { BodyReader } from './http/body/body-reader.ts'
+import { guardBodies } from './http/body-guard.ts'
+import { allowOrigins } from './http/cors.ts'
 import { handleError, notFound } from './http/error-handler.ts'
 import type { GracefulShutdown } from './http/graceful-shutdown.ts'
 import { addHealth } from './http/health.ts'
 import { type LingeringOptions, lingerBeforeClose } from './http/lingering-close.ts'
 import type { Metering } from './http/metering.ts'
-import { addOpenApi } from './http/openapi.ts'
 import { limitRates } from './http/rate-limits.ts'
-import { guardBodies, keepClean } from './http/request-guard.ts'
 import { logRequests, newTraceId, traceHeaders } from './http/request-log.ts'
 import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
+import { addSecurityHeaders } from './http/security-headers.ts'
 import { addDetect } from './native/detect.ts'
 import { addMultilook } from './native/multilook.ts'
 import { addChatCompletions } from './openai/chat-completions.ts'
 import { addFiles } from './openai/files.ts'
 import { addModels } from './openai/models.ts'
+import { addOpenApi } from './openapi.ts'
 
 export interface ApiOptions extends Metering, LingeringOptions {
   readonly registry: ModelRegistry
@@ -37,6 +39,7 @@ export interface ApiOptions extends Metering, LingeringOptions {
   /** Null when nothing is measured. */
   readonly meter: RequestMeter | null
   readonly closing: GracefulShutdown
+  /** Origins whose pages may call from a browser; `*` for all, none for none. */
   readonly corsOrigins: readonly string[]
   readonly compatibility: Compatibility
   readonly keepAliveMs?: number | undefined
@@ -44,11 +47,11 @@ export interface ApiOptions extends Metering, LingeringOptions {
   readonly headTimeoutMs?: number | undefined
 }
 
-/** Time for a client to send a whole upload; other bodies have less (`hygiene.ts`). */
+/** How long a client may take to send an upload; other bodies have less time (`body-guard.ts`). */
 const REQUEST_TIMEOUT_MS = 3_600_000
-/** Time to send the head of a request. */
+/** How long a client may take to send the headers of a request. */
 const HEAD_TIMEOUT_MS = 20_000
-/** How often Node looks for connections that have taken too long; by itself every 30 s, which would be added to the limit. */
+/** How often Node looks for connections that exceed a timeout. Its default of 30 s would delay each timeout by as much. */
 const CHECK_MS = 1_000
 
 /** The HTTP contract, ready to listen. */
@@ -70,7 +73,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
     clientErrorHandler: answerBrokenRequest,
   })
   app.removeContentTypeParser('text/plain')
-  // Left unread: a body is read, and admitted by its size, by the endpoint that takes it (`body/body-reader.ts`).
+  // The endpoint itself reads the body, once its size has been admitted (`http/body/body-reader.ts`).
   app.removeContentTypeParser('application/json')
   app.addContentTypeParser('application/json', (_request, _payload, done) => done(null))
   app.setErrorHandler(handleError)
@@ -78,12 +81,13 @@ export function createApi(options: ApiOptions): FastifyInstance {
 
   lingerBeforeClose(app, options)
   logRequests(app, options.logger)
-  keepClean(app, options)
+  addSecurityHeaders(app)
+  allowOrigins(app, options.corsOrigins)
   app.decorateRequest('servedModel', null)
   if (options.meter) measureRequests(app, options.meter)
   requireApiKey(app, options.keys)
   closing.takeCareOf(app)
-  guardBodies(app, options)
+  guardBodies(app, options.bodyTimeoutMs)
   if (options.rateLimits) limitRates(app, options.rateLimits)
 
   addChatCompletions(app, { ...options, shutdown })
@@ -96,7 +100,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   return app
 }
 
-/** What never became a request gets its answer on the bare socket. */
+/** Answers on the socket itself what could not be parsed as a request. */
 function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()

@@ -7,7 +7,7 @@ import type { BodyReader } from '../http/body/body-reader.ts'
 import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
-import type { DetectRequestBody, DetectResponseBody } from './wire/detect.ts'
+import { type DetectRequestBody, type DetectResponseBody, detectBody } from './wire/detect.ts'
 
 export interface DetectOptions extends Metering {
   readonly bodies: BodyReader
@@ -32,7 +32,7 @@ async function detect(
   reply: FastifyReply,
   options: DetectOptions,
 ): Promise<DetectResponseBody> {
-  const { value: body } = await options.bodies.read(request, reply, 'detect')
+  const { value: body } = await options.bodies.read(request, reply, detectBody)
   const { registry, conversations, shutdown } = options
   const model = modelFor(body, registry)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'detect', model })

@@ -10,7 +10,7 @@ import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { toMessageBody } from '../openai/reply-message.ts'
 import { toReplyOptions } from '../openai/reply-options.ts'
-import type { MultilookRequestBody } from './wire/multilook-request.ts'
+import { type MultilookRequestBody, multilookBody } from './wire/multilook-request.ts'
 import type { MultilookCompletionBody, MultilookResultBody } from './wire/multilook-response.ts'
 
 export interface MultilookOptions extends Metering {
@@ -36,7 +36,7 @@ async function answer(
   reply: FastifyReply,
   options: MultilookOptions,
 ): Promise<MultilookCompletionBody> {
-  const { value: body } = await options.bodies.read(request, reply, 'multilook')
+  const { value: body } = await options.bodies.read(request, reply, multilookBody)
   const { registry, conversations, shutdown } = options
   const model = namedModel(registry, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'multilook', model })

@@ -14,7 +14,7 @@ import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { toDelta, toMessageBody } from './reply-message.ts'
 import { toReplyOptions } from './reply-options.ts'
-import type { ChatRequestBody } from './wire/chat-request.ts'
+import { type ChatRequestBody, chatBody, openAiChatBody } from './wire/chat-request.ts'
 import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './wire/chat-response.ts'
 
 export interface ChatCompletionsOptions extends Metering {
@@ -49,8 +49,8 @@ async function complete(
   reply: FastifyReply,
   options: ChatCompletionsOptions,
 ): Promise<ChatCompletionBody | undefined> {
-  const kind = options.compatibility === 'openai' ? 'openAiChat' : 'chat'
-  const { value: body, rawParameters } = await options.bodies.read(request, reply, kind)
+  const format = options.compatibility === 'openai' ? openAiChatBody : chatBody
+  const { value: body, rawParameters } = await options.bodies.read(request, reply, format)
   const { registry, conversations, shutdown, keepAliveMs } = options
   const model = namedModel(registry, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })

@@ -6,10 +6,11 @@ import { ApiError, invalidRequest } from '../../../lib/errors.ts'
 import { InlineMedia } from '../../../media/index.ts'
 import { ClientGone, closedSignal } from '../abort-signal.ts'
 import { principalOf } from '../auth.ts'
+import type { BodyFormat } from './body-format.ts'
 import type { BodyOutcome, BodyTask } from './body-worker.ts'
 import type { ByteBudget, ByteLease } from './byte-budget.ts'
 import { putAt } from './inline-bytes.ts'
-import { type BodyKind, type ParsedBody, parseJson } from './parse-json.ts'
+import { type ParsedBody, parseJson } from './parse-json.ts'
 
 /** Of the contract. */
 export const BODY_LIMIT_BYTES = 20 * 2 ** 20
@@ -21,7 +22,7 @@ const IDLE_MS = 30_000
 const HEAP_MB = 512
 
 /** The fields of a request, as its schema has them. */
-export type ReadBody<Kind extends BodyKind> = Pick<ParsedBody<Kind>, 'value' | 'rawParameters'>
+export type ReadBody<Fields> = Pick<ParsedBody<Fields>, 'value' | 'rawParameters'>
 
 /**
  * Reads JSON bodies. A large one is admitted by its size before it is read, and parsed in a thread, so that it holds up
@@ -46,11 +47,15 @@ export class BodyReader {
    * and at the latest when the answer is out.
    * @throws ApiError 400 for what is wrong with the body, 413 when it is too large, 503 when there is no room for it.
    */
-  async read<Kind extends BodyKind>(request: FastifyRequest, reply: FastifyReply, kind: Kind): Promise<ReadBody<Kind>> {
+  async read<Fields>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    format: BodyFormat<Fields>,
+  ): Promise<ReadBody<Fields>> {
     const { raw } = request
     const declared = declaredLength(request)
     if (declared > BODY_LIMIT_BYTES) throw tooLarge()
-    if (declared <= PARSED_AT_ONCE_BYTES) return parseJson(await collect(raw, declared), kind, false)
+    if (declared <= PARSED_AT_ONCE_BYTES) return parseJson(await collect(raw, declared), format.schema, false)
     const closed = closedSignal(reply)
     const organisation = principalOf(request).organisation
     const lease = await this.#budget.acquire(declared, organisation, closed)
@@ -58,17 +63,20 @@ export class BodyReader {
     const bytes = await collect(raw, declared)
     const { length } = bytes
     lease.giveBack(declared - length)
-    return withInlineMedia(await this.#parse(bytes, kind), lease, length)
+    return withInlineMedia(await this.#parse(bytes, format), lease, length)
   }
 
   async close(): Promise<void> {
     await this.#threads.destroy()
   }
 
-  async #parse<Kind extends BodyKind>(bytes: Buffer<ArrayBuffer>, kind: Kind): Promise<ParsedBody<Kind>> {
-    if (bytes.length <= PARSED_AT_ONCE_BYTES) return parseJson(bytes, kind, true)
-    const task: BodyTask = { bytes, kind }
-    const outcome: BodyOutcome<Kind> = await this.#threads.run(task, { transferList: [bytes.buffer] })
+  async #parse<Fields>(
+    bytes: Buffer<ArrayBuffer>,
+    { schema, module, name }: BodyFormat<Fields>,
+  ): Promise<ParsedBody<Fields>> {
+    if (bytes.length <= PARSED_AT_ONCE_BYTES) return parseJson(bytes, schema, true)
+    const task: BodyTask = { bytes, module, name }
+    const outcome: BodyOutcome<Fields> = await this.#threads.run(task, { transferList: [bytes.buffer] })
     if ('body' in outcome) return outcome.body
     const { message, ...fields } = outcome.refusal
     throw new ApiError(message, fields)
@@ -83,11 +91,11 @@ function declaredLength({ headers }: FastifyRequest): number {
 }
 
 /** Puts the media in their places. Of the lease, each keeps what it takes until it is released. */
-function withInlineMedia<Kind extends BodyKind>(
-  { value, rawParameters, inline }: ParsedBody<Kind>,
+function withInlineMedia<Fields>(
+  { value, rawParameters, inline }: ParsedBody<Fields>,
   lease: ByteLease,
   length: number,
-): ReadBody<Kind> {
+): ReadBody<Fields> {
   let held = 0
   for (const { path, bytes } of inline) {
     held += bytes.byteLength

@@ -1,25 +1,27 @@
 /** What the threads of a body reader run: large bodies are parsed here, away from the event loop that serves everybody. */
 import { kTransferable, kValue, Tinypool } from 'tinypool'
+import type { z } from 'zod'
 import { ApiError, type ApiErrorFields } from '../../../lib/errors.ts'
 import { collectAllGarbage } from '../../../lib/memory.ts'
-import { type BodyKind, type ParsedBody, parseJson } from './parse-json.ts'
+import type { BodyFormat } from './body-format.ts'
+import { type ParsedBody, parseJson } from './parse-json.ts'
 
-export interface BodyTask {
+export interface BodyTask extends Pick<BodyFormat, 'module' | 'name'> {
   readonly bytes: Uint8Array<ArrayBuffer>
-  readonly kind: BodyKind
 }
 
 /** A body from this size on leaves enough behind. */
 const COLLECTED_BYTES = 2 ** 20
 
 /** An error would lose its class on the way between threads. */
-export type BodyOutcome<Kind extends BodyKind> =
-  | { readonly body: ParsedBody<Kind> }
+export type BodyOutcome<Fields> =
+  | { readonly body: ParsedBody<Fields> }
   | { readonly refusal: Omit<ApiErrorFields, 'cause'> & { readonly message: string } }
 
 /** @returns a `BodyOutcome` to the thread that asked. */
-export default function parse({ bytes, kind }: BodyTask): unknown {
-  const outcome = outcomeOf(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), kind)
+export default async function parse({ bytes, module, name }: BodyTask): Promise<unknown> {
+  const { [name]: schema } = (await import(module)) as Record<string, z.ZodType>
+  const outcome = outcomeOf(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), schema!)
   // Its text, twice, would stay until the next one comes. This thread's heap holds nothing else.
   if (bytes.byteLength > COLLECTED_BYTES) collectAllGarbage()
   const media = 'body' in outcome ? outcome.body.inline.map((found) => found.bytes.buffer) : []
@@ -27,9 +29,9 @@ export default function parse({ bytes, kind }: BodyTask): unknown {
   return Tinypool.move({ [kTransferable]: media, [kValue]: outcome })
 }
 
-function outcomeOf<Kind extends BodyKind>(bytes: Buffer, kind: Kind): BodyOutcome<Kind> {
+function outcomeOf<Fields>(bytes: Buffer, schema: z.ZodType<Fields>): BodyOutcome<Fields> {
   try {
-    return { body: parseJson(bytes, kind, true) }
+    return { body: parseJson(bytes, schema, true) }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const { message, status, type, param, code } = error

@@ -2,28 +2,14 @@ import secureJson from 'secure-json-parse'
 import type { z } from 'zod'
 import { invalidRequest } from '../../../lib/errors.ts'
 import { rawItems, rawMember } from '../../../lib/raw-json.ts'
-import { detectRequest } from '../../native/wire/detect.ts'
-import { multilookRequest } from '../../native/wire/multilook-request.ts'
-import { chatRequest, openAiChatRequest } from '../../openai/wire/chat-request.ts'
 import { parseBody } from '../wire/parse.ts'
 import { type InlineBytes, takeInlineMedia } from './inline-bytes.ts'
 import { checkShape } from './json-shape.ts'
 
-const SCHEMAS = {
-  chat: chatRequest,
-  openAiChat: openAiChatRequest,
-  multilook: multilookRequest,
-  detect: detectRequest,
-} as const
-
-/** What a JSON body is a request for. */
-export type BodyKind = keyof typeof SCHEMAS
-export type BodyOf<Kind extends BodyKind> = z.output<(typeof SCHEMAS)[Kind]>
-
 /** A body that its schema takes. Crosses between threads. */
-export interface ParsedBody<Kind extends BodyKind = BodyKind> {
+export interface ParsedBody<Fields = unknown> {
   /** The schema's output, without the media listed in `inline`. */
-  readonly value: BodyOf<Kind>
+  readonly value: Fields
   /** The `parameters` of each tool as the client wrote them; null for a tool without any. */
   readonly rawParameters: readonly (string | null)[]
   readonly inline: readonly InlineBytes[]
@@ -34,13 +20,13 @@ export interface ParsedBody<Kind extends BodyKind = BodyKind> {
  * @param takesInline whether to decode the media in the body.
  * @throws ApiError 400 naming the parameter at fault.
  */
-export function parseJson<Kind extends BodyKind>(bytes: Buffer, kind: Kind, takesInline: boolean): ParsedBody<Kind> {
+export function parseJson<Fields>(bytes: Buffer, schema: z.ZodType<Fields>, takesInline: boolean): ParsedBody<Fields> {
   if (bytes.length === 0) throw invalidRequest('The request body is empty; a JSON object is expected', null)
   checkShape(bytes)
   const text = bytes.toString('utf8')
-  const value = parseBody(SCHEMAS[kind], withoutIdleChoice(parsed(text))) as BodyOf<Kind>
+  const value = parseBody(schema, withoutIdleChoice(parsed(text)))
   const rawParameters = hasTools(value) ? rawParametersOf(text) : []
-  return { value, rawParameters, inline: takesInline ? takeInlineMedia(value) : [] }
+  return { value, rawParameters, inline: takesInline ? takeInlineMedia(value as object) : [] }
 }
 
 /** Keys that could poison a prototype are dropped like every other unknown key. */
@@ -59,8 +45,14 @@ function withoutIdleChoice(body: unknown): unknown {
   return rest
 }
 
-function hasTools(value: object): boolean {
-  return 'tools' in value && Array.isArray(value.tools) && value.tools.length > 0
+function hasTools(value: unknown): boolean {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'tools' in value &&
+    Array.isArray(value.tools) &&
+    value.tools.length > 0
+  )
 }
 
 /** Parsing loses what a model is to see: the order of keys that look like integers, and how numbers are written. */

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
 import { mediaUrl } from '../../openai/wire/messages.ts'
 
@@ -102,6 +103,8 @@ export const detectResponse = z
     finish_reason: z.enum(['complete', 'length']).describe('`length` when the model was cut off.'),
   })
   .register(responseSchemas, { id: 'Detections' })
+
+export const detectBody = bodyFormat(import.meta.url, 'detectRequest', detectRequest)
 
 export type DetectRequestBody = z.output<typeof detectRequest>
 export type DetectResponseBody = z.output<typeof detectResponse>

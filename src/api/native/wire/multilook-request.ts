@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
 import { MOST_MESSAGES, message, userParts } from '../../openai/wire/messages.ts'
 import { replyOptions } from '../../openai/wire/reply-options.ts'
@@ -48,5 +49,7 @@ export const multilookRequest = z
     }
   })
   .register(requestSchemas, { id: 'MultilookRequest' })
+
+export const multilookBody = bodyFormat(import.meta.url, 'multilookRequest', multilookRequest)
 
 export type MultilookRequestBody = z.output<typeof multilookRequest>

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { type BodyFormat, bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
 import { MOST_MESSAGES, message } from './messages.ts'
 import { replyOptions } from './reply-options.ts'
@@ -81,5 +82,12 @@ export const chatRequest = z
 export const openAiChatRequest = chatRequest.extend({
   response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
 })
+
+export const chatBody: BodyFormat<ChatRequestBody> = bodyFormat(import.meta.url, 'chatRequest', chatRequest)
+export const openAiChatBody: BodyFormat<ChatRequestBody> = bodyFormat(
+  import.meta.url,
+  'openAiChatRequest',
+  openAiChatRequest,
+)
 
 export type ChatRequestBody = z.output<typeof openAiChatRequest>
