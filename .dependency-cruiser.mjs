@@ -1,0 +1,107 @@
+/**
+ * The rooms of `src`, from top to bottom, and the rooms that each one uses. This is the one list of them: `npm run lint`
+ * rejects every import that it does not name, and `npm run rooms` draws it.
+ *
+ * A room is a folder with all that is in it, or `/*` for the files of a folder itself, where its subfolders are rooms.
+ */
+const BASICS = ['lib', 'config']
+const ROOMS = {
+  'main.ts': ['commands', ...BASICS],
+  commands: ['service', 'inference/local/host', 'models', 'accounts', 'storage', 'setup', ...BASICS],
+  // The composition root: the only room that knows every part.
+  service: [
+    ...['api/*', 'api/http', 'conversation/*', 'inference/*', 'inference/local/host', 'models', 'media', 'metrics'],
+    ...['accounts', 'files', 'storage', ...BASICS],
+  ],
+
+  'api/*': ['api/native', 'api/openai', 'api/http', 'conversation/*', 'inference/*', 'accounts', 'files', ...BASICS],
+  'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
+  'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', ...BASICS],
+  'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'accounts', 'storage', ...BASICS],
+
+  'conversation/*': [
+    ...['conversation/reply', 'conversation/prompt', 'conversation/tools', 'conversation/request'],
+    ...['inference/*', 'media', 'models', 'grounding', ...BASICS],
+  ],
+  'conversation/reply': [
+    ...['conversation/prompt', 'conversation/tools', 'conversation/request'],
+    ...['inference/*', 'inference/constraints', 'models', 'grounding', ...BASICS],
+  ],
+  'conversation/prompt': [
+    ...['conversation/tools', 'conversation/request', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
+  ],
+  'conversation/tools': ['conversation/request', 'inference/*', 'models', ...BASICS],
+  'conversation/request': ['inference/*', 'media', 'grounding', ...BASICS],
+
+  metrics: ['inference/*'],
+  'inference/local/host': ['inference/local/*', 'inference/local/native', 'inference/*', 'models', 'media', ...BASICS],
+  'inference/local/worker': [
+    ...['inference/local/scheduler', 'inference/local/native', 'inference/local/*', 'inference/*', ...BASICS],
+  ],
+  'inference/local/scheduler': [
+    ...['cache', 'tokens', 'sampling', 'native', '*'].map((name) => `inference/local/${name}`),
+    ...['inference/constraints', 'inference/*', ...BASICS],
+  ],
+  'inference/local/cache': ['inference/local/tokens', 'inference/local/native'],
+  'inference/local/tokens': ['inference/local/*', 'inference/local/native', 'inference/*', 'media', ...BASICS],
+  // What both processes know.
+  'inference/local/*': ['inference/local/sampling', 'inference/*', ...BASICS],
+  'inference/local/sampling': ['inference/local/native', 'inference/constraints', 'inference/*', ...BASICS],
+  'inference/local/native': ['inference/*', 'setup'],
+  'inference/constraints': ['inference/*', ...BASICS],
+  'inference/*': ['models', 'media', 'grounding', ...BASICS],
+
+  files: ['media', 'accounts', 'storage', ...BASICS],
+  media: ['models', ...BASICS],
+  models: ['grounding'],
+  grounding: [],
+  accounts: ['storage', ...BASICS],
+  storage: [...BASICS],
+  config: ['setup'],
+  setup: [],
+  lib: [],
+}
+
+const pathOf = (room) => {
+  if (room === 'service') return '^src/(service|state)[.]ts$'
+  return room.endsWith('/*') ? `^src/${room.slice(0, -2)}/[^/]+$` : `^src/${room}(/|$)`
+}
+
+const below = Object.keys(ROOMS)
+const rules = Object.entries(ROOMS).map(([room, uses]) => {
+  const upward = uses.find((used) => below.indexOf(used) <= below.indexOf(room))
+  if (upward !== undefined) throw new Error(`${room} stands in the list above every room that it uses, ${upward} too`)
+  return {
+    name: `arrows-of-${room}`,
+    comment: `${room} uses ${uses.join(', ') || 'no other room'}; the list is in .dependency-cruiser.mjs`,
+    severity: 'error',
+    from: { path: pathOf(room), pathNot: '[.]test[.]ts$' },
+    to: { path: '^src/', pathNot: [room, ...uses].map(pathOf) },
+  }
+})
+
+export default {
+  forbidden: [
+    ...rules,
+    {
+      name: 'every-file-has-a-room',
+      severity: 'error',
+      from: { path: '^src/', pathNot: below.map(pathOf) },
+      to: {},
+    },
+    {
+      name: 'no-circle',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+    },
+    { name: 'tests-without-benchmarks', severity: 'error', from: { path: '^test/' }, to: { path: '^bench/' } },
+    {
+      name: 'sources-without-scripts',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '[.]test[.]ts$' },
+      to: { path: '^(scripts|test|bench)/' },
+    },
+  ],
+  options: { tsPreCompilationDeps: true, doNotFollow: { path: 'node_modules' }, exclude: { path: '^node_modules' } },
+}

@@ -1,0 +1,40 @@
+/**
+ * Draws the rooms of `src` and which uses which, as dependency-cruiser reads them from the imports, into `docs/rooms.md`.
+ * `npm run rooms` writes the page; with `--check` it fails when the page is not what it would write.
+ */
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const PAGE = fileURLToPath(new URL('../docs/rooms.md', import.meta.url))
+/** Used by nearly every room; their arrows would hide the others. */
+const LEFT_OUT = '^src/(lib|config|setup)/|[.]test[.]ts$'
+/** A room for each of these, one for the files beside them, and one for every other folder of `src`. */
+const ROOMS = [
+  'api/(http|openai|native)',
+  'conversation/(request|prompt|tools|reply)',
+  'inference/(constraints|local(/(host|worker|scheduler|cache|tokens|sampling|native))?)',
+  '[^/]+',
+]
+
+const arguments_ = ['--include-only', '^src/', '--exclude', LEFT_OUT, '--collapse', `^src/(${ROOMS.join('|')})`]
+const drawing = execFileSync('npx', ['depcruise', 'src', ...arguments_, '--output-type', 'mermaid'], {
+  encoding: 'utf8',
+  stdio: ['ignore', 'pipe', 'ignore'],
+})
+const page = `# The rooms of src
+
+\`npm run rooms\` makes this drawing from the imports. An arrow points at what a room uses. \`lib\`, \`config\` and \`setup\` are
+left out: they are at the bottom, and nearly every room uses them. [architecture.md](architecture.md) says what each room
+is for; \`.dependency-cruiser.mjs\` lists which arrows are allowed, and \`npm run lint\` rejects all others.
+
+\`\`\`mermaid
+${drawing.replace('flowchart LR', 'flowchart TB').trim()}
+\`\`\`
+`
+
+if (!process.argv.includes('--check')) writeFileSync(PAGE, page)
+else if (readFileSync(PAGE, 'utf8') !== page) {
+  console.error('docs/rooms.md is not the drawing of what is in src: run "npm run rooms"')
+  process.exitCode = 1
+}
