@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js'
+import { LRUCache } from 'lru-cache'
 import { ApiError } from '../lib/errors.ts'
 import type { Clock } from './rate-limits.ts'
 
@@ -13,7 +14,7 @@ const ONE_CLIENT: Rate = { burst: 20, refillMs: 3_000 }
  * as easily, and the database can bear this.
  */
 const MANY_CLIENTS: Rate = { burst: 200, refillMs: 50 }
-/** Addresses that are remembered; of more, the one that asked longest ago begins again. */
+/** Addresses that are remembered. When there are more, the one that asked longest ago starts with a full budget again. */
 const MAX_ADDRESSES = 10_000
 
 interface Budget {
@@ -34,7 +35,7 @@ interface Budget {
  */
 export class AddressBudgets {
   readonly #clock: Clock
-  readonly #budgets = new Map<string, Budget>()
+  readonly #budgets = new LRUCache<string, Budget>({ max: MAX_ADDRESSES })
 
   constructor(clock: Clock = () => performance.now()) {
     this.#clock = clock
@@ -71,11 +72,9 @@ export class AddressBudgets {
   #budget(address: string): Budget {
     const { name, rate } = rateOf(address)
     const known = this.#budgets.get(name)
-    const budget = known ?? { rate, credit: rate.burst * rate.refillMs, since: this.#clock(), asking: 0, waiting: [] }
-    // Put last: the first is the one that asked longest ago.
-    this.#budgets.delete(name)
+    if (known !== undefined) return known
+    const budget = { rate, credit: rate.burst * rate.refillMs, since: this.#clock(), asking: 0, waiting: [] }
     this.#budgets.set(name, budget)
-    if (this.#budgets.size > MAX_ADDRESSES) this.#budgets.delete(this.#budgets.keys().next().value!)
     return budget
   }
 

@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eq, sql } from 'drizzle-orm'
+import { LRUCache } from 'lru-cache'
 import { type Database, tables } from '../storage/index.ts'
 import { AddressBudgets } from './address-budgets.ts'
 import { hashOf, isApiKey, type Scope } from './api-key.ts'
@@ -47,9 +48,9 @@ export class Authenticator implements ApiKeys {
   readonly #database: Database
   readonly #configured: Buffer | null
   readonly #budgets: AddressBudgets
-  readonly #known = new Map<string, Known>()
-  /** When the database did not know them, by the monotonic clock. */
-  readonly #unknown = new Map<string, number>()
+  readonly #known = new LRUCache<string, Known>({ max: MAX_KNOWN })
+  /** Keys that the database did not know. */
+  readonly #unknown = new LRUCache<string, true>({ max: MAX_KNOWN, ttl: UNKNOWN_MS })
   readonly #asking = new Map<string, Promise<Known | null>>()
   /** Unix milliseconds, by the key's id; not yet in the database. */
   readonly #lastUsed = new Map<string, number>()
@@ -76,7 +77,7 @@ export class Authenticator implements ApiKeys {
     const remembered = this.#known.get(hash)
     if (!remembered) {
       if (this.#configured && timingSafeEqual(this.#configured, Buffer.from(hash))) return CONFIGURED
-      if (!isApiKey(key) || this.#isUnknown(hash)) return null
+      if (!isApiKey(key) || this.#unknown.has(hash)) return null
       return this.#budgets.ask(address, () => this.#ask(hash)).then((told) => this.#holder(told))
     }
     const known = this.#refresh(hash, remembered)
@@ -88,10 +89,6 @@ export class Authenticator implements ApiKeys {
     if (known === null || now >= known.expiresAt) return null
     this.#lastUsed.set(known.principal.key, now)
     return known.principal
-  }
-
-  #isUnknown(hash: string): boolean {
-    return performance.now() - (this.#unknown.get(hash) ?? Number.NEGATIVE_INFINITY) < UNKNOWN_MS
   }
 
   #refresh(hash: string, known: Known): Known | Promise<Known | null> {
@@ -138,7 +135,7 @@ export class Authenticator implements ApiKeys {
     )
     if (!row || row.revoked) {
       this.#known.delete(hash)
-      remember(this.#unknown, hash, since)
+      this.#unknown.set(hash, true, { start: since })
       return null
     }
     const principal: Principal = {
@@ -148,7 +145,7 @@ export class Authenticator implements ApiKeys {
       limits: row.limits,
     }
     const known = { principal, expiresAt: row.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY, since }
-    remember(this.#known, hash, known)
+    this.#known.set(hash, known)
     return known
   }
 
@@ -180,13 +177,6 @@ const CONFIGURED: Principal = {
   key: CONFIGURED_KEY,
   scopes: ALL_SCOPES,
   limits: {},
-}
-
-/** Put last, so that the one that was asked about longest ago is the first, which goes when there are too many. */
-function remember<Value>(map: Map<string, Value>, hash: string, value: Value): void {
-  map.delete(hash)
-  map.set(hash, value)
-  if (map.size > MAX_KNOWN) map.delete(map.keys().next().value!)
 }
 
 async function within<Result>(milliseconds: number, work: Promise<Result>, otherwise: Result): Promise<Result> {

@@ -1,4 +1,4 @@
-import type { ByteCache } from '../lib/byte-cache.ts'
+import type { LRUCache } from 'lru-cache'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
 import type { AudioLimits, ImageLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
@@ -44,7 +44,7 @@ export interface LoadingParts {
   /** For what is being fetched. */
   readonly slots: FairSlots
   readonly files: StoredFiles | null
-  readonly decoded: ByteCache<DecodeResult>
+  readonly decoded: LRUCache<string, DecodeResult>
   /** Bytes that the decoded media of one request may take. */
   readonly decodedLimit: number
   measure<Result>(stage: 'fetch' | 'decode', kind: MediaKind, work: Promise<Result>): Promise<Result>

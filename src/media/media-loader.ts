@@ -1,4 +1,4 @@
-import { ByteCache } from '../lib/byte-cache.ts'
+import { LRUCache } from 'lru-cache'
 import { decodedBytes } from './decoded-bytes.ts'
 import { DecoderPool } from './decoder-pool.ts'
 import type { DecodeResult } from './decoding/protocol.ts'
@@ -54,7 +54,7 @@ export class MediaLoader {
   readonly #decodedLimit: number
   readonly #files: StoredFiles | null
   readonly #meter: MediaMeter | undefined
-  readonly #decoded = new ByteCache<DecodeResult>(CACHE_BYTES, decodedBytes)
+  readonly #decoded = new LRUCache<string, DecodeResult>({ maxSize: CACHE_BYTES, sizeCalculation: decodedBytes })
 
   constructor(options: MediaLoaderOptions = {}) {
     const { allowedHosts = [], files = null, fetchTimeoutMs, fetches = FETCHES, resolve, meter, spool } = options

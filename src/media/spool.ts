@@ -28,7 +28,10 @@ export class Spool {
   readonly #capacityBytes: number
   #directory: Promise<string> | null = null
   #bytes = 0
-  /** Files that nobody uses, the one unused for longest first. */
+  /**
+   * Files that nobody uses, the one unused for longest first. Not an LRU cache: files in use and files that are still being
+   * written count towards the capacity, but only idle ones can make room.
+   */
   readonly #idle = new Set<SpooledFile>()
 
   constructor({ directory, capacityBytes = CAPACITY_BYTES }: SpoolOptions = {}) {

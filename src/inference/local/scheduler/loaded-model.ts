@@ -1,4 +1,4 @@
-import { ByteCache } from '../../../lib/byte-cache.ts'
+import { LRUCache } from 'lru-cache'
 import { Constraints } from '../../constraints/constraints.ts'
 import type { ModelInfo } from '../../engine.ts'
 import { KvCache } from '../cache/kv-cache.ts'
@@ -56,7 +56,10 @@ export class LoadedModel {
     this.#projector =
       projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: image ?? undefined })
     this.usesMrope = this.#projector?.usesMrope ?? false
-    const embeddings = new ByteCache<Float32Array>(EMBEDDING_CACHE_BYTES, ({ byteLength }) => byteLength)
+    const embeddings = new LRUCache<string, Float32Array>({
+      maxSize: EMBEDDING_CACHE_BYTES,
+      sizeCalculation: ({ byteLength }) => byteLength,
+    })
     this.reader = new PromptReader(this.model, this.#projector, image, embeddings)
     this.constraints = new Constraints(this.model)
     this.info = {

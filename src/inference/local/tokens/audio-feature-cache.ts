@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { AudioPart } from '../../engine.ts'
 import type { MediaChunks, Projector } from '../native/projector.ts'
 import type { ContentKeys } from './content-keys.ts'
@@ -11,16 +12,15 @@ export interface Sound {
 }
 
 interface Entry {
-  readonly key: string
   readonly chunks: MediaChunks
   readonly bytes: number
   users: number
   isRecent: boolean
 }
 
-/** Spectra of recent sounds, so that what was counted or asked about just now need not be computed again. */
+/** Most bytes of recent spectra, so that a sound that was just counted or asked about is not computed again. */
 const RECENT_BYTES = 64 * 2 ** 20
-/** Of a spectrum: 80 floats for every 160 samples. */
+/** A spectrum has 80 floats for every 160 samples. */
 const BYTES_PER_SAMPLE = 2
 
 /**
@@ -30,10 +30,16 @@ const BYTES_PER_SAMPLE = 2
 export class AudioFeatureCache {
   readonly #projector: Projector
   readonly #keys: ContentKeys
-  /** Least recently used first. */
-  readonly #recent = new Map<string, Entry>()
+  readonly #recent = new LRUCache<string, Entry>({
+    maxSize: RECENT_BYTES,
+    // A sound larger than the cache takes all of it: it was prepared to be taken next, and would be lost otherwise.
+    sizeCalculation: ({ bytes }) => Math.min(bytes, RECENT_BYTES),
+    dispose: (entry) => {
+      entry.isRecent = false
+      if (entry.users === 0) entry.chunks.close()
+    },
+  })
   readonly #pending = new Map<string, Promise<void>>()
-  #bytes = 0
 
   constructor(projector: Projector, keys: ContentKeys) {
     this.#projector = projector
@@ -48,7 +54,7 @@ export class AudioFeatureCache {
     if (pending === undefined) {
       pending = this.#projector
         .tokenizeInBackground(part)
-        .then((chunks) => this.#add(key, part, chunks))
+        .then((chunks) => void this.#add(key, part, chunks))
         .finally(() => this.#pending.delete(key))
       this.#pending.set(key, pending)
     }
@@ -58,10 +64,7 @@ export class AudioFeatureCache {
   /** Computes it now, unless it was prepared. The caller must release it. */
   take(part: AudioPart, organisation: string): Sound {
     const key = this.#keys.of(part, organisation)
-    if (!this.#recent.has(key)) this.#add(key, part, this.#projector.tokenize([part], true))
-    const entry = this.#recent.get(key)!
-    this.#recent.delete(key)
-    this.#recent.set(key, entry)
+    const entry = this.#recent.get(key) ?? this.#add(key, part, this.#projector.tokenize([part], true))
     entry.users++
     const release = () => {
       entry.users--
@@ -71,24 +74,12 @@ export class AudioFeatureCache {
   }
 
   close(): void {
-    for (const entry of this.#recent.values()) this.#forget(entry)
+    this.#recent.clear()
   }
 
-  #add(key: string, part: AudioPart, chunks: MediaChunks): void {
-    const bytes = part.samples.length * BYTES_PER_SAMPLE
-    this.#recent.set(key, { key, chunks, bytes, users: 0, isRecent: true })
-    this.#bytes += bytes
-    for (const oldest of this.#recent.values()) {
-      // The newest is about to be taken.
-      if (this.#bytes <= RECENT_BYTES || oldest.key === key) break
-      this.#forget(oldest)
-    }
-  }
-
-  #forget(entry: Entry): void {
-    this.#recent.delete(entry.key)
-    this.#bytes -= entry.bytes
-    entry.isRecent = false
-    if (entry.users === 0) entry.chunks.close()
+  #add(key: string, part: AudioPart, chunks: MediaChunks): Entry {
+    const entry = { chunks, bytes: part.samples.length * BYTES_PER_SAMPLE, users: 0, isRecent: true }
+    this.#recent.set(key, entry)
+    return entry
   }
 }

@@ -1,4 +1,4 @@
-import type { ByteCache } from '../../../lib/byte-cache.ts'
+import type { LRUCache } from 'lru-cache'
 import type { RgbImage } from '../../../media/pixels.ts'
 import type { AudioPart, FramesPart, ImagePart, MediaPart, PromptPart, TextPart } from '../../engine.ts'
 import { FailureError } from '../failure.ts'
@@ -46,7 +46,7 @@ type Piece = Pick<Prompt, 'chunks' | 'close'>
 export class PromptReader {
   readonly #projector: Projector | null
   readonly #limits: EngineSettings['image']
-  readonly #cache: ByteCache<Float32Array>
+  readonly #cache: LRUCache<string, Float32Array>
   readonly #sounds: AudioFeatureCache | null
   readonly #texts: Texts
   readonly #keys = new ContentKeys()
@@ -55,7 +55,7 @@ export class PromptReader {
     model: Model,
     projector: Projector | null,
     limits: EngineSettings['image'],
-    cache: ByteCache<Float32Array>,
+    cache: LRUCache<string, Float32Array>,
   ) {
     this.#projector = projector
     this.#limits = limits
