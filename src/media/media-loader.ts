@@ -54,7 +54,11 @@ export class MediaLoader {
   readonly #decodedLimit: number
   readonly #files: StoredFiles | null
   readonly #meter: MediaMeter | undefined
-  readonly #decoded = new LRUCache<string, DecodeResult>({ maxSize: CACHE_BYTES, sizeCalculation: decodedBytes })
+  readonly #decoded = new LRUCache<string, DecodeResult>({
+    maxSize: CACHE_BYTES,
+    // The cache takes no entry of size 0, which audio without samples would have.
+    sizeCalculation: (result) => Math.max(1, decodedBytes(result)),
+  })
 
   constructor(options: MediaLoaderOptions = {}) {
     const { allowedHosts = [], files = null, fetchTimeoutMs, fetches = FETCHES, resolve, meter, spool } = options

@@ -32,8 +32,9 @@ export class AudioFeatureCache {
   readonly #keys: ContentKeys
   readonly #recent = new LRUCache<string, Entry>({
     maxSize: RECENT_BYTES,
-    // A sound larger than the cache takes all of it: it was prepared to be taken next, and would be lost otherwise.
-    sizeCalculation: ({ bytes }) => Math.min(bytes, RECENT_BYTES),
+    // Audio larger than the cache counts as all of it: it was prepared to be taken next, and would be lost otherwise. The
+    // cache takes no entry of size 0.
+    sizeCalculation: ({ bytes }) => Math.min(Math.max(bytes, 1), RECENT_BYTES),
     dispose: (entry) => {
       entry.isRecent = false
       if (entry.users === 0) entry.chunks.close()
