@@ -53,7 +53,8 @@ const ROOMS = {
 
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
-  models: ['grounding'],
+  models: ['families', 'grounding'],
+  families: ['grounding'],
   grounding: [],
   accounts: ['storage', ...BASICS],
   storage: [...BASICS],

@@ -1,0 +1,82 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { familyMarks, familyOf, imageLimits } from './gguf.ts'
+import { FAMILIES, FAMILY_NAMES } from './index.ts'
+
+describe('a family is recognised by its files', () => {
+  test.each([
+    ['qwen2vl_merger', 'qwen2vl', 'qwen2-vl'],
+    ['qwen2.5vl_merger', 'qwen2vl', 'qwen2.5-vl'],
+    ['qwen3vl_merger', 'qwen3vl', 'qwen3-vl'],
+    ['qwen3vl_merger', 'qwen3vlmoe', 'qwen3-vl'],
+    ['qwen3vl_merger', 'qwen35', 'qwen3.5'],
+    ['gemma3', 'gemma3', 'gemma3'],
+    ['gemma4uv', 'gemma4', 'gemma4'],
+    ['internvl', 'qwen3', 'internvl'],
+    ['idefics3', 'llama', 'smolvlm'],
+    ['pixtral', 'llama', 'mistral'],
+    // A model that reads text only is known by its architecture, if only one family has it.
+    [null, 'qwen3vl', 'qwen3-vl'],
+    [null, 'llama4', 'llama'],
+  ])('%s with %s', (projector, architecture, family) => {
+    expect(familyOf({ projector, architecture })).toBe(family)
+  })
+
+  test.each([
+    ['qwen3vl_merger', 'a-later-one'],
+    ['no-such', 'qwen3vl'],
+    [null, 'qwen2vl'],
+    [null, 'llama'],
+    [null, null],
+  ])('and never guessed: %s with %s', (projector, architecture) => {
+    expect(familyOf({ projector, architecture })).toBeNull()
+  })
+
+  test('no other family fits what one is recognised by', () => {
+    const known = FAMILY_NAMES.filter((name) => FAMILIES[name].projectors.length > 0)
+    fc.assert(
+      fc.property(fc.constantFrom(...known), fc.nat(), fc.nat(), (name, i, j) => {
+        const { projectors, architectures } = FAMILIES[name]
+        const projector = projectors[i % projectors.length]!
+        const architecture = architectures[j % architectures.length] ?? 'any'
+        expect(familyOf({ projector, architecture })).toBe(name)
+      }),
+    )
+  })
+
+  test('by the projector of images, where the file has one for sound beside it', () => {
+    const encoder = new Map([
+      ['clip.audio.projector_type', 'qwen3a'],
+      ['clip.vision.projector_type', 'qwen3vl_merger'],
+    ])
+    const language = new Map([['general.architecture', 'qwen3vl']])
+    expect(familyMarks({ language, encoder })).toEqual({ architecture: 'qwen3vl', projector: 'qwen3vl_merger' })
+    expect(familyMarks({ language, encoder: null })).toEqual({ architecture: 'qwen3vl', projector: null })
+    const older = new Map([['clip.projector_type', 'qwen2vl_merger']])
+    expect(familyMarks({ language, encoder: older }).projector).toBe('qwen2vl_merger')
+  })
+})
+
+describe('limits of images', () => {
+  const rule = { patchSize: 16, mergeSize: 2, minTokens: 1024, maxTokens: 4096 }
+  const square = { patchSize: 14, mergeSize: 4, minTokens: 256, maxTokens: 256, square: true } as const
+  const encoder = (values: Record<string, unknown>) =>
+    new Map(Object.entries(values).map(([key, value]) => [`clip.vision.${key}`, value]))
+
+  test('are those of the family', () => {
+    const limits = { pixelsPerToken: 32, minTokens: 1024, maxTokens: 4096 }
+    expect(imageLimits(rule, null)).toEqual(limits)
+    expect(imageLimits(rule, encoder({ image_size: 768, patch_size: 0, image_min_pixels: 'few' }))).toEqual(limits)
+    expect(imageLimits(square, null)).toEqual({ pixelsPerToken: 56, minTokens: 256, maxTokens: 256, square: true })
+    expect(imageLimits({ patchSize: 16, mergeSize: 2 }, null)).toEqual({ pixelsPerToken: 32 })
+  })
+
+  test('or what the file of the encoder says', () => {
+    expect(imageLimits(rule, encoder({ patch_size: 14, spatial_merge_size: 4 }))).toMatchObject({ pixelsPerToken: 56 })
+    expect(imageLimits(rule, encoder({ 'projector.scale_factor': 3 }))).toMatchObject({ pixelsPerToken: 48 })
+    const pixels = { image_min_pixels: 64 * 32 ** 2, image_max_pixels: 2048 * 32 ** 2 }
+    expect(imageLimits(rule, encoder(pixels))).toEqual({ pixelsPerToken: 32, minTokens: 64, maxTokens: 2048 })
+    const smaller = { pixelsPerToken: 56, minTokens: 64, maxTokens: 64, square: true }
+    expect(imageLimits(square, encoder({ image_size: 448 }))).toEqual(smaller)
+  })
+})

@@ -1,0 +1,73 @@
+import type { DialectName } from '../grounding/index.ts'
+import type { ToolSyntaxName } from './tool-syntax.ts'
+import type { VideoLayout } from './video-layout.ts'
+
+/**
+ * What is true of all models of a family, whatever their size and training. A model card names its family, or the family
+ * is recognised by the model's files, and then gives what the card leaves out.
+ */
+export interface Family {
+  /** What its makers call it. */
+  readonly title: string
+  /**
+   * Values of `clip.projector_type` (or `clip.vision.projector_type`) in the GGUF file of the image encoder that belong to
+   * this family. They are the names in llama.cpp's `tools/mtmd/clip-impl.h`. Empty for a family that only a card can name.
+   */
+  readonly projectors: readonly string[]
+  /**
+   * Values of `general.architecture` in the GGUF file of the language model. Families that share a projector differ in
+   * these. Empty: any architecture.
+   */
+  readonly architectures: readonly string[]
+  /** Null where images are not simply stretched to a multiple of a token's side; the card must then give its limits. */
+  readonly image: ImageRule | null
+  /** Null where it is not known how the family is shown video. */
+  readonly video: VideoRule | null
+  /** How it writes where things are (`grounding/dialects/`). Null: it does not, or in a way that is not read here. */
+  readonly dialect: DialectName | null
+  /** How it writes tool calls (`conversation/tools/`). Null: not at all, or it differs between its models. */
+  readonly toolSyntax: ToolSyntaxName | null
+  /** Control tokens that its tool calls consist of. Left out: none, its marks are printed like any text. */
+  readonly printedTokens?: readonly string[]
+  /** Null for a family without models that think first. */
+  readonly thought: ThoughtMarks | null
+}
+
+/**
+ * To which size images are stretched: sides are multiples of the side of a token's square, `patchSize * mergeSize` pixels.
+ * The file of the encoder may say otherwise in each number.
+ */
+export interface ImageRule {
+  /** Side in pixels of one patch of the vision transformer. */
+  readonly patchSize: number
+  /** Side in patches of the square that is merged into one token. */
+  readonly mergeSize: number
+  /** Tokens of one image, at least and at most. Left out where each model has its own; the card must then say. */
+  readonly minTokens?: number
+  readonly maxTokens?: number
+  /** The encoder takes squares of `maxTokens` tokens only. */
+  readonly square?: true
+}
+
+/** Limits that are left out are for the card to give. */
+export interface VideoRule {
+  readonly layout: VideoLayout
+  /** Tokens of one grid, at least and at most. */
+  readonly minTokens?: number
+  readonly maxTokens?: number
+  /** Frames shown to the model per second of video, and of a whole video at most. */
+  readonly framesPerSecond?: number
+  readonly maxFrames?: number
+}
+
+/** How a family marks its thoughts. */
+export interface ThoughtMarks {
+  /** Text at the end of a prompt that makes the model think, e.g. `<think>\n`. */
+  readonly begin: string
+  /** The mark that ends a thought, e.g. `</think>`. */
+  readonly end: string
+  /** The mark with the white space around it that precedes a reply, e.g. `\n</think>\n\n`. */
+  readonly closing: string
+  /** Whether the model first tells itself what exemplars show, even when the client asks for no thinking. */
+  readonly exemplars?: boolean
+}

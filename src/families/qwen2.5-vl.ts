@@ -1,0 +1,18 @@
+import type { Family } from './family.ts'
+import { UNTIMED_PAIRS } from './video-layout.ts'
+
+/**
+ * Its coordinates are pixels of the resized image, unlike those of its successors. The language model has the architecture
+ * of Qwen2-VL; only the projector tells the two apart.
+ */
+export const qwen25Vl: Family = {
+  title: 'Qwen2.5-VL',
+  projectors: ['qwen2.5vl_merger'],
+  architectures: ['qwen2vl'],
+  // With fewer than 1,024 tokens its boxes are off (llama.cpp #16842); llama.cpp's own limits are 8 to 4,096.
+  image: { patchSize: 14, mergeSize: 2, minTokens: 1024, maxTokens: 4096 },
+  video: { layout: UNTIMED_PAIRS, minTokens: 128, maxTokens: 256, framesPerSecond: 2, maxFrames: 128 },
+  dialect: 'qwen2.5-vl',
+  toolSyntax: 'hermes',
+  thought: null,
+}
