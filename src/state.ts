@@ -11,6 +11,7 @@ import {
 } from './accounts/index.ts'
 import type { Config } from './config/config.ts'
 import { Files } from './files/index.ts'
+import { cacheDirectory } from './setup/native-library.mjs'
 import { Database, DraftFolder, openBlobs } from './storage/index.ts'
 
 /** What a server knows beyond its models: accounts, files and usage, on the configured database and blob store. */
@@ -73,7 +74,7 @@ export function openDatabase(config: Config, queryTimeoutMs?: number): Promise<D
   return Database.open({
     url: config.databaseUrl,
     directory: join(config.dataDirectory, 'database'),
-    cacheDirectory: config.cacheDirectory,
+    cacheDirectory: config.cacheDirectory ?? cacheDirectory(),
     ...(queryTimeoutMs === undefined ? {} : { queryTimeoutMs }),
   })
 }

@@ -1,4 +1,5 @@
-import { type Clock, type LimitChanges, LocalRateLimits, type RateLimits } from './rate-limits.ts'
+import type { LimitChanges } from '../config/rate-limits.ts'
+import { type Clock, LocalRateLimits, type RateLimits } from './rate-limits.ts'
 
 /**
  * @param redisUrl null to count in this process.

@@ -1,22 +1,5 @@
+import { type Bucket, type LimitChanges, REQUESTS_PER_MINUTE } from '../config/rate-limits.ts'
 import type { Principal } from './principal.ts'
-
-/** Requests per minute that an organisation may make, by class of endpoints. */
-export const REQUESTS_PER_MINUTE = {
-  chat: 300,
-  multilook: 150,
-  detect: 300,
-  models: 30,
-  file_upload: 60,
-  file_list: 100,
-  file_retrieve: 100,
-  file_content: 30,
-  file_delete: 100,
-} as const
-export type Bucket = keyof typeof REQUESTS_PER_MINUTE
-export const BUCKETS = Object.keys(REQUESTS_PER_MINUTE) as readonly Bucket[]
-
-/** What differs from the contract's limits. */
-export type LimitChanges = Readonly<Partial<Record<Bucket, number>>>
 
 export const WINDOW_MS = 60_000
 

@@ -1,8 +1,9 @@
 import { Redis } from 'ioredis'
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import type { Bucket, LimitChanges } from '../config/rate-limits.ts'
 import { serviceUnavailable } from '../lib/errors.ts'
 import type { Principal } from './principal.ts'
-import { type Allowance, type Bucket, type LimitChanges, limitOf, type RateLimits, WINDOW_MS } from './rate-limits.ts'
+import { type Allowance, limitOf, type RateLimits, WINDOW_MS } from './rate-limits.ts'
 
 const CONNECT_TIMEOUT_MS = 3_000
 const COMMAND_TIMEOUT_MS = 2_000

@@ -1,5 +1,5 @@
-import { BUCKETS } from '../accounts/index.ts'
 import { ConfigError } from '../config/config.ts'
+import { BUCKETS } from '../config/rate-limits.ts'
 import type { OrganisationLimits } from '../storage/index.ts'
 import type { Command } from './command.ts'
 import { printTable, readOptions, showMoment } from './options.ts'

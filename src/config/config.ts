@@ -2,9 +2,8 @@ import { homedir, totalmem } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { BUCKETS, type Bucket, type LimitChanges } from '../accounts/rate-limits.ts'
-import { cacheDirectory } from '../setup/native-library.mjs'
 import { COMPATIBILITIES, type Compatibility } from './compatibility.ts'
+import { BUCKETS, type Bucket, type LimitChanges } from './rate-limits.ts'
 
 /** Settings of one server, read from the environment once. */
 export interface Config {
@@ -14,8 +13,8 @@ export interface Config {
   /** The key that clients must send; null for one that the server makes and keeps. */
   readonly apiKey: string | null
   readonly dataDirectory: string
-  /** For what can be made again, on this machine. */
-  readonly cacheDirectory: string
+  /** For what can be made again, on this machine; null for the platform's place for caches. */
+  readonly cacheDirectory: string | null
   /** `postgres://...`; null for the embedded database in the data directory. */
   readonly databaseUrl: string | null
   /** Where the bytes of uploaded files are: a folder, or `s3://bucket/prefix?endpoint=...&region=...` */
@@ -179,7 +178,7 @@ export function readConfig(
     port: settings.LOOKOUT_PORT,
     apiKey: settings.LOOKOUT_API_KEY,
     dataDirectory,
-    cacheDirectory: settings.LOOKOUT_CACHE_DIR ?? cacheDirectoryIn(environment),
+    cacheDirectory: settings.LOOKOUT_CACHE_DIR ?? null,
     databaseUrl: settings.DATABASE_URL,
     blobs: blobs?.startsWith('s3://') ? blobs : resolve(blobs ?? join(dataDirectory, 'files')),
     redisUrl: settings.REDIS_URL,
@@ -210,14 +209,6 @@ function defaultBodyMemory(): number {
   // Containers may have less than their machine; 0 and absurd numbers mean that nothing is limited.
   const allowed = process.constrainedMemory() || Number.POSITIVE_INFINITY
   return Math.round(Math.min(512, Math.max(64, Math.min(allowed, totalmem()) / 200 / 2 ** 20)))
-}
-
-function cacheDirectoryIn(environment: Environment): string {
-  try {
-    return cacheDirectory(environment)
-  } catch (error) {
-    throw new ConfigError((error as Error).message)
-  }
 }
 
 /** Where the platform keeps an application's data. */

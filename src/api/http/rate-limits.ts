@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { Allowance, Bucket, RateLimits } from '../../accounts/index.ts'
+import type { Allowance, RateLimits } from '../../accounts/index.ts'
+import type { Bucket } from '../../config/rate-limits.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { principalOf } from './auth.ts'
 

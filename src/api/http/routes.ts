@@ -1,5 +1,6 @@
 import type { FastifyInstance, HTTPMethods, RouteHandlerMethod } from 'fastify'
-import type { Bucket, Scope } from '../../accounts/index.ts'
+import type { Scope } from '../../accounts/index.ts'
+import type { Bucket } from '../../config/rate-limits.ts'
 import { ApiError } from '../../lib/errors.ts'
 
 type Method = 'GET' | 'POST' | 'DELETE'

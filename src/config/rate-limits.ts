@@ -1,0 +1,17 @@
+/** The classes of endpoints that requests are counted by, and how many of each an organisation may make in a minute. */
+export const REQUESTS_PER_MINUTE = {
+  chat: 300,
+  multilook: 150,
+  detect: 300,
+  models: 30,
+  file_upload: 60,
+  file_list: 100,
+  file_retrieve: 100,
+  file_content: 30,
+  file_delete: 100,
+} as const
+export type Bucket = keyof typeof REQUESTS_PER_MINUTE
+export const BUCKETS = Object.keys(REQUESTS_PER_MINUTE) as readonly Bucket[]
+
+/** The limits that differ from `REQUESTS_PER_MINUTE`. */
+export type LimitChanges = Readonly<Partial<Record<Bucket, number>>>
