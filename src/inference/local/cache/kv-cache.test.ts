@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { KvCache, type Sequence } from './kv-cache.ts'
+import { KvCache, type KvSequence } from './kv-cache.ts'
 
 /** Keeps the truth about cells the way the library does: every cell knows its sequences. */
 class FakeContext {
@@ -49,7 +49,7 @@ test('counts every cell once, whatever is forked, cut, saved, restored, grown an
     fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
       const context = new FakeContext()
       const kv = new KvCache(context, 100)
-      const sequences: Sequence[] = []
+      const sequences: KvSequence[] = []
       for (const { kind, which, size } of operations) {
         const sequence = sequences[which % Math.max(1, sequences.length)]
         if (kind === 'empty' || sequence === undefined) sequences.push(kv.fork(null))
@@ -75,4 +75,15 @@ test('counts every cell once, whatever is forked, cut, saved, restored, grown an
       expect([kv.usedCells, kv.freeSequences]).toEqual([0, 100])
     }),
   )
+})
+
+test('a sequence is released once, and not used after that', () => {
+  const kv = new KvCache(new FakeContext(), 2)
+  const sequence = kv.fork(null)
+  kv.grow(sequence, 3, 3)
+  kv.release(sequence)
+  expect(() => kv.release(sequence)).toThrow('Sequence 0 was released.')
+  expect(() => kv.grow(sequence, 1, 1)).toThrow('Sequence 0 was released.')
+  expect(() => kv.fork(sequence)).toThrow('Sequence 0 was released.')
+  expect([kv.usedCells, kv.usedSequences, kv.freeSequences]).toEqual([0, 0, 2])
 })

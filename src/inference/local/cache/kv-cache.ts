@@ -1,31 +1,36 @@
 import type { Context } from '../native/context.ts'
 
-/** Cells that one or more sequences share. A sequence is the path from its segment up to the root. */
+/** Cells that one or more sequences share. A sequence consists of its segment and all segments above it. */
 interface Segment {
-  /** Null at the start of a sequence; replaced when the segment above is cut in two. */
+  /** Null at the start of a sequence; replaced when the segment above is split. */
   parent: Segment | null
   cells: number
   /** Sequences that end here and segments that continue this one. */
   references: number
 }
 
-/** A sequence in the KV cache. It shares the cells of the sequence that it was forked from. */
-export interface Sequence {
+/** A sequence in the KV cache. It shares the cells of the sequence that it was forked from. Only `KvCache` changes it. */
+export interface KvSequence {
   readonly id: number
-  /** Position of the next token. Under M-RoPE a picture takes fewer positions than cells. */
-  position: number
+  /** Position of the next token. Under M-RoPE an image takes fewer positions than cells. */
+  readonly position: number
   /** Cells that it consists of, shared ones included. */
-  cells: number
-  segment: Segment
+  readonly cells: number
 }
 
-/** Where a sequence is cut; `position` is that of the first token left out. */
+interface OwnedSequence extends KvSequence {
+  position: number
+  cells: number
+  readonly segment: Segment
+}
+
+/** Where a sequence is cut; `position` is that of the first token after the cut. */
 export interface Cut {
   readonly cells: number
   readonly position: number
 }
 
-/** A sequence outside of the KV cache: its cells, copied. */
+/** A copy of a sequence's cells, outside the KV cache. */
 export interface SavedSequence {
   readonly cells: number
   readonly state: Uint8Array
@@ -33,18 +38,21 @@ export interface SavedSequence {
 
 type SequenceMemory = Pick<Context, 'cells' | 'forkSequence' | 'removeSequence' | 'saveSequence' | 'restoreSequence'>
 
-/** Hands out sequences and counts cells: each once, however many sequences share it. */
+/**
+ * Owns the sequences of the KV cache and counts its cells: each once, however many sequences share it. The sequence
+ * manager forks and releases sequences; prefill cursors and sequences of the scheduler fill them.
+ */
 export class KvCache {
   readonly #context: SequenceMemory
   readonly #freeIds: number[]
-  readonly #sequences: number
+  /** Those that were not released. */
+  readonly #sequences = new Map<KvSequence, OwnedSequence>()
   readonly capacity: number
   #used = 0
 
   constructor(context: SequenceMemory, sequences: number) {
     this.#context = context
     this.#freeIds = Array.from({ length: sequences }, (_, i) => sequences - 1 - i)
-    this.#sequences = sequences
     this.capacity = context.cells
   }
 
@@ -57,7 +65,7 @@ export class KvCache {
   }
 
   get usedSequences(): number {
-    return this.#sequences - this.#freeIds.length
+    return this.#sequences.size
   }
 
   get freeSequences(): number {
@@ -65,24 +73,25 @@ export class KvCache {
   }
 
   /**
-   * @param parent sequence to continue, or null for an empty one.
+   * A new sequence that continues `parent`, or an empty one when it is null. Copies no cells.
    * @param cut how much of the parent to take; all of it by default.
    */
-  fork(parent: Sequence | null, cut?: Cut): Sequence {
+  fork(parent: KvSequence | null, cut?: Cut): KvSequence {
+    const source = parent === null ? null : this.#own(parent)
     const id = this.#freeIds.pop()
     if (id === undefined) throw new Error('No sequence is free.')
-    if (parent === null) return { id, position: 0, cells: 0, segment: { parent: null, cells: 0, references: 1 } }
-    const { cells, position } = cut ?? parent
-    if (cells > 0) this.#context.forkSequence(parent.id, id, position)
-    return { id, position, cells, segment: { parent: this.#share(parent, cells), cells: 0, references: 1 } }
+    if (source === null) return this.#create(id, { cells: 0, position: 0 }, null)
+    const { cells, position } = cut ?? source
+    if (cells > 0) this.#context.forkSequence(source.id, id, position)
+    return this.#create(id, { cells, position }, this.#share(source, cells))
   }
 
-  save({ id, cells }: Sequence): SavedSequence {
+  save({ id, cells }: KvSequence): SavedSequence {
     return { cells, state: this.#context.saveSequence(id) }
   }
 
-  /** A new sequence with the beginning of a saved one. There must be room for all of that one. */
-  restore({ cells, state }: SavedSequence, cut: Cut): Sequence {
+  /** A new sequence with the beginning of a saved one. All cells of the saved one must fit, if only for a moment. */
+  restore({ cells, state }: SavedSequence, cut: Cut): KvSequence {
     const sequence = this.fork(null)
     this.#context.restoreSequence(sequence.id, state)
     if (cut.cells < cells) this.#context.removeSequence(sequence.id, cut.position)
@@ -91,25 +100,40 @@ export class KvCache {
   }
 
   /** Counts cells that are about to be filled. */
-  grow(sequence: Sequence, cells: number, positions: number): void {
-    sequence.segment.cells += cells
-    sequence.cells += cells
-    sequence.position += positions
+  grow(sequence: KvSequence, cells: number, positions: number): void {
+    const owned = this.#own(sequence)
+    owned.segment.cells += cells
+    owned.cells += cells
+    owned.position += positions
     this.#used += cells
   }
 
-  release(sequence: Sequence): void {
-    this.#context.removeSequence(sequence.id)
+  /** Frees the sequence, and the cells that no other sequence shares. */
+  release(sequence: KvSequence): void {
+    let segment: Segment | null = this.#own(sequence).segment
+    this.#sequences.delete(sequence)
     this.#freeIds.push(sequence.id)
-    let segment: Segment | null = sequence.segment
+    this.#context.removeSequence(sequence.id)
     while (segment !== null && --segment.references === 0) {
       this.#used -= segment.cells
       segment = segment.parent
     }
   }
 
+  #create(id: number, { cells, position }: Cut, parent: Segment | null): KvSequence {
+    const sequence: OwnedSequence = { id, position, cells, segment: { parent, cells: 0, references: 1 } }
+    this.#sequences.set(sequence, sequence)
+    return sequence
+  }
+
+  #own(sequence: KvSequence): OwnedSequence {
+    const owned = this.#sequences.get(sequence)
+    if (owned === undefined) throw new Error(`Sequence ${sequence.id} was released.`)
+    return owned
+  }
+
   /** Makes the first cells of a sequence end at the end of a segment, and refers to that segment once more. */
-  #share(sequence: Sequence, cells: number): Segment | null {
+  #share(sequence: OwnedSequence, cells: number): Segment | null {
     if (cells === 0) return null
     let end = sequence.cells
     let segment = sequence.segment
@@ -122,7 +146,7 @@ export class KvCache {
       segment.references++
       return segment
     }
-    // What follows the cut, be it nothing yet, keeps the segment's identity: others refer to it as their end.
+    // What follows the cut, even if it is still empty, keeps the segment's identity: other sequences end there.
     const upper: Segment = { parent: segment.parent, cells: cells - start, references: 2 }
     segment.parent = upper
     segment.cells = end - cells

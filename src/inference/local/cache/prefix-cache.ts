@@ -1,33 +1,33 @@
-import type { Cut, KvCache, SavedSequence, Sequence } from './kv-cache.ts'
+import type { Cut, KvCache, KvSequence, SavedSequence } from './kv-cache.ts'
 import type { PrefixKey } from './prefix-key.ts'
 
-interface Entry {
+interface CachedPrefix {
   readonly organisation: string
-  readonly path: PrefixKey
+  readonly key: PrefixKey
   readonly saved: SavedSequence
 }
 
-/** How much of a prompt there is already, and where. */
-export interface Match {
-  readonly source: Sequence | SavedSequence
-  /** How much of the source is the same. */
+/** Where a prompt's prefix has been computed already, and how much of it. */
+export interface PrefixMatch {
+  readonly source: KvSequence | SavedSequence
+  /** The part of the source that the prompt shares. */
   readonly cut: Cut
 }
 
-/** Shorter common beginnings, such as those that a template gives to all prompts, are faster computed than shared. */
+/** Shorter common prefixes, such as those that a template gives to all prompts, are faster to compute than to share. */
 export const SHORTEST_MATCH = 16
 
 /**
- * Sequences of ended work, so that a prompt that begins like one of them need not be computed again: the next turn of a
- * chat, most of all. They are copies, in memory of their own: attention passes over every cell in use, if only to skip
- * it, and copying is faster than that within a few steps. Never shared between organisations: the time to the first
- * token would tell one what another asked.
+ * Owns copies of the sequences of ended work, so that a prompt with the same prefix need not compute it again: the next
+ * turn of a chat, most of all. The copies lie outside the KV cache, because attention passes over every cell in use, if
+ * only to skip it; within a few steps that costs more than the copy. Organisations never share them: the time to the
+ * first token would tell one what another asked.
  */
 export class PrefixCache {
   readonly #kv: KvCache
   readonly #limits: { readonly cells: number; readonly bytes: number }
   /** Least recently used first. */
-  readonly #entries = new Set<Entry>()
+  readonly #entries = new Set<CachedPrefix>()
   #cells = 0
   #bytes = 0
 
@@ -44,12 +44,12 @@ export class PrefixCache {
     return this.#cells
   }
 
-  /** The entry with the longest common beginning; it counts as used now. */
-  find(organisation: string, path: PrefixKey): Match | null {
-    let best: { readonly entry: Entry; readonly cut: Cut } | null = null
+  /** The entry with the longest common prefix; it counts as used now. */
+  find(organisation: string, key: PrefixKey): PrefixMatch | null {
+    let best: { readonly entry: CachedPrefix; readonly cut: Cut } | null = null
     for (const entry of this.#entries) {
       if (entry.organisation !== organisation) continue
-      const cut = entry.path.commonPart(path)
+      const cut = entry.key.commonPrefix(key)
       if (cut.cells >= SHORTEST_MATCH && cut.cells > (best?.cut.cells ?? 0)) best = { entry, cut }
     }
     if (best === null) return null
@@ -57,20 +57,20 @@ export class PrefixCache {
     return { source: best.entry.saved, cut: best.cut }
   }
 
-  /** Copies a sequence, unless all of it is there already. @param path what it consists of. */
-  add(organisation: string, path: PrefixKey, sequence: Sequence): void {
-    if (path.length < SHORTEST_MATCH || path.length > this.#limits.cells) return
+  /** Copies a sequence, unless an entry holds all of it already. @param key what the sequence consists of. */
+  add(organisation: string, key: PrefixKey, sequence: KvSequence): void {
+    if (key.length < SHORTEST_MATCH || key.length > this.#limits.cells) return
     for (const entry of this.#entries) {
       if (entry.organisation !== organisation) continue
-      const { cells } = entry.path.commonPart(path)
-      if (cells === path.length) {
+      const { cells } = entry.key.commonPrefix(key)
+      if (cells === key.length) {
         this.#touch(entry)
         return
       }
-      if (cells === entry.path.length) this.#remove(entry)
+      if (cells === entry.key.length) this.#remove(entry)
     }
     const saved = this.#kv.save(sequence)
-    this.#entries.add({ organisation, path, saved })
+    this.#entries.add({ organisation, key, saved })
     this.#cells += saved.cells
     this.#bytes += saved.state.length
     for (const oldest of this.#entries) {
@@ -79,12 +79,12 @@ export class PrefixCache {
     }
   }
 
-  #touch(entry: Entry): void {
+  #touch(entry: CachedPrefix): void {
     this.#entries.delete(entry)
     this.#entries.add(entry)
   }
 
-  #remove(entry: Entry): void {
+  #remove(entry: CachedPrefix): void {
     this.#entries.delete(entry)
     this.#cells -= entry.saved.cells
     this.#bytes -= entry.saved.state.length

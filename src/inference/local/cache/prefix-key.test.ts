@@ -4,32 +4,32 @@ import { PrefixKey } from './prefix-key.ts'
 
 const text = (...tokens: number[]): PromptChunk => ({ type: 'text', tokens: Int32Array.from(tokens) })
 
-/** A picture of 9 cells that takes 3 positions. */
-function picture(key: string): PromptChunk {
+/** An image of 9 cells that takes 3 positions. */
+function image(name: string): PromptChunk {
   const encodable = { length: 9, positions: 3 } as Extract<PromptChunk, { type: 'media' }>['encodable']
-  return { type: 'media', key, encodable, knownEmbeddings: () => undefined, encode: () => new Float32Array() }
+  return { type: 'media', key: name, encodable, knownEmbeddings: () => undefined, encode: () => new Float32Array() }
 }
 
-const path = PrefixKey.of([text(1, 2), picture('a'), text(3, 4, 5)])
+const key = PrefixKey.of([text(1, 2), image('a'), text(3, 4, 5)])
 
-test('what two paths have in common ends at the first other token, wherever texts are divided', () => {
-  expect(path.commonPart(PrefixKey.of([text(1), text(2), picture('a'), text(3), text(4, 6)]))).toEqual({
+test('the common prefix ends at the first token that differs, however the text is divided', () => {
+  expect(key.commonPrefix(PrefixKey.of([text(1), text(2), image('a'), text(3), text(4, 6)]))).toEqual({
     cells: 13,
     position: 7,
   })
-  expect(path.commonPart(path)).toEqual({ cells: 14, position: 8 })
-  expect(path.commonPart(PrefixKey.of([text(1, 7), picture('a')]))).toEqual({ cells: 1, position: 1 })
+  expect(key.commonPrefix(key)).toEqual({ cells: 14, position: 8 })
+  expect(key.commonPrefix(PrefixKey.of([text(1, 7), image('a')]))).toEqual({ cells: 1, position: 1 })
 })
 
-test('another picture of the same size is not common, nor is a part of one', () => {
-  expect(path.commonPart(PrefixKey.of([text(1, 2), picture('b'), text(3)]))).toEqual({ cells: 2, position: 2 })
-  expect(path.commonPart(PrefixKey.of([text(1, 2)]))).toEqual({ cells: 2, position: 2 })
-  const two = PrefixKey.of([picture('a'), picture('b')])
-  expect(two.commonPart(PrefixKey.of([picture('a'), picture('c')]))).toEqual({ cells: 9, position: 3 })
+test('another image of the same size is not common, nor is a part of an image', () => {
+  expect(key.commonPrefix(PrefixKey.of([text(1, 2), image('b'), text(3)]))).toEqual({ cells: 2, position: 2 })
+  expect(key.commonPrefix(PrefixKey.of([text(1, 2)]))).toEqual({ cells: 2, position: 2 })
+  const two = PrefixKey.of([image('a'), image('b')])
+  expect(two.commonPrefix(PrefixKey.of([image('a'), image('c')]))).toEqual({ cells: 9, position: 3 })
 })
 
-test('is cut between pictures, never within one', () => {
-  expect(path.slice(5)).toBeNull()
-  expect(path.slice(11)!.commonPart(path)).toEqual({ cells: 11, position: 5 })
-  expect(path.concat([8, 9]).slice(15)!.length).toBe(15)
+test('is cut between images, never within one', () => {
+  expect(key.slice(5)).toBeNull()
+  expect(key.slice(11)!.commonPrefix(key)).toEqual({ cells: 11, position: 5 })
+  expect(key.concat([8, 9]).slice(15)!.length).toBe(15)
 })

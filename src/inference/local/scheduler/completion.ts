@@ -1,4 +1,4 @@
-import type { Sequence } from '../cache/kv-cache.ts'
+import type { KvSequence } from '../cache/kv-cache.ts'
 import type { TokenSampler } from '../native/sampler.ts'
 import type { Repetition } from '../sampling/repetition.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
@@ -29,7 +29,7 @@ export class Completion {
   /** Rank among all completions by their first start; those that never started have none. */
   age = Number.POSITIVE_INFINITY
   /** Null while it waits: for its turn, for room, or for its stem. */
-  sequence: Sequence | null = null
+  sequence: KvSequence | null = null
   /** Null before it has a sequence, and when only its next token is still to be decoded. */
   feed: PrefillCursor | null = null
   #jump: PrefillCursor | null = null

@@ -1,11 +1,11 @@
-import type { KvCache, Sequence } from '../cache/kv-cache.ts'
+import type { KvCache, KvSequence } from '../cache/kv-cache.ts'
 import type { Context } from '../native/context.ts'
 import type { MediaChunk, PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
 /** A part of a prompt on its way into a sequence, some rows at a time. */
 export class PrefillCursor {
-  readonly sequence: Sequence
+  readonly sequence: KvSequence
   readonly #chunks: readonly PromptChunk[]
   #index = 0
   /** Within the chunk at `#index`. */
@@ -20,7 +20,7 @@ export class PrefillCursor {
   lastTextStep = 0
 
   /** @param skip cells at the start that the sequence holds already; never a part of a picture. */
-  constructor(sequence: Sequence, chunks: readonly PromptChunk[], skip: number) {
+  constructor(sequence: KvSequence, chunks: readonly PromptChunk[], skip: number) {
     this.sequence = sequence
     this.#chunks = chunks
     this.remaining = countCells(chunks)

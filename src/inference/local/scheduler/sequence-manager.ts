@@ -1,6 +1,6 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
-import type { SavedSequence, Sequence } from '../cache/kv-cache.ts'
-import { type Match, PrefixCache, SHORTEST_MATCH } from '../cache/prefix-cache.ts'
+import type { KvSequence, SavedSequence } from '../cache/kv-cache.ts'
+import { PrefixCache, type PrefixMatch, SHORTEST_MATCH } from '../cache/prefix-cache.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
 import type { Completion } from './completion.ts'
 import type { LoadedModel } from './loaded-model.ts'
@@ -71,12 +71,12 @@ export class SequenceManager {
   }
 
   /** What there is already of a request's prompt, in the prefix cache or with running work of its organisation. */
-  findPrefix({ organisation, path }: Request): Match | null {
+  findPrefix({ organisation, path }: Request): PrefixMatch | null {
     let best = this.cache.find(organisation, path)
     for (const { request } of this.running) {
       const sequence = request.root?.sequence ?? null
       if (sequence === null || request.organisation !== organisation) continue
-      const cut = request.path.commonPart(path, sequence.cells)
+      const cut = request.path.commonPrefix(path, sequence.cells)
       // Cells that are shared cost less than copied ones.
       if (cut.cells >= SHORTEST_MATCH && cut.cells >= (best?.cut.cells ?? 0)) best = { source: sequence, cut }
     }
@@ -168,7 +168,7 @@ export class SequenceManager {
    * A new sequence, with as much of the request's prompt as there is already; null when it is better to wait, since
    * others are computing more of it.
    */
-  #forkFound(holder: SharedPrefix | Completion, completion: Completion): Sequence | null {
+  #forkFound(holder: SharedPrefix | Completion, completion: Completion): KvSequence | null {
     const { kv } = this.#loaded
     const { request } = completion
     if (request.root !== holder) return kv.fork(null)
@@ -190,7 +190,7 @@ export class SequenceManager {
       const { organisation, root, path } = other.request
       if (other.age >= age || other.request === request || organisation !== request.organisation) return false
       if (!root?.feed || root.sequence === null) return false
-      const { cells } = path.commonPart(request.path)
+      const { cells } = path.commonPrefix(request.path)
       return cells >= found + SHORTEST_MATCH && cells > root.sequence.cells
     })
   }
@@ -264,7 +264,7 @@ export class SequenceManager {
   }
 
   /** Gives back the sequence of an ended completion; the prefix cache copies it if it may be of use there. */
-  #leave(completion: Completion, sequence: Sequence): void {
+  #leave(completion: Completion, sequence: KvSequence): void {
     const { request, branch, tokens } = completion
     if (request.root === completion) this.#keep(request, request.path.concat([branch.lastToken, ...tokens]), sequence)
     this.#loaded.kv.release(sequence)
@@ -279,7 +279,7 @@ export class SequenceManager {
   }
 
   /** @param path what the sequence holds, or would hold had it been finished. */
-  #keep(request: Request, path: PrefixKey, sequence: Sequence): void {
+  #keep(request: Request, path: PrefixKey, sequence: KvSequence): void {
     const held = path.slice(sequence.cells)
     if (held !== null) this.cache.add(request.organisation, held, sequence)
   }
@@ -296,6 +296,6 @@ export class SequenceManager {
   }
 }
 
-function isSaved(source: Sequence | SavedSequence): source is SavedSequence {
+function isSaved(source: KvSequence | SavedSequence): source is SavedSequence {
   return 'state' in source
 }

@@ -1,4 +1,4 @@
-import type { KvCache, Sequence } from '../cache/kv-cache.ts'
+import type { KvCache, KvSequence } from '../cache/kv-cache.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import { countCells, type PrefillCursor } from './prefill-cursor.ts'
 
@@ -13,7 +13,7 @@ export class SharedPrefix {
   /** Running completions that have this stem below them. */
   users = 0
   /** Null while nothing of it is in the KV cache. */
-  sequence: Sequence | null = null
+  sequence: KvSequence | null = null
   /** Null before it is opened and once all of it is in the KV cache. */
   feed: PrefillCursor | null = null
 
