@@ -132,7 +132,7 @@ describe('the engine takes what a dialect binds it to', () => {
   })
   afterAll(() => engine?.close())
 
-  const scene: Scene = { assets: 3, timed: true, picture: { width: 1288, height: 728 } }
+  const scene: Scene = { assets: 3, timed: true, image: { width: 1288, height: 728 } }
   const generate = async (constraint: Constraint) => {
     const { texts } = await run(engine, chat, branch({ constraint, maxTokens: 12 }))
     return texts['0.0']

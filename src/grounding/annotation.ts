@@ -1,13 +1,13 @@
-/** A place on the picture: integers 0..1000, x by width and y by height, whatever the picture's size in pixels. */
+/** A point on the image: integers 0..1000, x along the width and y along the height, whatever its size in pixels. */
 export interface GridPoint {
   readonly x: number
   readonly y: number
 }
 
-/** What every annotation may say of itself. Absent and empty are the same. */
+/** The attributes that every annotation may have. An empty value means the same as an absent one. */
 export interface Attributes {
   readonly mention?: string
-  /** Zero-based position of the picture among all media of the request; absent for the last one. */
+  /** Zero-based index of the asset among all media of the request; absent for the last one. */
   readonly assetIdx?: number
 }
 
@@ -23,18 +23,18 @@ export interface Leaf extends Attributes {
 
 export interface Clip extends Attributes {
   readonly kind: 'clip'
-  /** Seconds from the start of the video. A moment has no end. */
+  /** Seconds from the start of the video. A single moment has no `end`. */
   readonly start: number
   readonly end?: number
 }
 
-/** One thing followed through time: leaves of one kind on one asset, each with its `t`. */
+/** One object followed through time: leaves of one kind on one asset, each with its `t`. */
 export interface Track extends Attributes {
   readonly kind: 'track'
   readonly waypoints: readonly Leaf[]
 }
 
-/** Annotations under a common mention, which its members take when they have none of their own. */
+/** Annotations with a shared mention, which members inherit when they have none of their own. */
 export interface Collection extends Attributes {
   readonly kind: 'collection'
   readonly t?: number

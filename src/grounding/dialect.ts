@@ -1,41 +1,41 @@
 import type { Annotation, Leaf, Prose } from './annotation.ts'
 import type { AnnotationFormat } from './hints.ts'
 
-/** What a reply about some pictures may refer to. */
+/** The media that the annotations of a reply may refer to. */
 export interface Scene {
-  /** Pictures, videos and sounds of the request. */
+  /** Number of images, videos and audio inputs in the request. */
   readonly assets: number
   /** Whether one of them is a video, so that annotations may have a time. */
   readonly timed: boolean
-  /** Pixels of the last picture as the model sees it; null when there is none. */
-  readonly picture: { readonly width: number; readonly height: number } | null
+  /** Size in pixels of the last image or video frame as the model sees it; null when there is none. */
+  readonly image: { readonly width: number; readonly height: number } | null
 }
 
 /**
- * How a family of models grounds: how it is asked, what it writes, and what that means. Everything outside of
- * `grounding/` knows annotations and the contract's markup only, so every family serves the same contract.
+ * How a model family expresses annotations: the prompts that ask for them and the notation of the replies. Code outside
+ * `grounding/` knows only annotations and the contract's markup, so every family serves the same contract.
  */
 export interface Dialect {
-  /** What the family can write. */
+  /** The formats that the family can write. */
   readonly formats: readonly AnnotationFormat[]
 
   /**
-   * Asks for annotations of a format. Stands at the head of the system turn and is the server's own text; null for a
-   * family that cannot be asked so.
+   * The text that asks for annotations of a format. The server puts it at the start of the system turn. Null for a
+   * family that has no such instruction.
    */
   instruction(format: AnnotationFormat): string | null
 
-  /** What annotations in an otherwise free reply must look like. */
+  /** The grammar of annotations in an otherwise free reply. */
   tags(format: AnnotationFormat, scene: Scene): TagRules
 
-  /** Reads a reply as it comes. */
+  /** Creates a reader for one streamed reply. */
   reader(scene: Scene): AnnotationReader
 
-  /** For objects of given labels and nothing else. */
+  /** Prompts and answers for replies that consist of detections only. */
   readonly detection: DetectionForms
 }
 
-/** Free text up to a trigger; from there on one of the tags that begin with it. Patterns are those of `regex/`. */
+/** Text is free up to a trigger, where one of the tags that begin with it must stand. Patterns follow `regex/`. */
 export interface TagRules {
   readonly triggers: readonly string[]
   readonly tags: readonly { readonly begin: string; readonly pattern: string; readonly end: string }[]
@@ -43,29 +43,29 @@ export interface TagRules {
 
 export type DetectionKind = 'box' | 'point'
 
-/** The form in which a family is asked to detect, and answers. */
+/** How a family is asked to detect objects, and how it answers. */
 export interface DetectionForms {
-  /** Stands at the head of the system turn, as `Dialect.instruction` does; null for nothing. */
+  /** Goes at the start of the system turn, like `Dialect.instruction`; null for none. */
   instruction(kind: DetectionKind): string | null
-  /** What the user says beside the picture. @param labels null for every object that there is. */
+  /** The user's text beside the image. @param labels null for all objects. */
   question(kind: DetectionKind, labels: readonly string[] | null): string
-  /** The answer that consists of these leaves: what the model would have written. */
+  /** The answer that the model would have written for these leaves. */
   answer(leaves: readonly Leaf[], scene: Scene): string
-  /** What the whole answer looks like: leaves of one kind whose mentions are among the labels. */
+  /** The pattern of a whole answer: leaves of one kind whose mentions are among the labels. */
   pattern(kind: DetectionKind, labels: readonly string[] | null, scene: Scene): string
 }
 
-/** Reads the text of one reply, in any pieces, as prose and annotations. */
+/** Splits one reply into prose and annotations, however its text is chunked. */
 export interface AnnotationReader {
   push(text: string): (Prose | Annotation)[]
-  /** @param cut the reply was ended before its end; an annotation that is not whole then is dropped. */
+  /** @param cut whether the reply was truncated; an incomplete annotation at its end is then dropped. */
   end(cut: boolean): (Prose | Annotation)[]
 }
 
-/** The whole numbers 0..1000 as a pattern. */
+/** A pattern for the integers 0..1000. */
 export const GRID_NUMBER = '(?:0|[1-9][0-9]{0,2}|1000)'
 
-/** A pattern that matches this text only. */
+/** A pattern that matches exactly this text. */
 export function escapePattern(text: string): string {
   return text
     .replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')

@@ -9,12 +9,12 @@ import { parseMarkup } from './markup-parser.ts'
 import { formatAnnotation, formatPiece } from './markup-writer.ts'
 import { upTo } from './numbers.ts'
 
-/** CI must not gamble. */
+/** A fixed seed keeps CI deterministic. */
 fc.configureGlobal({ seed: 20_261_121 })
 
-const STILL: Scene = { assets: 1, timed: false, picture: { width: 640, height: 448 } }
+const STILL: Scene = { assets: 1, timed: false, image: { width: 640, height: 448 } }
 
-/** What a reader makes of a text that comes in these pieces. */
+/** The pieces that a reader emits for a text that arrives in these chunks. */
 function readAll(reader: AnnotationReader, pieces: readonly string[], cut = false): (Prose | Annotation)[] {
   return joined([...pieces.flatMap((piece) => reader.push(piece)), ...reader.end(cut)])
 }
@@ -34,7 +34,7 @@ function written(pieces: readonly (Prose | Annotation)[]): string {
   return pieces.map(formatPiece).join('')
 }
 
-/** The text in pieces of these lengths, over and over. */
+/** Splits the text into chunks of these lengths, repeated. */
 function split(text: string, lengths: readonly number[]): string[] {
   const pieces: string[] = []
   for (let at = 0, i = 0; at < text.length; at += lengths[i++ % lengths.length]!) {
@@ -47,7 +47,7 @@ const chunks = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLeng
 const coordinate = fc.integer({ min: 0, max: 1000 })
 const point = fc.record({ x: coordinate, y: coordinate })
 const anyMention = fc.string({ minLength: 1, unit: 'grapheme' }).map((text) => text.toWellFormed())
-/** Names in which PaliGemma can answer: its notation has no escapes. */
+/** Names that PaliGemma can write: its notation has no escapes. */
 const plainMention = anyMention.map((text) => text.replace(/[<;\n]/g, '').trim() || 'x')
 
 function leaf(kind: LeafKind, mention = anyMention): fc.Arbitrary<Leaf> {
@@ -77,7 +77,7 @@ describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name,
   const kinds = (['point', 'box'] as const).filter((kind) => dialect.formats.includes(kind))
   const answered = (kind: 'point' | 'box') => leaf(KIND_OF[kind], name === 'paligemma' ? plainMention : anyMention)
 
-  test.each(kinds)('reads back every answer that it gives: %s', (kind) => {
+  test.each(kinds)('reads back every answer that it writes: %s', (kind) => {
     fc.assert(
       fc.property(fc.array(answered(kind), { maxLength: 5 }), chunks, (leaves, lengths) => {
         const answer = dialect.detection.answer(leaves, STILL)
@@ -88,7 +88,7 @@ describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name,
         )
         for (const [i, { points }] of found.entries()) {
           for (const [j, { x, y }] of points.entries()) {
-            // Coarser spaces than the grid give what is nearest.
+            // A space coarser than the grid yields the nearest point.
             const { tolerance } = TOLERANCES[name]
             expect(Math.abs(x - leaves[i]!.points[j]!.x)).toBeLessThanOrEqual(tolerance)
             expect(Math.abs(y - leaves[i]!.points[j]!.y)).toBeLessThanOrEqual(tolerance)
@@ -100,7 +100,7 @@ describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name,
     )
   })
 
-  test.each(kinds)('is bound to what it means by an answer: %s', (kind) => {
+  test.each(kinds)('the pattern matches answers with the labels and no others: %s', (kind) => {
     fc.assert(
       fc.property(fc.array(answered(kind), { maxLength: 3 }), (leaves) => {
         const labels = [...new Set(leaves.map(({ mention }) => mention!)), 'other']
@@ -138,7 +138,7 @@ describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name,
     )
   })
 
-  test('each piece that leaves is whole', () => {
+  test('emits complete pieces only', () => {
     fc.assert(
       fc.property(fc.array(answered(kinds[0]!), { minLength: 1, maxLength: 4 }), chunks, (leaves, lengths) => {
         const reader = dialect.reader(STILL)
@@ -149,7 +149,7 @@ describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name,
     )
   })
 
-  test('prose goes through as it is, at once', () => {
+  test('passes prose through unchanged and at once', () => {
     const prose = 'Two cups; a < b, 3 > 2 & so on: "x" [1, 2] {y} 100 %.\n'
     const reader = dialect.reader(STILL)
     expect(written(joined([...prose].flatMap((character) => reader.push(character))))).toBe(prose)
@@ -157,11 +157,11 @@ describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name,
   })
 })
 
-/** On the 0..1000 grid: half a step of the dialect's own space. */
+/** In steps of the 0..1000 grid: half a step of the dialect's own space, rounded up. */
 const TOLERANCES: Readonly<Record<DialectName, { tolerance: number }>> = {
   markup: { tolerance: 0 },
   'qwen3-vl': { tolerance: 0 },
-  // 448 pixels for 1000 lines.
+  // 448 pixels for 1000 grid steps.
   'qwen2.5-vl': { tolerance: 2 },
   gemma: { tolerance: 0 },
   molmo: { tolerance: 0 },
@@ -210,7 +210,7 @@ const SCRAPS = [
   ' ; ',
 ]
 
-/** What models of each family write, and what it means. */
+/** Replies in the notation of each family, and the markup that they become. */
 const WRITTEN: readonly (readonly [DialectName, text: string, expected: string])[] = [
   [
     'qwen3-vl',
@@ -260,7 +260,7 @@ test.each(WRITTEN)('%s: %s', (name, text, expected) => {
   expect(written(readAll(DIALECTS[name].reader(STILL), [...text]))).toBe(expected)
 })
 
-test('numbers up to a last one', () => {
+test('upTo matches the numbers up to a limit', () => {
   for (const last of [0, 1, 9, 10, 99, 100, 101, 640, 1000, 1023]) {
     const matcher = new PatternMatcher(parsePattern(upTo(last)))
     for (let i = 0; i <= 2 * last + 20; i++) expect([i, matcher.test(String(i))]).toEqual([i, i <= last])
@@ -269,28 +269,32 @@ test('numbers up to a last one', () => {
   }
 })
 
-describe('markup of a model', () => {
+describe('markup written by a model', () => {
   const read = (text: string, scene: Partial<Scene> = {}) =>
     written(readAll(DIALECTS.markup.reader({ ...STILL, ...scene }), [text]))
 
   test.each([
     [
-      'corners in order',
+      'puts corners in order',
       '<point_box mention="a"> (9,8) (7,6) </point_box>',
       '<point_box mention="a"> (7,6) (9,8) </point_box>',
     ],
-    ['one spelling', "<Point Mention='a'>( 5 , 6)</POINT>", '<point mention="a"> (5,6) </point>'],
-    ['no asset of one', '<point mention="a" asset_idx="0"> (1,2) </point>', '<point mention="a"> (1,2) </point>'],
-    ['no time of a still picture', '<point mention="a" t="1 s"> (1,2) </point>', '<point mention="a"> (1,2) </point>'],
+    ['uses one spelling', "<Point Mention='a'>( 5 , 6)</POINT>", '<point mention="a"> (5,6) </point>'],
     [
-      'members of a collection by themselves',
+      'drops asset_idx of the only asset',
+      '<point mention="a" asset_idx="0"> (1,2) </point>',
+      '<point mention="a"> (1,2) </point>',
+    ],
+    ['drops t without a video', '<point mention="a" t="1 s"> (1,2) </point>', '<point mention="a"> (1,2) </point>'],
+    [
+      'emits members of a collection on their own',
       'Two: <collection mention="mug"> <point> (1,2) </point> <point mention="cup"> (3,4) </point> </collection>.',
       'Two:  <point mention="mug"> (1,2) </point> <point mention="cup"> (3,4) </point> .',
     ],
-    ['a stray end', 'a </point> b', 'a &lt;/point> b'],
-    ['a tag of nothing', 'a <point> b', 'a &lt;point> b'],
-    ['beyond the grid', '<point> (1,1001) </point>', '&lt;point> (1,1001) &lt;/point>'],
-    ['other tags', '<b>x</b> <pointless>', '<b>x</b> <pointless>'],
+    ['escapes a stray closing tag', 'a </point> b', 'a &lt;/point> b'],
+    ['escapes a tag without a body', 'a <point> b', 'a &lt;point> b'],
+    ['escapes a point beyond the grid', '<point> (1,1001) </point>', '&lt;point> (1,1001) &lt;/point>'],
+    ['keeps other tags', '<b>x</b> <pointless>', '<b>x</b> <pointless>'],
   ])('%s', (_case, text, expected) => {
     expect(read(text)).toBe(expected)
   })
@@ -302,7 +306,7 @@ describe('markup of a model', () => {
     expect(read(text.replace('"1"', '"2"'), { assets: 2, timed: true })).toBe(text.replace(' asset_idx="1"', ''))
   })
 
-  test('a track that is cut keeps its whole waypoints', () => {
+  test('a truncated track keeps its complete waypoints', () => {
     const text = '<track mention="a"> <point t="1.0 seconds"> (1,2) </point> <point t="2.0 seconds"> (3'
     expect(written(readAll(DIALECTS.markup.reader({ ...STILL, timed: true }), [text], true))).toBe(
       '<track mention="a"> <point t="1.0 seconds"> (1,2) </point> </track>',

@@ -1,6 +1,6 @@
 /**
- * Format hints: `<hint>BOX</hint>` in a system text asks for a kind of annotation or for reasoning, as
- * `vision_config` does. Several stand in one tag, parted by blanks: `<hint>BOX THINK</hint>`.
+ * Format hints: `<hint>BOX</hint>` in a system message asks for an annotation format or for reasoning, like
+ * `vision_config`. One tag may hold several, separated by spaces: `<hint>BOX THINK</hint>`.
  */
 export const HINTS = ['POINT', 'BOX', 'POLYGON', 'CLIP', 'THINK', 'FOCUS'] as const
 export type Hint = (typeof HINTS)[number]
@@ -10,14 +10,14 @@ export type AnnotationFormat = 'point' | 'box' | 'polygon' | 'clip'
 const FORMAT_HINTS = { point: 'POINT', box: 'BOX', polygon: 'POLYGON', clip: 'CLIP' } as const
 const FORMAT_OF_HINT = { POINT: 'point', BOX: 'box', POLYGON: 'polygon', CLIP: 'clip' } as const
 
-/** What hints stand between. */
+/** The tags around hints. */
 export const HINT_MARKS = ['<hint>', '</hint>'] as const
 
 const TAG = /<hint>([^<>]*)<\/hint>/gi
 
 /**
- * Takes the hints out of a system text, wherever in it they stand: clients glue them to their instructions. A tag that
- * holds any other word is no hint and stays where it is.
+ * Removes the hints from a system text. They may stand anywhere in it, because clients join them to their instructions
+ * without a separator. A tag that holds any other word is not a hint and stays in the text.
  */
 export function takeHints(text: string): { hints: Hint[]; rest: string } {
   const hints: Hint[] = []

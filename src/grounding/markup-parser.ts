@@ -19,7 +19,7 @@ export type MarkupErrorCode =
 export class MarkupError extends Error {
   override readonly name = 'MarkupError'
   readonly code: MarkupErrorCode
-  /** Where in the text the annotation at fault begins, in UTF-16 units. */
+  /** Offset of the invalid annotation in the text, in UTF-16 code units. */
   readonly offset: number
 
   constructor(code: MarkupErrorCode, offset: number) {
@@ -30,9 +30,9 @@ export class MarkupError extends Error {
 }
 
 /**
- * Reads a reply strictly: prose and annotations in the order in which they stand. Text that looks like one of the
- * grammar's tags must be one; anything else, other tags included, is prose.
- * @throws MarkupError at the first annotation that the grammar does not allow.
+ * Parses a reply strictly into prose and annotations, in order. Text that looks like one of the grammar's tags must be
+ * a valid one. Everything else is prose, including other tags.
+ * @throws MarkupError for the first annotation that the grammar does not allow.
  */
 export function parseMarkup(text: string): (Prose | Annotation)[] {
   return new Parser(text).parse()
@@ -162,7 +162,7 @@ class Parser {
     return members.length === 0 ? null : { kind: 'collection', ...common(tag), ...spatialTime(tag), members }
   }
 
-  /** The annotations inside a container, up to and with its closing tag. Only white space may stand between them. */
+  /** The annotations inside a container, up to and including its closing tag. Only white space may separate them. */
   #children(tag: OpenTag, code: MarkupErrorCode): Annotation[] {
     const children: Annotation[] = []
     if (tag.selfClosed) return children
@@ -173,7 +173,7 @@ class Parser {
       const start = TAG_START.exec(this.#text)
       if (start?.index !== this.#position) throw new MarkupError(code, this.#position)
       if (start[1]) throw new MarkupError('unexpected_close_tag', this.#position)
-      // Depth is bounded here, so that no text can exhaust the stack: containers never nest in their own kind.
+      // Containers never nest in their own kind. This bounds the depth, so that no text can exhaust the stack.
       const name = start[2]!.toLowerCase()
       if (name === tag.name || (name === 'collection' && tag.name === 'track')) {
         throw new MarkupError(code, this.#position)
@@ -223,7 +223,7 @@ function spatialTime(tag: OpenTag): { t?: number } {
 
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
 
-/** The value of an attribute as a text. */
+/** Decodes the HTML entities in an attribute value. */
 export function unescapeText(text: string): string {
   return text.replace(/&(?:(amp|lt|gt|quot|apos)|#x([0-9a-f]{1,6})|#(\d{1,7}));/gi, (entity, name, hex, decimal) => {
     if (name) return NAMED[name.toLowerCase()]!

@@ -1,8 +1,8 @@
 import type { Annotation, Attributes, Clip, GridPoint, Leaf, Prose } from './annotation.ts'
 
 /**
- * Writes annotations in the one spelling that every known client reads: lower-case tags, double quotes, `mention` first,
- * blanks around pairs and none within, clips self-closed.
+ * Writes annotations in the spelling that every known client reads: lower-case tags, double quotes, `mention` first,
+ * spaces around pairs but not within them, self-closing clips.
  */
 export function formatAnnotation(annotation: Annotation): string {
   switch (annotation.kind) {
@@ -17,7 +17,7 @@ export function formatAnnotation(annotation: Annotation): string {
   }
 }
 
-/** A piece of a reply; prose is as it is. */
+/** Writes a piece of a reply. Prose is copied unchanged. */
 export function formatPiece(piece: Prose | Annotation): string {
   return piece.kind === 'prose' ? piece.text : formatAnnotation(piece)
 }
@@ -56,7 +56,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#x27;',
 }
 
-/** A text as the value of an attribute. */
+/** Encodes a text as an attribute value. */
 export function escapeText(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character]!)
 }

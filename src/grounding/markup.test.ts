@@ -61,7 +61,7 @@ describe('markup', () => {
     )
   })
 
-  test('fails only with a MarkupError, whatever the text', () => {
+  test('throws nothing but MarkupError, whatever the text', () => {
     const piece = fc.constantFrom(
       '<point',
       '<point_box>',
@@ -120,7 +120,7 @@ describe('markup', () => {
     ['<point mention="a', 'unclosed_tag'],
     ['<point> (1,2)', 'incomplete_annotation'],
     ['<collection> <point> (1,2) </point>', 'incomplete_annotation'],
-  ])('refuses %s', (text, code) => {
+  ])('rejects %s', (text, code) => {
     expect(() => parseMarkup(text)).toThrow(expect.objectContaining({ code }))
   })
 

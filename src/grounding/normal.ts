@@ -2,10 +2,10 @@ import type { Annotation, Clip, GridPoint, Leaf } from './annotation.ts'
 import type { Scene } from './dialect.ts'
 
 /**
- * The annotation as the contract wants it: corners in order, times in order, and nothing said of assets or times where
- * the request has only one asset, or only still pictures.
+ * Brings an annotation into the contract's form: corners and times in order, no `assetIdx` when the request has only
+ * one asset, and no `t` when it has no video.
  */
-export function upright(annotation: Annotation, scene: Scene): Annotation {
+export function normalised(annotation: Annotation, scene: Scene): Annotation {
   const { assetIdx, ...rest } = annotation
   const own = (
     assetIdx !== undefined && scene.assets > 1 && assetIdx < scene.assets ? { ...rest, assetIdx } : rest
@@ -14,15 +14,15 @@ export function upright(annotation: Annotation, scene: Scene): Annotation {
     case 'clip':
       return inOrder(own)
     case 'track':
-      return { ...own, waypoints: own.waypoints.map((waypoint) => uprightLeaf(waypoint, scene)) }
+      return { ...own, waypoints: own.waypoints.map((waypoint) => normalisedLeaf(waypoint, scene)) }
     case 'collection':
       return own
     default:
-      return uprightLeaf(own, scene)
+      return normalisedLeaf(own, scene)
   }
 }
 
-function uprightLeaf({ t, assetIdx, ...leaf }: Leaf, { timed, assets }: Scene): Leaf {
+function normalisedLeaf({ t, assetIdx, ...leaf }: Leaf, { timed, assets }: Scene): Leaf {
   return {
     ...leaf,
     ...(timed && t !== undefined ? { t } : {}),

@@ -1,17 +1,17 @@
 const NAMES = ['point_box', 'point', 'polygon', 'clip', 'track', 'collection']
 
-/** The beginning of a tag of the contract's markup: slash of a closing tag, name. */
+/** Matches the start of a tag of the contract's markup; captures the slash of a closing tag, and the name. */
 export const TAG = /^<(\/?)(point_box|point|polygon|clip|track|collection)(?=[\s/>])/i
 const TAGS = /<(?=\/?(?:point_box|point|polygon|clip|track|collection)[\s/>])/gi
 const NAME_START = /<\/?([a-z_]*)$/i
 
-/** Whether the text ends within what may become the name of a tag. */
+/** Whether the text ends inside what may become a tag name. */
 export function endsInName(text: string): boolean {
   const start = NAME_START.exec(text)?.[1]?.toLowerCase()
   return start !== undefined && NAMES.some((name) => name.startsWith(start))
 }
 
-/** Passes prose on. A tag in it that is no annotation is written so that nobody takes it for one. */
+/** Passes prose through and escapes markup tags in it, so that clients do not read them as annotations. */
 export class ProseGuard {
   #held = ''
 
@@ -21,7 +21,7 @@ export class ProseGuard {
     return all.slice(0, all.length - this.#held.length)
   }
 
-  /** What was held back; to be called where something else than prose follows. */
+  /** Returns the text held back. Call it before anything but prose follows. */
   flush(): string {
     const held = this.#held
     this.#held = ''

@@ -2,37 +2,37 @@ import type { Annotation, Prose } from './annotation.ts'
 import type { AnnotationReader } from './dialect.ts'
 import { ProseGuard } from './prose-guard.ts'
 
-/** What a text says that begins where an annotation may begin. */
+/** The result of reading a text at a position where an annotation may begin. */
 export type Reading =
-  /** It is no annotation: its first character is prose. */
+  /** Not an annotation: the first character is prose. */
   | { readonly type: 'prose' }
-  /** It may be the beginning of one, but for what comes next. */
+  /** Possibly the start of an annotation, depending on the text that follows. */
   | Unfinished
-  /** Its first `length` UTF-16 units, at least one, are these pieces. */
+  /** The first `length` UTF-16 code units, at least one, hold these pieces. */
   | { readonly type: 'span'; readonly length: number; readonly pieces: readonly (Prose | Annotation)[] }
 
 export interface Unfinished {
   readonly type: 'partial'
-  /** What it means if the reply is cut here. */
+  /** The pieces to keep if the reply is truncated here. */
   readonly salvage?: readonly (Prose | Annotation)[]
-  /** What it means if the reply ends here. */
+  /** The pieces to keep if the reply ends here. */
   readonly whole?: readonly (Prose | Annotation)[]
 }
 
 export const PROSE: Reading = { type: 'prose' }
 export const UNCLEAR: Reading = { type: 'partial' }
 
-/** A notation in which annotations stand within prose. It may keep what it needs to know of the text before. */
+/** A notation for annotations within prose. It may keep state about the text that it has already read. */
 export interface Notation {
-  /** Index of the first character at or after `from` where `read` must have a look; -1 for none. */
+  /** Index of the first position at or after `from` that `read` must examine; -1 for none. */
   next(text: string, from: number): number
   read(text: string): Reading
 }
 
-/** More than the longest annotation that fits a reply: what is longer is prose, so that no text waits forever. */
+/** More characters than any annotation that fits in a reply. Longer text is prose, so that none waits forever. */
 const LONGEST_ANNOTATION = 100_000
 
-/** Reads a notation from a stream: prose leaves at once, annotations leave when they are whole. */
+/** Reads a notation from a stream. It emits prose at once, and annotations when they are complete. */
 export class SpanReader implements AnnotationReader {
   readonly #notation: Notation
   readonly #guard = new ProseGuard()
@@ -53,7 +53,7 @@ export class SpanReader implements AnnotationReader {
     return held === '' ? pieces : [...pieces, { kind: 'prose', text: held }]
   }
 
-  /** @param unfinished what is to be done with an annotation that is not whole. */
+  /** @param unfinished what to do with an incomplete annotation at the end of the text. */
   #read(unfinished: 'wait' | 'drop' | 'write'): (Prose | Annotation)[] {
     const pieces: (Prose | Annotation)[] = []
     const text = this.#waiting

@@ -25,7 +25,7 @@ export function sceneOf(messages: readonly PlacedMessage[], media: LoadedMedia):
   return {
     assets: parts.filter(({ type }) => type !== 'text').length,
     timed: parts.some(({ type }) => type.startsWith('video')),
-    picture: picture ? { width: picture.width, height: picture.height } : null,
+    image: picture ? { width: picture.width, height: picture.height } : null,
   }
 }
 

@@ -1,16 +1,16 @@
 import type { Annotation, GridPoint, Leaf } from '../annotation.ts'
 import { type DetectionKind, type Dialect, escapePattern, type Scene } from '../dialect.ts'
-import { upright } from '../normal.ts'
+import { normalised } from '../normal.ts'
 import { upTo } from '../numbers.ts'
 import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
-/** How a family writes annotations as JSON objects: `{"bbox_2d": [10, 20, 30, 40], "label": "cat"}`. */
+/** How a model family writes annotations as JSON objects: `{"bbox_2d": [10, 20, 30, 40], "label": "cat"}`. */
 export interface JsonForm {
   readonly keys: Readonly<Record<DetectionKind, string>>
   readonly yFirst: boolean
-  /** What stands before each object of a list. */
+  /** The indentation of each object in a list. */
   readonly indent: string
-  /** The largest coordinates: the far edges of the picture. */
+  /** The largest coordinates, which are those of the right and bottom edges of the image. */
   space(scene: Scene): { readonly width: number; readonly height: number }
   instruction(kind: DetectionKind): string
   question(kind: DetectionKind, labels: readonly string[] | null): string
@@ -20,7 +20,7 @@ const KIND_OF = { box: 'point_box', point: 'point' } as const
 const COUNT = { box: 2, point: 1 } as const
 const LABEL = '"(?:[^"\\\\\\x00-\\x1f]|\\\\(?:["\\\\/bfnrt]|u[0-9a-fA-F]{4}))*"'
 
-/** The dialect of a family that grounds in JSON. Lists of objects, and the fences around them, are no part of the reply. */
+/** Creates the dialect of a family that writes JSON. The reply leaves out brackets and code fences around objects. */
 export function jsonDialect(form: JsonForm): Dialect {
   const coordinates = (kind: DetectionKind, scene: Scene) => {
     const { width, height } = form.space(scene)
@@ -51,7 +51,7 @@ export function jsonDialect(form: JsonForm): Dialect {
         const label =
           labels === null ? LABEL : `(?:${labels.map((name) => escapePattern(JSON.stringify(name))).join('|')})`
         const object = `\\{"${form.keys[kind]}": \\[${coordinates(kind, scene)}\\], "label": ${label}\\}`
-        // Written so that the labels, which may be many, stand in it once.
+        // There may be many labels, so the pattern contains them only once.
         return `\`\`\`json\\n\\[(?:\\n${form.indent}${object},?)*\\n?\\]\\n\`\`\``
       },
     },
@@ -67,7 +67,7 @@ function objectOf({ kind, mention = '', points }: Leaf, form: JsonForm, scene: S
   return `{"${form.keys[kind === 'point' ? 'point' : 'box']}": [${numbers.join(', ')}], "label": ${JSON.stringify(mention)}}`
 }
 
-/** Fence, bracket: what a list of objects begins with, whole or begun. */
+/** Matches the start of a list of objects, complete or not; captures the fence and the bracket. */
 const HEAD = /^(`{1,3}(?:j(?:s(?:on?)?)?)?\s*)?(\[\s*)?/
 const FENCE = /^```(?:json)?\s*$/
 const EMPTY_LIST = /^\]\s*```/
@@ -83,7 +83,7 @@ class JsonNotation implements Notation {
   readonly #form: JsonForm
   readonly #scene: Scene
   readonly #keys: readonly string[]
-  /** The list that is open. */
+  /** The list being read. */
   #list: OpenList | null = null
 
   constructor(form: JsonForm, scene: Scene) {
@@ -103,13 +103,13 @@ class JsonNotation implements Notation {
       const reading = this.#readInList(text, this.#list)
       if (reading) return reading
       this.#list = null
-      // What comes now is read as if no list had been.
+      // The list has ended. Read what follows as if there had been none.
       if (this.next(text, 0) !== 0) return PROSE
     }
     return text.startsWith('{') ? this.#object(text) : this.#head(text)
   }
 
-  /** Null where the list has ended without an end. */
+  /** Null when the list ends without its closing bracket or fence. */
   #readInList(text: string, list: OpenList): Reading | null {
     const gap = /^[\s,]*/.exec(text)![0].length
     if (gap === text.length) return UNCLEAR
@@ -125,7 +125,7 @@ class JsonNotation implements Notation {
     const end = new RegExp(`^${tail}`).exec(text)?.[0]
     if (end) {
       this.#list = null
-      // Blanks behind a bracket are the reply's own.
+      // White space after the bracket belongs to the reply.
       const length = list.fenced ? end.length : end.trimEnd().length
       return length === 0 ? null : { type: 'span', length, pieces: [] }
     }
@@ -180,7 +180,7 @@ class JsonNotation implements Notation {
       if (!Array.isArray(numbers) || numbers.length !== 2 * COUNT[kind] || !numbers.every(Number.isFinite)) continue
       const mention = typeof value.label === 'string' ? value.label.toWellFormed() : ''
       const leaf: Leaf = { kind: KIND_OF[kind], ...(mention ? { mention } : {}), points: this.#points(numbers) }
-      return upright(leaf, this.#scene)
+      return normalised(leaf, this.#scene)
     }
     return null
   }
@@ -200,7 +200,7 @@ function toGrid(value: number, side: number): number {
   return Math.min(Math.max(Math.round((value / side) * 1000), 0), 1000)
 }
 
-/** Length of the JSON object at the start of the text; null when it does not end there. */
+/** Length of the JSON object at the start of the text; null when the object is incomplete. */
 function objectLength(text: string): number | null {
   let depth = 0
   let quoted = false

@@ -3,7 +3,7 @@ import { type Dialect, escapePattern, GRID_NUMBER, type Scene, type TagRules } f
 import { type AnnotationFormat, formatHint } from '../hints.ts'
 import { MarkupError, parseMarkup } from '../markup-parser.ts'
 import { escapeText, formatLeaf } from '../markup-writer.ts'
-import { upright } from '../normal.ts'
+import { normalised } from '../normal.ts'
 import { endsInName, TAG } from '../prose-guard.ts'
 import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
@@ -13,12 +13,12 @@ const BODY = { point: `${PAIR} `, box: `${PAIR} ${PAIR} `, polygon: `${PAIR} ${P
 const MENTION = `(?:[^"&<>'\\x00-\\x1f\\x7f]|&(?:amp|lt|gt|quot|#x27);)+`
 const SECONDS = '[0-9]{1,5}(?:\\.[0-9]{1,6})? seconds'
 
-/** What the model says when nothing of what is asked for is there. */
+/** The model's answer when it finds none of the objects. */
 const NOTHING = 'None.'
 
 /**
- * The contract's own markup, which the service's own models write. They are asked by a hint, or in the words that
- * `training/` teaches: `Detect: red circle, heart`; the answer has one leaf per line.
+ * The contract's own markup, which the service's own models write. A hint asks for it, and so does the prompt that
+ * `training/` teaches: `Detect: red circle, heart`. The answer to that has one leaf per line.
  */
 export const markup: Dialect = {
   formats: ['point', 'box', 'polygon', 'clip'],
@@ -26,7 +26,7 @@ export const markup: Dialect = {
 
   tags(format, scene): TagRules {
     const end = format === 'clip' ? '/>' : `</${TAG_OF[format]}>`
-    // All leaves begin so: a reply has leaves of one kind, because some clients read no others.
+    // `<po` starts every leaf, so that the tags below hold a reply to leaves of one kind: some clients read no others.
     const trigger = format === 'clip' ? '<cl' : '<po'
     return { triggers: [trigger], tags: [{ begin: `<${TAG_OF[format]}`, pattern: bodyPattern(format, scene), end }] }
   },
@@ -40,7 +40,7 @@ export const markup: Dialect = {
     pattern(kind, labels) {
       const mention = labels === null ? MENTION : `(?:${labels.map(escapeText).map(escapePattern).join('|')})`
       const leaf = `<${TAG_OF[kind]} mention="${mention}"> ${BODY[kind]}</${TAG_OF[kind]}>`
-      // Written so that the labels, which may be many, stand in it once.
+      // There may be many labels, so the pattern contains them only once.
       return `${escapePattern(NOTHING)}|(?:${leaf}\\n?)+`
     },
   },
@@ -54,16 +54,16 @@ function bodyPattern(format: AnnotationFormat, { assets, timed }: Scene): string
   return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`
 }
 
-/** An opening tag, whole or begun, with nothing behind it. */
+/** An opening tag, complete or not, at the end of the text. */
 const OPEN = /^<[a-z_]+(?:[^<>"']|"[^"]*"|'[^']*')*(>|"[^"]*$|'[^']*$|$)/i
 const BODY_START = /^[\s\d(),]*(?:<(?:\/[a-z_]*\s*)?)?$/i
 /**
- * Reads markup that a model wrote. Leaves are handed on one by one, so members of a collection come by themselves, with
- * what the collection says of them; a track comes as a whole.
+ * Reads markup that a model wrote. It emits leaves one by one, so members of a collection come on their own, with the
+ * attributes that they inherit from it. A track comes as a whole.
  */
 class Markup implements Notation {
   readonly #scene: Scene
-  /** Attributes of the collection that is open. */
+  /** Attributes of the open collection; null when none is open. */
   #collection: (Attributes & { readonly t?: number }) | null = null
 
   constructor(scene: Scene) {
@@ -108,7 +108,7 @@ class Markup implements Notation {
   }
 
   #opening(tag: string): Reading {
-    // A collection of one point says what its attributes mean.
+    // Parsing a collection with one point yields its attributes.
     const probe = parseOne(`${tag}<point>(0,0)</point></collection>`)
     if (probe?.kind !== 'collection' || this.#collection) return PROSE
     this.#collection = { ...own(probe), ...(probe.t === undefined ? {} : { t: probe.t }) }
@@ -123,14 +123,14 @@ class Markup implements Notation {
     return { type: 'span', length: tag[0].length, pieces: [] }
   }
 
-  /** With what the collection passes on, and without what the request has no place for. */
+  /** Adds the attributes of the open collection and removes those that do not apply to the request. */
   #pieces(annotation: Annotation): (Prose | Annotation)[] {
     const whole = { ...this.#collection, ...annotation } as Annotation
-    if (whole.kind !== 'track' || this.#scene.timed) return [upright(whole, this.#scene)]
-    // Where there are no times, it is no track.
+    if (whole.kind !== 'track' || this.#scene.timed) return [normalised(whole, this.#scene)]
+    // Without times there is no track, only its leaves.
     return whole.waypoints.flatMap((waypoint, i) => [
       ...(i > 0 ? [{ kind: 'prose' as const, text: ' ' }] : []),
-      upright({ ...own(whole), ...waypoint }, this.#scene),
+      normalised({ ...own(whole), ...waypoint }, this.#scene),
     ])
   }
 }
@@ -143,7 +143,7 @@ function closingTag(name: string): RegExp {
   return new RegExp(`</${name}\\s*>`, 'i')
 }
 
-/** The one annotation that the text is; null when it is something else. */
+/** Parses a text that is exactly one annotation; null when it is anything else. */
 function parseOne(text: string): Annotation | null {
   try {
     const items = parseMarkup(text)

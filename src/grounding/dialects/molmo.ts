@@ -2,7 +2,7 @@ import type { GridPoint, Leaf } from '../annotation.ts'
 import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
 import { unescapeText } from '../markup-parser.ts'
 import { escapeText } from '../markup-writer.ts'
-import { upright } from '../normal.ts'
+import { normalised } from '../normal.ts'
 import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
 const PERCENT = '(?:100(?:\\.0)?|[1-9]?[0-9](?:\\.[0-9])?)'
@@ -10,8 +10,8 @@ const NAME = `(?:[^"&<>'\\x00-\\x1f\\x7f]|&(?:amp|lt|gt|quot|#x27);)+`
 const NOTHING = 'There are none.'
 
 /**
- * Molmo: points in percent of the picture's sides. `<point x="61.5" y="40.4" alt="cup">cup</point>`, and for several
- * `<points x1="61.5" y1="40.4" x2="20" y2="7.1" alt="cups">cups</points>`. It knows no boxes.
+ * Molmo: points in percent of the image's sides. `<point x="61.5" y="40.4" alt="cup">cup</point>`, and for several
+ * `<points x1="61.5" y1="40.4" x2="20" y2="7.1" alt="cups">cups</points>`. It has no boxes.
  */
 export const molmo: Dialect = {
   formats: ['point'],
@@ -40,7 +40,7 @@ function numbered(): string {
   return `(?: x[0-9]{1,3}="${PERCENT}" y[0-9]{1,3}="${PERCENT}")+`
 }
 
-/** Leaves of one name that follow each other are one tag. */
+/** Groups consecutive leaves with the same mention, which share one tag. */
 function runs(leaves: readonly Leaf[]): Leaf[][] {
   const result: Leaf[][] = []
   for (const leaf of leaves) {
@@ -86,7 +86,7 @@ class MolmoNotation implements Notation {
       const mention = unescapeText(whole[2] ?? whole[3]!)
       const pieces = points.flatMap((point, i) => [
         ...(i > 0 ? [{ kind: 'prose' as const, text: ' ' }] : []),
-        upright({ kind: 'point', ...(mention ? { mention } : {}), points: [point] }, this.#scene),
+        normalised({ kind: 'point', ...(mention ? { mention } : {}), points: [point] }, this.#scene),
       ])
       return { type: 'span', length: whole[0].length, pieces }
     }
@@ -94,7 +94,7 @@ class MolmoNotation implements Notation {
   }
 }
 
-/** Null when they are no points of the picture. */
+/** Parses the points in a tag's attributes; null when they are malformed or outside the image. */
 function pointsIn(places: string): GridPoint[] | null {
   const numbers = [...places.matchAll(PLACE)]
   const points: GridPoint[] = []

@@ -1,9 +1,9 @@
 import type { Leaf } from '../annotation.ts'
 import { type Dialect, escapePattern, type Scene } from '../dialect.ts'
-import { upright } from '../normal.ts'
+import { normalised } from '../normal.ts'
 import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span-reader.ts'
 
-/** Locations are bins of the picture's sides. */
+/** Bins along each side of the image, which location tokens number. */
 const BINS = 1024
 const LOCATION = '<loc(?:0[0-9]{3}|10(?:[01][0-9]|2[0-3]))>'
 
@@ -13,7 +13,7 @@ export const paligemma: Dialect = {
   instruction: () => null,
   tags: () => ({
     triggers: ['<loc'],
-    // The name behind it is as free as all text.
+    // The name that follows is free text.
     tags: [
       { begin: '<loc', pattern: LOCATION.slice('<loc'.length) + LOCATION.repeat(2) + LOCATION.slice(0, -1), end: '>' },
     ],
@@ -38,7 +38,7 @@ function itemOf({ mention = '', points }: Leaf): string {
 }
 
 const WHOLE = /^((?:<loc\d{4}>){4})[ \t]*([^<;\n]*)(?:(;[ \t]*)(?=[^ \t])|(?=[<\n]))/
-/** The same up to the end of the text, which may be the end of the name. */
+/** The same, but ended by the end of the text, where the name may not be complete. */
 const OPEN = /^((?:<loc\d{4}>){4})[ \t]*([^<;\n]*)(?:;[ \t]*)?$/
 const BEGUN = /^(?:<loc\d{4}>){0,3}(?:<(?:l(?:o(?:c\d{0,4})?)?)?)?$/
 
@@ -64,7 +64,7 @@ class PaliGemmaNotation implements Notation {
     return BEGUN.test(text) ? UNCLEAR : PROSE
   }
 
-  #leaf([, locations, name]: RegExpExecArray): ReturnType<typeof upright> {
+  #leaf([, locations, name]: RegExpExecArray): ReturnType<typeof normalised> {
     const [top, left, bottom, right] = [...locations!.matchAll(/\d{4}/g)].map((bin) =>
       Math.min(Math.round((Number(bin[0]) / BINS) * 1000), 1000),
     ) as [number, number, number, number]
@@ -73,6 +73,6 @@ class PaliGemmaNotation implements Notation {
       { x: left, y: top },
       { x: right, y: bottom },
     ]
-    return upright({ kind: 'point_box', ...(mention ? { mention } : {}), points }, this.#scene)
+    return normalised({ kind: 'point_box', ...(mention ? { mention } : {}), points }, this.#scene)
   }
 }

@@ -7,7 +7,7 @@ const EXAMPLE = {
 } as const
 const NOUN = { box: 'bbox', point: 'point' } as const
 
-/** The prompts are after the families' own cookbooks. */
+/** The prompts follow the cookbooks of the Qwen-VL family. */
 const form: Omit<JsonForm, 'space'> = {
   keys: { box: 'bbox_2d', point: 'point_2d' },
   yFirst: false,
@@ -26,8 +26,8 @@ const form: Omit<JsonForm, 'space'> = {
 /** Qwen3-VL: a 0..1000 grid. */
 export const qwen3Vl = jsonDialect({ ...form, space: () => ({ width: 1000, height: 1000 }) })
 
-/** Qwen2.5-VL: pixels of the picture as it was resized for the model; of the last one, where there are several. */
+/** Qwen2.5-VL: pixels of the image as it was resized for the model. With several images, the last one counts. */
 export const qwen25Vl = jsonDialect({
   ...form,
-  space: ({ picture }: Scene) => picture ?? { width: 1000, height: 1000 },
+  space: ({ image }: Scene) => image ?? { width: 1000, height: 1000 },
 })
