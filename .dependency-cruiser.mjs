@@ -11,7 +11,7 @@ const ROOMS = {
   // The composition root: the only room that knows every part.
   service: [
     ...['api/*', 'api/http', 'conversation/*', 'inference/*', 'inference/local/host', 'models', 'media', 'metrics'],
-    ...['accounts', 'files', 'storage', ...BASICS],
+    ...['accounts', 'files', 'storage', 'setup', ...BASICS],
   ],
 
   'api/*': ['api/native', 'api/openai', 'api/http', 'conversation/*', 'inference/*', 'accounts', 'files', ...BASICS],
@@ -58,7 +58,7 @@ const ROOMS = {
   grounding: [],
   accounts: ['storage', ...BASICS],
   storage: [...BASICS],
-  config: ['setup'],
+  config: [],
   setup: [],
   lib: [],
 }
