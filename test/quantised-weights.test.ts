@@ -2,9 +2,9 @@ import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { parseGguf, type Tensor, TensorType, writeGguf } from '../bench/support/gguf.ts'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
+import { readGguf, type Tensor, TensorType, writeGguf } from './support/gguf-writer.ts'
 
 /**
  * Most open checkpoints come with quantised weights, whose products take other kernels than the shipped f16 ones: those of
@@ -70,18 +70,15 @@ test('quantised weights answer about a picture, alone and in a batch', async () 
 
 /** Every f16 matrix as blocks of 32 eight-bit values, each block with a scale. */
 async function quantise(from: string, to: string): Promise<void> {
-  const { metadata, tensors } = parseGguf(await readFile(from))
+  const { metadata, tensors } = await readGguf(from)
   const isMatrix = ({ type, shape }: Tensor) => type === TensorType.F16 && shape.length === 2 && shape[0]! % BLOCK === 0
   expect(tensors.filter(isMatrix).length).toBeGreaterThan(20)
-  await writeGguf(
-    to,
+  await writeGguf(to, {
     metadata,
-    tensors.map((tensor) =>
-      isMatrix(tensor)
-        ? { ...tensor, type: TensorType.Q8_0, read: () => toQ8(tensor.data) }
-        : { ...tensor, read: () => tensor.data },
+    tensors: tensors.map((tensor) =>
+      isMatrix(tensor) ? { ...tensor, type: TensorType.Q8_0, read: () => toQ8(tensor.read()) } : tensor,
     ),
-  )
+  })
 }
 
 function toQ8(halves: Buffer): Buffer {

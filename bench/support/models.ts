@@ -3,24 +3,24 @@
  * zero, so a greedy answer always has the number of tokens that was asked for, and both servers generate equally many.
  */
 import { isUtf8 } from 'node:buffer'
-import { copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { loadCard, type ModelCard } from '../../src/models/card.ts'
+import { GgufArray, type GgufValue } from '../../src/models/gguf.ts'
 import { cacheDirectory } from '../../src/setup/native-library.mjs'
 import {
   float32,
-  integers,
-  type LazyTensor,
-  parseGguf,
+  type GgufFile,
+  readGguf,
   string,
-  strings,
+  type Tensor,
   TensorType,
   tensorBytes,
   uint32,
   writeGguf,
-} from './gguf.ts'
+} from '../../test/support/gguf-writer.ts'
 import { type Peer, requirePeer } from './peer-build.ts'
 
 export interface BenchModel {
@@ -72,22 +72,18 @@ async function endlessNano(): Promise<string> {
   return once(`nano-${REVISION}-${Math.round(mtimeMs)}`, async (folder) => {
     await copyFile(SHIPPED_CARD, join(folder, 'card.json'))
     await copyFile(projector!, join(folder, card.engine.projector!))
-    const { metadata, tensors } = parseGguf(await readFile(source!))
+    const { metadata, tensors } = await readGguf(source!)
     const embedding = tensors.find(({ name }) => name === 'token_embd.weight')!
     const output = tensors.find(({ name }) => name === 'output.weight') ?? embedding
-    const data = Buffer.from(output.data)
-    const rowBytes = tensorBytes(output.type, [output.shape[0]!])
-    const types = integers(metadata.get('tokenizer.ggml.token_type')!)
+    const data = Buffer.from(output.read())
+    const rowBytes = tensorBytes({ type: output.type, shape: [output.shape[0]!] })
+    const types = arrayOf(metadata, 'tokenizer.ggml.token_type')
     for (const [token, type] of types.entries()) {
       if (type === CONTROL_TOKEN) data.fill(0, token * rowBytes, (token + 1) * rowBytes)
     }
     const others = tensors.filter(({ name }) => name !== 'output.weight')
-    const all = [...others, { ...output, name: 'output.weight', data }]
-    await writeGguf(
-      join(folder, card.engine.model),
-      metadata,
-      all.map((tensor) => ({ ...tensor, read: () => tensor.data })),
-    )
+    const own: Tensor = { ...output, name: 'output.weight', read: () => data }
+    await writeGguf(join(folder, card.engine.model), { metadata, tensors: [...others, own] })
   })
 }
 
@@ -113,8 +109,8 @@ const byteOf = (character: string): number => BYTE_OF.get(character.codePointAt(
 async function randomHalfBillion(vocabularyFile: string): Promise<string> {
   return once(`half-billion-${REVISION}`, async (folder) => {
     const { embedding, layers, heads, kvHeads, feedForward } = SHAPE
-    const vocabulary = parseGguf(await readFile(vocabularyFile))
-    const types = integers(vocabulary.metadata.get('tokenizer.ggml.token_type')!)
+    const vocabulary = await readGguf(vocabularyFile)
+    const types = arrayOf(vocabulary.metadata, 'tokenizer.ggml.token_type')
     const metadata = new Map([
       ['general.architecture', string('qwen2')],
       ['general.name', string('random weights for speed measurements')],
@@ -132,18 +128,18 @@ async function randomHalfBillion(vocabularyFile: string): Promise<string> {
 
     const random = new RandomWeights()
     const kvSize = (embedding / heads) * kvHeads
-    const matrix = (name: string, inputs: number, outputs: number, zeroRows: readonly number[] = []): LazyTensor => {
+    const matrix = (name: string, inputs: number, outputs: number, zeroRows: readonly number[] = []): Tensor => {
       const shape = [inputs, outputs]
       return { name, shape, type: TensorType.Q8_0, read: () => random.matrix(inputs, outputs, zeroRows) }
     }
-    const constant = (name: string, size: number, value: number): LazyTensor => {
+    const constant = (name: string, size: number, value: number): Tensor => {
       const read = () => Buffer.from(new Float32Array(size).fill(value).buffer)
       return { name, shape: [size], type: TensorType.F32, read }
     }
-    const texts = strings(vocabulary.metadata.get('tokenizer.ggml.tokens')!)
+    const texts = arrayOf(vocabulary.metadata, 'tokenizer.ggml.tokens')
     // Never said: what ends an answer, and pieces of characters, at which llama-server ends some answers with an error.
     const unsaid = [...types.keys()].filter(
-      (token) => types[token] === CONTROL_TOKEN || !isUtf8(Buffer.from([...texts[token]!].map(byteOf))),
+      (token) => types[token] === CONTROL_TOKEN || !isUtf8(Buffer.from([...String(texts[token])].map(byteOf))),
     )
     const tensors = [
       matrix('token_embd.weight', embedding, types.length, unsaid),
@@ -166,7 +162,7 @@ async function randomHalfBillion(vocabularyFile: string): Promise<string> {
         matrix(name('ffn_down.weight'), feedForward, embedding),
       )
     }
-    await writeGguf(join(folder, 'model-q8_0.gguf'), metadata, tensors)
+    await writeGguf(join(folder, 'model-q8_0.gguf'), { metadata, tensors })
     const card = {
       name: 'Random half billion',
       license: 'none: noise',
@@ -193,19 +189,25 @@ async function randomHalfBillion(vocabularyFile: string): Promise<string> {
   })
 }
 
+function arrayOf(metadata: GgufFile['metadata'], key: string): GgufValue[] {
+  const value = metadata.get(key)?.value
+  if (!(value instanceof GgufArray)) throw new Error(`The file has no array ${key}`)
+  return [...value]
+}
+
 /** Repeatable noise, quantised to Q8_0: blocks of 32 weights, a half-precision scale before 32 signed bytes. */
 class RandomWeights {
   #state = 0x2545f491
 
   matrix(inputs: number, outputs: number, zeroRows: readonly number[]): Buffer {
-    const data = Buffer.allocUnsafe(tensorBytes(TensorType.Q8_0, [inputs, outputs]))
+    const data = Buffer.allocUnsafe(tensorBytes({ type: TensorType.Q8_0, shape: [inputs, outputs] }))
     // Uniform bytes in -127..127 have a standard deviation of 127 / sqrt(3).
     const scale = halfPrecision((STANDARD_DEVIATION * Math.sqrt(3)) / 127)
     for (let at = 0; at < data.length; at += 34) {
       data.writeUInt16LE(scale, at)
       for (let i = at + 2; i < at + 34; i += 4) data.writeInt32LE(this.#next(), i)
     }
-    const rowBytes = tensorBytes(TensorType.Q8_0, [inputs])
+    const rowBytes = tensorBytes({ type: TensorType.Q8_0, shape: [inputs] })
     for (const row of zeroRows) data.fill(0, row * rowBytes, (row + 1) * rowBytes)
     return data
   }

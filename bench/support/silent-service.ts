@@ -1,12 +1,11 @@
 /** The whole service over an engine that answers at once: as many words as it may, each in a turn of the event loop. */
-import { readFile } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { keepServing } from '../../src/commands/faults.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { Engine, EngineEvent, Generation, PromptPart, Work } from '../../src/inference/engine.ts'
 import type { ModelCard } from '../../src/models/card.ts'
+import { readGgufMetadata } from '../../src/models/gguf.ts'
 import { Service } from '../../src/service.ts'
-import { parseGguf } from './gguf.ts'
 
 const TOKENS_WHEN_UNLIMITED = 16
 
@@ -52,10 +51,8 @@ class SilentEngine implements Engine {
 
 /** The shipped model's own template: rendering it is part of the cost. */
 async function startEngine(card: ModelCard): Promise<Engine> {
-  const { metadata } = parseGguf(await readFile(`${card.directory}/${card.engine.model}`))
-  const value = metadata.get('tokenizer.chat_template')!
-  // A type and a length come before the text.
-  return new SilentEngine(value.subarray(12).toString('utf8'))
+  const metadata = await readGgufMetadata(`${card.directory}/${card.engine.model}`)
+  return new SilentEngine(String(metadata.get('tokenizer.chat_template')))
 }
 
 const service = await Service.start(readConfig(process.env), { startEngine })

@@ -1,10 +1,9 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Ajv from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { integers, parseGguf } from '../../bench/support/gguf.ts'
 import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../../src/models/card.ts'
+import { GgufArray, readGgufMetadata } from '../../src/models/gguf.ts'
 import { type Completion, chunksOf, messageOf, replyOf } from '../support/chat.ts'
 import { CARD } from '../support/local-engine.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
@@ -30,18 +29,14 @@ const CONTROL = 3
 
 async function specialTokens(): Promise<Token[]> {
   const card = await loadCard(CARD)
-  const { metadata } = parseGguf(await readFile(join(card.directory, card.engine.model)))
-  const types = integers(metadata.get('tokenizer.ggml.token_type')!)
-  const list = metadata.get('tokenizer.ggml.tokens')!
-  const tokens: Token[] = []
-  let at = 16
-  for (const type of types) {
-    const length = Number(list.readBigUInt64LE(at))
-    const text = list.toString('utf8', at + 8, at + 8 + length)
-    at += 8 + length
-    if (type !== NORMAL) tokens.push({ text, type })
-  }
-  return tokens
+  const metadata = await readGgufMetadata(join(card.directory, card.engine.model))
+  const [texts, types] = ['tokenizer.ggml.tokens', 'tokenizer.ggml.token_type'].map((key) => {
+    const array = metadata.get(key)
+    return array instanceof GgufArray ? [...array] : []
+  })
+  return texts!
+    .map((text, id) => ({ text: String(text), type: Number(types![id]) }))
+    .filter(({ type }) => type !== NORMAL)
 }
 
 describe('no text of a client is a special token', () => {

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { float32, parseGguf, string, TensorType, uint32, writeGguf } from '../../bench/support/gguf.ts'
+import { bool, float32, readGguf, string, type Tensor, TensorType, uint32, writeGguf } from './gguf-writer.ts'
 import { CARD } from './local-engine.ts'
 
 export interface HearingCard {
@@ -26,13 +26,13 @@ export async function hearingCard(): Promise<HearingCard> {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-hearing-'))
   const from = dirname(CARD)
   const projector = join(directory, 'mmproj.gguf')
-  const shipped = parseGguf(await readFile(join(from, card.engine.projector)))
+  const shipped = await readGguf(join(from, card.engine.projector))
   const seeing = shipped.tensors.filter(({ name }) => !name.startsWith('a.') && !name.startsWith('mm.a.'))
   const metadata = new Map([...shipped.metadata].filter(([key]) => !key.startsWith('clip.audio.')))
   const kind = metadata.get('clip.projector_type') ?? metadata.get('clip.vision.projector_type')!
   metadata.delete('clip.projector_type')
   metadata.set('clip.vision.projector_type', kind)
-  metadata.set('clip.has_audio_encoder', Buffer.from([7, 0, 0, 0, 1]))
+  metadata.set('clip.has_audio_encoder', bool(true))
   metadata.set('clip.audio.projector_type', string('qwen3a'))
   metadata.set('clip.audio.projection_dim', shipped.metadata.get('clip.vision.projection_dim')!)
   metadata.set('clip.audio.embedding_length', uint32(WIDTH))
@@ -41,9 +41,8 @@ export async function hearingCard(): Promise<HearingCard> {
   metadata.set('clip.audio.attention.head_count', uint32(2))
   metadata.set('clip.audio.attention.layer_norm_epsilon', float32(1e-5))
   metadata.set('clip.audio.num_mel_bins', uint32(MELS))
-  const outputs = shipped.metadata.get('clip.vision.projection_dim')!.readUInt32LE(4)
-  const tensors = [...seeing.map((tensor) => ({ ...tensor, read: () => tensor.data })), ...hearing(outputs)]
-  await writeGguf(projector, metadata, tensors)
+  const outputs = Number(shipped.metadata.get('clip.vision.projection_dim')!.value)
+  await writeGguf(projector, { metadata, tensors: [...seeing, ...hearing(outputs)] })
 
   for (const served of card.serves) served.modalities = ['text', 'image', 'video', 'audio']
   card.audio = { tokensPerSecond: 12.5, windowSeconds: 1, maxTokens: 8192 }
@@ -54,7 +53,7 @@ export async function hearingCard(): Promise<HearingCard> {
   return { path, remove: () => rm(directory, { recursive: true }) }
 }
 
-function hearing(outputs: number) {
+function hearing(outputs: number): Tensor[] {
   const shapes: [name: string, shape: number[]][] = [
     ['a.position_embd.weight', [WIDTH, POSITIONS]],
     ['a.conv_out.weight', [FEATURES, WIDTH]],

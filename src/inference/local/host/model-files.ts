@@ -1,8 +1,8 @@
 import { readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { CardError, type ModelCard } from '../../../models/card.ts'
+import { GgufArray, type GgufValue, readGgufMetadata } from '../../../models/gguf.ts'
 import type { ModelInfo } from '../../engine.ts'
-import { GgufArray, type GgufValue, readGgufMetadata } from './gguf-header.ts'
 
 /** What the files of a model say without being loaded. */
 export interface ModelDescription {

@@ -1,0 +1,93 @@
+import { type FileHandle, open, readFile } from 'node:fs/promises'
+import { type GgufField, type GgufTensor, type GgufValue, parseGguf } from '../../src/models/gguf.ts'
+
+/** A model's file, to write another one like it. */
+export interface GgufFile {
+  readonly metadata: ReadonlyMap<string, GgufField>
+  readonly tensors: readonly Tensor[]
+}
+
+export interface Tensor extends Omit<GgufTensor, 'offset'> {
+  read(): Buffer
+}
+
+/** The types of tensors that can be written. */
+export const TensorType = { F32: 0, F16: 1, Q8_0: 8 } as const
+
+const MAGIC = 0x46554747
+const VERSION = 3
+const ALIGNMENT = 32
+
+export const uint32 = (value: number): GgufField => field(4, value, rawUint32(value))
+export const float32 = (value: number): GgufField => field(6, value, Buffer.from(Float32Array.of(value).buffer))
+export const bool = (value: boolean): GgufField => field(7, value, Buffer.of(value ? 1 : 0))
+export const string = (value: string): GgufField => field(8, value, rawString(value))
+
+export async function readGguf(path: string): Promise<GgufFile> {
+  const file = await readFile(path)
+  const { fields, tensors } = parseGguf(file)
+  return {
+    metadata: fields,
+    tensors: tensors.map(({ offset, ...tensor }) => ({
+      ...tensor,
+      read: () => file.subarray(offset, offset + tensorBytes(tensor)),
+    })),
+  }
+}
+
+/** Tensors are read one by one, so that they need not be in memory together. */
+export async function writeGguf(path: string, { metadata, tensors }: GgufFile): Promise<void> {
+  const parts = [rawUint32(MAGIC), rawUint32(VERSION), rawUint64(tensors.length), rawUint64(metadata.size)]
+  for (const [key, { bytes }] of metadata) parts.push(rawString(key), bytes)
+  let offset = 0
+  for (const tensor of tensors) {
+    const { name, shape, type } = tensor
+    parts.push(rawString(name), rawUint32(shape.length), ...shape.map(rawUint64), rawUint32(type), rawUint64(offset))
+    offset = align(offset + tensorBytes(tensor))
+  }
+  await using file = await open(path, 'w')
+  await writePadded(file, Buffer.concat(parts))
+  for (const tensor of tensors) await writePadded(file, tensor.read())
+}
+
+export function tensorBytes({ type, shape }: Pick<GgufTensor, 'type' | 'shape'>): number {
+  const elements = shape.reduce((product, side) => product * side, 1)
+  switch (type) {
+    case TensorType.F32:
+      return elements * 4
+    case TensorType.F16:
+      return elements * 2
+    case TensorType.Q8_0:
+      return (elements / 32) * 34
+    default:
+      throw new Error(`Tensors of type ${type} are not supported.`)
+  }
+}
+
+async function writePadded(file: FileHandle, bytes: Buffer): Promise<void> {
+  await file.writeFile(bytes)
+  await file.writeFile(Buffer.alloc(align(bytes.length) - bytes.length))
+}
+
+const align = (offset: number) => Math.ceil(offset / ALIGNMENT) * ALIGNMENT
+
+function field(type: number, value: GgufValue, bytes: Buffer): GgufField {
+  return { value, bytes: Buffer.concat([rawUint32(type), bytes]) }
+}
+
+function rawUint32(value: number): Buffer {
+  const buffer = Buffer.alloc(4)
+  buffer.writeUInt32LE(value)
+  return buffer
+}
+
+function rawUint64(value: number): Buffer {
+  const buffer = Buffer.alloc(8)
+  buffer.writeBigUInt64LE(BigInt(value))
+  return buffer
+}
+
+function rawString(value: string): Buffer {
+  const bytes = Buffer.from(value)
+  return Buffer.concat([rawUint64(bytes.length), bytes])
+}
