@@ -25,12 +25,13 @@ const ROOMS = {
   ],
   'conversation/reply': [
     ...['conversation/prompt', 'conversation/tools', 'conversation/request'],
-    ...['inference/*', 'inference/constraints', 'models', 'grounding', ...BASICS],
+    ...['inference/*', 'inference/constraints', 'models', 'families', 'grounding', ...BASICS],
   ],
   'conversation/prompt': [
-    ...['conversation/tools', 'conversation/request', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
+    ...['conversation/tools', 'conversation/request'],
+    ...['inference/*', 'media', 'models', 'families', 'grounding', ...BASICS],
   ],
-  'conversation/tools': ['conversation/request', 'inference/*', 'models', ...BASICS],
+  'conversation/tools': ['conversation/request', 'inference/*', 'families', ...BASICS],
   'conversation/request': ['inference/*', 'media', 'grounding', ...BASICS],
 
   metrics: ['inference/*'],

@@ -137,6 +137,20 @@ test('pictures load together, a few at a time, and stay in order', async () => {
   expect(loaded).toEqual(content.map((_, i) => i))
 })
 
+test.each([
+  ['two at a time, behind their time', { framesPerGrid: 2, timestamp: '[{seconds}]' } as const, '[0.5]#2[2.0]#1'],
+  ['one by one, and no word of time', { framesPerGrid: 1, timestamp: null } as const, '#1#1#1'],
+])('frames of a video are shown as the card says: %s', async (_name, layout, shown) => {
+  const { engine, start } = build({ ...shipped, video: { ...shipped.video!, layout } })
+  const frames = [0, 1000, 2000].map((timestamp_ms) => ({ image_url: { url: 'x' }, timestamp_ms }))
+  await start({ messages: [{ role: 'user', content: [{ type: 'video_frames', video_frames: { frames } }] }] })
+  const texts = engine.works[0]!.prefix.map((part) => {
+    if (part.type === 'text') return part.text
+    return part.type === 'frames' ? `#${part.frames.length}` : part.type
+  })
+  expect(texts.join('')).toContain(`user\n${shown}<|im_end|>`)
+})
+
 test('the first picture that fails ends the others', async () => {
   const params: string[] = []
   let aborted = 0

@@ -67,9 +67,11 @@ function checkPromises(card: ModelCard, index: number, engine: Engine): void {
     if (!served.modalities.includes(modality) || (card[modality] && encoder)) continue
     refuse('modalities', `'${modality}', without its encoder and the card's limits of it,`)
   }
-  const { formats } = DIALECTS[card.dialect]
+  const { dialect } = card
+  const formats = dialect === null ? [] : DIALECTS[dialect].formats
   const unspoken = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))
-  if (unspoken) refuse('outputFormats', `'${unspoken}', which the dialect '${card.dialect}' cannot say,`)
+  const speaker = dialect === null ? 'a model without a dialect' : `the dialect '${dialect}'`
+  if (unspoken) refuse('outputFormats', `'${unspoken}', which ${speaker} cannot say,`)
   if (served.reasoning && !card.thought)
     refuse('reasoning', "reasoning, without 'thought' to say how thoughts are marked,")
   if (served.capabilities.includes('tool_calling') && !card.toolSyntax) {

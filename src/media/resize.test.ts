@@ -36,6 +36,13 @@ describe('resizeBicubic', async () => {
 describe('targetSize', () => {
   const side = fc.integer({ min: 1, max: 20_000 })
 
+  it('is the same square for all pictures, where the model takes nothing else', () => {
+    const square = { pixelsPerToken: 56, minTokens: 256, maxTokens: 256, square: true }
+    for (const width of [10, 900, 5000]) {
+      expect(targetSize({ width, height: 900 }, square)).toEqual({ width: 896, height: 896 })
+    }
+  })
+
   it('always lies on the grid of tokens and within the limits', () => {
     fc.assert(
       fc.property(side, side, (width, height) => {

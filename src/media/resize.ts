@@ -3,15 +3,19 @@ import type { RgbImage, Size } from './pixels.ts'
 
 /**
  * The size to which a picture is stretched for a model: sides are multiples of `pixelsPerToken`, the area lies within the
- * model's token limits, and the aspect is kept as nearly as that allows.
+ * model's token limits, and the aspect is kept as nearly as that allows. Models that take squares only get the largest.
  */
 export function targetSize(original: Size, limits: ImageLimits): Size {
+  if (limits.square) {
+    const side = Math.sqrt(limits.maxTokens) * limits.pixelsPerToken
+    return { width: side, height: side }
+  }
   const size = smartResize(original, limits)
   const tokens = imageTokens(size, limits)
   return tokens >= limits.minTokens && tokens <= limits.maxTokens ? size : nearestAspect(original, limits)
 }
 
-/** The rule of the Qwen-VL family's reference processors. On narrow pictures its rounding can miss both limits. */
+/** The rule of the reference processors of models that take any aspect. On narrow pictures its rounding can miss both limits. */
 function smartResize({ width, height }: Size, { pixelsPerToken: unit, minTokens, maxTokens }: ImageLimits): Size {
   const rounded = { width: toMultiple(Math.round, width, unit), height: toMultiple(Math.round, height, unit) }
   const tokens = (rounded.width * rounded.height) / unit ** 2

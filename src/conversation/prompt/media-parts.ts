@@ -1,3 +1,4 @@
+import type { VideoLayout } from '../../families/index.ts'
 import type { PromptPart } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError } from '../../lib/errors.ts'
@@ -177,8 +178,9 @@ async function load(part: MediaContent, param: string, options: MediaOptions): P
   }
   try {
     if (modality === 'video') {
-      const wish = { limits: needed(card.video), maxFrames, sound: withSound ? needed(card.audio) : null }
-      return videoParts(await media.video(input, wish))
+      const { layout, ...limits } = needed(card.video)
+      const wish = { limits, maxFrames, sound: withSound ? needed(card.audio) : null }
+      return videoParts(await media.video(input, wish), layout)
     }
     const { samples } = await media.audio(input, needed(card.audio))
     return [{ type: 'audio', samples }]
@@ -203,31 +205,32 @@ async function loadFrames(
     url,
     param: `${param}.frames[${index}].image_url.url`,
   }))
+  const { layout, ...limits } = needed(model.card.video)
   // The encoder takes frames of one size; the first decides on it.
-  const [first] = await loadPictures(wanted.slice(0, 1), needed(model.card.video), media, signal)
+  const [first] = await loadPictures(wanted.slice(0, 1), limits, media, signal)
   const { width, height } = first!.image
   const others = await loadPictures(wanted.slice(1), { width, height }, media, signal)
   const pictures = [first!, ...others]
-  return frameParts(pictures.map(({ image }, index) => ({ image, seconds: frames[index]!.timestamp_ms / 1000 })))
+  const timed = pictures.map(({ image }, index) => ({ image, seconds: frames[index]!.timestamp_ms / 1000 }))
+  return frameParts(timed, layout)
 }
 
-function videoParts({ frames, sound }: DecodedVideo): PromptPart[] {
-  const parts = frameParts(frames)
+function videoParts({ frames, sound }: DecodedVideo, layout: VideoLayout): PromptPart[] {
+  const parts = frameParts(frames, layout)
   if (sound !== null) parts.push({ type: 'audio', samples: sound.samples })
   return parts
 }
 
-/**
- * Two frames at a time, which the encoder merges, behind the time of their middle. That is how the models of this family
- * are trained to tell the time: their positions do not.
- */
-function frameParts(frames: DecodedVideo['frames']): PromptPart[] {
+/** Frames as the family is shown them: as many at a time as its encoder merges, each group behind its time in words. */
+function frameParts(frames: DecodedVideo['frames'], { framesPerGrid, timestamp }: VideoLayout): PromptPart[] {
   const parts: PromptPart[] = []
-  for (let at = 0; at < frames.length; at += 2) {
-    const pair = frames.slice(at, at + 2)
-    const middle = pair.reduce((sum, { seconds }) => sum + seconds, 0) / pair.length
-    parts.push({ type: 'text', text: `<${middle.toFixed(1)} seconds>`, trusted: true })
-    parts.push({ type: 'frames', frames: pair.map(({ image }) => image) })
+  for (let at = 0; at < frames.length; at += framesPerGrid) {
+    const grid = frames.slice(at, at + framesPerGrid)
+    if (timestamp !== null) {
+      const middle = grid.reduce((sum, { seconds }) => sum + seconds, 0) / grid.length
+      parts.push({ type: 'text', text: timestamp.replaceAll('{seconds}', middle.toFixed(1)), trusted: true })
+    }
+    parts.push({ type: 'frames', frames: grid.map(({ image }) => image) })
   }
   return parts
 }

@@ -1,3 +1,4 @@
+import type { ThoughtMarks } from '../../families/index.ts'
 import { HINT_MARKS } from '../../grounding/index.ts'
 import type { PromptPart } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
@@ -15,7 +16,6 @@ import type { ChatTemplate, TemplateInput, Turn } from './chat-template.ts'
 import type { LoadedMedia } from './media-parts.ts'
 import { Placeholders, untrusted } from './placeholders.ts'
 import { templateValue } from './template-values.ts'
-import type { ThoughtMarks } from './thinking.ts'
 
 export interface PromptSource {
   /** Name of the list that the messages came in, for errors. */

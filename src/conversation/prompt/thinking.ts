@@ -1,9 +1,6 @@
+import type { ThoughtMarks } from '../../families/index.ts'
 import type { Thought } from '../../inference/engine.ts'
-import type { ModelCard } from '../../models/card.ts'
 import type { ReasoningEffort } from '../request/reply-options.ts'
-
-/** How a family of models marks its thoughts. */
-export type ThoughtMarks = Omit<NonNullable<ModelCard['thought']>, 'exemplars'>
 
 /** Most tokens of a thought by tier. The contract names the tiers and no numbers. */
 const BUDGETS: Readonly<Record<Exclude<ReasoningEffort, 'none'>, number>> = {

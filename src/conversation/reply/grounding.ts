@@ -12,8 +12,9 @@ import type { LoadedMedia } from '../prompt/media-parts.ts'
 import { type PlacedMessage, partsOf } from '../request/message.ts'
 import type { TextFilter } from './text-filter.ts'
 
-export function dialectOf(card: ModelCard): Dialect {
-  return DIALECTS[card.dialect]
+export function dialectOf({ dialect }: ModelCard): Dialect {
+  if (dialect === null) throw new Error('A model that has no dialect was asked for annotations')
+  return DIALECTS[dialect]
 }
 
 /** What a reply to these messages may refer to. */

@@ -1,4 +1,4 @@
-import type { ThoughtMarks } from '../prompt/thinking.ts'
+import type { ThoughtMarks } from '../../families/index.ts'
 import { Marks } from './marker-scanner.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 import type { TextFilter } from './text-filter.ts'

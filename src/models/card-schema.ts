@@ -1,0 +1,143 @@
+import { z } from 'zod'
+import { FAMILY_NAMES, TOOL_SYNTAX_NAMES } from '../families/index.ts'
+import { DIALECTS, type DialectName } from '../grounding/index.ts'
+
+export const servedIdSchema = z.strictObject({
+  id: z.string().min(1),
+  name: z.string().min(1),
+  description: z.string().optional(),
+  /** Unix seconds. */
+  created: z.int().nonnegative(),
+  /** Other ids that clients may send for this one. Never listed. */
+  aliases: z.array(z.string().min(1)).default([]),
+  capabilities: z.array(z.enum(['response_format_json_schema', 'regex', 'tool_calling'])),
+  modalities: z.array(z.enum(['text', 'image', 'video', 'audio'])),
+  outputFormats: z.array(z.enum(['text', 'point', 'box', 'polygon', 'clip'])),
+  reasoning: z.boolean(),
+  maxContextTokens: z.int().positive(),
+  maxOutputTokens: z.int().positive(),
+  /** What a million tokens cost of an organisation's budget; `cacheRead` is for prompt tokens that were computed before. */
+  credits: z
+    .strictObject({ input: z.int().nonnegative(), output: z.int().nonnegative(), cacheRead: z.int().nonnegative() })
+    .default({ input: 0, output: 0, cacheRead: 0 }),
+})
+
+const cardFields = z.strictObject({
+  name: z.string().min(1),
+  license: z.string().min(1),
+  ownedBy: z.string().min(1),
+  /** True for the service's own models: only they take `vision_config`. */
+  ownModel: z.boolean(),
+  /** The family whose knowledge completes the card. Null: the card says everything itself. */
+  family: z.enum(FAMILY_NAMES).nullable(),
+  serves: z.array(servedIdSchema).min(1),
+  engine: z.strictObject({
+    type: z.literal('local'),
+    /** Files relative to the card: GGUF of the language model and of the encoders (mmproj). */
+    model: z.string().min(1),
+    projector: z.string().min(1).optional(),
+    /** A Jinja file in place of the chat template in the weights. */
+    chatTemplate: z.string().min(1).optional(),
+    /** KV cells shared by all sequences. */
+    contextTokens: z.int().positive(),
+    maxSequences: z.int().positive().default(64),
+    /** Control tokens that are part of what the model says, such as `[TOOL_CALLS]`: its calls or thoughts are marked with them. */
+    printedTokens: z.array(z.string().min(1)).default([]),
+    /**
+     * When a completion counts as going round in circles: it is ended as if it had used up its tokens, and a thought
+     * is ended before the reply. Its end must be one block of at most `blockTokens`, token by token the same, `repeats`
+     * times and `tokens` in all. What somebody wants to read, such as the rows of a table, differs somewhere; 8,192
+     * tokens of `1` do not. Null: never. Requests with a negative penalty ask for repetition and get it.
+     */
+    repetition: z
+      .strictObject({
+        blockTokens: z.int().positive().max(256),
+        repeats: z.int().min(2),
+        tokens: z.int().positive(),
+      })
+      .nullable()
+      .default({ blockTokens: 64, repeats: 32, tokens: 1024 }),
+    /** Threads that compute; by default as many as the weights are worth on this machine. */
+    threads: z.int().positive().optional(),
+    /** Requests that may wait before further ones are refused; by default LOOKOUT_QUEUE_LENGTH. */
+    queueLength: z.int().min(1).max(99_999).optional(),
+  }),
+  /** When the engine's process is started: with the service, or when a request first names the model. */
+  load: z.enum(['start', 'first_use']).default('start'),
+  image: z
+    .strictObject({
+      /** Side in pixels of the square that one token covers; sides of prepared pictures are multiples of it. */
+      pixelsPerToken: z.int().positive(),
+      minTokens: z.int().positive(),
+      maxTokens: z.int().positive(),
+      /** Every image becomes a square of `maxTokens` tokens. */
+      square: z.boolean().optional(),
+    })
+    .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
+    .refine(({ square, maxTokens }) => !square || Number.isInteger(Math.sqrt(maxTokens)), {
+      path: ['maxTokens'],
+      message: 'must be a square number where images become squares',
+    })
+    .optional(),
+  video: z
+    .strictObject({
+      /** As for still pictures: one encoder takes both. */
+      pixelsPerToken: z.int().positive(),
+      /** Of a frame, or of two that the encoder merges into one grid. */
+      minTokens: z.int().positive(),
+      maxTokens: z.int().positive(),
+      /** Frames that are shown to the model, per second of the video; of a long one `maxFrames`, spread over it. */
+      framesPerSecond: z.number().positive(),
+      maxFrames: z.int().min(2).max(256),
+      /** How frames stand in the prompt. */
+      layout: z.strictObject({
+        /** Consecutive frames that the encoder merges into one grid; 1: each frame is an image of its own. */
+        framesPerGrid: z.union([z.literal(1), z.literal(2)]),
+        /** Text before each grid; `{seconds}` stands for the time of its middle. Null: none. */
+        timestamp: z.string().includes('{seconds}').nullable(),
+      }),
+    })
+    .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
+    .optional(),
+  audio: z
+    .strictObject({
+      tokensPerSecond: z.number().positive(),
+      /** For an encoder that takes sound in windows of so many seconds: one that has begun costs as much as a whole one. */
+      windowSeconds: z.number().positive().optional(),
+      /** How long a sound may be. */
+      maxTokens: z.int().positive(),
+    })
+    .optional(),
+  /** How the model writes where things are; `markup` is the contract's own notation. Null: it does not. */
+  dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]).nullable(),
+  /**
+   * How the model is told of the JSON schema that its reply is bound to, behind the text of the last user turn; `{schema}`
+   * stands for the schema. Left out: not at all.
+   */
+  schemaPrompt: z.string().includes('{schema}').optional(),
+  /** How the model writes tool calls; needed for the capability `tool_calling`. */
+  toolSyntax: z.enum(TOOL_SYNTAX_NAMES).optional(),
+  /** How the model marks its thoughts; needed for `reasoning`. */
+  thought: z
+    .strictObject({
+      /** Text at the end of a prompt that has the model think, e.g. `<think>\n`. */
+      begin: z.string().regex(/\S/),
+      /** The mark that ends a thought, e.g. `</think>`. */
+      end: z.string().regex(/^\S+$/),
+      /** The mark with what stands around it before a reply, e.g. `\n</think>\n\n`. */
+      closing: z.string(),
+      /** Whether the model first tells itself what exemplars show, also where the client asks for no thinking. */
+      exemplars: z.boolean().default(false),
+    })
+    .refine(({ end, closing }) => closing.includes(end), 'closing must contain end')
+    .optional(),
+})
+
+/** A card with everything that its family adds. */
+export const cardSchema = cardFields.refine(
+  ({ image, video }) => image?.pixelsPerToken === (video ?? image)?.pixelsPerToken,
+  {
+    path: ['video', 'pixelsPerToken'],
+    message: 'must be the same as for images',
+  },
+)
