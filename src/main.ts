@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import type { Command } from './commands/command.ts'
-import { SETTINGS_HELP } from './commands/settings-help.ts'
 import { ConfigError } from './config/config.ts'
+import { SETTINGS_HELP } from './config/settings-help.ts'
 import { version } from './lib/version.ts'
 
 interface ListedCommand {

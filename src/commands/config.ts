@@ -1,8 +1,8 @@
 import { type Config, ConfigError } from '../config/config.ts'
+import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { findCards, loadCard } from '../models/card.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { loadConfig } from './load-config.ts'
-import { SETTINGS_HELP } from './settings-help.ts'
 
 export const config: Command = {
   help: `Usage: lookout config check

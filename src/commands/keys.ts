@@ -1,8 +1,8 @@
 import { type ApiKey, FIRST_ORGANISATION, SCOPES, type Scope } from '../accounts/index.ts'
 import { ConfigError } from '../config/config.ts'
+import { SETTINGS_HELP } from '../config/settings-help.ts'
 import type { Command } from './command.ts'
 import { printTable, readMoment, readOptions, showMoment } from './options.ts'
-import { SETTINGS_HELP } from './settings-help.ts'
 import { withAccounts } from './with-accounts.ts'
 
 export const keys: Command = {

@@ -4,11 +4,10 @@ import { unknownSettings } from '../config/unknown-settings.ts'
 
 /**
  * The settings of this process: the environment's, and below them the configuration file's. Warns of variables that look
- * like settings.
+ * like settings but are not.
  * @throws ConfigError
  */
 export async function loadConfig(): Promise<Config> {
   for (const problem of unknownSettings(process.env)) process.stderr.write(`lookout: ${problem}\n`)
-  const { settings, origins } = await readConfigFile(process.env, process.cwd())
-  return readConfig(process.env, { settings, origins })
+  return readConfig(process.env, await readConfigFile(process.env, process.cwd()))
 }

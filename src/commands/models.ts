@@ -1,8 +1,8 @@
+import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
 import { findCards, loadCard } from '../models/card.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { loadConfig } from './load-config.ts'
-import { SETTINGS_HELP } from './settings-help.ts'
 
 export const models: Command = {
   help: `Usage: lookout models

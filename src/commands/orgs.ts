@@ -1,9 +1,9 @@
 import { ConfigError } from '../config/config.ts'
 import { BUCKETS } from '../config/rate-limits.ts'
+import { SETTINGS_HELP } from '../config/settings-help.ts'
 import type { OrganisationLimits } from '../storage/index.ts'
 import type { Command } from './command.ts'
 import { printTable, readOptions, showMoment } from './options.ts'
-import { SETTINGS_HELP } from './settings-help.ts'
 import { withAccounts } from './with-accounts.ts'
 
 export const orgs: Command = {

@@ -1,9 +1,9 @@
+import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { releaseMemoryWhenIdle } from '../lib/memory.ts'
 import { Service } from '../service.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { keepServing } from './faults.ts'
 import { loadConfig } from './load-config.ts'
-import { SETTINGS_HELP } from './settings-help.ts'
 
 export const serve: Command = {
   help: `Usage: lookout serve

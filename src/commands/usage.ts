@@ -1,8 +1,8 @@
 import { sql } from 'drizzle-orm'
 import { ConfigError } from '../config/config.ts'
+import { SETTINGS_HELP } from '../config/settings-help.ts'
 import type { Command } from './command.ts'
 import { printTable, readMoment, readOptions } from './options.ts'
-import { SETTINGS_HELP } from './settings-help.ts'
 import { withDatabase } from './with-accounts.ts'
 
 /** What rows can be summed by, and the column of the ledger that it is. */

@@ -35,6 +35,20 @@ cache_dir: /var/cache/lookout
   expect(read('rate_limits: off').rateLimits).toBeNull()
   expect(read('rate_limits: true').rateLimits).toEqual({})
   expect(read('').port).toBe(8080)
+  expect(read('port:').port).toBe(8080)
+})
+
+test('a value may be of its type, or text as in the environment', () => {
+  for (const [typed, text] of [
+    ['port: 0', 'port: "0"'],
+    ['drain_seconds: 0', 'drain_seconds: "0"'],
+    ['model_memory: 1.5', 'model_memory: "1.5"'],
+    ['media_hosts: [a, "b:1"]', 'media_hosts: a, b:1'],
+    ['rate_limits: { chat: 0, models: 60 }', 'rate_limits: chat=0, models=60'],
+  ]) {
+    expect(read(typed!)).toEqual(read(text!))
+  }
+  expect(read('drain_seconds: 0').drainSeconds).toBe(0)
 })
 
 test('the environment wins, and an empty variable does not', () => {
@@ -44,12 +58,20 @@ test('the environment wins, and an empty variable does not', () => {
 
 test.each([
   ['host: a\nport: 80x', /^lookout\.config\.yaml:2: port: expected a port number$/],
-  ['\n\nprot: 80', /^lookout\.config\.yaml:3: there is no setting 'prot'; there are host, port, /],
+  ['\n\nprot: 80', /^lookout\.config\.yaml:3: there is no setting 'prot'; did you mean port\?$/],
+  ['pictures: 80', /^lookout\.config\.yaml:1: there is no setting 'pictures'; the settings are host, port, /],
   ['toString: 1', /^lookout\.config\.yaml:1: there is no setting 'toString'/],
   ['port: 1\nport: 2', /^lookout\.config\.yaml:2: Map keys must be unique/],
   ['host: "a', /^lookout\.config\.yaml:1: Missing closing "quote/],
   ['- port', /^lookout\.config\.yaml:1: expected settings/],
-  ['port: { a: { b: 1 } }', /^lookout\.config\.yaml:1: port: expected a value, or a list of values$/],
+  ['port: { a: { b: 1 } }', /^lookout\.config\.yaml:1: port: expected a port number$/],
+  ['port: *none', /^lookout\.config\.yaml:1: port: Unresolved alias /],
+  ['host: 127', /^lookout\.config\.yaml:1: host: expected text; put quotes around numbers/],
+  ['models: [a, 1]', /^lookout\.config\.yaml:1: models: expected text; /],
+  ['models: { a: 1 }', /^lookout\.config\.yaml:1: models: expected a list$/],
+  ['drain_seconds: -1', /^lookout\.config\.yaml:1: drain_seconds: expected a number of seconds$/],
+  ['rate_limits: { chat: 1.5 }', /^lookout\.config\.yaml:1: rate_limits: expected whole numbers of requests/],
+  ['rate_limits: [chat]', /^lookout\.config\.yaml:1: rate_limits: expected on, off or limits such as chat=600/],
   ['a: 1\nrate_limits:\n  chat: 1', /^lookout\.config\.yaml:1: there is no setting 'a'/],
   [
     '# limits\nrate_limits:\n  fly: 1',
@@ -57,7 +79,7 @@ test.each([
   ],
   ['cache_dir: cache', /^lookout\.config\.yaml:1: cache_dir: expected an absolute path$/],
   ['database_url: mysql://a', /^lookout\.config\.yaml:1: database_url: expected an address that begins with postgres:/],
-  ['cors_origins: https://a.org/path', /^lookout\.config\.yaml:1: cors_origins: expected origins/],
+  ['cors_origins: https://a.org/path', /^lookout\.config\.yaml:1: cors_origins: expected comma-separated origins/],
 ])('names the line at fault: %j', (text, message) => {
   expect(() => read(text)).toThrow(ConfigError)
   expect(() => read(text)).toThrow(message)

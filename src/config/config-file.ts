@@ -1,20 +1,16 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar } from 'yaml'
-import { ConfigError, type Environment, type Origins, SETTING_NAMES } from './config.ts'
+import { isMap, LineCounter, type Node, parseDocument, type Scalar } from 'yaml'
+import { ConfigError, type Environment, type FileSettings } from './config.ts'
+import { nearestName } from './nearest-name.ts'
+import { SETTINGS } from './settings.ts'
 
 const FILE = 'lookout.config.yaml'
-/** In the file, settings have no prefix and are written small. */
-const NAMES = new Map(SETTING_NAMES.map((name) => [name.replace(/^LOOKOUT_/, '').toLowerCase(), name]))
-
-export interface FileSettings {
-  /** As variables of the environment would have them. */
-  readonly settings: Environment
-  readonly origins: Origins
-}
+const NAMES: readonly string[] = SETTINGS.map(({ name }) => name)
 
 /**
- * The settings of `LOOKOUT_CONFIG`, or of `lookout.config.yaml` in the working directory where there is one.
+ * The settings of `LOOKOUT_CONFIG`, or of `lookout.config.yaml` in the working directory where there is one. Only the
+ * names are checked.
  * @throws ConfigError that names the file and the line.
  */
 export async function readConfigFile(environment: Environment, directory: string): Promise<FileSettings> {
@@ -25,50 +21,43 @@ export async function readConfigFile(environment: Environment, directory: string
   } catch (error) {
     if (error instanceof ConfigError) throw error
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT' && !named) return { settings: {}, origins: {} }
+    if (code === 'ENOENT' && !named) return { values: {}, origins: {} }
     throw new ConfigError(`${path}: ${code === 'ENOENT' ? 'there is no such file' : message}`)
   }
 }
 
+/** @throws ConfigError */
 export function parseConfigFile(text: string, file: string): FileSettings {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false })
   const place = (offset: number | undefined) => `${file}:${lines.linePos(offset ?? 0).line}`
   const [broken] = document.errors
-  if (broken) throw new ConfigError(`${place(broken.pos[0])}: ${broken.message.split('\n')[0]}`)
+  if (broken) throw new ConfigError(`${place(broken.pos[0])}: ${firstLine(broken)}`)
   const { contents } = document
-  const settings: Record<string, string> = {}
+  const values: Record<string, unknown> = {}
   const origins: Record<string, string> = {}
-  if (contents === null) return { settings, origins }
+  if (contents === null) return { values, origins }
   if (!isMap<Scalar, Node | null>(contents)) throw new ConfigError(`${place(0)}: expected settings, as in 'port: 8080'`)
   for (const { key, value } of contents.items) {
     const where = place(key.range?.[0])
-    const name = NAMES.get(String(key.value))
-    if (name === undefined) {
-      throw new ConfigError(`${where}: there is no setting '${key.value}'; there are ${[...NAMES.keys()].join(', ')}`)
+    const name = String(key.value)
+    if (!NAMES.includes(name)) throw new ConfigError(`${where}: ${unknownName(name)}`)
+    try {
+      values[name] = value?.toJS(document)
+    } catch (error) {
+      throw new ConfigError(`${where}: ${name}: ${firstLine(error as Error)}`)
     }
-    const written = value === null ? '' : asVariable(value)
-    if (written === null) throw new ConfigError(`${where}: ${key.value}: expected a value, or a list of values`)
-    settings[name] = written
-    origins[name] = `${where}: ${key.value}`
+    origins[name] = `${where}: ${name}`
   }
-  return { settings, origins }
+  return { values, origins }
 }
 
-/** `8080`, `a,b` for a list, `chat=600,models=60` for a map; `on` and `off` for true and false. */
-function asVariable(node: Node): string | null {
-  if (isScalar(node)) return scalarText(node)
-  const items = isSeq<Node>(node)
-    ? node.items.map((item) => (isScalar(item) ? scalarText(item) : null))
-    : isMap<Scalar, Node>(node)
-      ? node.items.map(({ key, value }) => (isScalar(value) ? `${key.value}=${scalarText(value)}` : null))
-      : [null]
-  return items.includes(null) ? null : items.join(',')
+function unknownName(name: string): string {
+  const nearest = nearestName(name, NAMES)
+  const hint = nearest === null ? `the settings are ${NAMES.join(', ')}` : `did you mean ${nearest}?`
+  return `there is no setting '${name}'; ${hint}`
 }
 
-function scalarText({ value, source }: Scalar): string {
-  if (value === null || value === undefined) return ''
-  if (typeof value === 'boolean') return value ? 'on' : 'off'
-  // As it is written: 1.10 is no number to whoever means a version, and 007 is a name.
-  return typeof value === 'string' ? value : (source ?? String(value))
+function firstLine({ message }: Error): string {
+  return message.split('\n')[0]!
 }

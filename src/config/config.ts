@@ -1,11 +1,10 @@
 import { homedir, totalmem } from 'node:os'
-import { isAbsolute, join, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { z } from 'zod'
-import { COMPATIBILITIES, type Compatibility } from './compatibility.ts'
-import { BUCKETS, type Bucket, type LimitChanges } from './rate-limits.ts'
+import { join, resolve } from 'node:path'
+import type { Compatibility } from './compatibility.ts'
+import type { LimitChanges } from './rate-limits.ts'
+import { type LogLevel, SETTINGS, type SettingName, settingsSchema } from './settings.ts'
 
-/** Settings of one server, read from the environment once. */
+/** Settings of one server, read once from the environment and the configuration file. */
 export interface Config {
   readonly host: string
   /** 0 takes any free port. */
@@ -43,105 +42,14 @@ export interface Config {
   readonly mediaHosts: readonly string[]
 }
 
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
-export type LogLevel = (typeof LOG_LEVELS)[number]
-
-const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
-
 export type Environment = Readonly<Record<string, string | undefined>>
-/** Where a setting was read, for errors; by the name of its variable. */
-export type Origins = Readonly<Record<string, string>>
 
-const port = z
-  .string()
-  .regex(/^\d{1,5}$/, 'expected a port number')
-  .transform(Number)
-  .refine((port) => port <= 65_535, 'expected a port number')
-
-/** `on`, `off`, or what differs, as `chat=600,models=60`. */
-const rateLimits = z.string().transform((text, context): LimitChanges | null => {
-  if (text === 'on') return {}
-  if (text === 'off') return null
-  const changes: Partial<Record<Bucket, number>> = {}
-  for (const item of list(text)) {
-    const [, name, limit] = /^(\w+)=(\d{1,9})$/.exec(item) ?? []
-    const bucket = BUCKETS.find((known) => known === name)
-    if (bucket) changes[bucket] = Number(limit)
-    else context.addIssue(`expected on, off or limits such as chat=600 (of ${BUCKETS.join(', ')}), not '${item}'`)
-  }
-  return changes
-})
-
-function address(protocols: readonly string[]) {
-  const isOne = (text: string) => URL.canParse(text) && protocols.includes(new URL(text).protocol)
-  return z
-    .string()
-    .refine(isOne, `expected an address that begins with ${protocols.map((name) => `${name}//`).join(' or ')}`)
+/** Settings as a configuration file has them, by their names there. */
+export interface FileSettings {
+  readonly values: Readonly<Record<string, unknown>>
+  /** Where each was read, for errors: the file, the line and the name. */
+  readonly origins: Readonly<Record<string, string>>
 }
-
-const schema = z.object({
-  LOOKOUT_HOST: z.string().default('127.0.0.1'),
-  LOOKOUT_PORT: port.default(8080),
-  LOOKOUT_API_KEY: z
-    .string()
-    .regex(/^[\x21-\x7e]+$/, 'expected visible ASCII characters without blanks')
-    .nullable()
-    .default(null),
-  LOOKOUT_DATA_DIR: z.string().optional(),
-  LOOKOUT_CACHE_DIR: z.string().refine(isAbsolute, 'expected an absolute path').optional(),
-  DATABASE_URL: address(['postgres:', 'postgresql:']).nullable().default(null),
-  LOOKOUT_BLOBS: z
-    .string()
-    .refine(
-      (text) => !text.includes('://') || address(['s3:']).safeParse(text).success,
-      'expected a folder or s3://bucket',
-    )
-    .optional(),
-  REDIS_URL: address(['redis:', 'rediss:']).nullable().default(null),
-  LOOKOUT_CORS_ORIGINS: z
-    .string()
-    .default('')
-    .transform(list)
-    .refine(
-      (origins) =>
-        origins.every((origin) => origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin)),
-      'expected origins such as https://example.org, parted by commas, or *',
-    ),
-  LOOKOUT_RATE_LIMITS: rateLimits.default({}),
-  LOOKOUT_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
-  LOOKOUT_COMPATIBILITY: z.enum(COMPATIBILITIES).default('contract'),
-  LOOKOUT_MODEL_CARD: z.string().default(SHIPPED_CARD),
-  LOOKOUT_MODELS: z.string().default(''),
-  LOOKOUT_MODEL_MEMORY: z
-    .string()
-    .regex(/^\d{1,6}(\.\d+)?$/, 'expected a number of GiB')
-    .transform(Number)
-    .refine((gib) => gib > 0, 'expected more than 0 GiB')
-    .nullable()
-    .default(null),
-  LOOKOUT_QUEUE_LENGTH: z
-    .string()
-    .regex(/^[1-9]\d{0,4}$/, 'expected a number of requests from 1 to 99999')
-    .transform(Number)
-    .default(128),
-  LOOKOUT_MEDIA_HOSTS: z.string().default(''),
-  LOOKOUT_BODY_MEMORY: z
-    .string()
-    .regex(/^\d{1,6}$/, 'expected a number of MiB')
-    .transform(Number)
-    .refine((mib) => mib >= 20, 'expected at least 20 MiB, the size of the largest body')
-    .optional(),
-  LOOKOUT_DRAIN_SECONDS: z
-    .string()
-    .regex(/^\d{1,5}(\.\d+)?$/, 'expected a number of seconds')
-    .transform(Number)
-    .default(30),
-  LOOKOUT_METRICS_HOST: z.string().default('127.0.0.1'),
-  LOOKOUT_METRICS_PORT: port.nullable().default(null),
-})
-
-/** The variables that settings are read from. */
-export const SETTING_NAMES: readonly string[] = Object.keys(schema.shape)
 
 /** A setting that cannot be used; the message is one line that names it. */
 export class ConfigError extends Error {
@@ -149,62 +57,61 @@ export class ConfigError extends Error {
 }
 
 /**
- * @param file settings of a configuration file; the environment wins over them.
+ * @param file settings of a configuration file; those of the environment take precedence.
  * @throws ConfigError
  */
-export function readConfig(
-  environment: Environment,
-  file: { readonly settings: Environment; readonly origins: Origins } = { settings: {}, origins: {} },
-): Config {
-  // An empty variable is one that is not set: shells and compose files cannot tell the two apart.
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
-  const below = Object.fromEntries(Object.entries(file.settings).filter(([, value]) => value))
-  const parsed = schema.safeParse({ ...below, ...given })
+export function readConfig(environment: Environment, file: FileSettings = { values: {}, origins: {} }): Config {
+  const given: Record<string, unknown> = {}
+  const places: Record<string, string> = {}
+  for (const { name, variable } of SETTINGS) {
+    const isInEnvironment = isSet(environment[variable])
+    const value = isInEnvironment ? environment[variable] : file.values[name]
+    if (isSet(value)) given[name] = value
+    places[name] = isInEnvironment ? variable : (file.origins[name] ?? variable)
+  }
+  const fail: (name: SettingName, message: string) => never = (name, message) => {
+    throw new ConfigError(`${places[name]}: ${message}`)
+  }
+  const parsed = settingsSchema.safeParse(given)
   if (!parsed.success) {
-    const issue = parsed.error.issues[0]!
-    const name = issue.path.join('.')
-    const place = name in given ? name : (file.origins[name] ?? name)
-    throw new ConfigError(`${place}: ${issue.message.replace(/^Invalid \w+: /, '')}`)
+    const [issue] = parsed.error.issues
+    fail(issue!.path[0] as SettingName, issue!.message)
   }
   const settings = parsed.data
-  const metricsPort = settings.LOOKOUT_METRICS_PORT
-  if (metricsPort !== null && metricsPort !== 0 && metricsPort === settings.LOOKOUT_PORT) {
-    throw new ConfigError('LOOKOUT_METRICS_PORT: expected another port than LOOKOUT_PORT')
+  const { metrics_port: metricsPort, blobs } = settings
+  if (metricsPort !== null && metricsPort !== 0 && metricsPort === settings.port) {
+    fail('metrics_port', 'expected another port than that of the API')
   }
-  const dataDirectory = resolve(settings.LOOKOUT_DATA_DIR ?? defaultDataDirectory(environment))
-  const blobs = settings.LOOKOUT_BLOBS
+  const dataDirectory = resolve(settings.data_dir ?? defaultDataDirectory(environment))
   return {
-    host: settings.LOOKOUT_HOST,
-    port: settings.LOOKOUT_PORT,
-    apiKey: settings.LOOKOUT_API_KEY,
+    host: settings.host,
+    port: settings.port,
+    apiKey: settings.api_key,
     dataDirectory,
-    cacheDirectory: settings.LOOKOUT_CACHE_DIR ?? null,
-    databaseUrl: settings.DATABASE_URL,
+    cacheDirectory: settings.cache_dir,
+    databaseUrl: settings.database_url,
     blobs: blobs?.startsWith('s3://') ? blobs : resolve(blobs ?? join(dataDirectory, 'files')),
-    redisUrl: settings.REDIS_URL,
-    corsOrigins: settings.LOOKOUT_CORS_ORIGINS,
-    rateLimits: settings.LOOKOUT_RATE_LIMITS,
-    logLevel: settings.LOOKOUT_LOG_LEVEL,
-    compatibility: settings.LOOKOUT_COMPATIBILITY,
-    modelCards: [settings.LOOKOUT_MODEL_CARD, ...list(settings.LOOKOUT_MODELS)].map((path) => resolve(path)),
-    modelMemoryBytes: settings.LOOKOUT_MODEL_MEMORY === null ? null : settings.LOOKOUT_MODEL_MEMORY * 2 ** 30,
-    queueLength: settings.LOOKOUT_QUEUE_LENGTH,
-    mediaHosts: list(settings.LOOKOUT_MEDIA_HOSTS),
-    bodyMemoryBytes: (settings.LOOKOUT_BODY_MEMORY ?? defaultBodyMemory()) * 2 ** 20,
-    drainSeconds: settings.LOOKOUT_DRAIN_SECONDS,
-    metrics: metricsPort === null ? null : { host: settings.LOOKOUT_METRICS_HOST, port: metricsPort },
+    redisUrl: settings.redis_url,
+    corsOrigins: settings.cors_origins,
+    rateLimits: settings.rate_limits,
+    logLevel: settings.log_level,
+    compatibility: settings.compatibility,
+    modelCards: [settings.model_card, ...settings.models].map((path) => resolve(path)),
+    modelMemoryBytes: settings.model_memory === null ? null : settings.model_memory * 2 ** 30,
+    queueLength: settings.queue_length,
+    mediaHosts: settings.media_hosts,
+    bodyMemoryBytes: (settings.body_memory ?? defaultBodyMemory()) * 2 ** 20,
+    drainSeconds: settings.drain_seconds,
+    metrics: metricsPort === null ? null : { host: settings.metrics_host, port: metricsPort },
   }
 }
 
-/** Items parted by commas. */
-function list(text: string): string[] {
-  return text
-    .split(',')
-    .map((item) => item.trim())
-    .filter(Boolean)
+/** An empty variable counts as not set: shells and compose files cannot tell the two apart. */
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== ''
 }
 
-/** Half a hundredth of what there is, in MiB: six of the largest bodies with 24 GiB. The rest is for models. */
+/** 1/200 of the memory, in MiB: six of the largest bodies with 24 GiB. The rest is for models. */
 function defaultBodyMemory(): number {
   // Containers may have less than their machine; 0 and absurd numbers mean that nothing is limited.
   const allowed = process.constrainedMemory() || Number.POSITIVE_INFINITY

@@ -1,0 +1,69 @@
+import { z } from 'zod'
+
+/*
+ * The types of settings. The environment has only text, which is parsed to the type. The file may hold a value of the
+ * type itself, or the same text.
+ */
+
+/** @param expected what the error says, without `expected` */
+export function number(expected: string, { min = 0, max, whole = false }: NumberRange) {
+  const message = `expected ${expected}`
+  return z.preprocess(
+    (given) => (typeof given === 'string' && DECIMAL.test(given) ? Number(given) : given),
+    z.number(message).refine((value) => value >= min && value <= max && (!whole || Number.isInteger(value)), message),
+  )
+}
+
+export interface NumberRange {
+  readonly min?: number
+  readonly max: number
+  readonly whole?: boolean
+}
+
+const DECIMAL = /^\d+(\.\d+)?$/
+
+export function port() {
+  return number('a port number', { max: 65_535, whole: true })
+}
+
+export function text() {
+  return z.string('expected text; put quotes around numbers, true and false')
+}
+
+/** In text, items are separated by commas. */
+export function list() {
+  return z.preprocess(
+    (given) => (typeof given === 'string' ? splitList(given) : given),
+    z.array(text(), 'expected a list'),
+  )
+}
+
+export function choice<const Values extends readonly string[]>(values: Values) {
+  return z.enum(values, `expected ${values.slice(0, -1).join(', ')} or ${values.at(-1)}`)
+}
+
+export function address(protocols: readonly string[]) {
+  const isOne = (given: string) => URL.canParse(given) && protocols.includes(new URL(given).protocol)
+  return text().refine(
+    isOne,
+    `expected an address that begins with ${protocols.map((name) => `${name}//`).join(' or ')}`,
+  )
+}
+
+/** `chat=600,models=60` as an object. What is not text stays as it is, for the schema to judge. */
+export function parsePairs(given: unknown): unknown {
+  if (typeof given !== 'string') return given
+  return Object.fromEntries(
+    splitList(given).map((item) => {
+      const [key = '', ...value] = item.split('=')
+      return [key.trim(), value.join('=').trim()]
+    }),
+  )
+}
+
+function splitList(given: string): string[] {
+  return given
+    .split(',')
+    .map((item) => item.trim())
+    .filter(Boolean)
+}

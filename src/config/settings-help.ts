@@ -1,0 +1,22 @@
+import { SETTINGS } from './settings.ts'
+
+const WIDTH = 120
+const COLUMN = 25
+
+/** What `--help` says of the settings, which all commands read. */
+export const SETTINGS_HELP = `Settings come from the environment, or from lookout.config.yaml in the working directory (LOOKOUT_CONFIG names another
+file). In the file, names are in lower case and without LOOKOUT_, as in port: 8080 and rate_limits: { chat: 600 }. The
+environment takes precedence. Lists are comma-separated. Defaults are in brackets.
+${SETTINGS.map((setting) => entry(setting.variable, `${setting.help} [${setting.default}]`)).join('\n')}
+`
+
+/** A name, and behind it a text that is broken into lines. */
+function entry(name: string, text: string): string {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)!
+    if (COLUMN + line.length + word.length + 1 > WIDTH) lines.push(word)
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
+  }
+  return `  ${name}`.padEnd(COLUMN) + lines.join(`\n${' '.repeat(COLUMN)}`)
+}

@@ -1,0 +1,159 @@
+import { isAbsolute } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+import { COMPATIBILITIES } from './compatibility.ts'
+import { BUCKETS } from './rate-limits.ts'
+import { address, choice, list, number, parsePairs, port, text } from './setting-types.ts'
+
+interface About {
+  readonly help: string
+  /** What holds when nothing is set; left out where that is the value itself. */
+  readonly default?: string
+  /** Left out for `LOOKOUT_` and the name in capitals. */
+  readonly variable?: string
+}
+const ABOUT = z.registry<About>()
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
+const LIMITS = `expected on, off or limits such as chat=600, for any of ${BUCKETS.join(', ')}`
+
+/**
+ * Every setting, under its name in the configuration file: its type, its default and what it does. Everything else that
+ * is said of settings is derived from here: the variables, `--help`, the table in docs/operations.md, hints in errors.
+ */
+export const settingsSchema = z.object({
+  host: text().default('127.0.0.1').register(ABOUT, { help: 'address to listen on' }),
+  port: port().default(8080).register(ABOUT, { help: 'port to listen on; 0 takes any free port' }),
+  api_key: text()
+    .regex(/^[\x21-\x7e]+$/, 'expected visible ASCII characters without spaces')
+    .nullable()
+    .default(null)
+    .register(ABOUT, {
+      help: "a key of organisation 'default', in addition to the keys in the database",
+      default: 'none',
+    }),
+  data_dir: text().nullable().default(null).register(ABOUT, {
+    help: 'folder for the database, uploaded files and the usage journal',
+    default: "the platform's folder for application data",
+  }),
+  cache_dir: text().refine(isAbsolute, 'expected an absolute path').nullable().default(null).register(ABOUT, {
+    help: 'folder for what can be made again: the server keeps an empty database there, set-up the libraries that it compiles. Set-up reads only the environment',
+    default: "the platform's folder for caches",
+  }),
+  model_card: text()
+    .default(SHIPPED_CARD)
+    .register(ABOUT, { help: 'card of the first model to serve', default: 'the shipped model' }),
+  models: list()
+    .default([])
+    .register(ABOUT, { help: 'further model cards, or folders that hold model cards', default: 'none' }),
+  model_memory: number('a number of GiB greater than 0', { min: Number.MIN_VALUE, max: 999_999 })
+    .nullable()
+    .default(null)
+    .register(ABOUT, { help: 'GiB that all loaded models may take together, by estimate', default: 'no limit' }),
+  queue_length: number('a number of requests from 1 to 99999', { min: 1, max: 99_999, whole: true })
+    .default(128)
+    .register(ABOUT, { help: 'requests that may wait for each model; the server answers 503 to any more' }),
+  media_hosts: list().default([]).register(ABOUT, {
+    help: 'private hosts (host or host:port) that the server may fetch media from',
+    default: 'none',
+  }),
+  body_memory: number('a number of MiB, at least 20, the size of the largest body', {
+    min: 20,
+    max: 999_999,
+    whole: true,
+  })
+    .nullable()
+    .default(null)
+    .register(ABOUT, {
+      help: 'MiB that large request bodies may take together; further ones wait',
+      default: '1/200 of the memory, between 64 and 512',
+    }),
+  rate_limits: z
+    .preprocess((given) => {
+      if (given === true || given === 'on') return {}
+      return given === false || given === 'off' ? null : parsePairs(given)
+    }, z
+      .partialRecord(
+        z.enum(BUCKETS),
+        number('whole numbers of requests per minute', { max: 999_999_999, whole: true }),
+        LIMITS,
+      )
+      .nullable())
+    .default({})
+    .register(ABOUT, {
+      help: 'requests per minute for each organisation: on, off, or the limits that differ (chat=600,models=60)',
+      default: 'on',
+    }),
+  cors_origins: list()
+    .refine(
+      (origins) =>
+        origins.every((origin) => origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin)),
+      'expected comma-separated origins such as https://example.org, or *',
+    )
+    .default([])
+    .register(ABOUT, {
+      help: 'origins whose pages may call the API from a browser; * allows all',
+      default: 'none',
+    }),
+  blobs: text()
+    .refine(
+      (given) => !given.includes('://') || address(['s3:']).safeParse(given).success,
+      'expected a folder or s3://bucket',
+    )
+    .nullable()
+    .default(null)
+    .register(ABOUT, {
+      help: 'where the bytes of uploaded files are: a folder, or s3://bucket/prefix?endpoint=https://...&region=...',
+      default: 'a folder in the data directory',
+    }),
+  database_url: address(['postgres:', 'postgresql:']).nullable().default(null).register(ABOUT, {
+    help: 'PostgreSQL database, postgres://...',
+    default: 'an embedded database in the data directory',
+    variable: 'DATABASE_URL',
+  }),
+  redis_url: address(['redis:', 'rediss:']).nullable().default(null).register(ABOUT, {
+    help: 'Redis in which several servers count requests together, redis://...',
+    default: 'none: each server counts for itself',
+    variable: 'REDIS_URL',
+  }),
+  compatibility: choice(COMPATIBILITIES).default('contract').register(ABOUT, {
+    help: 'openai also takes tool_choice required, named functions and json_object',
+  }),
+  log_level: choice(LOG_LEVELS)
+    .default('info')
+    .register(ABOUT, { help: 'fatal, error, warn, info, debug, trace or silent' }),
+  drain_seconds: number('a number of seconds', { max: 99_999 })
+    .default(30)
+    .register(ABOUT, { help: 'seconds that accepted requests have to end after SIGTERM' }),
+  metrics_port: port().nullable().default(null).register(ABOUT, {
+    help: "port of Prometheus' /metrics; 0 takes any free port",
+    default: 'none: metrics are not served',
+  }),
+  metrics_host: text().default('127.0.0.1').register(ABOUT, { help: 'address that metrics are served at' }),
+})
+
+export type Settings = z.infer<typeof settingsSchema>
+export type SettingName = keyof Settings
+
+/** What there is to say about a setting. */
+export interface Setting {
+  /** In the configuration file. */
+  readonly name: SettingName
+  /** In the environment. */
+  readonly variable: string
+  readonly help: string
+  readonly default: string
+}
+
+export const SETTINGS: readonly Setting[] = Object.entries(settingsSchema.shape).map(([name, schema]) => {
+  const { help, default: shown, variable } = ABOUT.get(schema)!
+  return {
+    name: name as SettingName,
+    variable: variable ?? `LOOKOUT_${name.toUpperCase()}`,
+    help,
+    default: shown ?? String(schema.parse(undefined)),
+  }
+})
