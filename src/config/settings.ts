@@ -120,11 +120,11 @@ export const settingsSchema = z.object({
     variable: 'REDIS_URL',
   }),
   compatibility: choice(COMPATIBILITIES).default('contract').register(ABOUT, {
-    help: 'openai also takes tool_choice required, named functions and json_object',
+    help: 'contract, or openai to also take tool_choice required, named functions and json_object',
   }),
-  log_level: choice(LOG_LEVELS)
-    .default('info')
-    .register(ABOUT, { help: 'fatal, error, warn, info, debug, trace or silent' }),
+  log_level: choice(LOG_LEVELS).default('info').register(ABOUT, {
+    help: 'least severe level that is logged: fatal, error, warn, info, debug or trace; silent logs nothing',
+  }),
   drain_seconds: number('a number of seconds', { max: 99_999 })
     .default(30)
     .register(ABOUT, { help: 'seconds that accepted requests have to end after SIGTERM' }),

@@ -1,0 +1,6 @@
+/** `npm run settings-table`: brings the table of settings in docs/operations.md up to date. */
+import { readFile, writeFile } from 'node:fs/promises'
+import { withSettingsTable } from '../src/config/settings-table.ts'
+
+const PAGE = new URL('../docs/operations.md', import.meta.url)
+await writeFile(PAGE, withSettingsTable(await readFile(PAGE, 'utf8')))
