@@ -1,5 +1,4 @@
-import { Redis } from 'ioredis'
-import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { Redis, type Result } from 'ioredis'
 import type { Bucket, LimitChanges } from '../config/rate-limits.ts'
 import { serviceUnavailable } from '../lib/errors.ts'
 import type { Principal } from './principal.ts'
@@ -12,34 +11,44 @@ const RETRY_AFTER_S = 2
 
 /**
  * The same window as in one process, by the clock of Redis: a sorted set of the times of the last minute's requests, in
- * microseconds. The library's own script counts in windows that stand still, in which twice the limit fits a minute.
- * Returns what the library expects: the requests counted (one too many for a refused one) and the milliseconds to wait.
+ * microseconds. Returns whether the request is within the limit, how many are counted with it, and the milliseconds
+ * after which a refused one would be admitted.
  */
-const SLIDING_WINDOW = `
+const COUNT_REQUEST = `
 local time = redis.call('time')
 local now = time[1] * 1000000 + time[2]
-local window = ARGV[2] * 1000000
-local limit = tonumber(ARGV[3])
+local seconds = ARGV[1]
+local window = seconds * 1000000
+local limit = tonumber(ARGV[2])
 redis.call('zremrangebyscore', KEYS[1], '-inf', string.format('%.0f', now - window))
 local count = redis.call('zcard', KEYS[1])
 if count >= limit then
   local first = redis.call('zrange', KEYS[1], count - limit, count - limit, 'withscores')
   local free = first[2] and first[2] + window or now + window
-  return {limit + 1, math.ceil((free - now) / 1000)}
+  return {0, count, math.ceil((free - now) / 1000)}
 end
 redis.call('zadd', KEYS[1], string.format('%.0f', now), string.format('%.0f-%d', now, count))
-redis.call('expire', KEYS[1], ARGV[2])
-return {count + 1, ARGV[2] * 1000}
+redis.call('expire', KEYS[1], seconds)
+return {1, count + 1, 0}
 `
+
+declare module 'ioredis' {
+  interface RedisCommander<Context> {
+    countRequest(
+      key: string,
+      windowSeconds: number,
+      limit: number,
+    ): Result<[allowed: 0 | 1, counted: number, retryAfterMs: number], Context>
+  }
+}
 
 /** Counts in Redis, for all servers that share it. */
 export class RedisRateLimits implements RateLimits {
   readonly #redis: Redis
   readonly #changes: LimitChanges
-  /** By bucket and limit. */
-  readonly #limiters = new Map<string, RateLimiterRedis>()
 
   private constructor(redis: Redis, changes: LimitChanges) {
+    redis.defineCommand('countRequest', { numberOfKeys: 1, lua: COUNT_REQUEST })
     this.#redis = redis
     this.#changes = changes
   }
@@ -50,7 +59,7 @@ export class RedisRateLimits implements RateLimits {
       lazyConnect: true,
       connectTimeout: CONNECT_TIMEOUT_MS,
       commandTimeout: COMMAND_TIMEOUT_MS,
-      // A request is not kept waiting for a Redis that is away: its client is told, and decides.
+      // While Redis is away, a request is refused at once instead of waiting; its client decides what to do.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       retryStrategy: () => RECONNECT_MS,
@@ -70,31 +79,14 @@ export class RedisRateLimits implements RateLimits {
 
   async take(principal: Principal, bucket: Bucket): Promise<Allowance> {
     const limit = limitOf(principal, bucket, this.#changes)
+    const key = `lookout:${bucket}:${principal.organisation}`
     try {
-      const { remainingPoints } = await this.#limiter(bucket, limit).consume(principal.organisation)
-      return { allowed: true, limit, remaining: remainingPoints, retryAfterMs: 0, resetMs: WINDOW_MS }
-    } catch (refusal) {
-      if (!(refusal instanceof RateLimiterRes)) {
-        throw serviceUnavailable('Rate limits cannot be checked now; try again later', RETRY_AFTER_S, refusal)
-      }
-      return { allowed: false, limit, remaining: 0, retryAfterMs: refusal.msBeforeNext, resetMs: WINDOW_MS }
+      const [allowed, counted, retryAfterMs] = await this.#redis.countRequest(key, WINDOW_MS / 1000, limit)
+      const remaining = Math.max(0, limit - counted)
+      return { allowed: allowed === 1, limit, remaining, retryAfterMs, resetMs: WINDOW_MS }
+    } catch (error) {
+      throw serviceUnavailable('Rate limits cannot be checked now; try again later', RETRY_AFTER_S, error)
     }
-  }
-
-  #limiter(bucket: Bucket, limit: number): RateLimiterRedis {
-    const name = `${bucket} ${limit}`
-    let limiter = this.#limiters.get(name)
-    if (!limiter) {
-      limiter = new RateLimiterRedis({
-        storeClient: this.#redis,
-        keyPrefix: `lookout:${bucket}`,
-        points: limit,
-        duration: WINDOW_MS / 1000,
-        customIncrTtlLuaScript: SLIDING_WINDOW,
-      })
-      this.#limiters.set(name, limiter)
-    }
-    return limiter
   }
 
   async close(): Promise<void> {
