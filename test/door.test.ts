@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { errorOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
 beforeAll(async () => {
@@ -46,14 +46,22 @@ describe('the key', () => {
     }
   })
 
-  test.each(['/healthz', '/readyz', '/openapi.json'])('%s needs none', async (path) => {
+  test.each(['/', '/healthz', '/readyz', '/openapi.json'])('%s needs none', async (path) => {
     expect((await fetch(server.url + path)).status).toBe(200)
+  })
+
+  test('/ says what this is, and its links lead somewhere', async () => {
+    const { name, version, links } = await jsonOf<{ name: string; version: string; links: Record<string, string> }>(
+      await fetch(server.url),
+    )
+    expect(name).toBe('Lookout')
+    expect(version).toMatch(/^\d+\.\d+\.\d+$/)
+    for (const path of Object.values(links)) expect((await server.get(path)).status).toBe(200)
   })
 })
 
 describe('paths and methods', () => {
   test.each([
-    ['GET', '/'],
     ['GET', '/v1'],
     ['POST', '/v1/completions'],
     ['GET', '/v1/models/a/b'],
@@ -69,6 +77,7 @@ describe('paths and methods', () => {
     ['POST', '/v1/models', 'GET, HEAD'],
     ['DELETE', '/v1/models/service-mk1', 'GET, HEAD'],
     ['POST', '/healthz', 'GET, HEAD'],
+    ['POST', '/', 'GET, HEAD'],
   ])('not allowed: %s %s', async (method, path, allow) => {
     const body = method === 'GET' ? {} : { body: 'anything' }
     const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` }, ...body })

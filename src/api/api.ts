@@ -19,6 +19,7 @@ import type { Metering } from './http/metering.ts'
 import { limitRates } from './http/rate-limits.ts'
 import { logRequests, newTraceId, traceHeaders } from './http/request-log.ts'
 import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
+import { addRoot } from './http/root.ts'
 import { addSecurityHeaders } from './http/security-headers.ts'
 import { addDetect } from './native/detect.ts'
 import { addMultilook } from './native/multilook.ts'
@@ -95,6 +96,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addDetect(app, { ...options, shutdown })
   addModels(app, registry, options.compatibility)
   addFiles(app, { ...options, shutdown })
+  addRoot(app)
   addHealth(app, registry, draining)
   addOpenApi(app)
   return app

@@ -14,7 +14,7 @@ declare module 'fastify' {
 }
 
 /** Paths that answer without a key; they tell nothing of anyone. */
-export const OPEN_PATHS = { live: '/healthz', ready: '/readyz', openApi: '/openapi.json' } as const
+export const OPEN_PATHS = { root: '/', live: '/healthz', ready: '/readyz', openApi: '/openapi.json' } as const
 
 /** Every request shows a key before anything else of it is looked at, on unknown paths too. */
 export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
