@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest'
-import type { MediaChunk } from '../tokens/prompt-tokens.ts'
+import type { MediaTokens } from '../tokens/prompt-tokens.ts'
 import { checkMedia } from './admission.ts'
 
-/** A picture of so many tokens. */
-const picture = (length: number, causal: boolean) =>
-  ({ type: 'media', encodable: { length, causal } }) as Partial<MediaChunk> as MediaChunk
+/** An image of so many tokens. */
+const image = (length: number, causal: boolean) =>
+  ({ type: 'media', encodable: { length, causal } }) as Partial<MediaTokens> as MediaTokens
 
-test('a picture whose tokens see each other must fit one call, and is refused by name', () => {
+test('an image whose tokens attend to each other must fit one call, or its input is refused by name', () => {
   const text = { type: 'text', tokens: new Int32Array(1000) } as const
-  checkMedia([text, picture(512, false), picture(1000, true)], 512, 'messages')
-  expect(() => checkMedia([text, picture(513, false)], 512, 'prompts[1]')).toThrow(
+  checkMedia([text, image(512, false), image(1000, true)], 512, 'messages')
+  expect(() => checkMedia([text, image(513, false)], 512, 'prompts[1]')).toThrow(
     expect.objectContaining({
       failure: {
         kind: 'invalid',

@@ -1,16 +1,16 @@
 import type { CompiledConstraint } from '../../constraints/constraints.ts'
 import type { PromptUsage, Sampling, Thought, Work } from '../../engine.ts'
 import { FailureError } from '../failure.ts'
-import type { Prompt, PromptChunk } from '../tokens/prompt-tokens.ts'
+import type { PromptChunk, TokenizedPrompt } from '../tokens/prompt-tokens.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
-/** Work that fits the model: tokenised, and cut so that every branch ends in one token that is still to be decoded. */
+/** Work that fits the model: tokenized, and cut so that the last token of every branch is still to be decoded. */
 export interface AdmittedWork {
-  /** What all branches begin with. */
+  /** What all branches share. */
   readonly prefix: readonly PromptChunk[]
   readonly branches: readonly AdmittedBranch[]
   readonly usage: readonly PromptUsage[]
-  /** Frees the native memory of pictures. */
+  /** Frees the native memory of media. */
   close(): void
 }
 
@@ -18,7 +18,7 @@ export interface AdmittedBranch {
   /** The branch's own prompt after the prefix, without its last token. */
   readonly suffix: readonly PromptChunk[]
   readonly suffixTokens: number
-  /** Last token of the prompt: decoding it gives the logits of the first token of each completion. */
+  /** Last token of the prompt: decoding it yields the logits for the first token of each completion. */
   readonly lastToken: number
   readonly n: number
   readonly maxTokens: number
@@ -27,12 +27,15 @@ export interface AdmittedBranch {
   readonly thought: Thought | null
 }
 
-/** Name of the input that errors point at when the caller gives none. */
+/** The input that errors name when the caller gives none. */
 const DEFAULT_PARAM = 'messages'
 
-/** @throws FailureError when a branch does not fit the context window or cannot be read. */
+/**
+ * Tokenizes the work and checks that it fits; the scheduler calls it before it queues anything.
+ * @throws FailureError when a branch does not fit the context window or the model does not support a part of it.
+ */
 export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
-  const prompts: Prompt[] = []
+  const prompts: TokenizedPrompt[] = []
   const read = (parts: Work['prefix'], param: string) => {
     const prompt = loaded.reader.read(parts, work.organisation, param)
     prompts.push(prompt)
@@ -43,7 +46,7 @@ export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
     const params = work.branches.map((branch) => branch.param ?? DEFAULT_PARAM)
     const prefix = read(work.prefix, params[0] ?? DEFAULT_PARAM)
     const suffixes = work.branches.map((branch, index) => read(branch.suffix, params[index]!))
-    // A branch needs a token of its own to decode; one without suffix takes it from the prefix, then all do.
+    // Each branch needs a token of its own to decode. If one has no suffix, all take the last token of the prefix.
     const borrow = suffixes.some((suffix) => suffix.tokens === 0)
     const shared = borrow ? splitLast(prefix.chunks, params[0]!) : null
     const sharedTokens = prefix.tokens - (borrow ? 1 : 0)
@@ -58,7 +61,7 @@ export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
         promptTokens,
         imageTokens: prefix.imageTokens + suffix.imageTokens,
         audioTokens: prefix.audioTokens + suffix.audioTokens,
-        // The first branch pays for the prefill that the others find done.
+        // The first branch is charged for the prefill that the others share.
         cachedTokens: index === 0 ? 0 : sharedTokens,
       })
       const own: PromptChunk[] = shared === null ? [] : [{ type: 'text', tokens: Int32Array.of(shared.last) }]
@@ -84,7 +87,7 @@ export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
   }
 }
 
-/** @throws FailureError for media whose tokens must be decoded in one call, since they see each other, and do not fit one. */
+/** @throws FailureError for media whose tokens attend to each other, so that one call must decode them, and do not fit one. */
 export function checkMedia(chunks: readonly PromptChunk[], capacity: number, param: string): void {
   for (const chunk of chunks) {
     if (chunk.type === 'text' || chunk.encodable.causal || chunk.encodable.length <= capacity) continue
@@ -106,7 +109,7 @@ function checkLength(promptTokens: number, maxTokens: number | null, contextToke
   throw tooLong(asked, contextTokens, param)
 }
 
-/** For a prompt that was not tokenised to its end. */
+/** For a prompt whose tokenization stopped early because it is too long. */
 export function contextExceeded(contextTokens: number, param = DEFAULT_PARAM): FailureError {
   return tooLong('The prompt is longer', contextTokens, param)
 }

@@ -1,6 +1,6 @@
 import type { KvCache, KvSequence } from '../cache/kv-cache.ts'
 import type { Context } from '../native/context.ts'
-import type { MediaChunk, PromptChunk } from '../tokens/prompt-tokens.ts'
+import type { MediaTokens, PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
 /** A part of a prompt on its way into a sequence, some rows at a time. */
@@ -32,7 +32,7 @@ export class PrefillCursor {
   }
 
   /** The picture or sound that comes next, or null when text does. */
-  get media(): MediaChunk | null {
+  get media(): MediaTokens | null {
     const chunk = this.#chunks[this.#index]
     return chunk?.type === 'media' ? chunk : null
   }

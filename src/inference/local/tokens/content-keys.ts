@@ -3,8 +3,9 @@ import type { RgbImage } from '../../../media/pixels.ts'
 import type { MediaPart } from '../../engine.ts'
 
 /**
- * Names media by their content, within their organisation: what is kept of one is found by the name. Pixels and samples
- * are hashed on another thread before they are needed, because those of a video take longer than a step.
+ * Owns the content hashes of media parts. The prompt reader and the audio feature cache ask for them: a key identifies
+ * the content within its organisation. Other threads hash pixels and samples ahead of time, because those of a video
+ * take longer than a step.
  */
 export class ContentKeys {
   readonly #keys = new WeakMap<MediaPart, string>()
@@ -22,7 +23,7 @@ export class ContentKeys {
     )
   }
 
-  /** Of a part that was prepared; of any other it is computed now. */
+  /** The key of a part. Hashes it now, and blocks, unless it was prepared. */
   of(part: MediaPart, organisation: string): string {
     let key = this.#keys.get(part)
     if (key === undefined) {

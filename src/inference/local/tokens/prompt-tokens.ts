@@ -10,44 +10,44 @@ import { ContentKeys, picturesOf } from './content-keys.ts'
 import { Texts } from './texts.ts'
 
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
-export interface Prompt {
+export interface TokenizedPrompt {
   readonly chunks: readonly PromptChunk[]
-  /** All tokens, each one KV cell, and those of them that are from pictures and from sound. */
+  /** All tokens, each one KV cell; and those among them that come from images and from audio. */
   readonly tokens: number
   readonly imageTokens: number
   readonly audioTokens: number
   close(): void
 }
 
-export type PromptChunk = TextChunk | MediaChunk
+export type PromptChunk = TextTokens | MediaTokens
 
-export interface TextChunk {
+export interface TextTokens {
   readonly type: 'text'
   readonly tokens: Int32Array
 }
 
-/** A picture, two frames in one, or a stretch of sound. */
-export interface MediaChunk {
+/** An image or a tile of one, two video frames in one, or a stretch of audio. */
+export interface MediaTokens {
   readonly type: 'media'
-  /** Knows sizes and positions, but has no data. */
+  /** Knows size and positions, but holds no pixels and no samples. */
   readonly encodable: EncodableChunk
-  /** Names it by its content, within its organisation. */
+  /** Identifies the content within its organisation. */
   readonly key: string
-  /** Output of the encoder, if the same went through it lately. */
+  /** Output of the encoder, if it encoded the same content lately. */
   knownEmbeddings(): Float32Array | undefined
   /** Runs the encoder. Blocks. */
   encode(): Float32Array
 }
 
 type PicturePart = ImagePart | FramesPart
-type Piece = Pick<Prompt, 'chunks' | 'close'>
+type ReadPart = Pick<TokenizedPrompt, 'chunks' | 'close'>
 
-/** Turns the parts of prompts into tokens, and into pictures to encode. */
+/** Turns the parts of a prompt into text tokens and media to encode. Admission and the token count of a request call it. */
 export class PromptReader {
   readonly #projector: Projector | null
   readonly #limits: EngineSettings['image']
   readonly #cache: LRUCache<string, Float32Array>
-  readonly #sounds: AudioFeatureCache | null
+  readonly #audio: AudioFeatureCache | null
   readonly #texts: Texts
   readonly #keys = new ContentKeys()
 
@@ -60,27 +60,27 @@ export class PromptReader {
     this.#projector = projector
     this.#limits = limits
     this.#cache = cache
-    this.#sounds = projector === null ? null : new AudioFeatureCache(projector, this.#keys)
+    this.#audio = projector === null ? null : new AudioFeatureCache(projector, this.#keys)
     this.#texts = new Texts(model)
   }
 
   /**
-   * @param organisation owner of the request: encoded pictures are shared within it only, since timing would tell.
+   * @param organisation owner of the request. Encoded images are shared only within it: timing would tell others.
    * @param param name of the input, for errors.
    */
-  read(parts: readonly PromptPart[], organisation: string, param: string): Prompt {
+  read(parts: readonly PromptPart[], organisation: string, param: string): TokenizedPrompt {
     for (const part of parts.filter(isPicture)) for (const picture of picturesOf(part)) checkPixels(picture)
     return this.#read(parts, organisation, param)
   }
 
-  #read(parts: readonly PromptPart[], organisation: string, param: string): Prompt {
+  #read(parts: readonly PromptPart[], organisation: string, param: string): TokenizedPrompt {
     const inputs = parts.filter(isMedia)
     if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
     this.#checkCapable(inputs, param)
     for (const part of inputs) this.#check(part)
     const pieces = groups(parts, this.#texts).map((group) => {
-      if (group.type === 'audio') return this.#readSound(group, organisation)
-      return group.type === 'text' ? this.#readText([group]) : this.#readSeen(group.parts, organisation)
+      if (group.type === 'audio') return this.#readAudio(group, organisation)
+      return group.type === 'text' ? this.#readText([group]) : this.#readTextAndImages(group.parts, organisation)
     })
     const chunks = pieces.flatMap((piece) => piece.chunks)
     const close = () => {
@@ -89,13 +89,13 @@ export class PromptReader {
     return { chunks, ...countTokens(chunks), close }
   }
 
-  /** Whether reading the parts of one prompt takes long. */
+  /** Whether the parts of a prompt take long to read, so that `prepare` should run first. */
   needsPreparation(parts: readonly PromptPart[]): boolean {
     return parts.some(isMedia) || this.#texts.areLong(parts.filter(isText))
   }
 
   /**
-   * Does what takes long of reading a prompt, beside all else.
+   * Does the slow part of reading a prompt, without holding up the steps.
    * @param most tokens that its text may have.
    * @returns false when it has more.
    */
@@ -111,12 +111,12 @@ export class PromptReader {
       signal.throwIfAborted()
       if (part.type !== 'audio' || !this.#projector?.supportsAudio) continue
       this.#check(part)
-      await this.#sounds!.prepare(part, organisation)
+      await this.#audio!.prepare(part, organisation)
     }
     return true
   }
 
-  /** Tokens that the parts cost. Their pictures need no pixels. */
+  /** Number of tokens that the parts cost. Images need no pixels for that. */
   count(parts: readonly PromptPart[], organisation: string): number {
     const prompt = this.#read(parts, organisation, 'messages')
     prompt.close()
@@ -124,16 +124,16 @@ export class PromptReader {
   }
 
   close(): void {
-    this.#sounds?.close()
+    this.#audio?.close()
   }
 
-  #readSound(part: AudioPart, organisation: string): Piece {
-    const { key, chunks, release } = this.#sounds!.take(part, organisation)
+  #readAudio(part: AudioPart, organisation: string): ReadPart {
+    const { key, chunks, release } = this.#audio!.take(part, organisation)
     let index = 0
     const read = chunks.items.map((item): PromptChunk => {
       if (item.type === 'text') return item
       const name = `${index++} ${key}`
-      return this.#mediaChunk(
+      return this.#mediaTokens(
         item,
         () => name,
         () => item.encode(),
@@ -142,15 +142,14 @@ export class PromptReader {
     return { chunks: read, close: release }
   }
 
-  /** Text and pictures. */
-  #readSeen(parts: readonly PromptPart[], organisation: string): Piece {
+  #readTextAndImages(parts: readonly PromptPart[], organisation: string): ReadPart {
     const inputs = parts.filter(isPicture)
     if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
     const projector = this.#projector!
     const tokenized = projector.tokenize(parts, false)
     const encodables = mediaChunks(tokenized)
     const sources = inputs.map((part) => new PictureSource(projector, part, organisation, this.#keys))
-    // Families that cut pictures into tiles make several chunks of one.
+    // Families that cut images into tiles make several chunks of one image.
     const owners =
       encodables.length === inputs.length
         ? sources.map((source) => ({ source, index: 0 }))
@@ -159,7 +158,7 @@ export class PromptReader {
     const chunks = tokenized.items.map((item): PromptChunk => {
       if (item.type === 'text') return item
       const { source, index } = owners[next++]!
-      return this.#mediaChunk(
+      return this.#mediaTokens(
         item,
         () => `${index} ${source.contentKey}`,
         () => source.encode(index),
@@ -168,13 +167,13 @@ export class PromptReader {
     return { chunks, close: () => tokenized.close() }
   }
 
-  #readText(parts: readonly TextPart[]): Prompt {
-    const chunks = parts.map((part): TextChunk => ({ type: 'text', tokens: this.#texts.tokenize(part) }))
+  #readText(parts: readonly TextPart[]): TokenizedPrompt {
+    const chunks = parts.map((part): TextTokens => ({ type: 'text', tokens: this.#texts.tokenize(part) }))
     return { chunks, ...countTokens(chunks), close() {} }
   }
 
-  /** @param key computed only when it is asked for. */
-  #mediaChunk(encodable: EncodableChunk, key: () => string, encode: () => Float32Array): MediaChunk {
+  /** @param key computed only when needed. */
+  #mediaTokens(encodable: EncodableChunk, key: () => string, encode: () => Float32Array): MediaTokens {
     const cache = this.#cache
     return {
       type: 'media',
@@ -200,10 +199,10 @@ export class PromptReader {
     if (inputs.some(({ type }) => type === 'audio') && !projector?.supportsAudio) throw lacks('audio')
   }
 
-  /** libmtmd would resize any other size by rules that are not ours, and coordinates would no longer fit. */
+  /** libmtmd would resize an image of any other size by its own rules, and coordinates would be wrong. */
   #check(part: MediaPart): void {
     if (part.type === 'audio') {
-      if (part.samples.length < MIN_SAMPLES) throw new Error(`A sound of ${part.samples.length} samples is too short.`)
+      if (part.samples.length < MIN_SAMPLES) throw new Error(`Audio of ${part.samples.length} samples is too short.`)
       return
     }
     const pictures = picturesOf(part)
@@ -215,10 +214,10 @@ export class PromptReader {
   }
 }
 
-/** The library is not made for less. */
+/** The library does not support less. */
 const MIN_SAMPLES = 1600
 
-/** A picture, or frames, in a prompt: one or several chunks. */
+/** An image, or frames, in a prompt: one or several chunks. */
 class PictureSource {
   readonly #projector: Projector
   readonly #part: PicturePart
@@ -245,7 +244,7 @@ class PictureSource {
 
   /** Runs the encoder on one of the chunks. Blocks. */
   encode(index: number): Float32Array {
-    // The pixels are prepared only now, since as floats they take four times their size.
+    // The pixels are converted only now: as floats they take four times the memory.
     const chunks = this.#projector.tokenize([this.#part], true)
     try {
       return mediaChunks(chunks)[index]!.encode()
@@ -255,16 +254,16 @@ class PictureSource {
   }
 }
 
-type Group = AudioPart | TextPart | { readonly type: 'seen'; readonly parts: PromptPart[] }
+type PartGroup = AudioPart | TextPart | { readonly type: 'text-and-images'; readonly parts: PromptPart[] }
 
-/** What is between sounds and prepared texts is read together. */
-function groups(parts: readonly PromptPart[], texts: Texts): Group[] {
-  const result: Group[] = []
+/** Whatever lies between audio and prepared texts is tokenized together. */
+function groups(parts: readonly PromptPart[], texts: Texts): PartGroup[] {
+  const result: PartGroup[] = []
   for (const part of parts) {
     const last = result.at(-1)
     if (part.type === 'audio' || (part.type === 'text' && texts.isPrepared(part))) result.push(part)
-    else if (last?.type === 'seen') last.parts.push(part)
-    else result.push({ type: 'seen', parts: [part] })
+    else if (last?.type === 'text-and-images') last.parts.push(part)
+    else result.push({ type: 'text-and-images', parts: [part] })
   }
   return result
 }
@@ -287,17 +286,17 @@ function mediaChunks(chunks: MediaChunks): EncodableChunk[] {
 
 function checkPixels({ width, height, data }: RgbImage): void {
   if (data.length === width * height * 3) return
-  throw new Error(`A picture of ${width}x${height} pixels has ${data.length} bytes.`)
+  throw new Error(`An image of ${width}x${height} pixels has ${data.length} bytes.`)
 }
 
 function checkSize({ width, height }: RgbImage, limits: NonNullable<EngineSettings['image']>): void {
   const side = limits.pixelsPerToken
   const tokens = (width / side) * (height / side)
   const fits = width % side === 0 && height % side === 0 && tokens >= limits.minTokens && tokens <= limits.maxTokens
-  if (!fits) throw new Error(`A picture of ${width}x${height} pixels was not prepared for this model.`)
+  if (!fits) throw new Error(`An image of ${width}x${height} pixels was not prepared for this model.`)
 }
 
-function countTokens(chunks: readonly PromptChunk[]): Pick<Prompt, 'tokens' | 'imageTokens' | 'audioTokens'> {
+function countTokens(chunks: readonly PromptChunk[]): Pick<TokenizedPrompt, 'tokens' | 'imageTokens' | 'audioTokens'> {
   let text = 0
   const media = { image: 0, audio: 0 }
   for (const chunk of chunks) {

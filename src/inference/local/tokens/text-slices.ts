@@ -1,17 +1,17 @@
 import type { TextPart } from '../../engine.ts'
 
 /**
- * Characters of a slice. llama.cpp looks for the tokens that a model's maker added in a way that takes four times as long
- * for a text of twice the length: 256 KiB of `<think>x` take 14 s, a slice of them 3 ms.
+ * Characters per slice. llama.cpp's search for tokens that were added to a vocabulary takes time that grows with the
+ * square of the length: 256 KiB of `<think>x` take 14 s, one slice 3 ms.
  */
 export const SLICE_CHARACTERS = 4096
-/** From so far before its end on a slice may be cut. */
+/** A slice may be cut within so many characters before its end. */
 const CUT_CHARACTERS = 1024
 
 /**
- * Cuts a long text where tokenisers of words and their parts cut it anyway: before a blank between two words, and in
- * trusted text before a control token on a line of its own or behind another. Where a client's text has no such place it
- * is cut between two characters.
+ * Cuts a long text where tokenizers of words and subwords cut it anyway: before a space between two words, or, in trusted
+ * text, before a control token at the start of a line or after another control token. A client's text that has no such
+ * place is cut between two characters.
  */
 export function* slicesOf({ text, trusted }: Pick<TextPart, 'text' | 'trusted'>): Generator<string, void, void> {
   for (let start = 0; start < text.length; ) {

@@ -3,21 +3,21 @@ import type { TextPart } from '../../engine.ts'
 import type { Model } from '../native/model.ts'
 import { SLICE_CHARACTERS, slicesOf } from './text-slices.ts'
 
-/** Time that tokenising may take of a turn of the event loop, in which a step is computed. */
+/** Time that tokenization may take in one turn of the event loop, in ms. Steps run between turns. */
 const TURN_MS = 5
 
-type Tokeniser = Pick<Model, 'tokenize' | 'tokenizeInBackground' | 'cutsAtWords' | 'longestTokenBytes'>
+type Tokenizer = Pick<Model, 'tokenize' | 'tokenizeInBackground' | 'cutsAtWords' | 'longestTokenBytes'>
 
-/** Tokenises texts. What would take long is done before it is asked for, a slice at a time between the steps. */
+/** Owns the tokens of long texts, prepared a slice at a time between steps. The prompt reader calls it. */
 export class Texts {
-  readonly #model: Tokeniser
+  readonly #model: Tokenizer
   readonly #prepared = new WeakMap<TextPart, Int32Array>()
 
-  constructor(model: Tokeniser) {
+  constructor(model: Tokenizer) {
     this.#model = model
   }
 
-  /** Whether these texts of one prompt are to be prepared. */
+  /** Whether the texts of a prompt are so long that they should be prepared. */
   areLong(texts: readonly TextPart[]): boolean {
     return texts.reduce((sum, { text }) => sum + text.length, 0) > SLICE_CHARACTERS
   }
@@ -27,9 +27,9 @@ export class Texts {
   }
 
   /**
-   * Prepares the texts of a prompt, where they are long.
-   * @param most tokens that are of use.
-   * @returns false when they have more than that, as soon as that is known; they are not prepared then.
+   * Tokenizes the texts of a prompt ahead of time, if they are long.
+   * @param most tokens that the context holds.
+   * @returns false as soon as it is known that they have more; they are not prepared then.
    */
   async prepare(texts: readonly TextPart[], most: number, signal: AbortSignal): Promise<boolean> {
     if (!this.areLong(texts)) return true
