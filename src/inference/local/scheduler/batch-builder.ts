@@ -1,14 +1,14 @@
 import type { BatchSplitter } from './batch-splitter.ts'
-import type { Completion } from './completion.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import type { PrefillCursor } from './prefill-cursor.ts'
 import { PrefillPace } from './prefill-pace.ts'
 import { type Prefill, PrefillTurns } from './prefill-turns.ts'
-import type { Request } from './request.ts'
+import type { Sequence } from './sequence.ts'
+import type { SequenceGroup } from './sequence-group.ts'
 import type { SequenceManager } from './sequence-manager.ts'
 
 interface Survey {
-  readonly decoding: readonly Completion[]
+  readonly decoding: readonly Sequence[]
   /** Oldest first, by what comes next in them. */
   readonly texts: readonly Prefill[]
   readonly media: readonly Prefill[]
@@ -27,9 +27,9 @@ const FEW_ROWS = 4
 
 /** A step failed in native code, and with it these requests. */
 export class StepError extends Error {
-  readonly requests: ReadonlySet<Request>
+  readonly requests: ReadonlySet<SequenceGroup>
 
-  constructor(requests: Iterable<Request>, cause: unknown) {
+  constructor(requests: Iterable<SequenceGroup>, cause: unknown) {
     super('A step failed.', { cause })
     this.requests = new Set(requests)
   }
@@ -42,8 +42,8 @@ export class StepError extends Error {
  */
 export class BatchBuilder {
   readonly #loaded: LoadedModel
-  readonly #placement: SequenceManager
-  readonly #planner: BatchSplitter
+  readonly #manager: SequenceManager
+  readonly #splitter: BatchSplitter
   readonly #pace: PrefillPace
   readonly #turns: PrefillTurns
   #step = 0
@@ -57,11 +57,11 @@ export class BatchBuilder {
   /** Tokens of completions since the start. */
   decodedTokens = 0
 
-  constructor(loaded: LoadedModel, placement: SequenceManager, planner: BatchSplitter) {
+  constructor(loaded: LoadedModel, manager: SequenceManager, splitter: BatchSplitter) {
     this.#loaded = loaded
-    this.#placement = placement
-    this.#planner = planner
-    this.#pace = new PrefillPace(planner.rowMs, loaded.context.batch.capacity)
+    this.#manager = manager
+    this.#splitter = splitter
+    this.#pace = new PrefillPace(splitter.rowMs, loaded.context.batch.capacity)
     this.#turns = new PrefillTurns(this.#pace)
   }
 
@@ -70,32 +70,32 @@ export class BatchBuilder {
    * @returns requests that have new events.
    * @throws StepError
    */
-  step(): ReadonlySet<Request> {
+  step(): ReadonlySet<SequenceGroup> {
     this.#step++
     const survey = this.#survey()
     this.#pace.meet(this.#plainRequests)
-    const touched = new Set<Request>()
+    const touched = new Set<SequenceGroup>()
     this.#wasMedia = this.#isMediaTurn(survey)
     const started = performance.now()
     if (this.#wasMedia) this.#stepMedia(survey)
     else this.#stepText(survey, touched)
     const ms = performance.now() - started
     this.#mediaLeadMs = this.#wasMedia ? ms : this.#mediaLeadMs - ms
-    this.#placement.settle()
+    this.#manager.settle()
     return touched
   }
 
   #survey(): Survey {
-    const decoding: Completion[] = []
+    const decoding: Sequence[] = []
     const texts: Prefill[] = []
     const media: Prefill[] = []
     const seen = new Set<PrefillCursor>()
-    for (const completion of this.#placement.running) {
+    for (const completion of this.#manager.running) {
       if (completion.isDecoding) {
         decoding.push(completion)
         continue
       }
-      const feed = completion.feed ?? stemFeed(completion)
+      const feed = completion.feed ?? prefixCursor(completion)
       if (feed === null || seen.has(feed)) continue
       seen.add(feed)
       const prefill = { feed, request: completion.request, completion: completion.feed === feed ? completion : null }
@@ -107,7 +107,7 @@ export class BatchBuilder {
 
   /** Requests at work that have no pictures: beside those that have, somewhat longer steps do no harm. */
   get #plainRequests(): number {
-    const requests = new Set(this.#placement.running.map(({ request }) => request))
+    const requests = new Set(this.#manager.running.map(({ request }) => request))
     return [...requests].filter(({ work }) => work.usage.every(({ imageTokens }) => imageTokens === 0)).length
   }
 
@@ -123,7 +123,7 @@ export class BatchBuilder {
     return !this.#wasMedia && (due === 0 || due === decoding.length)
   }
 
-  #due(decoding: readonly Completion[]): readonly Completion[] {
+  #due(decoding: readonly Sequence[]): readonly Sequence[] {
     return decoding.filter((completion) => completion.round !== this.#round)
   }
 
@@ -141,7 +141,7 @@ export class BatchBuilder {
       const rows = feed.mediaRows(this.#pace.rowsWithin(steps * this.#pace.stepMs, feed.sequence.cells), capacity)
       // This may interrupt the owner of the picture itself, if it is the youngest.
       while (this.#loaded.kv.freeCells < rows) {
-        if (!this.#placement.reclaim()) throw new Error('The KV cache is full.')
+        if (!this.#manager.reclaim()) throw new Error('The KV cache is full.')
         if (!this.#survey().media.some((other) => other.feed === feed)) return
       }
       feed.decodeMedia(this.#loaded, rows)
@@ -151,7 +151,7 @@ export class BatchBuilder {
     }
   }
 
-  #stepText(survey: Survey, touched: Set<Request>): void {
+  #stepText(survey: Survey, touched: Set<SequenceGroup>): void {
     const { context, kv } = this.#loaded
     let { decoding, texts } = survey
     const besidePrompts = texts.length > 0
@@ -161,8 +161,8 @@ export class BatchBuilder {
     else if (isApart) texts = []
     let rows = this.#rows(decoding, besidePrompts)
     while (kv.freeCells < Math.max(1, rows.length)) {
-      const { running } = this.#placement
-      if (!this.#placement.reclaim()) {
+      const { running } = this.#manager
+      if (!this.#manager.reclaim()) {
         throw new StepError(
           running.map(({ request }) => request),
           new Error('The KV cache is full.'),
@@ -173,7 +173,7 @@ export class BatchBuilder {
       texts = texts.filter(({ feed }) => now.texts.some((text) => text.feed === feed))
       rows = this.#rows(decoding, besidePrompts)
     }
-    const ending: Completion[] = []
+    const ending: Sequence[] = []
     for (const completion of rows) this.#addRow(completion)
     const cells = rows.reduce((sum, { sequence }) => sum + sequence!.cells, 0) + this.#addPrompts(texts, ending)
     const { length } = context.batch
@@ -198,19 +198,19 @@ export class BatchBuilder {
   }
 
   /** Completions to decode in this step. Beside prompts, or in turn with them, all that are due go together. */
-  #rows(decoding: readonly Completion[], besidePrompts: boolean): readonly Completion[] {
+  #rows(decoding: readonly Sequence[], besidePrompts: boolean): readonly Sequence[] {
     if (decoding.length === 0) return []
     let due = this.#due(decoding)
     if (due.length === 0) {
       this.#round++
       due = decoding
     }
-    const wanted = besidePrompts ? due.length : this.#planner.firstOf(due.length)
+    const wanted = besidePrompts ? due.length : this.#splitter.firstOf(due.length)
     const most = Math.min(TILE_ROWS - 1, this.#loaded.context.batch.capacity)
     return due.slice(0, Math.ceil(wanted / Math.ceil(wanted / most)))
   }
 
-  #addRow(completion: Completion): void {
+  #addRow(completion: Sequence): void {
     const { context, kv } = this.#loaded
     const sequence = completion.sequence!
     completion.row = context.batch.add(completion.nextToken, sequence.position, sequence.id, true)
@@ -223,7 +223,7 @@ export class BatchBuilder {
    * @param ending receives completions whose prompt ends in this batch, with the row of their first token in it.
    * @returns cells that the rows look back at, all rows together.
    */
-  #addPrompts(prefills: readonly Prefill[], ending: Completion[]): number {
+  #addPrompts(prefills: readonly Prefill[], ending: Sequence[]): number {
     const { context, kv } = this.#loaded
     const { batch } = context
     let left = this.#pace.stepMs
@@ -246,7 +246,7 @@ export class BatchBuilder {
   }
 
   /** Takes the next token of a completion from the logits of its row. */
-  #accept(completion: Completion, touched: Set<Request>): void {
+  #accept(completion: Sequence, touched: Set<SequenceGroup>): void {
     const { model, context } = this.#loaded
     const { request, branch, branchIndex, index, tokens } = completion
     let token: number
@@ -256,7 +256,7 @@ export class BatchBuilder {
       // A constraint that cannot be followed any further is a matter of this branch alone.
       request.events.push({ type: 'error', branch: branchIndex, error: toError(error) })
       touched.add(request)
-      this.#placement.end(completion)
+      this.#manager.end(completion)
       return
     }
     const stopped = model.isEndOfGeneration(token)
@@ -287,12 +287,12 @@ export class BatchBuilder {
       ...(completion.sampler.thoughtInterrupted ? { thoughtInterrupted: true } : {}),
     })
     touched.add(request)
-    this.#placement.end(completion)
+    this.#manager.end(completion)
   }
 }
 
 /** The part of a completion's shared prompt that is being prefilled now. */
-function stemFeed({ stem }: Completion): PrefillCursor | null {
+function prefixCursor({ stem }: Sequence): PrefillCursor | null {
   let feed: PrefillCursor | null = null
   for (let part = stem; part !== null; part = part.parent) feed = part.feed ?? feed
   return feed

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { BatchSplitter } from './batch-splitter.ts'
 
-function split(planner: BatchSplitter, rows: number): number[] {
+function split(splitter: BatchSplitter, rows: number): number[] {
   const parts: number[] = []
-  for (let left = rows; left > 0; left -= parts.at(-1)!) parts.push(planner.firstOf(left))
+  for (let left = rows; left > 0; left -= parts.at(-1)!) parts.push(splitter.firstOf(left))
   return parts
 }
 
 test('decodes together where that is cheapest', () => {
-  const planner = new BatchSplitter(
+  const splitter = new BatchSplitter(
     [
       { rows: 1, ms: 10 },
       { rows: 64, ms: 20 },
@@ -16,7 +16,7 @@ test('decodes together where that is cheapest', () => {
     64,
     512,
   )
-  for (const rows of [1, 2, 17, 64]) expect(split(planner, rows)).toEqual([rows])
+  for (const rows of [1, 2, 17, 64]) expect(split(splitter, rows)).toEqual([rows])
 })
 
 test('splits rows where parts are cheaper', () => {
@@ -30,18 +30,18 @@ test('splits rows where parts are cheaper', () => {
     [32, 250],
     [64, 500],
   ]
-  const planner = new BatchSplitter(
+  const splitter = new BatchSplitter(
     measured.map(([rows, ms]) => ({ rows: rows!, ms: ms! })),
     64,
     512,
   )
-  expect(split(planner, 2)).toEqual([1, 1])
-  expect(split(planner, 32)).toEqual([16, 16])
-  expect(split(planner, 64)).toEqual([16, 16, 16, 16])
+  expect(split(splitter, 2)).toEqual([1, 1])
+  expect(split(splitter, 32)).toEqual([16, 16])
+  expect(split(splitter, 64)).toEqual([16, 16, 16, 16])
 })
 
 test('does not split for a gain within the noise', () => {
-  const planner = new BatchSplitter(
+  const splitter = new BatchSplitter(
     [
       { rows: 1, ms: 1 },
       { rows: 2, ms: 2.1 },
@@ -50,5 +50,5 @@ test('does not split for a gain within the noise', () => {
     4,
     512,
   )
-  expect(split(planner, 4)).toEqual([4])
+  expect(split(splitter, 4)).toEqual([4])
 })

@@ -1,14 +1,14 @@
-import type { Completion } from './completion.ts'
 import type { PrefillCursor } from './prefill-cursor.ts'
 import type { PrefillPace } from './prefill-pace.ts'
-import type { Request } from './request.ts'
+import type { Sequence } from './sequence.ts'
+import type { SequenceGroup } from './sequence-group.ts'
 
 /** A prompt, or other text that is known beforehand, that is being prefilled. */
 export interface Prefill {
   readonly feed: PrefillCursor
-  readonly request: Request
+  readonly request: SequenceGroup
   /** Whose first token follows it; null for a stem. */
-  readonly completion: Completion | null
+  readonly completion: Sequence | null
 }
 
 /** A prompt that takes no more steps than this is short. */

@@ -37,7 +37,7 @@ const GOLDEN = (Math.sqrt(5) - 1) / 2
  * Each place is promised once: of many that are refused at the same moment, each is told a later time.
  */
 export class QueueForecast {
-  readonly #planner: BatchSplitter
+  readonly #splitter: BatchSplitter
   readonly #lengths = new AnswerLength()
   /** Of recent steps: how long they took, and how long they should have taken by what was measured at the start. */
   #tookMs = TRUST_MS
@@ -46,13 +46,13 @@ export class QueueForecast {
   #promised: number[] = []
   #foreseen: { readonly at: number; readonly places: readonly number[] } = { at: Number.NEGATIVE_INFINITY, places: [] }
 
-  constructor(planner: BatchSplitter) {
-    this.#planner = planner
+  constructor(splitter: BatchSplitter) {
+    this.#splitter = splitter
   }
 
   /** Takes note of a step, with the time since the one before it: the tokens that it decoded and prefilled. */
   stepped(ms: number, decoded: number, prefilled: number): void {
-    const expected = this.#planner.roundMs(decoded) + prefilled * this.#planner.rowMs
+    const expected = this.#splitter.roundMs(decoded) + prefilled * this.#splitter.rowMs
     this.#tookMs = this.#tookMs * MEMORY + ms
     this.#expectedMs = this.#expectedMs * MEMORY + expected
   }
@@ -85,7 +85,7 @@ export class QueueForecast {
     const ends: number[] = []
     const places: number[] = []
     const start = ({ promptTokens, mostTokens }: Ahead) => {
-      clock += promptTokens * this.#planner.rowMs * speed
+      clock += promptTokens * this.#splitter.rowMs * speed
       const end = round + this.#lengths.quantile(mostTokens, (++started * GOLDEN) % 1)
       const before = ends.findLastIndex((other) => other > end)
       ends.splice(before + 1, 0, end)
@@ -95,7 +95,7 @@ export class QueueForecast {
     for (let next = 0; waiting.length > 0 && places.length < FORESEEN && started < MOST_STARTS; next++) {
       const end = ends.pop()
       if (end !== undefined) {
-        clock += (end - round) * this.#planner.roundMs(ends.length + 1) * speed
+        clock += (end - round) * this.#splitter.roundMs(ends.length + 1) * speed
         round = end
       }
       const ahead = waiting[next % waiting.length]!

@@ -7,10 +7,10 @@ import type { EngineSettings, FromEngine, RequestEvents } from '../protocol.ts'
 import { admit } from './admission.ts'
 import { BatchBuilder, StepError } from './batch-builder.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
-import type { Completion } from './completion.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
-import { Request } from './request.ts'
+import type { Sequence } from './sequence.ts'
+import { SequenceGroup } from './sequence-group.ts'
 import { SequenceManager } from './sequence-manager.ts'
 
 /**
@@ -26,33 +26,33 @@ export class Scheduler {
   readonly #loaded: LoadedModel
   readonly #settings: SchedulerSettings
   readonly #send: (message: FromEngine) => void
-  readonly #requests = new Map<number, Request>()
-  readonly #placement: SequenceManager
-  readonly #stepper: BatchBuilder
+  readonly #requests = new Map<number, SequenceGroup>()
+  readonly #manager: SequenceManager
+  readonly #builder: BatchBuilder
   readonly #forecast: QueueForecast
   #isRunning = false
   /** Requests whose text waits to be sent. */
-  readonly #held = new Set<Request>()
+  readonly #held = new Set<SequenceGroup>()
   #heldSince = 0
   /** When the last step ended, if the next one follows it. */
   #lastStepEnd: number | null = null
 
   constructor(
     loaded: LoadedModel,
-    planner: BatchSplitter,
+    splitter: BatchSplitter,
     settings: SchedulerSettings,
     send: (message: FromEngine) => void,
   ) {
     this.#loaded = loaded
     this.#settings = settings
     this.#send = send
-    this.#placement = new SequenceManager(loaded, settings.prefixCacheCells)
-    this.#stepper = new BatchBuilder(loaded, this.#placement, planner)
-    this.#forecast = new QueueForecast(planner)
+    this.#manager = new SequenceManager(loaded, settings.prefixCacheCells)
+    this.#builder = new BatchBuilder(loaded, this.#manager, splitter)
+    this.#forecast = new QueueForecast(splitter)
   }
 
   get stats(): EngineStats {
-    const { running, waitingRequests, cache, reusedTokens, prefixHits, prefixMisses, interruptions } = this.#placement
+    const { running, waitingRequests, cache, reusedTokens, prefixHits, prefixMisses, interruptions } = this.#manager
     return {
       running: running.length,
       waiting: waitingRequests,
@@ -61,11 +61,11 @@ export class Scheduler {
       cachedCells: cache.cells,
       cachedSequences: cache.entries,
       usedSequences: this.#loaded.kv.usedSequences,
-      prefilledTokens: this.#stepper.prefilledTokens,
+      prefilledTokens: this.#builder.prefilledTokens,
       reusedTokens,
       prefixHits,
       prefixMisses,
-      decodedTokens: this.#stepper.decodedTokens,
+      decodedTokens: this.#builder.decodedTokens,
       interruptions,
       residentBytes: process.memoryUsage.rss(),
     }
@@ -79,8 +79,8 @@ export class Scheduler {
       finishEmpty(request)
       this.#flush([request])
       if (request.unfinished === 0) return
-      this.#placement.enqueue(request)
-      this.#placement.start()
+      this.#manager.enqueue(request)
+      this.#manager.start()
     } catch (error) {
       const request = this.#requests.get(id)
       if (request === undefined) this.#send({ type: 'error', id, error: toFailure(error) })
@@ -95,7 +95,7 @@ export class Scheduler {
     const request = this.#requests.get(id)
     if (request === undefined) return
     this.#held.delete(request)
-    this.#placement.drop(request, true)
+    this.#manager.drop(request, true)
     this.#close(request)
   }
 
@@ -107,17 +107,17 @@ export class Scheduler {
   step(hold = false): boolean {
     const started = performance.now()
     const since = this.#lastStepEnd ?? started
-    this.#placement.start()
-    if (this.#placement.running.length === 0) {
-      const { next } = this.#placement
+    this.#manager.start()
+    if (this.#manager.running.length === 0) {
+      const { next } = this.#manager
       if (next === undefined) return false
       // Admitted work fits by itself, so this is no fault of a client's.
       this.#fail(next, new Error('The KV cache is too small for one completion.'))
       return true
     }
-    const { decodedTokens, prefilledTokens } = this.#stepper
+    const { decodedTokens, prefilledTokens } = this.#builder
     try {
-      const touched = this.#stepper.step()
+      const touched = this.#builder.step()
       if (hold) this.#hold(touched, performance.now() - started)
       else this.#flush(touched)
     } catch (error) {
@@ -128,28 +128,28 @@ export class Scheduler {
     this.#lastStepEnd = performance.now()
     this.#forecast.stepped(
       this.#lastStepEnd - since,
-      this.#stepper.decodedTokens - decodedTokens,
-      this.#stepper.prefilledTokens - prefilledTokens,
+      this.#builder.decodedTokens - decodedTokens,
+      this.#builder.prefilledTokens - prefilledTokens,
     )
     return true
   }
 
-  #admit(id: number, work: Work): Request {
-    if (this.#placement.waitingRequests >= this.#settings.maxWaiting) {
+  #admit(id: number, work: Work): SequenceGroup {
+    if (this.#manager.waitingRequests >= this.#settings.maxWaiting) {
       const retryAfter = this.#forecast.promisePlace(() => this.#load) / 1000
       const message = `The model is busy and its queue is full. ${tryAgainIn(retryAfter)}`
       throw new FailureError({ kind: 'overloaded', message, retryAfter })
     }
     const admitted = admit(this.#loaded, work)
     const seed = this.#settings.seed ?? randomInt(2 ** 32)
-    const request = new Request(id, work.organisation, admitted, this.#loaded, seed)
+    const request = new SequenceGroup(id, work.organisation, admitted, this.#loaded, seed)
     this.#send({ type: 'admitted', id, prompts: this.#usage(request) })
     return request
   }
 
   /** What those who are refused wait for. */
   get #load(): Load {
-    const { running, queued } = this.#placement
+    const { running, queued } = this.#manager
     return {
       running: running.map((completion) => ahead(completion, false)),
       waiting: queued.flatMap(({ waiting, hasStarted }) =>
@@ -159,10 +159,10 @@ export class Scheduler {
   }
 
   /** With several branches, what one finds already done is the prefix that another paid for, whoever computed it. */
-  #usage(request: Request): readonly PromptUsage[] {
+  #usage(request: SequenceGroup): readonly PromptUsage[] {
     const { usage } = request.work
     if (usage.length > 1) return usage
-    const match = this.#placement.findPrefix(request)
+    const match = this.#manager.findPrefix(request)
     return usage.map((prompt) => ({ ...prompt, cachedTokens: match?.cut.cells ?? 0 }))
   }
 
@@ -178,7 +178,7 @@ export class Scheduler {
   }
 
   /** Keeps text for a moment, but none that somebody waits for: the first of a request, its end, a slow step's. */
-  #hold(touched: ReadonlySet<Request>, stepMs: number): void {
+  #hold(touched: ReadonlySet<SequenceGroup>, stepMs: number): void {
     if (touched.size === 0 && this.#held.size === 0) return
     const now = performance.now()
     if (this.#held.size === 0) this.#heldSince = now
@@ -190,7 +190,7 @@ export class Scheduler {
   }
 
   /** Sends the events of a step, all in one message. */
-  #flush(requests: Iterable<Request>): void {
+  #flush(requests: Iterable<SequenceGroup>): void {
     const batch: RequestEvents[] = []
     for (const request of requests) {
       const last = request.unfinished === 0
@@ -206,25 +206,25 @@ export class Scheduler {
     if (batch.length > 0) this.#send({ type: 'events', requests: batch })
   }
 
-  #fail(request: Request, error: unknown): void {
+  #fail(request: SequenceGroup, error: unknown): void {
     this.#held.delete(request)
-    this.#placement.drop(request, false)
+    this.#manager.drop(request, false)
     this.#close(request)
     this.#send({ type: 'error', id: request.id, error: toFailure(error) })
   }
 
-  #close(request: Request): void {
+  #close(request: SequenceGroup): void {
     this.#requests.delete(request.id)
     request.close()
   }
 }
 
-function isUrgent({ unfinished, hasSpoken, events }: Request): boolean {
+function isUrgent({ unfinished, hasSpoken, events }: SequenceGroup): boolean {
   return unfinished === 0 || !hasSpoken || events.some(({ type }) => type !== 'text')
 }
 
 /** @param leavesPlace whether its start leaves a place in the queue. */
-function ahead({ request, branch, tokens, sequence, feed, promptCells }: Completion, leavesPlace: boolean): Ahead {
+function ahead({ request, branch, tokens, sequence, feed, promptCells }: Sequence, leavesPlace: boolean): Ahead {
   const stems = leavesPlace ? request.stems.reduce((sum, stem) => sum + stem.cells, 0) : 0
   return {
     promptTokens: stems + (sequence === null ? promptCells + tokens.length : (feed?.remaining ?? 0)),
@@ -254,8 +254,8 @@ function joined(events: readonly EngineEvent[]): EngineEvent[] {
 }
 
 /** Completions of no tokens need no model. */
-function finishEmpty(request: Request): void {
-  const isEmpty = ({ branch }: Request['completions'][number]) => branch.maxTokens === 0
+function finishEmpty(request: SequenceGroup): void {
+  const isEmpty = ({ branch }: SequenceGroup['completions'][number]) => branch.maxTokens === 0
   const empty = request.waiting.filter(isEmpty)
   request.waiting = request.waiting.filter((completion) => !isEmpty(completion))
   request.unfinished = request.waiting.length

@@ -2,10 +2,10 @@ import { FairQueue } from '../../../lib/fair-queue.ts'
 import type { KvSequence, SavedSequence } from '../cache/kv-cache.ts'
 import { PrefixCache, type PrefixMatch, SHORTEST_MATCH } from '../cache/prefix-cache.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
-import type { Completion } from './completion.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { PrefillCursor } from './prefill-cursor.ts'
-import type { Request } from './request.ts'
+import type { Sequence } from './sequence.ts'
+import type { SequenceGroup } from './sequence-group.ts'
 import type { SharedPrefix } from './shared-prefix.ts'
 
 interface Room {
@@ -24,11 +24,11 @@ const PREFIX_CACHE_BYTES = 256 * 2 ** 20
  */
 export class SequenceManager {
   readonly #loaded: LoadedModel
-  readonly #queue = new FairQueue<Request>()
+  readonly #queue = new FairQueue<SequenceGroup>()
   readonly cache: PrefixCache
   /** Oldest first. */
-  readonly running: Completion[] = []
-  readonly #openStems = new Set<SharedPrefix>()
+  readonly running: Sequence[] = []
+  readonly #openPrefixes = new Set<SharedPrefix>()
   /** Requests of which nothing has started yet. */
   waitingRequests = 0
   /** Prompt tokens that were there already when a prompt was opened, since the start. */
@@ -47,16 +47,16 @@ export class SequenceManager {
   }
 
   /** The request whose turn it is to start something. */
-  get next(): Request | undefined {
+  get next(): SequenceGroup | undefined {
     return this.#queue.head
   }
 
   /** Requests of which something has not started, or must start anew. */
-  get queued(): readonly Request[] {
+  get queued(): readonly SequenceGroup[] {
     return this.#queue.items
   }
 
-  enqueue(request: Request): void {
+  enqueue(request: SequenceGroup): void {
     this.#queue.add(request)
     this.waitingRequests++
   }
@@ -71,7 +71,7 @@ export class SequenceManager {
   }
 
   /** What there is already of a request's prompt, in the prefix cache or with running work of its organisation. */
-  findPrefix({ organisation, path }: Request): PrefixMatch | null {
+  findPrefix({ organisation, path }: SequenceGroup): PrefixMatch | null {
     let best = this.cache.find(organisation, path)
     for (const { request } of this.running) {
       const sequence = request.root?.sequence ?? null
@@ -93,7 +93,7 @@ export class SequenceManager {
 
   /** Gains some cells, if there is any way. The youngest completion is interrupted last, the oldest never. */
   reclaim(): boolean {
-    if (this.#closeIdleStem(null)) return true
+    if (this.#closeIdlePrefix(null)) return true
     const youngest = this.running.at(-1)
     if (youngest === undefined || this.running.length === 1) return false
     this.#interrupt(youngest)
@@ -101,15 +101,15 @@ export class SequenceManager {
   }
 
   /** Ends a completion that is running. */
-  end(completion: Completion): void {
+  end(completion: Sequence): void {
     const { request, sequence } = completion
     this.#vacate(completion)
     if (sequence !== null) this.#leave(completion, sequence)
-    if (--request.unfinished === 0) this.#closeStems(request, true)
+    if (--request.unfinished === 0) this.#closePrefixes(request, true)
   }
 
   /** Ends all of a request. @param keep whether what it computed may serve later requests. */
-  drop(request: Request, keep: boolean): void {
+  drop(request: SequenceGroup, keep: boolean): void {
     this.#queue.remove(request)
     if (!request.hasStarted) this.waitingRequests--
     for (const completion of this.running.filter((other) => other.request === request)) {
@@ -119,11 +119,11 @@ export class SequenceManager {
       if (keep) this.#leave(completion, sequence)
       else this.#loaded.kv.release(sequence)
     }
-    this.#closeStems(request, keep)
+    this.#closePrefixes(request, keep)
     this.#congested = false
   }
 
-  #begin(completion: Completion): void {
+  #begin(completion: Sequence): void {
     const { request } = completion
     this.#queue.rotate()
     request.waiting.shift()
@@ -139,9 +139,9 @@ export class SequenceManager {
   }
 
   /** Gives a completion its sequence, once there is what it continues. */
-  #open(completion: Completion): void {
+  #open(completion: Sequence): void {
     const { stem } = completion
-    if (stem !== null && !this.#openStem(stem, completion)) return
+    if (stem !== null && !this.#openPrefix(stem, completion)) return
     const sequence = stem === null ? this.#forkFound(completion, completion) : this.#loaded.kv.fork(stem.sequence)
     if (sequence === null) return
     completion.sequence = sequence
@@ -150,17 +150,17 @@ export class SequenceManager {
   }
 
   /** @returns whether all of the stem is in the KV cache. */
-  #openStem(stem: SharedPrefix, completion: Completion): boolean {
+  #openPrefix(stem: SharedPrefix, completion: Sequence): boolean {
     if (stem.feed?.isDone) stem.feed = null
     if (stem.sequence !== null) return stem.feed === null
     const { parent } = stem
-    if (parent !== null && !this.#openStem(parent, completion)) return false
+    if (parent !== null && !this.#openPrefix(parent, completion)) return false
     const sequence = parent === null ? this.#forkFound(stem, completion) : this.#loaded.kv.fork(parent.sequence)
     if (sequence === null) return false
     const feed = new PrefillCursor(sequence, stem.chunks, parent === null ? sequence.cells : 0)
     stem.sequence = sequence
     stem.feed = feed.isDone ? null : feed
-    this.#openStems.add(stem)
+    this.#openPrefixes.add(stem)
     return stem.isReady
   }
 
@@ -168,7 +168,7 @@ export class SequenceManager {
    * A new sequence, with as much of the request's prompt as there is already; null when it is better to wait, since
    * others are computing more of it.
    */
-  #forkFound(holder: SharedPrefix | Completion, completion: Completion): KvSequence | null {
+  #forkFound(holder: SharedPrefix | Sequence, completion: Sequence): KvSequence | null {
     const { kv } = this.#loaded
     const { request } = completion
     if (request.root !== holder) return kv.fork(null)
@@ -185,7 +185,7 @@ export class SequenceManager {
   }
 
   /** Whether an older completion is prefilling more of the prompt than the cells that were found. */
-  #isComing({ request, age }: Completion, found: number): boolean {
+  #isComing({ request, age }: Sequence, found: number): boolean {
     return this.running.some((other) => {
       const { organisation, root, path } = other.request
       if (other.age >= age || other.request === request || organisation !== request.organisation) return false
@@ -195,7 +195,7 @@ export class SequenceManager {
     })
   }
 
-  #makeRoomFor(completion: Completion): boolean {
+  #makeRoomFor(completion: Sequence): boolean {
     const { kv } = this.#loaded
     const reserved = this.#reserved()
     const { tokens, branch } = completion
@@ -204,7 +204,7 @@ export class SequenceManager {
       const needed = this.#needed(completion)
       const enoughCells = reserved.cells + needed.cells + headroom <= kv.freeCells
       if (enoughCells && reserved.sequences + needed.sequences <= kv.freeSequences) return true
-      if (this.running.length > 0 || !this.#closeIdleStem(completion)) return false
+      if (this.running.length > 0 || !this.#closeIdlePrefix(completion)) return false
     }
   }
 
@@ -227,10 +227,10 @@ export class SequenceManager {
   }
 
   /** What a completion would add to that. */
-  #needed(completion: Completion): Room {
+  #needed(completion: Sequence): Room {
     const { request } = completion
     const room = { cells: completion.pendingCells, sequences: 1 }
-    let root: SharedPrefix | Completion = completion
+    let root: SharedPrefix | Sequence = completion
     for (let stem = completion.stem; stem !== null && stem.users === 0 && !stem.isReady; stem = stem.parent) {
       room.cells += stem.feed?.remaining ?? stem.cells
       if (stem.sequence === null) room.sequences++
@@ -243,7 +243,7 @@ export class SequenceManager {
     return room
   }
 
-  #interrupt(completion: Completion): void {
+  #interrupt(completion: Sequence): void {
     const { request, sequence } = completion
     this.#vacate(completion)
     if (sequence !== null) this.#loaded.kv.release(sequence)
@@ -255,7 +255,7 @@ export class SequenceManager {
   }
 
   /** Takes a completion out of the running ones; its sequence is the caller's now. */
-  #vacate(completion: Completion): void {
+  #vacate(completion: Sequence): void {
     this.running.splice(this.running.indexOf(completion), 1)
     completion.stem?.addUser(-1)
     completion.sequence = null
@@ -264,33 +264,33 @@ export class SequenceManager {
   }
 
   /** Gives back the sequence of an ended completion; the prefix cache copies it if it may be of use there. */
-  #leave(completion: Completion, sequence: KvSequence): void {
+  #leave(completion: Sequence, sequence: KvSequence): void {
     const { request, branch, tokens } = completion
     if (request.root === completion) this.#keep(request, request.path.concat([branch.lastToken, ...tokens]), sequence)
     this.#loaded.kv.release(sequence)
   }
 
-  #closeStems(request: Request, keep: boolean): void {
+  #closePrefixes(request: SequenceGroup, keep: boolean): void {
     for (const stem of request.stems) {
-      this.#openStems.delete(stem)
+      this.#openPrefixes.delete(stem)
       if (keep && stem.sequence !== null && stem === request.root) this.#keep(request, request.path, stem.sequence)
       stem.close(this.#loaded.kv)
     }
   }
 
   /** @param path what the sequence holds, or would hold had it been finished. */
-  #keep(request: Request, path: PrefixKey, sequence: KvSequence): void {
+  #keep(request: SequenceGroup, path: PrefixKey, sequence: KvSequence): void {
     const held = path.slice(sequence.cells)
     if (held !== null) this.cache.add(request.organisation, held, sequence)
   }
 
   /** Frees the youngest stem that no running completion needs. @param except completion whose stems stay. */
-  #closeIdleStem(except: Completion | null): boolean {
+  #closeIdlePrefix(except: Sequence | null): boolean {
     const spared = new Set<SharedPrefix>()
     for (let stem = except?.stem ?? null; stem !== null; stem = stem.parent) spared.add(stem)
-    const idle = [...this.#openStems].findLast((stem) => stem.users === 0 && !spared.has(stem))
+    const idle = [...this.#openPrefixes].findLast((stem) => stem.users === 0 && !spared.has(stem))
     if (idle === undefined) return false
-    this.#openStems.delete(idle)
+    this.#openPrefixes.delete(idle)
     idle.close(this.#loaded.kv)
     return true
   }

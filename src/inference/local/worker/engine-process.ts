@@ -36,7 +36,7 @@ class EngineProcess {
       libraries.flushLog()
       throw error
     }
-    this.#scheduler = new Scheduler(this.#loaded, warm.planner, settings, send)
+    this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send)
     send({ type: 'ready', info: this.#loaded.info, longestStepMs: warm.longestStepMs })
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   }

@@ -10,7 +10,7 @@ import { calibrate } from './calibration.ts'
 const SECOND = 16_000
 
 export interface WarmUp {
-  readonly planner: BatchSplitter
+  readonly splitter: BatchSplitter
   /** Duration of the longest step that was seen, or is to be expected of a full batch. */
   readonly longestStepMs: number
 }
@@ -35,18 +35,18 @@ export function warmUp(loaded: LoadedModel, image: EngineSettings['image']): War
     prefix: parts,
     branches: [{ suffix: [{ type: 'text', text: ' world', trusted: false }], n: 2, maxTokens: 4, sampling }],
   }
-  const planner = calibrate(loaded)
+  const splitter = calibrate(loaded)
   const fail = (message: FromEngine) => {
     if (message.type === 'error') throw new FailureError(message.error)
   }
-  const scheduler = new Scheduler(loaded, planner, { maxWaiting: 1, prefixCacheCells: 0, seed: 0 }, fail)
+  const scheduler = new Scheduler(loaded, splitter, { maxWaiting: 1, prefixCacheCells: 0, seed: 0 }, fail)
   scheduler.submit(0, work)
-  let longestStepMs = planner.fullBatchMs
+  let longestStepMs = splitter.fullBatchMs
   let started = performance.now()
   while (scheduler.step()) {
     const now = performance.now()
     longestStepMs = Math.max(longestStepMs, now - started)
     started = now
   }
-  return { planner, longestStepMs }
+  return { splitter, longestStepMs }
 }

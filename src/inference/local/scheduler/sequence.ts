@@ -4,13 +4,13 @@ import type { Repetition } from '../sampling/repetition.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { AdmittedBranch } from './admission.ts'
 import { countCells, PrefillCursor } from './prefill-cursor.ts'
-import type { Request } from './request.ts'
+import type { SequenceGroup } from './sequence-group.ts'
 import type { SharedPrefix } from './shared-prefix.ts'
 import { TextStream } from './text-stream.ts'
 
 /** A completion from its start to its end. */
-export class Completion {
-  readonly request: Request
+export class Sequence {
+  readonly request: SequenceGroup
   readonly branch: AdmittedBranch
   readonly branchIndex: number
   readonly index: number
@@ -39,7 +39,7 @@ export class Completion {
   round = 0
 
   constructor(
-    request: Request,
+    request: SequenceGroup,
     place: { readonly branch: AdmittedBranch; readonly branchIndex: number; readonly index: number },
     source: { readonly stem: SharedPrefix | null; readonly prompt: readonly PromptChunk[] },
     { sampler, repetition }: { readonly sampler: TokenSampler; readonly repetition: Repetition | null },

@@ -5,8 +5,8 @@ import { ConstrainedSampler } from '../sampling/constrained-sampler.ts'
 import { Repetition } from '../sampling/repetition.ts'
 import { ThoughtSampler } from '../sampling/thought-sampler.ts'
 import type { AdmittedBranch, AdmittedWork } from './admission.ts'
-import { Completion } from './completion.ts'
 import type { LoadedModel } from './loaded-model.ts'
+import { Sequence } from './sequence.ts'
 import { SharedPrefix } from './shared-prefix.ts'
 
 /** The odd number nearest to 2^32 over the golden ratio: its multiples are all different modulo 2^32. */
@@ -15,12 +15,12 @@ const SEED_STRIDE = 0x9e3779b9
 const RANDOM_SEED = 0xffffffff
 
 /** A work from its admission to the end of its last completion. */
-export class Request {
+export class SequenceGroup {
   /** Ascending in order of arrival. */
   readonly id: number
   readonly organisation: string
   readonly work: AdmittedWork
-  readonly completions: readonly Completion[]
+  readonly completions: readonly Sequence[]
   /** Shared prompts, each after its parent. */
   readonly stems: readonly SharedPrefix[]
   /**
@@ -29,7 +29,7 @@ export class Request {
    */
   readonly path: PrefixKey
   /** Completions that do not run and have not ended, in order. */
-  waiting: Completion[]
+  waiting: Sequence[]
   unfinished: number
   hasStarted = false
   /** Whether anything was sent for it. */
@@ -51,7 +51,7 @@ export class Request {
     const [only] = work.branches
     const alone = work.branches.length === 1 && only!.n === 1
     const prefix = alone ? null : add(null, work.prefix)
-    const completions: Completion[] = []
+    const completions: Sequence[] = []
     this.completions = completions
     try {
       for (const [branchIndex, branch] of work.branches.entries()) {
@@ -61,7 +61,7 @@ export class Request {
           const sampler = createSampler(loaded, branch, seed + Math.imul(completions.length, SEED_STRIDE))
           const repetition = createRepetition(loaded, branch)
           completions.push(
-            new Completion(this, { branch, branchIndex, index }, { stem, prompt }, { sampler, repetition }),
+            new Sequence(this, { branch, branchIndex, index }, { stem, prompt }, { sampler, repetition }),
           )
         }
       }
@@ -76,7 +76,7 @@ export class Request {
   }
 
   /** The stem or completion whose sequence begins with `path`. */
-  get root(): SharedPrefix | Completion | null {
+  get root(): SharedPrefix | Sequence | null {
     const [stem] = this.stems
     if (stem !== undefined) return stem.parent === null && this.path.length > 0 ? stem : null
     return this.completions.length === 1 ? this.completions[0]! : null
