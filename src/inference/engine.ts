@@ -170,12 +170,30 @@ export type Constraint = (TagContent | TriggeredTagsConstraint) & {
 /** What can be a whole text or the content of a tag. */
 export type TagContent = JsonSchemaConstraint | RegexConstraint | GrammarConstraint
 
-/** JSON text that satisfies the schema. */
+/** A value that satisfies the schema, as JSON text unless `notation` says otherwise. */
 export interface JsonSchemaConstraint {
   readonly type: 'json_schema'
   readonly schema: unknown
   /** Keywords that cannot be kept are refused, unless this says that they are to be left out. */
   readonly lenient?: boolean
+  /** How the text differs from JSON. */
+  readonly notation?: Notation
+}
+
+/** A way to write values that differs from JSON. It keeps no lengths of strings. */
+export interface Notation {
+  /** No string holds any of these texts: they would end it, or what it stands in. */
+  readonly without: readonly string[]
+  /**
+   * Stands around strings in place of `"`, and nothing between is escaped. Keys stand without it where they can, and
+   * nothing but `,` and `:` between the parts of objects and arrays.
+   */
+  readonly quote?: string
+  /**
+   * The whole value is an object, written as its members alone: each is `begin`, its name, `between`, its value and `end`.
+   * Values that may be strings are their bare text; see `memberTypes`.
+   */
+  readonly member?: { readonly begin: string; readonly between: string; readonly end: string }
 }
 
 /** A text that the pattern matches from end to end. See `regex/parser.ts` for the dialect. */

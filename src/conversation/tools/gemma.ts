@@ -1,13 +1,5 @@
-import { type Parameter, parametersOf, type Tool } from '../request/tool.ts'
-import {
-  type BlockCall,
-  BlockCallReader,
-  literalOf,
-  objectText,
-  SCALAR_RULES,
-  SCALARS,
-  textWithout,
-} from './block-call.ts'
+import { argumentsSchema } from '../request/tool.ts'
+import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
 import type { ToolSyntax } from './syntax.ts'
 
 const BEGIN = '<|tool_call>'
@@ -24,42 +16,17 @@ export const gemma: ToolSyntax = {
     triggers: [BEGIN],
     tags: tools.map((tool) => ({
       begin: `${BEGIN}call:${tool.name}`,
-      content: { type: 'grammar', ebnf: valuesGrammar(tool) },
+      content: {
+        type: 'json_schema',
+        schema: argumentsSchema(tool),
+        lenient: true,
+        notation: { quote: QUOTE, without: [END] },
+      },
       end: END,
     })),
     stopAfterFirst: single,
   }),
 }
-
-/** The parameters in their order, those that are required for sure; a text between quotes holds no mark. */
-function valuesGrammar(tool: Tool): string {
-  const parameters = parametersOf(tool)
-  // What may follow a member that is written, and what may follow none, from the last to the first.
-  const rules: string[] = []
-  for (const [i, parameter] of parameters.entries()) {
-    const written = `${literalOf(`${parameter.name}:`)} ${valueRule(parameter)} after_${i + 1}`
-    rules.push(`first_${i} ::= ${parameter.required ? written : `(${written} | first_${i + 1})`}`)
-    rules.push(`after_${i} ::= ${parameter.required ? `"," ${written}` : `("," ${written} | after_${i + 1})`}`)
-  }
-  const end = parameters.length
-  return [`root ::= "{" first_0 "}"`, ...rules, `first_${end} ::= ""`, `after_${end} ::= ""`, VALUE_RULES].join('\n')
-}
-
-function valueRule({ types, texts }: Parameter): string {
-  if (texts !== null) return `(${texts.map((text) => literalOf(QUOTE + text + QUOTE)).join(' | ')})`
-  if (types === null) return 'value'
-  return `(${types.map((type) => SCALARS[type] ?? STRUCTURES[type] ?? 'value').join(' | ')})`
-}
-
-const STRUCTURES: Readonly<Partial<Record<string, string>>> = { string: 'string', array: 'list', object: 'object' }
-const VALUE_RULES = `object ::= "{" ("" | member ("," member)*) "}"
-member ::= key ":" value
-key ::= [A-Za-z_] [A-Za-z0-9_.\\x2d]*
-value ::= object | list | string | number | boolean | "null"
-list ::= "[" ("" | value ("," value)*) "]"
-string ::= ${literalOf(QUOTE)} text ${literalOf(QUOTE)}
-${SCALAR_RULES}
-${textWithout('<', 'text')}`
 
 function translate(text: string): BlockCall | null {
   const call = /^\s*call:([^{\s]+)\s*(?=\{)/.exec(text)

@@ -1,19 +1,18 @@
-import { type Parameter, parametersOf, type Tool } from '../request/tool.ts'
-import {
-  type BlockCall,
-  BlockCallReader,
-  literalOf,
-  objectText,
-  SCALAR_RULES,
-  SCALARS,
-  textWithout,
-} from './block-call.ts'
+import { memberTypes, type ValueTypes } from '../../inference/constraints/value-types.ts'
+import type { Notation } from '../../inference/engine.ts'
+import { argumentsSchema, type Tool } from '../request/tool.ts'
+import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
 import { parseJson } from './json-call.ts'
 import type { ToolSyntax } from './syntax.ts'
 
 const BEGIN = '<tool_call>'
 const END = '</tool_call>'
-const VALUE_END = '\n</parameter>'
+const FUNCTION_END = '</function>'
+const VALUE_END = '</parameter>'
+const NOTATION: Notation = {
+  without: [VALUE_END, FUNCTION_END],
+  member: { begin: '<parameter=', between: '>\n', end: `\n${VALUE_END}\n` },
+}
 
 /** `<tool_call>\n<function=f>\n<parameter=x>\n…\n</parameter>\n</function>\n</tool_call>`: Qwen3-Coder, Qwen3.5 and later. */
 export const qwenCoder: ToolSyntax = {
@@ -22,7 +21,7 @@ export const qwenCoder: ToolSyntax = {
   readCall: (tools) =>
     new BlockCallReader({
       end: END,
-      closes: (text) => text.trimEnd().endsWith('</function>'),
+      closes: (text) => text.trimEnd().endsWith(FUNCTION_END),
       translate: (text) => translate(text, tools),
     }),
   constraint: (tools, single) => ({
@@ -30,8 +29,8 @@ export const qwenCoder: ToolSyntax = {
     triggers: [BEGIN],
     tags: tools.map((tool) => ({
       begin: `${BEGIN}\n<function=${tool.name}>\n`,
-      content: { type: 'grammar', ebnf: parametersGrammar(tool) },
-      end: `</function>\n${END}`,
+      content: { type: 'json_schema', schema: argumentsSchema(tool), lenient: true, notation: NOTATION },
+      end: `${FUNCTION_END}\n${END}`,
     })),
     stopAfterFirst: single,
   }),
@@ -45,38 +44,19 @@ function translate(text: string, tools: readonly Tool[]): BlockCall | null {
   if (!call) return null
   const name = call[1]!
   const tool = tools.find((other) => other.name === name)
-  const types = new Map(tool ? parametersOf(tool).map(({ name, types }) => [name, types]) : [])
+  const typesOf = memberTypes(tool && argumentsSchema(tool))
   const members = [...call[2]!.matchAll(PARAMETER)].map(
-    ([, key, value]) => [key!, jsonOf(value!, types.get(key!) ?? null)] as const,
+    ([, key, value]) => [key!, jsonOf(value!, typesOf(key!))] as const,
   )
   // Of a parameter that is written twice the last one counts, as in JSON.
   return { name, arguments: objectText([...new Map(members)]) }
 }
 
 /** The value of a parameter is text if it may be a string, and JSON otherwise. */
-function jsonOf(text: string, types: readonly string[] | null): string {
+function jsonOf(text: string, types: ValueTypes): string {
   const value = parseJson(text)
   const isJson = value !== undefined && typeof value !== 'string'
   const mayBeString = types?.includes('string') ?? !isJson
   if (isJson && (!mayBeString || (value === null && types?.includes('null')))) return text.trim()
   return JSON.stringify(text)
-}
-
-/** The parameters in their order, those that are required for sure. */
-function parametersGrammar(tool: Tool): string {
-  const parameters = parametersOf(tool)
-    .filter(({ name }) => !/[>\n]/.test(name))
-    .map((parameter) => {
-      const { name, required } = parameter
-      const value = valueRule(parameter)
-      const written = `(${literalOf(`<parameter=${name}>\n`)} ${value} ${literalOf(`${VALUE_END}\n`)})`
-      return required ? written : `("" | ${written})`
-    })
-  return `root ::= ${parameters.length === 0 ? '""' : parameters.join(' ')}\n${SCALAR_RULES}\n${textWithout(VALUE_END, 'text')}`
-}
-
-function valueRule({ types, texts }: Parameter): string {
-  if (texts !== null) return `(${texts.map(literalOf).join(' | ')})`
-  const rules = types?.map((type) => SCALARS[type] ?? 'text') ?? ['text']
-  return rules.includes('text') ? 'text' : `(${rules.join(' | ')})`
 }

@@ -62,13 +62,15 @@ function rulesOf(content: TagContent): Rules {
 
 function written<Result>(content: TagContent, use: (ebnf: Ebnf, root: Expression) => Result): Result {
   if (content.type === 'json_schema' && content.lenient) {
-    return leniently(content.schema, (schema) => written({ type: 'json_schema', schema }, use))
+    return leniently(content.schema, (schema) => written({ ...content, schema, lenient: false }, use))
   }
   if (content.type === 'grammar') throw new Error('A grammar in EBNF is written already.')
   const ebnf = new Ebnf()
   try {
     const root =
-      content.type === 'regex' ? patternGrammar(content.pattern, ebnf) : jsonSchemaGrammar(content.schema, ebnf)
+      content.type === 'regex'
+        ? patternGrammar(content.pattern, ebnf)
+        : jsonSchemaGrammar(content.schema, ebnf, content.notation)
     return use(ebnf, root)
   } catch (error) {
     if (error instanceof GrammarSizeError || error instanceof PatternError)
@@ -90,7 +92,7 @@ export function withoutLenientSchemas(constraint: Constraint): Constraint | null
   const isLenient = ({ content }: ConstrainedTag) => content.type === 'json_schema' && content.lenient === true
   if (!constraint.tags.some(isLenient)) return null
   const tags = constraint.tags.map((tag) =>
-    isLenient(tag) ? { ...tag, content: { type: 'json_schema' as const, schema: { type: 'object' } } } : tag,
+    isLenient(tag) ? { ...tag, content: { ...tag.content, schema: { type: 'object' } } } : tag,
   )
   return { ...constraint, tags }
 }

@@ -1,11 +1,14 @@
+import type { Notation } from '../engine.ts'
 import { disjoint } from './disjoint.ts'
-import { choice, type Ebnf, EMPTY, type Expression, literal, sequence } from './ebnf.ts'
+import { choice, type Ebnf, EMPTY, type Expression, literal, optional, repeat, sequence } from './ebnf.ts'
 import { FORMATS } from './formats.ts'
-import { COLON, COMMA, JsonText } from './json-text.ts'
 import { type Bound, integersWithin, type NumberRange, numbersWithin } from './number-range.ts'
+import { isPointer, lookUp, type Target } from './references.ts'
 import { PatternError, parsePattern } from './regex/parser.ts'
 import { lengthsOf } from './regex/pattern.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
+import { JSON_STYLE, NAME, ValueText } from './value-text.ts'
+import { memberTypes, type ValueTypes } from './value-types.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 type Path = readonly (string | number)[]
@@ -34,10 +37,14 @@ const LONGEST_TEXT = 200_000
 const LONGEST_STRING = 10_000
 const MOST_ITEMS = 1_000
 
+/** How a value stands: as the notation has it, as the members of the outermost object, or as a string without quotes. */
+type Form = 'plain' | 'members' | 'bare'
+
 /** What the conversion of one schema needs to know of where it stands. */
 interface Place {
   readonly path: Path
   readonly depth: number
+  readonly form: Form
   /** References that led here without a character between: coming back to one of them would never end. */
   readonly open: ReadonlySet<string>
 }
@@ -48,28 +55,40 @@ interface Place {
  * of the schema and none that it does not name, unless it describes them.
  * @throws UnsupportedConstraint naming the keyword at fault.
  */
-export function jsonSchemaGrammar(schema: unknown, ebnf: Ebnf): Expression {
+export function jsonSchemaGrammar(schema: unknown, ebnf: Ebnf, notation?: Notation): Expression {
   const size = JSON.stringify(schema)?.length ?? 0
   if (size > LONGEST_TEXT)
     throw new UnsupportedConstraint(`the schema has ${size} characters, at most ${LONGEST_TEXT} are supported`)
-  return new SchemaWriter(schema, ebnf).write()
+  return new SchemaWriter(schema, ebnf, notation).write()
 }
 
 class SchemaWriter {
   readonly #root: unknown
   readonly #ebnf: Ebnf
-  readonly #json: JsonText
+  readonly #plain: ValueText
+  readonly #bare: ValueText
+  readonly #member: Notation['member']
+  readonly #typesOfMember: (name: string) => ValueTypes
   readonly #references = new Map<string, Expression>()
   #schemas = 0
 
-  constructor(root: unknown, ebnf: Ebnf) {
+  constructor(root: unknown, ebnf: Ebnf, { quote, without = [], member }: Partial<Notation> = {}) {
     this.#root = root
     this.#ebnf = ebnf
-    this.#json = new JsonText(ebnf)
+    const separators = quote === undefined ? JSON_STYLE : { comma: ',', colon: ':' }
+    this.#plain = new ValueText({ ...separators, quote: quote ?? null, without }, ebnf)
+    this.#bare = new ValueText({ ...separators, quote: '', without }, ebnf)
+    this.#member = member
+    this.#typesOfMember = memberTypes(root)
   }
 
   write(): Expression {
-    return this.#value(this.#root, { path: [], depth: 0, open: new Set() })
+    const form = this.#member === undefined ? 'plain' : 'members'
+    return this.#value(this.#root, { path: [], depth: 0, form, open: new Set() })
+  }
+
+  #text({ form }: Place): ValueText {
+    return form === 'bare' ? this.#bare : this.#plain
   }
 
   #value(schema: unknown, place: Place): Expression {
@@ -78,7 +97,7 @@ class SchemaWriter {
     if (place.depth > DEEPEST_NESTING) {
       throw new UnsupportedConstraint(`schemas nested deeper than ${DEEPEST_NESTING} are not supported`, place.path)
     }
-    if (schema === true) return this.#json.any()
+    if (schema === true) return this.#any(place)
     if (schema === false) throw new UnsupportedConstraint('the schema false allows nothing', place.path)
     if (!isObject(schema)) throw new UnsupportedConstraint(`expected a schema, got ${typeName(schema)}`, place.path)
     this.#checkKeywords(schema, place)
@@ -103,6 +122,10 @@ class SchemaWriter {
     }
   }
 
+  #any(place: Place): Expression {
+    return place.form === 'members' ? this.#object({}, place) : this.#text(place).any()
+  }
+
   #checkKeywords(schema: Schema, { path }: Place): void {
     for (const key of Object.keys(schema)) {
       if (!KNOWN.has(key) && !key.startsWith('x-')) {
@@ -114,7 +137,8 @@ class SchemaWriter {
     }
   }
 
-  #constants(values: readonly unknown[], schema: Schema, { path }: Place): Expression {
+  #constants(values: readonly unknown[], schema: Schema, place: Place): Expression {
+    const { path } = place
     const types = schema.type === undefined ? null : typesOf(schema.type, path)
     const misfit = types === null ? -1 : values.findIndex((value) => !types.some((type) => isOfType(value, type)))
     if (misfit >= 0) {
@@ -123,20 +147,24 @@ class SchemaWriter {
         path,
       )
     }
-    return this.#ebnf.rule(choice(values.map((value) => this.#json.constant(value))))
+    const text = place.form === 'members' ? null : this.#text(place)
+    const written = values.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
+    if (written.length === 0) throw new UnsupportedConstraint('no value can be written in this notation', path)
+    return this.#ebnf.rule(choice(written))
   }
 
   #reference(reference: unknown, place: Place): Expression {
     if (typeof reference !== 'string') throw new UnsupportedConstraint('expected a string', place.path)
     if (place.open.has(reference)) throw new UnsupportedConstraint(`'${reference}' refers to itself`, place.path)
-    const known = this.#references.get(reference)
+    const key = `${place.form} ${reference}`
+    const known = this.#references.get(key)
     if (known !== undefined) return known
     const { target, path } = resolve(this.#root, reference, place.path)
     const name = this.#ebnf.reserve()
-    this.#references.set(reference, name)
+    this.#references.set(key, name)
     const open = new Set([...place.open, reference])
     // Until its own rule is complete, only a reference from within an object or an array may come back to it.
-    this.#ebnf.define(name, this.#value(target, { path, open, depth: place.depth + 1 }))
+    this.#ebnf.define(name, this.#value(target, { ...place, path, open, depth: place.depth + 1 }))
     return name
   }
 
@@ -156,7 +184,7 @@ class SchemaWriter {
   #typed(schema: Schema, place: Place): Expression {
     const types =
       schema.type === undefined ? impliedTypes(schema, place.path) : typesOf(schema.type, [...place.path, 'type'])
-    if (types === null) return this.#json.any()
+    if (types === null) return this.#any(place)
     const allowed = types.flatMap((type) => KEYWORDS[type]!)
     const astray = Object.keys(schema).find(
       (key) => !allowed.includes(key) && key !== 'type' && !ANNOTATIONS.has(key) && !key.startsWith('x-'),
@@ -167,7 +195,10 @@ class SchemaWriter {
         astray,
       ])
     }
-    return choice(types.map((type) => this.#ofType(type, schema, place)))
+    if (place.form === 'members' && !types.includes('object'))
+      throw new UnsupportedConstraint('only objects can be written in this notation', [...place.path, 'type'])
+    const writable = place.form === 'members' ? ['object'] : types
+    return choice(writable.map((type) => this.#ofType(type, schema, place)))
   }
 
   #ofType(type: string, schema: Schema, place: Place): Expression {
@@ -207,17 +238,14 @@ class SchemaWriter {
         Object.hasOwn(properties, '__proto__') ? 'properties' : 'required',
       ])
     }
-    if (names.size === 0) {
-      if (additional === false) return literal('{}')
-      return this.#ebnf.rule(this.#json.map(this.#value(additional ?? true, within(place, 'additionalProperties'))))
-    }
+    if (names.size === 0) return this.#map(additional ?? true, place)
     if (isObject(additional) && Object.keys(properties).length > 0) {
       throw new UnsupportedConstraint("'additionalProperties' with a schema beside 'properties' is not supported", [
         ...path,
         'additionalProperties',
       ])
     }
-    const members = [...names].map((name): Member => {
+    const members = [...names].flatMap((name): Member[] => {
       const described = Object.hasOwn(properties, name)
       if (!described && additional === false) {
         throw new UnsupportedConstraint(`'${name}' is required, but the schema allows no such property`, [
@@ -225,12 +253,45 @@ class SchemaWriter {
           'required',
         ])
       }
-      const value = described
-        ? this.#value(properties[name], within(place, 'properties', name))
-        : this.#value(additional ?? true, within(place, 'additionalProperties'))
-      return { text: sequence([literal(JSON.stringify(name) + COLON), value]), required: required.includes(name) }
+      const at = described ? within(place, 'properties', name) : within(place, 'additionalProperties')
+      const text = this.#memberOf(name, described ? properties[name] : (additional ?? true), at, place.form)
+      return text === null ? [] : [{ text, required: required.includes(name) }]
     })
+    if (place.form === 'members')
+      return this.#ebnf.rule(sequence(members.map(({ text, required }) => (required ? text : optional(text)))))
     return this.#ebnf.rule(sequence([literal('{'), this.#members(members), literal('}')]))
+  }
+
+  /** An object with whatever keys. */
+  #map(value: unknown, place: Place): Expression {
+    const at = within(place, 'additionalProperties')
+    if (place.form !== 'members')
+      return value === false ? literal('{}') : this.#ebnf.rule(this.#plain.map(this.#value(value, at)))
+    if (value === false) return EMPTY
+    const { begin, between, end } = this.#member!
+    // No member is called so: the types are those of members that are not described.
+    const written = this.#memberValue('', value, at)
+    return repeat(sequence([literal(begin), NAME, literal(between), written, literal(end)]), 0, null)
+  }
+
+  /** Null for an outermost member whose name cannot be written. */
+  #memberOf(name: string, schema: unknown, place: Place, form: Form): Expression | null {
+    if (form === 'members') {
+      const { begin, between, end } = this.#member!
+      if (name === '' || [...between].some((character) => name.includes(character))) return null
+      return sequence([literal(begin + name + between), this.#memberValue(name, schema, place), literal(end)])
+    }
+    const key = this.#plain.key(name)
+    if (key === null)
+      throw new UnsupportedConstraint(`the name '${name}' cannot be written in this notation`, place.path)
+    return sequence([key, this.#value(schema, place)])
+  }
+
+  /** What may be a string is text, and is bound further when it can be nothing else. */
+  #memberValue(name: string, schema: unknown, place: Place): Expression {
+    const types = this.#typesOfMember(name)
+    if (types !== null && !types.includes('string')) return this.#value(schema, place)
+    return types?.length === 1 ? this.#value(schema, { ...place, form: 'bare' }) : this.#bare.string(0, null)
   }
 
   /** Members in their order; those that are not required may be left out. */
@@ -241,7 +302,7 @@ class SchemaWriter {
     for (const { text, required } of members.toReversed()) {
       const start = sequence([text, after])
       first = this.#ebnf.rule(required ? start : choice([start, first]))
-      const next = sequence([literal(COMMA), text, after])
+      const next = sequence([this.#plain.comma, text, after])
       after = this.#ebnf.rule(required ? next : choice([next, after]))
     }
     return first
@@ -266,7 +327,7 @@ class SchemaWriter {
       return literal('[]')
     }
     const item = this.#value(schema.items ?? true, within(place, 'items'))
-    return this.#ebnf.rule(this.#json.array(this.#ebnf.rule(item), min, max))
+    return this.#ebnf.rule(this.#plain.array(this.#ebnf.rule(item), min, max))
   }
 
   /** As many items as there are schemas in `prefixItems`, neither more nor fewer. */
@@ -286,16 +347,18 @@ class SchemaWriter {
       )
     }
     const items = schemas.map((item, index) => this.#value(item, within(place, 'prefixItems', index)))
-    const separated = items.flatMap((item, index) => (index === 0 ? [item] : [literal(COMMA), item]))
+    const separated = items.flatMap((item, index) => (index === 0 ? [item] : [this.#plain.comma, item]))
     return this.#ebnf.rule(sequence([literal('['), ...separated, literal(']')]))
   }
 
-  #string(schema: Schema, { path }: Place): Expression {
+  #string(schema: Schema, place: Place): Expression {
+    const { path } = place
+    const text = this.#text(place)
     const min = countOf(schema.minLength, LONGEST_STRING, [...path, 'minLength']) ?? 0
     const max = countOf(schema.maxLength, LONGEST_STRING, [...path, 'maxLength'])
     if (max !== null && max < min)
       throw new UnsupportedConstraint("'maxLength' is less than 'minLength'", [...path, 'maxLength'])
-    if (schema.pattern === undefined && schema.format === undefined) return this.#json.string(min, max)
+    if (schema.pattern === undefined && schema.format === undefined) return text.string(min, max)
     if (schema.pattern !== undefined && schema.format !== undefined) {
       throw new UnsupportedConstraint("'format' beside 'pattern' is not supported", [...path, 'format'])
     }
@@ -310,7 +373,9 @@ class SchemaWriter {
         bound,
       ])
     }
-    return this.#json.quoted(this.#ebnf.pattern(pattern, (set) => this.#json.character(set)))
+    const matching = text.matching(pattern)
+    if (matching === null) throw new UnsupportedConstraint('a match may hold what no string holds in this notation', at)
+    return matching
   }
 
   #number(type: 'number' | 'integer', schema: Schema, { path }: Place): Expression {
@@ -324,7 +389,8 @@ class SchemaWriter {
       min: tighter(bound('minimum', false), bound('exclusiveMinimum', true), 1),
       max: tighter(bound('maximum', false), bound('exclusiveMaximum', true), -1),
     }
-    if (range.min === null && range.max === null) return type === 'integer' ? this.#json.integer() : this.#json.number()
+    if (range.min === null && range.max === null)
+      return type === 'integer' ? this.#plain.integer() : this.#plain.number()
     const numbers = type === 'integer' ? integersWithin(range) : numbersWithin(range)
     if (numbers === null) throw new UnsupportedConstraint(`no ${type} is within the bounds`, path)
     return this.#ebnf.rule(numbers)
@@ -343,7 +409,7 @@ function inside(place: Place, key: string | number): Place {
 
 /** A place within an object or array: characters have been written since. */
 function within(place: Place, ...keys: (string | number)[]): Place {
-  return { path: [...place.path, ...keys], depth: place.depth + 1, open: new Set() }
+  return { path: [...place.path, ...keys], depth: place.depth + 1, form: 'plain', open: new Set() }
 }
 
 function tighter(a: Bound | null, b: Bound | null, sign: 1 | -1): Bound | null {
@@ -352,31 +418,16 @@ function tighter(a: Bound | null, b: Bound | null, sign: 1 | -1): Bound | null {
 }
 
 /** What a reference stands for, and where in the schema that is. */
-function resolve(root: unknown, reference: string, path: Path): { target: unknown; path: Path } {
-  if (reference !== '#' && !reference.startsWith('#/')) {
+function resolve(root: unknown, reference: string, path: Path): Target {
+  if (!isPointer(reference)) {
     throw new UnsupportedConstraint(
       `'${reference}' is not a reference within the schema, only those are supported`,
       path,
     )
   }
-  let target = root
-  const steps: (string | number)[] = []
-  for (const part of reference.split('/').slice(1)) {
-    const key = decodePointer(part)
-    const found = (isObject(target) || Array.isArray(target)) && Object.hasOwn(target, key)
-    if (!found) throw new UnsupportedConstraint(`'${reference}' refers to nothing`, path)
-    steps.push(Array.isArray(target) ? Number(key) : key)
-    target = (target as Schema)[key]
-  }
-  return { target, path: steps }
-}
-
-function decodePointer(part: string): string {
-  try {
-    return decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
-  } catch {
-    return part
-  }
+  const found = lookUp(root, reference)
+  if (found === null) throw new UnsupportedConstraint(`'${reference}' refers to nothing`, path)
+  return found
 }
 
 function parse(source: unknown, path: Path) {

@@ -1,4 +1,5 @@
 import { byteClass, choice, EMPTY, type Expression, literal, type Reference, type Rules, sequence } from './ebnf.ts'
+import { MarkAutomaton } from './mark-automaton.ts'
 import type { ByteRange } from './utf8.ts'
 
 interface Tag {
@@ -16,15 +17,17 @@ interface TagPolicy {
 }
 
 /**
- * Free text in which whatever begins with a trigger is a tag: the automaton of Aho and Corasick for the triggers, each
- * of its states a rule, with the tags in place of the states where a trigger is found.
+ * Free text in which whatever begins with a trigger is a tag: each state of the triggers' automaton is a rule, and the
+ * tags stand where a trigger is found.
  * @param tags each of which begins with one of the triggers.
  */
 export function tagRules(tags: readonly Tag[], { triggers, atLeastOne, stopAfterFirst }: TagPolicy): Rules {
-  const used = [...new Set(triggers)].filter((trigger) => tags.some(({ begin }) => begin.startsWith(trigger)))
-  const found = new Map(used.map((trigger) => [latin1(trigger), trigger]))
-  const starts = new Set([...found.keys()].flatMap((trigger) => [...trigger].map((_, end) => trigger.slice(0, end))))
-  const states = new Map([...starts].map((start): [string, Reference] => [start, { type: 'reference', name: 'free' }]))
+  const used = triggers.filter((trigger) => tags.some(({ begin }) => begin.startsWith(trigger)))
+  const triggerOf = new Map(used.map((trigger) => [latin1(trigger), trigger]))
+  const automaton = new MarkAutomaton(triggerOf.keys())
+  const states = new Map(
+    [...automaton.states].map((state): [string, Reference] => [state, { type: 'reference', name: 'free' }]),
+  )
   const free = states.get('')!
   const after = stopAfterFirst ? EMPTY : free
   const tagsBehind = (trigger: string) =>
@@ -36,23 +39,18 @@ export function tagRules(tags: readonly Tag[], { triggers, atLeastOne, stopAfter
         ),
     )
   const rules = new Map(tags.flatMap(({ content }) => [...content.rules]))
-  for (const [start, state] of states) {
-    const bytesTo = Map.groupBy(
-      Array.from({ length: 256 }, (_, byte) => byte),
-      (byte) => {
-        const text = start + String.fromCharCode(byte)
-        const ends = Array.from(text, (_, begin) => text.slice(begin))
-        return ends.find((end) => found.has(end)) ?? ends.find((end) => states.has(end)) ?? ''
-      },
-    )
+  for (const [state, rule] of states) {
+    const bytesTo = Map.groupBy(BYTES, (byte) => automaton.after(state, String.fromCharCode(byte)).end)
     const steps = [...bytesTo].map(([end, bytes]): Expression => {
-      const trigger = found.get(end)
+      const trigger = triggerOf.get(end)
       return sequence([byteClass(rangesOf(bytes)), trigger === undefined ? states.get(end)! : tagsBehind(trigger)])
     })
-    rules.set(state, choice([EMPTY, ...steps]))
+    rules.set(rule, choice([EMPTY, ...steps]))
   }
   return { root: atLeastOne ? tagsBehind('') : free, rules }
 }
+
+const BYTES = Array.from({ length: 256 }, (_, byte) => byte)
 
 function rangesOf(bytes: readonly number[]): ByteRange[] {
   const ranges: [number, number][] = []

@@ -1,4 +1,4 @@
-import type { CodePoints } from './code-points.ts'
+import { type CodePoints, union } from './code-points.ts'
 
 /** A regular expression as a tree. It stands for whole texts: there is no searching, so anchors are gone. */
 export type Pattern = CharacterPattern | SequencePattern | ChoicePattern | RepeatPattern
@@ -54,6 +54,20 @@ export function lengthsOf(pattern: Pattern): Lengths {
       const times = pattern.max ?? Number.POSITIVE_INFINITY
       return { min: part.min * pattern.min, max: part.max === 0 || times === 0 ? 0 : part.max * times }
     }
+  }
+}
+
+/** All characters of the texts that a pattern matches. */
+export function charactersOf(pattern: Pattern): CodePoints {
+  switch (pattern.type) {
+    case 'character':
+      return pattern.set
+    case 'sequence':
+      return union(...pattern.parts.map(charactersOf))
+    case 'choice':
+      return union(...pattern.options.map(charactersOf))
+    case 'repeat':
+      return charactersOf(pattern.part)
   }
 }
 

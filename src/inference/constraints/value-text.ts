@@ -1,0 +1,170 @@
+import { choice, type Ebnf, type Expression, literal, optional, range, repeat, sequence } from './ebnf.ts'
+import { ALL, type CodePoints, complement, difference, intersection, setOf, union } from './regex/code-points.ts'
+import { charactersOf, type Pattern } from './regex/pattern.ts'
+import { textWithout } from './text-without.ts'
+
+/** How values are written. */
+export interface ValueStyle {
+  /** Null for strings of JSON, which are escaped. Nothing is escaped between other quotes. */
+  readonly quote: string | null
+  /** Texts that no string holds. */
+  readonly without: readonly string[]
+  readonly comma: string
+  readonly colon: string
+}
+
+/** As Python writes JSON: models have read most of it in that form. */
+export const JSON_STYLE: ValueStyle = { quote: null, without: [], comma: ', ', colon: ': ' }
+
+const CONTROLS: CodePoints = [[0x00, 0x1f]]
+const SHORT_ESCAPES = new Map(
+  [...'"\\\b\f\n\r\t'].map((character) => [character, JSON.stringify(character).slice(1, -1)]),
+)
+const ESCAPED = union(CONTROLS, setOf('"\\'))
+const IN_ESCAPES = union(setOf('\\"'), [[0x30, 0x39]], [[0x61, 0x7a]])
+const BARE_KEY = /^[^\s:,{}[\]]+$/
+const LONGEST_NUMBER = 15
+
+const DIGIT = range('0', '9')
+const POSITIVE = sequence([range('1', '9'), repeat(DIGIT, 0, LONGEST_NUMBER - 1)])
+const LETTER = choice([range('A', 'Z'), range('a', 'z'), literal('_')])
+/** A name without quotes that the schema does not give. */
+export const NAME = sequence([LETTER, repeat(choice([LETTER, DIGIT, literal('.'), literal('-')]), 0, null)])
+
+/** Values as the constraints write them: one way to write each, so that a model cannot dawdle. */
+export class ValueText {
+  readonly comma: Expression
+  readonly #style: ValueStyle
+  /** Texts that no string holds. */
+  readonly #marks: readonly string[]
+  readonly #ebnf: Ebnf
+  #any: Expression | null = null
+  #text: Expression | null = null
+
+  constructor(style: ValueStyle, ebnf: Ebnf) {
+    this.#style = style
+    this.#marks = [...(style.quote ? [style.quote] : []), ...style.without]
+    this.#ebnf = ebnf
+    this.comma = literal(style.comma)
+  }
+
+  /** @param max null for no end. Counts are kept only where a string may hold any text. */
+  string(min: number, max: number | null): Expression {
+    if (this.#marks.length === 0) return this.#quoted(repeat(this.#character(ALL), min, max))
+    const alphabet =
+      this.#style.quote === null
+        ? { plain: complement(ESCAPED), escapes: [...SHORT_ESCAPES.values()] }
+        : { plain: ALL, escapes: [] }
+    this.#text ??= this.#quoted(textWithout(this.#marks, alphabet, this.#ebnf))
+    return this.#text
+  }
+
+  /** Strings that a pattern matches; null when some of them may hold a text that no string may. */
+  matching(pattern: Pattern): Expression | null {
+    if (this.#marks.length > 0) {
+      const characters = union(charactersOf(pattern), IN_ESCAPES)
+      if (this.#marks.some((mark) => difference(setOf(mark), characters).length === 0)) return null
+    }
+    return this.#quoted(this.#ebnf.pattern(pattern, (set) => this.#character(set)))
+  }
+
+  /** Within what a double holds exactly. */
+  integer(): Expression {
+    return this.#ebnf.rule(choice([literal('0'), sequence([optional(literal('-')), POSITIVE])]))
+  }
+
+  number(): Expression {
+    const fraction = sequence([literal('.'), repeat(DIGIT, 1, LONGEST_NUMBER)])
+    const exponent = sequence([
+      choice([literal('e'), literal('E')]),
+      optional(choice([literal('+'), literal('-')])),
+      repeat(DIGIT, 1, 2),
+    ])
+    const whole = choice([literal('0'), POSITIVE])
+    return this.#ebnf.rule(sequence([optional(literal('-')), whole, optional(fraction), optional(exponent)]))
+  }
+
+  /** @param min of the items; @param max null for no end. */
+  array(item: Expression, min: number, max: number | null): Expression {
+    if (max === 0) return literal('[]')
+    const rest = repeat(sequence([this.comma, item]), Math.max(0, min - 1), max === null ? null : max - 1)
+    const filled = sequence([literal('['), item, rest, literal(']')])
+    return min === 0 ? choice([literal('[]'), filled]) : filled
+  }
+
+  /** An object with whatever keys. */
+  map(value: Expression): Expression {
+    const key = this.#style.quote === null ? this.string(0, null) : NAME
+    const member = sequence([key, literal(this.#style.colon), value])
+    const rest = repeat(sequence([this.comma, member]), 0, null)
+    return choice([literal('{}'), sequence([literal('{'), member, rest, literal('}')])])
+  }
+
+  /** The name of a member with what stands before its value; null when it cannot be written. */
+  key(name: string): Expression | null {
+    const text = this.#keyOf(name)
+    return text === null ? null : literal(text + this.#style.colon)
+  }
+
+  /** Any value at all. */
+  any(): Expression {
+    if (this.#any !== null) return this.#any
+    const name = this.#ebnf.reserve()
+    this.#any = name
+    const options = [this.map(name), this.array(name, 0, null), this.string(0, null), this.number()]
+    this.#ebnf.define(name, choice([...options, ...['true', 'false', 'null'].map(literal)]))
+    return name
+  }
+
+  /** A value that is known; null when it cannot be written. */
+  constant(value: unknown): Expression | null {
+    const text = this.#textOf(value)
+    return text === null ? null : literal(text)
+  }
+
+  /** How one character out of a set stands in a string. Control characters without a short escape are left out. */
+  #character(set: CodePoints): Expression {
+    if (this.#style.quote !== null) return set.length === 0 ? choice([]) : this.#ebnf.characters(set)
+    const plain = difference(set, ESCAPED)
+    const options: Expression[] = []
+    if (plain.length > 0) options.push(this.#ebnf.characters(plain))
+    for (const [character, written] of SHORT_ESCAPES) {
+      if (intersection(set, setOf(character)).length > 0) options.push(literal(written))
+    }
+    for (const [first, last] of options.length === 0 ? set : []) {
+      for (let code = first; code <= last; code++) {
+        options.push(literal(JSON.stringify(String.fromCodePoint(code)).slice(1, -1)))
+      }
+    }
+    return choice(options)
+  }
+
+  #quoted(content: Expression): Expression {
+    const quote = literal(this.#style.quote ?? '"')
+    return this.#ebnf.rule(sequence([quote, content, quote]))
+  }
+
+  #textOf(value: unknown): string | null {
+    const { comma, colon } = this.#style
+    if (Array.isArray(value)) {
+      const items = value.map((item) => this.#textOf(item))
+      return items.includes(null) ? null : `[${items.join(comma)}]`
+    }
+    if (typeof value === 'string') return this.#stringOf(value)
+    if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+    const members = Object.entries(value).map(([key, inner]) => [this.#keyOf(key), this.#textOf(inner)])
+    return members.flat().includes(null) ? null : `{${members.map((member) => member.join(colon)).join(comma)}}`
+  }
+
+  #stringOf(value: string): string | null {
+    const { quote } = this.#style
+    const text = quote === null ? JSON.stringify(value) : value
+    if (this.#marks.some((mark) => text.includes(mark))) return null
+    return quote === null ? text : quote + text + quote
+  }
+
+  #keyOf(name: string): string | null {
+    const text = this.#stringOf(name)
+    return this.#style.quote !== null && text !== null && BARE_KEY.test(name) ? name : text
+  }
+}

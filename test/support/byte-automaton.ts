@@ -1,0 +1,53 @@
+import { expect } from 'vitest'
+import { Automaton } from '../../src/inference/constraints/automaton.ts'
+import { grammarSourceOf } from '../../src/inference/constraints/grammar-source.ts'
+import { TokenTrie } from '../../src/inference/constraints/token-trie.ts'
+import { isPartOfUtf8 } from '../../src/inference/constraints/utf8.ts'
+import type { Constraint } from '../../src/inference/engine.ts'
+
+/** The plainest vocabulary: a token for each byte, and one for the end. */
+const END = 256
+const BYTES = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte))
+const trie = new TokenTrie({
+  tokens: [...BYTES.map((byte) => (isPartOfUtf8(byte) ? byte : '')), ''],
+  stopTokens: [END],
+})
+
+export function byteAutomaton(constraint: Constraint): Automaton {
+  const source = grammarSourceOf(constraint)
+  if (source.type !== 'rules') throw new Error('These are no rules.')
+  return new Automaton(source, trie)
+}
+
+export function accepts(automaton: Automaton, text: string): boolean {
+  const matcher = automaton.createMatcher()
+  return Buffer.from(text).every((byte) => matcher.accept(byte)) && matcher.accept(END)
+}
+
+/** A random text of the grammar; null when it does not end within the limit, in bytes. */
+export function randomText(automaton: Automaton, draw: () => number, limit = 3000): string | null {
+  const matcher = automaton.createMatcher()
+  const bytes: number[] = []
+  for (;;) {
+    const mask = matcher.nextTokens()
+    const allowed = Array.from({ length: END + 1 }, (_, token) => token).filter(
+      (token) => ((mask[token >> 5]! >> (token & 31)) & 1) === 1,
+    )
+    expect(allowed).not.toEqual([])
+    // Where the text may end, it often does.
+    const token = allowed.includes(END) && draw() < 0.3 ? END : allowed[Math.floor(draw() * allowed.length)]!
+    expect(matcher.accept(token)).toBe(true)
+    if (token === END) return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Uint8Array.from(bytes))
+    bytes.push(token)
+    if (bytes.length > limit) return null
+  }
+}
+
+/** Repeatable, so that a failure can be looked at. */
+export function generator(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return state / 2 ** 32
+  }
+}
