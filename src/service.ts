@@ -26,7 +26,7 @@ export interface ServiceParts {
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
   readonly bodyTimeoutMs?: number
-  readonly headTimeoutMs?: number
+  readonly headersTimeoutMs?: number
   readonly lingerSilenceMs?: number
   readonly chatBudgetSeconds?: number
   readonly multilookBudgetSeconds?: number
@@ -142,7 +142,7 @@ export class Service {
       closing,
       keepAliveMs: parts.keepAliveMs,
       bodyTimeoutMs: parts.bodyTimeoutMs,
-      headTimeoutMs: parts.headTimeoutMs,
+      headersTimeoutMs: parts.headersTimeoutMs,
       lingerSilenceMs: parts.lingerSilenceMs,
     })
     let metricsUrl: string | null = null

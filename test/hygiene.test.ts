@@ -5,11 +5,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
 /** A tenth of the usual limit. */
-const HEAD_TIMEOUT_MS = 2_000
+const HEADERS_TIMEOUT_MS = 2_000
 
 let server: TestServer
 beforeAll(async () => {
-  server = await startTestServer({ bodyTimeoutMs: 300, headTimeoutMs: HEAD_TIMEOUT_MS })
+  server = await startTestServer({ bodyTimeoutMs: 300, headersTimeoutMs: HEADERS_TIMEOUT_MS })
 })
 afterAll(() => server?.close())
 
@@ -97,8 +97,8 @@ test('headers that come line by line are not waited for', async () => {
   clearInterval(lines)
   expect(answer).toMatch(/^HTTP\/1\.1 408 /)
   const took = performance.now() - since
-  expect(took).toBeGreaterThan(HEAD_TIMEOUT_MS * 0.9)
-  expect(took).toBeLessThan(HEAD_TIMEOUT_MS * 2)
+  expect(took).toBeGreaterThan(HEADERS_TIMEOUT_MS * 0.9)
+  expect(took).toBeLessThan(HEADERS_TIMEOUT_MS * 2)
 })
 
 test('headers that are too large are refused', async () => {

@@ -34,36 +34,36 @@ export interface ApiOptions extends Metering, LingeringOptions {
   readonly keys: ApiKeys
   readonly bodies: BodyReader
   readonly files: Files
-  /** Null for a server without limits. */
+  /** Null when the server has no rate limits. */
   readonly rateLimits: RateLimits | null
   readonly logger: Logger
-  /** Null when nothing is measured. */
+  /** Null when metrics are off. */
   readonly meter: RequestMeter | null
   readonly closing: GracefulShutdown
-  /** Origins whose pages may call from a browser; `*` for all, none for none. */
+  /** Origins whose pages may call from a browser; `*` allows all, an empty list none. */
   readonly corsOrigins: readonly string[]
   readonly compatibility: Compatibility
   readonly keepAliveMs?: number | undefined
   readonly bodyTimeoutMs?: number | undefined
-  readonly headTimeoutMs?: number | undefined
+  readonly headersTimeoutMs?: number | undefined
 }
 
-/** How long a client may take to send an upload; other bodies have less time (`body-guard.ts`). */
+/** Time limit for receiving an upload; other bodies have less (`body-guard.ts`). */
 const REQUEST_TIMEOUT_MS = 3_600_000
-/** How long a client may take to send the headers of a request. */
-const HEAD_TIMEOUT_MS = 20_000
-/** How often Node looks for connections that exceed a timeout. Its default of 30 s would delay each timeout by as much. */
+/** Time limit for receiving the headers of a request. */
+const HEADERS_TIMEOUT_MS = 20_000
+/** How often Node checks for connections past a timeout. Its default, 30 s, would delay every timeout by up to 30 s. */
 const CHECK_MS = 1_000
 
-/** The HTTP contract, ready to listen. */
+/** Builds the HTTP server with all its endpoints. It does not listen yet. */
 export function createApi(options: ApiOptions): FastifyInstance {
-  const { registry, closing, headTimeoutMs = HEAD_TIMEOUT_MS } = options
+  const { registry, closing, headersTimeoutMs = HEADERS_TIMEOUT_MS } = options
   const { draining, shutdown } = closing
   const app = Fastify({
     genReqId: newTraceId,
     requestIdHeader: false,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    http: { headersTimeout: headTimeoutMs, connectionsCheckingInterval: Math.min(CHECK_MS, headTimeoutMs / 4) },
+    http: { headersTimeout: headersTimeoutMs, connectionsCheckingInterval: Math.min(CHECK_MS, headersTimeoutMs / 4) },
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 1000, ignoreTrailingSlash: true },
@@ -74,7 +74,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
     clientErrorHandler: answerBrokenRequest,
   })
   app.removeContentTypeParser('text/plain')
-  // The endpoint itself reads the body, once its size has been admitted (`http/body/body-reader.ts`).
+  // Endpoints read JSON bodies themselves, after admitting them by size (`http/body/body-reader.ts`).
   app.removeContentTypeParser('application/json')
   app.addContentTypeParser('application/json', (_request, _payload, done) => done(null))
   app.setErrorHandler(handleError)
@@ -87,7 +87,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   app.decorateRequest('servedModel', null)
   if (options.meter) measureRequests(app, options.meter)
   requireApiKey(app, options.keys)
-  closing.takeCareOf(app)
+  closing.track(app)
   guardBodies(app, options.bodyTimeoutMs)
   if (options.rateLimits) limitRates(app, options.rateLimits)
 
@@ -102,7 +102,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   return app
 }
 
-/** Answers on the socket itself what could not be parsed as a request. */
+/** Responds on the socket itself to bytes that could not be parsed as a request. */
 function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()

@@ -1,23 +1,20 @@
 import type { FastifyReply } from 'fastify'
 
-/** What the log of many web servers calls a client that left before its answer. */
+/** The status that nginx logs for a client that disconnected before the response was complete. It is never sent. */
 export const CLIENT_GONE = 499
 
-/** The client closed the connection before it had its answer. */
+/** Thrown when the client closes the connection before the response is complete. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone'
 }
 
-/**
- * A signal that fires as soon as nobody waits for the answer any more: the client has gone, or the service, closing,
- * waits no longer.
- */
+/** A signal that fires when work on a request must stop: its response has closed, or the service shuts down. */
 export function answerSignal(reply: FastifyReply, shutdown: AbortSignal): AbortSignal {
-  // Aborted after a whole answer too: then nobody listens, and a signal that never fires would be kept by `shutdown`.
+  // It fires after a complete response too: `shutdown` would hold on to a signal that never fires.
   return AbortSignal.any([closedSignal(reply), shutdown])
 }
 
-/** A signal that fires when the answer is out, or its connection is closed before. */
+/** A signal that fires when the response is complete, or when its connection closes before that. */
 export function closedSignal({ raw }: FastifyReply): AbortSignal {
   const closed = new AbortController()
   const abort = () => closed.abort(new ClientGone('The client closed the connection'))

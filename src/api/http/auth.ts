@@ -4,23 +4,23 @@ import { ApiError } from '../../lib/errors.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Null only on the paths that need no key. */
+    /** Null only on paths that need no key. */
     principal: Principal | null
   }
   interface FastifyContextConfig {
-    /** What the key must be allowed to do. */
+    /** The scope that the key must have. */
     scope?: Scope
   }
 }
 
-/** Paths that answer without a key; they tell nothing of anyone. */
+/** Paths that need no key; their responses hold nothing about any organisation. */
 export const OPEN_PATHS = { root: '/', live: '/healthz', ready: '/readyz', openApi: '/openapi.json' } as const
 
-/** Every request shows a key before anything else of it is looked at, on unknown paths too. */
+/** Checks the API key before anything else in a request, on unknown paths too. */
 export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   const open = new Set<string | undefined>(Object.values(OPEN_PATHS))
   app.decorateRequest('principal', null)
-  // Without promises where the key is known: this is most of what a small request costs.
+  // No promises when the key is cached: this check is most of the cost of a small request.
   app.addHook('onRequest', (request, reply, done) => {
     if (open.has(request.routeOptions.url)) return done()
     const key = bearerKey(request.headers.authorization)
@@ -33,7 +33,7 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   })
 }
 
-/** @returns why the request is not let in. */
+/** @returns the error to reject the request with, if any. */
 function admit(request: FastifyRequest, reply: FastifyReply, principal: Principal | null): ApiError | undefined {
   request.principal = principal
   if (principal === null) {
@@ -44,9 +44,9 @@ function admit(request: FastifyRequest, reply: FastifyReply, principal: Principa
   return scope && !principal.scopes.has(scope) ? outOfScope(scope) : undefined
 }
 
-/** The same for a key that is missing, malformed, unknown, revoked or expired: nobody learns which keys there have been. */
+/** The same error whether a key is missing, malformed, unknown, revoked or expired: it must not reveal which exist. */
 function invalidKey(request: FastifyRequest): ApiError {
-  // The contract's sample for detect has a code where those of the other endpoints have none.
+  // The contract's example for detect has a code; those for the other endpoints have none.
   const code = request.routeOptions.url === '/v1/detect' ? 'authentication_error' : null
   return new ApiError('Invalid API key', { status: 401, type: 'authentication_error', code })
 }
@@ -59,9 +59,9 @@ function outOfScope(scope: Scope): ApiError {
   })
 }
 
-/** Who a request behind the key is made for. */
+/** The principal of a request that has passed `requireApiKey`. */
 export function principalOf(request: FastifyRequest): Principal {
-  if (!request.principal) throw new Error(`${request.routeOptions.url} is reached without a key`)
+  if (!request.principal) throw new Error(`${request.routeOptions.url} was reached without a key`)
   return request.principal
 }
 

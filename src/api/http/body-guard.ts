@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 
-/** How long a client may take to send a JSON body. */
+/** Time limit for receiving a JSON body. */
 const BODY_TIMEOUT_MS = 120_000
 
-/** Rejects compressed bodies and bodies that arrive too slowly. Register behind authentication. */
+/** Rejects compressed bodies and bodies that arrive too slowly. Register it after authentication. */
 export function guardBodies(app: FastifyInstance, bodyTimeoutMs = BODY_TIMEOUT_MS): void {
   app.addHook('onRequest', (request, reply, done) => {
     const { raw, headers } = request

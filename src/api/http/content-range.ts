@@ -1,8 +1,8 @@
 import type { ByteRange } from '../../storage/index.ts'
 
 /**
- * The part that a `Range` header asks for. Null for the whole: no header, one of another unit, several ranges, or none
- * that can be read (RFC 9110, 14.2: such a header is passed over). `unsatisfiable` when the range begins behind the end.
+ * The bytes that a `Range` header requests. Null for all of them: there is no header, or it has another unit, several
+ * ranges or no valid syntax, and is ignored (RFC 9110, 14.2). `unsatisfiable` when the range starts past the end.
  */
 export function requestedRange(header: string | undefined, size: number): ByteRange | 'unsatisfiable' | null {
   const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? '')

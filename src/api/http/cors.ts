@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 
-/** What a page may send beyond what browsers always allow. */
+/** Methods that pages may use, and for how many seconds browsers may cache this. */
 const CORS = {
   'access-control-allow-methods': 'GET, HEAD, POST, DELETE',
   'access-control-max-age': '7200',
 }
-/** Allowed when a preflight request does not name the headers that it asks for. */
+/** Allowed when a preflight request names no headers. */
 const USUAL_HEADERS = 'authorization, content-type, range'
 const HEADER_NAMES = /^[\t ]*[\w!#$%&'*+.^`|~-]+(?:[\t ]*,[\t ]*[\w!#$%&'*+.^`|~-]+)*[\t ]*$/
 const EXPOSED = [
@@ -15,8 +15,8 @@ const EXPOSED = [
 ].join(', ')
 
 /**
- * Allows the pages of some origins to call from a browser. API keys are sent in a header, so credentials are not allowed.
- * @param origins `*` for all origins; none when empty.
+ * Allows pages of the given origins to call from a browser. API keys are sent in a header, so cookies are not allowed.
+ * @param origins `*` allows all origins; an empty list allows none.
  */
 export function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return
@@ -42,8 +42,8 @@ export function allowOrigins(app: FastifyInstance, origins: readonly string[]): 
 const REQUESTED = 'access-control-request-headers'
 
 /**
- * Every header that the page asks for. Clients add headers of their own (OpenAI's sends a dozen `x-stainless-*`) that the
- * server ignores, and a fixed list would never be complete. `*` is not enough: it does not cover `authorization`.
+ * Allows every header that the page asks for. Clients add headers that the server ignores (OpenAI's adds a dozen
+ * `x-stainless-*`), so a fixed list would never be complete. `*` is not enough: it does not cover `authorization`.
  */
 function allowedHeaders(requested: string | undefined): string {
   return requested !== undefined && HEADER_NAMES.test(requested) ? requested.trim() : USUAL_HEADERS

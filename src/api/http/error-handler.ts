@@ -2,32 +2,32 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors.ts'
 import { CLIENT_GONE, ClientGone } from './abort-signal.ts'
 
-/** The one place where whatever was thrown becomes an answer. */
+/** Turns every thrown error into a response. This is the only place that does. */
 export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   if (error instanceof ClientGone) {
-    // Nobody reads this; the status is for the log.
+    // Nobody receives this response; the status is for the log.
     reply.code(CLIENT_GONE).send()
     return
   }
   const apiError = toApiError(error)
   logServerError(apiError, request)
   if (apiError.status === 413) {
-    // Fastify closes the connection; the rest of the body is read and dropped in any case (`lingering-close.ts`).
+    // Fastify would close the connection; `lingering-close.ts` reads and drops the rest of the body instead.
     reply.removeHeader('connection')
   }
-  // What did not come in time is not waited for any longer.
+  // Do not wait for the rest of a request that timed out.
   if (apiError.status === 408) reply.header('connection', 'close')
   const { retryAfter } = apiError
   if (retryAfter !== undefined) {
     reply.header('retry-after', wholeSeconds(retryAfter))
-    // OpenAI's clients read this one first.
+    // OpenAI's clients read this header first.
     if (!Number.isInteger(retryAfter)) reply.header('retry-after-ms', Math.ceil(retryAfter * 1000))
   }
   reply.code(apiError.status).send(apiError.toBody())
 }
 
 export function logServerError(error: ApiError, request: FastifyRequest): void {
-  // 503 and 504 are said on purpose; anything else of ours is a fault to look into.
+  // 503 and 504 are expected under load; a 500 is a bug.
   const { logger } = request.server
   const traceId = request.id
   if (error.status === 500) logger.error({ traceId, err: error.cause ?? error }, error.message)
@@ -47,7 +47,7 @@ export function notFound(request: FastifyRequest): never {
   })
 }
 
-/** The path alone: a query may hold what logs and messages must not. */
+/** The path without its query, which may hold data that must not reach logs or messages. */
 export function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0]!.slice(0, 200)
 }
@@ -67,7 +67,7 @@ const MESSAGES: Readonly<Record<string, string>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'The request body must be JSON, sent with Content-Type: application/json',
   FST_ERR_CTP_EMPTY_JSON_BODY: 'The request body is empty; a JSON object is expected',
   FST_ERR_CTP_INVALID_JSON_BODY: 'The request body is not valid JSON',
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The request body does not have the length that Content-Length says',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The length of the request body does not match Content-Length',
   FST_ERR_MAX_PARAM_LENGTH: 'The path is too long',
   FST_ERR_BAD_URL: 'The path is not a valid URL path',
 }

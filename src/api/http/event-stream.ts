@@ -1,17 +1,17 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 
-/** Clients give up on a connection that is silent for 60 s. */
+/** Well below the 60 s after which clients give up on a silent connection. */
 const KEEP_ALIVE_MS = 15_000
-/** A reader that takes nothing for this long is gone. */
+/** A client that reads nothing for this long is disconnected. */
 const STALL_MS = 60_000
 
-/** Server-Sent Events on a reply that it takes over from the framework. */
+/** A stream of Server-Sent Events. It takes the response over from Fastify. */
 export class EventStream {
   readonly #raw: ServerResponse
   readonly #keepAlive: NodeJS.Timeout
 
-  /** Sends status and headers at once. */
+  /** Sends the status and the headers immediately. */
   constructor(reply: FastifyReply, keepAliveMs = KEEP_ALIVE_MS) {
     const headers = reply.getHeaders() as OutgoingHttpHeaders
     reply.hijack()
@@ -29,7 +29,10 @@ export class EventStream {
     this.#raw.once('close', () => clearInterval(this.#keepAlive))
   }
 
-  /** One `data:` event. Resolves when the reader keeps up, or has gone; the text must hold no line breaks. */
+  /**
+   * Sends one `data:` event. Resolves when the client can take more, or has disconnected.
+   * @param data must not contain line breaks.
+   */
   async send(data: string): Promise<void> {
     this.#keepAlive.refresh()
     if (this.#raw.destroyed || this.#raw.write(`data: ${data}\n\n`)) return

@@ -3,51 +3,51 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { modelOverloaded } from '../../lib/errors.ts'
 
-/** Seconds after which a client that was refused may find the service started again, or another in its place. */
+/** By then, the service may have restarted or another instance may have taken over. */
 const RETRY_SECONDS = 5
 const SWEEP_MS = 50
-/** Time to send the error that ends an answer; a reader that takes longer misses it. */
-const LAST_WORDS_MS = 1_000
+/** Time to send the errors that end active responses; slower clients miss them. */
+const FINAL_SEND_MS = 1_000
 
-/** The steps in which a service ends: no new requests; then, when answers under way have ended, no connections. */
+/** Shuts the server down in two steps: reject new requests; once active responses have ended, close connections. */
 export class GracefulShutdown {
   readonly #draining = new AbortController()
   readonly #shutdown = new AbortController()
-  /** Answers under way, each in a place of its own until it has ended. */
-  readonly #underWay: (ServerResponse | null)[] = []
-  readonly #freePlaces: number[] = []
+  /** Active responses, each in a slot of its own until it closes. */
+  readonly #active: (ServerResponse | null)[] = []
+  readonly #freeSlots: number[] = []
   #drained = Promise.withResolvers<void>()
 
-  /** Fires when no new requests are taken. */
+  /** Fires when new requests are no longer accepted. */
   get draining(): AbortSignal {
     return this.#draining.signal
   }
 
-  /** Fires when answers under way are waited for no longer. */
+  /** Fires when active requests are to be aborted. */
   get shutdown(): AbortSignal {
     return this.#shutdown.signal
   }
 
   get #count(): number {
-    return this.#underWay.length - this.#freePlaces.length
+    return this.#active.length - this.#freeSlots.length
   }
 
-  /** Counts the requests that are accepted, and refuses others while draining. Hooked in behind the check of keys. */
-  takeCareOf(app: FastifyInstance): void {
+  /** Tracks accepted requests, and rejects new ones while draining. Register it after authentication. */
+  track(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
       if (this.draining.aborted) {
         reply.header('connection', 'close')
-        return done(request.principal ? closingDown() : undefined)
+        return done(request.principal ? shuttingDown() : undefined)
       }
       if (!request.principal) return done()
       const { raw } = reply
-      // No set: each table that one has grown out of points to the next, and with its old answers keeps that alive. Where
-      // the collector had moved one such table out of the young generation, it spent much of the time on all that followed.
-      const place = this.#freePlaces.pop() ?? this.#underWay.length
-      this.#underWay[place] = raw
+      // Not a Set: as one grows, V8 links each outgrown table to the next. Once such a table, with its old responses,
+      // had moved to the old generation, it kept all later tables alive and slowed down garbage collection.
+      const slot = this.#freeSlots.pop() ?? this.#active.length
+      this.#active[slot] = raw
       raw.on('close', () => {
-        this.#underWay[place] = null
-        this.#freePlaces.push(place)
+        this.#active[slot] = null
+        this.#freeSlots.push(slot)
         if (this.#count === 0) this.#drained.resolve()
       })
       done()
@@ -55,22 +55,22 @@ export class GracefulShutdown {
   }
 
   /**
-   * Refuses new requests and lets accepted ones end, for at most `graceMs`; then ends them, and the server. It listens
-   * until then, so that clients and load balancers are told rather than cut off.
+   * Rejects new requests and lets accepted ones finish for at most `graceMs`, then aborts them and closes the server.
+   * The server listens until then, so that clients and load balancers get a 503 and no connection error.
    */
   async close(app: FastifyInstance, graceMs: number): Promise<void> {
     this.#drained = Promise.withResolvers()
     this.#draining.abort()
-    // A request that comes over the same connection later would find it closed.
-    for (const raw of this.#underWay) if (raw?.headersSent === false) raw.setHeader('connection', 'close')
+    // These connections close after their response; clients must not send another request over them.
+    for (const raw of this.#active) if (raw?.headersSent === false) raw.setHeader('connection', 'close')
     if (this.#count > 0 && !(await endsWithin(this.#drained.promise, graceMs))) {
-      this.#shutdown.abort(closingDown())
+      this.#shutdown.abort(shuttingDown())
     }
-    // Connections that clients keep for later would hold the server open: each is closed once its answer is out.
+    // Idle keep-alive connections would hold the server open, so each is closed after its response.
     const sweep = setInterval(() => app.server.closeIdleConnections(), SWEEP_MS)
     try {
       const closed = app.close()
-      if (await endsWithin(closed, LAST_WORDS_MS)) return
+      if (await endsWithin(closed, FINAL_SEND_MS)) return
       app.server.closeAllConnections()
       await closed
     } finally {
@@ -79,7 +79,7 @@ export class GracefulShutdown {
   }
 }
 
-function closingDown(): Error {
+function shuttingDown(): Error {
   return modelOverloaded('The server is shutting down', RETRY_SECONDS)
 }
 

@@ -3,7 +3,7 @@ import type { ModelRegistry } from '../../inference/registry.ts'
 import { OPEN_PATHS } from './auth.ts'
 import { addEndpoint } from './routes.ts'
 
-/** `GET /healthz`: the process answers. `GET /readyz`: it takes work. */
+/** `GET /healthz`: the process is alive. `GET /readyz`: it accepts requests. */
 export function addHealth(app: FastifyInstance, registry: ModelRegistry, draining: AbortSignal): void {
   addEndpoint(app, { url: OPEN_PATHS.live, handlers: { GET: async () => ({ status: 'ok' }) } })
   addEndpoint(app, {

@@ -2,29 +2,29 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 
-/** What is read and dropped of a body that was refused: more than any upload may have. */
+/** Most bytes of a rejected body to read and drop: more than any upload may have. */
 const MAX_BYTES = 256 * 2 ** 20
-/** For as long as a JSON body may take. */
+/** As long as a JSON body may take to arrive. */
 const TOTAL_MS = 120_000
 const SILENCE_MS = 5_000
 const CHECK_MS = 250
 
 export interface LingeringOptions {
-  /** In place of the usual time that a client may be silent in the middle of a body that was refused. */
+  /** How long a client may send nothing in the middle of a rejected body; 5 s by default. */
   readonly lingerSilenceMs?: number | undefined
 }
 
 /**
- * Lets a client that is still sending see why it was refused. Many send the whole body before they read anything, and a
- * connection that is closed under them is an error without a reason: closing a socket that has unread bytes resets it. So
- * the rest of the body is read and dropped, within bounds, before the connection is closed; as nginx does.
+ * Lets a client that is still sending a body read why it was rejected. Many clients send the whole body before they
+ * read anything, and closing a socket with unread bytes resets it: they would see a broken connection and no error.
+ * So the rest of the body is read and dropped, within limits, before the connection is closed. nginx does the same.
  */
 export function lingerBeforeClose(app: FastifyInstance, { lingerSilenceMs = SILENCE_MS }: LingeringOptions): void {
   app.addHook('onRequest', ({ raw: request }, { raw: response }, done) => {
-    // Before Node's own listener, which closes the connection.
+    // Runs before Node's own listener, which closes the connection.
     if (!request.complete) {
       response.prependOnceListener('finish', () => {
-        // What did not come in time is not waited for any longer.
+        // Do not wait for the rest of a request that timed out.
         if (!request.complete && response.statusCode !== 408) linger(request, lingerSilenceMs)
       })
     }
@@ -54,7 +54,7 @@ function linger(request: IncomingMessage, silenceMs: number): void {
   socket.once('close', () => clearInterval(check))
 }
 
-/** Until it is released, the end of a connection closes its sending half alone. */
+/** Until it is released, ending the connection closes only the sending half. */
 function holdOpen(socket: Socket): { release(): void } {
   let ended = false
   socket.destroySoon = () => {
@@ -63,7 +63,7 @@ function holdOpen(socket: Socket): { release(): void } {
   }
   return {
     release() {
-      // The method of all sockets is seen again.
+      // Uncovers the method of the prototype.
       Reflect.deleteProperty(socket, 'destroySoon')
       if (ended) socket.destroySoon()
     },

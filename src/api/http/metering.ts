@@ -7,7 +7,7 @@ import { ApiError } from '../../lib/errors.ts'
 import { CLIENT_GONE } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
 
-/** Records what requests use of a model. */
+/** Where the usage of requests is recorded. */
 export interface Metering {
   readonly ledger: Pick<UsageLedger, 'record'>
   readonly budgets: Pick<Budgets, 'state' | 'add'>
@@ -60,7 +60,7 @@ export async function meter(
     budgets.add(row)
   }
   const { raw } = reply
-  // The response was not complete: an error, or a client that left.
+  // Without a `finish` before, the response was an error or the client disconnected.
   raw.once('close', () => {
     if (raw.writableFinished) record(raw.statusCode, 'error')
     else record(CLIENT_GONE, 'aborted')
@@ -83,7 +83,7 @@ async function checkBudget(budgets: Metering['budgets'], principal: Principal): 
   })
 }
 
-/** What the tokens cost of an organisation's budget. */
+/** The cost of the tokens in credits. */
 function creditsFor({ promptTokens, cachedTokens, completionTokens }: TokenCounts, { served }: ServedModel): number {
   const { input, cacheRead, output } = served.credits
   const millionths = (promptTokens - cachedTokens) * input + cachedTokens * cacheRead + completionTokens * output

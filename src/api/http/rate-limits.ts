@@ -11,7 +11,7 @@ declare module 'fastify' {
   }
 }
 
-/** Counts the requests of routes with a bucket, per organisation. Every answer of theirs says what is left. */
+/** Limits the requests of each organisation on routes with a bucket. Every response says how many requests are left. */
 export function limitRates(app: FastifyInstance, limits: RateLimits): void {
   app.addHook('onRequest', (request, reply, done) => {
     const { bucket } = request.routeOptions.config
@@ -26,7 +26,7 @@ export function limitRates(app: FastifyInstance, limits: RateLimits): void {
   })
 }
 
-/** The headers of OpenAI's API. */
+/** Sets the headers that OpenAI's API has. */
 function setHeaders(reply: FastifyReply, { limit, remaining, resetMs }: Allowance): void {
   reply.header('x-ratelimit-limit-requests', limit)
   reply.header('x-ratelimit-remaining-requests', remaining)

@@ -6,7 +6,7 @@ import { pathOf } from './error-handler.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** In place of Fastify's, which makes a logger for each request. */
+    /** Replaces Fastify's own logging, which makes a child logger for each request. */
     logger: Logger
   }
 }
@@ -16,9 +16,9 @@ const IDS_AT_ONCE = 256
 let drawn = ''
 let used = 0
 
-/** A new id for every request; what a client sends under this name is not taken over. */
+/** Makes a new id for a request; an id that the client sends is ignored. */
 export function newTraceId(): string {
-  // By itself, each draw is a tenth of what a small request costs.
+  // Drawn in batches: one draw for each request would be a tenth of the cost of a small request.
   if (used === drawn.length) {
     drawn = randomBytes((ID_CHARACTERS / 2) * IDS_AT_ONCE).toString('hex')
     used = 0
@@ -27,12 +27,12 @@ export function newTraceId(): string {
   return drawn.slice(used - ID_CHARACTERS, used)
 }
 
-/** A trace id under the two names that clients read: the contract's and OpenAI's. */
+/** The trace id under the two names that clients read: the contract's and OpenAI's. */
 export function traceHeaders(id: string): Record<'x-trace-id' | 'x-request-id', string> {
   return { 'x-trace-id': id, 'x-request-id': id }
 }
 
-/** Gives every answer its trace id, and the log one line about it: no bodies, keys or queries. */
+/** Gives every response its trace id, and logs one line about it, without body, key or query. */
 export function logRequests(app: FastifyInstance, logger: Logger): void {
   app.decorate('logger', logger)
   const written = logger.isLevelEnabled('info')

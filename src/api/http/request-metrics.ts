@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { MeasuredRequest } from '../../metrics/metrics.ts'
 import { CLIENT_GONE } from './abort-signal.ts'
 
-/** Takes the measures of requests. */
+/** Receives the measurements of requests. */
 export interface RequestMeter {
   requestStarted(): void
   requestEnded(request: MeasuredRequest): void
@@ -10,12 +10,12 @@ export interface RequestMeter {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Id of the model that the request was let in to. */
+    /** Id of the model that the request was admitted to. */
     servedModel: string | null
   }
 }
 
-/** Measures every request. Labels are bounded: unknown paths share one, and requests that no model took have none. */
+/** Measures every request. Labels are bounded: unknown paths share one, and the model is empty when there is none. */
 export function measureRequests(app: FastifyInstance, meter: RequestMeter): void {
   app.addHook('onRequest', (request, reply, done) => {
     const start = performance.now()

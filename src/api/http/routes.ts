@@ -7,16 +7,16 @@ type Method = 'GET' | 'POST' | 'DELETE'
 
 export interface Endpoint {
   readonly url: string
-  /** What the key must be allowed to do; by default, any key may. */
+  /** The scope that the key must have; by default any key will do. */
   readonly scope?: Scope
-  /** The class of endpoints whose limit it counts towards; of several methods, one for each that counts. */
+  /** The rate limit that requests count towards: one for all methods, or one for each method that counts. */
   readonly bucket?: Bucket | Readonly<Partial<Record<Method, Bucket>>>
   readonly handlers: Readonly<Partial<Record<Method, RouteHandlerMethod>>>
 }
 
 const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
-/** Adds an endpoint with all its methods; any other method is answered with 405. */
+/** Adds an endpoint with all its methods; any other method gets 405. */
 export function addEndpoint(app: FastifyInstance, { url, scope, bucket: buckets, handlers }: Endpoint): void {
   for (const [name, handler] of Object.entries(handlers)) {
     const method = name as Method
@@ -24,7 +24,7 @@ export function addEndpoint(app: FastifyInstance, { url, scope, bucket: buckets,
     app.route({ method, url, handler, config: { ...(bucket && { bucket }), ...(scope && { scope }) } })
   }
   const allowed = METHODS.filter((method) => method in handlers || (method === 'HEAD' && 'GET' in handlers))
-  const refuse = async () => {
+  const reject = async () => {
     throw new ApiError(`Method not allowed; use ${allowed.join(', ')}`, {
       status: 405,
       type: 'invalid_request_error',
@@ -33,11 +33,11 @@ export function addEndpoint(app: FastifyInstance, { url, scope, bucket: buckets,
   app.route({
     method: METHODS.filter((method) => !allowed.includes(method)),
     url,
-    // Refused before a body is read, and after the key is checked.
+    // Rejected after the key is checked and before a body is read.
     onRequest: async (_request, reply) => {
       reply.header('allow', allowed.join(', '))
-      await refuse()
+      await reject()
     },
-    handler: refuse,
+    handler: reject,
   })
 }

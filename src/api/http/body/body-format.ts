@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 
-/** What the body of an endpoint must look like, and where a thread finds that: a schema cannot cross between threads. */
+/** The schema of a request body, and where a worker thread can import it: a schema cannot be sent to a thread. */
 export interface BodyFormat<Fields = unknown> {
   readonly schema: z.ZodType<Fields>
   /** URL of the module that exports the schema. */

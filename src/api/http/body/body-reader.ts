@@ -12,21 +12,21 @@ import type { ByteBudget, ByteLease } from './byte-budget.ts'
 import { putAt } from './inline-bytes.ts'
 import { type ParsedBody, parseJson } from './parse-json.ts'
 
-/** Of the contract. */
+/** Set by the contract. */
 export const BODY_LIMIT_BYTES = 20 * 2 ** 20
-/** Up to this size a body is parsed where it arrives, in a millisecond or two; a thread would take as long to reach. */
+/** Smaller bodies are parsed on the event loop, in a millisecond or two; handing one to a thread takes as long. */
 const PARSED_AT_ONCE_BYTES = 128 * 1024
-/** A thread that had nothing to do for this long ends, and gives back its memory. */
+/** A thread that is idle for this long ends and frees its memory. */
 const IDLE_MS = 30_000
-/** Heap of one thread. A body of the most values that are allowed takes a tenth of it. */
+/** Heap limit of one thread. A body with the most values allowed takes a tenth of it. */
 const HEAP_MB = 512
 
-/** The fields of a request, as its schema has them. */
+/** The fields of a request, as parsed by its schema. */
 export type ReadBody<Fields> = Pick<ParsedBody<Fields>, 'value' | 'rawParameters'>
 
 /**
- * Reads JSON bodies. A large one is admitted by its size before it is read, and parsed in a thread, so that it holds up
- * nobody else; its media arrive as bytes.
+ * Reads JSON bodies. A large body is admitted by size before it is read, and parsed in a thread, so that it does not
+ * delay other requests. Its inline media become bytes.
  */
 export class BodyReader {
   readonly #budget: ByteBudget
@@ -43,9 +43,9 @@ export class BodyReader {
   }
 
   /**
-   * @returns the body as its schema has it. What it takes of the budget is given back when its media has been decoded,
-   * and at the latest when the answer is out.
-   * @throws ApiError 400 for what is wrong with the body, 413 when it is too large, 503 when there is no room for it.
+   * @returns the body as parsed by its schema. Its share of the byte budget is released once its media have been
+   * decoded, at the latest when the response closes.
+   * @throws ApiError 400 when the body is invalid, 413 when it is too large, 503 when the budget has no room in time.
    */
   async read<Fields>(
     request: FastifyRequest,
@@ -78,19 +78,19 @@ export class BodyReader {
     const task: BodyTask = { bytes, module, name }
     const outcome: BodyOutcome<Fields> = await this.#threads.run(task, { transferList: [bytes.buffer] })
     if ('body' in outcome) return outcome.body
-    const { message, ...fields } = outcome.refusal
+    const { message, ...fields } = outcome.error
     throw new ApiError(message, fields)
   }
 }
 
-/** A body that does not declare its length counts as the longest that is allowed. */
+/** Bytes. A chunked body counts as the largest allowed. */
 function declaredLength({ headers }: FastifyRequest): number {
   const { 'content-length': length, 'transfer-encoding': encoding } = headers
   if (length !== undefined) return Number(length)
   return encoding === undefined ? 0 : BODY_LIMIT_BYTES
 }
 
-/** Puts the media in their places. Of the lease, each keeps what it takes until it is released. */
+/** Puts the media back in their places. Each holds its bytes of the lease until it is released. */
 function withInlineMedia<Fields>(
   { value, rawParameters, inline }: ParsedBody<Fields>,
   lease: ByteLease,
@@ -106,9 +106,9 @@ function withInlineMedia<Fields>(
 }
 
 /**
- * All of a body, in memory of its own.
- * @param expected bytes; Node itself ends a body at the length that it declares.
- * @throws ApiError 413 as soon as it is too long.
+ * Reads a whole body into a buffer of its own.
+ * @param expected most bytes to accept; Node itself ends a body at its declared length.
+ * @throws ApiError 413 as soon as the body is longer.
  */
 async function collect(raw: IncomingMessage, expected: number): Promise<Buffer<ArrayBuffer>> {
   const bytes = Buffer.allocUnsafeSlow(expected)
@@ -120,13 +120,13 @@ async function collect(raw: IncomingMessage, expected: number): Promise<Buffer<A
   return bytes.subarray(0, length)
 }
 
-/** By events: to iterate over a request would destroy it when a piece is refused, and with it the way for the answer. */
+/** Uses events: leaving a `for await` loop would destroy the request, and with it the socket that the error needs. */
 function eachPiece(raw: IncomingMessage, take: (piece: Buffer) => void): Promise<void> {
   return new Promise((resolve, reject) => {
-    const gone = () => reject(new ClientGone('The client closed the connection within its request'))
-    if (raw.destroyed) return gone()
+    const disconnect = () => reject(new ClientGone('The client closed the connection before its request was complete'))
+    if (raw.destroyed) return disconnect()
     const settle = (act: () => void) => {
-      raw.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
+      raw.off('data', onData).off('end', onEnd).off('error', onClose).off('close', onClose)
       act()
     }
     const onData = (piece: Buffer) => {
@@ -138,8 +138,8 @@ function eachPiece(raw: IncomingMessage, take: (piece: Buffer) => void): Promise
       }
     }
     const onEnd = () => settle(resolve)
-    const onGone = () => settle(gone)
-    raw.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+    const onClose = () => settle(disconnect)
+    raw.on('data', onData).on('end', onEnd).on('error', onClose).on('close', onClose)
   })
 }
 

@@ -1,4 +1,4 @@
-/** What the threads of a body reader run: large bodies are parsed here, away from the event loop that serves everybody. */
+/** The worker of `BodyReader`: parses large bodies away from the event loop. */
 import { kTransferable, kValue, Tinypool } from 'tinypool'
 import type { z } from 'zod'
 import { ApiError, type ApiErrorFields } from '../../../lib/errors.ts'
@@ -10,22 +10,22 @@ export interface BodyTask extends Pick<BodyFormat, 'module' | 'name'> {
   readonly bytes: Uint8Array<ArrayBuffer>
 }
 
-/** A body from this size on leaves enough behind. */
+/** Bodies larger than this leave enough garbage to be worth a collection. */
 const COLLECTED_BYTES = 2 ** 20
 
-/** An error would lose its class on the way between threads. */
+/** The result of parsing. Errors are sent as their fields: between threads an `ApiError` would lose its class. */
 export type BodyOutcome<Fields> =
   | { readonly body: ParsedBody<Fields> }
-  | { readonly refusal: Omit<ApiErrorFields, 'cause'> & { readonly message: string } }
+  | { readonly error: Omit<ApiErrorFields, 'cause'> & { readonly message: string } }
 
-/** @returns a `BodyOutcome` to the thread that asked. */
+/** @returns a `BodyOutcome`, wrapped so that its media are transferred to the calling thread. */
 export default async function parse({ bytes, module, name }: BodyTask): Promise<unknown> {
   const { [name]: schema } = (await import(module)) as Record<string, z.ZodType>
   const outcome = outcomeOf(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), schema!)
-  // Its text, twice, would stay until the next one comes. This thread's heap holds nothing else.
+  // Otherwise two copies of the body would stay in memory until the next body arrives. This heap holds nothing else.
   if (bytes.byteLength > COLLECTED_BYTES) collectAllGarbage()
   const media = 'body' in outcome ? outcome.body.inline.map((found) => found.bytes.buffer) : []
-  // Moved rather than copied: media is most of a large body.
+  // Transferred, not copied: media are most of a large body.
   return Tinypool.move({ [kTransferable]: media, [kValue]: outcome })
 }
 
@@ -35,6 +35,6 @@ function outcomeOf<Fields>(bytes: Buffer, schema: z.ZodType<Fields>): BodyOutcom
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const { message, status, type, param, code } = error
-    return { refusal: { message, status, type, param, code } }
+    return { error: { message, status, type, param, code } }
   }
 }

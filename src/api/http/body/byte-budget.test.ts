@@ -4,7 +4,7 @@ import { ByteBudget, type ByteLease } from './byte-budget.ts'
 
 const never = new AbortController().signal
 
-test('what has room is admitted at once; the rest waits until there is', async () => {
+test('a body that fits is admitted at once; one that does not fit waits for room', async () => {
   const budget = new ByteBudget(100)
   const first = await budget.acquire(60, 'a', never)
   const waiting = budget.acquire(60, 'a', never)
@@ -15,7 +15,7 @@ test('what has room is admitted at once; the rest waits until there is', async (
   expect(budget.taken).toBe(100)
 })
 
-test('a small body does not overtake one that waits', async () => {
+test('a small body does not overtake a waiting one', async () => {
   const budget = new ByteBudget(100)
   const first = await budget.acquire(60, 'a', never)
   const order: string[] = []
@@ -41,7 +41,7 @@ test('organisations take turns', async () => {
   expect(order).toEqual(['a', 'b', 'a', 'b', 'a'])
 })
 
-test('a body beyond the whole budget has it to itself', async () => {
+test('a body larger than the budget gets all of it', async () => {
   const budget = new ByteBudget(100)
   const lease = await budget.acquire(1000, 'a', never)
   expect(budget.taken).toBe(100)
@@ -49,18 +49,18 @@ test('a body beyond the whole budget has it to itself', async () => {
   expect(budget.taken).toBe(0)
 })
 
-test('who gives up leaves the line, and lets those behind pass', async () => {
+test('an aborted request leaves the queue and lets those behind it pass', async () => {
   const budget = new ByteBudget(100)
   await budget.acquire(50, 'a', never)
   const leaving = new AbortController()
-  const gone = budget.acquire(80, 'a', leaving.signal)
+  const aborted = budget.acquire(80, 'a', leaving.signal)
   const next = budget.acquire(50, 'a', never)
-  leaving.abort(new Error('gone'))
-  await expect(gone).rejects.toThrow('gone')
+  leaving.abort(new Error('left'))
+  await expect(aborted).rejects.toThrow('left')
   await next
 })
 
-test('who waits too long is told when to come again', async () => {
+test('a request that waits too long is told when to retry', async () => {
   const budget = new ByteBudget(100, { waitMs: 5 })
   const lease = await budget.acquire(100, 'a', never)
   await expect(budget.acquire(1, 'a', never)).rejects.toMatchObject({
@@ -73,7 +73,7 @@ test('who waits too long is told when to come again', async () => {
   expect((await budget.acquire(100, 'a', never)) !== null).toBe(true)
 })
 
-test('whatever is taken, given back and given up, the budget is kept and comes back whole', async () => {
+test('no sequence of acquires, releases and aborts exceeds the budget or loses part of it', async () => {
   const step = fc.oneof(
     fc.record({ type: fc.constant('take' as const), bytes: fc.integer({ min: 1, max: 150 }), owner: fc.nat(2) }),
     fc.record({ type: fc.constant('return' as const), which: fc.nat(20), bytes: fc.integer({ min: 0, max: 150 }) }),
@@ -84,24 +84,24 @@ test('whatever is taken, given back and given up, the budget is kept and comes b
       const budget = new ByteBudget(100)
       const leases: ByteLease[] = []
       const waiting: AbortController[] = []
-      const asked: Promise<unknown>[] = []
+      const acquired: Promise<unknown>[] = []
       for (const step of steps) {
         if (step.type === 'take') {
           const controller = new AbortController()
           waiting.push(controller)
-          asked.push(
+          acquired.push(
             budget.acquire(step.bytes, `${step.owner}`, controller.signal).then(
               (lease) => leases.push(lease),
               () => {},
             ),
           )
         } else if (step.type === 'return') leases[step.which]?.giveBack(step.bytes)
-        else waiting[step.which]?.abort(new Error('gone'))
+        else waiting[step.which]?.abort(new Error('left'))
         await new Promise(setImmediate)
         expect(budget.taken).toBeLessThanOrEqual(100)
       }
-      for (const controller of waiting) controller.abort(new Error('gone'))
-      await Promise.all(asked)
+      for (const controller of waiting) controller.abort(new Error('left'))
+      await Promise.all(acquired)
       for (const lease of leases) lease.release()
       expect(budget.taken).toBe(0)
     }),

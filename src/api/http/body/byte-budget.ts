@@ -1,13 +1,13 @@
 import { type ApiError, modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
 import { FairQueue } from '../../../lib/fair-queue.ts'
 
-/** Time that a body waits for room before its client is told to come again. */
+/** How long a body waits for room before it is rejected. */
 const WAIT_MS = 60_000
-/** Bodies that may wait. They take no memory meanwhile: the client's own connection holds them. */
+/** Most bodies that may wait. They take no memory: their bytes are not read from the socket yet. */
 const MOST_WAITING = 1024
 const RETRY_SECONDS = 5
 
-/** Garbage is collected when it comes to this part of the budget. */
+/** Garbage is collected when released bytes reach this share of the budget. */
 const GARBAGE_SHARE = 1 / 4
 
 export interface ByteBudgetOptions {
@@ -23,36 +23,36 @@ interface Waiting {
 }
 
 /**
- * Bounds what large request bodies take of this process's memory together. A body that finds no room waits, unread, and
- * organisations take turns; so a flood of one of them delays its own requests.
+ * Limits the memory that large request bodies take together. A body that does not fit waits unread. Organisations take
+ * turns, so a flood of requests from one of them delays only its own.
  */
 export class ByteBudget {
   readonly #limit: number
   readonly #waitMs: number
   readonly #collect: () => void
-  /** Since the last collection. */
+  /** Bytes released since the last collection. */
   #released = 0
   readonly #queue = new FairQueue<Waiting>()
   #waiting = 0
   #taken = 0
   #lastId = 0
 
-  /** @param collect frees the memory of what was given back. */
+  /** @param collect frees the memory of released bodies. */
   constructor(limitBytes: number, { waitMs = WAIT_MS, collect = () => {} }: ByteBudgetOptions = {}) {
     this.#limit = limitBytes
     this.#waitMs = waitMs
     this.#collect = collect
   }
 
-  /** Bytes that requests hold now. */
+  /** Bytes held now. */
   get taken(): number {
     return this.#taken
   }
 
   /**
-   * Resolves when there is room. A body larger than the whole budget has all of it to itself.
-   * @param signal fires when nobody waits any more.
-   * @throws ApiError 503 when there is no room in time; the signal's reason when that has fired.
+   * Resolves when there is room. A body larger than the whole budget gets all of it.
+   * @param signal cancels the wait.
+   * @throws ApiError 503 when there is no room in time; the signal's reason when it is aborted.
    */
   async acquire(bytes: number, organisation: string, signal: AbortSignal): Promise<ByteLease> {
     signal.throwIfAborted()
@@ -102,7 +102,7 @@ export class ByteBudget {
       this.#taken -= released
       this.#released += released
       if (this.#released > this.#limit * GARBAGE_SHARE) {
-        // What was given back is free only now, and others may take its room.
+        // Released memory is really free only after a collection, and the next body may take its place.
         this.#collect()
         this.#released = 0
       }
@@ -111,7 +111,7 @@ export class ByteBudget {
   }
 }
 
-/** What one body holds of a budget. */
+/** The part of a budget that one body holds. */
 export class ByteLease {
   #bytes: number
   readonly #giveBack: (bytes: number) => void
@@ -121,7 +121,7 @@ export class ByteLease {
     this.#giveBack = giveBack
   }
 
-  /** Gives back some, at most what is left. */
+  /** Releases up to `bytes` of what is still held. */
   giveBack(bytes: number): void {
     const released = Math.min(bytes, this.#bytes)
     this.#bytes -= released

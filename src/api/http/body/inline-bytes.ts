@@ -1,22 +1,22 @@
-// Not by the room's face: that loads every decoder's client, and this runs in a thread that needs none.
+// Imports from `media-source.ts` directly: `media/index.ts` would load every decoder's client into the worker thread.
 
 import { ApiError } from '../../../lib/errors.ts'
 import { locate } from '../../../media/media-source.ts'
 
 type Path = readonly (string | number)[]
 
-/** Media that came within a body, and where its text stood. */
+/** Media decoded from a body, and the path of the text that they replace. */
 export interface InlineBytes {
   readonly path: Path
   readonly bytes: Uint8Array<ArrayBuffer>
 }
 
-/** Shorter texts are not worth the extra bookkeeping. */
+/** Shorter texts are left in the body: moving them is not worth the bookkeeping. */
 const SHORTEST = 16 * 1024
 
 /**
- * Decodes the base64 media of a parsed body, and empties their places in it. What is not valid base64 stays where it
- * is: who loads it says so, in an error of that input alone.
+ * Decodes the base64 media of a parsed body and leaves an empty string in their place. Invalid base64 stays where it
+ * is: the media loader reports it later, as an error of that input alone.
  */
 export function takeInlineMedia(body: object): InlineBytes[] {
   const found: InlineBytes[] = []
@@ -31,7 +31,7 @@ export function takeInlineMedia(body: object): InlineBytes[] {
   return found
 }
 
-/** Puts something in the place that a text was taken from. */
+/** Sets the value at a path. */
 export function putAt(body: unknown, path: Path, value: unknown): void {
   let holder = body as Fields
   for (const key of path.slice(0, -1)) holder = holder[key] as Fields
@@ -58,7 +58,7 @@ interface MediaText {
   readonly path: Path
 }
 
-/** Where the contract's requests name media. */
+/** Every place where the requests of the contract hold media. */
 function* mediaTexts(body: object): Generator<MediaText> {
   const { messages, context, prompts, media, exemplars, negative_exemplars: negatives } = body as Fields
   yield* inContents(messages, ['messages'])

@@ -4,7 +4,7 @@ import { ApiError } from '../../../lib/errors.ts'
 import { MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
 import { checkShape, MOST_LEVELS, MOST_VALUES } from './json-shape.ts'
 
-function refusalOf(text: string): ApiError | null {
+function errorFrom(text: string): ApiError | null {
   try {
     checkShape(Buffer.from(text))
     return null
@@ -19,7 +19,7 @@ function levelsOf(value: unknown): number {
   return 1 + Math.max(0, ...Object.values(value).map(levelsOf))
 }
 
-/** Texts that a reader of strings may take for structure. */
+/** Texts that a careless scanner may take for structure. */
 const tricky = fc.string({ unit: fc.constantFrom('"', '\\', '[', '{', ',', ':', ']', 'é', 'a'), maxLength: 60 })
 const json = fc.letrec((tie) => ({
   value: fc.oneof(
@@ -32,49 +32,49 @@ const json = fc.letrec((tie) => ({
 })).value
 
 describe('levels', () => {
-  test('a value may be as deep as the bound, and no deeper, whatever its strings hold', () => {
+  test('a value may nest up to the limit and no deeper, whatever its strings hold', () => {
     fc.assert(
       fc.property(json, fc.integer({ min: MOST_LEVELS - 8, max: MOST_LEVELS + 2 }), (value, wrapped) => {
         const text = `${'[ '.repeat(wrapped)}${JSON.stringify(value)}${']'.repeat(wrapped)}`
         const levels = wrapped + levelsOf(value)
-        expect(refusalOf(text)?.message ?? null).toBe(
+        expect(errorFrom(text)?.message ?? null).toBe(
           levels > MOST_LEVELS ? `The request body is nested deeper than ${MOST_JSON_LEVELS} levels` : null,
         )
       }),
     )
   })
 
-  test('a key is named however it is surrounded', () => {
+  test('the error names the key, whatever surrounds it', () => {
     fc.assert(
       fc.property(fc.dictionary(tricky, json, { maxKeys: 4 }), json, (before, sibling) => {
         const deep = '['.repeat(MOST_LEVELS)
         const text = `${JSON.stringify({ ...before, sibling }).slice(0, -1)},"prompts": [1, {"content" : ${deep}`
-        expect(refusalOf(text)?.param).toBe('prompts[1]')
+        expect(errorFrom(text)?.param).toBe('prompts[1]')
       }),
     )
   })
 
   test('closing brackets without an opening one are left to the parser', () => {
-    expect(refusalOf(']}]]')).toBeNull()
+    expect(errorFrom(']}]]')).toBeNull()
   })
 })
 
 describe('values', () => {
-  test('a list of as many as the bound passes; one of more is named', () => {
+  test('a list below the limit passes; a longer one is named in the error', () => {
     const items = (count: number) => `{"messages": [{"role": "user", "content": [${'1,'.repeat(count)}1]}]}`
-    expect(refusalOf(items(MOST_VALUES - 10))).toBeNull()
-    expect(refusalOf(items(MOST_VALUES))).toMatchObject({ status: 400, param: 'messages[0].content' })
+    expect(errorFrom(items(MOST_VALUES - 10))).toBeNull()
+    expect(errorFrom(items(MOST_VALUES))).toMatchObject({ status: 400, param: 'messages[0].content' })
   })
 
-  test('text that is full of commas is one value', () => {
-    expect(refusalOf(JSON.stringify({ text: ','.repeat(2 * MOST_VALUES) }))).toBeNull()
+  test('a string full of commas is one value', () => {
+    expect(errorFrom(JSON.stringify({ text: ','.repeat(2 * MOST_VALUES) }))).toBeNull()
   })
 })
 
-test('a text that breaks off anywhere is left to the parser', () => {
+test('JSON truncated anywhere is left to the parser', () => {
   fc.assert(
     fc.property(json, fc.nat(200), (value, at) => {
-      expect(refusalOf(JSON.stringify(value).slice(0, at))).toBeNull()
+      expect(errorFrom(JSON.stringify(value).slice(0, at))).toBeNull()
     }),
   )
 })

@@ -4,19 +4,19 @@ import { MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
 import { paramOf } from '../wire/param.ts'
 import { parameterCode } from '../wire/parse.ts'
 
-/** Most levels of nesting: what a client's own JSON may have, within the contract's objects. */
+/** Most levels of nesting: those that a client's own JSON may have, plus those of the contract's objects around it. */
 export const MOST_LEVELS = MOST_JSON_LEVELS + 8
-/** Most values of one body: far more than any context window holds, few enough to be parsed and copied in milliseconds. */
+/** Most values in one body: far more than any context window holds, few enough to parse and copy in milliseconds. */
 export const MOST_VALUES = 250_000
 
-/** Strings are mostly short keys, or media: up to this length they are read byte by byte, beyond it by `indexOf`. */
+/** Most strings are short keys or media: up to this length they are scanned byte by byte, beyond it with `indexOf`. */
 const SHORT_STRING = 24
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 /**
- * Refuses JSON that costs more than its size to parse, before it is parsed. Reads each byte about once and does not
- * recurse. Text that is not JSON passes: the parser says what is wrong with it.
+ * Rejects JSON that is too deep or has too many values, before it is parsed. Reads each byte about once and does not
+ * recurse. Text that is not JSON passes: the parser reports what is wrong with it.
  * @throws ApiError 400 naming the parameter that is too deep or too long.
  */
 export function checkShape(bytes: Buffer): void {
@@ -44,7 +44,7 @@ export function checkShape(bytes: Buffer): void {
   }
 }
 
-/** @returns where the closing quote is, or the end of a text that has none. */
+/** @returns the index of the closing quote, or the length of the text when there is none. */
 function endOfString(bytes: Buffer, start: number): number {
   const near = Math.min(bytes.length, start + SHORT_STRING)
   let at = start + 1
@@ -71,11 +71,11 @@ function tooDeep(bytes: Buffer, at: number): ApiError {
 }
 
 function tooMany(bytes: Buffer, at: number): ApiError {
-  // The longest list on the way is the one to shorten.
+  // Names the longest list on the path: it is the one to shorten.
   const keys = keysAt(bytes, at)
   const longest = Math.max(...keys.filter((key) => typeof key === 'number'), -1)
   const list = longest === -1 ? keys.slice(0, 1) : keys.slice(0, keys.indexOf(longest))
-  return invalidRequest(`The request body holds more than ${MOST_VALUES} values`, paramOf(list))
+  return invalidRequest(`The request body contains more than ${MOST_VALUES} values`, paramOf(list))
 }
 
 interface Level {
@@ -84,7 +84,7 @@ interface Level {
   key: string
 }
 
-/** How much of a path names what a client can look up in the contract; below it the schema is the client's own. */
+/** How many levels of a path the contract defines, by its first key. Below them the structure is the client's own. */
 const NAMED_LEVELS: Readonly<Record<string, number>> = {
   messages: 3,
   context: 3,
@@ -93,7 +93,7 @@ const NAMED_LEVELS: Readonly<Record<string, number>> = {
   prompts: 2,
 }
 
-/** The beginning of the path to a byte. Runs only for a body that is refused. */
+/** The first levels of the path to a byte. Runs only for a rejected body. */
 function keysAt(bytes: Buffer, end: number): readonly (string | number)[] {
   const path: Level[] = []
   let below = 0
@@ -129,7 +129,7 @@ function keysAt(bytes: Buffer, end: number): readonly (string | number)[] {
 }
 
 function contractPart(keys: readonly (string | number)[]): readonly (string | number)[] {
-  // The contract has no lists within lists.
+  // The contract has no list directly inside a list.
   const inner = keys.findIndex((key, level) => typeof key === 'number' && typeof keys[level - 1] === 'number')
   const named = NAMED_LEVELS[String(keys[0])] ?? 1
   return keys.slice(0, inner === -1 ? named : Math.min(named, inner))

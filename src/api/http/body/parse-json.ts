@@ -6,9 +6,9 @@ import { parseBody } from '../wire/parse.ts'
 import { type InlineBytes, takeInlineMedia } from './inline-bytes.ts'
 import { checkShape } from './json-shape.ts'
 
-/** A body that its schema takes. Crosses between threads. */
+/** A body that its schema accepts. It can be sent between threads. */
 export interface ParsedBody<Fields = unknown> {
-  /** The schema's output, without the media listed in `inline`. */
+  /** Output of the schema, without the media listed in `inline`. */
   readonly value: Fields
   /** The `parameters` of each tool as the client wrote them; null for a tool without any. */
   readonly rawParameters: readonly (string | null)[]
@@ -16,7 +16,7 @@ export interface ParsedBody<Fields = unknown> {
 }
 
 /**
- * Bytes of a request -> its fields. Takes time in proportion to the bytes, whatever they are.
+ * Parses and validates a request body, in time proportional to its length, whatever it holds.
  * @param takesInline whether to decode the media in the body.
  * @throws ApiError 400 naming the parameter at fault.
  */
@@ -29,7 +29,7 @@ export function parseJson<Fields>(bytes: Buffer, schema: z.ZodType<Fields>, take
   return { value, rawParameters, inline: takesInline ? takeInlineMedia(value as object) : [] }
 }
 
-/** Keys that could poison a prototype are dropped like every other unknown key. */
+/** Drops keys that could pollute a prototype, like any other unknown key. */
 function parsed(text: string): unknown {
   try {
     return secureJson.parse(text, null, { protoAction: 'remove', constructorAction: 'remove' })
@@ -38,7 +38,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Without functions there is nothing to choose: the contract then ignores `tool_choice`, whatever it holds. */
+/** Drops `tool_choice` from a request without tools: the contract ignores it there, whatever it holds. */
 function withoutIdleChoice(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || !('tool_choice' in body) || hasTools(body)) return body
   const { tool_choice: _, ...rest } = body
@@ -55,13 +55,13 @@ function hasTools(value: unknown): boolean {
   )
 }
 
-/** Parsing loses what a model is to see: the order of keys that look like integers, and how numbers are written. */
+/** Parsing would lose what the model must see: the order of integer-like keys, and how numbers are written. */
 function rawParametersOf(text: string): (string | null)[] {
   const tools = rawItems(rawMember(text, 'tools') ?? '') ?? []
   return tools.map((tool) => {
     const declared = rawMember(tool, 'function')
     const parameters = declared === null ? null : rawMember(declared, 'parameters')
-    // A copy, because a slice would keep the whole text.
+    // A copy, because a slice would keep the whole body in memory.
     return parameters === null || parameters === 'null' ? null : copyOf(parameters)
   })
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
 /**
- * Schemas that have a name in `openapi.json`. Every object has one: generators of clients make a class of each, and give
- * classes of the same name to objects that stand unnamed in different places.
+ * Schemas that have a name in `openapi.json`. Every object needs one: client generators make a class of each, and
+ * unnamed objects in different places would get classes of the same name.
  */
 export const requestSchemas = z.registry<{ id: string }>()
 export const responseSchemas = z.registry<{ id: string }>()

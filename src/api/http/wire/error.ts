@@ -10,5 +10,5 @@ const errorDetails = z
   })
   .register(responseSchemas, { id: 'ErrorDetails' })
 
-/** Body of every answer that is no success. */
+/** Body of every error response. */
 export const errorBody = z.object({ error: errorDetails }).register(responseSchemas, { id: 'Error' })

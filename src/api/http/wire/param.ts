@@ -1,4 +1,4 @@
-/** A place in a request body as errors name it: `messages[0].content[1].image_url.url`. */
+/** Formats a path in a request body for errors: `messages[0].content[1].image_url.url`; null for the body itself. */
 export function paramOf(path: readonly PropertyKey[]): string | null {
   let param = ''
   for (const key of path) {

@@ -4,10 +4,10 @@ import { paramOf } from './param.ts'
 
 type Issue = z.core.$ZodIssue
 
-/** Stops at the first input at fault: a list of a million wrong items would otherwise make a million issues. */
+/** Stops at the first issue: otherwise a list of a million wrong items would produce a million issues. */
 const FIRST_ISSUE = { async: false, abortEarly: true } as const
 
-/** The body as its schema has it, unknown keys dropped. @throws ApiError 400 naming the first input at fault. */
+/** Validates a body and drops unknown keys. @throws ApiError 400 naming the first parameter at fault. */
 export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw invalidRequest('The request body must be a JSON object', null)
@@ -19,16 +19,16 @@ export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknow
   return payload.value as z.output<Schema>
 }
 
-/** Zod compares the `length` of whatever stands where a string should, and JSON can hold one that compares to nothing. */
+/** Zod compares the `length` of any value in a string's place, which throws for some objects that JSON can hold. */
 function run(schema: z.ZodType, body: unknown): ReturnType<z.ZodType['_zod']['run']> {
   try {
     return schema._zod.run({ value: body, issues: [] }, FIRST_ISSUE)
   } catch (cause) {
-    throw invalidRequest('The request body holds a value that cannot be read', null, { cause })
+    throw invalidRequest('The request body contains a value that cannot be read', null, { cause })
   }
 }
 
-/** Codes that clients know for particular parameters. */
+/** Error codes that clients know for particular parameters. */
 const CODES: Readonly<Record<string, string>> = {
   temperature: 'invalid_temperature',
   regex: 'invalid_regex',
@@ -42,19 +42,19 @@ function toApiError(first: Issue): ApiError {
   return invalidRequest(`Invalid '${param}': ${reason(issue)}`, param, { code: codeFor(issue, param) })
 }
 
-/** What an endpoint does not take at all is not a wrong value of it. */
+/** An issue with a message of its own gets only the code that its schema names, not the code of its parameter. */
 function codeFor(issue: Issue, param: string | null): string | null {
   if (issue.code === 'custom' && typeof issue.params?.code === 'string') return issue.params.code
-  if (param === null || hasOwnWords(issue)) return null
+  if (param === null || hasOwnMessage(issue)) return null
   return parameterCode(param)
 }
 
-/** The code of errors about a parameter, or about something in it; null for most. */
+/** The code of errors about a parameter or about a field in it; null for most parameters. */
 export function parameterCode(param: string): string | null {
   return CODES[param] ?? CODES[param.split('.', 1)[0]!] ?? null
 }
 
-/** In a union the alternative that understood most of the input tells what is wrong with it. */
+/** The issue of the union member that matched deepest: its error says best what is wrong. */
 function deepest(issue: Issue): Issue {
   if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue
   const entered = issue.errors
@@ -67,13 +67,13 @@ function deepest(issue: Issue): Issue {
   return deepest({ ...entered, path: [...issue.path, ...entered.path] })
 }
 
-function hasOwnWords({ message }: Issue): boolean {
+function hasOwnMessage({ message }: Issue): boolean {
   return !/^(Invalid|Too|Unrecognized) /.test(message)
 }
 
 function reason(issue: Issue): string {
-  // The schema's own words say more than anything made of the issue.
-  if (hasOwnWords(issue)) return issue.message
+  // A message written in the schema says more than anything derived from the issue.
+  if (hasOwnMessage(issue)) return issue.message
   switch (issue.code) {
     case 'invalid_union':
       return unionReason(issue)
@@ -92,7 +92,7 @@ function reason(issue: Issue): string {
 
 function typeReason(issue: Extract<Issue, { code: 'invalid_type' }>): string {
   if (issue.expected === 'int') return 'expected an integer'
-  // What zod calls a record is an object to everybody else.
+  // Zod's "record" is an object to clients.
   if (issue.expected === 'record') return issue.message.replace(/^Invalid input: expected record/, 'expected object')
   return issue.message.replace(/^Invalid input: /, '')
 }
