@@ -4,7 +4,7 @@ import { PURPOSES } from '../files/index.ts'
 import { OPEN_PATHS } from './http/auth.ts'
 import { addEndpoint } from './http/routes.ts'
 import { requestSchemas, responseSchemas } from './http/wire/components.ts'
-// Each names its schemas when it is loaded.
+// Loading these modules registers their schemas.
 import './openai/wire/chat-request.ts'
 import './openai/wire/chat-response.ts'
 import './native/wire/detect.ts'
@@ -14,10 +14,10 @@ import './openai/wire/models.ts'
 import './native/wire/multilook-request.ts'
 import './native/wire/multilook-response.ts'
 
-/** Of the interface, which is not the program's: the contract's own. */
+/** Version of the API contract, which is not the version of the program. */
 const INTERFACE_VERSION = '1.0.0'
 
-/** `GET /openapi.json`: the schemas that requests are parsed with, described. */
+/** `GET /openapi.json`: describes the API with the schemas that parse its requests. */
 export function addOpenApi(app: FastifyInstance): void {
   const document = openApiDocument()
   addEndpoint(app, { url: OPEN_PATHS.openApi, handlers: { GET: async () => document } })
@@ -47,7 +47,7 @@ export function openApiDocument(): Record<string, unknown> {
           summary: 'Reply to a conversation',
           requestBody: { required: true, content: json('ChatCompletionRequest') },
           responses: {
-            ...success('The reply, or with `stream` its chunks as they come, ending with `data: [DONE]`.', {
+            ...success('The reply; with `stream`, its chunks as they are generated, followed by `data: [DONE]`.', {
               ...json('ChatCompletion'),
               'text/event-stream': { schema: ref('ChatCompletionChunk') },
             }),
@@ -72,10 +72,10 @@ export function openApiDocument(): Record<string, unknown> {
       '/v1/detect': {
         post: {
           operationId: 'detect',
-          summary: 'Find objects in a picture',
+          summary: 'Detect objects in an image',
           requestBody: { required: true, content: json('DetectRequest') },
           responses: {
-            ...success('The objects, each with a box or a point in pixels of the upright picture.', json('Detections')),
+            ...success('The objects, each with a box or a point in pixels of the upright image.', json('Detections')),
             ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
         },
@@ -112,7 +112,7 @@ export function openApiDocument(): Record<string, unknown> {
 }
 
 const BINARY = { schema: { type: 'string', format: 'binary' } }
-/** Of the file's own type. Generators of clients that know bytes know them as an octet stream only. */
+/** Bytes of any type. Client generators that support bytes recognise them only as an octet stream. */
 const BYTES = { 'application/octet-stream': BINARY, '*/*': BINARY }
 
 function filePaths(fileId: object): Record<string, unknown> {
@@ -122,7 +122,7 @@ function filePaths(fileId: object): Record<string, unknown> {
     '/v1/files': {
       post: {
         operationId: 'createFile',
-        summary: 'Upload an image, a video or a sound; `Content-Length` is required',
+        summary: 'Upload an image, video or audio file; `Content-Length` is required',
         requestBody: { required: true, content: { 'multipart/form-data': { schema: ref('FileUpload') } } },
         responses: {
           ...success('The file.', json('File')),
@@ -133,12 +133,12 @@ function filePaths(fileId: object): Record<string, unknown> {
         operationId: 'listFiles',
         summary: 'The files of the organisation',
         parameters: [
-          query('after', 'The page begins behind the file of this id.', { type: 'string' }),
-          query('limit', 'Most files of a page.', { type: 'integer', minimum: 1, maximum: 10_000, default: 10_000 }),
-          query('order', 'By the time of creation.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
-          query('purpose', 'Only files of this purpose.', purpose),
+          query('after', 'Start after the file with this id.', { type: 'string' }),
+          query('limit', 'Most files in a page.', { type: 'integer', minimum: 1, maximum: 10_000, default: 10_000 }),
+          query('order', 'Sort order by creation time.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
+          query('purpose', 'Only files with this purpose.', purpose),
         ],
-        responses: { ...success('A page.', json('FileList')), ...errors(400, 401, 403, 429, 503) },
+        responses: { ...success('A page of files.', json('FileList')), ...errors(400, 401, 403, 429, 503) },
       },
     },
     '/v1/files/{file_id}': {
@@ -153,7 +153,7 @@ function filePaths(fileId: object): Record<string, unknown> {
         summary: 'Delete a file',
         parameters: [fileId],
         responses: {
-          ...success('It is gone.', json('DeletedFile')),
+          ...success('The file is deleted.', json('DeletedFile')),
           ...errors(401, 403, 404, 429, 503),
         },
       },
@@ -161,11 +161,11 @@ function filePaths(fileId: object): Record<string, unknown> {
     '/v1/files/{file_id}/content': {
       get: {
         operationId: 'downloadFile',
-        summary: 'The bytes of a file, or the part that a `Range` header asks for',
+        summary: 'The bytes of a file, or the part that a `Range` header requests',
         parameters: [fileId],
         responses: {
-          ...success('The bytes, with the type of the file.', BYTES),
-          ...success('The part.', BYTES, 206),
+          ...success('The bytes, with the content type of the file.', BYTES),
+          ...success('The requested part.', BYTES, 206),
           ...errors(401, 403, 404, 416, 429, 503),
         },
       },
@@ -186,21 +186,21 @@ function json(id: string): Record<string, unknown> {
   return { 'application/json': { schema: ref(id) } }
 }
 
-/** Headers that answers have beside those that every HTTP answer has. */
+/** Headers that responses have in addition to the usual ones. */
 const HEADERS = {
-  TraceId: header('The id of this answer, as in the server’s log.', { type: 'string' }),
+  TraceId: header('The id of this response, as in the server’s log.', { type: 'string' }),
   RequestId: header('The same id, under the name that OpenAI’s clients read.', { type: 'string' }),
   RetryAfter: header('Seconds after which to try again.', { type: 'integer', minimum: 0 }),
-  RateLimit: header('Requests per minute that the organisation has for this kind of endpoint.', { type: 'integer' }),
-  RateLimitRemaining: header('How many of them are left.', { type: 'integer' }),
-  RateLimitReset: header('When all of them are there again, such as 12.500s.', { type: 'string' }),
+  RateLimit: header('Requests per minute that the organisation may make to such endpoints.', { type: 'integer' }),
+  RateLimitRemaining: header('Requests that are left.', { type: 'integer' }),
+  RateLimitReset: header('Time until the full limit is available again, such as 12.500s.', { type: 'string' }),
 }
 
 function header(description: string, schema: object): object {
   return { description, schema }
 }
 
-/** A server that counts no requests says nothing of limits. */
+/** The headers of a response with this status. Those about rate limits are absent when limits are off. */
 function headers(status: number): Record<string, unknown> {
   const reference = (name: keyof typeof HEADERS) => ({ $ref: `#/components/headers/${name}` })
   return {

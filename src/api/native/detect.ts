@@ -13,7 +13,7 @@ export interface DetectOptions extends Metering {
   readonly bodies: BodyReader
   readonly registry: ModelRegistry
   readonly conversations: Conversations
-  /** Fires when the service waits for answers no longer. */
+  /** Fires when active requests are to be aborted. */
   readonly shutdown: AbortSignal
 }
 
@@ -41,17 +41,17 @@ async function detect(
   return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }
 }
 
-/** The contract's detect names no model. */
+/** The model to use. `model` is optional here: the contract's detect request has no such field. */
 function modelFor({ model: id }: DetectRequestBody, registry: ModelRegistry): ServedModel {
-  const model = typeof id === 'string' ? namedModel(registry, id) : registry.list().find(findsObjects)
-  if (model && findsObjects(model)) return model
+  const model = typeof id === 'string' ? namedModel(registry, id) : registry.list().find(detectsObjects)
+  if (model && detectsObjects(model)) return model
   throw invalidRequest(
-    model ? `Model '${model.id}' does not find objects in images` : 'No model of this server finds objects in images',
+    model ? `Model '${model.id}' does not detect objects in images` : 'This server has no model that detects objects',
     model ? 'model' : null,
   )
 }
 
-function findsObjects({ served }: ServedModel): boolean {
+function detectsObjects({ served }: ServedModel): boolean {
   const grounds = served.outputFormats.includes('box') || served.outputFormats.includes('point')
   return grounds && served.modalities.includes('image')
 }

@@ -17,7 +17,7 @@ export interface MultilookOptions extends Metering {
   readonly bodies: BodyReader
   readonly registry: ModelRegistry
   readonly conversations: Conversations
-  /** Fires when the service waits for answers no longer. */
+  /** Fires when active requests are to be aborted. */
   readonly shutdown: AbortSignal
 }
 
@@ -78,7 +78,7 @@ function toResult(result: PromptResult, promptIndex: number, request: FastifyReq
   }
 }
 
-/** Both details are always given: without audio, no token is an audio token. */
+/** Both details are always present; without audio, `audio_tokens` is 0. */
 function toUsage(usage: MultilookReply['usage']): MultilookCompletionBody['usage'] {
   const { promptTokens, completionTokens, cachedTokens, audioTokens } = usage
   return {

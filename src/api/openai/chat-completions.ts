@@ -22,12 +22,12 @@ export interface ChatCompletionsOptions extends Metering {
   readonly registry: ModelRegistry
   readonly conversations: Conversations
   readonly compatibility: Compatibility
-  /** Fires when the service waits for answers no longer. */
+  /** Fires when active requests are to be aborted. */
   readonly shutdown: AbortSignal
   readonly keepAliveMs?: number | undefined
 }
 
-/** What all parts of one answer have in common. */
+/** Fields that a completion and all its chunks share. */
 interface Heading {
   readonly id: string
   readonly created: number
@@ -126,7 +126,7 @@ function toCompletion(heading: Heading, reply: WholeReply): ChatCompletionBody {
   }
 }
 
-/** The role, the pieces, and the finish, which carries the usage when the client wants it. */
+/** Yields the role, the pieces of the reply, and the finish, which carries the usage when the client asks for it. */
 async function* toChunks(
   heading: Heading,
   events: AsyncIterable<ReplyEvent>,

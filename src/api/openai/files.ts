@@ -12,7 +12,7 @@ import type { DeletedFileBody, FileBody, FileListBody } from './wire/files.ts'
 
 export interface FilesApiOptions {
   readonly files: Files
-  /** Fires when the service waits for answers no longer. */
+  /** Fires when active requests are to be aborted. */
   readonly shutdown: AbortSignal
   readonly compatibility: Compatibility
 }
@@ -22,7 +22,7 @@ const MAX_PAGE = 10_000
 /** `POST` and `GET /v1/files`; `GET` and `DELETE /v1/files/{file_id}`; `GET /v1/files/{file_id}/content` */
 export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
   const { files, compatibility } = options
-  // In a context of its own: its bodies come as they are.
+  // A context of its own, without body parsers: uploads are read as streams.
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
@@ -120,7 +120,7 @@ async function content(request: FastifyRequest, reply: FastifyReply, options: Fi
     .header('accept-ranges', 'bytes')
     .header('etag', tag)
     .header('cache-control', 'private, no-cache')
-    // A browser that is led here must take the bytes for what they are said to be, and run nothing in them.
+    // A browser must not guess another type for the bytes, and must not run scripts in them.
     .header('content-disposition', attachment(file.filename))
     .header('content-security-policy', "default-src 'none'; sandbox")
     .header('x-content-type-options', 'nosniff')
@@ -129,7 +129,7 @@ async function content(request: FastifyRequest, reply: FastifyReply, options: Fi
   const range = requestedRange(header, file.bytes)
   if (range === 'unsatisfiable') {
     reply.header('content-range', `bytes */${file.bytes}`).removeHeader('content-disposition')
-    throw invalidRequest(`The range is outside of the file's ${file.bytes} bytes`, 'Range', { status: 416 })
+    throw invalidRequest(`The range starts beyond the end of the file (${file.bytes} bytes)`, 'Range', { status: 416 })
   }
   const length = range ? range.last - range.first + 1 : file.bytes
   const bytes =
@@ -142,7 +142,7 @@ async function content(request: FastifyRequest, reply: FastifyReply, options: Fi
   return bytes
 }
 
-/** RFC 6266: the name for all, and in full for those who can read it. */
+/** The name in ASCII for every client, and in full for those that know RFC 6266. */
 function attachment(filename: string): string {
   const plain = filename.replace(/[^\x20-\x7e]|["\\%]/g, '_')
   const full = encodeURIComponent(filename).replace(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`)
@@ -164,9 +164,9 @@ function noSuchFile(id: string): ApiError {
   return invalidRequest(`No such File object: ${id.slice(0, 200)}`, 'id', { status: 404 })
 }
 
-/** Fields in the order in which clients' fixtures have them. The contract has no status. */
+/** Fields are in the order that clients' fixtures have. The contract has no `status`. */
 function toBody({ id, bytes, createdAt, filename, purpose }: StoredFile, compatibility: Compatibility): FileBody {
   const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, filename, purpose }
-  // OpenAI's clients can wait until a file is processed. Here every file is, once it is stored.
+  // OpenAI's clients can wait until a file is processed. Here, every stored file is.
   return compatibility === 'openai' ? { ...body, status: 'processed' } : body
 }

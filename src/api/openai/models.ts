@@ -55,7 +55,7 @@ function toModel({ served, card }: ServedModel): ModelBody {
   return { id: served.id, object: 'model', created: served.created, owned_by: card.ownedBy }
 }
 
-/** Fields in the order in which clients' fixtures have them. Credits are what an organisation's budget is counted in. */
+/** Fields are in the order that clients' fixtures have. Budgets of organisations are counted in credits. */
 function toExtendedModel(model: ServedModel, compatibility: Compatibility): ExtendedModelBody {
   const { served } = model
   return {
@@ -76,7 +76,7 @@ function toExtendedModel(model: ServedModel, compatibility: Compatibility): Exte
   }
 }
 
-/** What a capability of the card makes possible beyond the contract. */
+/** OpenAI capabilities that each capability of a card implies; the contract does not have them. */
 const BEYOND: Readonly<Record<string, string>> = {
   response_format_json_schema: 'response_format_json_object',
   tool_calling: 'tool_choice_required',

@@ -1,7 +1,7 @@
 import type { ReplyMessage, ReplyPiece } from '../../conversation/index.ts'
 import type { DeltaBody, ReplyMessageBody } from './wire/chat-response.ts'
 
-/** What a model said, in one piece. */
+/** Converts a whole reply to the message of a response. */
 export function toMessageBody({ text, reasoning, toolCalls }: ReplyMessage): ReplyMessageBody {
   return {
     role: 'assistant',
@@ -19,7 +19,7 @@ export function toMessageBody({ text, reasoning, toolCalls }: ReplyMessage): Rep
   }
 }
 
-/** The same as it comes. */
+/** Converts one piece of a reply to the delta of a chunk. */
 export function toDelta(piece: ReplyPiece): DeltaBody {
   switch (piece.type) {
     case 'text':

@@ -1,7 +1,7 @@
 import type { ReplyOptions } from '../../conversation/index.ts'
 import type { ReplyOptionsBody } from './wire/reply-options.ts'
 
-/** With the contract's defaults for what the client left open. */
+/** Converts the options of a request. Those that are missing or null get the defaults of the contract. */
 export function toReplyOptions(body: ReplyOptionsBody): ReplyOptions {
   const vision = body.vision_config
   const { max_completion_tokens, max_tokens } = body

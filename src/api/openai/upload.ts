@@ -10,27 +10,27 @@ import { collectYoungGarbage } from '../../lib/memory.ts'
 import { HEAD_BYTES, type MediaType } from '../../media/index.ts'
 import type { Draft } from '../../storage/index.ts'
 
-/** What a form takes beside its file. */
+/** Most bytes of a form besides its file. */
 const FORM_BYTES = 64 * 1024
 const MAX_FILENAME_CHARACTERS = 255
 const LIMITS = { fieldNameSize: 100, fieldSize: 1024, fields: 20, parts: 21, headerPairs: 50, headerSize: 16 * 1024 }
-/** A client that sends nothing for this long is given up. */
+/** An upload fails when nothing arrives for this long. */
 const SILENCE_MS = 60_000
 const CHUNK_BYTES = 256 * 1024
-/** Of an upload, after which its garbage is collected. */
+/** Bytes of an upload between collections of its garbage. */
 const GARBAGE_BYTES = 4 * 2 ** 20
 
-// How far the heap may grow, in percent of what lives in it, before all of it is collected. By itself V8 soon allows a tenth,
-// and counts the bytes of pieces that are dead already: an upload then met a full collection every 30 MB.
+// How far the heap may grow before a full collection, in percent of its live objects. By default V8 soon allows only 10
+// and counts dead chunks as live, so an upload triggered a full collection every 30 MB.
 setFlagsFromString('--heap-growing-percent=200')
 
-/** An upload that is on the disk, but no file yet. The draft must be kept or discarded. */
+/** An upload that is on disk but not a file yet. The draft must be kept or discarded. */
 export interface ReceivedUpload {
   readonly draft: Draft
   readonly file: NewFile
 }
 
-/** The length that a request must declare. @throws ApiError 411 or 413. */
+/** The declared length of an upload, in bytes. @throws ApiError 411 when it is missing, 413 when it is too large. */
 export function declaredLength(request: IncomingMessage): number {
   const length = request.headers['content-length']
   if (length === undefined) {
@@ -40,22 +40,22 @@ export function declaredLength(request: IncomingMessage): number {
   return Number(length)
 }
 
-/** The least that the file of a form of `length` bytes has. */
+/** Fewest bytes that the file in a form of `length` bytes can have. */
 export function leastFileBytes(length: number): number {
   return Math.max(0, length - FORM_BYTES)
 }
 
 /**
- * Receives a form with a file and its purpose, in either order, and writes the file as it comes: at no time is more than a
- * few chunks of it in memory.
- * @throws ApiError 400 for what is wrong with the form or the file, 413 for a file that is too large.
+ * Receives a form with a file and its purpose, in either order. The file is written as it arrives: only a few chunks of
+ * it are in memory at a time.
+ * @throws ApiError 400 when the form or the file is invalid, 408 when it stops arriving, 413 when the file is too big.
  */
 export async function receiveUpload(request: IncomingMessage, files: Pick<Files, 'draft'>): Promise<ReceivedUpload> {
   const form = openForm(request)
   const receiving: Promise<Received>[] = []
   const streams: Readable[] = []
   const fields = new Map<string, string>()
-  // What the parser says after the first error is heard here, and of no interest.
+  // Errors that the parser emits after the first one are ignored.
   form.on('error', () => {})
   form.on('field', (name, value, _nameTruncated, valueTruncated) => {
     if (!valueTruncated) fields.set(name, value)
@@ -64,28 +64,28 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
     streams.push(stream)
     stream.on('error', () => {})
     const received = receiveFile(stream, { filename, declared }, files)
-    // Heard below, when the form is at its end or broken.
+    // Rethrown below, where `feed` fails or the result is awaited.
     received.catch((error) => form.destroy(error))
     receiving.push(received)
   })
-  let refused = false
+  let failed = false
   request.setTimeout(SILENCE_MS, () => {
-    if (refused) request.destroy()
+    if (failed) request.destroy()
     else form.destroy(invalidRequest('The upload did not arrive in time', null, { status: 408 }))
   })
   try {
     await feed(request, form)
     request.setTimeout(0)
-    if (receiving.length !== 1) throw invalidRequest(`The form must have one file, not ${receiving.length}`, 'file')
-    refuseExpiry(fields)
+    if (receiving.length !== 1) throw invalidRequest(`The form must contain one file, got ${receiving.length}`, 'file')
+    rejectExpiry(fields)
     const purpose = readPurpose(fields.get('purpose'))
     const { draft, ...file } = await receiving[0]!
     return { draft, file: { ...file, purpose } }
   } catch (error) {
-    refused = true
-    // What is still to come is read and dropped: a client that is cut off while it sends does not get to see the answer.
+    failed = true
+    // Read and drop the rest: a client that is cut off while it sends would not see the response.
     request.resume()
-    // A form that breaks off does not end the stream of its file.
+    // A form that ends early does not end the stream of its file.
     for (const stream of streams) stream.destroy(error as Error)
     const drafts = await Promise.allSettled(receiving)
     for (const outcome of drafts) if (outcome.status === 'fulfilled') await outcome.value.draft.discard()
@@ -96,40 +96,40 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
 function openForm(request: IncomingMessage) {
   const type = request.headers['content-type'] ?? ''
   if (!/^multipart\/form-data\s*;/i.test(type)) {
-    throw invalidRequest('An upload must be a form, sent with Content-Type: multipart/form-data', null, { status: 415 })
+    throw invalidRequest('An upload must be sent with Content-Type: multipart/form-data', null, { status: 415 })
   }
   try {
     return new Busboy({
       headers: { ...request.headers, 'content-type': type },
-      // A part may lack what makes it a file elsewhere: a name and a type.
+      // By default, a part without a file name and a type would not count as a file.
       isPartAFile: (name) => name === 'file',
       limits: LIMITS,
       highWaterMark: CHUNK_BYTES,
       fileHwm: CHUNK_BYTES,
     })
   } catch (cause) {
-    throw invalidRequest('The form has no usable boundary', null, { cause })
+    throw invalidRequest('The multipart boundary is missing or invalid', null, { cause })
   }
 }
 
 /**
- * Gives the form all of the body, or what arrives until the form fails. Unlike a pipeline it leaves the request whole when the
- * form fails: to destroy it would take the connection from under the answer.
+ * Pipes the body into the form, until its end or until the form fails. Unlike `pipeline`, it does not destroy the
+ * request when the form fails: the response still needs the connection.
  */
 async function feed(request: IncomingMessage, form: ReturnType<typeof openForm>): Promise<void> {
   const cut = Promise.withResolvers<never>()
-  const gone = () => {
-    if (!request.complete) cut.reject(new Error('The connection was closed within the upload'))
+  const onClose = () => {
+    if (!request.complete) cut.reject(new Error('The connection was closed during the upload'))
   }
-  request.once('close', gone)
-  // The same is said by its end.
+  request.once('close', onClose)
+  // The 'close' event reports the same.
   request.on('error', () => {})
   request.pipe(form)
   try {
     await Promise.race([finished(form), cut.promise])
   } finally {
     request.unpipe(form)
-    request.off('close', gone)
+    request.off('close', onClose)
   }
 }
 
@@ -175,8 +175,8 @@ async function receiveFile(
   }
 }
 
-/** Files are kept until they are deleted. A client that counts on their end must hear that it will not come. */
-function refuseExpiry(fields: ReadonlyMap<string, string>): void {
+/** Rejects `expires_after`: a client that relies on expiry must learn that files are kept until they are deleted. */
+function rejectExpiry(fields: ReadonlyMap<string, string>): void {
   if (![...fields.keys()].some((name) => /^expires_after\b/.test(name))) return
   throw invalidRequest('expires_after is not supported: files are kept until they are deleted', 'expires_after')
 }
@@ -191,7 +191,7 @@ function readPurpose(text: string | undefined): Purpose {
   )
 }
 
-/** The last part of what may be a path, without what no name has; null when nothing is left. */
+/** The last part of a path, without control characters; null when nothing is left. */
 function cleanName(filename: string | undefined): string | null {
   const name = basename((filename ?? '').replaceAll('\\', '/'))
     .toWellFormed()
@@ -205,7 +205,7 @@ function tooLarge(): ApiError {
   return invalidRequest(`The file is larger than ${MAX_FILE_BYTES / 2 ** 20} MiB`, 'file', { status: 413 })
 }
 
-/** What the parser and the connection say, as an answer. */
+/** Turns errors of the form parser into a 400; other errors are returned unchanged. */
 function formError(error: unknown, request: IncomingMessage): unknown {
   if (error instanceof ApiError || !request.complete) return error
   const known = error instanceof Error && /multipart|terminated early|header|part/i.test(error.message)

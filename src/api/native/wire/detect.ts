@@ -7,7 +7,7 @@ const MAX_CATEGORIES = 100
 const MAX_NAME_LENGTH = 200
 const MAX_EXEMPLARS = 16
 const MAX_ANNOTATIONS = 100
-/** Far beyond any picture that is decoded. */
+/** Far larger than any image that the server decodes. */
 const MAX_PIXEL = 1_000_000
 
 const media = z
@@ -33,7 +33,7 @@ const box = z
 const annotation = z
   .object({
     mention: name.nullish(),
-    label: name.nullish().describe('Stands in for a mention that is missing.'),
+    label: name.nullish().describe('Used when mention is missing.'),
     index: z.int().nullish(),
     point: point.nullish(),
     point_box: box.nullish(),
@@ -42,7 +42,7 @@ const annotation = z
   .superRefine(({ point, point_box: box }, context) => {
     if (!point && !box) context.addIssue({ code: 'custom', message: 'expected a point or a point_box' })
     if (!point || !box) return
-    // The contract lets an annotation have both. Then they must mean one place, because a model is shown one of them.
+    // The contract allows both. They must agree, because the model is shown only one of them.
     for (const axis of ['x', 'y'] as const) {
       if (point[axis] >= box.top_left[axis] && point[axis] <= box.bottom_right[axis]) continue
       context.addIssue({ code: 'custom', path: ['point', axis], message: 'expected a point within point_box' })
@@ -62,12 +62,12 @@ const config = z
   })
   .register(requestSchemas, { id: 'DetectConfig' })
 
-/** Body of `POST /v1/detect`. Coordinates are pixels of the picture they are about, upright. Unknown keys are dropped. */
+/** Body of `POST /v1/detect`. Coordinates are pixels of their own image, upright. Unknown keys are dropped. */
 export const detectRequest = z
   .object({
-    model: z.string().nullish().describe('By default the first model that finds objects.'),
+    model: z.string().nullish().describe('By default, the first model that detects objects.'),
     media,
-    categories: z.array(name).max(MAX_CATEGORIES).nullish().describe('What to look for; without exemplars too: all.'),
+    categories: z.array(name).max(MAX_CATEGORIES).nullish().describe('Without categories and exemplars: every object.'),
     config: config.nullish(),
     exemplars: z.array(exemplar).max(MAX_EXEMPLARS).nullish(),
     negative_exemplars: z.array(negativeExemplar).max(MAX_EXEMPLARS).nullish(),
@@ -96,11 +96,11 @@ const detection = z
   })
   .register(responseSchemas, { id: 'Detection' })
 
-/** Answer of `POST /v1/detect`. */
+/** Response of `POST /v1/detect`. */
 export const detectResponse = z
   .object({
     detections: z.array(detection),
-    finish_reason: z.enum(['complete', 'length']).describe('`length` when the model was cut off.'),
+    finish_reason: z.enum(['complete', 'length']).describe('`length` when the reply was cut off.'),
   })
   .register(responseSchemas, { id: 'Detections' })
 

@@ -6,9 +6,9 @@ import { replyOptions } from '../../openai/wire/reply-options.ts'
 
 const MAX_PROMPTS = 16
 const MAX_N = 8
-/** Of all prompts together. */
+/** For all prompts together. */
 const MAX_COMPLETIONS = 64
-/** Of one completion. */
+/** For one completion. */
 const MAX_TOKENS = 8192
 
 const nRange = `expected an integer between 1 and ${MAX_N}`
@@ -22,8 +22,8 @@ const notSupported = 'it is not supported by multilook'
 const noList = z.array(z.unknown(), notSupported).max(0, notSupported).nullish()
 
 /**
- * Body of `POST /v1/chat/completions/multilook`. What chat has and multilook has not is refused where it would change
- * the answer; other unknown keys are dropped.
+ * Body of `POST /v1/chat/completions/multilook`. Chat fields that multilook does not support are rejected where they
+ * would change the reply. Other unknown keys are dropped.
  */
 export const multilookRequest = z
   .object({
@@ -33,7 +33,7 @@ export const multilookRequest = z
     n: z.int(nRange).min(1, nRange).max(MAX_N, nRange).nullish(),
     ...replyOptions,
     max_completion_tokens: tokens,
-    max_tokens: tokens.describe('Other name of max_completion_tokens, which wins.'),
+    max_tokens: tokens.describe('Older name of max_completion_tokens, which takes precedence.'),
     stream: z.literal(false, notSupported).nullish(),
     response_format: z.null(notSupported).optional(),
     regex: z.null(notSupported).optional(),
@@ -41,11 +41,11 @@ export const multilookRequest = z
     tools: noList,
   })
   .superRefine(({ prompts, n, temperature }, context) => {
-    const refuse = (message: string) => context.addIssue({ code: 'custom', path: ['n'], message })
-    if ((n ?? 1) > 1 && !temperature) refuse('n > 1 requires temperature > 0')
+    const reject = (message: string) => context.addIssue({ code: 'custom', path: ['n'], message })
+    if ((n ?? 1) > 1 && !temperature) reject('n > 1 requires temperature > 0')
     const completions = prompts.length * (n ?? 1)
     if (completions > MAX_COMPLETIONS) {
-      refuse(`expected at most ${MAX_COMPLETIONS} completions, got ${prompts.length} prompts with ${n} each`)
+      reject(`expected at most ${MAX_COMPLETIONS} completions, got ${prompts.length} prompts with ${n} each`)
     }
   })
   .register(requestSchemas, { id: 'MultilookRequest' })

@@ -34,21 +34,21 @@ const result = z.union([answered, failed])
 
 const tokenDetails = z
   .object({
-    cached_tokens: tokens.describe('The part of prompt_tokens that this call prefilled once and used again.'),
+    cached_tokens: tokens.describe('The part of prompt_tokens that this call prefilled once and reused.'),
     audio_tokens: tokens,
   })
   .register(responseSchemas, { id: 'MultilookPromptTokensDetails' })
 
 const usage = z
   .object({
-    prompt_tokens: tokens.describe('Of the prompts that ran, each with the shared context.'),
+    prompt_tokens: tokens.describe('Of the prompts that ran, each including the shared context.'),
     completion_tokens: tokens,
     total_tokens: tokens,
     prompt_tokens_details: tokenDetails,
   })
   .register(responseSchemas, { id: 'MultilookUsage' })
 
-/** Answer of `POST /v1/chat/completions/multilook`. */
+/** Response of `POST /v1/chat/completions/multilook`. */
 export const multilookCompletion = z
   .object({
     id: z.string(),

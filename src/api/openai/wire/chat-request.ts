@@ -20,7 +20,7 @@ const tool = z
   .object({ type: z.literal('function'), function: declaredFunction })
   .register(requestSchemas, { id: 'Tool' })
 
-/** As many as a constraint can hold. */
+/** As many as one constraint supports. */
 const MOST_TOOLS = 256
 
 const tools = z
@@ -78,7 +78,7 @@ export const chatRequest = z
   })
   .register(requestSchemas, { id: 'ChatCompletionRequest' })
 
-/** The same where OpenAI's rules hold. */
+/** The same body with `compatibility: openai`, which adds `json_object`. */
 export const openAiChatRequest = chatRequest.extend({
   response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
 })

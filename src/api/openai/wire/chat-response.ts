@@ -47,7 +47,7 @@ const functionChunk = z
   .object({ name: z.string().optional(), arguments: z.string() })
   .register(responseSchemas, { id: 'FunctionChunk' })
 
-/** A piece of a call. The first one has its id, type and name; those after it have arguments to append. */
+/** A piece of a tool call. The first one has the id, type and name; later ones have arguments to append. */
 const functionCallChunk = z
   .object({
     index: z.int().min(0),
@@ -74,7 +74,7 @@ const choice = z
   })
   .register(responseSchemas, { id: 'Choice' })
 
-/** Answer of `POST /v1/chat/completions` without `stream`. */
+/** Response of `POST /v1/chat/completions` without `stream`. */
 export const chatCompletion = z
   .object({
     ...reply,
@@ -92,7 +92,7 @@ const chunkChoice = z
   })
   .register(responseSchemas, { id: 'ChunkChoice' })
 
-/** One event of the stream. */
+/** One event of a streamed response. */
 export const chatCompletionChunk = z
   .object({
     ...reply,

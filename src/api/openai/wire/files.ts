@@ -14,7 +14,7 @@ export const file = z
   })
   .register(responseSchemas, { id: 'File' })
 
-/** The form of an upload, for its description: it is read as it comes, and never as a whole. */
+/** The form of an upload, for `openapi.json` only: uploads are streamed, so no schema parses them. */
 export const fileUpload = z
   .object({ file: z.string().meta({ format: 'binary' }), purpose: z.enum(PURPOSES) })
   .register(requestSchemas, { id: 'FileUpload' })

@@ -3,17 +3,17 @@ import type { MediaUrl } from '../../../conversation/index.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
 
 /**
- * Most items of lists that the contract leaves open: more than a context window holds, and checked before any item is.
- * What a model takes is checked later, by its own limits.
+ * Limits for lists that the contract does not limit. They exceed what a context window holds and are checked before the
+ * items are. The limits of each model are checked later.
  */
 export const MOST_MESSAGES = 65_536
 const MOST_PARTS = 16_384
 const MOST_CALLS = 1_024
 
-/** An address or a data URL. The bytes of large data URLs are decoded already (`body/inline-bytes.ts`). */
+/** An HTTP(S) URL or a data URL. Large data URLs are replaced by their bytes (`http/body/inline-bytes.ts`). */
 export const mediaUrl: z.ZodType<MediaUrl, string> = z.string().min(1, 'expected a URL')
 
-/** Where the contract is silent on a part's shape, the object stands under the key that `type` names. */
+/** For parts whose shape the contract does not give, the object is under the key that `type` names. */
 const url = z.object({ url: mediaUrl }).register(requestSchemas, { id: 'MediaUrl' })
 const fileId = z
   .object({ file_id: z.string().min(1, 'expected a file id') })

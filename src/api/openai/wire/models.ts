@@ -14,7 +14,7 @@ const reasoning = z
   .object({ supported: z.boolean(), always_enabled: z.boolean() })
   .register(responseSchemas, { id: 'ReasoningSupport' })
 
-/** With `extended=true` the same object is longer. */
+/** The model with the fields that `extended=true` adds. */
 export const extendedModel = model
   .extend({
     name: z.string(),

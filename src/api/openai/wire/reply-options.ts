@@ -14,12 +14,12 @@ const visionConfig = z
   })
   .register(requestSchemas, { id: 'VisionConfig' })
 
-/** Fields of requests of every kind that say how a reply is to be made. */
+/** Fields that control how a reply is generated, the same in chat and multilook requests. */
 export const replyOptions = {
   frequency_penalty: penalty,
   presence_penalty: penalty,
   max_completion_tokens: z.int().min(0).nullish(),
-  max_tokens: z.int().min(0).nullish().describe('Other name of max_completion_tokens, which wins.'),
+  max_tokens: z.int().min(0).nullish().describe('Older name of max_completion_tokens, which takes precedence.'),
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high']).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   top_k: z.int().min(0).nullish(),

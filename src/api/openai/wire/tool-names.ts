@@ -1,6 +1,7 @@
 /**
- * Names of tools that cannot stand side by side, by the rule of existing clients: names are compared by the recipient
- * that a call to them would have, and one recipient is taken.
+ * Finds a tool name that is reserved or a duplicate. Names are compared as existing clients compare them: by the
+ * recipient that a call to the tool would have.
+ * @returns the first tool at fault; null when there is none.
  */
 export function toolNameIssue(names: readonly string[]): { index: number; message: string; code: string } | null {
   const seen = new Set<string>()
@@ -10,7 +11,7 @@ export function toolNameIssue(names: readonly string[]): { index: number; messag
       return { index, message: `the name '${name.slice(0, 100)}' is reserved`, code: 'reserved_tool_name' }
     }
     if (seen.has(recipient)) {
-      const message = `another tool has the name '${name.slice(0, 100)}', or one that cannot be told from it`
+      const message = `another tool has the name '${name.slice(0, 100)}', or one that clients treat as the same`
       return { index, message, code: 'duplicate_tool_name' }
     }
     seen.add(recipient)
