@@ -18,7 +18,7 @@ import { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
 import type { ModelCard } from './models/card.ts'
 
-/** Parts that tests put in the place of the real ones. */
+/** Parts and limits that tests replace. */
 export interface ServiceParts {
   readonly startEngine?: (card: ModelCard, options: LocalEngineOptions) => Promise<Engine>
   readonly media?: MediaSource & { close(): Promise<void> }
@@ -30,22 +30,22 @@ export interface ServiceParts {
   readonly lingerSilenceMs?: number
   readonly chatBudgetSeconds?: number
   readonly multilookBudgetSeconds?: number
-  /** Time that answers under way get to end when the service closes, in place of the configured one. */
+  /** How long active requests may take to finish when the service closes; the configured time by default. */
   readonly graceMs?: number
-  /** Time that a request waits for its model to be loaded. */
+  /** How long a request waits for its model to load. */
   readonly loadWaitMs?: number
 }
 
-/** What happened that nothing handled, and how the log calls it. */
+/** Errors that nothing handled, with their log messages. */
 const FAULTS = { rejection: 'Unhandled rejection', exception: 'Uncaught exception' } as const
 
-/** The whole server, from the configuration to an open port. */
+/** The running server with all its parts. */
 export class Service {
-  /** Where it listens, e.g. `http://127.0.0.1:8080`. */
+  /** The address it listens on, e.g. `http://127.0.0.1:8080`. */
   readonly url: string
-  /** The key that the configuration fixes or that was made just now, at the first start; null for those of before. */
+  /** The key from the configuration, or the one created at the first start; null when a key existed before. */
   readonly apiKey: string | null
-  /** Where metrics are read, e.g. `http://127.0.0.1:9464/metrics`; null for nowhere. */
+  /** The address of the metrics, e.g. `http://127.0.0.1:9464/metrics`; null when they are off. */
   readonly metricsUrl: string | null
   readonly models: ModelRegistry
   readonly #resources: AsyncDisposableStack
@@ -65,9 +65,9 @@ export class Service {
     this.#metrics = parts.metrics
   }
 
-  /** Loads the models, then listens. @throws Error that says what is wrong; nothing is left running then. */
+  /** Loads the models, then listens. @throws Error that says what is wrong. Nothing is left running in that case. */
   static async start(config: Config, parts: ServiceParts = {}): Promise<Service> {
-    // Said before a model is loaded, which may take minutes.
+    // A port that is in use must be reported before the models load, which may take minutes.
     await probe(config)
     if (config.metrics) await probeMetrics(config.metrics)
     await using starting = new AsyncDisposableStack()
@@ -98,7 +98,7 @@ export class Service {
           }),
       },
     })
-    // While models are being loaded in their processes, this one has time to load its own code and to open what it keeps.
+    // The models load in their own processes; meanwhile this one loads its own code and opens its state.
     const opening = import('./state.ts').then(({ openState }) => openState(config, logger, parts.clock))
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const [registry, state, { createApi, BodyReader, ByteBudget }] = await Promise.all([
@@ -158,26 +158,26 @@ export class Service {
     return new Service({ url, apiKey, metricsUrl, models: registry }, { logger, metrics, resources: starting.move() })
   }
 
-  /** Takes note of an error that nothing handled. */
+  /** Logs and counts an error that nothing handled. */
   noteFault(kind: keyof typeof FAULTS, error: unknown): void {
     this.#metrics?.faulted(kind)
     this.#logger.error({ err: error }, FAULTS[kind])
   }
 
-  /** Takes no new requests, gives accepted ones time to end, and closes everything in reverse order. */
+  /** Rejects new requests, gives accepted ones time to finish, and closes everything in reverse order. */
   close(): Promise<void> {
     return this.#resources.disposeAsync()
   }
 }
 
-/** Where nobody takes logs any more, or the disk behind them is full, they are lost, and the service goes on. */
+/** The log. When its pipe is closed or its disk is full, lines are lost and the service goes on. */
 function standardError(): DestinationStream {
   const destination = pino.destination(2)
   destination.on('error', () => {})
   return destination
 }
 
-/** @throws Error when the address cannot be listened on. */
+/** @throws Error when the server cannot listen on the address. */
 async function probe({ host, port }: MetricsAddress): Promise<void> {
   if (port === 0) return
   const server = createServer().listen({ host, port })

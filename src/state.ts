@@ -14,25 +14,25 @@ import { Files } from './files/index.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
 import { Database, DraftFolder, openBlobs } from './storage/index.ts'
 
-/** What a server knows beyond its models: accounts, files and usage, on the configured database and blob store. */
+/** The state that outlives the server: accounts, files and usage, in the configured database and blob store. */
 export interface State {
   readonly keys: Authenticator
   readonly files: Files
   readonly ledger: UsageLedger
   readonly budgets: Budgets
-  /** An empty folder for media that is being decoded; what a crash leaves in it, the next start removes. */
+  /** A folder for media that are being decoded. The next start removes what a crash leaves in it. */
   readonly mediaDirectory: string
-  /** Null for a server without limits. */
+  /** Null when the server has no rate limits. */
   readonly rateLimits: RateLimits | null
   /**
-   * Makes a key for a database without any. It is never told again, so it is made when somebody can be told.
-   * @returns null when there is one, or the configuration fixes one.
+   * Creates a key if the database has none. The key cannot be shown again, so call this when it can be shown.
+   * @returns the key; null when there is a key already, or the configuration sets one.
    */
   createFirstKey(): Promise<string | null>
   close(): Promise<void>
 }
 
-/** @throws Error that says in one line what does not open; nothing is left open then. */
+/** @throws Error that says in one line what failed to open. Nothing is left open in that case. */
 export async function openState(config: Config, logger: Logger, clock?: Clock): Promise<State> {
   await using opened = new AsyncDisposableStack()
   const database = await openDatabase(config)
@@ -55,7 +55,9 @@ export async function openState(config: Config, logger: Logger, clock?: Clock): 
   opened.defer(async () => rateLimits?.close())
 
   const files = new Files({ database, blobs, logger })
-  const sweeping = files.sweep().catch((error: unknown) => logger.warn({ err: error }, 'Files were not swept'))
+  const sweeping = files
+    .sweep()
+    .catch((error: unknown) => logger.warn({ err: error }, 'The bytes of unfinished uploads could not be removed'))
   opened.defer(async () => void (await sweeping))
   const resources = opened.move()
   return {

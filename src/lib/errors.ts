@@ -1,6 +1,6 @@
 /**
- * The one family of errors that reach a client. They are thrown where the cause is known, each naming the parameter at
- * fault, and rendered to the wire shape in one place (`api/error-handler.ts`).
+ * The `type` of an error. Every error that reaches a client is an `ApiError`: thrown where the cause is known, naming
+ * the parameter at fault, and turned into a response in one place (`api/http/error-handler.ts`).
  */
 export type ErrorType =
   | 'invalid_request_error'
@@ -12,10 +12,10 @@ export type ErrorType =
 export interface ApiErrorFields {
   readonly status: number
   readonly type: ErrorType
-  /** Path of the input at fault, e.g. `messages[0].content[1].image_url`. */
+  /** Path of the parameter at fault, e.g. `messages[0].content[1].image_url`. */
   readonly param?: string | null
   readonly code?: string | null
-  /** Seconds for the `Retry-After` header, which has whole ones; fractions go into `retry-after-ms`. */
+  /** Seconds for the `Retry-After` header, rounded up to whole ones; a fraction is also sent as `retry-after-ms`. */
   readonly retryAfter?: number
   readonly cause?: unknown
 }
@@ -37,7 +37,7 @@ export class ApiError extends Error {
     this.retryAfter = fields.retryAfter
   }
 
-  /** The body that the contract prescribes for every error. */
+  /** The response body that the contract prescribes for every error. */
   toBody(): ErrorBody {
     return { error: { message: this.message, type: this.type, param: this.param, code: this.code } }
   }
@@ -49,33 +49,33 @@ export interface ErrorBody {
 
 type Detail = { code?: string | null; status?: number; cause?: unknown }
 
-/** A mistake of the client; 400 unless said otherwise. `param` is null only where no single input is at fault. */
+/** A mistake of the client, with status 400 by default. `param` is null only when no single parameter is at fault. */
 export function invalidRequest(message: string, param: string | null, detail: Detail = {}): ApiError {
   return new ApiError(message, { status: 400, type: 'invalid_request_error', param, ...detail })
 }
 
-/** The model or its engine cannot take work now; `retryAfter` in seconds. */
+/** The server cannot take the work now; `retryAfter` is in seconds. */
 export function modelOverloaded(message: string, retryAfter: number): ApiError {
   return new ApiError(message, { status: 503, type: 'server_error', code: 'model_overloaded', retryAfter })
 }
 
-/** Our own fault. The cause is logged and never shown. */
+/** A bug in the server. The cause is logged and never sent to the client. */
 export function internalError(cause: unknown): ApiError {
   return new ApiError('Internal error', { status: 500, type: 'server_error', cause })
 }
 
-/** Something that the service stands on (database, blob store, rate limits) is away; `retryAfter` in whole seconds. */
+/** A dependency (database, blob store, Redis) is unavailable; `retryAfter` is in whole seconds. */
 export function serviceUnavailable(message: string, retryAfter: number, cause?: unknown): ApiError {
   return new ApiError(message, { status: 503, type: 'server_error', retryAfter, cause })
 }
 
-/** The end of a message, for so many seconds. */
+/** The sentence that ends a message with a retry delay. */
 export function tryAgainIn(seconds: number): string {
   const whole = wholeSeconds(seconds)
   return `Try again in ${whole} ${whole === 1 ? 'second' : 'seconds'}.`
 }
 
-/** As `Retry-After` takes them: whole, and at least 1. */
+/** Rounds up to whole seconds, at least 1, as `Retry-After` needs them. */
 export function wholeSeconds(seconds: number): number {
   return Math.max(1, Math.ceil(seconds))
 }

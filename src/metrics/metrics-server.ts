@@ -5,25 +5,25 @@ import type { Metrics } from './metrics.ts'
 
 export interface MetricsAddress {
   readonly host: string
-  /** 0 for any that is free. */
+  /** 0 for any free port. */
   readonly port: number
 }
 
-/** Why metrics are not served at an address, for the operator. */
+/** The error for an operator whose metrics address cannot be used. */
 export function cannotListen({ host, port }: MetricsAddress, cause: Error): Error {
   return new Error(`LOOKOUT_METRICS_PORT: metrics cannot be served at ${host}:${port}: ${cause.message}`, { cause })
 }
 
-/** Serves `GET /metrics`, apart from the API: whoever reaches this port needs no key. */
+/** Serves `GET /metrics` on a port of its own, without an API key. */
 export class MetricsServer {
   readonly #server: Server
 
-  /** @throws Error when it cannot listen there. */
+  /** @throws Error when it cannot listen on the address. */
   static async start(metrics: Metrics, address: MetricsAddress): Promise<MetricsServer> {
     const server = createServer((request, response) => {
       const path = request.url?.split('?', 1)[0]
       if (path !== '/metrics' || (request.method !== 'GET' && request.method !== 'HEAD')) {
-        response.writeHead(404, { 'content-type': 'text/plain' }).end('GET /metrics is all that there is here\n')
+        response.writeHead(404, { 'content-type': 'text/plain' }).end('Not found; the metrics are at GET /metrics\n')
         return
       }
       metrics.read().then(
@@ -42,7 +42,7 @@ export class MetricsServer {
     this.#server = server
   }
 
-  /** Where it listens. */
+  /** The address it listens on. */
   get address(): AddressInfo {
     return this.#server.address() as AddressInfo
   }

@@ -4,38 +4,38 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { EngineState, EngineStats } from '../inference/engine.ts'
 import type { Outcome, PoolMeter } from '../inference/engine-pool.ts'
 
-/** What is asked of each engine when metrics are read. */
+/** The parts of an engine that metrics read. */
 export interface MeasuredEngine {
   readonly model: { readonly name: string; readonly memoryBytes: number | null }
   readonly state: EngineState
-  /** Requests that wait for it to be loaded. */
+  /** Requests waiting for it to load. */
   readonly waiting: number
   stats(): Promise<EngineStats>
 }
 
-/** A request that the API has answered. */
+/** A request whose response has ended. */
 export interface MeasuredRequest {
-  /** As the route is written, e.g. `/v1/models/:model_id`. */
+  /** The route, e.g. `/v1/models/:model_id`. */
   readonly endpoint: string
   readonly method: string
   readonly status: number
-  /** Id under which the model that the request names is listed; empty when it names none. */
+  /** Listed id of the model that the request was admitted to; empty when there is none. */
   readonly model: string
   readonly ms: number
 }
 
-/** An engine in the middle of a long step answers late; then its numbers are left out this time. */
+/** An engine in the middle of a long step responds late; its numbers are then left out of this scrape. */
 const STATS_LIMIT_MS = 2_000
 const EVENT_LOOP_SAMPLE_MS = 10
 const LATENCY_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const TOKEN_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
-/** Everything that the service measures, in the form that Prometheus reads. */
+/** Everything that the service measures, in Prometheus' text format. */
 export class Metrics implements PoolMeter {
   readonly #registry = new Registry()
   #engines: readonly MeasuredEngine[] = []
 
-  readonly #requests = this.#counter('http_requests_total', 'Requests answered; status 499: the client left before.', [
+  readonly #requests = this.#counter('http_requests_total', 'Completed requests; status 499: client disconnected.', [
     'endpoint',
     'method',
     'status',
@@ -43,59 +43,56 @@ export class Metrics implements PoolMeter {
   ])
   readonly #requestSeconds = this.#histogram(
     'http_request_duration_seconds',
-    'From the head of a request to the end of its answer.',
+    'Time from the headers of a request to the end of its response.',
     ['endpoint', 'model'],
     LATENCY_BUCKETS,
   )
-  readonly #inProgress = this.#gauge('http_requests_in_progress', 'Requests whose answer has not ended.', [])
+  readonly #inProgress = this.#gauge('http_requests_in_progress', 'Requests whose response has not ended.', [])
   readonly #firstTokenSeconds = this.#histogram(
     'time_to_first_token_seconds',
-    'From work ready for the engine to its first text; waiting for its turn, or for the model to load, included.',
+    'Time from submitting work to an engine to its first text, including queueing and loading the model.',
     ['model'],
     LATENCY_BUCKETS,
   )
   readonly #interTokenSeconds = this.#histogram(
     'inter_token_seconds',
-    'Between two texts of one completion.',
+    'Time between two texts of one completion.',
     ['model'],
     TOKEN_BUCKETS,
   )
   readonly #mediaSeconds = this.#histogram(
     'media_seconds',
-    'Of images, videos and sounds: until one was fetched, or decoded.',
+    'Time to fetch or decode one image, video or audio input.',
     ['stage', 'kind'],
     LATENCY_BUCKETS,
   )
-  readonly #generations = this.#counter('generations_total', 'Works that engines took: finished, failed or aborted.', [
+  readonly #generations = this.#counter('generations_total', 'Generations that finished, failed or were aborted.', [
     'model',
     'outcome',
   ])
-  readonly #loads = this.#counter('model_loads_total', 'Loads of models that ended well or failed.', [
-    'model',
-    'result',
-  ])
-  readonly #loadSeconds = this.#gauge('model_load_seconds', 'Duration of the last load.', ['model'])
+  readonly #loads = this.#counter('model_loads_total', 'Loads of models that succeeded or failed.', ['model', 'result'])
+  readonly #loadSeconds = this.#gauge('model_load_seconds', 'Duration of the last model load.', ['model'])
   readonly #unloads = this.#counter('model_unloads_total', 'Models unloaded to make room for others.', ['model'])
-  readonly #restarts = this.#counter('engine_restarts_total', 'Engine processes that ended by themselves.', ['model'])
+  readonly #restarts = this.#counter('engine_restarts_total', 'Engine processes that ended unexpectedly.', ['model'])
 
-  readonly #rejections = this.#counter('unhandled_rejections_total', 'Errors that nothing handled: bugs.', [])
-  readonly #exceptions = this.#counter('uncaught_exceptions_total', 'Exceptions that nothing caught: bugs.', [])
+  readonly #rejections = this.#counter('unhandled_rejections_total', 'Unhandled promise rejections: bugs.', [])
+  readonly #exceptions = this.#counter('uncaught_exceptions_total', 'Uncaught exceptions: bugs.', [])
 
-  /** Read of the engines when the metrics are. */
-  readonly #ready = this.#gauge('model_ready', '1 for a model that is loaded and takes work.', ['model'])
-  readonly #loadWaiting = this.#gauge('model_load_waiting', 'Requests that wait for a model to load.', ['model'])
-  readonly #estimate = this.#gauge('model_memory_estimate_bytes', 'What a model is counted with when it is loaded.', [
+  /** From here on, metrics are read from the engines at each scrape. */
+  readonly #ready = this.#gauge('model_ready', '1 when the model is loaded and accepts work.', ['model'])
+  readonly #loadWaiting = this.#gauge('model_load_waiting', 'Requests waiting for the model to load.', ['model'])
+  readonly #estimate = this.#gauge('model_memory_estimate_bytes', 'Estimated memory of the model when loaded.', [
     'model',
   ])
   readonly #stats: readonly Reading[] = [
-    this.#reading('gauge', 'queue_length', 'Requests of which no completion has started.', (s) => s.waiting),
-    this.#reading('gauge', 'running_sequences', 'Completions that are being computed.', (s) => s.running),
-    this.#reading('gauge', 'kv_cells', 'KV cells that there are; one holds one token.', (s) => s.totalCells),
+    this.#reading('gauge', 'queue_length', 'Requests without a started completion.', (s) => s.waiting),
+    this.#reading('gauge', 'running_sequences', 'Completions being generated.', (s) => s.running),
+    this.#reading('gauge', 'kv_cells', 'Size of the KV cache; one cell holds one token.', (s) => s.totalCells),
     this.#reading('gauge', 'kv_cells_used', 'KV cells in use.', (s) => s.usedCells),
     this.#reading(
       'gauge',
       'prefix_cache_cells',
-      'Cells that the prefix cache holds, in memory of its own.',
+      'Cells held by the prefix cache, in memory of its own.',
       (s) => s.cachedCells,
     ),
     this.#reading(
@@ -106,19 +103,19 @@ export class Metrics implements PoolMeter {
     ),
     this.#reading('counter', 'prefill_tokens_total', 'Prompt tokens computed.', (s) => s.prefilledTokens),
     this.#reading('counter', 'decode_tokens_total', 'Completion tokens computed.', (s) => s.decodedTokens),
-    this.#reading('counter', 'prefix_cache_hits_total', 'Prompts whose beginning was there.', (s) => s.prefixHits),
-    this.#reading('counter', 'prefix_cache_misses_total', 'Prompts computed from the start.', (s) => s.prefixMisses),
-    this.#reading('counter', 'prefix_cache_tokens_total', 'Prompt tokens that were there.', (s) => s.reusedTokens),
+    this.#reading('counter', 'prefix_cache_hits_total', 'Prompts with a cached prefix.', (s) => s.prefixHits),
+    this.#reading('counter', 'prefix_cache_misses_total', 'Prompts without a cached prefix.', (s) => s.prefixMisses),
+    this.#reading('counter', 'prefix_cache_tokens_total', 'Prompt tokens that were reused.', (s) => s.reusedTokens),
     this.#reading(
       'counter',
       'interruptions_total',
-      'Completions interrupted for want of KV cells, to be computed anew.',
+      'Completions preempted for lack of KV cells and computed again.',
       (s) => s.interruptions,
     ),
   ]
   readonly #eventLoopSeconds = this.#gauge(
     'event_loop_delay_seconds',
-    'Longest time for which the API process answered nobody, since the last reading.',
+    'Longest event loop delay of the API process since the last scrape.',
     [],
   )
   readonly #eventLoop = monitorEventLoopDelay({ resolution: EVENT_LOOP_SAMPLE_MS })
@@ -126,10 +123,10 @@ export class Metrics implements PoolMeter {
   readonly #resident: Gauge<string>
 
   constructor(version: string) {
-    this.#gauge('build_info', 'The version that runs.', ['version']).set({ version }, 1)
+    this.#gauge('build_info', 'The running version.', ['version']).set({ version }, 1)
     const registers = [this.#registry]
-    // The names that all programs use.
-    const started = { name: 'process_start_time_seconds', help: 'When the API process started.', registers }
+    // Metrics with the names that Prometheus clients share.
+    const started = { name: 'process_start_time_seconds', help: 'Start time of the API process.', registers }
     new Gauge(started).set(Math.round(Date.now() / 1000 - process.uptime()))
     const cpu = { name: 'process_cpu_seconds_total', help: 'CPU time of the API process.', registers }
     this.#cpuSeconds = new Counter(cpu)
@@ -142,7 +139,7 @@ export class Metrics implements PoolMeter {
     return this.#registry.contentType
   }
 
-  /** Engines to be asked when the metrics are read. */
+  /** Sets the engines that each scrape reads. */
   watch(engines: readonly MeasuredEngine[]): void {
     this.#engines = engines
     for (const { model } of engines) {
@@ -154,7 +151,7 @@ export class Metrics implements PoolMeter {
   /** All metrics in Prometheus' text format. */
   async read(): Promise<string> {
     const all = await Promise.all(this.#engines.map(async (engine) => ({ engine, stats: await statsOf(engine) })))
-    // From here on nothing waits, so that two readers do not mix theirs.
+    // No await from here on, so that two concurrent scrapes do not mix their values.
     for (const { metric } of this.#stats) metric.reset()
     for (const { engine, stats } of all) {
       const model = { model: engine.model.name }
@@ -166,7 +163,7 @@ export class Metrics implements PoolMeter {
     this.#cpuSeconds.reset()
     this.#cpuSeconds.inc((user + system) / 1e6)
     this.#resident.set(process.memoryUsage.rss())
-    // A sample is the time between two timers: what is beyond their distance is delay.
+    // A sample is the time between two timer ticks; whatever exceeds the interval is delay.
     this.#eventLoopSeconds.set(Math.max(0, this.#eventLoop.max / 1e9 - EVENT_LOOP_SAMPLE_MS / 1000))
     this.#eventLoop.reset()
     return this.#registry.metrics()
@@ -240,7 +237,7 @@ export class Metrics implements PoolMeter {
   }
 }
 
-/** A metric that is taken from the engines' own numbers. */
+/** A metric that is read from the statistics of the engines. */
 interface Reading {
   readonly metric: Counter<string> | Gauge<string>
   readonly value: (stats: EngineStats) => number
@@ -253,7 +250,7 @@ async function statsOf(engine: MeasuredEngine): Promise<EngineStats | null> {
   try {
     return await Promise.race([engine.stats(), late])
   } catch {
-    // It ended meanwhile.
+    // The engine ended in the meantime.
     return null
   } finally {
     waiting.abort()
