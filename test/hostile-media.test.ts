@@ -158,7 +158,7 @@ describe('pictures', () => {
     const whole = await sharp(Buffer.from(noise(1).data), { raw: { width: 320, height: 192, channels: 3 } })
       .jpeg()
       .toBuffer()
-    await refused(image(dataUrl(whole.subarray(0, Math.floor(whole.length * share)))), /damaged|cut short/)
+    await refused(image(dataUrl(whole.subarray(0, Math.floor(whole.length * share)))), /damaged|truncated/)
   })
 
   it.each<[string, string | Promise<Buffer>]>([
@@ -177,7 +177,7 @@ describe('pictures', () => {
   ])('%s that calls itself PNG: refused by what it is', async (type, bytes) => {
     await refused(
       image(dataUrl(await bytes)),
-      new RegExp(`the data is ${type.replace('+', '\\+')}; supported are image/png`),
+      new RegExp(`the data is ${type.replace('+', '\\+')}; supported types are image/png`),
     )
   })
 
@@ -198,7 +198,7 @@ describe('films', () => {
   it.each([0.05, 0.5, 0.98])('an MP4 of which %d is there: refused', async (share) => {
     for (const indexFirst of [true, false]) {
       const whole = await makeFilm({ format: 'mp4', frames: noisy, indexFirst })
-      await refused(video(whole.subarray(0, Math.floor(whole.length * share))), /damaged or cut short/)
+      await refused(video(whole.subarray(0, Math.floor(whole.length * share))), /damaged or truncated/)
     }
   })
 
@@ -220,12 +220,12 @@ describe('films', () => {
   })
 
   it('no frames: refused', async () => {
-    await refused(video(await makeFilm({ format: 'mp4', frames: noisy, empty: true })), /holds no video/)
+    await refused(video(await makeFilm({ format: 'mp4', frames: noisy, empty: true })), /has no video/)
   })
 
   it('only sound: refused', async () => {
     const film = await makeFilm({ format: 'mp4', frames: noisy, empty: true, soundSeconds: 1 })
-    await refused(video(film), /holds no video/)
+    await refused(video(film), /has no video/)
   })
 
   it('ten hours in two frames: answered within seconds', async () => {
@@ -280,7 +280,7 @@ describe('films', () => {
   it('a QuickTime film inline: refused with the way that is open', async () => {
     await refused(
       video(await makeFilm({ format: 'mov', frames: noisy })),
-      /video\/quicktime.*taken as an uploaded file/,
+      /video\/quicktime.*accepted as an uploaded file only/,
     )
   })
 
@@ -306,7 +306,7 @@ describe('sounds', () => {
 
   it.each([
     ['AAC', /unknown type/],
-    ['nothing but a header', /damaged|no sound/],
+    ['nothing but a header', /damaged|has no audio/],
   ])('%s: refused', async (name, message) => {
     const samples = new Float32Array(44_100)
     const adts = () => makeSound({ format: 'adts', samples, rate: 44_100 })
@@ -339,12 +339,12 @@ describe('servers', () => {
         response.on('close', () => clearInterval(timer))
       },
     }
-    await refused(image(`${origin}/drip.png`), /no answer within 1.5 s/)
+    await refused(image(`${origin}/drip.png`), /no response within 1.5 s/)
   })
 
   it('no answer at all, and a connection that is cut: refused', async () => {
     routes = { '/mute.png': () => {}, '/cut.png': (_request, response) => void response.socket!.destroy() }
-    await refused(image(`${origin}/mute.png`), /no answer within/)
+    await refused(image(`${origin}/mute.png`), /no response within/)
     await refused(image(`${origin}/cut.png`), /Could not fetch/)
   })
 

@@ -1,11 +1,12 @@
 import type { AudioLimits } from '../models/card.ts'
 
-/** Samples a second, as the audio encoders of all families take them. */
+/** Samples per second that the audio encoders of all model families expect. */
 export const SAMPLE_RATE = 16_000
 
 /**
- * Tokens that an encoder makes of a sound. Those that take windows fill up the last one with silence, and begin one more
- * behind a sound that ends with a window: 20 seconds are 21 windows of one second, which is what llama.cpp counts, too.
+ * The number of tokens for this many samples. Encoders that work in windows pad the last window with silence, and add
+ * one more when the audio ends exactly with a window: 20 seconds are 21 one-second windows, as llama.cpp also counts
+ * them.
  */
 export function audioTokens(samples: number, { tokensPerSecond, windowSeconds }: AudioLimits): number {
   const seconds = samples / SAMPLE_RATE
@@ -13,7 +14,7 @@ export function audioTokens(samples: number, { tokensPerSecond, windowSeconds }:
   return (Math.floor(seconds / windowSeconds) + 1) * Math.ceil(tokensPerSecond * windowSeconds)
 }
 
-/** How long a sound may be, to the second. */
+/** The longest audio that the limits allow, in whole seconds. */
 export function mostAudioSeconds({ tokensPerSecond, windowSeconds, maxTokens }: AudioLimits): number {
   if (windowSeconds === undefined) return Math.floor(maxTokens / tokensPerSecond)
   return Math.floor(Math.floor(maxTokens / Math.ceil(tokensPerSecond * windowSeconds)) * windowSeconds)

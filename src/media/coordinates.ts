@@ -1,8 +1,8 @@
 import type { Size } from './pixels.ts'
 
 /**
- * The model sees a stretched picture and speaks in a 0..1000 grid over it. A stretch has no offset, so the grid lies
- * over the upright original just the same, and grid and pixels convert without knowing the prepared size.
+ * The model sees a stretched image and uses a 0..1000 grid over it. Stretching adds no offset, so the same grid covers
+ * the upright original, and grid and pixels convert without knowing the prepared size.
  */
 export interface Point {
   readonly x: number
@@ -11,17 +11,17 @@ export interface Point {
 
 export const GRID = 1000
 
-/** Grid 0..1000 to pixels of the upright original: round(v / 1000 x side), held inside the picture. */
+/** Grid 0..1000 to pixels of the upright original: round(v / 1000 x side), clamped to the image. */
 export function gridToPixels(point: Point, original: Size): Point {
   return { x: toPixel(point.x, original.width), y: toPixel(point.y, original.height) }
 }
 
-/** Pixels of the upright original to the nearest point of the grid, held to 0..1000. */
+/** Pixels of the upright original to the nearest grid point, clamped to 0..1000. */
 export function pixelsToGrid(point: Point, original: Size): Point {
   return { x: toGrid(point.x, original.width), y: toGrid(point.y, original.height) }
 }
 
-/** A part of the picture on the 0..1000 grid. */
+/** A region of the image on the 0..1000 grid. */
 export interface GridRegion {
   readonly left: number
   readonly top: number
@@ -29,7 +29,7 @@ export interface GridRegion {
   readonly bottom: number
 }
 
-/** Whether it lies on the grid and has an inside. */
+/** Whether the region lies within the grid and is not empty. */
 export function isRegion({ left, top, right, bottom }: GridRegion): boolean {
   return left >= 0 && top >= 0 && left < right && top < bottom && right <= GRID && bottom <= GRID
 }

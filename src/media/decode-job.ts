@@ -1,6 +1,6 @@
 import type { DecodeResult, DecodeTask } from './decoding/protocol.ts'
 
-/** One task on its way through the decoders. */
+/** A decode task and its caller. */
 export interface DecodeJob {
   /** Ascending in order of arrival. */
   readonly id: number
@@ -9,14 +9,11 @@ export interface DecodeJob {
   /** Names the input in errors. */
   readonly param: string
   readonly signal: AbortSignal
-  /** Processes that ended while they had it, for no reason that they gave. */
+  /** Number of processes that ended without a reply while they had this job. */
   losses: number
   readonly resolve: (result: DecodeResult) => void
   readonly reject: (error: Error) => void
 }
-
-/** What a task is called in errors. */
-export const NOUNS: Readonly<Record<DecodeTask['type'], string>> = { image: 'picture', video: 'video', audio: 'sound' }
 
 export function reasonOf({ reason }: AbortSignal): Error {
   return reason instanceof Error ? reason : new Error('Aborted', { cause: reason })

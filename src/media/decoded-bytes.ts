@@ -1,6 +1,6 @@
 import type { DecodeResult } from './decoding/protocol.ts'
 
-/** Memory that decoded media takes. */
+/** The memory that decoded media takes, in bytes. */
 export function decodedBytes(result: DecodeResult): number {
   if ('image' in result) return result.image.data.byteLength
   if ('samples' in result) return result.samples.byteLength

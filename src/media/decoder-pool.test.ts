@@ -10,7 +10,7 @@ const small = () =>
   sharp({ create: { width: 64, height: 64, channels: 3, background: '#ff0000' } })
     .png()
     .toBuffer()
-/** Takes the decoder long enough to be caught in the act. */
+/** Takes long enough to decode that a test can act meanwhile. */
 const large = () =>
   sharp({ create: { width: 9000, height: 9000, channels: 3, background: '#00ff00' } })
     .png({ compressionLevel: 1 })
@@ -23,7 +23,7 @@ afterEach(() => pool.close())
 const decode = (bytes: Uint8Array, param = 'p', signal = never, organisation = 'a') =>
   pool.decode({ type: 'image', data: bytes, target, region: null }, { organisation, param, signal })
 
-/** Ends the process that decodes first, and each of its successors that is given the same input. */
+/** Kills the process that decodes the input, and each further process that gets the same input. */
 async function killEach(times: number): Promise<void> {
   let last: number | undefined
   for (let killed = 0; killed < times; killed++) {
@@ -41,13 +41,13 @@ it('an input that takes its process down gets a 400, and the next one is decoded
   expect((await next).original).toEqual({ width: 64, height: 64 })
 })
 
-it('an input whose process was ended from outside is decoded in another', async () => {
+it('an input whose process is killed once is decoded in another', async () => {
   pool = new DecoderPool({ size: 1 })
   const [unlucky] = await Promise.all([decode(await large()), killEach(1)])
   expect(unlucky.original.width).toBe(9000)
 })
 
-it('what is decoded beside it notices nothing', async () => {
+it('other inputs are not affected', async () => {
   pool = new DecoderPool({ size: 2 })
   const big = await large()
   const doomed = [decode(big), decode(big)]
@@ -57,14 +57,14 @@ it('what is decoded beside it notices nothing', async () => {
   expect(pool.pids).toContain(second)
 })
 
-it('time in which the server itself was too busy to listen is not the input’s', async () => {
+it('time in which the server is too busy to receive the result does not count', async () => {
   pool = new DecoderPool({ size: 1, timeoutMs: 1000 })
   const good = decode(await small())
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500)
   expect((await good).original.width).toBe(64)
 })
 
-it.runIf(process.platform === 'linux')('time in which others had the processor is not the input’s', async () => {
+it.runIf(process.platform === 'linux')('time in which other processes have the processor does not count', async () => {
   pool = new DecoderPool({ size: 1, timeoutMs: 600 })
   await decode(await small())
   const [pid] = pool.pids
@@ -75,7 +75,7 @@ it.runIf(process.platform === 'linux')('time in which others had the processor i
   expect(pool.pids).toEqual([pid])
 })
 
-it.runIf(process.platform === 'linux')('large pictures are decoded one at a time, whatever they cost', async () => {
+it.runIf(process.platform === 'linux')('large images are decoded one at a time', async () => {
   pool = new DecoderPool({ size: 4 })
   // All pixels of a progressive JPEG are in memory at once: 370 MiB of these.
   const jpeg = await sharp({ create: { width: 9900, height: 9900, channels: 3, background: '#00ff00' } })
@@ -89,8 +89,8 @@ it.runIf(process.platform === 'linux')('large pictures are decoded one at a time
   expect(memory.growth / 2 ** 20).toBeLessThan(370 + 4 * 110)
 })
 
-describe('what waits', () => {
-  it('is served in turn: one organisation’s pictures do not keep another waiting', async () => {
+describe('the queue', () => {
+  it('is served in turn: one organisation’s images do not delay another’s', async () => {
     pool = new DecoderPool({ size: 1 })
     const bytes = await small()
     const order: string[] = []
@@ -105,7 +105,7 @@ describe('what waits', () => {
     const bytes = await small()
     const ask = (organisation: string) => decode(bytes, 'p', never, organisation)
     const busy = { status: 503, type: 'server_error', code: 'model_overloaded', retryAfter: 1 }
-    // The first one does not wait.
+    // The first job starts at once and does not wait.
     const taken = ['a', 'a', 'a'].map(ask)
     await expect(ask('a')).rejects.toMatchObject(busy)
     taken.push(...['b', 'b'].map(ask))
@@ -114,7 +114,7 @@ describe('what waits', () => {
     expect((await ask('c')).original.width).toBe(64)
   })
 
-  it('does not count any more when nobody waits for it', async () => {
+  it('does not count aborted inputs', async () => {
     pool = new DecoderPool({ size: 1, mostWaiting: 2 })
     const bytes = await small()
     const client = new AbortController()
@@ -135,7 +135,7 @@ it('an input that takes too long gets a 400, and its process is replaced', async
   expect(slow === undefined || !isAlive(slow)).toBe(true)
 })
 
-it('an input that nobody waits for any more is not decoded to its end', async () => {
+it('an aborted input is not decoded to its end', async () => {
   pool = new DecoderPool({ size: 1 })
   const controller = new AbortController()
   const unwanted = decode(await large(), 'p', controller.signal)
@@ -146,15 +146,15 @@ it('an input that nobody waits for any more is not decoded to its end', async ()
   expect(pool.pids).not.toContain(busy)
 })
 
-// Other systems' shells take the limit and do not keep it.
-it.runIf(process.platform === 'linux')('its memory is limited', async () => {
+// On other systems the shell accepts the limit without enforcing it.
+it.runIf(process.platform === 'linux')('a decoder’s memory is limited', async () => {
   pool = new DecoderPool({ size: 1, memoryBytes: 2 ** 30 })
   await decode(await small())
   const limits = await readFile(`/proc/${pool.pids[0]}/limits`, 'utf8')
   expect(limits).toMatch(new RegExp(`Max data size +${2 ** 30} +${2 ** 30} +bytes`))
 })
 
-it('it does not get the environment of the server, which may hold keys', async () => {
+it('a decoder does not get the server’s environment, which may hold keys', async () => {
   process.env.LOOKOUT_TEST_SECRET = 'secret'
   pool = new DecoderPool({ size: 1 })
   await decode(await small())
@@ -162,7 +162,7 @@ it('it does not get the environment of the server, which may hold keys', async (
   expect(await readFile(`/proc/${pool.pids[0]}/environ`, 'utf8')).not.toContain('secret')
 })
 
-it('closing fails what waits and what runs', async () => {
+it('closing rejects waiting and running jobs', async () => {
   pool = new DecoderPool({ size: 1 })
   const big = await large()
   const failed = [decode(big), decode(big)].map((pending) => expect(pending).rejects.toThrow('closed'))

@@ -5,25 +5,25 @@ import { cannotStart, Decoder } from './decoder.ts'
 import type { DecodeResults, DecodeTask } from './decoding/protocol.ts'
 import { FairSlots } from './fair-slots.ts'
 
-/** A task on which a decoder works longer is ended. */
+/** The time that a decoder may work on a task before it is stopped. */
 const TIMEOUT_MS: Readonly<Record<DecodeTask['type'], number>> = { image: 20_000, video: 60_000, audio: 60_000 }
-/** Of one process: enough for 100 megapixels, or a film in 8K. */
+/** Memory limit of one process: enough for 100 megapixels, or 8K video. */
 const MEMORY_BYTES = 2 * 2 ** 30
-/** A request has a few of its media waiting at a time: so many serve hundreds of requests. */
+/** Each request has only a few media waiting at a time, so this serves hundreds of requests. */
 const MOST_WAITING = 4096
 
 export interface DecoderPoolOptions {
-  /** Processes at most. */
+  /** The most processes to run. */
   readonly size?: number
-  /** For every task, whatever its type. */
+  /** Time limit for every task; by default it depends on the task's type. */
   readonly timeoutMs?: number
-  /** Of one process, where the system can limit it. */
+  /** Memory limit of one process, where the system can enforce it. */
   readonly memoryBytes?: number
-  /** Tasks that may wait for a process. */
+  /** The most tasks that may wait for a process. */
   readonly mostWaiting?: number
 }
 
-/** On whose behalf a task is done. */
+/** The request and the input that a task belongs to. */
 export interface DecodeInput {
   readonly organisation: string
   /** Names the input in errors. */
@@ -32,8 +32,8 @@ export interface DecodeInput {
 }
 
 /**
- * Decodes media in processes of their own, each of which does one task at a time. An input that crashes its process
- * twice, exhausts it or takes too long gets a 400, and the process a successor; no other input notices.
+ * Decodes media in separate processes, each of which runs one task at a time. An input that crashes its process twice,
+ * exhausts it or takes too long gets a 400. The process is then replaced, and no other input is affected.
  */
 export class DecoderPool {
   readonly #size: number
@@ -41,10 +41,10 @@ export class DecoderPool {
   readonly #memoryBytes: number
   readonly #waiting: DecodeQueue
   readonly #decoders = new Set<Decoder>()
-  /** One at a time takes much memory. */
+  /** Limits tasks that take much memory to one at a time. */
   readonly #large = new FairSlots(1)
   #jobs = 0
-  /** Why no more is decoded, once it is closed. */
+  /** Aborted when the pool closes; holds the reason. */
   readonly #closed = new AbortController()
 
   constructor(options: DecoderPoolOptions = {}) {
@@ -54,7 +54,7 @@ export class DecoderPool {
     this.#waiting = new DecodeQueue(options.mostWaiting ?? MOST_WAITING)
   }
 
-  /** @throws ApiError 400 naming `param` when the input does not decode, 503 when too much waits already. */
+  /** @throws ApiError 400 naming `param` when the input cannot be decoded, 503 when too many tasks wait. */
   async decode<Task extends DecodeTask>(
     task: Task,
     { organisation, param, signal }: DecodeInput,
@@ -76,12 +76,12 @@ export class DecoderPool {
     }
   }
 
-  /** Of the processes that there are. */
+  /** Ids of the running processes. */
   get pids(): number[] {
     return [...this.#decoders].flatMap(({ pid }) => pid ?? [])
   }
 
-  /** Starts a process ahead of the first input. */
+  /** Starts a process before the first input arrives. */
   warmUp(): void {
     if (this.#decoders.size === 0) this.#start()
   }
@@ -112,7 +112,7 @@ export class DecoderPool {
     decoder.run(job, this.#timeoutMs ?? TIMEOUT_MS[job.task.type])
   }
 
-  /** Gives those that are free what waits. */
+  /** Starts waiting jobs on free decoders. */
   #pump(): void {
     if (this.#closed.signal.aborted) return
     while (this.#hasRoom) {
@@ -125,7 +125,7 @@ export class DecoderPool {
   #start(): Decoder {
     const decoder = new Decoder(this.#memoryBytes, this.#large, {
       free: (ms) => {
-        this.#waiting.took(ms)
+        this.#waiting.recordTime(ms)
         this.#pump()
       },
       isSpare: () => this.#decoders.size > 1,

@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
 import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../lib/memory.ts'
-import { type DecodeJob, NOUNS, reasonOf } from './decode-job.ts'
+import { type DecodeJob, reasonOf } from './decode-job.ts'
 import {
   BYTES_FD,
   type DecodeReply,
@@ -14,69 +14,69 @@ import {
 import type { FairSlots } from './fair-slots.ts'
 import { WorkLimit } from './work-limit.ts'
 
-/** A process that has had nothing to do for so long ends, unless it is the last one. */
+/** An idle process ends after this time, unless it is the last one. */
 const IDLE_MS = 10_000
-/** Processes that a job may lose: the first may have been ended from outside, for want of memory or by an operator. */
+/** A job that loses this many processes fails. The first may have been killed by the system or an operator. */
 const MOST_LOSSES = 2
 const RETRY_AFTER_S = 5
 const SCRIPT = fileURLToPath(new URL('./decoding/decoder-process.ts', import.meta.url))
 
 export interface DecoderOwner {
-  /** It takes another task. @param ms that the last one took. */
+  /** The decoder is free again. @param ms time that the last job took. */
   free(ms: number): void
-  /** Whether there are others. */
+  /** Whether there are other decoders. */
   isSpare(): boolean
-  /** The job is to be tried in another process; `exit` follows. */
+  /** Tries the job again in another process; a call of `exit` follows. */
   retry(job: DecodeJob): void
   exit(): void
 }
 
-/** One process that decodes, as its parent sees it. */
+/** The parent's side of one decoder process. */
 export class Decoder {
   readonly #child: ChildProcess
   readonly #bytes: Writable | null
   readonly #owner: DecoderOwner
-  readonly #gone: Promise<void>
+  readonly #exited: Promise<void>
   readonly #large: FairSlots
-  /** Held while it may take much memory. */
+  /** Held while the process may take much memory. */
   #slot: Disposable | null = null
   #job: DecodeJob | null = null
   #limit: WorkLimit | null = null
   #started = 0
   #idle: NodeJS.Timeout | undefined
   #isEnding = false
-  #isGone = false
+  #hasExited = false
 
   /**
-   * @param memoryBytes that it may take, where the system can limit it.
-   * @param large who may take much memory, of all decoders.
+   * @param memoryBytes memory limit, where the system can enforce it.
+   * @param large the slots for tasks that take much memory, shared by all decoders.
    */
   constructor(memoryBytes: number, large: FairSlots, owner: DecoderOwner) {
     this.#large = large
     this.#owner = owner
     this.#child = start(memoryBytes)
     this.#child.on('message', (event: DecoderEvent) => {
-      if (event.ok === 'asks') this.#grant().catch(() => {})
+      if (event.ok === 'needs_memory') this.#grant().catch(() => {})
       else this.#settle(event)
     })
-    // A process that could not be started, for want of file descriptors, has no pipes and never closes.
+    // A process that could not start, for lack of file descriptors, has no pipes and never emits `close`.
     this.#bytes = (this.#child.stdio?.[BYTES_FD] as Writable | undefined) ?? null
-    // The end of the process tells the same.
+    // The `close` event of the process reports the same failure.
     this.#bytes?.on('error', () => {})
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#gone = promise
-    const gone = () => {
-      if (this.#isGone) return
-      this.#isGone = true
+    this.#exited = promise
+    const onExit = () => {
+      if (this.#hasExited) return
+      this.#hasExited = true
       this.#isEnding = true
       const job = this.#take()
       if (job) this.#lose(job)
       owner.exit()
       resolve()
     }
-    this.#child.once('close', gone)
+    this.#child.once('close', onExit)
     this.#child.on('error', () => {
-      if (this.#bytes === null) gone()
+      if (this.#bytes === null) onExit()
       else this.#child.kill('SIGKILL')
     })
   }
@@ -94,10 +94,10 @@ export class Decoder {
     this.#job = job
     this.#started = performance.now()
     this.#limit = new WorkLimit(this.pid, limitMs, () => {
-      this.#fail(invalidRequest(`The ${NOUNS[job.task.type]} takes too long to decode`, job.param))
+      this.#fail(invalidRequest(`The ${job.task.type} takes too long to decode`, job.param))
     })
     job.signal.addEventListener('abort', this.#onAbort, { once: true })
-    // It could not be started, which it is about to say.
+    // The process could not start. Its `error` event is about to say so.
     if (this.pid === undefined) return
     const { data } = job.task
     const sent: SentData = data instanceof Uint8Array ? { byteLength: data.length } : { path: data.path }
@@ -109,29 +109,29 @@ export class Decoder {
 
   async end(): Promise<void> {
     this.#fail(new Error('The decoders are closed'))
-    await this.#gone
+    await this.#exited
   }
 
   readonly #onAbort = () => {
     if (this.#job) this.#fail(reasonOf(this.#job.signal))
   }
 
-  /** There is no other way to stop a native decoder. */
+  /** Kills the process: there is no other way to stop a native decoder. */
   #fail(error: Error): void {
     this.#isEnding = true
     this.#take()?.reject(error)
     this.#child.kill('SIGKILL')
   }
 
-  /** The process has ended with a job in hand. */
+  /** Retries or fails the job that the process had when it ended. */
   #lose(job: DecodeJob): void {
     if (++job.losses < MOST_LOSSES) this.#owner.retry(job)
     else if (this.pid === undefined) {
       job.reject(cannotStart(null))
-    } else job.reject(invalidRequest(`The ${NOUNS[job.task.type]} cannot be decoded`, job.param))
+    } else job.reject(invalidRequest(`The ${job.task.type} cannot be decoded`, job.param))
   }
 
-  /** Rejects when the job is given up before its turn comes. */
+  /** Lets the process take much memory when it is its turn. Rejects if the job is aborted first. */
   async #grant(): Promise<void> {
     const job = this.#job
     if (job === null) return
@@ -157,7 +157,7 @@ export class Decoder {
   #take(): DecodeJob | null {
     const job = this.#job
     this.#job = null
-    // It knows the job, whose bytes are not to stay until the next one comes.
+    // The limit's callback refers to the job, whose bytes would otherwise stay in memory until the next job.
     this.#limit?.[Symbol.dispose]()
     this.#limit = null
     this.#slot?.[Symbol.dispose]()
@@ -168,15 +168,15 @@ export class Decoder {
   }
 }
 
-/** The system gives no process. */
+/** The error for a process that the system could not start. */
 export function cannotStart(cause: unknown): Error {
   const message = `The server cannot decode media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
   return serviceUnavailable(message, RETRY_AFTER_S, cause)
 }
 
 /**
- * Without the server's environment, which may hold keys, and with a limit on memory where the system's shell can set one:
- * then an allocation beyond it fails, and with it the input.
+ * Starts the process without the server's environment, which may hold keys, and with a memory limit where the shell can
+ * set one. An allocation beyond the limit fails, and with it the input.
  */
 function start(memoryBytes: number): ChildProcess {
   const options: SpawnOptions = {

@@ -1,17 +1,17 @@
-/** What one organisation may have of the slots, so that there are some for others. */
+/** The share of the slots that one organisation may use, so that there are some for others. */
 const SHARE = 0.5
 
 interface Waiter {
   start(): void
 }
 
-/** Lets so many works run at a time. Organisations take turns; none has more than half of the slots. */
+/** Limits how many tasks run at a time. Organisations take turns, and none has more than half of the slots. */
 export class FairSlots {
   readonly #count: number
   #running = 0
-  /** Works that run, by organisation. */
+  /** Running tasks by organisation. */
   readonly #held = new Map<string, number>()
-  /** By organisation, none empty; whose turn it is comes first. */
+  /** Non-empty queues by organisation, the one whose turn it is first. */
   readonly #waiting = new Map<string, Set<Waiter>>()
 
   constructor(count: number) {
@@ -19,8 +19,8 @@ export class FairSlots {
   }
 
   /**
-   * Resolves when the work may begin. The slot is free again when what this gives is disposed of.
-   * @throws the signal's reason when that fires before.
+   * Resolves when the task may begin. Disposing of the result frees the slot.
+   * @throws the signal's reason when that fires first.
    */
   async take(organisation: string, signal: AbortSignal): Promise<Disposable> {
     signal.throwIfAborted()
@@ -56,7 +56,7 @@ export class FairSlots {
         if (held >= Math.max(1, this.#count * SHARE)) continue
         const [next] = queue
         queue.delete(next!)
-        // The last in turn, as a Map keeps the order of insertion.
+        // Move to the end of the line: a Map keeps the order of insertion.
         this.#waiting.delete(organisation)
         if (queue.size > 0) this.#waiting.set(organisation, queue)
         this.#held.set(organisation, held + 1)

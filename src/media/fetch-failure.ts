@@ -2,22 +2,22 @@ const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/^(ENOTFOUND|EAI_AGAIN|ENODATA)$/, 'the host name is unknown'],
   [/^ECONNREFUSED$/, 'connection refused'],
   [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'the server closed the connection'],
-  [/^(ETIMEDOUT|UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT)$/, 'the server does not answer'],
-  [/^(EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL)$/, 'the server cannot be reached'],
+  [/^(ETIMEDOUT|UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT)$/, 'the server did not respond'],
+  [/^(EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL)$/, 'the server is unreachable'],
   [
     /^(HTTPParserError|HPE_.*|UND_ERR_HEADERS_OVERFLOW|UND_ERR_RES_CONTENT_LENGTH_MISMATCH)$/,
-    'the answer is not valid HTTP',
+    'the response is not valid HTTP',
   ],
-  [/CERT|^UNABLE_TO_/, 'the certificate of the server is not valid'],
+  [/CERT|^UNABLE_TO_/, "the server's certificate is not valid"],
   [/^(ERR_SSL_.*|EPROTO)$/, 'the server does not speak TLS'],
 ]
 
-/** Whether this machine is to blame, which has no file descriptors or no memory left for a connection. */
+/** Whether this machine is the cause: it has no file descriptors or no memory left for a connection. */
 export function isOwnFailure(error: unknown): boolean {
   return namesOf(error).some((name) => ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM'].includes(name))
 }
 
-/** Why a connection failed, in words for whoever named its address. */
+/** Why a connection failed, in words for the client that sent the URL. */
 export function failureReason(error: unknown): string {
   const names = namesOf(error)
   for (const [pattern, reason] of REASONS) if (names.some((name) => pattern.test(name))) return reason
@@ -26,8 +26,8 @@ export function failureReason(error: unknown): string {
 }
 
 /**
- * Codes and names of an error and what it was made of. Some of undici's have no code; where a host has several addresses,
- * each has an error of its own.
+ * The codes and names of an error and of its causes. Some of undici's errors have only a name. A host with several
+ * addresses has an error for each.
  */
 function namesOf(error: unknown, depth = 0): string[] {
   if (!(error instanceof Error) || depth > 3) return []

@@ -7,11 +7,11 @@ import { ApiError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
 import { failureReason, isOwnFailure } from './fetch-failure.ts'
 
 export interface FetchPolicy {
-  /** Hosts (`host` or `host:port`, lower case) that may be private and use any port. */
+  /** The allow-list: hosts (`host` or `host:port`, lower case) that may be private and use any port. */
   readonly allowedHosts: ReadonlySet<string>
-  /** For the whole fetch, redirects included. */
+  /** Time limit for the whole fetch, redirects included. */
   readonly timeoutMs: number
-  /** All addresses of a host; the system's resolver unless given. */
+  /** Resolves all addresses of a host; the system's resolver by default. */
   readonly resolve?: HostResolver
 }
 
@@ -22,7 +22,7 @@ export type HostResolver = (
 ) => void
 
 export interface Fetch {
-  /** Input of the request that names the address. */
+  /** Names the input in errors. */
   readonly param: string
   readonly signal: AbortSignal
   readonly maxBytes: number
@@ -33,9 +33,9 @@ const MAX_REDIRECTS = 3
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 /**
- * Fetches media from addresses that clients name, without letting them reach into the network the server stands in:
- * http(s) on the standard ports only, public addresses only, checked at every redirect, and the connection is made to
- * the very address that was checked (a second look-up could answer differently).
+ * Fetches media from URLs that clients send, without giving them access to the server's own network. Only http(s) on
+ * the standard ports and public addresses are allowed. Both are checked at every redirect. The connection is made to
+ * the address that was checked, because a second look-up could return another.
  */
 export class GuardedFetcher {
   readonly #policy: FetchPolicy
@@ -48,8 +48,9 @@ export class GuardedFetcher {
   }
 
   /**
-   * The bytes as they come.
-   * @throws ApiError 400 naming `param` for every way in which the address or its server can fail.
+   * Yields the bytes as they arrive.
+   * @throws ApiError 400 naming `param` when the URL is not allowed or its server fails, 503 when this server is at
+   * fault.
    */
   async *fetch(url: URL, options: Fetch): AsyncGenerator<Uint8Array, void, void> {
     const { param, signal } = options
@@ -63,7 +64,7 @@ export class GuardedFetcher {
         const location = response.headers.location
         if (REDIRECTS.has(response.statusCode) && typeof location === 'string') {
           discard(response.body)
-          if (!URL.canParse(location, target.href)) throw unreachable(url, 'redirected to an invalid address', param)
+          if (!URL.canParse(location, target.href)) throw unreachable(url, 'redirected to an invalid URL', param)
           target = new URL(location, target)
           continue
         }
@@ -79,9 +80,9 @@ export class GuardedFetcher {
       if (error instanceof ApiError) throw error
       signal.throwIfAborted()
       if (error instanceof ForbiddenAddress) throw forbidden(target, param)
-      if (deadline.aborted) throw unreachable(url, `no answer within ${this.#policy.timeoutMs / 1000} s`, param)
+      if (deadline.aborted) throw unreachable(url, `no response within ${this.#policy.timeoutMs / 1000} s`, param)
       if (isOwnFailure(error)) {
-        const message = `The server can fetch no media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
+        const message = `The server cannot fetch media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
         throw serviceUnavailable(message, RETRY_AFTER_S, error)
       }
       throw unreachable(url, failureReason(error), param, error)
@@ -92,10 +93,10 @@ export class GuardedFetcher {
     await Promise.all([this.#guarded.destroy(), this.#unguarded.destroy()])
   }
 
-  /** @returns whether the address is on the allow-list, so that its host need not be public. */
+  /** @returns whether the host is on the allow-list, so that it need not be public. */
   #check(url: URL, param: string): boolean {
     if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-      throw invalidRequest(`The address must be http, https or a base64 data URL, not ${url.protocol}`, param)
+      throw invalidRequest(`The URL must be an http(s) URL or a base64 data URL, not ${url.protocol}`, param)
     }
     const { allowedHosts } = this.#policy
     if (allowedHosts.has(url.hostname) || allowedHosts.has(url.host)) return true
@@ -123,18 +124,18 @@ export class GuardedFetcher {
   }
 }
 
-/** Ends a transfer whose body nobody wants. The body then emits an error, which is no news. */
+/** Closes a response without reading its body. The body then emits an error, which is expected. */
 function discard(body: Readable): void {
   body.on('error', () => {}).destroy()
 }
 
-/** What the internet's registries give out of IPv6 for hosts (RFC 4291): all else holds tunnels and embedded addresses. */
+/** The global unicast range of IPv6 (RFC 4291). The rest includes tunnels and embedded IPv4 addresses. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
 
-/** Unicast addresses of the public internet; everything special (private, loopback, link-local, tunnels) is not. */
+/** Whether this is a public unicast address: not private, loopback, link-local, a tunnel or otherwise special. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false
-  // process() unwraps IPv4-mapped IPv6, so ::ffff:127.0.0.1 is judged as 127.0.0.1.
+  // process() unwraps IPv4-mapped IPv6, so ::ffff:127.0.0.1 is checked as 127.0.0.1.
   const parsed = ipaddr.process(address)
   if (parsed instanceof ipaddr.IPv6 && !parsed.match(GLOBAL_UNICAST)) return false
   return parsed.range() === 'unicast'
@@ -142,7 +143,7 @@ export function isPublic(address: string): boolean {
 
 class ForbiddenAddress extends Error {}
 
-/** A look-up that gives public addresses only: the connection is then made to one of those, without another look-up. */
+/** A look-up that fails unless all addresses are public. The connection uses one of them without another look-up. */
 function publicOnly(resolve: HostResolver): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, { ...options, all: true }, (error, addresses) => {

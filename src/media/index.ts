@@ -3,7 +3,7 @@ export { GRID, type GridRegion, gridToPixels, isRegion, type Point, pixelsToGrid
 export type { DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
 export { InlineMedia } from './inline-media.ts'
 export { MediaLoader, type MediaLoaderOptions, type MediaMeter } from './media-loader.ts'
-export type { MediaInput, MediaRequest, VideoWish } from './media-request.ts'
+export type { MediaInput, MediaRequest, VideoOptions } from './media-request.ts'
 export type { MediaReference } from './media-source.ts'
 export { HEAD_BYTES, MEDIA_TYPES, type MediaKind, type MediaType, mediaType, typeName } from './media-type.ts'
 export type { RgbImage, Size } from './pixels.ts'

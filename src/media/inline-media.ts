@@ -1,4 +1,6 @@
-/** Media that came within the body of a request, already decoded from base64. Its owner releases it when nobody will read it again. */
+/**
+ * Media from the body of a request, already decoded from base64. Its owner releases it when it will not be read again.
+ */
 export class InlineMedia {
   readonly byteLength: number
   #bytes: Uint8Array | null
@@ -11,7 +13,7 @@ export class InlineMedia {
     this.#onRelease = onRelease
   }
 
-  /** @throws Error after the release: no client can cause that. */
+  /** @throws Error after the release, which no client can cause. */
   get bytes(): Uint8Array {
     if (this.#bytes === null) throw new Error('Inline media was read after its release')
     return this.#bytes

@@ -15,7 +15,7 @@ import type {
 } from './decoding/protocol.ts'
 import type { FairSlots } from './fair-slots.ts'
 import type { GuardedFetcher } from './guarded-fetch.ts'
-import type { MediaInput, MediaRequest, VideoWish } from './media-request.ts'
+import type { MediaInput, MediaRequest, VideoOptions } from './media-request.ts'
 import { locate } from './media-source.ts'
 import {
   type AudioType,
@@ -31,46 +31,46 @@ import type { Size } from './pixels.ts'
 import type { Spool, SpooledFile } from './spool.ts'
 import type { StoredFiles } from './stored-files.ts'
 
-/** Body limit of the contract's requests; a fetched picture gets no more than an inline one. */
+/** The contract's limit for request bodies: a fetched image may be no larger than an inline one. */
 const MAX_IMAGE_BYTES = 20 * 2 ** 20
-/** As large as an uploaded file may be. */
-const MAX_FILM_BYTES = 128 * 2 ** 20
+/** The contract's limit for uploaded files. */
+const MAX_FILE_BYTES = 128 * 2 ** 20
 
-/** What all requests share. */
+/** The parts that all requests share. */
 export interface LoadingParts {
   readonly fetcher: GuardedFetcher
   readonly decoders: DecoderPool
   readonly spool: Spool
-  /** For what is being fetched. */
+  /** Limits concurrent fetches. */
   readonly slots: FairSlots
   readonly files: StoredFiles | null
   readonly decoded: LRUCache<string, DecodeResult>
-  /** Bytes that the decoded media of one request may take. */
+  /** The most bytes that the decoded media of one request may take. */
   readonly decodedLimit: number
   measure<Result>(stage: 'fetch' | 'decode', kind: MediaKind, work: Promise<Result>): Promise<Result>
 }
 
-/** Media that is at hand until it is disposed of. */
+/** Media that stays available until it is disposed of. */
 interface Found extends Disposable {
   readonly data: MediaData
   readonly head: Uint8Array
   /** SHA-256, in base64. */
   readonly digest: string
-  /** Keeps it at hand for longer. */
+  /** Keeps it available for longer. */
   use(): Disposable | null
 }
 
 type Address = { readonly type: 'address'; readonly url: URL } | { readonly type: 'file'; readonly id: string }
 
-/** The media of one request on its way. */
+/** Loads the media of one request. */
 export class Loading implements MediaRequest {
   readonly #parts: LoadingParts
   readonly #organisation: string
-  /** What several inputs share lives as long as the request, not as the input that came first. */
+  /** Work that several inputs share ends with the request, not with the first of them. */
   readonly #signal: AbortSignal
   readonly #files = new Map<string, Promise<SpooledFile>>()
   readonly #results = new Map<string, Promise<DecodeResult>>()
-  /** Of the results. */
+  /** Size of the results. */
   #bytes = 0
   #isFull = false
 
@@ -82,14 +82,14 @@ export class Loading implements MediaRequest {
 
   async image(input: MediaInput, target: ImageLimits | Size, region: GridRegion | null = null): Promise<DecodedImage> {
     using found = await this.#find(input, 'image')
-    const wish = { target, region }
-    return await this.#decode({ type: 'image', data: found.data, ...wish }, wish, found, input)
+    const options = { target, region }
+    return await this.#decode({ type: 'image', data: found.data, ...options }, options, found, input)
   }
 
-  async video(input: MediaInput, wish: VideoWish): Promise<DecodedVideo> {
+  async video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo> {
     using found = await this.#find(input, 'video')
     const format = mediaType(found.head) as VideoType
-    return await this.#decode({ type: 'video', data: found.data, format, ...wish }, wish, found, input)
+    return await this.#decode({ type: 'video', data: found.data, format, ...options }, options, found, input)
   }
 
   async audio(input: MediaInput, limits: AudioLimits): Promise<DecodedAudio> {
@@ -109,7 +109,7 @@ export class Loading implements MediaRequest {
     this.#results.clear()
   }
 
-  /** @returns media of a type of the kind. */
+  /** @returns media whose type belongs to the kind. */
   async #find({ reference, param, signal }: MediaInput, kind: MediaKind): Promise<Found> {
     signal.throwIfAborted()
     const located = locate(reference, param)
@@ -133,7 +133,7 @@ export class Loading implements MediaRequest {
       const { path, head, digest } = file
       const use = file.use()
       if (use) return { data: { path }, head, digest, use: () => file.use(), [Symbol.dispose]: use[Symbol.dispose] }
-      // Other requests needed its room: once more, then, unless another input has begun that already.
+      // The file was removed to make room for other requests. Fetch it again, unless another input already does.
       if (this.#files.get(key) === shared) this.#files.delete(key)
     }
   }
@@ -142,12 +142,12 @@ export class Loading implements MediaRequest {
     const { fetcher, spool, slots } = this.#parts
     using _slot = await slots.take(this.#organisation, this.#signal)
     if (address.type === 'file') return await spool.keep(ofKind(this.#stored(address.id, param), kind, true, param))
-    const maxBytes = kind === 'image' ? MAX_IMAGE_BYTES : MAX_FILM_BYTES
+    const maxBytes = kind === 'image' ? MAX_IMAGE_BYTES : MAX_FILE_BYTES
     const pieces = fetcher.fetch(address.url, { param, signal: this.#signal, maxBytes })
     return await spool.keep(ofKind(pieces, kind, false, param))
   }
 
-  /** Nothing is opened before the first piece is asked for. */
+  /** Opens the file only when the first piece is read. */
   async *#stored(id: string, param: string): AsyncGenerator<Uint8Array, void, void> {
     const { files } = this.#parts
     if (files === null) throw invalidRequest('Uploaded files are not available on this server', param)
@@ -158,11 +158,11 @@ export class Loading implements MediaRequest {
 
   #decode<Task extends DecodeTask>(
     task: Task,
-    wish: object,
+    options: object,
     found: Found,
     { param, signal }: MediaInput,
   ): Promise<DecodeResults[Task['type']]> {
-    const key = [this.#organisation, task.type, JSON.stringify(wish), found.digest].join('\0')
+    const key = [this.#organisation, task.type, JSON.stringify(options), found.digest].join('\0')
     let shared = this.#results.get(key)
     if (!shared) {
       shared = this.#admit(key, this.#parts.decoded.get(key) ?? this.#newlyDecoded(key, task, found, param), param)
@@ -171,7 +171,7 @@ export class Loading implements MediaRequest {
     return untilAborted(named(shared, param), signal) as Promise<DecodeResults[Task['type']]>
   }
 
-  /** What is too much for one request is not kept. */
+  /** Counts a result towards the request's limit. A result beyond it is dropped. */
   async #admit(key: string, pending: DecodeResult | Promise<DecodeResult>, param: string): Promise<DecodeResult> {
     const result = await pending
     const bytes = decodedBytes(result)
@@ -186,22 +186,25 @@ export class Loading implements MediaRequest {
 
   async #newlyDecoded(key: string, task: DecodeTask, found: Found, param: string): Promise<DecodeResult> {
     if (this.#isFull) throw this.#tooMuch(param)
-    // The input that came first may be given up before the others.
+    // The first input may be aborted before the others that share this result.
     using _use = found.use()
-    const asked = { organisation: this.#organisation, param, signal: this.#signal }
+    const input = { organisation: this.#organisation, param, signal: this.#signal }
     const { decoders, decoded } = this.#parts
-    const result = await this.#parts.measure<DecodeResult>('decode', task.type, decoders.decode(task, asked))
+    const result = await this.#parts.measure<DecodeResult>('decode', task.type, decoders.decode(task, input))
     decoded.set(key, result)
     return result
   }
 
   #tooMuch(param: string): ApiError {
     const limit = Math.round(this.#parts.decodedLimit / 2 ** 20)
-    return invalidRequest(`The media of one request may take ${limit} MiB when it is decoded; this is more`, param)
+    return invalidRequest(
+      `The decoded media of one request may take at most ${limit} MiB; this request takes more`,
+      param,
+    )
   }
 }
 
-/** The same pieces. What they are of is known from the first bytes, and the rest of what is of no use is not waited for. */
+/** Passes the pieces through. Checks the type in the first bytes, so that no more of an unsupported file is read. */
 async function* ofKind(
   pieces: AsyncIterable<Uint8Array>,
   kind: MediaKind,
@@ -219,17 +222,18 @@ async function* ofKind(
   if (head.length < HEAD_BYTES) checkType(head, kind, isStored, param)
 }
 
-/** @throws ApiError 400 that says what the bytes are, unless they are of the kind. */
+/** @throws ApiError 400 that names the detected type, unless it belongs to the kind. */
 function checkType(bytes: Uint8Array, kind: MediaKind, isStored: boolean, param: string): void {
   const type: MediaType | null = mediaType(bytes)
-  const taken = MEDIA_TYPES[kind].filter((known) => isStored || known !== 'video/quicktime')
-  if (type !== null && taken.includes(type)) return
-  const advice = type === 'video/quicktime' && kind === 'video' ? '; QuickTime is taken as an uploaded file' : ''
-  const message = `Unsupported ${kind}: the data is ${typeName(bytes)}; supported are ${taken.join(', ')}${advice}`
+  const supported = MEDIA_TYPES[kind].filter((known) => isStored || known !== 'video/quicktime')
+  if (type !== null && supported.includes(type)) return
+  const advice =
+    type === 'video/quicktime' && kind === 'video' ? '; QuickTime is accepted as an uploaded file only' : ''
+  const message = `Unsupported ${kind}: the data is ${typeName(bytes)}; supported types are ${supported.join(', ')}${advice}`
   throw invalidRequest(message, param)
 }
 
-/** Several inputs may share what failed; each error names its own. */
+/** Renames the error of a shared result, so that each input's error names that input. */
 function named<Result>(result: Promise<Result>, param: string): Promise<Result> {
   return result.catch((error) => {
     if (!(error instanceof ApiError) || error.param === null || error.param === param) throw error

@@ -35,7 +35,7 @@ afterAll(async () => {
   server.close()
 })
 
-function picture(width: number, height: number, background = { r: 200, g: 30, b: 30 }) {
+function plainImage(width: number, height: number, background = { r: 200, g: 30, b: 30 }) {
   return sharp({ create: { width, height, channels: 3, background } })
 }
 
@@ -54,14 +54,14 @@ async function refusal(url: string): Promise<ApiError> {
   return error as ApiError
 }
 
-describe('pictures that load', () => {
+describe('supported images', () => {
   const formats: [string, () => Promise<Buffer>][] = [
-    ['PNG', () => picture(300, 200).png().toBuffer()],
-    ['JPEG', () => picture(300, 200).jpeg().toBuffer()],
-    ['WebP', () => picture(300, 200).webp().toBuffer()],
-    ['CMYK JPEG', () => picture(300, 200).toColourspace('cmyk').jpeg().toBuffer()],
-    ['16-bit PNG', () => picture(300, 200).toColourspace('rgb16').png().toBuffer()],
-    ['palette PNG', () => picture(300, 200).png({ palette: true }).toBuffer()],
+    ['PNG', () => plainImage(300, 200).png().toBuffer()],
+    ['JPEG', () => plainImage(300, 200).jpeg().toBuffer()],
+    ['WebP', () => plainImage(300, 200).webp().toBuffer()],
+    ['CMYK JPEG', () => plainImage(300, 200).toColourspace('cmyk').jpeg().toBuffer()],
+    ['16-bit PNG', () => plainImage(300, 200).toColourspace('rgb16').png().toBuffer()],
+    ['palette PNG', () => plainImage(300, 200).png({ palette: true }).toBuffer()],
   ]
   it.each(formats)('%s keeps its colour and size', async (_name, make) => {
     const { image, original } = await load(dataUrl(await make()))
@@ -72,21 +72,23 @@ describe('pictures that load', () => {
     expect(Math.max(red!, green!, blue!)).toBeGreaterThan(150)
   })
 
-  it('grey becomes RGB', async () => {
-    const { image } = await load(dataUrl(await picture(64, 64, { r: 90, g: 90, b: 90 }).greyscale().png().toBuffer()))
+  it('converts greyscale to RGB', async () => {
+    const { image } = await load(
+      dataUrl(await plainImage(64, 64, { r: 90, g: 90, b: 90 }).greyscale().png().toBuffer()),
+    )
     expect(new Set(image.data).size).toBe(1)
   })
 
-  it('transparency lies on white', async () => {
+  it('puts transparency on white', async () => {
     const clear = sharp({ create: { width: 64, height: 64, channels: 4, background: { r: 0, g: 0, b: 0, alpha: 0 } } })
     const { image } = await load(dataUrl(await clear.png().toBuffer()))
     expect(image.data.every((value) => value === 255)).toBe(true)
   })
 
-  it('EXIF orientation is applied', async () => {
-    // Left half red, stored lying on its side: upright, red is at the top.
-    const left = await picture(100, 120).png().toBuffer()
-    const lying = await picture(200, 120, { r: 0, g: 0, b: 250 })
+  it('applies the EXIF orientation', async () => {
+    // Stored sideways with the left half red. Upright, red is at the top.
+    const left = await plainImage(100, 120).png().toBuffer()
+    const lying = await plainImage(200, 120, { r: 0, g: 0, b: 250 })
       .composite([{ input: left, left: 0, top: 0 }])
       .withMetadata({ orientation: 6 })
       .jpeg()
@@ -104,7 +106,7 @@ describe('pictures that load', () => {
       left: (i % 2) * 128,
       top: i > 1 ? 96 : 0,
     }))
-    const upright = await picture(256, 192).composite(corners).png().toBuffer()
+    const upright = await plainImage(256, 192).composite(corners).png().toBuffer()
     const { image, original } = await load(dataUrl(await lying(upright, orientation)))
     expect(original).toEqual({ width: 256, height: 192 })
     const at = (x: number, y: number) => [
@@ -123,7 +125,7 @@ describe('pictures that load', () => {
     }
   })
 
-  it('a picture of exactly the target size is not resampled', async () => {
+  it('does not resample an image of exactly the target size', async () => {
     const noise = Buffer.from(Array.from({ length: 256 * 256 * 3 }, (_, i) => (i * 7919) % 251))
     const png = await sharp(noise, { raw: { width: 256, height: 256, channels: 3 } })
       .png()
@@ -138,13 +140,13 @@ describe('pictures that load', () => {
     [5000, 3],
     [6000, 5000],
   ])('%i x %i', async (width, height) => {
-    const { image, original } = await load(dataUrl(await picture(width, height).png().toBuffer()))
+    const { image, original } = await load(dataUrl(await plainImage(width, height).png().toBuffer()))
     expect(original).toEqual({ width, height })
     expect((image.width * image.height) / 1024).toBeLessThanOrEqual(64)
   })
 
-  it('the declared type does not matter, nor does the spelling of the URL', async () => {
-    const base64 = (await picture(40, 40).png().toBuffer()).toString('base64')
+  it('ignores the declared type and the spelling of the URL', async () => {
+    const base64 = (await plainImage(40, 40).png().toBuffer()).toString('base64')
     const broken = base64.replace(/.{60}/g, '$&\r\n')
     const urlSafe = base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')
     for (const url of [
@@ -157,18 +159,18 @@ describe('pictures that load', () => {
     }
   })
 
-  it('comes over http, through redirects', async () => {
-    const png = await picture(50, 40).png().toBuffer()
+  it('fetches over http, through redirects', async () => {
+    const png = await plainImage(50, 40).png().toBuffer()
     routes = {
       '/start': (_q, r) => r.writeHead(302, { location: '/middle' }).end(),
-      '/middle': (_q, r) => r.writeHead(307, { location: `${origin}/picture` }).end(),
-      '/picture': (_q, r) => r.writeHead(200, { 'content-type': 'text/plain' }).end(png),
+      '/middle': (_q, r) => r.writeHead(307, { location: `${origin}/image` }).end(),
+      '/image': (_q, r) => r.writeHead(200, { 'content-type': 'text/plain' }).end(png),
     }
     expect((await load(`${origin.replace('http', 'HTTP')}/start`)).original).toEqual({ width: 50, height: 40 })
   })
 })
 
-describe('what is the same is handled once', () => {
+describe('identical media is handled once', () => {
   it('within a request, and later for the same organisation', async () => {
     const handled: string[] = []
     const metered = new MediaLoader({
@@ -176,7 +178,7 @@ describe('what is the same is handled once', () => {
       meter: { mediaHandled: (stage, kind) => void handled.push(`${stage} ${kind}`) },
     })
     try {
-      const png = await picture(70, 40).png().toBuffer()
+      const png = await plainImage(70, 40).png().toBuffer()
       routes = { '/a': (_q, r) => r.writeHead(200).end(png), '/b': (_q, r) => r.writeHead(200).end(png) }
       const look = (request: ReturnType<MediaLoader['open']>, url: string, target: object = limits) =>
         request.image({ reference: { type: 'url', url }, param: 'p', signal: never }, target as typeof limits)
@@ -190,7 +192,7 @@ describe('what is the same is handled once', () => {
       handled.length = 0
       await look(metered.open('org', never), dataUrl(png))
       expect(handled).toEqual([])
-      // Another organisation could tell by the time that it was seen before; and another size is another picture.
+      // Response times must not reveal to another organisation that the media is cached. Another size is another result.
       await look(metered.open('other', never), dataUrl(png))
       await look(metered.open('org', never), dataUrl(png), { width: 64, height: 64 })
       expect(handled).toEqual(['decode image', 'decode image'])
@@ -199,7 +201,7 @@ describe('what is the same is handled once', () => {
     }
   })
 
-  it('a failure that inputs share names each of them', async () => {
+  it('a shared failure names each input', async () => {
     const request = loader.open('org', never)
     const look = (param: string) =>
       request.image({ reference: { type: 'url', url: `${origin}/gone` }, param, signal: never }, limits)
@@ -211,17 +213,21 @@ describe('what is the same is handled once', () => {
 })
 
 describe('what a request may take when it is decoded', () => {
-  it('is bounded; what it names twice counts once, and other requests are not concerned', async () => {
-    const bytes = await Promise.all([10, 90, 170].map((r) => picture(256, 256, { r, g: 0, b: 0 }).png().toBuffer()))
+  it('is limited; duplicates count once, and other requests are not affected', async () => {
+    const bytes = await Promise.all([10, 90, 170].map((r) => plainImage(256, 256, { r, g: 0, b: 0 }).png().toBuffer()))
     const [a, b, c] = bytes.map((png) => dataUrl(png))
-    // Two of them.
+    // Room for two images.
     const small = new MediaLoader({ decodedBytes: 2 * 256 * 256 * 3 })
     try {
       const look = (request: ReturnType<MediaLoader['open']>, url: string) =>
         request.image({ reference: { type: 'url', url }, param: 'p', signal: never }, limits)
       const request = small.open('org', never)
       for (const url of [a!, b!, a!, b!]) await look(request, url)
-      await expect(look(request, c!)).rejects.toMatchObject({ status: 400, param: 'p', message: /when it is decoded/ })
+      await expect(look(request, c!)).rejects.toMatchObject({
+        status: 400,
+        param: 'p',
+        message: /decoded media of one request/,
+      })
       expect((await look(request, a!)).original.width).toBe(256)
       expect((await look(small.open('org', never), c!)).original.width).toBe(256)
     } finally {
@@ -230,10 +236,10 @@ describe('what a request may take when it is decoded', () => {
   })
 })
 
-describe('fetches at a time', () => {
-  it('are bounded, and one organisation leaves some of them to others', async () => {
+describe('concurrent fetches', () => {
+  it('are limited, and one organisation leaves some for others', async () => {
     const held: ServerResponse[] = []
-    const png = await picture(70, 40).png().toBuffer()
+    const png = await plainImage(70, 40).png().toBuffer()
     routes = {}
     const paths = Array.from({ length: 6 }, (_, i) => `/held${i}`)
     for (const path of paths) routes[path] = (_q, r) => void held.push(r)
@@ -265,12 +271,12 @@ describe('fetches at a time', () => {
   })
 })
 
-describe('room on the disk', () => {
-  it('is made by files that nobody uses, and their addresses are fetched again', async () => {
-    const png = await picture(70, 40).png().toBuffer()
+describe('disk space', () => {
+  it('is freed by removing unused files, which are then fetched again', async () => {
+    const png = await plainImage(70, 40).png().toBuffer()
     const fetched: string[] = []
     const give = (name: string, background: { r: number; g: number; b: number }): RequestListener => {
-      const bytes = picture(70, 40, background).png().toBuffer()
+      const bytes = plainImage(70, 40, background).png().toBuffer()
       return async (_q, r) => {
         fetched.push(name)
         r.writeHead(200).end(await bytes)
@@ -290,8 +296,8 @@ describe('room on the disk', () => {
     }
   })
 
-  it('where there is none, the server answers that it is busy, and the client is not to blame', async () => {
-    const png = await picture(70, 40).png().toBuffer()
+  it('when there is none, the server answers 503', async () => {
+    const png = await plainImage(70, 40).png().toBuffer()
     routes = { '/a': (_q, r) => r.writeHead(200).end(png) }
     const cramped = new MediaLoader({ allowedHosts: [new URL(origin).host], spool: { capacityBytes: 20 } })
     try {
@@ -305,7 +311,7 @@ describe('room on the disk', () => {
   })
 })
 
-describe('films', () => {
+describe('videos', () => {
   it.each([
     ['mp4', 0],
     ['mp4', 90],
@@ -318,7 +324,7 @@ describe('films', () => {
       left: (i % 2) * 160,
       top: i > 1 ? 96 : 0,
     }))
-    const shown = await picture(320, 192).composite(corners).png().toBuffer()
+    const shown = await plainImage(320, 192).composite(corners).png().toBuffer()
     const turned = await sharp(shown).rotate(-rotation).removeAlpha().raw().toBuffer({ resolveWithObject: true })
     const frame = { width: turned.info.width, height: turned.info.height, data: turned.data }
     const film = await makeFilm({ format, frames: Array.from({ length: 8 }, () => frame), rotation })
@@ -349,9 +355,9 @@ describe('films', () => {
   })
 })
 
-describe('pictures that are refused', () => {
-  it('names what was sent', async () => {
-    const gif = await picture(10, 10).gif().toBuffer()
+describe('rejected images', () => {
+  it('the error names the type that was sent', async () => {
+    const gif = await plainImage(10, 10).gif().toBuffer()
     expect((await refusal(dataUrl(gif, 'image/png'))).message).toContain('image/gif')
     expect((await refusal(dataUrl(Buffer.from('<svg xmlns="x"/>')))).message).toContain('image/svg+xml')
     expect((await refusal(dataUrl(Buffer.from('hello')))).message).toContain('image/png, image/jpeg, image/webp')
@@ -380,7 +386,7 @@ describe('pictures that are refused', () => {
     }
   })
 
-  it('a header that announces a gigantic picture', async () => {
+  it('a header that declares a gigantic image', async () => {
     const { message } = await refusal(dataUrl(pngHeader(60_000, 60_000)))
     expect(message).toContain('too large')
   })
@@ -425,9 +431,13 @@ describe('pictures that are refused', () => {
   })
 
   it.each<[string, string, RegExp]>([
-    ['what is no HTTP', 'hello\r\n\r\n', /\(the answer is not valid HTTP\)$/],
-    ['a broken chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nZZZ\r\n', /the answer is not valid HTTP/],
-    ['half of an answer', 'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc', /the server closed the connection/],
+    ['something other than HTTP', 'hello\r\n\r\n', /\(the response is not valid HTTP\)$/],
+    [
+      'a broken chunk',
+      'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nZZZ\r\n',
+      /the response is not valid HTTP/,
+    ],
+    ['half of a response', 'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc', /the server closed the connection/],
     ['nothing', '', /the server closed the connection/],
   ])('a server that answers %s: the error says so', async (_name, answer, reason) => {
     const broken = createTcpServer((socket) => {
@@ -474,7 +484,7 @@ describe('isPublic', () => {
   ])('%s is not', (address) => expect(isPublic(address)).toBe(false))
 })
 
-/** A PNG that says it is `width` x `height` and holds a few bytes. */
+/** A PNG whose header says `width` x `height`, with only a few bytes of data. */
 function pngHeader(width: number, height: number): Buffer {
   const chunk = (type: string, data: Buffer) => {
     const body = Buffer.concat([Buffer.from(type, 'latin1'), data])
@@ -497,7 +507,7 @@ function pngHeader(width: number, height: number): Buffer {
   ])
 }
 
-/** The picture as a camera stores it that was held so. */
+/** The image as a camera stores it when held in this orientation. */
 async function lying(upright: Buffer, orientation: number): Promise<Buffer> {
   const turn = (angle: number) => sharp(upright).rotate(angle).png().toBuffer()
   const stored = [

@@ -10,42 +10,42 @@ import type { MediaKind } from './media-type.ts'
 import { Spool, type SpoolOptions } from './spool.ts'
 import type { StoredFiles } from './stored-files.ts'
 
-/** Is told how long media takes, apart from what models take. */
+/** Receives the time that media takes, apart from the models. */
 export interface MediaMeter {
-  /** @param ms until it was there, or had failed; waiting for its turn included. */
+  /** @param ms time until it was done or had failed, including time in the queue. */
   mediaHandled(stage: 'fetch' | 'decode', kind: MediaKind, ms: number): void
 }
 
 export interface MediaLoaderOptions {
-  /** Hosts (`host` or `host:port`) that media may be fetched from though they are private. */
+  /** The allow-list: hosts (`host` or `host:port`) that may be private. */
   readonly allowedHosts?: Iterable<string>
-  /** Null while this server keeps no files. */
+  /** Null when this server stores no files. */
   readonly files?: StoredFiles | null
-  /** Time that a fetch may take. */
+  /** Time limit of a fetch. */
   readonly fetchTimeoutMs?: number
-  /** Instead of the system's resolver of host names. */
+  /** Resolves host names; the system's resolver by default. */
   readonly resolve?: HostResolver
   readonly meter?: MediaMeter | undefined
-  /** Where media lies while it is decoded. */
+  /** Where media is stored while it is decoded. */
   readonly spool?: SpoolOptions
-  /** Most that the decoded media of one request may take. */
+  /** The most bytes that the decoded media of one request may take. */
   readonly decodedBytes?: number
-  /** At a time, of all requests. */
+  /** The most concurrent fetches, over all requests. */
   readonly fetches?: number
 }
 
 const FETCH_TIMEOUT_MS = 30_000
-/** Each has a connection, a file, and some pieces in memory. */
+/** Each fetch has a connection, a file, and some pieces in memory. */
 const FETCHES = 128
 /**
- * Of one request: 200 seconds of sound are 12 MiB, and 256 pictures of 200 tokens 150 MiB. Without a limit, a multilook of
- * 256 prompts with ten minutes of sound each would take 10 GiB.
+ * Limit per request: 200 seconds of audio take 12 MiB, and 256 images of 200 tokens 150 MiB. Without it, 256 audio
+ * inputs of ten minutes each would take 10 GiB.
  */
 const DECODED_BYTES = 256 * 2 ** 20
-/** Of decoded media that is kept for the next request about it. */
+/** Decoded media kept for later requests about it. */
 const CACHE_BYTES = 64 * 2 ** 20
 
-/** What clients name -> pixels and samples that a model takes. */
+/** Turns the media that clients refer to into the pixels and samples that a model takes. */
 export class MediaLoader {
   readonly #fetcher: GuardedFetcher
   readonly #decoders = new DecoderPool()
@@ -74,9 +74,10 @@ export class MediaLoader {
   }
 
   /**
-   * @param organisation whose files the request may name, and whose decoded media it may find in the cache: the time
-   * that an answer takes would tell one organisation what another has sent.
-   * @param signal of the whole request.
+   * Opens the media of one request.
+   * @param organisation limits the request to this organisation's files and cached media. With a shared cache, response
+   * times would reveal what another organisation has sent.
+   * @param signal aborts the whole request.
    */
   open(organisation: string, signal: AbortSignal): MediaRequest {
     const parts: LoadingParts = {

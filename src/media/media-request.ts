@@ -4,35 +4,35 @@ import type { DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protoc
 import type { MediaReference } from './media-source.ts'
 import type { Size } from './pixels.ts'
 
-/** One input of a request that is to be loaded. */
+/** One media input of a request. */
 export interface MediaInput {
   readonly reference: MediaReference
   /** Names the input in errors. */
   readonly param: string
-  /** Fires when this input is not wanted any more. */
+  /** Fires when this input is no longer needed. */
   readonly signal: AbortSignal
 }
 
-export interface VideoWish {
+export interface VideoOptions {
   readonly limits: VideoLimits
-  /** Frames that the request has left for this video. */
+  /** The most frames that this video may take of the request's limit. */
   readonly maxFrames: number
-  /** Limits of the sound track; null when it is not to be heard. */
+  /** Limits of the audio track; null when it is not to be decoded. */
   readonly sound: AudioLimits | null
 }
 
 /**
- * Loads the media of one request: what it names twice is fetched and decoded once. What is wrong with an input is a 400
- * that names it; a server that has no room or too much to do answers 503. Until it is disposed of, it keeps what it has
- * loaded, in case that is named again.
+ * Loads the media of one request. Media that the request names twice is fetched and decoded once, and kept until this
+ * is disposed of. An invalid input throws an ApiError 400 that names it. A server without room or capacity throws a
+ * 503.
  */
 export interface MediaRequest extends Disposable {
   /**
-   * @param target what the picture is stretched to: what suits the model best, or just this.
-   * @param region the part of the upright original to give; all of it unless given.
+   * @param target the size to stretch the image to, or the limits within which to choose the best size.
+   * @param region the part of the upright original to return; all of it by default.
    */
   image(input: MediaInput, target: ImageLimits | Size, region?: GridRegion): Promise<DecodedImage>
-  video(input: MediaInput, wish: VideoWish): Promise<DecodedVideo>
-  /** @throws ApiError 400 `audio_token_limit_exceeded` when it is longer than the limits allow. */
+  video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo>
+  /** @throws ApiError 400 `audio_token_limit_exceeded` when the audio is longer than the limits allow. */
   audio(input: MediaInput, limits: AudioLimits): Promise<DecodedAudio>
 }

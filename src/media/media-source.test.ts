@@ -6,13 +6,13 @@ import { locate } from './media-source.ts'
 const bytes = fc.uint8Array({ minLength: 1, maxLength: 200 })
 const blank = fc.constantFrom('', ' ', '\n', '\r\n\t')
 
-/** The text with a blank behind each of its pieces. */
+/** Inserts white space after each piece of the text. */
 function spaced(text: string, blanks: readonly string[]): string {
   const size = Math.ceil(text.length / blanks.length)
   return blanks.map((blank, index) => text.slice(index * size, (index + 1) * size) + blank).join('')
 }
 
-test('bytes come back from base64 in either alphabet, padded or not, broken into lines or not', () => {
+test('decodes base64 in either alphabet, with or without padding and line breaks', () => {
   const blanks = fc.array(blank, { minLength: 1, maxLength: 5 })
   fc.assert(
     fc.property(bytes, fc.constantFrom('base64' as const, 'base64url' as const), blanks, (data, encoding, blanks) => {
@@ -24,7 +24,7 @@ test('bytes come back from base64 in either alphabet, padded or not, broken into
   )
 })
 
-test('one wrong character anywhere is refused', () => {
+test('rejects a single invalid character', () => {
   const wrong = fc.constantFrom('!', '.', 'é', '=', '\u0000', '"')
   fc.assert(
     fc.property(bytes, fc.nat(300), wrong, (data, at, character) => {
@@ -36,6 +36,6 @@ test('one wrong character anywhere is refused', () => {
   )
 })
 
-test.each(['A', 'AAAAA', 'AA===', 'AA=A', '====', '='])('%s is no base64', (data) => {
+test.each(['A', 'AAAAA', 'AA===', 'AA=A', '====', '='])('rejects %s as base64', (data) => {
   expect(() => locate({ type: 'base64', data }, 'p')).toThrow(/not valid base64|is empty/)
 })

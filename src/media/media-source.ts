@@ -4,22 +4,22 @@ import type { InlineMedia } from './inline-media.ts'
 const DATA_URL = /^data:[^,]*,/i
 const NOT_BASE64 = /[^A-Za-z0-9+/]/
 
-/** Where a client says that media is. */
+/** A client's reference to media. */
 export type MediaReference =
   /** http(s) or a base64 data URL, in any spelling that a WHATWG parser accepts. */
   | { readonly type: 'url'; readonly url: string }
   | { readonly type: 'base64'; readonly data: string }
   | { readonly type: 'inline'; readonly media: InlineMedia }
-  /** A file that was uploaded. */
+  /** An uploaded file. */
   | { readonly type: 'file'; readonly id: string }
 
-/** The same, read: bytes that are here already, or where they are. */
+/** A parsed reference: the bytes, or where to get them. */
 export type Located =
   | { readonly type: 'bytes'; readonly bytes: Uint8Array }
   | { readonly type: 'address'; readonly url: URL }
   | { readonly type: 'file'; readonly id: string }
 
-/** Address of a stored file's content, under whatever public address this server is reached. */
+/** The path of a stored file's content. The host does not matter: the server may have several public names. */
 const CONTENT_PATH = /\/v1\/files\/(file-[A-Za-z0-9_-]+)\/content\/?$/
 
 /** @throws ApiError 400 naming `param`. */
@@ -29,9 +29,9 @@ export function locate(reference: MediaReference, param: string): Located {
   const trimmed = (reference.type === 'url' ? reference.url : reference.data).trim()
   if (/^data:/i.test(trimmed)) return { type: 'bytes', bytes: decodeDataUrl(trimmed, param) }
   if (reference.type === 'base64') return { type: 'bytes', bytes: decodeBase64(trimmed, param) }
-  if (trimmed === '') throw invalidRequest('The address is empty', param)
+  if (trimmed === '') throw invalidRequest('The URL is empty', param)
   if (!URL.canParse(trimmed)) {
-    throw invalidRequest('The address is neither a valid http(s) URL nor a base64 data URL', param)
+    throw invalidRequest('The URL must be a valid http(s) URL or a base64 data URL', param)
   }
   const url = new URL(trimmed)
   const stored = CONTENT_PATH.exec(url.pathname)?.[1]
@@ -52,7 +52,7 @@ function decodeBase64(text: string, param: string): Uint8Array {
   const body = text.replace(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/')
   const padding = body.indexOf('=')
   const digits = padding === -1 ? body : body.slice(0, padding)
-  // To look for what is wrong takes a third of the time of a match from end to end, and a text may have 20 MB.
+  // Searching for an invalid character takes a third of the time of matching the whole text, which may have 20 MB.
   const isValid = !NOT_BASE64.test(digits) && digits.length % 4 !== 1 && body.length - digits.length <= 2
   if (!isValid || !/^=*$/.test(body.slice(digits.length))) {
     throw invalidRequest('The data is not valid base64', param)

@@ -1,18 +1,18 @@
-/** The contract's media types, told from the bytes: what a client, a server or a name says of them does not matter. */
+/** The contract's media types, detected from the bytes. Declared types and file names are ignored. */
 export type ImageType = 'image/png' | 'image/jpeg' | 'image/webp'
 export type VideoType = 'video/mp4' | 'video/webm' | 'video/quicktime'
 export type AudioType = 'audio/wav' | 'audio/mpeg' | 'audio/flac'
 export type MediaType = ImageType | VideoType | AudioType
 export type MediaKind = 'image' | 'video' | 'audio'
 
-/** All types that can be uploaded. A QuickTime film comes by upload only. */
+/** All types that can be uploaded. QuickTime videos are accepted by upload only. */
 export const MEDIA_TYPES: Readonly<Record<MediaKind, readonly MediaType[]>> = {
   image: ['image/png', 'image/jpeg', 'image/webp'],
   video: ['video/mp4', 'video/webm', 'video/quicktime'],
   audio: ['audio/wav', 'audio/mpeg', 'audio/flac'],
 }
 
-/** Bytes at the start of a file that tell its type. */
+/** Number of bytes at the start of a file that determine its type. */
 export const HEAD_BYTES = 64
 
 export function mediaType(bytes: Uint8Array): MediaType | null {
@@ -24,13 +24,13 @@ export function mediaType(bytes: Uint8Array): MediaType | null {
   )
 }
 
-/** The type by its name, also of many that are refused, so that an error can say what was sent. */
+/** Names the type. Knows many unsupported types as well, so that an error can name what was sent. */
 export function typeName(bytes: Uint8Array): string {
   for (const [name, offset, expected] of SIGNATURES) if (startsWith(bytes, offset, expected)) return name
   if (startsWith(bytes, 4, ascii('ftyp'))) return brandName(latin1(bytes.subarray(8, 12)))
   if (startsWith(bytes, 0, [0x1a, 0x45, 0xdf, 0xa3])) return documentName(bytes)
   if (startsWith(bytes, 0, ascii('RIFF'))) return RIFF_NAMES[latin1(bytes.subarray(8, 12))] ?? 'an unknown type'
-  // Films of QuickTime need not begin with their brand.
+  // QuickTime videos need not begin with their brand.
   if (['moov', 'mdat', 'wide', 'skip', 'pnot'].includes(latin1(bytes.subarray(4, 8)))) return 'video/quicktime'
   if (isMp3Frame(bytes)) return 'audio/mpeg'
   const text = latin1(bytes.subarray(0, HEAD_BYTES))
@@ -59,7 +59,7 @@ const RIFF_NAMES: Readonly<Record<string, string>> = {
   'AVI ': 'video/x-msvideo',
 }
 
-/** The container of MP4 holds much else. */
+/** The MP4 container is used for many other types. */
 function brandName(brand: string): string {
   if (brand === 'qt  ') return 'video/quicktime'
   if (brand === 'avif' || brand === 'avis') return 'image/avif'
@@ -69,14 +69,14 @@ function brandName(brand: string): string {
   return 'video/mp4'
 }
 
-/** WebM is Matroska that says it is WebM, in the element DocType (0x4282) of its head. */
+/** WebM is Matroska whose header has the DocType (element 0x4282) `webm`. */
 function documentName(bytes: Uint8Array): string {
   const head = latin1(bytes.subarray(0, HEAD_BYTES))
   const at = head.indexOf('\x42\x82')
   return at !== -1 && head.slice(at + 3).startsWith('webm') ? 'video/webm' : 'video/x-matroska'
 }
 
-/** The head of a frame of MPEG layer III. AAC in ADTS has the same start, but no layer. */
+/** Whether a frame header of MPEG layer III begins here. AAC in ADTS starts with the same bits, but has layer 0. */
 function isMp3Frame(bytes: Uint8Array): boolean {
   const [first, second, third] = bytes
   if (first !== 0xff || second === undefined || third === undefined || (second & 0xe0) !== 0xe0) return false

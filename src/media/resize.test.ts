@@ -8,7 +8,7 @@ import { imageTokens, resizeBicubic, targetSize } from './resize.ts'
 
 const limits = { pixelsPerToken: 32, minTokens: 36, maxTokens: 64 }
 
-/** The picture that `test/fixtures/pillow-bicubic.json` was made from with Pillow. */
+/** The image from which `test/fixtures/pillow-bicubic.json` was made with Pillow. */
 function pattern(width: number, height: number): RgbImage {
   const data = new Uint8Array(width * height * 3)
   for (let y = 0, i = 0; y < height; y++)
@@ -27,7 +27,7 @@ describe('resizeBicubic', async () => {
     expect(createHash('sha256').update(image.data).digest('hex')).toBe(sha256)
   })
 
-  it('leaves a picture of the right size untouched', () => {
+  it('leaves an image of the target size unchanged', () => {
     const image = pattern(64, 32)
     expect(resizeBicubic(image, image).data).toBe(image.data)
   })
@@ -36,14 +36,14 @@ describe('resizeBicubic', async () => {
 describe('targetSize', () => {
   const side = fc.integer({ min: 1, max: 20_000 })
 
-  it('is the same square for all pictures, where the model takes nothing else', () => {
+  it('is the same square for every image when the model takes only squares', () => {
     const square = { pixelsPerToken: 56, minTokens: 256, maxTokens: 256, square: true }
     for (const width of [10, 900, 5000]) {
       expect(targetSize({ width, height: 900 }, square)).toEqual({ width: 896, height: 896 })
     }
   })
 
-  it('always lies on the grid of tokens and within the limits', () => {
+  it('is always a multiple of the token size and within the limits', () => {
     fc.assert(
       fc.property(side, side, (width, height) => {
         const size = targetSize({ width, height }, limits)
@@ -71,7 +71,7 @@ describe('targetSize', () => {
 })
 
 describe('coordinates', () => {
-  it('inverts to within half a cell of the grid and half a pixel', () => {
+  it('round-trips to within half a grid step and half a pixel', () => {
     const size = fc.record({ width: fc.integer({ min: 1, max: 10_000 }), height: fc.integer({ min: 1, max: 10_000 }) })
     const unit = fc.double({ min: 0, max: 1, noNaN: true })
     fc.assert(
@@ -84,7 +84,7 @@ describe('coordinates', () => {
     )
   })
 
-  it('never leaves the picture', () => {
+  it('never lies outside the image', () => {
     expect(gridToPixels({ x: 1000, y: 1000 }, { width: 640, height: 480 })).toEqual({ x: 639, y: 479 })
     expect(pixelsToGrid({ x: 9999, y: -5 }, { width: 640, height: 480 })).toEqual({ x: 1000, y: 0 })
   })

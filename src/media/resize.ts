@@ -2,8 +2,9 @@ import type { ImageLimits } from '../models/card.ts'
 import type { RgbImage, Size } from './pixels.ts'
 
 /**
- * The size to which a picture is stretched for a model: sides are multiples of `pixelsPerToken`, the area lies within the
- * model's token limits, and the aspect is kept as nearly as that allows. Models that take squares only get the largest.
+ * The size to which an image is stretched for a model. Sides are multiples of `pixelsPerToken`, the area lies within
+ * the model's token limits, and the aspect ratio is kept as closely as that allows. A model that takes only squares gets
+ * its largest one.
  */
 export function targetSize(original: Size, limits: ImageLimits): Size {
   if (limits.square) {
@@ -15,11 +16,11 @@ export function targetSize(original: Size, limits: ImageLimits): Size {
   return tokens >= limits.minTokens && tokens <= limits.maxTokens ? size : nearestAspect(original, limits)
 }
 
-/** The rule of the reference processors of models that take any aspect. On narrow pictures its rounding can miss both limits. */
+/** The rule of the reference processors for models that take any aspect ratio. For narrow images its rounding can miss both limits. */
 function smartResize({ width, height }: Size, { pixelsPerToken: unit, minTokens, maxTokens }: ImageLimits): Size {
   const rounded = { width: toMultiple(Math.round, width, unit), height: toMultiple(Math.round, height, unit) }
   const tokens = (rounded.width * rounded.height) / unit ** 2
-  // Written as the reference writes it: another order of the same arithmetic rounds squares differently.
+  // The same order of operations as the reference: another order rounds differently for squares.
   if (tokens > maxTokens) {
     const beta = Math.sqrt((width * height) / (maxTokens * unit ** 2))
     return { width: toMultiple(Math.floor, width / beta, unit), height: toMultiple(Math.floor, height / beta, unit) }
@@ -35,7 +36,7 @@ function toMultiple(round: (value: number) => number, value: number, unit: numbe
   return Math.max(1, round(value / unit)) * unit
 }
 
-/** Of all sizes within the limits, the one whose aspect is nearest; of equally near ones the largest. */
+/** The size within the limits whose aspect ratio is nearest; of equally near ones, the largest. */
 function nearestAspect({ width, height }: Size, { pixelsPerToken: unit, minTokens, maxTokens }: ImageLimits): Size {
   let best = { columns: 1, rows: maxTokens }
   let least = Number.POSITIVE_INFINITY
@@ -50,15 +51,15 @@ function nearestAspect({ width, height }: Size, { pixelsPerToken: unit, minToken
   return { width: best.columns * unit, height: best.rows * unit }
 }
 
-/** Tokens that a picture of this prepared size costs. */
+/** The number of tokens of an image with this prepared size. */
 export function imageTokens(prepared: Size, limits: ImageLimits): number {
   return (prepared.width / limits.pixelsPerToken) * (prepared.height / limits.pixelsPerToken)
 }
 
 /**
- * Stretches a picture to `size`. Gives bit for bit what Pillow's `Image.resize(size, BICUBIC)` gives on 8-bit RGB:
- * separable, antialiased when shrinking, a = -0.5, 22-bit fixed point, horizontal pass first. Training uses Pillow, and
- * so do the reference processors of the open families.
+ * Stretches an image to `size`. The result equals that of Pillow's `Image.resize(size, BICUBIC)` on 8-bit RGB, bit for
+ * bit: separable, antialiased when shrinking, a = -0.5, 22-bit fixed point, horizontal pass first. Training uses
+ * Pillow, and so do the reference processors of open models.
  */
 export function resizeBicubic(source: RgbImage, size: Size): RgbImage {
   let { width, height, data } = source
@@ -73,7 +74,7 @@ export function resizeBicubic(source: RgbImage, size: Size): RgbImage {
   return { width, height, data }
 }
 
-/** Filter taps for every output position: `weights[out * taps + i]` applies to input `starts[out] + i`. */
+/** Filter taps for each output position: `weights[out * taps + i]` applies to input `starts[out] + i`. */
 interface Coefficients {
   readonly outputs: number
   readonly taps: number
@@ -99,7 +100,7 @@ function coefficients(inputs: number, outputs: number): Coefficients {
   const scale = inputs / outputs
   const filterScale = Math.max(scale, 1)
   const support = SUPPORT * filterScale
-  // An output's own, and a zero behind them at least.
+  // The taps of one output, followed by at least one zero.
   const taps = Math.ceil(support) * 2 + 2
   const starts = new Int32Array(outputs)
   const counts = new Int32Array(outputs)
@@ -164,7 +165,7 @@ function resampleColumns(data: Uint8Array, width: number, c: Coefficients): Uint
   const sums = new Int32Array(stride)
   for (let y = 0; y < c.outputs; y++) {
     sums.fill(HALF)
-    // Two taps at a time, since memory costs more than arithmetic. Behind the last tap of a row its weights are zero.
+    // Two taps at a time, since memory costs more than arithmetic. The weight after the last tap of a row is zero.
     for (let i = 0; i < c.counts[y]!; i += 2) {
       const weight = c.weights[y * c.taps + i]!
       const next = c.weights[y * c.taps + i + 1]!

@@ -5,23 +5,23 @@ import { join } from 'node:path'
 import { serviceUnavailable } from '../lib/errors.ts'
 import { HEAD_BYTES } from './media-type.ts'
 
-/** Of all media on its way at once: enough for some requests that each name eight of the largest files at a time. */
+/** Limit for all spooled media: enough for several requests that each have eight of the largest files at a time. */
 const CAPACITY_BYTES = 4 * 2 ** 30
 const RETRY_AFTER_S = 10
-/** What a disk or the system says when it can take no more. */
+/** Error codes of a disk or system that is full or failing. */
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE', 'ENFILE']
 
 export interface SpoolOptions {
-  /** A folder for nothing else; one of the spool's own among the system's temporary files unless given. */
+  /** A folder used for nothing else; by default a new one in the system's temporary folder. */
   readonly directory?: string | undefined
-  /** On the disk at a time. */
+  /** The most bytes on the disk at a time. */
   readonly capacityBytes?: number | undefined
 }
 
 /**
- * Media on its way from its address to a decoder, as files: however much a request names, memory holds no more of it than
- * the pieces that are just arriving. Files that nobody uses stay until their request ends, in case it names them again, or
- * until others need the room.
+ * Stores media in files between fetching and decoding, so that memory holds only the pieces that are arriving, however
+ * much a request names. An unused file stays until its request ends, in case the request names it again, or until
+ * others need the space.
  */
 export class Spool {
   readonly #given: string | undefined
@@ -29,8 +29,8 @@ export class Spool {
   #directory: Promise<string> | null = null
   #bytes = 0
   /**
-   * Files that nobody uses, the one unused for longest first. Not an LRU cache: files in use and files that are still being
-   * written count towards the capacity, but only idle ones can make room.
+   * Unused files, the least recently used first. It is not an LRU cache: files in use and files that are still being
+   * written count towards the capacity, but only unused ones can make room.
    */
   readonly #idle = new Set<SpooledFile>()
 
@@ -40,8 +40,8 @@ export class Spool {
   }
 
   /**
-   * Writes the pieces to a file as they come.
-   * @throws ApiError 503 when there is no room for them, and whatever the pieces throw.
+   * Writes the pieces to a file as they arrive.
+   * @throws ApiError 503 when there is no room, and any error of the pieces.
    */
   async keep(pieces: AsyncIterable<Uint8Array>): Promise<SpooledFile> {
     const path = join(await withRoom(() => this.#open()), randomBytes(12).toString('hex'))
@@ -68,7 +68,7 @@ export class Spool {
       {
         used: () => this.#idle.delete(spooled),
         unused: () => this.#idle.add(spooled),
-        gone: () => {
+        remove: () => {
           this.#idle.delete(spooled)
           void this.#remove(path, size)
         },
@@ -78,7 +78,7 @@ export class Spool {
     return spooled
   }
 
-  /** What is not removed by then is left to whoever empties the folder. */
+  /** Removes the spool's own folder. A folder given by the caller is the caller's to empty. */
   async close(): Promise<void> {
     if (this.#given !== undefined || this.#directory === null) return
     await rm(await this.#directory, { recursive: true, force: true })
@@ -95,7 +95,7 @@ export class Spool {
 
   async #remove(path: string, size: number): Promise<void> {
     this.#bytes -= size
-    // A file that cannot be removed now goes with the folder.
+    // A file that cannot be removed now is removed with the folder.
     await rm(path, { force: true }).catch(() => {})
   }
 
@@ -117,15 +117,15 @@ export class Spool {
 interface Owner {
   used(): void
   unused(): void
-  gone(): void
+  remove(): void
 }
 
-/** Media in a file of the spool. */
+/** Media in a spool file. */
 export class SpooledFile implements Disposable {
   readonly path: string
-  /** The first bytes, which tell the type. */
+  /** The first bytes, which determine the type. */
   readonly head: Uint8Array
-  /** SHA-256 of all of it, in base64. */
+  /** SHA-256 of the whole file, in base64. */
   readonly digest: string
   readonly #owner: Owner
   #uses = 0
@@ -138,7 +138,7 @@ export class SpooledFile implements Disposable {
     this.#owner = owner
   }
 
-  /** The file stays until what this gives is disposed of. Null when it has gone already. */
+  /** Keeps the file until the result is disposed of. Null when the file is removed already. */
   use(): Disposable | null {
     if (!this.#isWanted) return null
     this.#uses++
@@ -150,16 +150,16 @@ export class SpooledFile implements Disposable {
         isDone = true
         if (--this.#uses > 0) return
         if (this.#isWanted) this.#owner.unused()
-        else this.#owner.gone()
+        else this.#owner.remove()
       },
     }
   }
 
-  /** Nobody will use it anew; it goes when those have done who use it now. */
+  /** Ends new uses. The file is removed when the current uses end. */
   [Symbol.dispose](): void {
     if (!this.#isWanted) return
     this.#isWanted = false
-    if (this.#uses === 0) this.#owner.gone()
+    if (this.#uses === 0) this.#owner.remove()
   }
 }
 

@@ -1,36 +1,36 @@
 import { readFileSync } from 'node:fs'
 
-/** Of a clock tick of Linux, which is what /proc counts in. */
+/** A clock tick of Linux, the unit of times in /proc. */
 const TICK_MS = 10
-/** Looks at the time, for each limit. */
-const LOOKS = 10
-/** Times the limit that a process gets which does not get the processor. */
+/** Checks per limit. */
+const CHECKS = 10
+/** A process that gets no processor time may take this many times the limit. */
 const PATIENCE = 5
 
 /**
- * Fires when a process has worked on a task for longer than a limit. Time in which it had to wait is not its own: neither
- * that in which this process was too busy to hear from it, nor, where the system tells (Linux), that in which others had
- * the processor. Whatever it waits for, the limit fires after five times as long.
+ * Calls `over` when a process has worked on a task for longer than a limit. Waiting does not count: neither time in
+ * which this process was too busy to receive the result, nor, on Linux, time in which other processes had the
+ * processor. After five times the limit it fires in any case.
  */
 export class WorkLimit implements Disposable {
   readonly #timer: NodeJS.Timeout
   #isOver = false
 
   constructor(pid: number | undefined, limitMs: number, over: () => void) {
-    const stepMs = limitMs / LOOKS
+    const stepMs = limitMs / CHECKS
     const usedBefore = processorMs(pid)
     let waitedMs = 0
-    let looked = performance.now()
+    let checked = performance.now()
     this.#timer = setInterval(() => {
       const now = performance.now()
-      waitedMs += Math.min(now - looked, 2 * stepMs)
-      looked = now
+      waitedMs += Math.min(now - checked, 2 * stepMs)
+      checked = now
       if (waitedMs < limitMs) return
       const used = processorMs(pid)
       const workedMs = used === null || usedBefore === null ? waitedMs : used - usedBefore
       if (workedMs < limitMs && waitedMs < limitMs * PATIENCE) return
       clearInterval(this.#timer)
-      // Its answer may have come already: then it is read now.
+      // The result may have arrived already. Let it be read first.
       setImmediate(() => {
         if (!this.#isOver) over()
       })
@@ -44,12 +44,12 @@ export class WorkLimit implements Disposable {
   }
 }
 
-/** Processor time of a process, all its threads together; null where the system does not tell, or the process is gone. */
+/** Processor time of all threads of a process; null when the process has ended or the system does not report it. */
 function processorMs(pid: number | undefined): number | null {
   if (process.platform !== 'linux' || pid === undefined) return null
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // After the name, which may hold anything, utime and stime are the 12th and the 13th field.
+    // The name may contain any character. After it, utime and stime are the 12th and 13th fields.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return (Number(fields[11]) + Number(fields[12])) * TICK_MS
   } catch {

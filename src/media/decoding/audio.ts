@@ -4,28 +4,28 @@ import type { AudioType, VideoType } from '../media-type.ts'
 import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import { type FFmpeg, type Frame, MEDIA_AUDIO, SAMPLE_FLOAT, type Stream } from './ffmpeg.ts'
+import { InvalidMedia } from './invalid-media.ts'
 import type { AudioTask, DecodedAudio } from './protocol.ts'
-import { Refusal } from './refusal.ts'
 
 const MONO = { nbChannels: 1, order: 1, mask: 4n }
-/** Shorter sounds are filled up with silence: encoders take a window of 25 ms at least. */
+/** Shorter audio is padded with silence: encoders need a window of at least 25 ms. */
 const MIN_SAMPLES = SAMPLE_RATE / 10
 
 export async function decodeAudio(
   ffmpeg: FFmpeg,
   { data, format, limits }: AudioTask<ByteSource>,
 ): Promise<DecodedAudio> {
-  const sound = await decodeSound(ffmpeg, data, format, limits)
-  if (sound === null) throw new Refusal('The file holds no sound')
-  return sound
+  const audio = await decodeTrack(ffmpeg, data, format, limits)
+  if (audio === null) throw new InvalidMedia('The file has no audio')
+  return audio
 }
 
 /**
- * Decodes the sound track.
- * @returns null when there is none, or when it holds nothing.
- * @throws Refusal when it is longer than the model takes, as soon as that is known.
+ * Decodes the audio track.
+ * @returns null when there is none or it is empty.
+ * @throws InvalidMedia as soon as the audio is known to be longer than the model takes.
  */
-export async function decodeSound(
+export async function decodeTrack(
   ffmpeg: FFmpeg,
   data: ByteSource,
   format: VideoType | AudioType,
@@ -71,7 +71,7 @@ async function decodeStream(
   }
 }
 
-/** Collects decoded sound as mono at the rate that encoders take. */
+/** Collects decoded audio as mono at the encoders' sample rate. */
 class Track {
   readonly #ffmpeg: FFmpeg
   readonly #limits: AudioLimits
@@ -91,7 +91,7 @@ class Track {
     this.#convert(frame.extendedData, frame.nbSamples)
   }
 
-  /** @returns null when there was nothing. */
+  /** @returns null when the track is empty. */
   finish(): DecodedAudio | null {
     this.#flush()
     if (this.#length === 0) return null
@@ -115,7 +115,7 @@ class Track {
     const context = new this.#ffmpeg.SoftwareResampleContext()
     const { channelLayout, format, sampleRate } = frame
     const code = context.allocSetOpts2(MONO, SAMPLE_FLOAT, SAMPLE_RATE, channelLayout, format, sampleRate)
-    if (code < 0 || context.init() < 0) throw new Refusal('The sound cannot be decoded')
+    if (code < 0 || context.init() < 0) throw new InvalidMedia('The audio cannot be decoded')
     this.#resampler = { context, input }
   }
 
@@ -129,19 +129,19 @@ class Track {
     if (room <= 0) return
     const out = Buffer.alloc(room * Float32Array.BYTES_PER_ELEMENT)
     const count = context.convertSync([out], room, data, samples)
-    if (count < 0) throw new Refusal('The sound cannot be decoded')
+    if (count < 0) throw new InvalidMedia('The audio cannot be decoded')
     if (count === 0) return
     const piece = new Float32Array(out.buffer, out.byteOffset, count)
-    // Formats of floats can hold what is none.
+    // Float formats can hold NaN and infinities.
     for (let i = 0; i < count; i++) piece[i] = Number.isFinite(piece[i]) ? Math.min(Math.max(piece[i]!, -1), 1) : 0
     this.#pieces.push(piece)
     this.#length += count
     if (audioTokens(this.#length, this.#limits) > this.#limits.maxTokens) throw this.#tooLong()
   }
 
-  #tooLong(): Refusal {
-    return new Refusal(
-      `The sound is longer than ${this.#limits.maxTokens} audio tokens, about ${mostAudioSeconds(this.#limits)} seconds`,
+  #tooLong(): InvalidMedia {
+    return new InvalidMedia(
+      `The audio is longer than ${this.#limits.maxTokens} audio tokens, about ${mostAudioSeconds(this.#limits)} seconds`,
       'audio_token_limit_exceeded',
     )
   }

@@ -1,14 +1,14 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 
-/** The bytes of one input, wherever they are. */
+/** The bytes of one input, in memory or in a file. */
 export interface ByteSource extends Disposable {
   readonly length: number
-  /** Up to `size` bytes from there on; valid until the next call. Empty at the end. */
+  /** Returns up to `size` bytes from `position`, valid until the next call. Empty at the end. */
   read(position: number, size: number): Uint8Array
   all(): Uint8Array
 }
 
-/** Bytes that came with their task. */
+/** Bytes that were sent with their task. */
 export class MemorySource implements ByteSource {
   readonly #bytes: Uint8Array
 
@@ -31,7 +31,7 @@ export class MemorySource implements ByteSource {
   [Symbol.dispose](): void {}
 }
 
-/** A file, of which no more is read than its reader asks for: a video's memory does not depend on its length. */
+/** A file that is read on demand, so that the memory a video takes does not depend on its length. */
 export class FileSource implements ByteSource {
   readonly length: number
   readonly #file: number

@@ -11,13 +11,13 @@ import {
   type Stream,
   setOptions,
 } from './ffmpeg.ts'
-import { Refusal } from './refusal.ts'
+import { InvalidMedia } from './invalid-media.ts'
 
 /**
- * The one reader that each type is given to, chosen by the bytes: none of them opens anything else. FFmpeg's own guess
- * could end in a playlist or a list of files, which name further addresses to read.
+ * The demuxer for each type. The type comes from the bytes, and none of these demuxers opens other resources. FFmpeg's
+ * own detection could choose a playlist or a list of files, which name further URLs to read.
  */
-const READERS: Readonly<Record<VideoType | AudioType, string>> = {
+const DEMUXERS: Readonly<Record<VideoType | AudioType, string>> = {
   'video/mp4': 'mov',
   'video/quicktime': 'mov',
   'video/webm': 'matroska',
@@ -26,19 +26,19 @@ const READERS: Readonly<Record<VideoType | AudioType, string>> = {
   'audio/flac': 'flac',
 }
 
-/** What cameras, browsers and recorders write; a rare old codec is an open door more than a help. */
+/** The codecs that cameras, browsers and recorders write. Rare old codecs are more of a risk than a help. */
 const CODECS = [
   'h264,hevc,vp8,vp9,libvpx,libvpx-vp9,av1,libdav1d,mpeg4,mjpeg,prores',
   'aac,aac_fixed,mp3,mp3float,opus,libopus,vorbis,flac,alac,ac3,eac3',
   'pcm_u8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f64le,pcm_alaw,pcm_mulaw',
 ].join(',')
 
-/** Larger frames than 8K are refused before memory is taken for them. */
+/** Frames larger than 8K are rejected before memory is allocated for them. */
 const MAX_FRAME_PIXELS = 36_000_000
 const READ_BYTES = 256 * 1024
 const MAX_STREAMS = 64
 
-/** A media file, open for reading packets. */
+/** A media file that is open for reading packets. */
 export class Container {
   readonly #ffmpeg: FFmpeg
   readonly #format: InstanceType<FFmpeg['FormatContext']>
@@ -63,15 +63,15 @@ export class Container {
     this.#format.maxStreams = MAX_STREAMS
   }
 
-  /** @throws Refusal when the bytes are no such file. */
+  /** @throws InvalidMedia when the bytes are not a valid file of this type. */
   static async open(ffmpeg: FFmpeg, source: ByteSource, type: VideoType | AudioType): Promise<Container> {
     const container = new Container(ffmpeg, source)
     try {
-      // No protocol at all: the bytes are here, and nothing in them may make FFmpeg look elsewhere.
+      // No protocols: the bytes are here, and nothing in them may make FFmpeg open another resource.
       setOptions(ffmpeg, container.#format, { protocol_whitelist: 'none', codec_whitelist: CODECS })
-      const opened = await container.#format.openInput('', ffmpeg.InputFormat.findInputFormat(READERS[type]), null)
-      if (opened < 0) throw new Refusal('The file is damaged or cut short')
-      if ((await container.#format.findStreamInfo(null)) < 0) throw new Refusal('The file is damaged or cut short')
+      const opened = await container.#format.openInput('', ffmpeg.InputFormat.findInputFormat(DEMUXERS[type]), null)
+      if (opened < 0) throw new InvalidMedia('The file is damaged or truncated')
+      if ((await container.#format.findStreamInfo(null)) < 0) throw new InvalidMedia('The file is damaged or truncated')
       return container
     } catch (error) {
       await container.close()
@@ -80,8 +80,8 @@ export class Container {
   }
 
   /**
-   * Chooses the stream that is read from now on: the best of the kind.
-   * @returns null when there is none. The picture on the cover of a song is none.
+   * Selects the best stream of a kind. Packets of all other streams are discarded.
+   * @returns null when there is none. Cover art does not count as video.
    */
   select(kind: number): Stream | null {
     const streams = this.#format.streams ?? []
@@ -92,7 +92,7 @@ export class Container {
     return chosen
   }
 
-  /** Packets of the chosen stream in the order of decoding. The packet is valid until the next is asked for. */
+  /** Yields the packets of the selected stream in decoding order. A packet is valid until the next one is read. */
   async *packets(stream: Stream): AsyncGenerator<Packet, void, void> {
     const packet = new this.#ffmpeg.Packet()
     packet.alloc()
@@ -100,7 +100,7 @@ export class Container {
       for (;;) {
         const code = await this.#format.readFrame(packet)
         if (code === END_OF_FILE) return
-        if (code < 0) throw new Refusal('The file is damaged or cut short')
+        if (code < 0) throw new InvalidMedia('The file is damaged or truncated')
         if (packet.streamIndex === stream.index) yield packet
         packet.unref()
       }
@@ -109,15 +109,15 @@ export class Container {
     }
   }
 
-  /** @throws Refusal when nothing here decodes the stream. */
+  /** @throws InvalidMedia when no available codec decodes the stream. */
   decoder(stream: Stream, threads: number): InstanceType<FFmpeg['CodecContext']> {
     const { codecpar } = stream
-    const kind = codecpar.codecType === MEDIA_VIDEO ? 'picture' : 'sound'
+    const kind = codecpar.codecType === MEDIA_VIDEO ? 'video' : 'audio'
     if (codecpar.width * codecpar.height > MAX_FRAME_PIXELS) {
-      throw new Refusal(`The video is too large: ${codecpar.width} x ${codecpar.height} pixels`)
+      throw new InvalidMedia(`The video is too large: ${codecpar.width} x ${codecpar.height} pixels`)
     }
     const codec = this.#ffmpeg.Codec.findDecoder(codecpar.codecId)
-    if (codec === null) throw new Refusal(`The ${kind} is compressed in a way that is not supported`)
+    if (codec === null) throw new InvalidMedia(`The ${kind} codec is not supported`)
     const context = new this.#ffmpeg.CodecContext()
     context.allocContext3(codec)
     context.parametersToContext(codecpar)
@@ -127,13 +127,13 @@ export class Container {
     const opened = context.open2Sync(codec, null)
     if (opened < 0) {
       context.freeContext()
-      throw new Refusal(`The ${kind} is compressed in a way that is not supported`)
+      throw new InvalidMedia(`The ${kind} codec is not supported`)
     }
     return context
   }
 
   async close(): Promise<void> {
-    // As the library's own demuxer does it: what reads the bytes is freed last.
+    // The same order as in the library's own demuxer: the I/O context is freed last.
     this.#format.pb = null
     await this.#format.closeInput()
     this.#io.freeContext()

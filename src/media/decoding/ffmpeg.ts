@@ -1,12 +1,12 @@
 import { createRequire } from 'node:module'
 
 /**
- * FFmpeg's libraries, as the native part of node-av gives them: classes named and shaped like FFmpeg's own structs, whose
- * functions return FFmpeg's codes, negative for errors. Only its platform packages are dependencies, each one file, pinned
- * to the release that these declarations were written for; its JavaScript would bring an install script that downloads
- * a program, and a WebRTC stack.
+ * FFmpeg's libraries, as exposed by the native part of node-av. Its classes mirror FFmpeg's structs, and their
+ * functions return FFmpeg's codes, which are negative for errors. Only its platform packages are dependencies, each a
+ * single file and pinned to the release that these declarations were written for. Its JavaScript package has an install
+ * script that downloads a program, and depends on a WebRTC stack.
  *
- * Loaded in the decoder processes only.
+ * Loaded in decoder processes only.
  */
 export interface FFmpeg {
   readonly FormatContext: new () => FormatContext
@@ -28,7 +28,7 @@ export interface Rational {
 }
 
 interface IOContext {
-  /** `read` gives null at the end; `seek` gives the new offset, or the size for `SEEK_SIZE`. */
+  /** `read` returns null at the end; `seek` returns the new offset, or the size for `SEEK_SIZE`. */
   allocContextWithCallbacks(
     bufferSize: number,
     write: 0,
@@ -65,7 +65,7 @@ interface FormatContext {
   maxStreams: number
   readonly streams: Stream[] | null
   allocContext(): void
-  // While one of these runs, the callbacks of its IOContext are called on the event loop.
+  // While one of these is pending, the callbacks of its IOContext run on the event loop.
   openInput(url: string, format: object | null, options: null): Promise<number>
   findStreamInfo(options: null): Promise<number>
   readFrame(packet: Packet): Promise<number>
@@ -115,7 +115,7 @@ export interface Frame {
   allocBuffer(): number
   unref(): void
   free(): void
-  /** The picture without the padding of its rows. */
+  /** The image without row padding. */
   toBuffer(): Buffer
 }
 
@@ -128,7 +128,7 @@ export interface ChannelLayout {
 
 interface ScaleContext {
   allocContext(): void
-  /** Of a context that is not set up, it converts as the properties of the frames say. */
+  /** Converts between the formats and sizes that the frames declare; the context needs no further setup. */
   scaleFrameSync(target: Frame, source: Frame): number
   freeContext(): void
 }
@@ -174,10 +174,10 @@ export function loadFFmpeg(): FFmpeg {
   return ffmpeg
 }
 
-/** One by one: after opening a decoder with a whole dictionary of options, the binding frees that twice. */
+/** Sets options one by one: the binding has a double free when a decoder is opened with a dictionary of options. */
 export function setOptions(ffmpeg: FFmpeg, target: object, options: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(options)) {
     const code = ffmpeg.Option.set(target, name, value, 0)
-    if (code < 0) throw new Error(`FFmpeg does not take the option ${name}`)
+    if (code < 0) throw new Error(`FFmpeg rejected the option ${name}`)
   }
 }

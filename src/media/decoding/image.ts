@@ -3,23 +3,23 @@ import { regionPixels } from '../coordinates.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { resizeBicubic, targetSize } from '../resize.ts'
 import type { ByteSource } from './byte-source.ts'
+import { InvalidMedia } from './invalid-media.ts'
 import type { DecodedImage, ImageTask } from './protocol.ts'
-import { Refusal } from './refusal.ts'
 
 const MAX_PIXELS = 100_000_000
-/** Of a larger picture the library may have to hold all pixels at once: 370 MiB of a progressive JPEG of 98 megapixels. */
+/** For a larger image the library may hold all pixels at once: 370 MiB for a progressive JPEG of 98 megapixels. */
 const LARGE_PIXELS = 24_000_000
 /**
- * What is more than four times as large as it is to be, the decoder shrinks. A JPEG to the size itself, most of the way
- * while it is decoded, which loses a little (a third of the time of a 12-megapixel photo is at stake); anything else to twice
- * the size, and the last step is ours.
+ * The decoder shrinks an image that is more than four times as large as its target. It shrinks a JPEG to the target
+ * size, most of the way while decoding, which loses a little quality and saves a third of the time of a 12-megapixel
+ * photo. It shrinks other formats to twice the target size, and `resizeBicubic` takes the last step.
  */
 const FAR = 4
 const NEAR = 2
 
 sharp.cache(false)
 sharp.concurrency(1)
-// Nothing but the contract's types is decoded, whatever the library could.
+// Only the contract's types may be decoded, although the library supports more.
 sharp.block({ operation: ['VipsForeignLoad'] })
 sharp.unblock({ operation: ['VipsForeignLoadJpegBuffer', 'VipsForeignLoadPngBuffer', 'VipsForeignLoadWebpBuffer'] })
 
@@ -29,15 +29,15 @@ export async function decodeImage(
 ): Promise<DecodedImage> {
   const input = sharp(source.all(), { failOn: 'error', limitInputPixels: false, pages: 1 })
   const meta = await input.metadata().catch(() => {
-    throw new Refusal('The picture is damaged or not an image')
+    throw new InvalidMedia('The image is damaged or invalid')
   })
   if (meta.width * meta.height > MAX_PIXELS) {
-    throw new Refusal(
-      `The picture is too large: ${meta.width} x ${meta.height} pixels, the limit is ${MAX_PIXELS / 1e6} megapixels`,
+    throw new InvalidMedia(
+      `The image is too large: ${meta.width} x ${meta.height} pixels; the limit is ${MAX_PIXELS / 1e6} megapixels`,
     )
   }
   if (meta.width * meta.height > LARGE_PIXELS) await grant()
-  // EXIF orientations 5 to 8 turn by a quarter.
+  // EXIF orientations 5 to 8 include a quarter turn.
   const turned = (meta.orientation ?? 1) >= 5
   const original = turned ? { width: meta.height, height: meta.width } : { width: meta.width, height: meta.height }
   const part = region === null ? { left: 0, top: 0, ...original } : regionPixels(region, original)
@@ -46,7 +46,7 @@ export async function decodeImage(
   if (region !== null) pipeline = pipeline.extract(part)
   if (part.width > target.width * FAR && part.height > target.height * FAR) {
     const near = meta.format === 'jpeg' ? 1 : NEAR
-    // The same curve as ours: Catmull and Rom's.
+    // The same Catmull-Rom kernel as in `resizeBicubic`.
     pipeline = pipeline.resize(target.width * near, target.height * near, { fit: 'fill', kernel: 'cubic' })
   }
   const { data, info } = await pipeline
@@ -55,7 +55,7 @@ export async function decodeImage(
     .raw({ depth: 'uchar' })
     .toBuffer({ resolveWithObject: true })
     .catch(() => {
-      throw new Refusal('The picture is damaged or cut short')
+      throw new InvalidMedia('The image is damaged or truncated')
     })
   const upright: RgbImage = { width: info.width, height: info.height, data: toRgb(data, info.channels) }
   return { image: resizeBicubic(upright, target), original }
@@ -65,7 +65,7 @@ function isSize(target: ImageTask['target']): target is Size {
   return 'width' in target
 }
 
-/** Grey pictures come out with one channel. */
+/** Greyscale images are decoded to one channel. */
 function toRgb(data: Uint8Array, channels: number): Uint8Array {
   if (channels === 3) return data
   const out = new Uint8Array((data.length / channels) * 3)

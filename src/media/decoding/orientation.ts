@@ -1,6 +1,6 @@
 import type { RgbImage } from '../pixels.ts'
 
-/** How stored pixels are turned to stand upright: first mirrored along x and y, then, if asked, swapped along the diagonal. */
+/** The transformation that turns stored pixels upright: mirrored along x and y first, then transposed. */
 export interface Orientation {
   readonly transposed: boolean
   readonly mirroredX: boolean
@@ -10,8 +10,8 @@ export interface Orientation {
 export const UPRIGHT: Orientation = { transposed: false, mirroredX: false, mirroredY: false }
 
 /**
- * Reads the 3 x 3 matrix that MP4 and QuickTime store with a track, to the nearest quarter turn: a stored point (x, y) is
- * shown at (a x + c y, b x + d y), where a, b are the first two numbers and c, d the fourth and fifth.
+ * Reads the 3 x 3 matrix that MP4 and QuickTime store with a track, rounded to a quarter turn. A stored point (x, y) is
+ * displayed at (a x + c y, b x + d y), where a and b are the first two numbers, and c and d the fourth and fifth.
  */
 export function orientationOf(matrix: Buffer | null): Orientation {
   if (matrix === null || matrix.length < 36) return UPRIGHT

@@ -2,30 +2,30 @@ import type { AudioLimits, ImageLimits, VideoLimits } from '../../models/card.ts
 import type { GridRegion } from '../coordinates.ts'
 import type { AudioType, VideoType } from '../media-type.ts'
 import type { RgbImage, Size } from '../pixels.ts'
-import type { RefusalCode } from './refusal.ts'
+import type { InvalidMediaCode } from './invalid-media.ts'
 
-/** The pipe on which a task's bytes follow its message. Messages would copy them twice more. */
+/** The pipe that carries a task's bytes after its message. Sending them in the message would copy them twice more. */
 export const BYTES_FD = 4
 
-/** Media that is to be decoded: its bytes, or a file that holds them. */
+/** Media to decode: its bytes, or a file that holds them. */
 export type MediaData = Uint8Array | MediaFile
 
 export interface MediaFile {
   readonly path: string
 }
 
-/** The same in the message of a task: bytes follow on `BYTES_FD`, as many as it says. */
+/** Media in a task's message. `byteLength` bytes follow on `BYTES_FD`. */
 export type SentData = { readonly byteLength: number } | MediaFile
 
-/** Work for a process that decodes untrusted media; it does one task at a time. */
+/** A task for a decoder process, which runs one at a time. */
 export type DecodeTask<Data = MediaData> = ImageTask<Data> | VideoTask<Data> | AudioTask<Data>
 
 export interface ImageTask<Data = MediaData> {
   readonly type: 'image'
   readonly data: Data
-  /** What the result is stretched to: what suits the model best, or just this. */
+  /** The size to stretch the image to, or the limits within which to choose the best size. */
   readonly target: ImageLimits | Size
-  /** The part of the upright picture to give; null for all of it. */
+  /** The part of the upright image to return; null for all of it. */
   readonly region: GridRegion | null
 }
 
@@ -34,9 +34,9 @@ export interface VideoTask<Data = MediaData> {
   readonly data: Data
   readonly format: VideoType
   readonly limits: VideoLimits
-  /** No more than the model's own limit. */
+  /** The most frames to take. The model's own limit applies as well. */
   readonly maxFrames: number
-  /** Limits of the sound track; null when it is not wanted. */
+  /** Limits of the audio track; null when it is not to be decoded. */
   readonly sound: AudioLimits | null
 }
 
@@ -55,22 +55,22 @@ export interface DecodedImage {
 }
 
 export interface DecodedVideo {
-  /** Upright and of one size, in order of time. At least one. */
+  /** At least one frame. All are upright, of one size, and in order of time. */
   readonly frames: readonly VideoFrame[]
   readonly original: Size
   readonly durationSeconds: number
-  /** Null for a video without sound, or whose sound is not wanted. */
+  /** Null for a video without audio, or when the audio was not requested. */
   readonly sound: DecodedAudio | null
 }
 
 export interface VideoFrame {
   readonly image: RgbImage
-  /** When it is on the screen, from the start of the video. */
+  /** Presentation time, from the start of the video. */
   readonly seconds: number
 }
 
 export interface DecodedAudio {
-  /** Mono, 16 kHz, -1 to 1. At least one. */
+  /** At least one sample; mono, 16 kHz, from -1 to 1. */
   readonly samples: Float32Array
 }
 
@@ -82,14 +82,14 @@ export interface DecodeResults {
 
 export type DecodeResult = DecodeResults[DecodeTask['type']]
 
-/** What a decoder process is told. */
+/** A message to a decoder process. */
 export type DecoderMessage = DecodeTask<SentData> | { readonly type: 'granted' }
 
-/** What it says: the end of its task or, before it takes much memory, that it waits to be granted that. */
-export type DecoderEvent = DecodeReply | { readonly ok: 'asks' }
+/** A message from a decoder process: the result of its task, or a request for permission to take much memory. */
+export type DecoderEvent = DecodeReply | { readonly ok: 'needs_memory' }
 
 export type DecodeReply =
   | { readonly ok: true; readonly result: DecodeResult }
-  | { readonly ok: false; readonly message: string; readonly code: RefusalCode | null }
+  | { readonly ok: false; readonly message: string; readonly code: InvalidMediaCode | null }
   /** The fault is the server's, not the input's. */
   | { readonly ok: null; readonly message: string }

@@ -28,12 +28,12 @@ describe('samples', () => {
     ).toEqual([0, 25, 50, 75])
   })
 
-  it('are two at least, unless there is one frame', () => {
+  it('are at least two, unless there is only one frame', () => {
     expect(even(3).sample(0.01, 64)).toHaveLength(2)
     expect(even(1).sample(100, 64)).toHaveLength(1)
   })
 
-  it('show what is on the screen at their time', () => {
+  it('show the frame displayed at their time', () => {
     const slow = new Timeline([frame(0, { duration: 1000 }), frame(1000), frame(1001, { duration: 999 })])
     expect(slow.sample(0.004, 64).map(({ at, time }) => [at, time])).toEqual([
       [0, 0],
@@ -47,18 +47,18 @@ describe('samples', () => {
     ])
   })
 
-  it('begin to be decoded at the keyframe before them', () => {
+  it('start decoding at the keyframe before them', () => {
     const groups = new Timeline(Array.from({ length: 40 }, (_, i) => frame(i, { isKey: i % 10 === 0 })))
     expect(groups.sample(0.1, 64).map(({ start }) => start)).toEqual([0, 10, 20, 30])
     expect(groups.sample(1, 3).map(({ start }) => start)).toEqual([0, 10, 20])
   })
 
-  it('never show what is hidden', () => {
+  it('never show hidden frames', () => {
     const cut = new Timeline([frame(-2, { isHidden: true }), frame(-1, { isHidden: true }), frame(0), frame(1)])
     expect(cut.sample(1, 64).map(({ time }) => time)).toEqual([0, 1])
   })
 
-  it('of any frames whatever: in order, within the video, no more than asked for', () => {
+  it('are in order, within the video and no more than requested, for any frames', () => {
     const frames = fc.array(
       fc.record({
         time: fc.integer({ min: -1e6, max: 1e9 }),

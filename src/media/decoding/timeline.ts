@@ -1,27 +1,27 @@
-/** One coded frame as its container announces it. */
+/** One coded frame, as its container describes it. */
 export interface CodedFrame {
-  /** In the units of its stream. */
+  /** In units of the stream's time base. */
   readonly time: number
   readonly duration: number
   readonly isKey: boolean
-  /** Is decoded, but never shown. */
+  /** Whether the frame is decoded but never displayed. */
   readonly isHidden: boolean
 }
 
-/** A moment of a video that is shown to the model. */
+/** A moment of a video that the model sees. */
 export interface Sample {
-  /** From the start of the video, in the units of its stream. */
+  /** Time from the start of the video, in units of the stream's time base. */
   readonly at: number
-  /** Time of the frame that is on the screen then. */
+  /** Timestamp of the frame displayed at that moment. */
   readonly time: number
-  /** Place, in decoding order, of the frame that decoding must begin with to get that one. */
+  /** Index, in decoding order, of the frame where decoding must start to get that frame. */
   readonly start: number
 }
 
-/** Two seconds at two frames a second are four, even if the sum of their parts comes to a little more. */
+/** Two seconds at two frames per second are four frames, even if rounding errors make it slightly more. */
 const ROUNDING = 1e-6
 
-/** What a video really holds, whatever its header says. */
+/** The frames that a video actually holds, whatever its header says. */
 export class Timeline {
   readonly #shown: readonly number[]
   /** Keyframes in order of time. */
@@ -46,11 +46,11 @@ export class Timeline {
   }
 
   /**
-   * Moments at equal distances from the start on: `rate` of them per unit of time, but no more than `most`, which are then
+   * Samples at equal intervals from the start: `rate` per unit of time. If that is more than `most`, `most` samples are
    * spread over the whole video.
    */
   sample(rate: number, most: number): Sample[] {
-    // Two show whether anything moves.
+    // At least two, to show whether anything moves.
     const wanted = Math.max(2, Math.ceil(this.duration * rate - ROUNDING))
     const count = this.#shown.length === 1 ? 1 : Math.min(wanted, most)
     return Array.from({ length: count }, (_, index) => {
@@ -69,7 +69,7 @@ export class Timeline {
   }
 }
 
-/** Index of the last item that is not beyond the limit, or -1. Items are in ascending order. */
+/** Index of the last item at or below the limit, or -1. Items are in ascending order. */
 function lastAtMost<Item>(items: readonly Item[], value: (item: Item) => number, limit: number): number {
   let low = 0
   let high = items.length

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import type { RgbImage, Size } from '../pixels.ts'
 import { targetSize } from '../resize.ts'
-import { decodeSound } from './audio.ts'
+import { decodeTrack } from './audio.ts'
 import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import {
@@ -17,26 +17,26 @@ import {
   type Stream,
   setOptions,
 } from './ffmpeg.ts'
+import { InvalidMedia } from './invalid-media.ts'
 import { orientationOf, turnUpright } from './orientation.ts'
 import type { DecodedVideo, VideoFrame, VideoTask } from './protocol.ts'
-import { Refusal } from './refusal.ts'
 import { type CodedFrame, type Sample, Timeline } from './timeline.ts'
 
-/** A day of frames at 25 a second. */
+/** One day at 25 frames per second. */
 const MAX_FRAMES = 2_200_000
 const MAX_THREADS = 4
-/** Beyond 4K. A codec keeps up to sixteen frames, and each of its threads some more. */
+/** 4K. Larger videos take much memory: a codec keeps up to sixteen frames, and each of its threads some more. */
 const LARGE_PIXELS = 4096 * 2304
 /**
- * The stretch of `resize.ts`, as near as FFmpeg comes to it (bicubic, a = -0.5), in one step with the conversion to RGB: to
- * the bit it could not be the same in any case, since the frames went through a lossy codec.
+ * The settings closest to `resizeBicubic` (bicubic, a = -0.5). FFmpeg scales and converts to RGB in one step. The
+ * result need not match bit for bit, since the frames come from a lossy codec.
  */
 const SCALING = { sws_flags: 'bicubic+accurate_rnd+full_chroma_int', param0: '0', param1: '0.5' }
 
 /**
- * Takes frames out of a video at equal distances in time. All packets are read twice: first to see which frames there
- * are, since what a header says of a video's length, rate and frames may be wrong, then to decode what is needed. Frames
- * that no wanted frame depends on are not decoded.
+ * Samples frames from a video at equal intervals. It reads all packets twice: first to list the frames, because a
+ * header may be wrong about duration, rate and frame count, and then to decode. It skips groups of frames without a
+ * sample.
  */
 export async function decodeVideo(
   ffmpeg: FFmpeg,
@@ -60,7 +60,7 @@ export async function decodeVideo(
     frames,
     original,
     durationSeconds: timeline.duration * unit,
-    sound: sound === null ? null : await decodeSound(ffmpeg, data, format, sound),
+    sound: sound === null ? null : await decodeTrack(ffmpeg, data, format, sound),
   }
 }
 
@@ -72,29 +72,29 @@ async function withStream<Result>(
   const container = await Container.open(ffmpeg, data, format)
   try {
     const stream = container.select(MEDIA_VIDEO)
-    if (stream === null) throw new Refusal('The file holds no video')
+    if (stream === null) throw new InvalidMedia('The file has no video')
     return await use(container, stream)
   } finally {
     await container.close()
   }
 }
 
-/** @returns at least one frame that is shown. */
+/** @returns the frames, at least one of which is displayed. */
 async function listFrames(container: Container, stream: Stream): Promise<CodedFrame[]> {
   const frames: CodedFrame[] = []
   for await (const packet of container.packets(stream)) {
-    if ((packet.flags & PACKET_CORRUPT) !== 0) throw new Refusal('The video is damaged or cut short')
+    if ((packet.flags & PACKET_CORRUPT) !== 0) throw new InvalidMedia('The video is damaged or truncated')
     frames.push({
       time: timeOf(packet),
       duration: Number(packet.duration),
       isKey: packet.isKeyframe,
       isHidden: (packet.flags & PACKET_DISCARD) !== 0,
     })
-    if (frames.length > MAX_FRAMES) throw new Refusal('The video has too many frames')
+    if (frames.length > MAX_FRAMES) throw new InvalidMedia('The video has too many frames')
   }
-  // A file that was cut short in its middle still has the index of the whole.
-  if (frames.length < Number(stream.nbFrames)) throw new Refusal('The video is damaged or cut short')
-  if (frames.every(({ isHidden }) => isHidden)) throw new Refusal('The video holds no frames')
+  // A truncated file may still have the index of the complete one.
+  if (frames.length < Number(stream.nbFrames)) throw new InvalidMedia('The video is damaged or truncated')
+  if (frames.every(({ isHidden }) => isHidden)) throw new InvalidMedia('The video has no frames')
   return frames
 }
 
@@ -110,7 +110,7 @@ interface Sampling {
   readonly limits: VideoTask['limits']
 }
 
-/** Decodes up to the last sample, passing over groups of frames that hold none. */
+/** Decodes up to the last sample, skipping groups of frames that contain none. */
 async function decodeSamples(
   ffmpeg: FFmpeg,
   { container, stream, samples, limits }: Sampling,
@@ -124,7 +124,7 @@ async function decodeSamples(
     while (images.length < samples.length && decoder.receiveFrameSync(frame) >= 0) {
       const time = Number(frame.bestEffortTimestamp)
       scaler ??= new FrameScaler(ffmpeg, stream, frame, limits)
-      // A frame that is missing is replaced by the next one.
+      // The next frame replaces a missing one.
       if (samples[images.length]!.time <= time) {
         const image = scaler.convert(frame)
         while (images.length < samples.length && samples[images.length]!.time <= time) images.push(image)
@@ -143,7 +143,7 @@ async function decodeSamples(
       }
       if (skipping) decoder.flushBuffers()
       skipping = false
-      // What cannot be decoded is passed over, as every player does; a decoder that is full is emptied first.
+      // Packets that cannot be decoded are skipped, as players do. `take` empties the decoder after each packet.
       decoder.sendPacketSync(packet)
       take()
       if (images.length === samples.length) break
@@ -151,7 +151,7 @@ async function decodeSamples(
     decoder.sendPacketSync(null)
     take()
     const last = images.at(-1)
-    if (last === undefined || scaler === null) throw new Refusal('The video cannot be decoded')
+    if (last === undefined || scaler === null) throw new InvalidMedia('The video cannot be decoded')
     while (images.length < samples.length) images.push(last)
     return { images, original: (scaler as FrameScaler).original }
   } finally {
@@ -161,14 +161,14 @@ async function decodeSamples(
   }
 }
 
-/** Decoded frames -> pictures of one size for the model, upright as a player shows them. */
+/** Converts decoded frames to upright RGB images of one size for the model. */
 class FrameScaler {
   readonly original: Size
   readonly #orientation
   readonly #context
   readonly #rgb: Frame
 
-  /** @param first decides on the size of all. */
+  /** @param first the frame that determines the size of all. */
   constructor(ffmpeg: FFmpeg, { codecpar }: Stream, first: Frame, limits: VideoTask['limits']) {
     this.#orientation = orientationOf(codecpar.getCodedSideData(SIDE_DATA_DISPLAY_MATRIX))
     const { num, den } = codecpar.sampleAspectRatio
@@ -189,7 +189,7 @@ class FrameScaler {
   }
 
   convert(frame: Frame): RgbImage {
-    if (this.#context.scaleFrameSync(this.#rgb, frame) < 0) throw new Refusal('The video cannot be decoded')
+    if (this.#context.scaleFrameSync(this.#rgb, frame) < 0) throw new InvalidMedia('The video cannot be decoded')
     const { width, height } = this.#rgb
     return turnUpright({ width, height, data: this.#rgb.toBuffer() }, this.#orientation)
   }
