@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { glob, readdir, readFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { describe, expect, test } from 'vitest'
+
+const run = promisify(execFile)
+const pages = ['README.md', 'CONTRIBUTING.md', 'training/README.md', 'models/lookout-nano/README.md']
+for await (const page of glob('docs/*.md')) pages.push(page)
+
+const texts = new Map(await Promise.all(pages.map(async (page) => [page, await readFile(page, 'utf8')] as const)))
+const folders = new Set<string>()
+for await (const { name, parentPath } of glob('{src,test,training,bench}/**', { withFileTypes: true })) {
+  folders.add(name).add(basename(parentPath))
+}
+
+/** All matches of the pattern's first group. */
+const found = (text: string, pattern: RegExp) => [...new Set([...text.matchAll(pattern)].map(([, match]) => match!))]
+
+const helps = new Map<string, Promise<{ readonly stdout: string }>>()
+
+/** What `lookout COMMAND --help` prints. */
+async function helpOf(command: string): Promise<string> {
+  if (!helps.has(command)) helps.set(command, run(process.execPath, ['src/main.ts', command, '--help']))
+  return (await helps.get(command)!).stdout
+}
+
+/** GitHub's anchors of a page's headings. */
+function anchorsOf(text: string): string[] {
+  return found(text, /^#+ (.+)$/gm).map((heading) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+}
+
+/** Paths in code, relative to the repository, to `src` or to the page; what `npm run demo` writes is no part of it. */
+function missingPaths(page: string, text: string): string[] {
+  const anywhere = found(text, /(?<![\w./@-])((?:bench|docs|models|scripts|src|test|training)\/[\w.-][\w./-]*)/g)
+  const inCode = found(
+    text,
+    /`((?:\.\.\/)*[\w.-]+\/(?:[\w.-]+\/)*|[\w.-]+(?:\/[\w.-]+)*\/[\w.-]+\.(?:[cm]?ts|mjs|cpp|py|md|json|png|jinja))`/g,
+  )
+  return [...anywhere, ...inCode]
+    .map((path) => path.replace(/[.,]$/, ''))
+    .filter((path) => !path.startsWith('out/'))
+    .filter((path) => !['.', 'src', dirname(page)].some((base) => existsSync(join(base, path))))
+    .filter((path) => !(/^[\w-]+\/$/.test(path) && folders.has(path.slice(0, -1))))
+}
+
+describe.each(pages)('%s', (page) => {
+  const text = texts.get(page)!
+
+  test('names files and folders that exist', () => {
+    expect(missingPaths(page, text)).toEqual([])
+  })
+
+  test('links to pages and headings that exist', () => {
+    const links = found(text, /\]\((?!https?:)([^)\s]+)\)/g)
+    const dead = links.filter((link) => {
+      const [path, anchor] = link.split('#')
+      const target = path === '' ? page : join(dirname(page), path!)
+      if (!existsSync(target)) return true
+      return anchor !== undefined && !anchorsOf(texts.get(target) ?? '').includes(anchor)
+    })
+    expect(dead).toEqual([])
+  })
+
+  test('names scripts and benchmarks that exist', async () => {
+    const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> }
+    expect(found(text, /npm run ([\w-]+)/g).filter((name) => scripts[name] === undefined)).toEqual([])
+    const benchmarks = found(text, /npm run bench -- ([a-z][\w-]*)/g)
+    expect(benchmarks.filter((name) => !existsSync(`bench/${name}.ts`))).toEqual([])
+  })
+
+  test('names commands, actions and options that exist', async () => {
+    const lines = found(text, /\b(lookout [a-z]+(?: [\w<>.,=-]+)*)/g)
+    for (const line of lines) {
+      const [, command, action] = /^lookout (\w+)(?: ([a-z]+)\b)?/.exec(line)!
+      const help = await helpOf(command!)
+      expect(help).toContain(action === undefined ? `lookout ${command}` : `lookout ${command} ${action}`)
+      for (const option of found(line, /(--[a-z-]+)/g)) expect(help, line).toContain(option)
+    }
+  })
+})
+
+test('docs/architecture.md lists the rooms that there are', async () => {
+  const tree = /^src\/\n((?: {2}.+\n)+)/m.exec(texts.get('docs/architecture.md')!)![1]!
+  const listed: string[] = []
+  const above: string[] = []
+  for (const [, indent, name] of tree.matchAll(/^( +)([\w.-]+\/?) /gm)) {
+    above.splice(indent!.length / 2 - 1, Number.POSITIVE_INFINITY, name!)
+    listed.push(join('src', ...above))
+  }
+  expect(listed.filter((path) => !existsSync(path))).toEqual([])
+  const rooms = (await readdir('src', { withFileTypes: true })).map((entry) =>
+    entry.isDirectory() ? `src/${entry.name}/` : `src/${entry.name}`,
+  )
+  expect(listed.filter((path) => path.split('/').filter(Boolean).length === 2).sort()).toEqual(rooms.sort())
+})
