@@ -31,7 +31,7 @@ const ROOMS = {
     ...['conversation/tools', 'conversation/request'],
     ...['inference/*', 'media', 'models', 'families', 'grounding', ...BASICS],
   ],
-  'conversation/tools': ['conversation/request', 'inference/*', 'families', ...BASICS],
+  'conversation/tools': ['conversation/request', 'inference/constraints', 'inference/*', 'families', ...BASICS],
   'conversation/request': ['inference/*', 'media', 'grounding', ...BASICS],
 
   metrics: ['inference/*'],
