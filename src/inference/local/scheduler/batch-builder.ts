@@ -2,43 +2,34 @@ import type { BatchSplitter } from './batch-splitter.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import type { PrefillCursor } from './prefill-cursor.ts'
 import { PrefillPace } from './prefill-pace.ts'
-import { type Prefill, PrefillTurns } from './prefill-turns.ts'
-import type { Sequence } from './sequence.ts'
-import type { SequenceGroup } from './sequence-group.ts'
+import { PrefillTurns } from './prefill-turns.ts'
+import type { RunningSequence } from './sequence-group.ts'
 import type { SequenceManager } from './sequence-manager.ts'
+import type { SharedPrefix } from './shared-prefix.ts'
+import { type Prefill, type PrefillPart, type Step, StepError } from './step.ts'
 
-interface Survey {
-  readonly decoding: readonly Sequence[]
-  /** Oldest first, by what comes next in them. */
+/** What running sequences need next, oldest first. */
+interface Needs {
+  readonly decoding: readonly RunningSequence[]
   readonly texts: readonly Prefill[]
   readonly media: readonly Prefill[]
 }
 
 /**
- * From so many rows on, ggml's own attention (where `native/kernels` is not compiled) works on tiles of as many rows and
- * computes every cell that any row of a tile sees for all of them. That is fast for the rows of one prompt, and a waste
- * for rows of different sequences.
+ * From this many rows on, ggml's own attention (where `native/kernels` is not compiled) works on tiles of this many rows
+ * and computes every cell that any row of a tile sees for all of them. That is fast for the rows of one prompt, and a
+ * waste for rows of different sequences.
  */
 const TILE_ROWS = 64
-/** Where nobody waits for a next token, embeddings of a picture may take as long as so many other steps. */
+/** Where nothing decodes, the embeddings of an image may take as long as this many other steps. */
 const ALONE_MEDIA_STEPS = 2
-/** So few next tokens beside a prompt waste less than a step of their own costs. */
+/** Below this many next tokens, a step of their own costs more than they waste beside a prompt. */
 const FEW_ROWS = 4
 
-/** A step failed in native code, and with it these requests. */
-export class StepError extends Error {
-  readonly requests: ReadonlySet<SequenceGroup>
-
-  constructor(requests: Iterable<SequenceGroup>, cause: unknown) {
-    super('A step failed.', { cause })
-    this.requests = new Set(requests)
-  }
-}
-
 /**
- * Computes step by step. A step is one native call: a batch of next tokens of running completions and, beside them, of
- * prompts to prefill; or a picture to encode; or its embeddings to prefill. Every running completion gets one token a
- * round; a round is one step unless several small ones are faster, or there are more pictures to work on.
+ * Decides what each step computes. It owns the order of steps: whose turn it is among next tokens, prompts and media, and
+ * how long a step may take. Every decoding sequence gets one token per round; a round is one step, unless several small
+ * ones are faster or media take a step in between. The scheduler calls it once per step.
  */
 export class BatchBuilder {
   readonly #loaded: LoadedModel
@@ -46,16 +37,12 @@ export class BatchBuilder {
   readonly #splitter: BatchSplitter
   readonly #pace: PrefillPace
   readonly #turns: PrefillTurns
-  #step = 0
+  #number = 0
   #round = 0
   #wasMedia = false
   #wasPrompt = false
-  /** Time that the last step of a picture took beyond that of all other steps since, in ms. */
+  /** Time by which the last step of media was longer than all other steps since, in ms. */
   #mediaLeadMs = 0
-  /** Prompt tokens computed since the start, those computed anew after an interruption included. */
-  prefilledTokens = 0
-  /** Tokens of completions since the start. */
-  decodedTokens = 0
 
   constructor(loaded: LoadedModel, manager: SequenceManager, splitter: BatchSplitter) {
     this.#loaded = loaded
@@ -66,56 +53,60 @@ export class BatchBuilder {
   }
 
   /**
-   * Computes one step; something must be running. Events are left in the requests.
-   * @returns requests that have new events.
-   * @throws StepError
+   * Decides on the next step. Something must be running. May preempt sequences to make room.
+   * @returns null when what it wanted to compute was preempted.
+   * @throws StepError when no room can be made.
    */
-  step(): ReadonlySet<SequenceGroup> {
-    this.#step++
-    const survey = this.#survey()
-    this.#pace.meet(this.#plainRequests)
-    const touched = new Set<SequenceGroup>()
-    this.#wasMedia = this.#isMediaTurn(survey)
-    const started = performance.now()
-    if (this.#wasMedia) this.#stepMedia(survey)
-    else this.#stepText(survey, touched)
-    const ms = performance.now() - started
-    this.#mediaLeadMs = this.#wasMedia ? ms : this.#mediaLeadMs - ms
-    this.#manager.settle()
-    return touched
+  next(): Step | null {
+    this.#number++
+    const needs = this.#survey()
+    this.#pace.meet(this.#groupsWithoutImages)
+    this.#wasMedia = this.#isMediaTurn(needs)
+    return this.#wasMedia ? this.#mediaStep(needs) : this.#textStep(needs)
   }
 
-  #survey(): Survey {
-    const decoding: Sequence[] = []
+  /**
+   * Learns from the step that was computed.
+   * @param decodeMs of a text step: duration of the native call.
+   * @param ms duration of all of it.
+   */
+  learn(step: Step | null, decodeMs: number, ms: number): void {
+    this.#mediaLeadMs = this.#wasMedia ? ms : this.#mediaLeadMs - ms
+    if (step?.type === 'text' && step.prefills.length > 0) this.#pace.learn(step.rows, step.cellsRead, decodeMs)
+  }
+
+  #survey(): Needs {
+    const decoding: RunningSequence[] = []
     const texts: Prefill[] = []
     const media: Prefill[] = []
     const seen = new Set<PrefillCursor>()
-    for (const completion of this.#manager.running) {
-      if (completion.isDecoding) {
-        decoding.push(completion)
+    for (const running of this.#manager.running) {
+      const { group, sequence } = running
+      if (sequence.isFilled) {
+        decoding.push(running)
         continue
       }
-      const feed = completion.feed ?? prefixCursor(completion)
-      if (feed === null || seen.has(feed)) continue
-      seen.add(feed)
-      const prefill = { feed, request: completion.request, completion: completion.feed === feed ? completion : null }
-      if (feed.media === null) texts.push(prefill)
+      const cursor = sequence.cursor ?? prefixCursor(sequence.parent)
+      if (cursor === null || seen.has(cursor)) continue
+      seen.add(cursor)
+      const prefill = { cursor, group, sequence: sequence.cursor === cursor ? sequence : null }
+      if (cursor.media === null) texts.push(prefill)
       else media.push(prefill)
     }
     return { decoding, texts, media }
   }
 
-  /** Requests at work that have no pictures: beside those that have, somewhat longer steps do no harm. */
-  get #plainRequests(): number {
-    const requests = new Set(this.#manager.running.map(({ request }) => request))
-    return [...requests].filter(({ work }) => work.usage.every(({ imageTokens }) => imageTokens === 0)).length
+  /** Number of running groups without images. Beside those with images, somewhat longer steps do no harm. */
+  get #groupsWithoutImages(): number {
+    const groups = new Set(this.#manager.running.map(({ group }) => group))
+    return [...groups].filter(({ work }) => work.usage.every(({ imageTokens }) => imageTokens === 0)).length
   }
 
   /**
-   * Pictures take every other step at most, and none within a round. Beside a long prompt they take half of the time:
-   * encoding one may last as long as ten steps.
+   * Media take every other step at most, and none within a round. Beside a long prompt they take half of the time:
+   * encoding an image may last as long as ten steps.
    */
-  #isMediaTurn({ decoding, texts, media }: Survey): boolean {
+  #isMediaTurn({ decoding, texts, media }: Needs): boolean {
     if (media.length === 0) return false
     if (decoding.length + texts.length === 0) return true
     if (this.#mediaLeadMs > 0 && this.#turns.hasLong(texts)) return false
@@ -123,82 +114,62 @@ export class BatchBuilder {
     return !this.#wasMedia && (due === 0 || due === decoding.length)
   }
 
-  #due(decoding: readonly Sequence[]): readonly Sequence[] {
-    return decoding.filter((completion) => completion.round !== this.#round)
+  /** Sequences that have not had their token in this round. */
+  #due(decoding: readonly RunningSequence[]): readonly RunningSequence[] {
+    return decoding.filter(({ sequence }) => sequence.round !== this.#round)
   }
 
-  #stepMedia({ decoding, media }: Survey): void {
-    // The one that has waited longest, so that a prompt of many pictures does not hold up the others.
-    const { feed, request } = media.reduce((a, b) => (b.feed.lastMediaStep < a.feed.lastMediaStep ? b : a))
-    feed.lastMediaStep = this.#step
+  #mediaStep({ decoding, media }: Needs): Step | null {
+    const number = this.#number
+    // The one that has waited longest, so that a prompt with many images does not hold up the others.
+    const prefill = media.reduce((a, b) => (b.cursor.lastMediaStep < a.cursor.lastMediaStep ? b : a))
+    const { cursor } = prefill
     try {
-      if (feed.needsEncoding) {
-        feed.encodeMedia()
-        return
-      }
-      const { capacity } = this.#loaded.context.batch
+      if (cursor.needsEncoding) return { type: 'encode', number, promptTokens: 0, prefill }
       const steps = decoding.length > 0 ? 1 : ALONE_MEDIA_STEPS
-      const rows = feed.mediaRows(this.#pace.rowsWithin(steps * this.#pace.stepMs, feed.sequence.cells), capacity)
-      // This may interrupt the owner of the picture itself, if it is the youngest.
+      const wanted = this.#pace.rowsWithin(steps * this.#pace.stepMs, cursor.kvSequence.cells)
+      const rows = cursor.mediaRows(wanted, this.#loaded.context.batch.capacity)
+      // This may preempt the owner of the media itself, if it is the youngest.
       while (this.#loaded.kv.freeCells < rows) {
         if (!this.#manager.reclaim()) throw new Error('The KV cache is full.')
-        if (!this.#survey().media.some((other) => other.feed === feed)) return
+        if (!this.#survey().media.some((other) => other.cursor === cursor)) return null
       }
-      feed.decodeMedia(this.#loaded, rows)
-      this.prefilledTokens += rows
+      return { type: 'media', number, promptTokens: rows, prefill, rows }
     } catch (error) {
-      throw new StepError([request], error)
+      throw new StepError([prefill.group], error)
     }
   }
 
-  #stepText(survey: Survey, touched: Set<SequenceGroup>): void {
-    const { context, kv } = this.#loaded
-    let { decoding, texts } = survey
+  #textStep(needs: Needs): Step | null {
+    const { kv } = this.#loaded
+    let { decoding, texts } = needs
     const besidePrompts = texts.length > 0
-    const isApart = this.#isApart(survey)
+    const isApart = this.#isApart(needs)
     this.#wasPrompt = isApart && !this.#wasPrompt
     if (this.#wasPrompt) decoding = []
     else if (isApart) texts = []
     let rows = this.#rows(decoding, besidePrompts)
     while (kv.freeCells < Math.max(1, rows.length)) {
-      const { running } = this.#manager
-      if (!this.#manager.reclaim()) {
-        throw new StepError(
-          running.map(({ request }) => request),
-          new Error('The KV cache is full.'),
-        )
-      }
+      const groups = this.#manager.running.map(({ group }) => group)
+      if (!this.#manager.reclaim()) throw new StepError(groups, new Error('The KV cache is full.'))
       const now = this.#survey()
-      decoding = decoding.filter((completion) => now.decoding.includes(completion))
-      texts = texts.filter(({ feed }) => now.texts.some((text) => text.feed === feed))
+      decoding = decoding.filter((running) => now.decoding.includes(running))
+      texts = texts.filter(({ cursor }) => now.texts.some((text) => text.cursor === cursor))
       rows = this.#rows(decoding, besidePrompts)
     }
-    const ending: Sequence[] = []
-    for (const completion of rows) this.#addRow(completion)
-    const cells = rows.reduce((sum, { sequence }) => sum + sequence!.cells, 0) + this.#addPrompts(texts, ending)
-    const { length } = context.batch
-    if (length === 0) return
-    const started = performance.now()
-    try {
-      context.decodeBatch()
-    } catch (error) {
-      throw new StepError([...rows.map(({ request }) => request), ...texts.map(({ request }) => request)], error)
-    }
-    if (length > rows.length) this.#pace.learn(length, cells, performance.now() - started)
-    for (const completion of rows) this.#accept(completion, touched)
-    for (const completion of ending) this.#accept(completion, touched)
+    return this.#fill(rows, texts)
   }
 
   /** Whether prompts and next tokens go into steps of their own, in turn. */
-  #isApart({ decoding, texts }: Survey): boolean {
+  #isApart({ decoding, texts }: Needs): boolean {
     if (decoding.length < FEW_ROWS || texts.length === 0) return false
-    const rowsOf = ({ remaining, sequence }: PrefillCursor) =>
-      Math.min(remaining, this.#pace.rowsWithin(this.#pace.stepMs, sequence.cells))
-    return decoding.length + texts.reduce((rows, { feed }) => rows + rowsOf(feed), 0) >= TILE_ROWS
+    const rowsOf = ({ remaining, kvSequence }: PrefillCursor) =>
+      Math.min(remaining, this.#pace.rowsWithin(this.#pace.stepMs, kvSequence.cells))
+    return decoding.length + texts.reduce((rows, { cursor }) => rows + rowsOf(cursor), 0) >= TILE_ROWS
   }
 
-  /** Completions to decode in this step. Beside prompts, or in turn with them, all that are due go together. */
-  #rows(decoding: readonly Sequence[], besidePrompts: boolean): readonly Sequence[] {
+  /** Sequences to decode in this step. Beside prompts, or in turn with them, all that are due go together. */
+  #rows(decoding: readonly RunningSequence[], besidePrompts: boolean): readonly RunningSequence[] {
     if (decoding.length === 0) return []
     let due = this.#due(decoding)
     if (due.length === 0) {
@@ -210,94 +181,37 @@ export class BatchBuilder {
     return due.slice(0, Math.ceil(wanted / Math.ceil(wanted / most)))
   }
 
-  #addRow(completion: Sequence): void {
+  /** Fills what the next tokens leave of the batch with prompts, as far as the time of a step goes. */
+  #fill(decoding: readonly RunningSequence[], texts: readonly Prefill[]): Step | null {
     const { context, kv } = this.#loaded
-    const sequence = completion.sequence!
-    completion.row = context.batch.add(completion.nextToken, sequence.position, sequence.id, true)
-    completion.round = this.#round
-    kv.grow(sequence, 1, 1)
-  }
-
-  /**
-   * Fills the batch with prompts, as far as the time of a step goes.
-   * @param ending receives completions whose prompt ends in this batch, with the row of their first token in it.
-   * @returns cells that the rows look back at, all rows together.
-   */
-  #addPrompts(prefills: readonly Prefill[], ending: Sequence[]): number {
-    const { context, kv } = this.#loaded
-    const { batch } = context
+    const free = Math.min(context.batch.capacity, kv.freeCells)
+    const prefills: PrefillPart[] = []
+    let rows = decoding.length
+    let cellsRead = decoding.reduce((sum, { sequence }) => sum + sequence.kvSequence!.cells + 1, 0)
+    let promptTokens = 0
     let left = this.#pace.stepMs
-    let cellsRead = 0
-    for (const { feed, completion } of this.#turns.next(prefills)) {
-      const most = Math.min(batch.capacity - batch.length, kv.freeCells)
+    for (const prefill of this.#turns.next(texts)) {
+      const most = free - rows
       if (most <= 0 || left <= 0) break
-      const { cells } = feed.sequence
-      feed.lastTextStep = this.#step
-      const rows = feed.addText(context, kv, Math.min(most, this.#pace.rowsWithin(left, cells)))
-      left -= this.#pace.expectedMs(rows, cells)
-      cellsRead += rows * (cells + rows / 2)
-      if (!completion?.isJumping) this.prefilledTokens += rows
-      if (completion?.feed?.isDone !== true || rows === most) continue
-      completion.feed = null
-      this.#addRow(completion)
-      ending.push(completion)
+      const { cursor, sequence } = prefill
+      const { cells } = cursor.kvSequence
+      const count = cursor.textRows(Math.min(most, this.#pace.rowsWithin(left, cells)))
+      left -= this.#pace.expectedMs(count, cells)
+      cellsRead += count * (cells + count / 2)
+      if (!sequence?.isJumping) promptTokens += count
+      const decodesNext = sequence !== null && count === cursor.remaining && count < most
+      prefills.push({ ...prefill, rows: count, decodesNext })
+      rows += count + (decodesNext ? 1 : 0)
     }
-    return cellsRead
-  }
-
-  /** Takes the next token of a completion from the logits of its row. */
-  #accept(completion: Sequence, touched: Set<SequenceGroup>): void {
-    const { model, context } = this.#loaded
-    const { request, branch, branchIndex, index, tokens } = completion
-    let token: number
-    try {
-      token = completion.sampler.sample(context, completion.row)
-    } catch (error) {
-      // A constraint that cannot be followed any further is a matter of this branch alone.
-      request.events.push({ type: 'error', branch: branchIndex, error: toError(error) })
-      touched.add(request)
-      this.#manager.end(completion)
-      return
-    }
-    const stopped = model.isEndOfGeneration(token)
-    if (!stopped) {
-      tokens.push(token)
-      const forced = completion.sampler.forced?.(branch.maxTokens - tokens.length) ?? []
-      tokens.push(...forced)
-      this.decodedTokens += 1 + forced.length
-      completion.silentTokens += 1 + forced.length
-      const text = [token, ...forced].map((next) => completion.text.push(model.piece(next))).join('')
-      if (text !== '') {
-        const { silentTokens } = completion
-        request.events.push({ type: 'text', branch: branchIndex, completion: index, text, tokens: silentTokens })
-        completion.silentTokens = 0
-        touched.add(request)
-      }
-      if (forced.length > 0) completion.jump(forced.length)
-      const isStuck = completion.goesInCircles([token, ...forced])
-      if (tokens.length < branch.maxTokens && !isStuck) return
-    }
-    const reason = stopped ? 'stop' : 'length'
-    request.events.push({
-      type: 'finish',
-      branch: branchIndex,
-      completion: index,
-      reason,
-      completionTokens: tokens.length,
-      ...(completion.sampler.thoughtInterrupted ? { thoughtInterrupted: true } : {}),
-    })
-    touched.add(request)
-    this.#manager.end(completion)
+    if (rows === 0) return null
+    const [number, round] = [this.#number, this.#round]
+    return { type: 'text', number, round, promptTokens, decoding, prefills, rows, cellsRead }
   }
 }
 
-/** The part of a completion's shared prompt that is being prefilled now. */
-function prefixCursor({ stem }: Sequence): PrefillCursor | null {
-  let feed: PrefillCursor | null = null
-  for (let part = stem; part !== null; part = part.parent) feed = part.feed ?? feed
-  return feed
-}
-
-function toError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown))
+/** The part of a sequence's shared prompt that is being prefilled now. */
+function prefixCursor(shared: SharedPrefix | null): PrefillCursor | null {
+  let cursor: PrefillCursor | null = null
+  for (let prefix = shared; prefix !== null; prefix = prefix.parent) cursor = prefix.cursor ?? cursor
+  return cursor
 }

@@ -1,108 +1,138 @@
 import type { KvCache, KvSequence } from '../cache/kv-cache.ts'
-import type { Context } from '../native/context.ts'
+import type { Batch } from '../native/batch.ts'
 import type { MediaTokens, PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
-/** A part of a prompt on its way into a sequence, some rows at a time. */
+/**
+ * Owns how far a part of a prompt has been prefilled into its KV sequence. The batch builder asks how many rows come
+ * next; the model runner has them computed.
+ */
 export class PrefillCursor {
-  readonly sequence: KvSequence
+  readonly kvSequence: KvSequence
   readonly #chunks: readonly PromptChunk[]
   #index = 0
   /** Within the chunk at `#index`. */
   #offset = 0
-  /** Of the picture at `#index`, once they are there. */
+  /** Of the media at `#index`, once they are encoded. */
   #embeddings: Float32Array | null = null
-  /** Cells still to be filled. */
-  remaining: number
-  /** Number of the step that last worked on a picture of this feed. */
-  lastMediaStep = 0
-  /** Number of the step that last computed text of it. */
-  lastTextStep = 0
+  #remaining: number
+  #lastTextStep = 0
+  #lastMediaStep = 0
 
-  /** @param skip cells at the start that the sequence holds already; never a part of a picture. */
-  constructor(sequence: KvSequence, chunks: readonly PromptChunk[], skip: number) {
-    this.sequence = sequence
+  /** @param skip cells at the start that the KV sequence holds already. They never end within an image. */
+  constructor(kvSequence: KvSequence, chunks: readonly PromptChunk[], skip: number) {
+    this.kvSequence = kvSequence
     this.#chunks = chunks
-    this.remaining = countCells(chunks)
+    this.#remaining = countCells(chunks)
     this.#advance(skip)
   }
 
-  get isDone(): boolean {
-    return this.remaining === 0
+  /** Cells still to be filled. */
+  get remaining(): number {
+    return this.#remaining
   }
 
-  /** The picture or sound that comes next, or null when text does. */
+  get isDone(): boolean {
+    return this.#remaining === 0
+  }
+
+  /** Number of the last step that computed text of it, or 0. */
+  get lastTextStep(): number {
+    return this.#lastTextStep
+  }
+
+  /** Number of the last step that encoded or computed media of it, or 0. */
+  get lastMediaStep(): number {
+    return this.#lastMediaStep
+  }
+
+  /** The media that come next, or null when text does. */
   get media(): MediaTokens | null {
     const chunk = this.#chunks[this.#index]
     return chunk?.type === 'media' ? chunk : null
   }
 
-  /** Adds text up to the next picture. @returns rows added, at most `limit`. */
-  addText({ batch }: Context, kv: KvCache, limit: number): number {
-    const { sequence } = this
-    let added = 0
-    for (let chunk = this.#chunks[this.#index]; chunk?.type === 'text' && added < limit; ) {
-      const count = Math.min(limit - added, chunk.tokens.length - this.#offset)
-      for (let i = 0; i < count; i++) {
-        batch.add(chunk.tokens[this.#offset + i]!, sequence.position + i, sequence.id, false)
-      }
-      kv.grow(sequence, count, count)
-      added += count
-      this.#advance(count)
-      chunk = this.#chunks[this.#index]
+  /** Rows of text before the next media, at most `limit`. */
+  textRows(limit: number): number {
+    let rows = -this.#offset
+    for (let index = this.#index; rows < limit; index++) {
+      const chunk = this.#chunks[index]
+      if (chunk?.type !== 'text') break
+      rows += chunk.tokens.length
     }
-    return added
+    return Math.max(0, Math.min(limit, rows))
   }
 
-  /** Whether the next call of `stepMedia` runs the encoder, which needs no cells. */
+  /** Adds rows of text to the batch, no more than `textRows`. */
+  addText(batch: Batch, kv: KvCache, rows: number, step: number): void {
+    const { kvSequence } = this
+    this.#lastTextStep = step
+    for (let left = rows; left > 0; ) {
+      const chunk = this.#chunks[this.#index]
+      if (chunk?.type !== 'text') throw new Error('No text comes next.')
+      const count = Math.min(left, chunk.tokens.length - this.#offset)
+      for (let i = 0; i < count; i++) {
+        batch.add(chunk.tokens[this.#offset + i]!, kvSequence.position + i, kvSequence.id, false)
+      }
+      kv.grow(kvSequence, count, count)
+      left -= count
+      this.#advance(count)
+    }
+  }
+
+  /** Whether the media that come next must be encoded first, which needs no cells. */
   get needsEncoding(): boolean {
     if (this.#embeddings === null) this.#embeddings = this.media?.knownEmbeddings() ?? null
     return this.media !== null && this.#embeddings === null
   }
 
-  encodeMedia(): void {
+  /** Runs the encoder. Blocks. */
+  encodeMedia(step: number): void {
+    this.#lastMediaStep = step
     this.#embeddings = this.media?.encode() ?? null
   }
 
   /**
-   * Rows that the next call for the encoded picture takes: all, where its tokens see each other.
-   * @param limit what is wanted; `most` is what one call can take.
+   * Rows that the next call takes for encoded media: all of them where their tokens attend to each other.
+   * @param limit rows that are wanted.
+   * @param most rows that one call can take.
    */
   mediaRows(limit: number, most: number): number {
     const chunk = this.media
     if (chunk === null) return 0
     const { length, causal } = chunk.encodable
     if (causal) return Math.min(length - this.#offset, limit)
-    // Admission has seen to it.
-    if (length > most) throw new Error(`A picture of ${length} tokens is larger than a batch of ${most}.`)
+    // Admission has checked it.
+    if (length > most) throw new Error(`An image of ${length} tokens is larger than a batch of ${most}.`)
     return length
   }
 
-  /** Decodes some embeddings of the picture that comes next and is encoded. Blocks. */
-  decodeMedia({ context, kv, model, usesMrope }: LoadedModel, rows: number): void {
+  /** Decodes some embeddings of the encoded media that come next. Blocks. */
+  decodeMedia({ context, kv, model, usesMrope }: LoadedModel, rows: number, step: number): void {
     const embeddings = this.#embeddings
     const chunk = this.media
-    if (chunk === null || embeddings === null) throw new Error('No encoded picture comes next.')
-    const { sequence } = this
+    if (chunk === null || embeddings === null) throw new Error('No encoded media come next.')
+    this.#lastMediaStep = step
+    const { kvSequence } = this
     const { encodable } = chunk
     const from = this.#offset
     const to = from + rows
     const positions = usesMrope
-      ? encodable.mropePositions(sequence.position, from, to)
-      : Int32Array.from({ length: rows }, (_, i) => sequence.position + from + i)
+      ? encodable.mropePositions(kvSequence.position, from, to)
+      : Int32Array.from({ length: rows }, (_, i) => kvSequence.position + from + i)
     const values = embeddings.slice(from * model.embeddingSize, to * model.embeddingSize)
-    kv.grow(sequence, rows, 0)
-    context.decodeEmbeddings(values, positions, rows, sequence.id, encodable.causal)
-    // Its positions count from the picture's start until all of it is there.
+    kv.grow(kvSequence, rows, 0)
+    context.decodeEmbeddings(values, positions, rows, kvSequence.id, encodable.causal)
+    // Positions count from the start of the image until all of it is there.
     if (to === encodable.length) {
-      kv.grow(sequence, 0, encodable.positions)
+      kv.grow(kvSequence, 0, encodable.positions)
       this.#embeddings = null
     }
     this.#advance(rows)
   }
 
   #advance(cells: number): void {
-    this.remaining -= cells
+    this.#remaining -= cells
     this.#offset += cells
     for (let chunk = this.#chunks[this.#index]; chunk !== undefined; chunk = this.#chunks[this.#index]) {
       const length = chunkLength(chunk)

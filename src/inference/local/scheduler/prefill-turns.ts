@@ -1,24 +1,15 @@
 import type { PrefillCursor } from './prefill-cursor.ts'
 import type { PrefillPace } from './prefill-pace.ts'
-import type { Sequence } from './sequence.ts'
-import type { SequenceGroup } from './sequence-group.ts'
+import type { Prefill } from './step.ts'
 
-/** A prompt, or other text that is known beforehand, that is being prefilled. */
-export interface Prefill {
-  readonly feed: PrefillCursor
-  readonly request: SequenceGroup
-  /** Whose first token follows it; null for a stem. */
-  readonly completion: Sequence | null
-}
-
-/** A prompt that takes no more steps than this is short. */
+/** Most steps that a short prompt takes. */
 const SHORT_STEPS = 4
 
 /**
- * Decides whose prompt the next step is for. Short prompts and long ones get every other step: so a short one waits for
- * hardly more than the step under way, and a long one gets on however many short ones come. Short ones go in order of
- * what they still need; long ones take turns, by organisation first. The oldest takes its turn with the long ones, so
- * that shorter ones cannot hold it up for ever.
+ * Decides which prompts the next step prefills; the batch builder calls it. Short and long prompts get every other step:
+ * a short one waits hardly longer than the step under way, and a long one makes progress however many short ones come.
+ * Short ones go in order of what they still need. Long ones take turns, by organisation first. The oldest prompt always
+ * takes its turn with the long ones, so that shorter ones cannot hold it up for ever.
  */
 export class PrefillTurns {
   readonly #pace: PrefillPace
@@ -30,11 +21,11 @@ export class PrefillTurns {
 
   /** @param prefills oldest first. @returns those to fill the step with, the first one first. */
   next(prefills: readonly Prefill[]): readonly Prefill[] {
-    // A step that computes no prompt is nobody's turn.
+    // A step that prefills nothing is nobody's turn.
     if (prefills.length === 0) return prefills
-    const short = prefills.filter(({ feed }) => this.#isShort(feed))
+    const short = prefills.filter(({ cursor }) => this.#isShort(cursor))
     this.#wasShort = short.length > 0 && !this.#wasShort && prefills.length > 1
-    short.sort((a, b) => a.feed.remaining - b.feed.remaining)
+    short.sort((a, b) => a.cursor.remaining - b.cursor.remaining)
     if (this.#wasShort) return short
     const long = inTurn(prefills.filter((prefill, index) => index === 0 || !short.includes(prefill)))
     return [...long, ...short.filter((prefill) => !long.includes(prefill))]
@@ -42,21 +33,21 @@ export class PrefillTurns {
 
   /** Whether a prompt among these takes many steps. */
   hasLong(prefills: readonly Prefill[]): boolean {
-    return prefills.some(({ feed }) => !this.#isShort(feed))
+    return prefills.some(({ cursor }) => !this.#isShort(cursor))
   }
 
-  #isShort({ remaining, sequence }: PrefillCursor): boolean {
-    return this.#pace.expectedMs(remaining, sequence.cells) <= SHORT_STEPS * this.#pace.stepMs
+  #isShort({ remaining, kvSequence }: PrefillCursor): boolean {
+    return this.#pace.expectedMs(remaining, kvSequence.cells) <= SHORT_STEPS * this.#pace.stepMs
   }
 }
 
-/** The organisation that has waited longest first, and of its prompts the one that has. */
+/** The organisation that has waited longest comes first, and of its prompts the one that has waited longest. */
 function inTurn(prefills: readonly Prefill[]): readonly Prefill[] {
   const lastSteps = new Map<string, number>()
-  for (const { request, feed } of prefills) {
-    const { organisation } = request
-    lastSteps.set(organisation, Math.max(feed.lastTextStep, lastSteps.get(organisation) ?? 0))
+  for (const { group, cursor } of prefills) {
+    const { organisation } = group
+    lastSteps.set(organisation, Math.max(cursor.lastTextStep, lastSteps.get(organisation) ?? 0))
   }
-  const lastOf = ({ request }: Prefill) => lastSteps.get(request.organisation)!
-  return prefills.toSorted((a, b) => lastOf(a) - lastOf(b) || a.feed.lastTextStep - b.feed.lastTextStep)
+  const lastOf = ({ group }: Prefill) => lastSteps.get(group.organisation)!
+  return prefills.toSorted((a, b) => lastOf(a) - lastOf(b) || a.cursor.lastTextStep - b.cursor.lastTextStep)
 }

@@ -1,109 +1,143 @@
 import type { EngineEvent } from '../../engine.ts'
 import { PrefixKey } from '../cache/prefix-key.ts'
-import { Sampler, type TokenSampler } from '../native/sampler.ts'
-import { ConstrainedSampler } from '../sampling/constrained-sampler.ts'
-import { Repetition } from '../sampling/repetition.ts'
-import { ThoughtSampler } from '../sampling/thought-sampler.ts'
-import type { AdmittedBranch, AdmittedWork } from './admission.ts'
+import type { PromptChunk } from '../tokens/prompt-tokens.ts'
+import type { AdmittedWork } from './admission.ts'
+import type { KvHolder } from './kv-holder.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { Sequence } from './sequence.ts'
+import { createRepetition, createSampler, seedOf } from './sequence-sampler.ts'
 import { SharedPrefix } from './shared-prefix.ts'
 
-/** The odd number nearest to 2^32 over the golden ratio: its multiples are all different modulo 2^32. */
-const SEED_STRIDE = 0x9e3779b9
-/** llama.cpp takes this seed for "draw one at random". */
-const RANDOM_SEED = 0xffffffff
+/** A sequence that was admitted and has not finished, with its group. */
+export interface RunningSequence {
+  readonly group: SequenceGroup
+  readonly sequence: Sequence
+}
 
-/** A work from its admission to the end of its last completion. */
+/**
+ * One request from its admission to the end of its last sequence. It owns which of its sequences wait, and the events
+ * that have not been sent. The sequence manager takes sequences out of it and puts preempted ones back; the scheduler
+ * adds events, and the event sender takes them.
+ */
 export class SequenceGroup {
   /** Ascending in order of arrival. */
   readonly id: number
   readonly organisation: string
   readonly work: AdmittedWork
-  readonly completions: readonly Sequence[]
-  /** Shared prompts, each after its parent. */
-  readonly stems: readonly SharedPrefix[]
+  readonly sequences: readonly Sequence[]
+  /** Each after its parent. */
+  readonly prefixes: readonly SharedPrefix[]
+  /** Holds the first part of the prompt: the prefix of all branches, or the only sequence. Null when nothing is shared. */
+  readonly root: KvHolder | null
   /**
-   * The prompt that the prefix cache knows it by: the shared prefix or, without one, all of the only prompt. Without
-   * the last token, whose logits must be computed in any case.
+   * What the root holds of the prompt; the prefix cache finds it by this. It lacks the prompt's last token, whose logits
+   * must be computed in any case.
    */
-  readonly path: PrefixKey
-  /** Completions that do not run and have not ended, in order. */
-  waiting: Sequence[]
-  unfinished: number
-  hasStarted = false
-  /** Whether anything was sent for it. */
-  hasSpoken = false
-  /** Not sent yet. */
-  events: EngineEvent[] = []
+  readonly key: PrefixKey
+  /** In order. */
+  readonly #waiting: Sequence[]
+  #unfinished: number
+  #hasStarted = false
+  #hasSpoken = false
+  #events: EngineEvent[] = []
 
   constructor(id: number, organisation: string, work: AdmittedWork, loaded: LoadedModel, seed: number) {
     this.id = id
     this.organisation = organisation
     this.work = work
-    const stems: SharedPrefix[] = []
-    const add = (parent: SharedPrefix | null, chunks: AdmittedWork['prefix']): SharedPrefix | null => {
-      const stem = new SharedPrefix(parent, chunks)
-      if (stem.cells === 0) return parent
-      stems.push(stem)
-      return stem
+    const { branches } = work
+    const isAlone = branches.length === 1 && branches[0]!.n === 1
+    const prefixes: SharedPrefix[] = []
+    const sequences: Sequence[] = []
+    this.prefixes = prefixes
+    this.sequences = sequences
+    const share = (parent: SharedPrefix | null, chunks: readonly PromptChunk[]): SharedPrefix | null => {
+      const prefix = new SharedPrefix(parent, chunks)
+      if (prefix.cells === 0) return parent
+      prefixes.push(prefix)
+      return prefix
     }
-    const [only] = work.branches
-    const alone = work.branches.length === 1 && only!.n === 1
-    const prefix = alone ? null : add(null, work.prefix)
-    const completions: Sequence[] = []
-    this.completions = completions
+    const prefix = isAlone ? null : share(null, work.prefix)
     try {
-      for (const [branchIndex, branch] of work.branches.entries()) {
-        const stem = branch.n === 1 ? prefix : add(prefix, branch.suffix)
-        const prompt = alone ? [...work.prefix, ...branch.suffix] : branch.n === 1 ? branch.suffix : []
+      for (const [branchIndex, branch] of branches.entries()) {
+        const parent = branch.n === 1 ? prefix : share(prefix, branch.suffix)
+        const prompt = isAlone ? [...work.prefix, ...branch.suffix] : branch.n === 1 ? branch.suffix : []
         for (let index = 0; index < branch.n; index++) {
-          const sampler = createSampler(loaded, branch, seed + Math.imul(completions.length, SEED_STRIDE))
+          const sampler = createSampler(loaded, branch, seedOf(seed, sequences.length))
           const repetition = createRepetition(loaded, branch)
-          completions.push(
-            new Sequence(this, { branch, branchIndex, index }, { stem, prompt }, { sampler, repetition }),
-          )
+          sequences.push(new Sequence({ branch, branchIndex, index }, { parent, prompt }, { sampler, repetition }))
         }
       }
     } catch (error) {
       this.close()
       throw error
     }
-    this.stems = stems
-    this.path = PrefixKey.of(alone ? this.completions[0]!.prompt : (prefix?.chunks ?? []))
-    this.waiting = [...this.completions]
-    this.unfinished = this.completions.length
+    this.root = isAlone ? sequences[0]! : prefix
+    this.key = PrefixKey.of(this.root?.chunks ?? [])
+    // Completions of no tokens need no model.
+    this.#waiting = sequences.filter(({ branch }) => branch.maxTokens > 0)
+    this.#unfinished = this.#waiting.length
+    this.#events = sequences.filter(({ branch }) => branch.maxTokens === 0).map((sequence) => sequence.finishEmpty())
   }
 
-  /** The stem or completion whose sequence begins with `path`. */
-  get root(): SharedPrefix | Sequence | null {
-    const [stem] = this.stems
-    if (stem !== undefined) return stem.parent === null && this.path.length > 0 ? stem : null
-    return this.completions.length === 1 ? this.completions[0]! : null
+  /** Sequences that are neither running nor finished, in order. */
+  get waiting(): readonly Sequence[] {
+    return this.#waiting
   }
 
-  /** Frees native memory that is not part of the KV cache. */
+  /** Whether a sequence was ever admitted. */
+  get hasStarted(): boolean {
+    return this.#hasStarted
+  }
+
+  get isFinished(): boolean {
+    return this.#unfinished === 0
+  }
+
+  /** Whether any event was sent. */
+  get hasSpoken(): boolean {
+    return this.#hasSpoken
+  }
+
+  /** Not sent yet. */
+  get events(): readonly EngineEvent[] {
+    return this.#events
+  }
+
+  /** Takes out the first of the waiting sequences. */
+  admit(): Sequence {
+    const sequence = this.#waiting.shift()
+    if (sequence === undefined) throw new Error('No sequence waits.')
+    this.#hasStarted = true
+    return sequence
+  }
+
+  /** Puts a sequence back that was admitted, before those that came later. */
+  preempt(sequence: Sequence): void {
+    const after = this.#waiting.findLastIndex(({ rank }) => rank < sequence.rank)
+    this.#waiting.splice(after + 1, 0, sequence)
+  }
+
+  /** Counts a sequence that has finished. */
+  finish(): void {
+    this.#unfinished--
+  }
+
+  emit(...events: readonly EngineEvent[]): void {
+    this.#events.push(...events)
+  }
+
+  /** Hands out the events that were not sent. */
+  takeEvents(): readonly EngineEvent[] {
+    const events = this.#events
+    this.#events = []
+    this.#hasSpoken = true
+    return events
+  }
+
+  /** Frees native memory outside the KV cache. */
   close(): void {
-    for (const { sampler } of this.completions) sampler.close()
+    for (const sequence of this.sequences) sequence.closeSampler()
     this.work.close()
   }
-}
-
-/** Negative penalties ask for what this would end. */
-function createRepetition({ repetition }: LoadedModel, { sampling }: AdmittedBranch): Repetition | null {
-  const { frequencyPenalty, presencePenalty } = sampling
-  return repetition === null || frequencyPenalty < 0 || presencePenalty < 0 ? null : new Repetition(repetition)
-}
-
-function createSampler(
-  { llama, model }: LoadedModel,
-  { sampling, maxTokens, constraint, thought }: AdmittedBranch,
-  seed: number,
-): TokenSampler {
-  const unsigned = seed >>> 0
-  // This may fail: the thread of a constraint may have ended. Nothing that must be freed is there yet.
-  const matcher = constraint?.createMatcher() ?? null
-  const sampler = new Sampler(llama, sampling, unsigned === RANDOM_SEED ? 0 : unsigned, model.vocabularySize, maxTokens)
-  const reply = matcher === null ? sampler : new ConstrainedSampler(sampler, matcher, model)
-  return thought === null ? reply : new ThoughtSampler({ thought, maxTokens, model, free: sampler, reply })
 }

@@ -1,301 +1,250 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
-import type { KvSequence, SavedSequence } from '../cache/kv-cache.ts'
-import { PrefixCache, type PrefixMatch, SHORTEST_MATCH } from '../cache/prefix-cache.ts'
-import type { PrefixKey } from '../cache/prefix-key.ts'
+import type { EngineStats } from '../../engine.ts'
+import type { PrefixMatch } from '../cache/prefix-cache.ts'
+import type { KvHolder } from './kv-holder.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import { PrefillCursor } from './prefill-cursor.ts'
+import { PrefixReuse, type ReuseStats } from './prefix-reuse.ts'
 import type { Sequence } from './sequence.ts'
-import type { SequenceGroup } from './sequence-group.ts'
-import type { SharedPrefix } from './shared-prefix.ts'
+import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
+import { SharedPrefix } from './shared-prefix.ts'
 
 interface Room {
   cells: number
   sequences: number
 }
 
-/** Room that a completion should find for its first tokens, so that it is not interrupted at once. */
+/** Cells that a sequence must find free for its first tokens, so that it is not preempted at once. */
 const HEADROOM_CELLS = 32
-/** What the prefix cache may take of the process's memory. */
-const PREFIX_CACHE_BYTES = 256 * 2 ** 20
 
 /**
- * Decides who is in the KV cache: starts completions in fair order, interrupts the youngest when cells run out (they
- * are computed anew later), and has the prefix cache keep what ended work leaves behind.
+ * Decides which sequences are in the KV cache. It owns the queue and the list of running sequences: it admits sequences in
+ * fair order, preempts the youngest when cells run out (they are computed again later), and closes what has finished. The
+ * scheduler calls it between steps; the batch builder calls it for room.
  */
 export class SequenceManager {
   readonly #loaded: LoadedModel
   readonly #queue = new FairQueue<SequenceGroup>()
-  readonly cache: PrefixCache
+  readonly #reuse: PrefixReuse
   /** Oldest first. */
-  readonly running: Sequence[] = []
+  readonly #running: RunningSequence[] = []
   readonly #openPrefixes = new Set<SharedPrefix>()
-  /** Requests of which nothing has started yet. */
-  waitingRequests = 0
-  /** Prompt tokens that were there already when a prompt was opened, since the start. */
-  reusedTokens = 0
-  /** Prompts of which so much was there already, and others. */
-  prefixHits = 0
-  prefixMisses = 0
-  interruptions = 0
-  #lastAge = 0
-  /** Nothing starts between an interruption for lack of room and the next end of a completion. */
-  #congested = false
+  #waitingGroups = 0
+  #preemptions = 0
+  #lastRank = 0
+  /** Nothing is admitted between a preemption and the next end of a sequence. */
+  #isCongested = false
 
   constructor(loaded: LoadedModel, prefixCacheCells: number) {
     this.#loaded = loaded
-    this.cache = new PrefixCache(loaded.kv, { cells: prefixCacheCells, bytes: PREFIX_CACHE_BYTES })
+    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheCells)
   }
 
-  /** The request whose turn it is to start something. */
+  /** Oldest first. */
+  get running(): readonly RunningSequence[] {
+    return this.#running
+  }
+
+  /** The group whose turn it is to have a sequence admitted. */
   get next(): SequenceGroup | undefined {
     return this.#queue.head
   }
 
-  /** Requests of which something has not started, or must start anew. */
+  /** Groups with sequences that wait. */
   get queued(): readonly SequenceGroup[] {
     return this.#queue.items
   }
 
-  enqueue(request: SequenceGroup): void {
-    this.#queue.add(request)
-    this.waitingRequests++
+  /** Groups of which no sequence has been admitted. */
+  get waitingGroups(): number {
+    return this.#waitingGroups
   }
 
-  /** Starts completions, as many as there is room for. Nobody overtakes one that waits for room. */
-  start(): void {
-    while (!this.#congested && this.running.length < this.#loaded.maxRunning) {
-      const completion = this.#queue.head?.waiting[0]
-      if (completion === undefined || !this.#makeRoomFor(completion)) return
-      this.#begin(completion)
+  get stats(): Pick<EngineStats, 'running' | 'waiting' | 'interruptions'> & ReuseStats {
+    return {
+      ...this.#reuse.stats,
+      running: this.#running.length,
+      waiting: this.#waitingGroups,
+      interruptions: this.#preemptions,
     }
   }
 
-  /** What there is already of a request's prompt, in the prefix cache or with running work of its organisation. */
-  findPrefix({ organisation, path }: SequenceGroup): PrefixMatch | null {
-    let best = this.cache.find(organisation, path)
-    for (const { request } of this.running) {
-      const sequence = request.root?.sequence ?? null
-      if (sequence === null || request.organisation !== organisation) continue
-      const cut = request.path.commonPrefix(path, sequence.cells)
-      // Cells that are shared cost less than copied ones.
-      if (cut.cells >= SHORTEST_MATCH && cut.cells >= (best?.cut.cells ?? 0)) best = { source: sequence, cut }
-    }
-    return best
+  enqueue(group: SequenceGroup): void {
+    this.#queue.add(group)
+    this.#waitingGroups++
   }
 
-  /** Takes note of what has been prefilled: opens the sequences that waited for it. */
+  /** Admits sequences while there is room. No sequence overtakes one that waits for room. */
+  admit(): void {
+    while (!this.#isCongested && this.#running.length < this.#loaded.maxRunning) {
+      const group = this.#queue.head
+      const sequence = group?.waiting[0]
+      if (group === undefined || sequence === undefined || !this.#makeRoomFor({ group, sequence })) return
+      this.#admitNextOf(group)
+    }
+  }
+
+  /** How much of a group's prompt has been computed already. */
+  findPrefix(group: SequenceGroup): PrefixMatch | null {
+    return this.#reuse.find(group, this.#running)
+  }
+
+  /** Opens the sequences that waited for what the last step has prefilled. */
   settle(): void {
-    for (const completion of this.running) {
-      if (completion.feed?.isDone) completion.feed = null
-      if (completion.sequence === null) this.#open(completion)
-    }
-  }
-
-  /** Gains some cells, if there is any way. The youngest completion is interrupted last, the oldest never. */
-  reclaim(): boolean {
-    if (this.#closeIdlePrefix(null)) return true
-    const youngest = this.running.at(-1)
-    if (youngest === undefined || this.running.length === 1) return false
-    this.#interrupt(youngest)
-    return true
-  }
-
-  /** Ends a completion that is running. */
-  end(completion: Sequence): void {
-    const { request, sequence } = completion
-    this.#vacate(completion)
-    if (sequence !== null) this.#leave(completion, sequence)
-    if (--request.unfinished === 0) this.#closePrefixes(request, true)
-  }
-
-  /** Ends all of a request. @param keep whether what it computed may serve later requests. */
-  drop(request: SequenceGroup, keep: boolean): void {
-    this.#queue.remove(request)
-    if (!request.hasStarted) this.waitingRequests--
-    for (const completion of this.running.filter((other) => other.request === request)) {
-      const { sequence } = completion
-      this.#vacate(completion)
-      if (sequence === null) continue
-      if (keep) this.#leave(completion, sequence)
-      else this.#loaded.kv.release(sequence)
-    }
-    this.#closePrefixes(request, keep)
-    this.#congested = false
-  }
-
-  #begin(completion: Sequence): void {
-    const { request } = completion
-    this.#queue.rotate()
-    request.waiting.shift()
-    if (request.waiting.length === 0) this.#queue.remove(request)
-    if (!request.hasStarted) this.waitingRequests--
-    request.hasStarted = true
-    if (completion.age === Number.POSITIVE_INFINITY) completion.age = ++this.#lastAge
-    // An interrupted one is older than others that run by now.
-    const after = this.running.findLastIndex((other) => other.age < completion.age)
-    this.running.splice(after + 1, 0, completion)
-    completion.stem?.addUser(1)
-    this.#open(completion)
-  }
-
-  /** Gives a completion its sequence, once there is what it continues. */
-  #open(completion: Sequence): void {
-    const { stem } = completion
-    if (stem !== null && !this.#openPrefix(stem, completion)) return
-    const sequence = stem === null ? this.#forkFound(completion, completion) : this.#loaded.kv.fork(stem.sequence)
-    if (sequence === null) return
-    completion.sequence = sequence
-    const feed = new PrefillCursor(sequence, completion.pendingChunks, stem === null ? sequence.cells : 0)
-    completion.feed = feed.isDone ? null : feed
-  }
-
-  /** @returns whether all of the stem is in the KV cache. */
-  #openPrefix(stem: SharedPrefix, completion: Sequence): boolean {
-    if (stem.feed?.isDone) stem.feed = null
-    if (stem.sequence !== null) return stem.feed === null
-    const { parent } = stem
-    if (parent !== null && !this.#openPrefix(parent, completion)) return false
-    const sequence = parent === null ? this.#forkFound(stem, completion) : this.#loaded.kv.fork(parent.sequence)
-    if (sequence === null) return false
-    const feed = new PrefillCursor(sequence, stem.chunks, parent === null ? sequence.cells : 0)
-    stem.sequence = sequence
-    stem.feed = feed.isDone ? null : feed
-    this.#openPrefixes.add(stem)
-    return stem.isReady
+    for (const running of this.#running) this.#open(running.sequence, running)
   }
 
   /**
-   * A new sequence, with as much of the request's prompt as there is already; null when it is better to wait, since
-   * others are computing more of it.
+   * Frees some cells. It preempts the youngest sequence, never the oldest, so there is always progress.
+   * @returns false when there is nothing to free.
    */
-  #forkFound(holder: SharedPrefix | Sequence, completion: Sequence): KvSequence | null {
-    const { kv } = this.#loaded
-    const { request } = completion
-    if (request.root !== holder) return kv.fork(null)
-    const match = this.findPrefix(request)
-    if (this.#isComing(completion, match?.cut.cells ?? 0)) return null
-    if (match === null || (isSaved(match.source) && match.source.cells > kv.freeCells)) {
-      this.prefixMisses++
-      return kv.fork(null)
+  reclaim(): boolean {
+    if (this.#closeIdlePrefix(null)) return true
+    const youngest = this.#running.at(-1)
+    if (youngest === undefined || this.#running.length === 1) return false
+    this.#preempt(youngest)
+    return true
+  }
+
+  /** Closes a sequence that has finished. The prefix cache keeps what may be of use. */
+  finish(finished: RunningSequence): void {
+    this.#stop(finished)
+    this.#close(finished, true)
+    const { group } = finished
+    group.finish()
+    if (group.isFinished) this.#closePrefixes(group, true)
+  }
+
+  /** Closes all of a group. @param keep whether the prefix cache may keep what it computed. */
+  drop(group: SequenceGroup, keep: boolean): void {
+    this.#queue.remove(group)
+    if (!group.hasStarted) this.#waitingGroups--
+    for (const running of this.#running.filter((other) => other.group === group)) {
+      this.#stop(running)
+      this.#close(running, keep)
     }
-    const { source, cut } = match
-    this.prefixHits++
-    this.reusedTokens += cut.cells
-    return isSaved(source) ? kv.restore(source, cut) : kv.fork(source, cut)
+    this.#closePrefixes(group, keep)
+    this.#isCongested = false
   }
 
-  /** Whether an older completion is prefilling more of the prompt than the cells that were found. */
-  #isComing({ request, age }: Sequence, found: number): boolean {
-    return this.running.some((other) => {
-      const { organisation, root, path } = other.request
-      if (other.age >= age || other.request === request || organisation !== request.organisation) return false
-      if (!root?.feed || root.sequence === null) return false
-      const { cells } = path.commonPrefix(request.path)
-      return cells >= found + SHORTEST_MATCH && cells > root.sequence.cells
-    })
+  #admitNextOf(group: SequenceGroup): void {
+    this.#queue.rotate()
+    if (!group.hasStarted) this.#waitingGroups--
+    const sequence = group.admit()
+    if (group.waiting.length === 0) this.#queue.remove(group)
+    if (!sequence.wasAdmitted) sequence.admit(++this.#lastRank)
+    const running = { group, sequence }
+    // One that was preempted is older than others that run by now.
+    const after = this.#running.findLastIndex((other) => other.sequence.rank < sequence.rank)
+    this.#running.splice(after + 1, 0, running)
+    sequence.parent?.addUser()
+    this.#open(sequence, running)
   }
 
-  #makeRoomFor(completion: Sequence): boolean {
-    const { kv } = this.#loaded
-    const reserved = this.#reserved()
-    const { tokens, branch } = completion
-    const headroom = this.running.length === 0 ? 0 : Math.min(HEADROOM_CELLS, branch.maxTokens - tokens.length)
-    for (;;) {
-      const needed = this.#needed(completion)
-      const enoughCells = reserved.cells + needed.cells + headroom <= kv.freeCells
-      if (enoughCells && reserved.sequences + needed.sequences <= kv.freeSequences) return true
-      if (this.running.length > 0 || !this.#closeIdlePrefix(completion)) return false
-    }
+  #preempt(running: RunningSequence): void {
+    const { group, sequence } = running
+    this.#stop(running)
+    sequence.close(this.#loaded.kv)
+    group.preempt(sequence)
+    this.#queue.add(group)
+    this.#preemptions++
+    this.#isCongested = true
   }
 
-  /** What running completions are still to take for their prompts and next tokens. */
-  #reserved(): Room {
-    const room = { cells: 0, sequences: 0 }
-    const seen = new Set<SharedPrefix>()
-    for (const completion of this.running) {
-      if (completion.sequence === null) {
-        room.cells += completion.pendingCells
-        room.sequences++
-      } else room.cells += 1 + (completion.feed?.remaining ?? 0)
-      for (let stem = completion.stem; stem !== null && !stem.isReady && !seen.has(stem); stem = stem.parent) {
-        seen.add(stem)
-        room.cells += stem.feed?.remaining ?? stem.cells
-        if (stem.sequence === null) room.sequences++
-      }
-    }
-    return room
+  /** Takes a sequence out of the running ones; the caller closes it. */
+  #stop({ sequence }: RunningSequence): void {
+    const index = this.#running.findIndex((running) => running.sequence === sequence)
+    if (index === -1) throw new Error('The sequence does not run.')
+    this.#running.splice(index, 1)
+    sequence.parent?.removeUser()
+    this.#isCongested = false
   }
 
-  /** What a completion would add to that. */
-  #needed(completion: Sequence): Room {
-    const { request } = completion
-    const room = { cells: completion.pendingCells, sequences: 1 }
-    let root: SharedPrefix | Sequence = completion
-    for (let stem = completion.stem; stem !== null && stem.users === 0 && !stem.isReady; stem = stem.parent) {
-      room.cells += stem.feed?.remaining ?? stem.cells
-      if (stem.sequence === null) room.sequences++
-      root = stem
-    }
-    if (root === request.root && root.sequence === null) {
-      const match = this.findPrefix(request)
-      if (match !== null && !isSaved(match.source)) room.cells -= match.cut.cells
-    }
-    return room
+  /**
+   * Gives a holder its place in the KV cache, as soon as everything that it continues is there.
+   * @param opening the sequence that needs it.
+   * @returns whether all of the holder is in the KV cache.
+   */
+  #open(holder: KvHolder, opening: RunningSequence): boolean {
+    if (holder.kvSequence !== null) return holder.isFilled
+    const { parent } = holder
+    if (parent !== null && !this.#open(parent, opening)) return false
+    const kvSequence =
+      holder === opening.group.root
+        ? this.#reuse.open(opening, this.#running)
+        : this.#loaded.kv.fork(parent?.kvSequence ?? null)
+    if (kvSequence === null) return false
+    holder.open(kvSequence)
+    if (holder instanceof SharedPrefix) this.#openPrefixes.add(holder)
+    return holder.isFilled
   }
 
-  #interrupt(completion: Sequence): void {
-    const { request, sequence } = completion
-    this.#vacate(completion)
-    if (sequence !== null) this.#loaded.kv.release(sequence)
-    const after = request.waiting.findLastIndex((other) => other.age < completion.age)
-    request.waiting.splice(after + 1, 0, completion)
-    this.#queue.add(request)
-    this.interruptions++
-    this.#congested = true
+  #close({ group, sequence }: RunningSequence, keep: boolean): void {
+    if (keep && group.root === sequence) this.#reuse.keep(group, [sequence.branch.lastToken, ...sequence.tokens])
+    sequence.close(this.#loaded.kv)
   }
 
-  /** Takes a completion out of the running ones; its sequence is the caller's now. */
-  #vacate(completion: Sequence): void {
-    this.running.splice(this.running.indexOf(completion), 1)
-    completion.stem?.addUser(-1)
-    completion.sequence = null
-    completion.feed = null
-    this.#congested = false
-  }
-
-  /** Gives back the sequence of an ended completion; the prefix cache copies it if it may be of use there. */
-  #leave(completion: Sequence, sequence: KvSequence): void {
-    const { request, branch, tokens } = completion
-    if (request.root === completion) this.#keep(request, request.path.concat([branch.lastToken, ...tokens]), sequence)
-    this.#loaded.kv.release(sequence)
-  }
-
-  #closePrefixes(request: SequenceGroup, keep: boolean): void {
-    for (const stem of request.stems) {
-      this.#openPrefixes.delete(stem)
-      if (keep && stem.sequence !== null && stem === request.root) this.#keep(request, request.path, stem.sequence)
-      stem.close(this.#loaded.kv)
+  #closePrefixes(group: SequenceGroup, keep: boolean): void {
+    for (const prefix of group.prefixes) {
+      this.#openPrefixes.delete(prefix)
+      if (keep && group.root === prefix) this.#reuse.keep(group)
+      prefix.close(this.#loaded.kv)
     }
   }
 
-  /** @param path what the sequence holds, or would hold had it been finished. */
-  #keep(request: SequenceGroup, path: PrefixKey, sequence: KvSequence): void {
-    const held = path.slice(sequence.cells)
-    if (held !== null) this.cache.add(request.organisation, held, sequence)
-  }
-
-  /** Frees the youngest stem that no running completion needs. @param except completion whose stems stay. */
+  /** Closes the youngest prefix that no running sequence needs. @param except sequence whose prefixes stay. */
   #closeIdlePrefix(except: Sequence | null): boolean {
     const spared = new Set<SharedPrefix>()
-    for (let stem = except?.stem ?? null; stem !== null; stem = stem.parent) spared.add(stem)
-    const idle = [...this.#openPrefixes].findLast((stem) => stem.users === 0 && !spared.has(stem))
+    for (let prefix = except?.parent ?? null; prefix !== null; prefix = prefix.parent) spared.add(prefix)
+    const idle = [...this.#openPrefixes].findLast((prefix) => !prefix.isInUse && !spared.has(prefix))
     if (idle === undefined) return false
     this.#openPrefixes.delete(idle)
     idle.close(this.#loaded.kv)
     return true
   }
+
+  #makeRoomFor(candidate: RunningSequence): boolean {
+    const { kv } = this.#loaded
+    const { sequence } = candidate
+    const reserved = this.#reserved()
+    const headroom = this.#running.length === 0 ? 0 : Math.min(HEADROOM_CELLS, sequence.tokensLeft)
+    for (;;) {
+      const needed = this.#needed(candidate)
+      const enoughCells = reserved.cells + needed.cells + headroom <= kv.freeCells
+      if (enoughCells && reserved.sequences + needed.sequences <= kv.freeSequences) return true
+      if (this.#running.length > 0 || !this.#closeIdlePrefix(sequence)) return false
+    }
+  }
+
+  /** What running sequences will still take for their prompts and next tokens. */
+  #reserved(): Room {
+    const room = { cells: 0, sequences: 0 }
+    const seen = new Set<SharedPrefix>()
+    for (const { sequence } of this.#running) {
+      add(room, sequence)
+      room.cells++
+      for (let prefix = sequence.parent; prefix !== null && !seen.has(prefix); prefix = prefix.parent) {
+        seen.add(prefix)
+        add(room, prefix)
+      }
+    }
+    return room
+  }
+
+  /** What a sequence would take in addition. */
+  #needed({ group, sequence }: RunningSequence): Room {
+    const room = { cells: 1, sequences: 0 }
+    add(room, sequence)
+    let root: KvHolder = sequence
+    for (let prefix = sequence.parent; prefix !== null && !prefix.isInUse && !prefix.isFilled; prefix = prefix.parent) {
+      add(room, prefix)
+      root = prefix
+    }
+    if (root === group.root && root.kvSequence === null) room.cells -= this.#reuse.sharedCells(group, this.#running)
+    return room
+  }
 }
 
-function isSaved(source: KvSequence | SavedSequence): source is SavedSequence {
-  return 'state' in source
+function add(room: Room, holder: KvHolder): void {
+  room.cells += holder.remaining
+  if (holder.kvSequence === null) room.sequences++
 }

@@ -1,40 +1,37 @@
-import type { KvCache, KvSequence } from '../cache/kv-cache.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
-import { countCells, type PrefillCursor } from './prefill-cursor.ts'
+import { KvHolder } from './kv-holder.ts'
+import { countCells } from './prefill-cursor.ts'
 
 /**
- * A piece of prompt that several completions of a request share: the prefix of its branches, or the suffix of a branch
- * with several completions. It is prefilled once; what comes after it forks its sequence.
+ * A part of a prompt that several sequences of a group share: the prefix of all branches, or the suffix of a branch with
+ * several completions. It is prefilled once, and whatever continues it forks its KV sequence. It counts its users, so
+ * that the sequence manager knows when it may close it.
  */
-export class SharedPrefix {
+export class SharedPrefix extends KvHolder {
   readonly parent: SharedPrefix | null
   readonly chunks: readonly PromptChunk[]
   readonly cells: number
-  /** Running completions that have this stem below them. */
-  users = 0
-  /** Null while nothing of it is in the KV cache. */
-  sequence: KvSequence | null = null
-  /** Null before it is opened and once all of it is in the KV cache. */
-  feed: PrefillCursor | null = null
+  #users = 0
 
   constructor(parent: SharedPrefix | null, chunks: readonly PromptChunk[]) {
+    super()
     this.parent = parent
     this.chunks = chunks
     this.cells = countCells(chunks)
   }
 
-  get isReady(): boolean {
-    return this.sequence !== null && this.feed === null
+  /** Whether admitted sequences continue it, directly or through another shared prefix. */
+  get isInUse(): boolean {
+    return this.#users > 0
   }
 
-  addUser(change: 1 | -1): void {
-    this.users += change
-    this.parent?.addUser(change)
+  addUser(): void {
+    this.#users++
+    this.parent?.addUser()
   }
 
-  close(kv: KvCache): void {
-    if (this.sequence !== null) kv.release(this.sequence)
-    this.sequence = null
-    this.feed = null
+  removeUser(): void {
+    this.#users--
+    this.parent?.removeUser()
   }
 }

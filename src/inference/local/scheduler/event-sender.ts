@@ -1,0 +1,93 @@
+import type { EngineEvent } from '../../engine.ts'
+import type { FromEngine, RequestEvents } from '../protocol.ts'
+import type { QueueForecast } from './queue-forecast.ts'
+import type { SequenceGroup } from './sequence-group.ts'
+
+/**
+ * Text may wait this long for more of it: with a small model, a message for every token costs time on both sides. A model
+ * whose steps take this long has each sent at once.
+ */
+const HOLD_MS = 5
+
+/**
+ * Sends the events of groups, those of all groups in one message. It owns which groups have text that waits for more. The
+ * scheduler calls it after each step.
+ */
+export class EventSender {
+  readonly #send: (message: FromEngine) => void
+  readonly #forecast: QueueForecast
+  readonly #ended: (group: SequenceGroup) => void
+  readonly #held = new Set<SequenceGroup>()
+  #heldSince = 0
+
+  /**
+   * @param forecast learns from every completion that ends.
+   * @param ended called for each group whose last event was sent.
+   */
+  constructor(send: (message: FromEngine) => void, forecast: QueueForecast, ended: (group: SequenceGroup) => void) {
+    this.#send = send
+    this.#forecast = forecast
+    this.#ended = ended
+  }
+
+  /** Sends the events of a step, or holds them for a moment. Nobody waits for a group's first event, or its last. */
+  hold(groups: ReadonlySet<SequenceGroup>, stepMs: number): void {
+    if (groups.size === 0 && this.#held.size === 0) return
+    const now = performance.now()
+    if (this.#held.size === 0) this.#heldSince = now
+    for (const group of groups) this.#held.add(group)
+    const isDue = now - this.#heldSince + stepMs > HOLD_MS || [...groups].some((group) => isUrgent(group))
+    if (isDue) this.flush()
+  }
+
+  /** Sends what is held. */
+  flush(): void {
+    this.sendNow([...this.#held])
+  }
+
+  sendNow(groups: Iterable<SequenceGroup>): void {
+    const batch: RequestEvents[] = []
+    for (const group of groups) {
+      this.#held.delete(group)
+      const { isFinished } = group
+      if (group.events.length === 0 && !isFinished) continue
+      const events = group.takeEvents()
+      for (const event of events) {
+        if (event.type === 'finish') this.#forecast.ended(event.completionTokens, event.reason === 'stop')
+      }
+      batch.push({ id: group.id, events: joined(events), last: isFinished })
+      if (isFinished) this.#ended(group)
+    }
+    if (batch.length > 0) this.#send({ type: 'events', requests: batch })
+  }
+
+  /** Sends nothing more for a group. */
+  forget(group: SequenceGroup): void {
+    this.#held.delete(group)
+  }
+}
+
+/** Whether somebody waits for these events: the first of a group, its last, anything but text. */
+function isUrgent({ isFinished, hasSpoken, events }: SequenceGroup): boolean {
+  return isFinished || !hasSpoken || events.some(({ type }) => type !== 'text')
+}
+
+/** Joins the texts of each completion, unless another event stands between them. */
+function joined(events: readonly EngineEvent[]): EngineEvent[] {
+  const out: EngineEvent[] = []
+  const open = new Map<string, number>()
+  for (const event of events) {
+    if (event.type !== 'text') {
+      open.clear()
+      out.push(event)
+      continue
+    }
+    const key = `${event.branch} ${event.completion}`
+    const at = open.get(key)
+    const before = at === undefined ? null : out[at]
+    if (before?.type === 'text') {
+      out[at!] = { ...before, text: before.text + event.text, tokens: before.tokens + event.tokens }
+    } else open.set(key, out.push(event) - 1)
+  }
+  return out
+}

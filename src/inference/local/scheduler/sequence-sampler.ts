@@ -1,0 +1,35 @@
+import { Sampler, type TokenSampler } from '../native/sampler.ts'
+import { ConstrainedSampler } from '../sampling/constrained-sampler.ts'
+import { Repetition } from '../sampling/repetition.ts'
+import { ThoughtSampler } from '../sampling/thought-sampler.ts'
+import type { AdmittedBranch } from './admission.ts'
+import type { LoadedModel } from './loaded-model.ts'
+
+/** The odd number nearest to 2^32 over the golden ratio: its multiples are all different modulo 2^32. */
+const SEED_STRIDE = 0x9e3779b9
+/** llama.cpp draws a random seed in place of this one. */
+const RANDOM_SEED = 0xffffffff
+
+/** The sampler of one completion: its sampling parameters, its constraint and its thought. The caller closes it. */
+export function createSampler(
+  { llama, model }: LoadedModel,
+  { sampling, maxTokens, constraint, thought }: AdmittedBranch,
+  seed: number,
+): TokenSampler {
+  // This may fail: the thread of a constraint may have ended. Nothing that must be freed exists yet.
+  const matcher = constraint?.createMatcher() ?? null
+  const sampler = new Sampler(llama, sampling, seed === RANDOM_SEED ? 0 : seed, model.vocabularySize, maxTokens)
+  const reply = matcher === null ? sampler : new ConstrainedSampler(sampler, matcher, model)
+  return thought === null ? reply : new ThoughtSampler({ thought, maxTokens, model, free: sampler, reply })
+}
+
+/** The seed of a group's completion, different for each of them. */
+export function seedOf(groupSeed: number, completion: number): number {
+  return (groupSeed + Math.imul(completion, SEED_STRIDE)) >>> 0
+}
+
+/** Null where the model's card does not ask for it, or where negative penalties ask for repetition. */
+export function createRepetition({ repetition }: LoadedModel, { sampling }: AdmittedBranch): Repetition | null {
+  const { frequencyPenalty, presencePenalty } = sampling
+  return repetition === null || frequencyPenalty < 0 || presencePenalty < 0 ? null : new Repetition(repetition)
+}

@@ -1,0 +1,64 @@
+import type { PrefillCursor } from './prefill-cursor.ts'
+import type { Sequence } from './sequence.ts'
+import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
+
+/** A prompt, or other text that is known beforehand, on its way into the KV cache. */
+export interface Prefill {
+  readonly cursor: PrefillCursor
+  readonly group: SequenceGroup
+  /** Whose next token follows it; null for a shared prefix. */
+  readonly sequence: Sequence | null
+}
+
+/** The part of a prefill that one step computes. */
+export interface PrefillPart extends Prefill {
+  readonly rows: number
+  /** Whether the text ends in this step, which then decodes the sequence's next token as well. */
+  readonly decodesNext: boolean
+}
+
+/** What one step computes. It has one call of the native library. */
+export type Step = EncodeStep | MediaStep | TextStep
+
+interface CountedStep {
+  /** Ascending from 1. */
+  readonly number: number
+  /** Prompt tokens that it computes, those computed again after a preemption included. */
+  readonly promptTokens: number
+}
+
+/** Runs the encoder on an image or on audio. */
+export interface EncodeStep extends CountedStep {
+  readonly type: 'encode'
+  readonly prefill: Prefill
+}
+
+/** Prefills embeddings of encoded media. */
+export interface MediaStep extends CountedStep {
+  readonly type: 'media'
+  readonly prefill: Prefill
+  /** Tokens of the media, each with an embedding. */
+  readonly rows: number
+}
+
+/** Decodes next tokens and, beside them, prefills text. */
+export interface TextStep extends CountedStep {
+  readonly type: 'text'
+  readonly round: number
+  readonly decoding: readonly RunningSequence[]
+  readonly prefills: readonly PrefillPart[]
+  /** Rows of the batch. */
+  readonly rows: number
+  /** Cells that the rows look back at, all rows together. */
+  readonly cellsRead: number
+}
+
+/** A step failed in native code, and these groups with it. */
+export class StepError extends Error {
+  readonly groups: ReadonlySet<SequenceGroup>
+
+  constructor(groups: Iterable<SequenceGroup>, cause: unknown) {
+    super('A step failed.', { cause })
+    this.groups = new Set(groups)
+  }
+}
