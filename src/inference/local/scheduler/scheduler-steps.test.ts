@@ -1,0 +1,129 @@
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { branch, CARD, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { loadCard } from '../../../models/card.ts'
+import type { Branch, EngineEvent, PromptPart } from '../../engine.ts'
+import { loadNativeLibraries } from '../native/libraries.ts'
+import { locateNativeLibraries } from '../native/native-paths.ts'
+import type { FromEngine } from '../protocol.ts'
+import { BatchSplitter } from './batch-splitter.ts'
+import { LoadedModel } from './loaded-model.ts'
+import { Scheduler } from './scheduler.ts'
+
+/** Drives a scheduler as the engine process does, but step by step. */
+
+const ORGANISATION = 'test'
+const prompt = (words: number): PromptPart[] => [
+  trusted('<|im_start|>user\n'),
+  untrusted('word '.repeat(words)),
+  trusted('<|im_end|>\n<|im_start|>assistant\n'),
+]
+const answer = (maxTokens: number, fields: Partial<Branch> = {}) =>
+  branch({ maxTokens, sampling: REPEATING, ...fields })
+
+let loaded: LoadedModel
+let failsNext = false
+
+beforeAll(async () => {
+  const card = await loadCard(CARD)
+  const libraries = loadNativeLibraries(locateNativeLibraries())
+  const { llama } = libraries
+  const decode: typeof llama.decode = (context, batch) => {
+    if (!failsNext) return llama.decode(context, batch)
+    failsNext = false
+    return -3
+  }
+  loaded = new LoadedModel(
+    { ...libraries, llama: { ...llama, decode } },
+    {
+      model: `${card.directory}/${card.engine.model}`,
+      projector: null,
+      cells: 2048,
+      maxSequences: 4,
+      printedTokens: [],
+      repetition: null,
+      image: null,
+      threads: 1,
+      maxWaiting: 10,
+      prefixCacheCells: 0,
+      seed: 1,
+    },
+  )
+})
+
+afterAll(() => loaded?.close())
+afterEach(() => vi.restoreAllMocks())
+
+function createScheduler(): { readonly scheduler: Scheduler; readonly sent: FromEngine[] } {
+  const sent: FromEngine[] = []
+  const splitter = new BatchSplitter([{ rows: 1, ms: 1 }], 4, loaded.context.batch.capacity)
+  const settings = { maxWaiting: 10, prefixCacheCells: 0, seed: 1 }
+  return { scheduler: new Scheduler(loaded, splitter, settings, (message) => sent.push(message)), sent }
+}
+
+function eventsOf(sent: readonly FromEngine[], id: number): EngineEvent[] {
+  return sent
+    .flatMap((message) => (message.type === 'events' ? message.requests : []))
+    .flatMap((request) => (request.id === id ? request.events : []))
+}
+
+const textOf = (events: readonly EngineEvent[]) =>
+  events.map((event) => (event.type === 'text' ? event.text : '')).join('')
+
+test('a step that fails takes the requests that it computes with it, and no others', () => {
+  const { scheduler, sent } = createScheduler()
+  for (const id of [1, 2, 3]) {
+    scheduler.submit(id, {
+      organisation: ORGANISATION,
+      prefix: prompt(id),
+      branches: [answer(8, { n: id < 3 ? 2 : 1 })],
+    })
+  }
+  scheduler.step()
+  expect(scheduler.stats).toMatchObject({ running: 4, waiting: 1 })
+  failsNext = true
+  scheduler.step()
+  expect(sent.flatMap((message) => (message.type === 'error' ? [message.id] : []))).toEqual([1, 2])
+  while (scheduler.step());
+  expect(eventsOf(sent, 3).at(-1)).toMatchObject({ type: 'finish', completionTokens: 8 })
+  expect(scheduler.stats).toMatchObject({ running: 0, waiting: 0, usedCells: 0, usedSequences: 0 })
+})
+
+test('text may wait for more of it, but a first token and an end do not', () => {
+  const work = { organisation: ORGANISATION, prefix: prompt(5), branches: [answer(20)] }
+  const atOnce = createScheduler()
+  atOnce.scheduler.submit(1, work)
+  while (atOnce.scheduler.step());
+  // With the clock at rest, all text is held that may be.
+  vi.spyOn(performance, 'now').mockReturnValue(1000)
+  const held = createScheduler()
+  held.scheduler.submit(1, work)
+  while (held.scheduler.step(true));
+  expect(held.sent.map(({ type }) => type)).toEqual(['admitted', 'events', 'events'])
+  const [first, ...others] = eventsOf(held.sent, 1)
+  expect(first).toMatchObject({ type: 'text', tokens: 1 })
+  expect(others).toMatchObject([
+    { type: 'text', tokens: 19 },
+    { type: 'finish', completionTokens: 20 },
+  ])
+  expect(textOf(eventsOf(held.sent, 1))).toBe(textOf(eventsOf(atOnce.sent, 1)))
+  expect(atOnce.sent.length).toBeGreaterThan(10)
+})
+
+test('held text is sent once, whatever is sent in between, and not after an abort', () => {
+  const { scheduler, sent } = createScheduler()
+  vi.spyOn(performance, 'now').mockReturnValue(1000)
+  scheduler.submit(1, { organisation: ORGANISATION, prefix: prompt(5), branches: [answer(12)] })
+  scheduler.submit(2, { organisation: ORGANISATION, prefix: prompt(6), branches: [answer(100)] })
+  for (let step = 0; step < 16; step++) scheduler.step(step % 3 !== 2)
+  const finishes = sent
+    .flatMap((message) => (message.type === 'events' ? message.requests : []))
+    .filter(({ last }) => last)
+  expect(finishes.map(({ id }) => id)).toEqual([1])
+  const tokens = eventsOf(sent, 1).reduce((sum, event) => sum + (event.type === 'text' ? event.tokens : 0), 0)
+  expect(tokens).toBe(12)
+  scheduler.step(true)
+  scheduler.abort(2)
+  const before = sent.length
+  expect(scheduler.step()).toBe(false)
+  expect([sent.length, scheduler.stats.usedCells]).toEqual([before, 0])
+})
