@@ -1,21 +1,24 @@
-/** Duration of a decode call of so many rows, in ms. */
+/** Measured duration of a decode call. */
 export interface StepTime {
   readonly rows: number
   readonly ms: number
 }
 
-/** Splitting must promise at least this part of the time, or the noise of the measurement would decide. */
+/** A split must save at least this share of the time; less is within the noise of the measurement. */
 const WORTHWHILE_SAVING = 0.1
-/** Rows of a batch in which the weights are hardly read for any single one of them. */
+/** In a batch of this many rows, reading the weights costs next to nothing per row. */
 const LARGE_BATCH = 64
 
-/** Decides from measured step times how many rows go into one decode call. */
+/**
+ * Decides how many of the rows that are due go into one decode call, by step times that calibration measured. Never
+ * changes. The batch builder asks it for rows, the queue forecast for expected times.
+ */
 export class BatchSplitter {
-  /** By rows that wait: how many of them to decode first. */
+  /** By number of rows that are due: how many of them to decode first. */
   readonly #first: readonly number[]
-  /** By rows that wait: expected duration of decoding all of them, in ms. */
+  /** By number of rows that are due: expected time to decode all of them, in ms. */
   readonly #best: readonly number[]
-  /** Expected duration of a row in a large batch, in ms. */
+  /** Expected time per row of a large batch, in ms. */
   readonly rowMs: number
   /** Expected duration of the largest batch, in ms. */
   readonly fullBatchMs: number
@@ -43,12 +46,12 @@ export class BatchSplitter {
     this.rowMs = interpolate(measured, LARGE_BATCH) / LARGE_BATCH
   }
 
-  /** Expected time to decode so many rows, in as many calls as are fastest; in ms. */
+  /** Expected time to decode so many rows, in as many calls as is fastest; in ms. */
   roundMs(rows: number): number {
     return this.#best[rows] ?? rows * this.rowMs
   }
 
-  /** Of so many rows that wait for a decode call, how many to take into the next one. */
+  /** How many of the rows that are due go into the next decode call. */
   firstOf(rows: number): number {
     return this.#first[rows] ?? rows
   }
@@ -56,7 +59,7 @@ export class BatchSplitter {
 
 function interpolate(measured: readonly StepTime[], rows: number): number {
   const after = measured.findIndex((step) => step.rows >= rows)
-  // Beyond the table time is taken to grow with the rows, as it does once the processor is the limit.
+  // Beyond the table, time is assumed to grow with the rows, as it does once the processor is the limit.
   if (after < 0) {
     const last = measured.at(-1)
     return last === undefined ? 0 : (last.ms * rows) / last.rows

@@ -15,7 +15,10 @@ import { PromptReader } from '../tokens/prompt-tokens.ts'
 const MAX_SEQUENCE_IDS = 256
 const EMBEDDING_CACHE_BYTES = 32 * 2 ** 20
 
-/** A model ready for work: weights, encoders and KV cache. Owns their memory. */
+/**
+ * A model ready for work. It owns the native memory of weights, encoders and KV cache, and the one instance of everything
+ * that reads prompts and constraints. The engine process opens it; everything that computes borrows it.
+ */
 export class LoadedModel {
   readonly llama: Llama
   readonly model: Model
@@ -25,13 +28,13 @@ export class LoadedModel {
   readonly constraints: Constraints
   readonly usesMrope: boolean
   readonly info: ModelInfo
-  /** Completions that may run at the same time. */
+  /** Sequences that may run at the same time. */
   readonly maxRunning: number
   readonly repetition: RepetitionLimits | null
   readonly #projector: Projector | null
 
   /**
-   * @param begins called before each stage of loading, which then blocks.
+   * @param begins called before each stage of loading; the stage then blocks.
    * @throws Error that names the file that does not load.
    */
   constructor(
@@ -42,9 +45,9 @@ export class LoadedModel {
     this.llama = llama
     begins('weights')
     this.model = new Model(llama, settings.model, settings.printedTokens)
-    // One for each completion, and those that several share: a prefix, and a suffix with at least two completions. 64
-    // completions of 16 prompts take 81, and one completion alone may need three. No more than that, since the library
-    // compares all with all at every step; who finds none waits.
+    // One for each sequence, and one for each shared prefix: 64 completions of 16 prompts take 81, and one completion
+    // alone may need three. No more than that, because the library compares all with all at every step; a sequence that
+    // finds none free waits.
     const sequences = Math.min(MAX_SEQUENCE_IDS, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
     this.maxRunning = settings.maxSequences
     this.repetition = settings.repetition

@@ -1,13 +1,13 @@
 import { AnswerLength } from './answer-length.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
 
-/** A completion that runs or waits, as far as it tells how long others wait for it. */
+/** A sequence that runs or waits: what decides how long others wait for it. */
 export interface Ahead {
   /** Prompt tokens still to be computed. */
   readonly promptTokens: number
-  /** Tokens that it may still get. */
+  /** Most tokens that it may still get. */
   readonly mostTokens: number
-  /** Whether its start leaves a place in the queue. */
+  /** Whether a place in the queue becomes free when it starts. */
   readonly leavesPlace: boolean
 }
 
@@ -17,32 +17,33 @@ export interface Load {
   readonly waiting: readonly Ahead[]
 }
 
-/** What a step counts for the speed once the next one is done. */
+/** Weight that a step keeps each time a later one is counted. */
 const MEMORY = 0.98
-/** Time for which the measured speed before the first steps stands, in ms. */
+/** Weight of the speed measured during warm-up, in ms of steps. */
 const TRUST_MS = 50
-/** A forecast is used for so long, in ms. */
+/** How long a forecast is used, in ms. */
 const FRESH_MS = 50
-/** Places that are foreseen one by one; beyond them time goes on at the same rate. */
+/** Places that are forecast one by one; later ones follow at the same rate. */
 const FORESEEN = 1024
-/** Completions that are played on for them at most: a request may have many. */
+/** Most sequences that are simulated for that: a request may have many. */
 const MOST_STARTS = 8 * FORESEEN
-/** Who comes a little late is admitted, who comes a little early is refused once more. */
+/** A client that comes a little late is admitted; one that comes a little early is refused again. */
 const MARGIN = 1.25
-/** Multiples of the golden ratio, modulo 1, are spread evenly however many there are. */
+/** Multiples of the golden ratio modulo 1 are spread evenly, however many there are. */
 const GOLDEN = (Math.sqrt(5) - 1) / 2
 
 /**
- * Foresees when places in a full queue become free, by playing on what runs and waits at the speed of the last steps.
- * Each place is promised once: of many that are refused at the same moment, each is told a later time.
+ * Predicts when places in a full queue become free: it simulates what runs and waits, at the speed of the last steps. It
+ * owns that speed, the lengths of answers and the promises. Each place is promised once: of many requests that are refused
+ * at the same moment, each is told a later time. The scheduler calls it for each refusal, and after each step.
  */
 export class QueueForecast {
   readonly #splitter: BatchSplitter
   readonly #lengths = new AnswerLength()
-  /** Of recent steps: how long they took, and how long they should have taken by what was measured at the start. */
+  /** How long recent steps took, and how long they should have taken by the times measured during warm-up. */
   #tookMs = TRUST_MS
   #expectedMs = TRUST_MS
-  /** When those who were refused are to come back, by the clock of `now`. */
+  /** When clients that were refused are to come back, by the clock of `now`. */
   #promised: number[] = []
   #foreseen: { readonly at: number; readonly places: readonly number[] } = { at: Number.NEGATIVE_INFINITY, places: [] }
 
@@ -50,19 +51,19 @@ export class QueueForecast {
     this.#splitter = splitter
   }
 
-  /** Takes note of a step, with the time since the one before it: the tokens that it decoded and prefilled. */
+  /** Learns from a step. @param ms time since the step before it. */
   stepped(ms: number, decoded: number, prefilled: number): void {
     const expected = this.#splitter.roundMs(decoded) + prefilled * this.#splitter.rowMs
     this.#tookMs = this.#tookMs * MEMORY + ms
     this.#expectedMs = this.#expectedMs * MEMORY + expected
   }
 
-  /** Takes note of a completion's end. @param byItself whether the model ended it, and not its limit. */
+  /** Learns from a completion that ended. @param byItself whether the model ended it, not its limit. */
   ended(tokens: number, byItself: boolean): void {
     this.#lengths.ended(tokens, byItself)
   }
 
-  /** Promises the next place that nobody was promised. @returns milliseconds until it is free. */
+  /** Promises the next place that was not promised yet. @returns milliseconds until it is free. */
   promisePlace(load: () => Load, now = performance.now()): number {
     this.#promised = this.#promised.filter((due) => due > now)
     if (now - this.#foreseen.at > FRESH_MS) this.#foreseen = { at: now, places: this.#foresee(load()) }
@@ -81,7 +82,7 @@ export class QueueForecast {
     let clock = 0
     let round = 0
     let started = 0
-    /** Rounds at which those that run end, the next one last. */
+    /** Rounds in which running sequences end, the next one last. */
     const ends: number[] = []
     const places: number[] = []
     const start = ({ promptTokens, mostTokens }: Ahead) => {
@@ -91,7 +92,7 @@ export class QueueForecast {
       ends.splice(before + 1, 0, end)
     }
     for (const ahead of running) start(ahead)
-    // Whoever is refused now waits as well by then, and is like those who do.
+    // By then, requests that are refused now wait as well; they are taken to be like those that wait already.
     for (let next = 0; waiting.length > 0 && places.length < FORESEEN && started < MOST_STARTS; next++) {
       const end = ends.pop()
       if (end !== undefined) {

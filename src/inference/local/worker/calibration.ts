@@ -2,12 +2,12 @@ import { BatchSplitter, type StepTime } from '../scheduler/batch-splitter.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 
 const ROW_COUNTS = [1, 2, 4, 8, 16, 32, 64]
-/** The fastest of so many tries counts: what makes one slower than another is the rest of the machine. */
+/** The fastest try counts: whatever slows down a try is the rest of the machine. */
 const TRIES = 5
-/** Larger models are measured once when this is used up, in ms. */
+/** Once this is used up, each row count is tried once; in ms. */
 const BUDGET_MS = 200
 
-/** Measures how long it takes to decode one token for each of so many sequences. Blocks. */
+/** Measures how long it takes to decode one token for each of 1, 2, 4, ... sequences. Blocks. */
 export function calibrate(loaded: LoadedModel): BatchSplitter {
   const { maxRunning } = loaded
   const counts = ROW_COUNTS.filter((rows) => rows < maxRunning)

@@ -1,6 +1,6 @@
 /**
- * Entry point of the engine process: one model, driven by messages from the API process. A crash in native code ends
- * this process only.
+ * Entry point of the engine process: one model, driven by messages from the API process. A crash in native code ends only
+ * this process.
  */
 import { Worker } from 'node:worker_threads'
 import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
@@ -16,10 +16,11 @@ import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
 import { type WarmUp, warmUp } from './warm-up.ts'
 
+/** Owns the loaded model, its scheduler, and the requests that are being prepared. Messages drive it. */
 class EngineProcess {
   readonly #loaded: LoadedModel
   readonly #scheduler: Scheduler
-  /** Requests of which something is being prepared: constraints, sounds. */
+  /** Requests whose constraints, texts or media are being prepared. */
   readonly #preparing = new Map<number, AbortController>()
 
   constructor(settings: EngineSettings) {
@@ -32,7 +33,7 @@ class EngineProcess {
       begins('warm-up')
       warm = warmUp(this.#loaded, settings.image)
     } catch (error) {
-      // The library's own words on what is wrong are in its log.
+      // The library's log says what is wrong.
       libraries.flushLog()
       throw error
     }
@@ -41,7 +42,7 @@ class EngineProcess {
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   }
 
-  /** Whatever it throws is a matter of the message alone. */
+  /** An error that it throws concerns this message alone. */
   handle(message: ToEngine): void {
     if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work))
     else if (message.type === 'abort') {
@@ -64,8 +65,8 @@ class EngineProcess {
   }
 
   /**
-   * Submits work once its constraints are compiled, its long texts tokenised and its sounds ready for the encoder; work
-   * without any is not overtaken by other such.
+   * Submits work once its constraints are compiled, its long texts tokenized and its media hashed. Work that needs none
+   * of that is submitted at once, in order of arrival.
    */
   #generate(id: number, work: Work): void {
     const { reader, constraints, info } = this.#loaded
@@ -88,7 +89,7 @@ class EngineProcess {
     })
   }
 
-  /** Goes on when all is prepared, unless the request was aborted meanwhile. */
+  /** Calls what `prepare` resolves to, unless the request was aborted in the meantime. */
   #prepare(id: number, prepare: (signal: AbortSignal) => Promise<() => void>): void {
     const controller = new AbortController()
     const { signal } = controller
@@ -109,12 +110,12 @@ function send(message: FromEngine): void {
   process.send?.(message)
 }
 
-// A terminal's interrupt reaches the whole process group, and a service manager's SIGTERM may reach every process of the
-// service. The API process decides when the engine ends: answers may be under way.
+// Ctrl-C in a terminal reaches the whole process group, and a service manager may send SIGTERM to every process of the
+// service. The API process decides when the engine ends: replies may be under way.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.on('disconnect', () => process.exit(0))
 
-// Before the first native call: the library may take minutes to read its weights.
+// Before the first native call: the library may take minutes to read the weights.
 new Worker(new URL('./pulse-thread.ts', import.meta.url), { resourceLimits: { maxOldGenerationSizeMb: 16 } }).unref()
 releaseMemoryWhenIdle()
 

@@ -1,6 +1,6 @@
 /**
- * A thread of the engine process that says twice a second that the process runs, also while its main thread is in a
- * native call. It writes to a pipe of its own, because only the main thread can send messages.
+ * A thread of the engine process that says twice a second that the process runs, even while its main thread is inside a
+ * native call. It has a pipe of its own, because only the main thread can send messages.
  */
 import { writeSync } from 'node:fs'
 import { PULSE_FILE, PULSE_MS } from '../heartbeat.ts'
@@ -9,7 +9,7 @@ const timer = setInterval(() => {
   try {
     writeSync(PULSE_FILE, '.')
   } catch {
-    // Nobody listens any more: the process is about to end.
+    // Nobody is listening: the process is about to end.
     clearInterval(timer)
   }
 }, PULSE_MS)

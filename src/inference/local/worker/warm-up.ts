@@ -6,18 +6,18 @@ import type { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
 import { calibrate } from './calibration.ts'
 
-/** Samples of a second of sound. */
+/** Samples in a second of audio. */
 const SECOND = 16_000
 
 export interface WarmUp {
   readonly splitter: BatchSplitter
-  /** Duration of the longest step that was seen, or is to be expected of a full batch. */
+  /** Duration of the longest step so far, or the expected duration of a full batch where that is longer. */
   readonly longestStepMs: number
 }
 
 /**
- * Runs encoder and decoder once, so that the first request finds memory allocated and pages read, and measures the
- * steps of the decoder. Blocks.
+ * Measures step times, and runs encoder and decoder once, so that memory is allocated and pages are read before the first
+ * request. Blocks.
  */
 export function warmUp(loaded: LoadedModel, image: EngineSettings['image']): WarmUp {
   const parts: PromptPart[] = [{ type: 'text', text: 'Hello', trusted: false }]
