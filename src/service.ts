@@ -87,6 +87,7 @@ export class Service {
       paths: config.modelCards,
       pool,
       measured: memoryLimitBytes !== null,
+      warn: (message) => logger.warn(message),
       opener: {
         describe: describeModel,
         start: (card, name, signal) =>

@@ -1,5 +1,6 @@
 import OpenAI from 'openai'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { changedCard } from './support/changed-card.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
@@ -82,5 +83,17 @@ test.each(['1', 'yes', 'TRUE', '', 'true&extended=true'])('extended=%s is no boo
     const response = await server.get(`${path}?extended=${value}`)
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: 'extended' })
+  }
+})
+
+test('a card with the old name of a field is served, and the log says what to rename', async () => {
+  const card = await changedCard(({ extensions: _, ...card }) => ({ ...card, ownModel: true }))
+  const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
+  try {
+    expect((await other.get('/v1/models/service-mk1.5')).status).toBe(200)
+    expect(other.logs.join('')).toContain("card.json: ownModel: is now called 'extensions'")
+  } finally {
+    await other.close()
+    await card.remove()
   }
 })

@@ -453,7 +453,7 @@ describe('the whole call fails', () => {
   test('for a model that is not the service’s own', async () => {
     const card = JSON.parse(await readFile('models/lookout-nano/card.json', 'utf8'))
     const file = join(tmpdir(), `lookout-card-${process.pid}.json`)
-    await writeFile(file, JSON.stringify({ ...card, ownModel: false }))
+    await writeFile(file, JSON.stringify({ ...card, extensions: false }))
     const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: file } })
     const response = await other.post(PATH, fields({}))
     expect(response.status).toBe(400)

@@ -167,8 +167,6 @@ async function randomHalfBillion(vocabularyFile: string): Promise<string> {
       name: 'Random half billion',
       license: 'none: noise',
       ownedBy: 'bench',
-      // Multilook is for the service's own models only.
-      ownModel: true,
       serves: [
         {
           id: 'random',

@@ -3,6 +3,7 @@ import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { findCards, loadCard } from '../models/card.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { loadConfig } from './load-config.ts'
+import { warn } from './warn.ts'
 
 export const config: Command = {
   help: `Usage: lookout config check
@@ -14,7 +15,7 @@ ${SETTINGS_HELP}`,
     if (action !== 'check') throw new ConfigError('expected config check; see lookout config --help')
     expectNoArguments(args)
     const settings = await loadConfig()
-    for (const file of await findCards(settings.modelCards)) await loadCard(file)
+    for (const file of await findCards(settings.modelCards)) await loadCard(file, warn)
     const lines = Object.entries(shown(settings)).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
     process.stdout.write(`${lines.join('\n')}\nThe configuration is fine\n`)
   },

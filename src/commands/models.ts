@@ -3,6 +3,7 @@ import { describeModel } from '../inference/local/host/model-files.ts'
 import { findCards, loadCard } from '../models/card.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { loadConfig } from './load-config.ts'
+import { warn } from './warn.ts'
 
 export const models: Command = {
   help: `Usage: lookout models
@@ -13,7 +14,7 @@ ${SETTINGS_HELP}`,
   async run(args) {
     expectNoArguments(args)
     for (const file of await findCards((await loadConfig()).modelCards)) {
-      const card = await loadCard(file)
+      const card = await loadCard(file, warn)
       const { info, memoryBytes } = await describeModel(card)
       const ids = card.serves.map(({ id }) => id).join(', ')
       const when = card.load === 'start' ? 'with the service' : 'on first use'

@@ -74,7 +74,7 @@ export function checkMultilook(
   prompts: readonly PlacedMessage[],
   model: ServedModel,
 ): void {
-  if (!model.card.ownModel) throw invalidRequest(`${named(model)} does not support multilook`, 'model')
+  if (!model.card.extensions) throw invalidRequest(`${named(model)} does not support multilook`, 'model')
   const withTools = context.find(({ message }) => holdsTools(message))
   if (withTools) {
     throw invalidRequest('Multilook does not take tool messages or tool calls in its context', withTools.param, {
@@ -174,7 +174,7 @@ function checkOptions({ vision, maxTokens, maxTokensParam: param }: ReplyOptions
 
 function checkVision(vision: VisionConfig, model: ServedModel): void {
   const asked = Object.values(vision).some((value) => value !== null)
-  if (asked && !model.card.ownModel) {
+  if (asked && !model.card.extensions) {
     throw invalidRequest(`${named(model)} does not support vision_config`, 'vision_config')
   }
   if (vision.enableAudioInVideo && !model.served.modalities.includes('audio')) {
@@ -194,7 +194,7 @@ export interface ControlledConversation {
 
 /**
  * Brings fields and hints together. A field, being typed, wins over a hint; of several hints the last one wins. For a
- * model that is not the service's own a hint is text.
+ * model without the extensions a hint is text.
  * @throws ApiError 400 for what the model does not do.
  */
 export function readControls(
@@ -202,7 +202,7 @@ export function readControls(
   placed: readonly PlacedMessage[],
   model: ServedModel,
 ): ControlledConversation {
-  const { hints, messages } = model.card.ownModel ? readHints(placed) : { hints: [], messages: placed }
+  const { hints, messages } = model.card.extensions ? readHints(placed) : { hints: [], messages: placed }
 
   const reasoning = reasoningAsked(request, hints)
   if (reasoning && !model.served.reasoning) {

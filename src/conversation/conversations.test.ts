@@ -61,8 +61,8 @@ test('what a model may do is read from its card', async () => {
   })
 })
 
-test('vision_config is for the service’s own models, and hints are mere text for others', async () => {
-  const { engine, start } = build({ ...shipped, ownModel: false })
+test('vision_config is for models with the extensions, and hints are mere text for others', async () => {
+  const { engine, start } = build({ ...shipped, extensions: false })
   await expect(start({ vision: { ...request.vision, annotationFormat: 'box' } })).rejects.toMatchObject({
     status: 400,
     param: 'vision_config',

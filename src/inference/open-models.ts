@@ -17,6 +17,8 @@ export interface OpenModelsOptions {
   /** Whether the pool must know what each model takes. */
   readonly measured: boolean
   readonly opener: ModelOpener
+  /** Is told of what should be changed in a card, in one line. */
+  warn(message: string): void
 }
 
 /**
@@ -24,8 +26,8 @@ export interface OpenModelsOptions {
  * one whose model is loaded later.
  * @throws Error that names the card.
  */
-export async function openModels({ paths, pool, measured, opener }: OpenModelsOptions): Promise<ModelRegistry> {
-  const cards = await Promise.all((await findCards(paths)).map(loadCard))
+export async function openModels({ paths, pool, measured, opener, warn }: OpenModelsOptions): Promise<ModelRegistry> {
+  const cards = await Promise.all((await findCards(paths)).map((file) => loadCard(file, warn)))
   const models = []
   for (const card of cards) {
     const name = card.serves[0]!.id

@@ -39,7 +39,6 @@ const plain = {
   name: 'A',
   license: 'MIT',
   ownedBy: 'a',
-  ownModel: true,
   serves: [served],
   engine: { type: 'local', model: 'model.gguf', projector: 'mmproj.gguf', contextTokens: 1024 },
 }

@@ -26,8 +26,11 @@ const cardFields = z.strictObject({
   name: z.string().min(1),
   license: z.string().min(1),
   ownedBy: z.string().min(1),
-  /** True for the service's own models: only they take `vision_config`. */
-  ownModel: z.boolean(),
+  /**
+   * Whether the model takes the contract's own request extensions: `vision_config`, and hints in system texts. Without
+   * them, `vision_config` is refused and a hint is text like any other.
+   */
+  extensions: z.boolean().default(true),
   /** The family whose knowledge completes the card. Null: the card says everything itself. */
   family: z.enum(FAMILY_NAMES).nullable(),
   serves: z.array(servedIdSchema).min(1),

@@ -40,6 +40,17 @@ test.each<[string, (card: Record<string, unknown>) => unknown, RegExp]>([
   await expect(loadCard(file)).rejects.toThrow(message)
 })
 
+test('the old name of `extensions` still works, and is told', async () => {
+  const { extensions: _, ...card } = shipped
+  const told: string[] = []
+  const old = await written('old/card.json', { ...card, ownModel: false })
+  expect((await loadCard(old, (message) => void told.push(message))).extensions).toBe(false)
+  expect(told).toEqual([expect.stringMatching(/^Model card .+card\.json: ownModel: is now called 'extensions'; /)])
+  const both = await written('both/card.json', { ...shipped, ownModel: true })
+  await expect(loadCard(both)).rejects.toThrow(/: ownModel: is the old name of 'extensions', .*: remove it$/)
+  expect((await loadCard(await written('neither/card.json', card))).extensions).toBe(true)
+})
+
 test('a card that is not there', async () => {
   await expect(loadCard(join(directory, 'none.json'))).rejects.toThrow(/^Model card .+none\.json: ENOENT/)
 })

@@ -8,15 +8,19 @@ import { readGgufMetadata } from './gguf.ts'
 /** What must be known of a card before its family can complete it. Everything else is checked behind that. */
 export const writtenSchema = z.looseObject({
   family: z.enum(FAMILY_NAMES).optional(),
+  /** What `extensions` was called before. */
+  ownModel: z.boolean().optional(),
   serves: z.array(z.looseObject({ capabilities: z.array(z.unknown()), modalities: z.array(z.unknown()) })),
   engine: z.looseObject({ model: z.string().min(1), projector: z.string().min(1).optional() }),
 })
 export type WrittenCard = z.infer<typeof writtenSchema>
 
-/** Where a card is. */
+/** Where a card is, and who is told of what should be changed in it. */
 export interface CardPlace {
   readonly file: string
   readonly directory: string
+  /** @param message one line that names the card and the field. */
+  warn(message: string): void
 }
 
 /**
@@ -24,7 +28,8 @@ export interface CardPlace {
  * gives a `dialect` says everything itself, and for any other the model's files decide.
  * @throws CardError when the files are of no known family, or cannot be read.
  */
-export async function completeCard(card: WrittenCard, place: CardPlace): Promise<Record<string, unknown>> {
+export async function completeCard(written: WrittenCard, place: CardPlace): Promise<Record<string, unknown>> {
+  const card = withExtensions(written, place)
   const files = new CardFiles(card, place)
   const name = card.family ?? (card.dialect === undefined ? await recognise(files, place) : null)
   if (name === null) {
@@ -46,6 +51,15 @@ export async function completeCard(card: WrittenCard, place: CardPlace): Promise
     toolSyntax: card.toolSyntax ?? (calls ? (family.toolSyntax ?? undefined) : undefined),
     thought: merged(family.thought, card.thought, true),
   }
+}
+
+function withExtensions({ ownModel, ...card }: WrittenCard, { file, warn }: CardPlace): WrittenCard {
+  if (ownModel === undefined) return card
+  if (card.extensions !== undefined) {
+    throw new CardError(file, 'ownModel', "is the old name of 'extensions', which the card has as well: remove it")
+  }
+  warn(new CardError(file, 'ownModel', "is now called 'extensions'; rename it, its meaning is the same").message)
+  return { ...card, extensions: ownModel }
 }
 
 async function recognise(files: CardFiles, { file }: CardPlace): Promise<FamilyName> {

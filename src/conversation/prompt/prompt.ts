@@ -44,11 +44,11 @@ export interface PromptStyle {
 }
 
 export function promptStyle({ card }: ServedModel, template: ChatTemplate): PromptStyle {
-  const { thought = null, toolSyntax, ownModel } = card
+  const { thought = null, toolSyntax, extensions } = card
   const marks = [
     ...(thought ? [thought.begin.trim(), thought.end] : []),
     ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
-    ...(ownModel ? HINT_MARKS : []),
+    ...(extensions ? HINT_MARKS : []),
   ]
   return { template, thought, marks }
 }

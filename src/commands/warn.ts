@@ -1,0 +1,4 @@
+/** Says something that does not keep a command from its work. */
+export function warn(message: string): void {
+  process.stderr.write(`lookout: ${message}\n`)
+}
