@@ -85,6 +85,7 @@ export class Service {
     starting.defer(() => pool.close())
     const loading = openModels({
       paths: config.modelCards,
+      aliases: config.aliases,
       pool,
       measured: memoryLimitBytes !== null,
       warn: (message) => logger.warn(message),

@@ -97,3 +97,34 @@ test('a card with the old name of a field is served, and the log says what to re
     await card.remove()
   }
 })
+
+test('an alias of the settings is the model that it stands for, and is not listed', async () => {
+  const aliased = await startTestServer({ environment: { LOOKOUT_ALIASES: 'gpt-4o=service-mk1' } })
+  try {
+    const messages = [{ role: 'user', content: 'Hi' }]
+    const reply = await aliased.post('/v1/chat/completions', { model: 'gpt-4o', messages })
+    expect(reply.status).toBe(200)
+    expect(await jsonOf(reply)).toMatchObject({ model: 'gpt-4o' })
+    expect(await jsonOf(await aliased.get('/v1/models/gpt-4o'))).toMatchObject({ id: 'service-mk1' })
+    const { data } = await jsonOf<{ data: { id: string }[] }>(await aliased.get('/v1/models'))
+    expect(data.map(({ id }) => id)).toEqual(['service-mk1.5', 'service-mk1'])
+  } finally {
+    await aliased.close()
+  }
+})
+
+test.each([
+  ['a=none', "The alias 'a' stands for 'none', which is not a model; the models are service-mk1.5, service-mk1"],
+  ['service-mk1=service-mk1.5', "The alias 'service-mk1' is already a name of the model 'service-mk1'"],
+])('an alias that cannot be is refused before a model is loaded: %s', async (aliases, message) => {
+  let loads = 0
+  const starting = startTestServer({
+    environment: { LOOKOUT_ALIASES: aliases },
+    startEngine: async () => {
+      loads++
+      throw new Error('loaded')
+    },
+  })
+  await expect(starting).rejects.toThrow(message)
+  expect(loads).toBe(0)
+})

@@ -1,5 +1,6 @@
 import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
+import { withAliases } from '../inference/aliases.ts'
 import { findCards, loadCard } from '../models/card.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { loadConfig } from './load-config.ts'
@@ -15,7 +16,8 @@ ${SETTINGS_HELP}`,
     if (action !== 'check') throw new ConfigError('expected config check; see lookout config --help')
     expectNoArguments(args)
     const settings = await loadConfig()
-    for (const file of await findCards(settings.modelCards)) await loadCard(file, warn)
+    const cards = await Promise.all((await findCards(settings.modelCards)).map((file) => loadCard(file, warn)))
+    withAliases(cards, settings.aliases)
     const lines = Object.entries(shown(settings)).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
     process.stdout.write(`${lines.join('\n')}\nThe configuration is fine\n`)
   },

@@ -44,6 +44,7 @@ test('a value may be of its type, or text as in the environment', () => {
     ['drain_seconds: 0', 'drain_seconds: "0"'],
     ['model_memory: 1.5', 'model_memory: "1.5"'],
     ['media_hosts: [a, "b:1"]', 'media_hosts: a, b:1'],
+    ['aliases: { gpt-4o: service-mk1.5 }', 'aliases: gpt-4o=service-mk1.5'],
     ['rate_limits: { chat: 0, models: 60 }', 'rate_limits: chat=0, models=60'],
   ]) {
     expect(read(typed!)).toEqual(read(text!))

@@ -28,6 +28,8 @@ export interface Config {
   readonly compatibility: Compatibility
   /** Model cards to serve, and folders of such, as absolute paths. */
   readonly modelCards: readonly string[]
+  /** Further names that clients may send, each with the id of the model that answers. */
+  readonly aliases: Readonly<Record<string, string>>
   /** Most bytes that loaded models may take together, by estimate; null for no limit. */
   readonly modelMemoryBytes: number | null
   /** Most bytes of large request bodies that are held at a time. */
@@ -97,6 +99,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     logLevel: settings.log_level,
     compatibility: settings.compatibility,
     modelCards: [settings.model_card, ...settings.models].map((path) => resolve(path)),
+    aliases: settings.aliases,
     modelMemoryBytes: settings.model_memory === null ? null : settings.model_memory * 2 ** 30,
     queueLength: settings.queue_length,
     mediaHosts: settings.media_hosts,

@@ -50,15 +50,17 @@ export function address(protocols: readonly string[]) {
   )
 }
 
-/** `chat=600,models=60` as an object. What is not text stays as it is, for the schema to judge. */
+/**
+ * `chat=600,models=60` as an object. What is not text, or names a key twice, stays as it is, which the schema of the
+ * object refuses.
+ */
 export function parsePairs(given: unknown): unknown {
   if (typeof given !== 'string') return given
-  return Object.fromEntries(
-    splitList(given).map((item) => {
-      const [key = '', ...value] = item.split('=')
-      return [key.trim(), value.join('=').trim()]
-    }),
-  )
+  const pairs = splitList(given).map((item) => {
+    const [key = '', ...value] = item.split('=')
+    return [key.trim(), value.join('=').trim()]
+  })
+  return new Set(pairs.map(([key]) => key)).size === pairs.length ? Object.fromEntries(pairs) : given
 }
 
 function splitList(given: string): string[] {

@@ -27,7 +27,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
   string: 'text',
   number: 'number',
   array: 'list',
-  object: 'on, off or map',
+  object: 'map',
 }
 
 function typeOf(schema: z.core.JSONSchema._JSONSchema, setting: SettingName): string {

@@ -19,6 +19,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number]
 
 const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 const LIMITS = `expected on, off or limits such as chat=600, for any of ${BUCKETS.join(', ')}`
+const ALIASES = 'expected names with the models they stand for, such as gpt-4o=service-mk1.5'
 
 /**
  * Every setting, under its name in the configuration file: its type, its default and what it does. Everything else that
@@ -49,6 +50,13 @@ export const settingsSchema = z.object({
   models: list()
     .default([])
     .register(ABOUT, { help: 'further model cards, or folders that hold model cards', default: 'none' }),
+  aliases: z
+    .preprocess(parsePairs, z.record(z.string().min(1), z.string(ALIASES).min(1, ALIASES), ALIASES))
+    .default({})
+    .register(ABOUT, {
+      help: 'further names that clients may send, each with the model that answers: gpt-4o=service-mk1.5',
+      default: 'none',
+    }),
   model_memory: number('a number of GiB greater than 0', { min: Number.MIN_VALUE, max: 999_999 })
     .nullable()
     .default(null)

@@ -1,4 +1,5 @@
 import { findCards, loadCard, type ModelCard } from '../models/card.ts'
+import { type Aliases, withAliases } from './aliases.ts'
 import type { Engine, ModelInfo } from './engine.ts'
 import type { EnginePool } from './engine-pool.ts'
 import { ModelRegistry } from './registry.ts'
@@ -13,6 +14,7 @@ export interface ModelOpener {
 export interface OpenModelsOptions {
   /** Cards, and folders of such. */
   readonly paths: readonly string[]
+  readonly aliases: Aliases
   readonly pool: EnginePool
   /** Whether the pool must know what each model takes. */
   readonly measured: boolean
@@ -26,8 +28,10 @@ export interface OpenModelsOptions {
  * one whose model is loaded later.
  * @throws Error that names the card.
  */
-export async function openModels({ paths, pool, measured, opener, warn }: OpenModelsOptions): Promise<ModelRegistry> {
-  const cards = await Promise.all((await findCards(paths)).map((file) => loadCard(file, warn)))
+export async function openModels(options: OpenModelsOptions): Promise<ModelRegistry> {
+  const { paths, aliases, pool, measured, opener, warn } = options
+  const files = await findCards(paths)
+  const cards = withAliases(await Promise.all(files.map((file) => loadCard(file, warn))), aliases)
   const models = []
   for (const card of cards) {
     const name = card.serves[0]!.id
