@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util'
 import { SetupError } from '../src/setup/native-library.mjs'
 import { accounts } from './accounts.ts'
 import { conversation } from './conversation.ts'
+import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
 import { fairness } from './fairness.ts'
 import { firstLight } from './first-light.ts'
@@ -34,6 +35,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   fairness,
   overload,
   accounts,
+  'embedded-database': embeddedDatabase,
   memory,
   'request-memory': requestMemory,
   media,

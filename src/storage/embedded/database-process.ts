@@ -11,22 +11,13 @@ import { chmod, cp, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
 import { releaseMemoryWhenIdle } from '../../lib/memory.ts'
 import { FolderLock } from '../folder-lock.ts'
 import { socketPath } from './address.ts'
 import { describeFailure } from './failure.ts'
+import { openPglite } from './pglite.ts'
 import { SharedSession } from './session.ts'
 
-/** Its defaults are for a machine that does nothing else. */
-const SETTINGS = [
-  'shared_buffers = 8MB',
-  'wal_buffers = 512kB',
-  'work_mem = 4MB',
-  'maintenance_work_mem = 16MB',
-  'max_wal_size = 64MB',
-  'min_wal_size = 32MB',
-]
 /** Between a client's end and the next one's beginning. */
 const LINGER_MS = 1_000
 
@@ -96,13 +87,6 @@ async function main(directory: string, cache: string): Promise<void> {
   })
   if (process.platform !== 'win32') await chmod(path, 0o600)
   say({ state: 'ready' })
-}
-
-/** With fsync, which PGlite leaves out by default: what is acknowledged survives a loss of power too. */
-async function openPglite(dataDir: string, options: PGliteOptions = {}): Promise<PGlite> {
-  const { PGlite } = await import('@electric-sql/pglite')
-  const startParams = PGlite.defaultStartParams.filter((parameter) => parameter !== '-F')
-  return PGlite.create({ dataDir, startParams, postgresqlconf: SETTINGS, ...options })
 }
 
 /**

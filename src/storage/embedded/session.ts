@@ -11,9 +11,17 @@ export interface WireSession {
 const IDLE_IN_TRANSACTION_MS = 15_000
 
 /**
- * Lets many connections use a database that has one session. They take turns, a group of messages each; who has begun a
- * transaction has the session until that ends. What outlives a transaction in a session (settings, named statements,
- * temporary tables) would be seen by all: programs that connect here use none.
+ * Lets many connections share a database that has one session. Connections take turns with one group of messages each; a
+ * connection that has begun a transaction keeps the session until the transaction ends. What outlives a transaction in a
+ * session (settings, named statements, temporary tables) would be seen by every connection: programs that connect here use
+ * none of it.
+ *
+ * `@electric-sql/pglite-socket` 0.2.17 cannot take the place of this class and of `wire.ts`. It passes on single messages
+ * instead of groups. After a statement that fails, messages of other connections come in between: some answers reach the
+ * wrong connection, some errors reach none, and connections break (`npm run bench -- embedded-database` counts them). It also
+ * limits only how long a connection may be idle, not a transaction; answers nobody any more once the database has thrown an
+ * error; does not report that a connection was closed, which decides how long the database's process lives; and requires
+ * another version of PGlite.
  */
 export class SharedSession {
   readonly #session: WireSession
