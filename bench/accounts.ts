@@ -17,11 +17,11 @@ import { type Benchmark, print } from './support/benchmark.ts'
 import { chatsAtOnce } from './support/chat.ts'
 import { processorTicks, processTree } from './support/process-tree.ts'
 import { requestRate } from './support/request-load.ts'
-import { startLookout } from './support/server.ts'
+import { SILENT_SERVICE, startLookout } from './support/server.ts'
 import { table } from './support/table.ts'
 
 const MODEL = 'service-mk1.5'
-const program = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url))
+const BARE_FASTIFY = fileURLToPath(new URL('support/bare-fastify.ts', import.meta.url))
 const FILE_BYTES = 127 * 2 ** 20
 const CHUNK_BYTES = 256 * 1024
 const PNG_HEAD = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
@@ -45,7 +45,7 @@ export const accounts: Benchmark = {
     const add = (name: string, value: string, beside: string, ratio: number, goal: string) =>
       rows.push([name, value, beside, ratio.toFixed(3), goal])
     {
-      await using bare = await startLookout(null, MODEL, { program: program('bare-fastify.ts') })
+      await using bare = await startLookout(null, MODEL, { program: BARE_FASTIFY })
       await using server = await startSilent()
       const { key } = await server.newKey()
       const get = (key: string) => `GET /v1/models HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\n\r\n`
@@ -156,7 +156,7 @@ const PICTURE = fileURLToPath(new URL('../docs/pictures/shapes.png', import.meta
 /** The service over a silent engine, and a way to its database. */
 async function startSilent() {
   const server = await startLookout(null, MODEL, {
-    program: program('silent-service.ts'),
+    program: SILENT_SERVICE,
     environment: { LOOKOUT_RATE_LIMITS: 'models=100000000,file_list=100000' },
   })
   const database = await Database.open({
@@ -199,7 +199,7 @@ async function authentication(database: Database, key: string, runs: number): Pr
 }
 
 /** MiB per second, from the first byte to the answer. */
-function upload(url: string, key: string, bytes: Buffer): Promise<number> {
+export function upload(url: string, key: string, bytes: Buffer): Promise<number> {
   const head = Buffer.from(
     `--${BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nvision\r\n--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`,
   )

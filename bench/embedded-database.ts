@@ -13,9 +13,10 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
+import { DATABASE_OPTIONS } from '../src/lib/memory.ts'
 import { cacheDirectory } from '../src/setup/native-library.mjs'
 import { PathSocket } from '../src/storage/embedded/address.ts'
-import { DATABASE_FLAGS, EmbeddedDatabase } from '../src/storage/embedded/embedded-database.ts'
+import { EmbeddedDatabase } from '../src/storage/embedded/embedded-database.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { median, percentile } from './support/statistics.ts'
 import { table } from './support/table.ts'
@@ -92,7 +93,7 @@ async function openLibrary(): Promise<Server | null> {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-bench-'))
   const path = join(directory, '.s.PGSQL.5432')
   const program = fileURLToPath(new URL('support/pglite-socket-server.ts', import.meta.url))
-  const child = fork(program, [join(directory, 'pgdata'), path], { execArgv: [...DATABASE_FLAGS], stdio: 'pipe' })
+  const child = fork(program, [join(directory, 'pgdata'), path], { execArgv: [...DATABASE_OPTIONS], stdio: 'pipe' })
   await once(child, 'message')
   return prepare('pglite-socket', directory, path, async () => {
     child.disconnect()

@@ -15,6 +15,7 @@ import { firstLight } from './first-light.ts'
 import { flood } from './flood.ts'
 import { media } from './media.ts'
 import { memory } from './memory.ts'
+import { memorySettings } from './memory-settings.ts'
 import { multilook } from './multilook.ts'
 import { overhead } from './overhead.ts'
 import { overload } from './overload.ts'
@@ -37,6 +38,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   accounts,
   'embedded-database': embeddedDatabase,
   memory,
+  'memory-settings': memorySettings,
   'request-memory': requestMemory,
   media,
   flood,

@@ -56,7 +56,8 @@ In the second half: ${grown.join(', ')}.`)
   },
 }
 
-class Load {
+/** Chats at once, beside multilook calls one after the other. */
+export class Load {
   readonly #server: BenchServer
   readonly #goesOn: () => boolean
   readonly #fresh = new FreshText()

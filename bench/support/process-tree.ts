@@ -21,25 +21,37 @@ export async function processTree(root: number): Promise<Set<number>> {
 /** Resident bytes of a process and all its descendants. */
 export async function residentBytes(root: number): Promise<number> {
   let sum = 0
-  for (const pid of await processTree(root)) sum += await resident(pid)
+  for (const pid of await processTree(root)) sum += await memoryOf(pid, 'VmRSS')
   return sum
 }
 
 /** Resident bytes of each process of the tree, by what it does: the file it runs. */
-export async function residentByProgram(root: number): Promise<Map<string, number>> {
+export function residentByProgram(root: number): Promise<Map<string, number>> {
+  return byProgram(root, 'VmRSS')
+}
+
+/** The same at the most that each process has had. */
+export function peakByProgram(root: number): Promise<Map<string, number>> {
+  return byProgram(root, 'VmHWM')
+}
+
+async function byProgram(root: number, line: MemoryLine): Promise<Map<string, number>> {
   const bytes = new Map<string, number>()
   for (const pid of await processTree(root)) {
     const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0')
     const file = words.find((word) => /\.[mc]?[jt]s$/.test(word)) ?? words[0]!
     const program = basename(file).replace(/\.[^.]+$/, '')
-    bytes.set(program, (bytes.get(program) ?? 0) + (await resident(pid)))
+    bytes.set(program, (bytes.get(program) ?? 0) + (await memoryOf(pid, line)))
   }
   return bytes
 }
 
-async function resident(pid: number): Promise<number> {
+/** A line of /proc/PID/status: what is resident now, or was at its most. */
+type MemoryLine = 'VmRSS' | 'VmHWM'
+
+async function memoryOf(pid: number, line: MemoryLine): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024
+  return Number(new RegExp(`^${line}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024
 }
 
 /** Processor time of a process, its descendants, and those of them that ended, in clock ticks. */

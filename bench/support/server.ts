@@ -24,6 +24,8 @@ export interface BenchServer extends AsyncDisposable {
 
 const KEY = 'lk-bench'
 const START_TIMEOUT_MS = 120_000
+/** The service over an engine that answers at once. */
+export const SILENT_SERVICE = fileURLToPath(new URL('silent-service.ts', import.meta.url))
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 /** Lookout as a user starts it; `cardFile` null for the shipped model. */

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { keepServing } from '../../src/commands/faults.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { Engine, EngineEvent, Generation, PromptPart, Work } from '../../src/inference/engine.ts'
+import { letHeapGrow } from '../../src/lib/memory.ts'
 import type { ModelCard } from '../../src/models/card.ts'
 import { readGgufMetadata } from '../../src/models/gguf.ts'
 import { Service } from '../../src/service.ts'
@@ -55,6 +56,7 @@ async function startEngine(card: ModelCard): Promise<Engine> {
   return new SilentEngine(String(metadata.get('tokenizer.chat_template')))
 }
 
+letHeapGrow()
 const service = await Service.start(readConfig(process.env), { startEngine })
 keepServing(service)
 process.stdout.write(`metrics at ${service.metricsUrl}\nlistens on ${service.url}\n`)

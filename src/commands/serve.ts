@@ -1,5 +1,5 @@
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { releaseMemoryWhenIdle } from '../lib/memory.ts'
+import { letHeapGrow, releaseMemoryWhenIdle } from '../lib/memory.ts'
 import { Service } from '../service.ts'
 import { type Command, expectNoArguments } from './command.ts'
 import { keepServing } from './faults.ts'
@@ -18,6 +18,7 @@ ${SETTINGS_HELP}`,
     const stopped = stopSignal()
     const service = await Service.start(config)
     keepServing(service)
+    letHeapGrow()
     releaseMemoryWhenIdle()
     // Whoever read the greeting may be gone by the time there is more to say (`npm start | head`).
     process.stdout.on('error', () => {})

@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { releaseMemoryWhenIdle } from './memory.ts'
 
@@ -11,6 +12,10 @@ afterEach(() => {
 const heap = () => process.memoryUsage().heapTotal / 2 ** 20
 /** Milliseconds of processor time that the process says it has used. */
 const used = vi.fn<() => number>()
+
+test('importing it sets no flag of V8', () => {
+  expect(runInNewContext('typeof gc')).toBe('undefined')
+})
 
 test('memory is given back once after work, when the process has been idle, and not before', () => {
   vi.spyOn(process, 'cpuUsage').mockImplementation(() => ({ user: used() * 1000, system: 0 }))

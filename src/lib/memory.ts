@@ -1,54 +1,103 @@
+/**
+ * The settings that decide how much memory the processes take. What each buys is measured by
+ * `npm run bench -- memory-settings`, which runs with one of them left out at a time; figures are from there.
+ *
+ * To import this module changes nothing. The entry point of a process calls the functions that it needs, and starts its
+ * children with the options and the environment from here.
+ */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import type { ResourceLimits } from 'node:worker_threads'
 
-interface Collection {
-  readonly type: 'minor' | 'major'
-  /** Waits for nothing that might still be of use, and gives back all room that is free then. */
-  readonly flavor?: 'last-resort'
+/** Benchmarks name the settings to leave out here, comma-separated. */
+export const LEAVE_OUT = 'BENCH_WITHOUT_MEMORY_SETTINGS'
+const leftOut = new Set(process.env[LEAVE_OUT]?.split(','))
+
+export type MemorySetting =
+  | 'young-heap'
+  | 'mapped-blocks'
+  | 'idle-release'
+  | 'heap-growth'
+  | 'stream-collection'
+  | 'body-collection'
+  | 'quick-wasm'
+  | 'image-cache'
+  | 'image-threads'
+  | 'pulse-heap'
+  | 'body-heap'
+
+function uses(setting: MemorySetting): boolean {
+  return !leftOut.has(setting)
 }
 
-// Contexts made from now on have the function; the program's own, which is older, has not.
-setFlagsFromString('--expose-gc')
-const collect = runInNewContext('gc') as (collection: Collection) => void
+/**
+ * Options of Node for a child process that makes much garbage and keeps little. V8 keeps what it once needed for young
+ * objects: without a limit, 64 MiB after minutes under load.
+ */
+export const CHILD_OPTIONS: readonly string[] = uses('young-heap') ? ['--max-semi-space-size=8'] : []
 
 /**
- * Options of a child process that makes much garbage of its work and keeps little. V8 keeps what it once needed for young
- * objects: left alone that is 64 MiB after minutes under load.
+ * Environment of such a process. Blocks of some hundred KiB, images or saved prefixes of which no two have the same size,
+ * leave holes in glibc's heap. From this size up they are mapped one by one, and go back to the system when they are freed.
+ * Other C libraries ignore it.
  */
-export const YOUNG_HEAP_LIMIT: readonly string[] = ['--max-semi-space-size=8']
+export const CHILD_ENVIRONMENT: Readonly<Record<string, string>> = {
+  ...(uses('mapped-blocks') ? { MALLOC_MMAP_THRESHOLD_: String(128 * 1024) } : {}),
+  ...(leftOut.size > 0 ? { [LEAVE_OUT]: [...leftOut].join() } : {}),
+}
 
 /**
- * Environment of such a process. Blocks of some hundred KiB, pictures or saved prefixes of which no two are of one size,
- * riddle glibc's heap with holes. From this size up they are mapped one by one, and go back to the system when they are
- * freed. Other C libraries take no notice.
+ * Options of Node for the process of the embedded database. V8's optimizing compiler would take memory to make PostgreSQL's
+ * WebAssembly faster, and both cores for minutes; the quick compiler is enough.
  */
-export const MAPPED_BLOCKS: Readonly<Record<string, string>> = { MALLOC_MMAP_THRESHOLD_: String(128 * 1024) }
+export const DATABASE_OPTIONS: readonly string[] = uses('quick-wasm') ? ['--liftoff-only'] : []
+
+/** Heap of a thread that only writes to a pipe. */
+export const PULSE_THREAD: ResourceLimits = uses('pulse-heap') ? { maxOldGenerationSizeMb: 16 } : {}
+/** Heap of a thread that parses bodies. A body with the most values that are allowed takes a tenth of it. */
+export const BODY_THREAD: ResourceLimits = uses('body-heap') ? { maxOldGenerationSizeMb: 512 } : {}
+
+/**
+ * How far the heap of a process that receives uploads may grow before all of it is collected, in percent of what lives in
+ * it. By itself V8 soon allows a tenth, and counts the bytes of pieces that are dead already: an upload then causes a full
+ * collection every 30 MB.
+ */
+export function letHeapGrow(): void {
+  if (uses('heap-growth')) setFlagsFromString('--heap-growing-percent=200')
+}
+
+/** What is set of `sharp` in a process that decodes one image at a time, and none twice. */
+export function tuneImages(sharp: { cache(options: boolean): unknown; concurrency(threads: number): unknown }): void {
+  if (uses('image-cache')) sharp.cache(false)
+  if (uses('image-threads')) sharp.concurrency(1)
+}
+
+/**
+ * Frees what has become garbage lately, in half a millisecond. For streams: V8 lets the bytes of their pieces gather until
+ * it collects the whole heap, time and again, though all of them died young.
+ */
+export function collectYoungGarbage(): void {
+  if (uses('stream-collection')) collect({ type: 'minor' })
+}
+
+/**
+ * Frees all that has become garbage, in some milliseconds for every ten megabytes that live. For request bodies, which are
+ * large and outside of the heap: V8 lets hundreds of megabytes of them gather, because its own heap hardly grows with them.
+ */
+export function collectAllGarbage(): void {
+  if (uses('body-collection')) collect({ type: 'major' })
+}
 
 const LOOK_MS = 10_000
 /** Less of one processor than this is idle. */
 const IDLE_SHARE = 0.02
 
 /**
- * Frees what has become garbage lately, in half a millisecond. For streams: V8 lets the bytes of their pieces gather until
- * it collects the whole heap, time and again, though all of them died young. That took half of an upload's time.
- */
-export function collectYoungGarbage(): void {
-  collect({ type: 'minor' })
-}
-
-/**
- * Frees all that has become garbage, in some milliseconds for every ten megabytes that live. For what is large and
- * outside of the heap: V8 lets hundreds of megabytes of it gather, because its own heap hardly grows with them.
- */
-export function collectAllGarbage(): void {
-  collect({ type: 'major' })
-}
-
-/**
- * Has this process give the memory of its last work back to the system, once it has had next to nothing to do for some
- * seconds. V8 keeps it: a server that has started, or has been busy, stays 100 MiB and more larger than what it holds.
+ * Makes this process give the memory of its last work back to the system once it has been idle for some seconds. V8 would
+ * keep it.
  */
 export function releaseMemoryWhenIdle(): void {
+  if (!uses('idle-release')) return
   let busy = true
   let used = processorMs()
   const look = () => {
@@ -66,4 +115,21 @@ export function releaseMemoryWhenIdle(): void {
 function processorMs(): number {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1000
+}
+
+interface Collection {
+  readonly type: 'minor' | 'major'
+  /** Waits for nothing that might still be of use, and gives back all room that is free then. */
+  readonly flavor?: 'last-resort'
+}
+
+let collector: ((collection: Collection) => void) | null = null
+
+function collect(collection: Collection): void {
+  if (collector === null) {
+    // Contexts made from then on have the function; the program's own, which is older, has not.
+    setFlagsFromString('--expose-gc')
+    collector = runInNewContext('gc') as (collection: Collection) => void
+  }
+  collector(collection)
 }

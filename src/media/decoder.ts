@@ -2,7 +2,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
-import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../lib/memory.ts'
+import { CHILD_ENVIRONMENT, CHILD_OPTIONS } from '../lib/memory.ts'
 import { type DecodeJob, reasonOf } from './decode-job.ts'
 import {
   BYTES_FD,
@@ -182,9 +182,9 @@ function start(memoryBytes: number): ChildProcess {
   const options: SpawnOptions = {
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe'],
-    env: MAPPED_BLOCKS,
+    env: CHILD_ENVIRONMENT,
   }
-  if (process.platform === 'win32') return spawn(process.execPath, [...YOUNG_HEAP_LIMIT, SCRIPT], options)
+  if (process.platform === 'win32') return spawn(process.execPath, [...CHILD_OPTIONS, SCRIPT], options)
   const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; exec "$@"`
-  return spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, ...YOUNG_HEAP_LIMIT, SCRIPT], options)
+  return spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, ...CHILD_OPTIONS, SCRIPT], options)
 }

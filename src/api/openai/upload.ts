@@ -2,7 +2,6 @@ import type { IncomingMessage } from 'node:http'
 import { basename } from 'node:path/posix'
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
-import { setFlagsFromString } from 'node:v8'
 import { Busboy } from '@fastify/busboy'
 import { contentTypeOf, type Files, MAX_FILE_BYTES, type NewFile, PURPOSES, type Purpose } from '../../files/index.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
@@ -19,10 +18,6 @@ const SILENCE_MS = 60_000
 const CHUNK_BYTES = 256 * 1024
 /** Bytes of an upload between collections of its garbage. */
 const GARBAGE_BYTES = 4 * 2 ** 20
-
-// How far the heap may grow before a full collection, in percent of its live objects. By default V8 soon allows only 10
-// and counts dead chunks as live, so an upload triggered a full collection every 30 MB.
-setFlagsFromString('--heap-growing-percent=200')
 
 /** An upload that is on disk but not a file yet. The draft must be kept or discarded. */
 export interface ReceivedUpload {

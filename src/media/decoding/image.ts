@@ -1,4 +1,5 @@
 import sharp from 'sharp'
+import { tuneImages } from '../../lib/memory.ts'
 import { regionPixels } from '../coordinates.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { resizeBicubic, targetSize } from '../resize.ts'
@@ -17,8 +18,7 @@ const LARGE_PIXELS = 24_000_000
 const FAR = 4
 const NEAR = 2
 
-sharp.cache(false)
-sharp.concurrency(1)
+tuneImages(sharp)
 // Only the contract's types may be decoded, although the library supports more.
 sharp.block({ operation: ['VipsForeignLoad'] })
 sharp.unblock({ operation: ['VipsForeignLoadJpegBuffer', 'VipsForeignLoadPngBuffer', 'VipsForeignLoadWebpBuffer'] })

@@ -3,11 +3,10 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { DATABASE_OPTIONS } from '../../lib/memory.ts'
 import { socketPath } from './address.ts'
 import type { DatabaseProcessMessage } from './database-process.ts'
 
-/** V8's optimizing compiler would take 300 MB to make PostgreSQL faster, and two cores for minutes. The quick one serves. */
-export const DATABASE_FLAGS = ['--liftoff-only']
 const PROGRAM = fileURLToPath(new URL('database-process.ts', import.meta.url))
 /** The first start on a machine makes a database from nothing. */
 const START_TIMEOUT_MS = 120_000
@@ -47,7 +46,7 @@ export class EmbeddedDatabase {
   }
 
   async #start(): Promise<DatabaseProcessMessage['state']> {
-    const child = spawn(process.execPath, [...DATABASE_FLAGS, PROGRAM, this.#directory, this.#cache], {
+    const child = spawn(process.execPath, [...DATABASE_OPTIONS, PROGRAM, this.#directory, this.#cache], {
       // Of its own: Ctrl-C at the terminal is for the server, which still has things to write.
       detached: true,
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

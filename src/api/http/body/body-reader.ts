@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Tinypool } from 'tinypool'
 import { ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { BODY_THREAD } from '../../../lib/memory.ts'
 import { InlineMedia } from '../../../media/index.ts'
 import { ClientGone, closedSignal } from '../abort-signal.ts'
 import { principalOf } from '../auth.ts'
@@ -18,8 +19,6 @@ export const BODY_LIMIT_BYTES = 20 * 2 ** 20
 const PARSED_AT_ONCE_BYTES = 128 * 1024
 /** A thread that is idle for this long ends and frees its memory. */
 const IDLE_MS = 30_000
-/** Heap limit of one thread. A body with the most values allowed takes a tenth of it. */
-const HEAP_MB = 512
 
 /** The fields of a request, as parsed by its schema. */
 export type ReadBody<Fields> = Pick<ParsedBody<Fields>, 'value' | 'rawParameters'>
@@ -35,7 +34,7 @@ export class BodyReader {
     minThreads: 0,
     maxThreads: Math.min(2, availableParallelism()),
     idleTimeout: IDLE_MS,
-    resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+    resourceLimits: BODY_THREAD,
   })
 
   constructor(budget: ByteBudget) {

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { MAPPED_BLOCKS, YOUNG_HEAP_LIMIT } from '../../../lib/memory.ts'
+import { CHILD_ENVIRONMENT, CHILD_OPTIONS } from '../../../lib/memory.ts'
 import { toFailure } from '../failure.ts'
 import { HeartbeatMonitor, PULSE_FILE, PULSE_LIMIT_MS } from '../heartbeat.ts'
 import type { FromEngine, ToEngine } from '../protocol.ts'
@@ -36,8 +36,8 @@ export class EngineChild {
     this.#process = fork(PROCESS_FILE, [], {
       // Typed arrays cross as they are.
       serialization: 'advanced',
-      execArgv: [...YOUNG_HEAP_LIMIT],
-      env: { ...MAPPED_BLOCKS, ...process.env },
+      execArgv: [...CHILD_OPTIONS],
+      env: { ...CHILD_ENVIRONMENT, ...process.env },
       // The last one is the file that `PULSE_FILE` numbers.
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe'],
     })
