@@ -77,7 +77,7 @@ describe('organisations and keys', () => {
     await expect.poll(() => status(key), { timeout: 15_000, interval: 200 }).toBe(401)
     expect(await lookout('keys', 'revoke', id)).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^lookout: There is no key/),
+      stderr: expect.stringMatching(/^lookout: Key '.+' does not exist or is already revoked/),
     })
 
     const brief = await makeKey('--expires', new Date(Date.now() + 4_000).toISOString())
@@ -116,13 +116,13 @@ describe('organisations and keys', () => {
 })
 
 test.each([
-  [['orgs', 'create', 'No Name'], /is no name for an organisation/],
+  [['orgs', 'create', 'No Name'], /is not a valid organisation name/],
   [['orgs', 'create'], /NAME is missing/],
   [['keys', 'revoke'], /ID is missing/],
   [['keys', 'list', 'mine'], /'mine' is one word too many/],
-  [['orgs', 'limit', 'nobody', '--storage', '1'], /There is no organisation 'nobody'/],
+  [['orgs', 'limit', 'nobody', '--storage', '1'], /Organisation 'nobody' does not exist/],
   [['orgs', 'create', 'a', '--requests', 'constructor=1'], /--requests: expected CLASS=N/],
-  [['keys', 'create', '--org', 'nobody'], /There is no organisation 'nobody'/],
+  [['keys', 'create', '--org', 'nobody'], /Organisation 'nobody' does not exist/],
   [['keys', 'create', '--scopes', 'all'], /--scopes: expected some of inference, files, admin, not 'all'/],
   [['keys', 'create', '--expires', 'soon'], /--expires: expected a time/],
   [['keys', 'create', '--expires', '5'], /--expires: expected a time such as 90d/],

@@ -14,7 +14,7 @@ export interface Organisation {
   readonly revokedAt: Date | null
 }
 
-/** A key as lists show it. */
+/** A key, without the secret. */
 export interface ApiKey {
   readonly id: string
   readonly organisation: string
@@ -34,7 +34,7 @@ export interface NewApiKey {
   readonly expiresAt?: Date | null
 }
 
-/** Something that an operator asked for and that cannot be; the message is one line for them. */
+/** A request of the operator that cannot be carried out. The message is one line for them. */
 export class AccountError extends Error {
   override readonly name = 'AccountError'
 }
@@ -49,34 +49,34 @@ export class Accounts {
     this.#database = database
   }
 
-  /** @throws AccountError when the name is none, or taken. */
+  /** @throws AccountError when the name is invalid or taken. */
   async createOrganisation(id: string, limits: OrganisationLimits = {}): Promise<Organisation> {
     if (!ORGANISATION.test(id)) {
-      throw new AccountError(`'${id}' is no name for an organisation: expected up to 63 of a-z, 0-9 and -`)
+      throw new AccountError(`'${id}' is not a valid organisation name: expected up to 63 of a-z, 0-9 and -`)
     }
-    const [made] = await this.#database.use((queries) =>
+    const [created] = await this.#database.use((queries) =>
       queries.insert(organisations).values({ id, limits }).onConflictDoNothing().returning(),
     )
-    if (!made) throw new AccountError(`There is an organisation '${id}' already`)
-    return made
+    if (!created) throw new AccountError(`Organisation '${id}' already exists`)
+    return created
   }
 
   listOrganisations(): Promise<Organisation[]> {
     return this.#database.use((queries) => queries.select().from(organisations).orderBy(asc(organisations.id)))
   }
 
-  /** Replaces the limits. @throws AccountError when there is no such organisation. */
+  /** Replaces the limits. @throws AccountError when the organisation does not exist. */
   async setLimits(id: string, change: (limits: OrganisationLimits) => OrganisationLimits): Promise<Organisation> {
     return this.#database.transaction(async (transaction) => {
       const [known] = await transaction.select().from(organisations).where(eq(organisations.id, id)).for('update')
-      if (!known) throw new AccountError(`There is no organisation '${id}'`)
+      if (!known) throw new AccountError(`Organisation '${id}' does not exist`)
       const limits = change(known.limits)
       await transaction.update(organisations).set({ limits }).where(eq(organisations.id, id))
       return { ...known, limits }
     })
   }
 
-  /** Shuts out all its keys. What it has stored stays. @throws AccountError when there is no such organisation. */
+  /** Makes all its keys invalid. Its files stay. @throws AccountError when the organisation does not exist. */
   async revokeOrganisation(id: string): Promise<void> {
     const [revoked] = await this.#database.use((queries) =>
       queries
@@ -85,17 +85,17 @@ export class Accounts {
         .where(eq(organisations.id, id))
         .returning({ id: organisations.id }),
     )
-    if (!revoked) throw new AccountError(`There is no organisation '${id}'`)
+    if (!revoked) throw new AccountError(`Organisation '${id}' does not exist`)
   }
 
-  /** @returns the key itself, this once. @throws AccountError when there is no such organisation. */
+  /** @returns the key, which cannot be read again. @throws AccountError when the organisation does not exist. */
   async createKey(wanted: NewApiKey): Promise<{ key: string; about: ApiKey }> {
     return this.#database.transaction(async (transaction) => {
       const [owner] = await transaction
         .select({ revokedAt: organisations.revokedAt })
         .from(organisations)
         .where(eq(organisations.id, wanted.organisation))
-      if (!owner) throw new AccountError(`There is no organisation '${wanted.organisation}'`)
+      if (!owner) throw new AccountError(`Organisation '${wanted.organisation}' does not exist`)
       if (owner.revokedAt) throw new AccountError(`Organisation '${wanted.organisation}' is revoked`)
       return insertKey(transaction, wanted)
     })
@@ -112,7 +112,7 @@ export class Accounts {
     return rows.map(toApiKey)
   }
 
-  /** @throws AccountError when there is no such key, or it is revoked already. */
+  /** @throws AccountError when the key does not exist or is already revoked. */
   async revokeKey(id: string): Promise<ApiKey> {
     const [revoked] = await this.#database.use((queries) =>
       queries
@@ -121,22 +121,22 @@ export class Accounts {
         .where(and(eq(apiKeys.id, id), isNull(apiKeys.revokedAt)))
         .returning(),
     )
-    if (!revoked) throw new AccountError(`There is no key '${id}' that could be revoked; see 'lookout keys list'`)
+    if (!revoked) throw new AccountError(`Key '${id}' does not exist or is already revoked; see 'lookout keys list'`)
     return toApiKey(revoked)
   }
 
-  /** The organisation that the configured key belongs to. */
+  /** Creates the organisation that the configured key belongs to, if it does not exist. */
   async ensureFirstOrganisation(): Promise<void> {
     await this.#database.use((queries) =>
       queries.insert(organisations).values({ id: FIRST_ORGANISATION }).onConflictDoNothing(),
     )
   }
 
-  /** On a database without any key, an organisation and a key. @returns the key, this once; null when there was one. */
+  /** Creates a key, and its organisation, if the database has no key. @returns the key; null when there was one. */
   async createFirstKey(): Promise<string | null> {
     await this.ensureFirstOrganisation()
     return this.#database.transaction(async (transaction) => {
-      // Of servers that start together, one makes the key.
+      // Of servers that start together, only one creates the key.
       await transaction
         .select({ id: organisations.id })
         .from(organisations)

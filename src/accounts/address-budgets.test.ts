@@ -5,9 +5,9 @@ let now: number
 const clock = () => now
 const nobody = async () => null
 
-async function refusals(budgets: AddressBudgets, address: string, times: number): Promise<number> {
-  const asked = Array.from({ length: times }, () => budgets.ask(address, nobody))
-  return (await Promise.allSettled(asked)).filter(({ status }) => status === 'rejected').length
+async function rejections(budgets: AddressBudgets, address: string, times: number): Promise<number> {
+  const lookups = Array.from({ length: times }, () => budgets.attempt(address, nobody))
+  return (await Promise.allSettled(lookups)).filter(({ status }) => status === 'rejected').length
 }
 
 test.each([
@@ -19,29 +19,29 @@ test.each([
 ])('%s and %s share one budget', async (one, other, burst) => {
   now = 0
   const budgets = new AddressBudgets(clock)
-  expect(await refusals(budgets, one, burst + 5)).toBe(5)
-  expect(await refusals(budgets, other, 1)).toBe(1)
-  expect(await refusals(budgets, '198.51.100.1', 1)).toBe(0)
+  expect(await rejections(budgets, one, burst + 5)).toBe(5)
+  expect(await rejections(budgets, other, 1)).toBe(1)
+  expect(await rejections(budgets, '198.51.100.1', 1)).toBe(0)
   now += 3_000
-  expect(await refusals(budgets, other, 1)).toBe(0)
+  expect(await rejections(budgets, other, 1)).toBe(0)
 })
 
-test('a public address may ask once in three seconds from then on, and is told when', async () => {
+test('a public address that spent its budget gets one attempt every three seconds, and is told when', async () => {
   now = 0
   const budgets = new AddressBudgets(clock)
-  await refusals(budgets, '203.0.113.7', 20)
+  await rejections(budgets, '203.0.113.7', 20)
   now += 1_000
-  await expect(budgets.ask('203.0.113.7', nobody)).rejects.toMatchObject({ status: 429, retryAfter: 2 })
+  await expect(budgets.attempt('203.0.113.7', nobody)).rejects.toMatchObject({ status: 429, retryAfter: 2 })
   now += 2_000
-  expect(await refusals(budgets, '203.0.113.7', 2)).toBe(1)
+  expect(await rejections(budgets, '203.0.113.7', 2)).toBe(1)
 })
 
-test('keys that somebody holds cost nothing, and questions that fail neither', async () => {
+test('valid keys and failed lookups cost nothing', async () => {
   now = 0
   const budgets = new AddressBudgets(clock)
   for (let n = 0; n < 50; n++) {
-    expect(await budgets.ask('203.0.113.7', async () => 'somebody')).toBe('somebody')
-    await expect(budgets.ask('203.0.113.7', () => Promise.reject(new Error('away')))).rejects.toThrow('away')
+    expect(await budgets.attempt('203.0.113.7', async () => 'somebody')).toBe('somebody')
+    await expect(budgets.attempt('203.0.113.7', () => Promise.reject(new Error('down')))).rejects.toThrow('down')
   }
-  expect(await refusals(budgets, '203.0.113.7', 20)).toBe(0)
+  expect(await rejections(budgets, '203.0.113.7', 20)).toBe(0)
 })

@@ -3,35 +3,35 @@ import { LRUCache } from 'lru-cache'
 import { ApiError } from '../lib/errors.ts'
 import type { Clock } from './rate-limits.ts'
 
-/** Questions about keys that nobody holds: so many at once, and one more every so often. */
+/** A token bucket for unknown keys: `burst` at once, and one more every `refillMs`. */
 interface Rate {
   readonly burst: number
   readonly refillMs: number
 }
 const ONE_CLIENT: Rate = { burst: 20, refillMs: 3_000 }
 /**
- * A loopback or private address may be a proxy's, which all clients share: they are not to be shut out by one among them
- * as easily, and the database can bear this.
+ * A loopback or private address may be a proxy that all clients share, so one of them must not lock out the others
+ * easily. The database can bear this rate.
  */
 const MANY_CLIENTS: Rate = { burst: 200, refillMs: 50 }
-/** Addresses that are remembered. When there are more, the one that asked longest ago starts with a full budget again. */
+/** Addresses to remember; beyond that, the one seen longest ago starts over. */
 const MAX_ADDRESSES = 10_000
 
 interface Budget {
   readonly rate: Rate
-  /** In milliseconds, of which a question costs `refillMs`: thirds of a question would not add up to one. */
+  /** Milliseconds, of which a lookup costs `refillMs`. A count of lookups would need fractions, which do not add up. */
   credit: number
-  /** When the credit was counted. */
+  /** When the credit was last updated. */
   since: number
-  /** Questions under way. */
-  asking: number
-  /** Those that wait for one of these to be answered. */
+  /** Lookups that are running. */
+  running: number
+  /** Attempts that wait for a running lookup to end. */
   readonly waiting: PromiseWithResolvers<void>[]
 }
 
 /**
- * Bounds what unknown keys can ask of the database, by the address that they come from. Only a key that nobody holds
- * costs; until that is known, a question counts as if it did, so that many at once do not pass together.
+ * Limits how many unknown keys each address can have looked up in the database. Only unknown keys cost budget; until
+ * the result is known a lookup counts as if its key were unknown, so that concurrent lookups cannot exceed the budget.
  */
 export class AddressBudgets {
   readonly #clock: Clock
@@ -42,30 +42,31 @@ export class AddressBudgets {
   }
 
   /**
-   * @param question is about a key; null is its answer when nobody holds that.
-   * @throws ApiError 429, without having asked, when the address has no budget left; else what the question throws.
+   * Runs a lookup if the address has budget left.
+   * @param lookup of a key; resolves to null for an unknown key.
+   * @throws ApiError 429, without a lookup, when the address has no budget left; otherwise what the lookup throws.
    */
-  async ask<Answer>(address: string, question: () => Promise<Answer | null>): Promise<Answer | null> {
+  async attempt<Result>(address: string, lookup: () => Promise<Result | null>): Promise<Result | null> {
     const budget = this.#budget(address)
-    while (budget.asking >= this.#count(budget)) {
-      if (budget.asking === 0) throw tooMany(budget)
+    while (budget.running >= this.#available(budget)) {
+      if (budget.running === 0) throw tooMany(budget)
       const turn = Promise.withResolvers<void>()
       budget.waiting.push(turn)
       await turn.promise
     }
-    budget.asking++
+    budget.running++
     try {
-      const answer = await question()
-      if (answer === null) budget.credit -= budget.rate.refillMs
+      const result = await lookup()
+      if (result === null) budget.credit -= budget.rate.refillMs
       budget.waiting.shift()?.resolve()
-      return answer
+      return result
     } catch (error) {
-      // Who waits would wait as long for the same.
+      // The waiting attempts would fail the same way, only later.
       for (const turn of budget.waiting.splice(0)) turn.reject(error)
       throw error
     } finally {
-      budget.asking--
-      if (budget.asking === 0) for (const turn of budget.waiting.splice(0)) turn.resolve()
+      budget.running--
+      if (budget.running === 0) for (const turn of budget.waiting.splice(0)) turn.resolve()
     }
   }
 
@@ -73,13 +74,13 @@ export class AddressBudgets {
     const { name, rate } = rateOf(address)
     const known = this.#budgets.get(name)
     if (known !== undefined) return known
-    const budget = { rate, credit: rate.burst * rate.refillMs, since: this.#clock(), asking: 0, waiting: [] }
+    const budget = { rate, credit: rate.burst * rate.refillMs, since: this.#clock(), running: 0, waiting: [] }
     this.#budgets.set(name, budget)
     return budget
   }
 
-  /** @returns the questions that may be asked now. */
-  #count(budget: Budget): number {
+  /** @returns the lookups that the budget allows now. */
+  #available(budget: Budget): number {
     const now = this.#clock()
     const { burst, refillMs } = budget.rate
     budget.credit = Math.min(burst * refillMs, budget.credit + now - budget.since)
@@ -88,7 +89,7 @@ export class AddressBudgets {
   }
 }
 
-/** Of IPv6, the network of a customer: whoever has one has all addresses in it. */
+/** An IPv6 address counts as its /64 network, because a client that has one address there has them all. */
 function rateOf(address: string): { name: string; rate: Rate } {
   if (!ipaddr.isValid(address)) return { name: '', rate: ONE_CLIENT }
   const parsed = ipaddr.process(address)

@@ -10,12 +10,12 @@ import type { Clock } from './rate-limits.ts'
 
 const { apiKeys, organisations } = tables
 
-/** Who holds which key. */
+/** Finds the owners of keys. */
 export interface ApiKeys {
   /**
-   * The key's owner; null for a key that nobody holds.
-   * @param address that shows it.
-   * @throws ApiError 503 when that cannot be told now, 429 when the address has asked for too many that nobody holds.
+   * Finds the owner of a key; null when the key is not valid.
+   * @param address of the client.
+   * @throws ApiError 503 when the database is unavailable, 429 when the address has tried too many unknown keys.
    */
   authenticate(key: string, address: string): Principal | null | Promise<Principal | null>
 }
@@ -24,26 +24,26 @@ interface Known {
   readonly principal: Principal
   /** Unix milliseconds. */
   readonly expiresAt: number
-  /** When the database said so, by the monotonic clock. */
+  /** When it was read from the database, by the monotonic clock. */
   readonly since: number
 }
 
-/** An answer of the database this old is given without asking again. */
+/** An entry up to this age is used without reading the database. */
 const FRESH_MS = 1_000
-/** One this old is given a last time while the database is asked: a key that another process revoked ends within it. */
+/** An entry up to this age is used while it is refreshed, so a key revoked by another process ends within this time. */
 const STALE_MS = 3_000
-/** While the database is away, keys that it knew so recently go on: nobody can revoke one then. */
+/** While the database is unavailable, entries up to this age stay valid: nobody can revoke a key then. */
 const OUTAGE_MS = 600_000
-/** A key that is known waits so long for a database that hangs, and after a question that failed, not for the next. */
+/** A known key waits this long for a database that hangs. After a failed read it does not wait for `AWAY_MS`. */
 const PATIENCE_MS = 1_000
 const AWAY_MS = 5_000
-/** A key that nobody holds is not asked about again for this long: keys are made before they are used, and never come back. */
+/** An unknown key is not looked up again for this long: keys are created before they are used, and never restored. */
 const UNKNOWN_MS = 60_000
-/** Keys that are remembered: so many that are held, and so many that are not. */
+/** Most known keys, and most unknown keys, to remember. */
 const MAX_KNOWN = 20_000
 const LAST_USED_MS = 5_000
 
-/** Authenticates from memory, and keeps what it remembers close to the database. */
+/** Authenticates keys from a cache that it keeps close to the database. */
 export class Authenticator implements ApiKeys {
   readonly #database: Database
   readonly #configured: Buffer | null
@@ -51,15 +51,15 @@ export class Authenticator implements ApiKeys {
   readonly #known = new LRUCache<string, Known>({ max: MAX_KNOWN })
   /** Keys that the database did not know. */
   readonly #unknown = new LRUCache<string, true>({ max: MAX_KNOWN, ttl: UNKNOWN_MS })
-  readonly #asking = new Map<string, Promise<Known | null>>()
-  /** Unix milliseconds, by the key's id; not yet in the database. */
+  readonly #pending = new Map<string, Promise<Known | null>>()
+  /** Unix milliseconds by key id, not yet in the database. */
   readonly #lastUsed = new Map<string, number>()
   readonly #timer: NodeJS.Timeout
   #writing: Promise<void> = Promise.resolve()
-  /** When a question last failed, by the monotonic clock. */
+  /** When a read last failed, by the monotonic clock. */
   #failedAt = Number.NEGATIVE_INFINITY
 
-  /** @param configured a key that the configuration fixes, if any. It may do everything for the first organisation. */
+  /** @param configured the key from the configuration, if any. It has every scope, for the first organisation. */
   constructor(database: Database, configured: string | null, clock?: Clock) {
     this.#database = database
     this.#budgets = new AddressBudgets(clock)
@@ -69,8 +69,8 @@ export class Authenticator implements ApiKeys {
   }
 
   /**
-   * Keys are compared and looked up by their hashes only: what a client can find out from times is about a hash that it
-   * cannot choose.
+   * Keys are compared and looked up by hash only: timing can reveal something about a hash, which the client cannot
+   * choose, but not about a key.
    */
   authenticate(key: string, address: string): Principal | null | Promise<Principal | null> {
     const hash = hashOf(key)
@@ -78,13 +78,13 @@ export class Authenticator implements ApiKeys {
     if (!remembered) {
       if (this.#configured && timingSafeEqual(this.#configured, Buffer.from(hash))) return CONFIGURED
       if (!isApiKey(key) || this.#unknown.has(hash)) return null
-      return this.#budgets.ask(address, () => this.#ask(hash)).then((told) => this.#holder(told))
+      return this.#budgets.attempt(address, () => this.#lookUp(hash)).then((found) => this.#owner(found))
     }
     const known = this.#refresh(hash, remembered)
-    return known instanceof Promise ? known.then((told) => this.#holder(told)) : this.#holder(known)
+    return known instanceof Promise ? known.then((found) => this.#owner(found)) : this.#owner(known)
   }
 
-  #holder(known: Known | null): Principal | null {
+  #owner(known: Known | null): Principal | null {
     const now = Date.now()
     if (known === null || now >= known.expiresAt) return null
     this.#lastUsed.set(known.principal.key, now)
@@ -95,26 +95,26 @@ export class Authenticator implements ApiKeys {
     const now = performance.now()
     const age = now - known.since
     if (age < FRESH_MS) return known
-    const asked = this.#ask(hash)
-    if (age >= OUTAGE_MS) return asked
-    const answered = asked.catch(() => known)
+    const latest = this.#lookUp(hash)
+    if (age >= OUTAGE_MS) return latest
+    const latestOrKnown = latest.catch(() => known)
     if (age < STALE_MS || now - this.#failedAt < AWAY_MS) return known
-    return within(PATIENCE_MS, answered, known)
+    return within(PATIENCE_MS, latestOrKnown, known)
   }
 
-  /** One question at a time about each key. */
-  #ask(hash: string): Promise<Known | null> {
-    let asked = this.#asking.get(hash)
-    if (!asked) {
-      asked = this.#read(hash)
+  /** Reads a key from the database, once for all concurrent requests. */
+  #lookUp(hash: string): Promise<Known | null> {
+    let pending = this.#pending.get(hash)
+    if (!pending) {
+      pending = this.#read(hash)
         .catch((error: unknown) => {
           this.#failedAt = performance.now()
           throw error
         })
-        .finally(() => this.#asking.delete(hash))
-      this.#asking.set(hash, asked)
+        .finally(() => this.#pending.delete(hash))
+      this.#pending.set(hash, pending)
     }
-    return asked
+    return pending
   }
 
   async #read(hash: string): Promise<Known | null> {
@@ -160,7 +160,7 @@ export class Authenticator implements ApiKeys {
           sql`update api_keys set last_used_at = greatest(last_used_at, used.at)
             from (values ${sql.join(rows, sql`, `)}) as used (id, at) where api_keys.id = used.id`,
         )
-        // Told again with the next use; nothing depends on it.
+        // The next use of the key updates it; nothing depends on it.
         .catch(() => {})
     })
     return this.#writing

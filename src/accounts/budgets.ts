@@ -9,7 +9,7 @@ const FRESH_MS = 2_000
 
 interface Spent {
   readonly month: string
-  /** Credits that the database knows of, and those recorded here since it was asked. */
+  /** Credits in the database at the last read, plus those recorded here since. */
   credits: number
   since: number
 }
@@ -22,13 +22,13 @@ export interface BudgetState {
 }
 
 /**
- * What organisations have spent of their monthly budgets. A budget lets requests in until it is spent: those under way go
- * to their end, and other servers' spending is known with a delay of seconds.
+ * What organisations have spent of their monthly budgets. Requests are admitted until the budget is spent. Active
+ * requests still run to their end, and spending on other servers is seen with a delay of seconds.
  */
 export class Budgets {
   readonly #database: Database
   readonly #spent = new Map<string, Spent>()
-  readonly #asking = new Map<string, Promise<Spent>>()
+  readonly #pending = new Map<string, Promise<Spent>>()
 
   constructor(database: Database) {
     this.#database = database
@@ -43,10 +43,10 @@ export class Budgets {
     const usable = known?.month === month ? known : null
     let spent = usable
     if (!spent || performance.now() - spent.since > FRESH_MS) {
-      const asked = this.#ask(organisation, month)
-      // Known from before, it need not be waited for.
-      if (usable) asked.catch(() => {})
-      else spent = await asked
+      const latest = this.#refresh(organisation, month)
+      // With an earlier figure there is no need to wait.
+      if (usable) latest.catch(() => {})
+      else spent = await latest
     }
     const next = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1)
     return { exceeded: spent!.credits >= monthlyCredits, monthlyCredits, resetMs: next - now.getTime() }
@@ -57,13 +57,13 @@ export class Budgets {
     if (spent) spent.credits += credits
   }
 
-  #ask(organisation: string, month: string): Promise<Spent> {
-    let asked = this.#asking.get(organisation)
-    if (!asked) {
-      asked = this.#read(organisation, month).finally(() => this.#asking.delete(organisation))
-      this.#asking.set(organisation, asked)
+  #refresh(organisation: string, month: string): Promise<Spent> {
+    let pending = this.#pending.get(organisation)
+    if (!pending) {
+      pending = this.#read(organisation, month).finally(() => this.#pending.delete(organisation))
+      this.#pending.set(organisation, pending)
     }
-    return asked
+    return pending
   }
 
   async #read(organisation: string, month: string): Promise<Spent> {
@@ -73,7 +73,7 @@ export class Budgets {
         .from(spending)
         .where(and(eq(spending.organisationId, organisation), eq(spending.month, month))),
     )
-    // What was recorded here and is not in the database yet must not be forgotten: the larger figure is the later one.
+    // The database may lack what was recorded here, and this server what others recorded: the larger figure is newer.
     const before = this.#spent.get(organisation)
     const credits = Math.max(row?.credits ?? 0, before?.month === month ? before.credits : 0)
     const spent = { month, credits, since: performance.now() }
@@ -82,7 +82,7 @@ export class Budgets {
   }
 }
 
-/** First day of the month, UTC. */
+/** The first day of the month, in UTC. */
 function monthOf(time: Date): string {
   return `${time.toISOString().slice(0, 7)}-01`
 }

@@ -1,18 +1,18 @@
 import type { OrganisationLimits } from '../storage/index.ts'
 import { SCOPES, type Scope } from './api-key.ts'
 
-/** Who a request is made for. Limits, quotas, files and caches are an organisation's. */
+/** The organisation and key that a request is made with. Limits, quotas, files and caches belong to organisations. */
 export interface Principal {
   readonly organisation: string
-  /** Id of the key that was shown; never the key. */
+  /** Id of the key, never the key itself. */
   readonly key: string
   readonly scopes: ReadonlySet<Scope>
   readonly limits: OrganisationLimits
 }
 
-/** Names the key that the configuration fixes: it is in no list, and gone when the setting is. */
+/** Id of the key from the configuration. It is in no list, and exists only while the setting does. */
 export const CONFIGURED_KEY = 'LOOKOUT_API_KEY'
-/** The organisation of the configured key, and of the one that the first start makes. */
+/** The organisation of the configured key, and of the key that the first start creates. */
 export const FIRST_ORGANISATION = 'default'
 
 export const ALL_SCOPES: ReadonlySet<Scope> = new Set(SCOPES)

@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import { ApiError } from '../lib/errors.ts'
 import type { Database } from '../storage/index.ts'
 
-/** One request that was let in to a model. */
+/** The usage of one request that was admitted to a model. */
 export interface UsageRecord {
   readonly traceId: string
   /** ISO 8601. */
@@ -15,9 +15,9 @@ export interface UsageRecord {
   readonly key: string
   readonly model: string
   readonly endpoint: string
-  /** HTTP status of the answer. */
+  /** HTTP status of the response. */
   readonly status: number
-  /** The finish reason; of several, that of the first. `error` or `aborted` for an answer that did not come to its end. */
+  /** Finish reason of the first completion; `error` or `aborted` when the response was not completed. */
   readonly finish: string
   readonly promptTokens: number
   readonly completionTokens: number
@@ -31,13 +31,13 @@ export interface UsageRecord {
 
 const FLUSH_MS = 1_000
 const ROWS_AT_ONCE = 2_000
-/** Kept in memory only while the journal cannot be written. */
+/** Most records to keep in memory while the journal cannot be written. */
 const MAX_UNWRITTEN = 10_000
 
 /**
- * The usage ledger. A record is appended to a journal on this machine, in the time of one system call, and survives the
- * process from then on; the journal goes to the database every second, and what a crash has left of it at the next start.
- * A record that comes twice counts once.
+ * The usage ledger. One system call appends a record to a journal on this machine, where it survives a crash. The
+ * journal is written to the database every second; what a crash leaves of it is written at the next start. A record
+ * that is written twice counts once.
  */
 export class UsageLedger {
   readonly #database: Database
@@ -59,7 +59,7 @@ export class UsageLedger {
     this.#logger = logger
     this.#closed = left
     this.#timer = setInterval(() => {
-      // While the database hangs, one takes seconds, and the others would queue up behind it.
+      // While the database hangs, a flush takes seconds, and later ones would queue up behind it.
       if (!this.#busy) void this.flush()
     }, FLUSH_MS)
     this.#timer.unref()
@@ -72,7 +72,7 @@ export class UsageLedger {
   ): Promise<UsageLedger> {
     await mkdir(directory, { recursive: true, mode: 0o700 })
     const names = (await readdir(directory)).filter((name) => name.endsWith('.jsonl')).sort()
-    const left = names.filter((name) => !isAnothers(name)).map((name) => join(directory, name))
+    const left = names.filter((name) => !belongsToOther(name)).map((name) => join(directory, name))
     return new UsageLedger(database, directory, logger, left)
   }
 
@@ -87,11 +87,11 @@ export class UsageLedger {
     }
   }
 
-  /** Resolves when all that was recorded before is in the database, or the database is away. */
+  /** Resolves when all earlier records are in the database, or when the database is unavailable. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing
       .then(() => this.#flush())
-      .catch((error) => this.#complain(error, 'Usage is kept back'))
+      .catch((error) => this.#complain(error, 'Usage records cannot be written to the database yet'))
     return this.#flushing
   }
 
@@ -125,7 +125,7 @@ export class UsageLedger {
     }
   }
 
-  /** @returns false for rows that the database does not take, ever. @throws ApiError 503 when it is away. */
+  /** @returns false when the database rejects the rows for good. @throws ApiError 503 when it is unavailable. */
   async #insert(lines: readonly string[]): Promise<boolean> {
     const records = lines.flatMap(parseLine)
     for (let from = 0; from < records.length; from += ROWS_AT_ONCE) {
@@ -133,7 +133,7 @@ export class UsageLedger {
         await this.#database.execute(insertion(records.slice(from, from + ROWS_AT_ONCE)))
       } catch (error) {
         if (error instanceof ApiError) throw error
-        this.#logger.error({ err: error }, 'Usage records were refused by the database and set aside')
+        this.#logger.error({ err: error }, 'The database rejected usage records; their journal is set aside')
         return false
       }
     }
@@ -152,17 +152,17 @@ export class UsageLedger {
     this.#logger.error({ err: error }, message)
   }
 
-  /** What cannot be brought to the database now stays in the journal for the next start. */
+  /** Writes what it can. What the database does not take now stays in the journal for the next start. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#flushing
-    // Asked just now, a database that is away is not asked once more; what is in memory only has no other chance.
+    // A database that just failed is not tried again, unless there are records that only memory holds.
     if (!this.#complained || this.#unwritten.length > 0) await this.flush()
   }
 }
 
-/** Whether a journal belongs to another process that still runs. */
-function isAnothers(name: string): boolean {
+/** Whether a journal belongs to another process that is still running. */
+function belongsToOther(name: string): boolean {
   const pid = Number.parseInt(name, 10)
   if (!(pid > 0) || pid === process.pid) return false
   try {
@@ -173,7 +173,7 @@ function isAnothers(name: string): boolean {
   }
 }
 
-/** The last line of a crashed process's journal may be cut off: its request was not answered yet. */
+/** A crash may cut off the last line of a journal. Its request had no response yet, so the line is skipped. */
 function parseLine(line: string): UsageRecord[] {
   try {
     return line === '' ? [] : [JSON.parse(line) as UsageRecord]
@@ -182,7 +182,7 @@ function parseLine(line: string): UsageRecord[] {
   }
 }
 
-/** The rows and what they cost, in one statement: both or neither, and for each request once. */
+/** Inserts the rows and adds their cost, in one statement: both or neither, and once for each request. */
 function insertion(records: readonly UsageRecord[]) {
   return sql`
     with added as (
