@@ -100,8 +100,8 @@ describe.skipIf(missing !== '')(title, () => {
   })
 
   test.each([
-    ['database', 'The database does not answer; try again later'],
-    ['blobs', 'The file store does not answer; try again later'],
+    ['database', 'The database is not responding; try again later'],
+    ['blobs', 'The file store is not responding; try again later'],
     ['redis', 'Rate limits cannot be checked now; try again later'],
   ] as const)('with the %s away: 503, and back without a restart', async (name, message) => {
     const key = await newKey()

@@ -94,7 +94,7 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
           expect(Number(answers[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
           expect(bodies[0]).toEqual({
             error: {
-              message: 'The database does not answer; try again later',
+              message: 'The database is not responding; try again later',
               type: 'server_error',
               param: null,
               code: null,

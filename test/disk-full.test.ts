@@ -56,14 +56,14 @@ describe.skipIf(mounted === null)(title, () => {
       expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
       expect(await errorOf(refused)).toMatchObject({
         type: 'server_error',
-        message: expect.stringMatching(/no room to store the file|database does not answer/),
+        message: expect.stringMatching(/no room to store the file|database is not responding/),
       })
       const unseen = await server.post('/v1/chat/completions', {
         model: 'service-mk1.5',
         messages: [{ role: 'user', content: [{ type: 'image_file_id', image_file_id: { file_id: id } }] }],
       })
       expect(unseen.status).toBe(503)
-      expect((await errorOf(unseen)).message).toMatch(/no room for more media|database does not answer/)
+      expect((await errorOf(unseen)).message).toMatch(/no room for more media|database is not responding/)
       // Answers do not depend on what cannot be written.
       expect((await chat()).status).toBe(200)
       await rm(junk)

@@ -238,7 +238,7 @@ describe('uploads', () => {
       { file: { bytes: head('\x89PNG\r\n\x1a\n'), type: 'image/jpeg' }, purpose: 'vision' },
       400,
       'file',
-      /declared as 'image\/jpeg' and holds 'image\/png'/,
+      /declared as 'image\/jpeg' but is 'image\/png'/,
     ],
     ['an empty file', { file: { bytes: head('') }, purpose: 'vision' }, 400, 'file', /empty/],
     ['no file', { purpose: 'vision' }, 400, 'file', /one file/],

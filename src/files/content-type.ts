@@ -3,7 +3,7 @@ import { MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/index
 
 const SUPPORTED = Object.values(MEDIA_TYPES).flat()
 
-/** Other names of the same types. */
+/** Other names for the same types. */
 const ALIASES: Readonly<Record<string, MediaType>> = {
   'image/jpg': 'image/jpeg',
   'image/pjpeg': 'image/jpeg',
@@ -17,12 +17,12 @@ const ALIASES: Readonly<Record<string, MediaType>> = {
   'audio/webm': 'video/webm',
   'audio/mp4': 'video/mp4',
 }
-/** What clients say when they do not know. The last is what a part without a type is said to be. */
+/** Types that clients declare when they do not know the type. */
 const UNDECLARED = ['application/octet-stream', 'binary/octet-stream', 'text/plain', '']
 
 /**
- * The type of an upload, told from its first bytes.
- * @throws ApiError 400 for a type that is not taken, or another one than the client has declared.
+ * The type of an upload, detected from its first bytes.
+ * @throws ApiError 400 for a type that is not supported, or one that differs from the declared type.
  */
 export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
   const type = mediaType(head)
@@ -36,7 +36,7 @@ export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
     )
   }
   if (!UNDECLARED.includes(claim) && (ALIASES[claim] ?? claim) !== type) {
-    throw invalidRequest(`The file is declared as '${claim.slice(0, 100)}' and holds '${type}'`, 'file')
+    throw invalidRequest(`The file is declared as '${claim.slice(0, 100)}' but is '${type}'`, 'file')
   }
   return type
 }

@@ -36,14 +36,14 @@ export interface StoredFile {
 
 export interface NewFile {
   readonly purpose: Purpose
-  /** Null when the client gave none; the file is then called by its id. */
+  /** Null when the client gave none; the id is then the name. */
   readonly filename: string | null
   readonly contentType: MediaType
   readonly bytes: number
 }
 
 export interface FileQuery {
-  /** The page begins behind this id. */
+  /** The page starts after this id. */
   readonly after: string | null
   readonly limit: number
   readonly order: 'asc' | 'desc'
@@ -57,8 +57,8 @@ export interface FilesOptions {
 }
 
 /**
- * Uploaded files: rows in the database, bytes in the blob store. The bytes come first and go last, so that a file that is
- * listed can be read; a crash in between leaves bytes that nobody knows of, which the next start sweeps away.
+ * Uploaded files: rows in the database, bytes in the blob store. The bytes are stored before the row and removed after
+ * it, so every listed file can be read. A crash in between leaves bytes without a row, which the next start removes.
  */
 export class Files implements StoredFiles {
   readonly #database: Database
@@ -72,14 +72,14 @@ export class Files implements StoredFiles {
     this.#logger = logger
   }
 
-  /** A place for the bytes of an upload. @throws ApiError 503 when there is none. */
+  /** Starts storing the bytes of an upload. @throws ApiError 503 when there is no space. */
   draft(): Promise<Draft> {
     return this.#blobs.draft()
   }
 
   /**
-   * Refuses an upload that cannot fit, before it is received.
-   * @param bytes that it has at least.
+   * Rejects an upload that cannot fit the quota, before it is received.
+   * @param bytes the least that the file can have.
    * @throws ApiError 413 or 429 `insufficient_quota`.
    */
   async checkQuota(principal: Principal, bytes: number): Promise<void> {
@@ -87,8 +87,8 @@ export class Files implements StoredFiles {
   }
 
   /**
-   * Makes a file of a draft that is written. When it resolves, the file is durable.
-   * @throws ApiError 413 or 429 `insufficient_quota`; 503 when the store or the database is away.
+   * Turns a written draft into a file. When it resolves, the file is durable.
+   * @throws ApiError 413 or 429 `insufficient_quota`; 503 when the blob store or the database is unavailable.
    */
   async keep(principal: Principal, draft: Draft, file: NewFile): Promise<StoredFile> {
     const { id, createdAt } = this.#ids.next()
@@ -113,20 +113,20 @@ export class Files implements StoredFiles {
         return toStoredFile(row!)
       })
     } catch (error) {
-      // With the database away nobody knows whether the row is there; the sweep will.
+      // When the database is unavailable, the row may or may not exist. The next sweep finds out.
       if (error instanceof ApiError && error.status < 500) await this.#removeBlob(name)
       throw error
     }
   }
 
-  /** Null when the organisation has no such file. */
+  /** Finds a file; null when the organisation has no file with this id. */
   async find(organisation: string, id: string): Promise<StoredFile | null> {
     if (!isFileId(id)) return null
     const [row] = await this.#database.use((queries) => queries.select().from(files).where(isFile(organisation, id)))
     return row ? toStoredFile(row) : null
   }
 
-  /** Up to `limit` files, and whether there are more. */
+  /** Lists up to `limit` files, and says whether there are more. */
   async list(organisation: string, query: FileQuery): Promise<{ files: StoredFile[]; hasMore: boolean }> {
     const ascending = query.order === 'asc'
     const conditions: SQL[] = [eq(files.organisationId, organisation)]
@@ -143,7 +143,7 @@ export class Files implements StoredFiles {
     return { files: rows.slice(0, query.limit).map(toStoredFile), hasMore: rows.length > query.limit }
   }
 
-  /** The bytes, or a part of them; null when they are gone. */
+  /** Reads the bytes of a file, or a part of them; null when they are missing. */
   async read(
     organisation: string,
     id: string,
@@ -151,7 +151,7 @@ export class Files implements StoredFiles {
     signal: AbortSignal,
   ): ReturnType<BlobStore['read']> {
     const stream = await this.#blobs.read(blobName(organisation, id), range, signal)
-    if (stream === null) this.#logger.warn({ organisation, file: id }, 'A file has no bytes in the blob store')
+    if (stream === null) this.#logger.warn({ organisation, file: id }, 'The blob store lacks the bytes of a file')
     return stream
   }
 
@@ -160,7 +160,7 @@ export class Files implements StoredFiles {
     return file && this.read(organisation, id, null, signal)
   }
 
-  /** @returns whether there was such a file. When it resolves, there is none any more. */
+  /** Deletes a file. @returns false when the organisation has no file with this id. */
   async delete(organisation: string, id: string): Promise<boolean> {
     if (!isFileId(id)) return false
     const deleted = await this.#database.transaction(async (transaction) => {
@@ -176,7 +176,7 @@ export class Files implements StoredFiles {
     return deleted
   }
 
-  /** Removes bytes that no file knows of. @returns how many files' bytes. */
+  /** Removes blobs that belong to no file. @returns the number of removed blobs. */
   async sweep(): Promise<number> {
     const removed = await this.#blobs.sweep(async (names) => {
       const parts = names.map((name) => name.split('/') as [organisation: string, id: string])
@@ -190,11 +190,11 @@ export class Files implements StoredFiles {
       )
       return new Set(rows.map(({ organisation, id }) => blobName(organisation, id)))
     })
-    if (removed > 0) this.#logger.info({ removed }, 'Bytes of unfinished uploads were removed')
+    if (removed > 0) this.#logger.info({ removed }, 'Removed the bytes of unfinished uploads')
     return removed
   }
 
-  /** The file is gone already; its bytes, if they stay, are the next sweep's. */
+  /** The row of the file is already deleted. If its bytes cannot be removed now, the next sweep removes them. */
   async #removeBlob(name: string): Promise<void> {
     await this.#blobs.remove(name).catch((error: unknown) => {
       this.#logger.warn({ err: error }, 'The bytes of a deleted file could not be removed yet')
@@ -210,7 +210,7 @@ function blobName(organisation: string, id: string): string {
   return `${organisation}/${id}`
 }
 
-/** Holds the organisation's row until the transaction ends, so that uploads at the same time cannot pass together. */
+/** Locks the organisation's row until the transaction ends, so that concurrent uploads cannot exceed the quota. */
 async function checkQuota(transaction: Transaction, { organisation, limits }: Principal, bytes: number): Promise<void> {
   const [known] = await transaction
     .select({ stored: organisations.storedBytes })
@@ -242,7 +242,7 @@ async function checkQuota(transaction: Transaction, { organisation, limits }: Pr
 
 const windowStart = sql.raw(`(now() - interval '${UPLOAD_WINDOW_HOURS} hours')`)
 
-/** Within the quota, which was checked. */
+/** Counts an upload that `checkQuota` has admitted. */
 async function countUpload(transaction: Transaction, organisation: string, bytes: number): Promise<void> {
   await transaction
     .update(organisations)

@@ -1,33 +1,32 @@
 import type { Readable } from 'node:stream'
 
-/** Part of a blob, both ends included. */
+/** A part of a blob in bytes, both ends included. */
 export interface ByteRange {
   readonly first: number
   readonly last: number
 }
 
-/** Bytes on their way into a store. Either kept or discarded; a crash before `keep` leaves nothing after the next sweep. */
+/** Bytes that are being stored. A draft must be kept or discarded. The next sweep removes one that a crash left. */
 export interface Draft {
-  /** Resolves when the bytes are taken; the next piece waits for that. @throws ApiError 503 when there is no room. */
+  /** Write one piece at a time: the next one only after this resolves. @throws ApiError 503 when there is no space. */
   write(bytes: Uint8Array): Promise<void>
-  /** Makes the bytes durable under a name, whole or not at all. */
+  /** Makes the bytes durable under a name, all or nothing. */
   keep(name: string): Promise<void>
   discard(): Promise<void>
 }
 
-/** Says which of some names are known. */
+/** Returns those of the names that are known. */
 export type KnownNames = (names: readonly string[]) => Promise<ReadonlySet<string>>
 
-/** Named bytes that never change. Names are of the caller's own making: `folder/name`, of letters, digits and `-`. */
+/** Stores immutable bytes under names. A name is `folder/name`, of letters, digits and `-`; the server makes it. */
 export interface BlobStore {
   draft(): Promise<Draft>
-  /** @returns null when there is no such blob. @throws ApiError 503 when the store is away. */
+  /** @returns null when the blob does not exist. @throws ApiError 503 when the store is unavailable. */
   read(name: string, range: ByteRange | null, signal?: AbortSignal): Promise<Readable | null>
-  /** Deleting what is not there is no error. */
+  /** Removes a blob. A blob that does not exist is no error. */
   remove(name: string): Promise<void>
   /**
-   * Removes what nobody knows of: blobs and drafts that a crash has left. What another running server may be writing is
-   * left alone.
+   * Removes blobs whose names are not known, except those that another server may be writing.
    * @returns the number of removed blobs.
    */
   sweep(known: KnownNames): Promise<number>

@@ -4,8 +4,9 @@ import { DiskBlobs } from './disk-blobs.ts'
 import { S3Blobs } from './s3-blobs.ts'
 
 /**
+ * Opens the configured blob store.
  * @param location an absolute path, or `s3://bucket/prefix?endpoint=...&region=...`
- * @param spool folder for uploads on their way to a store that is not on this machine.
+ * @param spool folder for uploads on their way to a remote store.
  */
 export async function openBlobs(location: string, spool: string): Promise<BlobStore> {
   if (location.startsWith('s3://')) return S3Blobs.open(new URL(location), spool)

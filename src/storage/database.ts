@@ -8,39 +8,39 @@ import { PathSocket } from './embedded/address.ts'
 import { EmbeddedDatabase } from './embedded/embedded-database.ts'
 import { migrate } from './migrate.ts'
 
-/** Transactions are begun by `Database.transaction` only. */
+/** Everything but transactions: only `Database.transaction` starts one. */
 export type Queries = Omit<NodePgDatabase, 'transaction'>
 export type Transaction = Queries
 
 export interface DatabaseOptions {
   /** `postgres://...`; null for the embedded database. */
   readonly url: string | null
-  /** Where the embedded database is. */
+  /** The folder of the embedded database. */
   readonly directory: string
-  /** Where an empty embedded database is kept. */
+  /** The folder that caches an empty embedded database. */
   readonly cacheDirectory: string
-  /** Time that one statement may take, in milliseconds; by default what a client's request can wait. */
+  /** Time limit for one statement in milliseconds; short enough for a client's request by default. */
   readonly queryTimeoutMs?: number
 }
 
 /**
- * A request whose database hangs is answered 503 after one of these. The limits are the client's own: `statement_timeout`
- * would need a server that still runs, and PgBouncer refuses it as a startup parameter.
+ * When the database hangs, a request gets 503 after one of these. They are enforced by the client: `statement_timeout`
+ * needs a server that still works, and PgBouncer rejects it as a startup parameter.
  */
 const CONNECT_TIMEOUT_MS = 4_000
 const QUERY_TIMEOUT_MS = 4_000
-/** For all steps of an upgrade of the schema, and for the server that does them before this one. */
+/** Covers all steps of a schema upgrade, and waiting for another server that is doing one. */
 const MIGRATION_TIMEOUT_MS = 600_000
-/** Time for connections to say goodbye, to a server that may hang. */
+/** Time for connections to close cleanly; the database may hang. */
 const CLOSE_TIMEOUT_MS = 1_000
-/** The embedded database does one thing at a time; more connections only wait in another place. */
+/** The embedded database runs one statement at a time, so more connections would gain nothing. */
 const EMBEDDED_CONNECTIONS = 3
 const CONNECTIONS = 10
 const RETRY_AFTER_S = 5
 
 /**
- * The database: PostgreSQL at an address, or the same in a folder of this machine. Both are spoken to in one way. What it
- * is asked while it is away fails with 503; it is connected again as soon as it answers.
+ * The database: a PostgreSQL server, or PostgreSQL embedded in a folder of this machine, used the same way. While it is
+ * unavailable, every operation fails with 503. It reconnects as soon as the database responds.
  */
 export class Database {
   readonly #pool: pg.Pool
@@ -75,9 +75,9 @@ export class Database {
       max: embedded ? EMBEDDED_CONNECTIONS : CONNECTIONS,
       query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
     })
-    // A connection that breaks while nobody uses it concerns nobody: the next query opens another. The pool listens to
-    // idle connections only; one that breaks between two statements of a transaction has its next statement rejected, and
-    // its 'error' event, if nobody heard it, would end the process.
+    // An idle connection that breaks needs no handling: the next query opens another. But the pool listens to idle
+    // connections only. When one breaks between two statements of a transaction, its next statement fails, and its
+    // 'error' event would end the process if nothing listened.
     pool.on('error', () => {})
     pool.on('connect', (client) => client.on('error', () => {}))
     const database = new Database(pool, embedded, sockets)
@@ -94,9 +94,9 @@ export class Database {
   }
 
   /**
-   * Does work with the database. Work that could not be begun because an embedded database's process has ended is begun
-   * again; work that was begun never is.
-   * @throws ApiError 503 when the database is away or full.
+   * Runs work with the database. Work that could not start because the process of the embedded database had ended is
+   * retried; work that has started never is.
+   * @throws ApiError 503 when the database is unavailable or full.
    */
   async use<Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> {
     try {
@@ -106,7 +106,7 @@ export class Database {
     }
   }
 
-  /** Begins work again when the embedded database's process ended before it had begun: between two clients, or by a crash. */
+  /** Retries work once when it could not connect because the process of the embedded database had ended. */
   async #begin<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await work()
@@ -118,7 +118,7 @@ export class Database {
     }
   }
 
-  /** All or nothing. @throws ApiError 503 as `use`. */
+  /** Runs work in a transaction: all or nothing. @throws ApiError 503 like `use`. */
   transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
     return this.use(async () => {
       const client = await this.#pool.connect()
@@ -129,8 +129,8 @@ export class Database {
         client.release()
         return result
       } catch (error) {
-        // A connection that broke or hangs is closed, and its transaction ends with it: a `rollback` would hang as well.
-        const usable = !isAway(error) && (await succeeds(client.query('rollback')))
+        // A connection that broke or hangs is closed, which ends its transaction: a `rollback` would hang as well.
+        const usable = !isUnavailable(error) && (await succeeds(client.query('rollback')))
         client.release(!usable)
         throw error
       }
@@ -161,25 +161,25 @@ function succeeds(work: Promise<unknown>): Promise<boolean> {
 }
 
 function translate(error: unknown): unknown {
-  if (error instanceof ApiError || !isAway(error)) return error
-  return serviceUnavailable('The database does not answer; try again later', RETRY_AFTER_S, error)
+  if (error instanceof ApiError || !isUnavailable(error)) return error
+  return serviceUnavailable('The database is not responding; try again later', RETRY_AFTER_S, error)
 }
 
-/** Classes 08 (connection), 53 (out of resources), 57P (shut down), 58 (system), timeouts that the server sets, */
-const AWAY_STATE = /^(08|53|57P|58|57014|25P03)/
-/** what the system says of sockets, and what pg says. */
-const AWAY_CODE = /^E(?!RR_)[A-Z_]+$/
-const AWAY_MESSAGE =
+/** SQLSTATEs of connection errors (08), lack of resources (53), shutdown (57P), system errors (58) and timeouts. */
+const UNAVAILABLE_STATE = /^(08|53|57P|58|57014|25P03)/
+/** Codes of socket errors, e.g. `ECONNREFUSED`; Node's own start with `ERR_`. */
+const UNAVAILABLE_CODE = /^E(?!RR_)[A-Z_]+$/
+const UNAVAILABLE_MESSAGE =
   /connection terminated|timeout exceeded|timeout expired|client was closed|query read timeout|not queryable/i
 
-function isAway(error: unknown): boolean {
+function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
-  if (typeof code === 'string') return AWAY_STATE.test(code) || AWAY_CODE.test(code)
+  if (typeof code === 'string') return UNAVAILABLE_STATE.test(code) || UNAVAILABLE_CODE.test(code)
   const causes = [error, error instanceof Error ? error.cause : null]
-  return causes.some((cause) => cause instanceof Error && AWAY_MESSAGE.test(cause.message))
+  return causes.some((cause) => cause instanceof Error && UNAVAILABLE_MESSAGE.test(cause.message))
 }
 
-/** Of the error or what caused it: Drizzle wraps the driver's errors. */
+/** The code of the error or of its cause: Drizzle wraps the errors of the driver. */
 function codeOf(error: unknown): string | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ('code' in cause && typeof cause.code === 'string') return cause.code

@@ -4,12 +4,12 @@ import type { Readable } from 'node:stream'
 import type { BlobStore, ByteRange, Draft, KnownNames } from './blob-store.ts'
 import { DraftFolder } from './draft-folder.ts'
 
-/** Beside other servers on the same folder, a blob this young may be another's that is not in the database yet. */
+/** A younger blob may belong to another server on the same folder that has not written its row yet. */
 const YOUNG_MS = 3_600_000
 const SWEEP_NAMES = 1_000
 const READ_BYTES = 256 * 1024
 
-/** Blobs as files of one folder. */
+/** Stores blobs as files in one folder. */
 export class DiskBlobs implements BlobStore {
   readonly #directory: string
   readonly #drafts: DraftFolder
@@ -57,7 +57,7 @@ export class DiskBlobs implements BlobStore {
     const sweep = async () => {
       const keep = await known(names)
       for (const name of names) {
-        if (keep.has(name) || !(await this.#mayGo(name))) continue
+        if (keep.has(name) || !(await this.#mayRemove(name))) continue
         await this.remove(name)
         removed++
       }
@@ -79,8 +79,8 @@ export class DiskBlobs implements BlobStore {
     }
   }
 
-  /** Alone, whatever is older than this process is nobody's; beside others, only what is old. */
-  async #mayGo(name: string): Promise<boolean> {
+  /** Alone on the folder, a server may remove whatever is older than itself; beside others, only what is old. */
+  async #mayRemove(name: string): Promise<boolean> {
     const written = await stat(this.#path(name)).then(
       ({ mtimeMs }) => mtimeMs,
       () => Number.POSITIVE_INFINITY,
@@ -92,7 +92,7 @@ export class DiskBlobs implements BlobStore {
     this.#drafts.close()
   }
 
-  /** `folder/name` lies on a shelf of the folder, by the last two characters of the name: folders stay small. */
+  /** `folder/name` is stored in a subfolder named by the last two characters of the name, to keep folders small. */
   #path(name: string): string {
     const [folder, file] = name.split('/') as [string, string]
     return join(this.#directory, folder, file.slice(-2), file)
@@ -100,7 +100,7 @@ export class DiskBlobs implements BlobStore {
 }
 
 async function syncFolder(path: string): Promise<void> {
-  // Windows cannot, and does not need to.
+  // Windows cannot sync a folder, and does not need to.
   if (process.platform === 'win32') return
   const folder = await open(path)
   try {

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { DraftFolder } from './draft-folder.ts'
 import { FolderLock } from './folder-lock.ts'
 
-test('a folder that another server is clearing is not used before that has ended', async () => {
+test('a folder is not used while another server is clearing it', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-drafts-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   const clearing = FolderLock.exclusive(directory)!
@@ -16,7 +16,7 @@ test('a folder that another server is clearing is not used before that has ended
   clearing[Symbol.dispose]()
   const folder = await opening
   expect(folder.alone).toBe(false)
-  // From here on nobody clears it.
+  // From here on, nobody else can clear it.
   expect(FolderLock.exclusive(directory)).toBeNull()
   folder.close()
 })

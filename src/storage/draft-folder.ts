@@ -7,20 +7,20 @@ import type { Draft } from './blob-store.ts'
 import { FolderLock, LOCK_FILE } from './folder-lock.ts'
 
 const RETRY_AFTER_S = 30
-/** Whoever has the folder for itself clears it of what a crash left, and shares it from then on. */
+/** How long to wait for another server that holds the folder exclusively to clear it. */
 const SHARING_TIMEOUT_MS = 60_000
 const SHARING_RETRY_MS = 20
 const BLOCK_BYTES = 2 ** 20
 const SYNC_BYTES = 16 * 2 ** 20
 
-/** Takes the finished file at `path` away, and gives it the name. */
+/** Moves the finished file from `path` to its place under a name. */
 type Keep = (path: string, name: string) => Promise<void>
 
-/** A folder for files that are being written. What a crash leaves in it is removed when it is next opened by one alone. */
+/** A folder for files that are being written. A server that opens it alone removes what a crash left in it. */
 export class DraftFolder {
   readonly #directory: string
   readonly #lock: FolderLock
-  /** Nobody else had the folder open when this one opened it. */
+  /** Whether no other process had the folder open when this one opened it. */
   readonly alone: boolean
 
   private constructor(directory: string, alone: boolean, lock: FolderLock) {
@@ -52,28 +52,28 @@ export class DraftFolder {
   }
 }
 
-/** Waits for one that is clearing the folder: it would take drafts that were begun without a lock. */
+/** Waits for a server that is clearing the folder: it would remove drafts that were started without a lock. */
 async function share(directory: string): Promise<FolderLock> {
   for (const end = performance.now() + SHARING_TIMEOUT_MS; performance.now() < end; await delay(SHARING_RETRY_MS)) {
     const lock = FolderLock.shared(directory)
     if (lock !== null) return lock
   }
-  throw new Error(`${directory} is in use by another server that does not share it`)
+  throw new Error(`${directory} is locked by another server`)
 }
 
 class FileDraft implements Draft {
   readonly #path: string
   readonly #file: FileHandle
   readonly #keep: Keep
-  /** Pieces are gathered in the first block while the other one is being written. */
+  /** Pieces are collected in one block while the other one is being written. */
   readonly #blocks = [Buffer.allocUnsafeSlow(BLOCK_BYTES), Buffer.allocUnsafeSlow(BLOCK_BYTES)] as const
   #filling = 0
   #filled = 0
-  /** Never rejects without somebody who waits for it: failures are told to the next one who does. */
+  /** The write of the last block. Whoever awaits it next sees its failure. */
   #writing: Promise<unknown> = Promise.resolve()
   #unsynced = 0
   #syncing: Promise<unknown> | null = null
-  /** Why bytes did not reach the disk. The system says so once; a later sync may claim success. */
+  /** Why bytes did not reach the disk. The system reports it only once; a later sync may claim success. */
   #failure: unknown = null
 
   constructor(path: string, file: FileHandle, keep: Keep) {
@@ -83,8 +83,8 @@ class FileDraft implements Draft {
   }
 
   /**
-   * Pieces are gathered to blocks. Copied, for pieces of a stream that are kept waiting grow old, and collecting old
-   * garbage takes longer than the copy.
+   * Copies pieces into blocks. Without the copy, the pieces of a stream would live until they are written and reach the
+   * old generation, and collecting them there takes longer than the copy.
    */
   async write(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.length; ) {
@@ -96,7 +96,7 @@ class FileDraft implements Draft {
     }
   }
 
-  /** Begins to write what is gathered, once the block before is written. */
+  /** Starts writing the collected pieces, once the previous block is written. */
   async #swap(): Promise<void> {
     await withRoom(() => this.#writing)
     const block = this.#blocks[this.#filling]!.subarray(0, this.#filled)
@@ -112,7 +112,7 @@ class FileDraft implements Draft {
     }
     this.#unsynced += block.length
     if (this.#unsynced < SYNC_BYTES || this.#syncing) return
-    // The disk works while more is received, so that little is left for the end.
+    // Sync while more is received, so that little is left for the end.
     this.#unsynced = 0
     const done = (failure: unknown) => {
       this.#syncing = null
@@ -121,7 +121,7 @@ class FileDraft implements Draft {
     this.#syncing = this.#file.datasync().then(() => done(null), done)
   }
 
-  /** The bytes are on the disk before they get their name. */
+  /** Syncs the bytes to disk before they get their name. */
   async keep(name: string): Promise<void> {
     await this.#swap()
     await withRoom(async () => {
@@ -144,7 +144,7 @@ class FileDraft implements Draft {
 
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE', 'ENFILE']
 
-/** Turns the disk's refusals into an answer. */
+/** Turns errors of a disk that is full or broken into a 503. */
 async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()

@@ -4,8 +4,8 @@ import { DatabaseSync } from 'node:sqlite'
 export const LOCK_FILE = 'lock'
 
 /**
- * A lock on a folder that ends with its process, however that ends. Node has no lock of its own; SQLite, which is part of
- * Node, brings one that every platform has.
+ * A lock on a folder that ends with its process, however the process ends. Node has no file locks, but SQLite, which is
+ * part of Node, has them on every platform.
  */
 export class FolderLock implements Disposable {
   readonly #database: DatabaseSync
@@ -14,12 +14,12 @@ export class FolderLock implements Disposable {
     this.#database = database
   }
 
-  /** The lock of the one process that may use the folder; null when another holds it, in either way. */
+  /** Takes the lock for this process alone; null when another process holds an exclusive or a shared one. */
   static exclusive(directory: string): FolderLock | null {
     return FolderLock.#take(directory, (database) => database.exec('BEGIN EXCLUSIVE'))
   }
 
-  /** A lock that many processes can hold, but none beside an exclusive one; null while there is such a one. */
+  /** Takes a lock that many processes can share; null when another process holds the exclusive one. */
   static shared(directory: string): FolderLock | null {
     return FolderLock.#take(directory, (database) => {
       database.exec('BEGIN')

@@ -2,18 +2,18 @@ import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
 
 const FOLDER = new URL('migrations/', import.meta.url)
-/** Any number that no other program on the same database takes for its own lock. */
+/** An arbitrary number that no other program on the same database is likely to use for a lock. */
 const LOCK = 7_016_514_105
 
 /**
- * Brings the database to the newest schema, in one transaction: all steps that it has not seen yet, or none. Servers
- * that start together wait for one another.
+ * Upgrades the database to the newest schema in one transaction: all missing steps or none. Servers that start together
+ * wait for one another.
  * @throws Error when the database is newer than this program.
  */
 export async function migrate(connection: pg.ClientConfig): Promise<void> {
   const steps = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort()
   const client = new pg.Client(connection)
-  // What breaks it fails the statement that is asked for next.
+  // When the connection breaks, the next statement fails.
   client.on('error', () => {})
   try {
     await client.connect()
@@ -35,7 +35,7 @@ export async function migrate(connection: pg.ClientConfig): Promise<void> {
     }
     await client.query('commit')
   } finally {
-    // A transaction that was not committed ends with its connection.
+    // Closing the connection rolls back an uncommitted transaction.
     await client.end()
   }
 }

@@ -5,7 +5,7 @@ import { serviceUnavailable } from '../lib/errors.ts'
 import type { BlobStore, ByteRange, Draft, KnownNames } from './blob-store.ts'
 import { DraftFolder } from './draft-folder.ts'
 
-/** Other servers share a bucket, and an object this young may be one's that is not in the database yet. */
+/** A younger object may belong to another server on the same bucket that has not written its row yet. */
 const YOUNG_MS = 3_600_000
 const REMOVE_AT_ONCE = 1_000
 const RETRY_AFTER_S = 5
@@ -15,8 +15,8 @@ const REQUEST_TIMEOUT_MS = 30_000
 type Sdk = typeof import('@aws-sdk/client-s3')
 
 /**
- * Blobs as objects of a bucket, in any store that speaks S3. An upload is written to a file first: S3 wants to know the
- * length, and a refused upload must not have left the machine.
+ * Stores blobs as objects in a bucket of any S3-compatible store. An upload is written to a file first: S3 needs its
+ * length, and a rejected upload must not leave the machine.
  */
 export class S3Blobs implements BlobStore {
   readonly #sdk: Sdk
@@ -36,8 +36,8 @@ export class S3Blobs implements BlobStore {
   }
 
   /**
-   * @param url `s3://bucket/prefix?endpoint=https://...&region=...`; without an endpoint, Amazon's. Credentials are looked
-   * for where every AWS program looks (`AWS_ACCESS_KEY_ID`, profiles, roles). `young` is in seconds.
+   * @param url `s3://bucket/prefix?endpoint=https://...&region=...`; the endpoint is Amazon's by default. `young`, in
+   * seconds, replaces `YOUNG_MS`. Credentials come from the usual AWS sources (`AWS_ACCESS_KEY_ID`, profiles, roles).
    * @param spool folder for uploads on their way.
    */
   static async open(url: URL, spool: string): Promise<S3Blobs> {
@@ -47,10 +47,10 @@ export class S3Blobs implements BlobStore {
       region: url.searchParams.get('region') ?? process.env.AWS_REGION ?? 'us-east-1',
       ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
       maxAttempts: 3,
-      // What it has to say comes as an error, too.
+      // Whatever it would log is thrown as an error as well.
       logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
       requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS },
-      // Stores other than Amazon's do not all know the newer checksums.
+      // Not every S3-compatible store supports the newer checksums.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
     }
@@ -72,7 +72,7 @@ export class S3Blobs implements BlobStore {
       try {
         const { size } = await file.stat()
         const Body = file.createReadStream({ autoClose: false })
-        // Where the store is away nobody reads it, or hears what it has to say.
+        // When the store is unavailable, nobody reads the stream, and its 'error' event would end the process.
         Body.on('error', () => {})
         await this.#send(() =>
           this.#client.send(new this.#sdk.PutObjectCommand({ ...this.#at(name), Body, ContentLength: size })),
@@ -92,7 +92,7 @@ export class S3Blobs implements BlobStore {
       return Body as Readable
     } catch (error) {
       if (error instanceof this.#sdk.NoSuchKey || (error as { name?: string }).name === 'NotFound') return null
-      throw away(error)
+      throw translate(error)
     }
   }
 
@@ -142,12 +142,12 @@ export class S3Blobs implements BlobStore {
     try {
       return await send()
     } catch (error) {
-      throw away(error)
+      throw translate(error)
     }
   }
 }
 
-function away(error: unknown): unknown {
+function translate(error: unknown): unknown {
   if (error instanceof Error && error.name === 'AbortError') return error
-  return serviceUnavailable('The file store does not answer; try again later', RETRY_AFTER_S, error)
+  return serviceUnavailable('The file store is not responding; try again later', RETRY_AFTER_S, error)
 }

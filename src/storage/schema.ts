@@ -2,12 +2,12 @@ import { sql } from 'drizzle-orm'
 import { bigint, date, index, integer, jsonb, numeric, pgTable, primaryKey, text, timestamp } from 'drizzle-orm/pg-core'
 
 /**
- * The tables, as queries see them. The statements that make them are in `migrations/`; a test compares the two. Times
- * carry their zone; numbers of bytes and tokens fit a JavaScript number.
+ * The tables, as queries see them. The statements that create them are in `migrations/`; a test compares the two. Times
+ * have a time zone; byte and token counts fit a JavaScript number.
  */
 const moment = (name: string) => timestamp(name, { withTimezone: true })
 
-/** Limits that differ from the server's own; what is absent is the server's. */
+/** Limits of one organisation. The server's limits apply where one is absent. */
 export interface OrganisationLimits {
   readonly requestsPerMinute?: Readonly<Record<string, number>>
   /** Credits per calendar month (UTC). */
@@ -16,11 +16,11 @@ export interface OrganisationLimits {
 }
 
 export const organisations = pgTable('organisations', {
-  /** The name that the operator gave it: lower-case letters, digits and hyphens. */
+  /** The name that the operator chose: lower-case letters, digits and hyphens. */
   id: text('id').primaryKey(),
   createdAt: moment('created_at').notNull().defaultNow(),
   limits: jsonb('limits').$type<OrganisationLimits>().notNull().default({}),
-  /** Sum of the sizes of its files, kept with every change so that a quota needs no sum. */
+  /** Total size of its files in bytes, updated with every change so that checking a quota needs no sum. */
   storedBytes: bigint('stored_bytes', { mode: 'number' }).notNull().default(0),
   revokedAt: moment('revoked_at'),
 })
@@ -29,9 +29,9 @@ export const apiKeys = pgTable('api_keys', {
   id: text('id').primaryKey(),
   organisationId: text('organisation_id').notNull(),
   name: text('name').notNull(),
-  /** Enough of the key to tell it from others by eye. */
+  /** The first characters of the key, enough to recognise it in a list. */
   prefix: text('prefix').notNull(),
-  /** SHA-256 in hexadecimal digits. A key is 256 random bits, so a slow hash would add nothing. */
+  /** SHA-256 of the key in hexadecimal. A key has 256 random bits, so a slow hash would add nothing. */
   hash: text('hash').notNull().unique(),
   scopes: text('scopes').array().notNull(),
   createdAt: moment('created_at').notNull().defaultNow(),
@@ -44,7 +44,7 @@ export const files = pgTable(
   'files',
   {
     organisationId: text('organisation_id').notNull(),
-    /** Grows with the time of creation, compared byte by byte. */
+    /** Sorts by creation time when compared byte by byte. */
     id: text('id').notNull(),
     bytes: bigint('bytes', { mode: 'number' }).notNull(),
     createdAt: moment('created_at').notNull(),
@@ -58,7 +58,7 @@ export const files = pgTable(
   ],
 )
 
-/** Bytes that an organisation uploaded in each minute, whether the files are still there or not. */
+/** Bytes that an organisation uploaded in each minute, including files deleted since. */
 export const uploads = pgTable(
   'uploads',
   {
@@ -69,7 +69,7 @@ export const uploads = pgTable(
   (table) => [primaryKey({ columns: [table.organisationId, table.minute] })],
 )
 
-/** One row per request that was let in to a model. */
+/** One row per request that was admitted to a model. */
 export const usage = pgTable(
   'usage',
   {
@@ -93,12 +93,12 @@ export const usage = pgTable(
   (table) => [index('usage_by_time').on(table.organisationId, table.at)],
 )
 
-/** What an organisation has spent in a calendar month (UTC), so that a budget needs no sum. */
+/** Credits that an organisation spent in each calendar month (UTC), so that checking a budget needs no sum. */
 export const spending = pgTable(
   'spending',
   {
     organisationId: text('organisation_id').notNull(),
-    /** First day of the month. */
+    /** The first day of the month. */
     month: date('month', { mode: 'string' }).notNull(),
     credits: numeric('credits', { precision: 20, scale: 6, mode: 'number' }).notNull(),
   },
@@ -107,5 +107,5 @@ export const spending = pgTable(
 
 export const TABLES = { organisations, apiKeys, files, uploads, usage, spending }
 
-/** Now, by the database's clock: the one that all replicas share. */
+/** The current time by the clock of the database, which all replicas share. */
 export const now = sql<Date>`now()`
