@@ -3,7 +3,7 @@ import { inject } from 'vitest'
 import { Accounts } from '../../src/accounts/index.ts'
 import { Database, type OrganisationLimits } from '../../src/storage/index.ts'
 
-/** The accounts of the suite's database, beside the servers that run on it. */
+/** Direct access to the accounts in the database that the servers of the suite share. */
 export class TestAccounts {
   readonly database: Database
   readonly accounts: Accounts
@@ -18,7 +18,7 @@ export class TestAccounts {
     return new TestAccounts(database)
   }
 
-  /** An organisation that no other test has, and a key of it. */
+  /** Creates an organisation for one test, with a key. */
   async organisation(limits: OrganisationLimits = {}): Promise<{ organisation: string; key: string; keyId: string }> {
     const organisation = `test-${randomBytes(6).toString('hex')}`
     await this.accounts.createOrganisation(organisation, limits)

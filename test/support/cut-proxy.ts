@@ -1,7 +1,7 @@
 import { connect, createServer, type NetConnectOpts, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 
-/** A way to a service over TCP that can be cut and mended. */
+/** A TCP proxy to a service, whose connection can be cut and restored. */
 export class CutProxy {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -29,7 +29,7 @@ export class CutProxy {
     return CutProxy.#to({ port, host })
   }
 
-  /** To a database at an address, which may be that of a socket's folder. */
+  /** Starts a proxy to a database. The host of the URL may be the folder of a Unix socket. */
   static toDatabase(url: string): Promise<CutProxy> {
     const { hostname, port } = new URL(url)
     const host = decodeURIComponent(hostname)
@@ -47,7 +47,7 @@ export class CutProxy {
     return this.#port
   }
 
-  /** Ends all connections and refuses new ones. */
+  /** Closes all connections and rejects new ones. */
   async cut(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve))
     for (const socket of this.#sockets) socket.destroy()

@@ -7,8 +7,8 @@ interface StoredObject {
 }
 
 /**
- * As much of S3 as a blob store needs, in memory: objects are put, had (in ranges), deleted and listed. It takes every
- * signature, and wants one.
+ * The part of S3 that a blob store needs, in memory: put, get (with ranges), delete and list. Requests must be signed,
+ * but any signature is accepted.
  */
 export class S3Server {
   readonly objects = new Map<string, StoredObject>()
@@ -16,8 +16,8 @@ export class S3Server {
 
   private constructor() {
     this.#server = createServer((request, response) => {
-      // Of a client that was cut off in the middle of an object.
-      this.#answer(request, response).catch((error) => response.destroy(error))
+      // Fails when the client disconnects in the middle of an object.
+      this.#respond(request, response).catch((error) => response.destroy(error))
     })
   }
 
@@ -31,7 +31,7 @@ export class S3Server {
     return (this.#server.address() as { port: number }).port
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url!, 'http://s3')
     const [, bucket, ...rest] = url.pathname.split('/').map(decodeURIComponent)
     const key = rest.join('/')

@@ -26,7 +26,7 @@ export interface TestServerOptions extends ServiceParts {
   readonly environment?: Record<string, string>
 }
 
-/** The real service on a free port, over a fake engine unless `startEngine` is given. */
+/** Starts the real service on a free port, with a fake engine unless `startEngine` is given. */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-test-'))
   const engine = options.engine ?? new FakeEngine()
@@ -36,7 +36,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     LOOKOUT_API_KEY: KEY,
     DATABASE_URL: inject('databaseUrl'),
     LOOKOUT_BLOBS: inject('blobs') ?? '',
-    // Redis has a clock of its own.
+    // Redis uses its own clock, not the test's.
     REDIS_URL: (options.clock ? null : inject('redisUrl')) ?? '',
     LOOKOUT_DATA_DIR: directory,
     LOOKOUT_RATE_LIMITS: 'off',
@@ -69,7 +69,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   }
 }
 
-/** The body of an answer, taken for what the test says it is. */
+/** The JSON body of a response, with the type that the test expects. */
 export async function jsonOf<Body = Record<string, unknown>>(response: Response): Promise<Body> {
   return (await response.json()) as Body
 }

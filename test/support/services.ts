@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 
-/** The machine's own PostgreSQL and Redis; tests that need one say so and are skipped where it does not answer. */
+/** The machine's own PostgreSQL and Redis. Tests that need one are skipped, with a note, where it is not running. */
 const POSTGRES = process.env.LOOKOUT_TEST_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/postgres'
 const REDIS = process.env.LOOKOUT_TEST_REDIS_URL ?? 'redis://127.0.0.1:6379'
 
@@ -11,7 +11,7 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-/** A database of its own in the machine's PostgreSQL; null where there is none. */
+/** Creates a database in the machine's PostgreSQL; null where it is not running. */
 export async function createTestDatabase(): Promise<TestDatabase | null> {
   const name = `lookout_test_${randomBytes(6).toString('hex')}`
   const admin = async (statement: string) => {
@@ -33,7 +33,7 @@ export async function createTestDatabase(): Promise<TestDatabase | null> {
   return { url: url.href, drop: () => admin(`drop database if exists ${name} with (force)`) }
 }
 
-/** Its address; null where it does not answer. */
+/** The URL of the machine's Redis; null where it is not running. */
 export async function findRedis(): Promise<string | null> {
   const redis = new Redis(REDIS, { lazyConnect: true, retryStrategy: () => null, connectTimeout: 2_000 })
   redis.on('error', () => {})
@@ -48,7 +48,7 @@ export async function findRedis(): Promise<string | null> {
   }
 }
 
-/** `address` with another port of this machine. */
+/** The URL `address` with its host replaced by a port of this machine. */
 export function through(address: string, port: number): string {
   const url = new URL(address)
   url.host = `127.0.0.1:${port}`

@@ -2,13 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cacheDirectory } from '../../src/setup/native-library.mjs'
 
-/** A server in a process of its own, over an engine that answers at once, that can be killed. */
+/** A server in its own process, which a test can kill, with an engine that replies at once. */
 export interface SilentServer {
   readonly child: ChildProcess
   readonly url: string
-  /** Null when the environment asks for none. */
+  /** Null when the environment does not enable metrics. */
   readonly metricsUrl: string | null
-  /** What it has written to its log. */
+  /** Everything it has logged so far. */
   logged(): string
 }
 
@@ -25,24 +25,24 @@ export async function startSilentServer(environment: Record<string, string>): Pr
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  let said = ''
+  let output = ''
   let logged = ''
   child.stderr!.on('data', (piece: Buffer) => {
     logged += piece
   })
-  const listens = new Promise<string>((resolve) => {
+  const listening = new Promise<string>((resolve) => {
     child.stdout!.on('data', (piece: Buffer) => {
-      said += piece
-      const address = /listens on (\S+)/.exec(said)?.[1]
+      output += piece
+      const address = /listens on (\S+)/.exec(output)?.[1]
       if (address !== undefined) resolve(address)
     })
   })
   const ended = once(child, 'exit').then(() => {
     throw new Error(`The server did not start: ${logged}`)
   })
-  // It ends one day.
+  // The server also exits when the test ends it.
   ended.catch(() => {})
-  const url = await Promise.race([listens, ended])
-  const metrics = /metrics at (\S+)/.exec(said)?.[1] ?? 'null'
+  const url = await Promise.race([listening, ended])
+  const metrics = /metrics at (\S+)/.exec(output)?.[1] ?? 'null'
   return { child, url, metricsUrl: metrics === 'null' ? null : metrics, logged: () => logged }
 }

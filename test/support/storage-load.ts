@@ -4,11 +4,11 @@ import type { SilentServer } from './silent-server.ts'
 
 const WORKERS = 8
 
-/** Uploads, chats, lists and checks of keys, by several clients at once, until it is stopped. */
+/** Several clients that upload files, chat, list files and check keys at the same time, until stopped. */
 export class StorageLoad {
-  /** Digests of the files that were acknowledged, by id. */
+  /** Digests of the acknowledged files, by id. */
   readonly kept = new Map<string, string>()
-  /** Answers by what was asked and their status, e.g. `upload 503`. */
+  /** Number of responses by kind of request and status, e.g. `upload 503`. */
   readonly statuses: Record<string, number> = {}
   readonly #server: SilentServer
   readonly #keys: readonly string[]
@@ -22,7 +22,7 @@ export class StorageLoad {
     this.#png = png
   }
 
-  /** @param keys of which each request shows one at random. */
+  /** @param keys each request uses one of them at random. */
   static async prepare(server: SilentServer, keys: readonly string[]): Promise<StorageLoad> {
     const png = await readFile(new URL('../../docs/pictures/shapes.png', import.meta.url))
     return new StorageLoad(server, keys, png)
@@ -33,7 +33,7 @@ export class StorageLoad {
     this.#workers = Promise.all(Array.from({ length: WORKERS }, () => this.#work()))
   }
 
-  /** Resolves when requests under way are answered. @throws Error when the server broke off one. */
+  /** Resolves when all active requests have ended. @throws Error when the server broke a connection. */
   async stop(): Promise<void> {
     this.#running = false
     await this.#workers
@@ -59,7 +59,7 @@ export class StorageLoad {
     })
   }
 
-  /** @returns the acknowledged files that are not there bit by bit. */
+  /** @returns the ids of acknowledged files that are missing or damaged. */
   async missing(): Promise<string[]> {
     const missing: string[] = []
     for (const [id, digest] of this.kept) {
@@ -69,7 +69,7 @@ export class StorageLoad {
     return missing
   }
 
-  /** What the server has counted of errors that nothing handled. */
+  /** How many errors the server counted that nothing handled. */
   async faults(): Promise<{ rejections: number; exceptions: number }> {
     const metrics = await (await fetch(this.#server.metricsUrl!)).text()
     const count = (name: string) => Number(new RegExp(`^lookout_${name}_total (\\d+)$`, 'm').exec(metrics)?.[1])
@@ -79,9 +79,9 @@ export class StorageLoad {
   async #work(): Promise<void> {
     const kinds = [
       () => this.#upload(),
-      () => this.#ask('chat', this.chat()),
-      () => this.#ask('key check', this.call('/v1/models')),
-      () => this.#ask('list', this.call('/v1/files?limit=20')),
+      () => this.#request('chat', this.chat()),
+      () => this.#request('key check', this.call('/v1/models')),
+      () => this.#request('list', this.call('/v1/files?limit=20')),
     ]
     while (this.#running) await kinds[randomInt(kinds.length)]!()
   }
@@ -94,8 +94,8 @@ export class StorageLoad {
     if (response.status === 200) this.kept.set(id, digestOf(bytes))
   }
 
-  async #ask(kind: string, asked: Promise<Response>): Promise<void> {
-    const response = await asked
+  async #request(kind: string, pending: Promise<Response>): Promise<void> {
+    const response = await pending
     await response.arrayBuffer()
     this.#count(kind, response.status)
   }
