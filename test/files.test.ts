@@ -63,7 +63,7 @@ async function uploaded(bytes: Uint8Array = png, as = key): Promise<File> {
   return jsonOf<unknown>(response) as Promise<File>
 }
 
-/** Many different pictures: what follows the picture's end is nobody's business. */
+/** A copy of the image with other bytes: decoders ignore what follows its end. */
 const distinct = () => Buffer.concat([png, randomBytes(8)])
 
 describe('a file', () => {
@@ -105,9 +105,9 @@ describe('a file', () => {
       ['GET', '/content'],
       ['DELETE', ''],
     ] as const) {
-      const gone = await call(`/v1/files/${file.id}${path}`, { method })
-      expect(gone.status).toBe(404)
-      expect(await errorOf(gone)).toEqual({
+      const missing = await call(`/v1/files/${file.id}${path}`, { method })
+      expect(missing.status).toBe(404)
+      expect(await errorOf(missing)).toEqual({
         message: `No such File object: ${file.id}`,
         type: 'invalid_request_error',
         param: 'id',
@@ -116,7 +116,7 @@ describe('a file', () => {
     }
   })
 
-  test('is sent and had through the OpenAI client', async () => {
+  test('is uploaded, read and deleted with the OpenAI client', async () => {
     const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key, maxRetries: 0 })
     const file = await client.files.create({ file: await toFile(png, 'shapes.png'), purpose: 'vision' })
     expect((await client.files.retrieve(file.id)).filename).toBe('shapes.png')
@@ -127,7 +127,7 @@ describe('a file', () => {
     expect((await client.files.delete(file.id)).deleted).toBe(true)
   })
 
-  test('that is to end by itself is refused: none does', async () => {
+  test('with an expiry is rejected: files do not expire', async () => {
     const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key, maxRetries: 0 })
     const file = await toFile(png, 'shapes.png')
     const expires_after = { anchor: 'created_at', seconds: 3600 } as const
@@ -138,7 +138,7 @@ describe('a file', () => {
     expect(await (await call('/v1/files')).json()).toMatchObject({ data: [] })
   })
 
-  test('of another organisation is no file', async () => {
+  test('of another organisation does not exist', async () => {
     const file = await uploaded()
     const other = (await accounts.organisation()).key
     for (const [method, path] of [
@@ -163,7 +163,7 @@ describe('a file', () => {
     },
   )
 
-  test('is had in parts', async () => {
+  test('is downloaded in ranges', async () => {
     const { id } = await uploaded()
     const part = async (range: string, headers: Record<string, string> = {}) => {
       const response = await call(`/v1/files/${id}/content`, { headers: { range, ...headers } })
@@ -204,7 +204,7 @@ describe('uploads', () => {
     ['audio/wav', 'RIFF----WAVEfmt '],
     ['audio/mpeg', 'ID3\x04----'],
     ['audio/flac', 'fLaC----'],
-  ])('%s is told by its bytes', async (type, text) => {
+  ])('%s is detected from the bytes', async (type, text) => {
     const { id } = await uploaded(head(text))
     const content = await call(`/v1/files/${id}/content`)
     expect(content.headers.get('content-type')).toBe(type)
@@ -213,7 +213,7 @@ describe('uploads', () => {
 
   test.each([
     [
-      'a type that is not taken',
+      'an unsupported type',
       { file: { bytes: head('GIF89a------') }, purpose: 'vision' },
       400,
       'file',
@@ -257,7 +257,7 @@ describe('uploads', () => {
       'purpose',
       /'vision'/,
     ],
-  ])('refuse %s', async (_name, parts, status, param, message) => {
+  ])('rejected: %s', async (_name, parts, status, param, message) => {
     const response = await upload(parts)
     expect(response.status).toBe(status)
     expect(await errorOf(response)).toMatchObject({
@@ -268,7 +268,7 @@ describe('uploads', () => {
     expect(await (await call('/v1/files')).json()).toMatchObject({ data: [] })
   })
 
-  test('that are refused while more of them is to come read why, and keep their connection', async () => {
+  test('rejected before they are complete get the error and keep their connection', async () => {
     const { hostname, port } = new URL(server.url)
     const socket = connect(Number(port), hostname)
     let received = ''
@@ -279,7 +279,7 @@ describe('uploads', () => {
     const rest = 3 * 2 ** 20
     const request = (length: number) =>
       `POST /v1/files HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${length}\r\n\r\n`
-    // Enough for the type to be told; the rest comes when the file has been refused.
+    // Enough to detect the type; the rest is sent after the file has been rejected.
     const first = part + 'x'.repeat(100_000)
     socket.write(request(first.length + rest) + first)
     await expect.poll(() => received).toMatch(/^HTTP\/1\.1 400 .*Unsupported content type/s)
@@ -291,13 +291,13 @@ describe('uploads', () => {
     socket.destroy()
   })
 
-  test('take a declaration that agrees, and none', async () => {
+  test('may declare the right type or none', async () => {
     for (const type of ['image/png', 'IMAGE/X-PNG', 'application/octet-stream', '']) {
       expect((await upload({ purpose: 'vision', file: { bytes: png, type } })).status).toBe(200)
     }
   })
 
-  test('without a name get their id for one; with a path its last part', async () => {
+  test('without a name are named by their id; a path is reduced to its last part', async () => {
     const send = async (disposition: string) => {
       const body = Buffer.concat([
         head(
@@ -356,7 +356,7 @@ describe('uploads', () => {
     expect(await errorOf(broken)).toMatchObject({ type: 'invalid_request_error' })
   })
 
-  test('that are too large are refused before they are sent', async () => {
+  test('that are too large are rejected before they are sent', async () => {
     const { hostname, port } = new URL(server.url)
     const socket = connect(Number(port), hostname)
     socket.write(
@@ -368,7 +368,7 @@ describe('uploads', () => {
     socket.destroy()
   })
 
-  test('that break off leave nothing', async () => {
+  test('that are cut off leave nothing', async () => {
     const { hostname, port } = new URL(server.url)
     const socket = connect(Number(port), hostname)
     socket.write(
@@ -381,7 +381,7 @@ describe('uploads', () => {
     expect(await (await call('/v1/files')).json()).toMatchObject({ data: [] })
   })
 
-  test('stay within the storage quota, many at once too', async () => {
+  test('stay within the storage quota, also when concurrent', async () => {
     const small = await accounts.organisation({ storedBytes: 3 * png.length + 10 })
     const statuses = await Promise.all(
       Array.from({ length: 8 }, async () => {
@@ -399,14 +399,14 @@ describe('uploads', () => {
   })
 })
 
-describe('of an organisation in 48 hours', () => {
+describe('the upload quota of 48 hours', () => {
   const mib = 2 ** 20
   const record = (organisation: string, hoursAgo: number, bytes: number) =>
     accounts.database.execute(sql`
       insert into uploads (organisation_id, minute, bytes)
       values (${organisation}, date_trunc('minute', now() - make_interval(hours => ${hoursAgo}::integer)), ${bytes}::bigint)`)
 
-  test('20 GB may be uploaded, deleted or not; then comes a 429 that says when there is room', async () => {
+  test('allows 20 GB, deleted files included, then rejects with a 429 that says when to retry', async () => {
     const { organisation, key } = await accounts.organisation()
     await record(organisation, 47, 20e9 - mib)
     await record(organisation, 49, 20e9)
@@ -420,14 +420,14 @@ describe('of an organisation in 48 hours', () => {
     expect(refused.status).toBe(429)
     expect(await errorOf(refused)).toMatchObject({ type: 'insufficient_quota' })
     const seconds = Number(refused.headers.get('retry-after'))
-    // What was uploaded 47 hours ago counts for one more.
+    // The upload of 47 hours ago counts for one more hour.
     expect(seconds).toBeGreaterThan(3400)
     expect(seconds).toBeLessThanOrEqual(3600)
   })
 })
 
 describe('the list', () => {
-  test('is empty, and says so', async () => {
+  test('is empty without files', async () => {
     expect(await (await call('/v1/files')).json()).toEqual({
       object: 'list',
       data: [],
@@ -437,7 +437,7 @@ describe('the list', () => {
     })
   })
 
-  test('goes from new to old or the other way, in pages, also past deleted files', async () => {
+  test('is sorted by time in either order and paged, also after deleted files', async () => {
     const ids: string[] = []
     for (let i = 0; i < 5; i++) ids.push((await uploaded(distinct())).id)
     const newest = [...ids].reverse()
@@ -458,7 +458,7 @@ describe('the list', () => {
     expect((await page(`order=asc&after=${ids[2]}`)).data.map(({ id }) => id)).toEqual([ids[4]])
   })
 
-  test('can be of one purpose', async () => {
+  test('can be filtered by purpose', async () => {
     const vision = await uploaded()
     await upload({ purpose: 'user_data', file: { bytes: png } })
     const { data } = await jsonOf<Page>(await call('/v1/files?purpose=vision'))
@@ -474,7 +474,7 @@ describe('the list', () => {
     ['order=up', 'order'],
     ['purpose=else', 'purpose'],
     ['after=nothing', 'after'],
-  ])('refuses %s', async (query, param) => {
+  ])('rejects %s', async (query, param) => {
     const response = await call(`/v1/files?${query}`)
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param })
@@ -496,7 +496,7 @@ describe('a file in a request', () => {
     )
   const pictures = () => server.engine.works.at(-1)!.prefix.filter(({ type }) => type === 'image').length
 
-  test('is seen in chat, multilook and detect, by its id or by its content URL under any public base', async () => {
+  test('works in chat, multilook and detect, by its id or by its content URL under any public base', async () => {
     const { id } = await uploaded()
     for (const part of [byId(id), byUrl(id), byUrl(id, server.url)]) {
       const messages = [{ role: 'user', content: [part, { type: 'text', text: 'What is this?' }] }]
@@ -514,14 +514,14 @@ describe('a file in a request', () => {
     expect(pictures()).toBe(1)
   })
 
-  test('is its organisation’s only, and gone when it is deleted', async () => {
+  test('works for its own organisation only, until it is deleted', async () => {
     const { id } = await uploaded()
     const other = (await accounts.organisation()).key
-    const ask = (part: object, as: string) =>
+    const chatWith = (part: object, as: string) =>
       post('chat/completions', { model, messages: [{ role: 'user', content: [part] }] }, as)
-    const asked = server.engine.works.length
+    const before = server.engine.works.length
     for (const part of [byId(id), byUrl(id)]) {
-      const refused = await ask(part, other)
+      const refused = await chatWith(part, other)
       expect(refused.status).toBeGreaterThanOrEqual(400)
       expect(refused.status).toBeLessThan(500)
       expect(await errorOf(refused)).toMatchObject({
@@ -531,12 +531,12 @@ describe('a file in a request', () => {
       })
     }
     await call(`/v1/files/${id}`, { method: 'DELETE' })
-    expect((await ask(byId(id), key)).status).toBeGreaterThanOrEqual(400)
-    expect(server.engine.works).toHaveLength(asked)
+    expect((await chatWith(byId(id), key)).status).toBeGreaterThanOrEqual(400)
+    expect(server.engine.works).toHaveLength(before)
   })
 })
 
-/** Uploads under way. */
+/** The number of uploads in progress. */
 async function drafts(): Promise<number> {
   const folder = inject('blobs') === null ? join('files', 'drafts') : 'spool'
   const names = await readdir(join(server.directory, folder))

@@ -9,10 +9,10 @@ const CHAT = '/v1/chat/completions'
 const model = 'service-mk1.5'
 
 let server: TestServer
-/** 19 MB of base64: noise, which PNG does not compress. */
+/** An image of noise, which PNG does not compress: 19 MB in base64. */
 let picture: string
 beforeAll(async () => {
-  // Room for one of the largest bodies at a time.
+  // Room for one body of the largest size at a time.
   server = await startTestServer({ environment: { LOOKOUT_BODY_MEMORY: '20' } })
   const [width, height] = [2200, 2150]
   const raw = { width, height, channels: 3 } as const
@@ -32,7 +32,7 @@ function lastPictures() {
   return [...prefix, ...branches.flatMap(({ suffix }) => suffix)].filter((part) => part.type === 'image')
 }
 
-test('a picture of 19 MB is seen by chat, multilook and detect', async () => {
+test('chat, multilook and detect accept an image of 19 MB', async () => {
   const chat = await server.post(CHAT, { model, messages: [user(image(picture))] })
   expect(await chat.json()).toMatchObject({ object: 'chat.completion' })
   expect(lastPictures()).toHaveLength(1)
@@ -45,7 +45,7 @@ test('a picture of 19 MB is seen by chat, multilook and detect', async () => {
   server.engine.script = {}
 })
 
-test('large and small media of one body each stay in their place', async () => {
+test('large and small media in one body keep their places', async () => {
   const small = await sharp({ create: { width: 64, height: 32, channels: 3, background: 'red' } })
     .png()
     .toBuffer()
@@ -64,13 +64,13 @@ test('large and small media of one body each stay in their place', async () => {
   expect(kinds).toEqual(['image', 'frames', 'image'])
 })
 
-test('six at once wait for each other, and none is refused', async () => {
+test('six concurrent bodies wait for each other, and none is rejected', async () => {
   const body = JSON.stringify({ model, messages: [user(image(picture))] })
   const responses = await Promise.all(Array.from({ length: 6 }, () => server.post(CHAT, body)))
   expect(responses.map(({ status }) => status)).toEqual(Array(6).fill(200))
 })
 
-test('what follows a refused body finds room', async () => {
+test('a rejected body makes room for the next', async () => {
   for (let i = 0; i < 3; i++) {
     const response = await server.post(CHAT, { model: 'none', messages: [user(image(picture))] })
     expect(response.status).toBe(400)
@@ -79,9 +79,9 @@ test('what follows a refused body finds room', async () => {
 })
 
 test.each([
-  ['in the context, it fails the request', (url: string) => ({ model, messages: [user(image(url))] }), CHAT],
-  ['of an exemplar', (url: string) => exemplar(url), '/v1/detect'],
-])('large media that is not base64 is named: %s', async (_name, body, path) => {
+  ['in a message, it fails the request', (url: string) => ({ model, messages: [user(image(url))] }), CHAT],
+  ['in an exemplar', (url: string) => exemplar(url), '/v1/detect'],
+])('large media that are not base64 are named in the error: %s', async (_name, body, path) => {
   const response = await server.post(path, body(`${picture}!`))
   expect(await errorOf(response)).toMatchObject({
     message: 'The data is not valid base64',
@@ -89,7 +89,7 @@ test.each([
   })
 })
 
-test('… and in a prompt, it fails that prompt alone', async () => {
+test('large media that are not base64 fail only their own prompt', async () => {
   const prompts = ['What?', user(image(`${picture}!`))]
   const { results } = await jsonOf<{ results: unknown[] }>(
     await server.post(`${CHAT}/multilook`, { model, context: [], prompts }),
@@ -112,15 +112,15 @@ test.each([
     `{"model": "${model}", "messages": [{"role": "user", "content": [${list('1', 9e6)}]}]}`,
     'messages[0].content',
   ],
-  ['messages of nothing', `{"model": "${model}", "messages": [${list('{}', 6e6)}]}`, 'messages'],
-  ['tools of nothing', `{"model": "${model}", "messages": [], "tools": [${list('{}', 6e6)}]}`, 'tools'],
+  ['empty messages', `{"model": "${model}", "messages": [${list('{}', 6e6)}]}`, 'messages'],
+  ['empty tools', `{"model": "${model}", "messages": [], "tools": [${list('{}', 6e6)}]}`, 'tools'],
   ['65,537 messages', `{"model": "${model}", "messages": [${list('{}', 65_537)}]}`, 'messages'],
   [
     '257 tools, all wrong',
     `{"model": "${model}", "messages": [{"role": "user", "content": ""}], "tools": [${list('1', 257)}]}`,
     'tools',
   ],
-])('a list that is too long is refused as a whole: %s', async (_name, body, param) => {
+])('a list that is too long is rejected as a whole: %s', async (_name, body, param) => {
   const response = await server.post(CHAT, body)
   expect([response.status, (await errorOf(response)).param]).toEqual([400, param])
 })
@@ -129,12 +129,12 @@ function list(item: string, count: number): string {
   return `${`${item},`.repeat(count - 1)}${item}`
 }
 
-test('of a list of wrong items, the first is named', async () => {
+test('the error for a list of wrong items names the first', async () => {
   const body = `{"model": "${model}", "messages": [{"role": "user", "content": "Hi"}, ${list('{}', 60_000)}]}`
   expect(await errorOf(await server.post(CHAT, body))).toMatchObject({ param: 'messages[1].role' })
 })
 
-test('parameters of tools stay as they are written, however large the body is', async () => {
+test('tool parameters stay as written, however large the body is', async () => {
   server.engine.script = { texts: ['Hm.'] }
   const parameters = '{"type":"object",  "properties":{"10":{"type":"number","maximum":1.0e2},"2":{"type":"string"}}}'
   const tool = `{"type": "function", "function": {"name": "f", "parameters": ${parameters}}}`
@@ -152,9 +152,9 @@ test('parameters of tools stay as they are written, however large the body is', 
 })
 
 test.each([
-  ['is taken', 300_000, 200],
-  ['is refused when it is too long', 21 * 2 ** 20, 413],
-])('a body that does not say its length %s', async (_name, length, status) => {
+  ['is accepted', 300_000, 200],
+  ['is rejected when it is too long', 21 * 2 ** 20, 413],
+])('a body without a declared length %s', async (_name, length, status) => {
   const body = JSON.stringify({ model, messages: [user()], pad: 'x'.repeat(length) })
   const outgoing = request(server.url + CHAT, {
     method: 'POST',
@@ -167,29 +167,29 @@ test.each([
   expect(await answered).toBe(status)
 })
 
-test('a client that leaves while it waits, or while it sends, leaves room', async () => {
+test('a client that disconnects while waiting or sending makes room', async () => {
   const body = JSON.stringify({ model, messages: [user(image(picture))] })
   for (let i = 0; i < 4; i++) {
     const leaving = new AbortController()
     const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }
-    const torn = new ReadableStream({
+    const partial = new ReadableStream({
       start: (controller) => controller.enqueue(Buffer.from(body.slice(0, 1e6))),
       pull: () => leaving.abort(),
     })
-    const options = { method: 'POST', headers, body: torn, duplex: 'half', signal: leaving.signal } as RequestInit
+    const options = { method: 'POST', headers, body: partial, duplex: 'half', signal: leaving.signal } as RequestInit
     await expect(fetch(server.url + CHAT, options)).rejects.toThrow()
   }
   expect((await server.post(CHAT, body)).status).toBe(200)
 })
 
 test.each([1_000, 1_000_000])(
-  'a client that leaves within a body of %i bytes is no fault of the server',
+  'a client that disconnects within a body of %i bytes is not logged as an error',
   async (length) => {
     const head = `POST ${CHAT} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\nContent-Type: application/json`
     const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
     const before = server.logs.length
     await new Promise((resolve) => socket.write(`${head}\r\nContent-Length: ${length}\r\n\r\n{"model"`, resolve))
-    // What was sent before this is answered has been read.
+    // After this response, the server has read what was sent before.
     expect((await server.get('/v1/models')).status).toBe(200)
     socket.destroy()
     const lines = () => server.logs.slice(before).map((line) => JSON.parse(line) as { level: number; status?: number })

@@ -5,7 +5,7 @@ import { startTestServer, type TestServer } from './support/server.ts'
 const ORGANISATIONS = 50
 const KEYS = 20
 const LIMIT = 30
-/** More than the limit allows, by an amount that no two organisations share with the next. */
+/** More requests than the limit allows, by an amount that differs between neighbouring organisations. */
 const requests = (organisation: number) => LIMIT + 5 + (organisation % 7)
 
 let server: TestServer
@@ -19,7 +19,7 @@ afterAll(async () => {
   await accounts?.close()
 })
 
-test('1,000 keys over 50 organisations: each organisation gets its limit, to the request', async () => {
+test('with 1,000 keys in 50 organisations, each organisation gets exactly its limit', async () => {
   const organisations = await Promise.all(
     Array.from({ length: ORGANISATIONS }, async () => {
       const { organisation, key } = await accounts.organisation()
@@ -30,7 +30,7 @@ test('1,000 keys over 50 organisations: each organisation gets its limit, to the
       return [key, ...(await Promise.all(more))]
     }),
   )
-  // All at once, an organisation's requests spread over its keys.
+  // The requests of an organisation are spread over its keys and sent at the same time.
   const calls = organisations.flatMap((keys, organisation) =>
     Array.from({ length: requests(organisation) }, (_, i) => ({ organisation, key: keys[i % KEYS]! })),
   )
@@ -48,7 +48,7 @@ test('1,000 keys over 50 organisations: each organisation gets its limit, to the
   }
   const started = performance.now()
   await Promise.all(Array.from({ length: 64 }, client))
-  // Only then are the counts of one window.
+  // Only then are all counts in one window.
   expect(performance.now() - started).toBeLessThan(60_000)
   expect(allowed).toEqual(organisations.map(() => LIMIT))
   expect(refused).toEqual(organisations.map((_, organisation) => requests(organisation) - LIMIT))

@@ -25,7 +25,7 @@ test('retrieves one', async () => {
   expect(await (await server.get('/v1/models/service%2Dmk1%2E5')).json()).toEqual(plain)
 })
 
-test('the extended form is the same object, longer, in the order that clients know', async () => {
+test('the extended form adds fields to the same object, in the order that clients know', async () => {
   const model = await jsonOf(await server.get('/v1/models/service-mk1.5?extended=true'))
   expect(model).toMatchObject({
     ...plain,
@@ -78,7 +78,7 @@ test('a path may end with a slash', async () => {
   expect(await (await server.get('/v1/models/service-mk1.5/')).json()).toEqual(plain)
 })
 
-test.each(['1', 'yes', 'TRUE', '', 'true&extended=true'])('extended=%s is no boolean', async (value) => {
+test.each(['1', 'yes', 'TRUE', '', 'true&extended=true'])('extended=%s is rejected', async (value) => {
   for (const path of ['/v1/models', '/v1/models/service-mk1']) {
     const response = await server.get(`${path}?extended=${value}`)
     expect(response.status).toBe(400)

@@ -34,14 +34,14 @@ beforeAll(async () => {
 })
 afterAll(() => server?.close())
 
-/** Every schema below a place, with where it stands. */
+/** Every schema below a node, with its path. */
 function* schemasIn(value: unknown, at: string): Generator<{ schema: Schema; at: string }, void, void> {
   if (typeof value !== 'object' || value === null) return
   if (!Array.isArray(value)) yield { schema: value as Schema, at }
   for (const [key, inner] of Object.entries(value)) yield* schemasIn(inner, `${at}/${key}`)
 }
 
-test('describes every path, and every reference in it leads somewhere', () => {
+test('describes every path, and resolves every reference', () => {
   expect(document.openapi).toBe('3.1.0')
   expect(document.info.version).toBe('1.0.0')
   expect(document.paths[chat]!.post!.responses).toHaveProperty('403')
@@ -75,7 +75,7 @@ test('describes every path, and every reference in it leads somewhere', () => {
   ])
 })
 
-test('every object has a name: generators of clients make a class of each', () => {
+test('every object has a name, because client generators make a class of each', () => {
   const { schemas } = document.components
   expect(Object.keys(schemas)).toEqual(
     expect.arrayContaining(['TextPart', 'ImageUrlPart', 'SystemMessage', 'ToolCall']),
@@ -95,7 +95,7 @@ test('every object has a name: generators of clients make a class of each', () =
   }
 })
 
-test('says which headers answers have', () => {
+test('describes the headers of responses', () => {
   for (const { responses } of Object.values(document.paths).flatMap((operations) => Object.values(operations))) {
     for (const [status, { headers }] of Object.entries(responses)) {
       expect(Object.keys(headers)).toEqual(
@@ -106,7 +106,7 @@ test('says which headers answers have', () => {
   }
 })
 
-test('the content of a file is bytes', () => {
+test('describes the content of a file as bytes', () => {
   const { responses } = document.paths['/v1/files/{file_id}/content']!.get!
   for (const status of ['200', '206']) {
     for (const { schema } of Object.values(responses[status]!.content)) {

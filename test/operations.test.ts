@@ -6,10 +6,10 @@ import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { CARD } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
-/** Several models with real engines in one service, as an operator runs them: the shipped weights under three cards. */
+/** Several models with real engines in one service, as an operator runs them: the shipped weights with three cards. */
 let server: TestServer
 let directory: string
-/** The last engine that was started for each card, by the card's name. */
+/** The last engine started for each card, by the name of the card. */
 const engines = new Map<string, LocalEngine>()
 
 beforeAll(async () => {
@@ -32,7 +32,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-/** Two of these take less than 1 GiB by estimate, three take more. */
+/** Writes a card. By estimate, two such models take less than 1 GiB and three take more. */
 async function writeCard(id: string, fields: object): Promise<void> {
   const shipped = JSON.parse(await readFile(CARD, 'utf8'))
   const [model, projector] = [shipped.engine.model, shipped.engine.projector].map((file) => join(dirname(CARD), file))
@@ -47,12 +47,12 @@ async function writeCard(id: string, fields: object): Promise<void> {
   await writeFile(join(directory, id, 'card.json'), JSON.stringify(card))
 }
 
-/** A reply of this many characters, which takes nearly as many tokens. */
+/** A request for a reply of this many characters, which takes nearly as many tokens. */
 const long = (model: string, characters: number, more: object = {}) => ({
   model,
   messages: [{ role: 'user', content: 'Hi' }],
   temperature: 1,
-  // Who asks for repetition gets it: a reply that goes round in circles would be ended.
+  // A negative penalty asks for repetition; without it, a reply that repeats itself would be ended.
   presence_penalty: -1,
   regex: `[ab]{${characters}}`,
   ...more,
@@ -71,7 +71,7 @@ async function measured(name: string, labels: string): Promise<number> {
 }
 
 describe('several models', () => {
-  test('all are listed, loaded or not', async () => {
+  test('are all listed, loaded or not', async () => {
     const { data } = await jsonOf<{ data: { id: string; max_context_tokens: number }[] }>(
       await server.get('/v1/models?extended=true'),
     )
@@ -81,7 +81,7 @@ describe('several models', () => {
     expect((await fetch(`${server.url}/readyz`)).status).toBe(200)
   })
 
-  test('one is loaded by the first request that names it, and the idlest one makes room', async () => {
+  test('load when first requested, and the one idle longest is unloaded to make room', async () => {
     for (const model of ['service-mk1', 'second']) {
       const answer = await ask(model)
       expect(answer.status).toBe(200)
@@ -99,7 +99,7 @@ describe('several models', () => {
   })
 })
 
-test('metrics: what an operator asks for', async () => {
+test('metrics count requests, tokens, cache hits and loads', async () => {
   const before = {
     decoded: await measured('decode_tokens_total', 'model="third"'),
     prefilled: await measured('prefill_tokens_total', 'model="third"'),
@@ -142,7 +142,7 @@ function requestLabels(status: string, model: string, endpoint = '/v1/chat/compl
   return `endpoint="${endpoint}",method="POST",status="${status}",model="${model}"`
 }
 
-test('metrics: a request that names no model counts for the one that it got', async () => {
+test('metrics count a request without a model for the model that served it', async () => {
   const picture = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url), 'base64')
   const media = { type: 'image', image_url: `data:image/png;base64,${picture}` }
   expect((await server.post('/v1/detect', { media, categories: ['star'] })).status).toBe(200)
@@ -156,7 +156,7 @@ test('metrics are all described in docs/operations.md, and no others', async () 
   expect([...new Set(described)].sort()).toEqual([...new Set(served)].sort())
 })
 
-test('metrics have few labels, whatever clients send, and are not on the public port', async () => {
+test('metrics have few labels, whatever clients send, and are not served on the public port', async () => {
   for (const model of ['toString', '__proto__', 'x'.repeat(100)]) {
     await server.post('/v1/chat/completions', { ...long('third', 8), model })
   }
@@ -172,7 +172,7 @@ test('metrics have few labels, whatever clients send, and are not on the public 
 })
 
 describe('an engine that is killed in the middle of 20 streams', () => {
-  test('every stream ends with an error, other models go on, and the service answers again within 10 s', async () => {
+  test('ends every stream with an error, spares other models, and serves again within 10 s', async () => {
     const other = server.post('/v1/chat/completions', long('third', 1000, { stream: true }))
     await other
     const streams = await Promise.all(
@@ -181,7 +181,7 @@ describe('an engine that is killed in the middle of 20 streams', () => {
       ),
     )
     const readers = streams.map((stream) => stream.body!.pipeThrough(new TextDecoderStream()).getReader())
-    // All are under way.
+    // All streams have started.
     await Promise.all(readers.map((reader) => reader.read()))
     const engine = engines.get('Lookout Nano')!
     const killed = performance.now()
@@ -200,23 +200,23 @@ describe('an engine that is killed in the middle of 20 streams', () => {
       expect(refused.status).toBe(503)
       expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
       expect(await errorOf(refused)).toMatchObject({ type: 'server_error', code: 'model_overloaded' })
-      // The other model is there.
+      // The other model is still ready.
       expect((await fetch(`${server.url}/readyz`)).status).toBe(200)
     }
     await expect.poll(async () => (await ask('service-mk1.5')).status, { timeout: 30_000, interval: 100 }).toBe(200)
     const seconds = (performance.now() - killed) / 1000
-    // A machine that is busy with other things takes as much longer as it did at the start.
+    // A busy machine needs as much longer as it did for the first start.
     const startSeconds = await measured('model_load_seconds', 'model="service-mk1.5"')
     expect(seconds).toBeLessThan(Math.max(10, 5 * startSeconds))
     expect((await fetch(`${server.url}/readyz`)).status).toBe(200)
     expect(await (await other).text()).toMatch(/"finish_reason":"stop"[\s\S]*data: \[DONE\]\n\n$/)
     expect(await measured('engine_restarts_total', 'model="service-mk1.5"')).toBe(1)
     expect(await measured('generations_total', 'model="service-mk1.5",outcome="failed"')).toBe(20)
-    // Nothing of them is left.
+    // No sequence of theirs is left.
     expect(await measured('running_sequences', 'model="service-mk1.5"')).toBe(0)
   })
 
-  test('and killed again while it starts, it starts all the same', async () => {
+  test('starts even when it is killed again while starting', async () => {
     const engine = engines.get('Lookout Nano')!
     const first = engine.pid!
     process.kill(first, 'SIGKILL')
@@ -232,7 +232,7 @@ async function rest(reader: ReadableStreamDefaultReader<string>): Promise<string
   return text
 }
 
-test('cards that cannot be served together name the files and the setting at fault', async () => {
+test('the error for cards that cannot be served together names the files or the setting at fault', async () => {
   const start = (environment: Record<string, string>) => startTestServer({ environment })
   await expect(start({ LOOKOUT_MODELS: `${directory}/none` })).rejects.toThrow(/No model card at \S+none/)
   await writeCard('twin', { load: 'first_use', serves: JSON.parse(await cardText('second')).serves })
@@ -250,7 +250,7 @@ function cardText(id: string): Promise<string> {
 }
 
 describe('an engine that is killed again and again', () => {
-  test('leaves other models, lists and files alone, and its restarts are counted', { timeout: 120_000 }, async () => {
+  test('does not affect other models, lists and files, and counts restarts', { timeout: 120_000 }, async () => {
     for (const model of ['third', 'service-mk1.5']) expect((await ask(model)).status).toBe(200)
     const engine = engines.get('Lookout Nano')!
     const restarts = () => measured('engine_restarts_total', 'model="service-mk1.5"')

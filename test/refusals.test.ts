@@ -19,7 +19,7 @@ const files = '/v1/files'
 
 let server: TestServer
 let accounts: TestAccounts
-/** Keys: one for everything, one without the scopes, one whose organisation may make no requests. */
+/** Keys with all scopes and with one, of an organisation that may make no requests, and one that is invalid. */
 let keys: { good: string; files: string; inference: string; spent: string; wrong: string }
 
 beforeAll(async () => {
@@ -68,7 +68,7 @@ const withoutLength: readonly Case[] = [1 * MB, 20 * MB, 150 * MB].map((bytes) =
   bytes,
 ])
 
-describe('a client that reads nothing before all is sent gets to see', () => {
+describe('a client that sends the whole body before it reads gets', () => {
   test.each(refusals)('%i from %s (key %s, %s, %i bytes)', async (status, path, key, type, bytes) => {
     for (const connection of ['close', 'keep-alive']) {
       const head = `POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${keys[key]}\r\nContent-Type: ${type}\r\nContent-Length: ${bytes}\r\nConnection: ${connection}\r\n\r\n`
@@ -91,7 +91,7 @@ describe('a client that reads nothing before all is sent gets to see', () => {
   )
 })
 
-test('a client that stops sending is not waited for, and one that asked for it is closed', async () => {
+test('the connection is closed when the client stops sending', async () => {
   for (const connection of ['close', 'keep-alive']) {
     const socket = open()
     socket.write(
@@ -106,7 +106,7 @@ test('a client that stops sending is not waited for, and one that asked for it i
   }
 })
 
-test('more than any request may have is not read to its end', async () => {
+test('a body larger than any request may have is not read to its end', async () => {
   const socket = open()
   const bytes = 2 ** 40
   socket.write(`POST ${chat} HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`)
@@ -128,7 +128,7 @@ test('more than any request may have is not read to its end', async () => {
 
 function open() {
   const { hostname, port } = new URL(server.url)
-  // A reset is what it looks like to be cut off; tests look at what was read.
+  // A connection that is cut off is reset; the tests check what was read before.
   return connect(Number(port), hostname).on('error', () => {})
 }
 
@@ -136,7 +136,7 @@ function closing(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once('close', () => resolve()))
 }
 
-/** What a client reads that sends a body of so many bytes first. @throws Error when the connection breaks before. */
+/** Sends a body of `bytes` bytes, then reads the response. @throws Error when the connection breaks first. */
 async function sendAllThenRead(head: string, bytes: number): Promise<string> {
   const socket = open().pause()
   const broken = closing(socket).then(() => {

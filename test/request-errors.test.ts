@@ -17,7 +17,7 @@ const tool = { type: 'function', function: { name: 'f', parameters: { type: 'obj
 
 const fields = (body: object) => ({ model: 'service-mk1.5', messages: [user], ...body })
 const messages = (...list: unknown[]) => fields({ messages: list })
-/** The older id neither reasons nor calls tools. */
+/** The older model supports neither reasoning nor tools. */
 const plain = (body: object) => fields({ model: 'service-mk1', ...body })
 const part = (value: unknown) => messages({ role: 'user', content: [value] })
 
@@ -49,21 +49,21 @@ const MALFORMED: Case[] = [
     /expected one of 'text', 'image_url'/,
   ],
   ['a text part without text', part({ type: 'text' }), 'messages[0].content[0].text', /required/],
-  ['a picture without object', part({ type: 'image_url' }), 'messages[0].content[0].image_url', /required/],
+  ['an image part without object', part({ type: 'image_url' }), 'messages[0].content[0].image_url', /required/],
   [
-    'a picture as a string',
+    'an image as a string',
     part({ type: 'image_url', image_url: 'x' }),
     'messages[0].content[0].image_url',
     /expected object/,
   ],
   [
-    'a picture without URL',
+    'an image without URL',
     part({ type: 'image_url', image_url: {} }),
     'messages[0].content[0].image_url.url',
     /required/,
   ],
   [
-    'a picture with an empty URL',
+    'an image with an empty URL',
     part({ type: 'image_url', image_url: { url: '' } }),
     'messages[0].content[0].image_url.url',
     /URL/,
@@ -75,13 +75,13 @@ const MALFORMED: Case[] = [
     /./,
   ],
   [
-    'a picture in a system text',
+    'an image in a system message',
     messages({ role: 'system', content: [{ type: 'image_url', image_url: url }] }, user),
     'messages[0].content[0].type',
     /expected 'text'/,
   ],
   [
-    'a picture in an assistant turn',
+    'an image in an assistant message',
     messages(user, { role: 'assistant', content: [{ type: 'image_url', image_url: url }] }),
     'messages[1].content[0].type',
     /expected 'text'/,
@@ -301,7 +301,7 @@ const UNSUPPORTED: Case[] = [
     /^No such File object: file-/,
   ],
   [
-    '257 pictures',
+    '257 images',
     messages({ role: 'user', content: Array.from({ length: 257 }, () => ({ type: 'image_url', image_url: url })) }),
     'messages',
     /at most 256/,
@@ -344,7 +344,7 @@ const UNSUPPORTED: Case[] = [
   ],
 ]
 
-/** Of a model that sees pictures, and no more. */
+/** Requests with media for a model that takes only images. */
 const UNSEEN: Case[] = [
   [
     'audio in video',
@@ -406,9 +406,9 @@ test.each([
   ['a tool_choice of any kind without tools', { tool_choice: 1 }],
   ['a tool_choice of any kind with null for tools', { tools: null, tool_choice: ['x'] }],
   ['tool_choice without tools', { tool_choice: 'required', parallel_tool_calls: false }],
-  ['an empty list of tools with a choice', { tools: [], tool_choice: { type: 'function', function: { name: 'f' } } }],
-  ['a tier that enable_thinking overrules', { reasoning_effort: 'high', vision_config: { enable_thinking: false } }],
-  ['controls that are off', { vision_config: { enable_audio_in_video: false, internal_tools: { focus: false } } }],
+  ['tool_choice with an empty tools list', { tools: [], tool_choice: { type: 'function', function: { name: 'f' } } }],
+  ['a tier that enable_thinking overrides', { reasoning_effort: 'high', vision_config: { enable_thinking: false } }],
+  ['controls set to false', { vision_config: { enable_audio_in_video: false, internal_tools: { focus: false } } }],
   [
     'reasoning of an earlier turn',
     { messages: [user, { role: 'assistant', content: null, reasoning_content: 'Hm.' }, user] },
@@ -418,7 +418,7 @@ test.each([
   expect(await response.json()).toMatchObject({ object: 'chat.completion' })
 })
 
-describe('bodies that are no request', () => {
+describe('invalid bodies', () => {
   const json = { 'content-type': 'application/json' }
   const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
   test.each([
@@ -450,7 +450,7 @@ describe('bodies that are no request', () => {
   })
 
   test.each([
-    ['a key that nobody knows', 'x', (value: string) => `"x": ${value}`],
+    ['an unknown key', 'x', (value: string) => `"x": ${value}`],
     [
       'parameters of a tool',
       'tools[1].function.parameters',
@@ -486,7 +486,7 @@ describe('bodies that are no request', () => {
     }
   })
 
-  test('almost 20 MB is fine', async () => {
+  test('a body of almost 20 MB is accepted', async () => {
     const body = JSON.stringify(fields({ pad: 'x'.repeat(19 * 2 ** 20) }))
     expect((await server.post('/v1/chat/completions', body)).status).toBe(200)
   })

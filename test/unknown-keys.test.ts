@@ -5,52 +5,51 @@ import { CutProxy } from './support/cut-proxy.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 import { through } from './support/services.ts'
 
-/** What an address that may be a proxy's is granted. */
+/** Unknown keys that an address may try at once when it may be a proxy's. */
 const BURST = 200
 
-/** The only way to its database: a question that is asked while this is cut is answered 503. */
-let way: CutProxy
+/** The only connection of the server to its database: while it is cut, every lookup fails with 503. */
+let proxy: CutProxy
 let server: TestServer
 let accounts: TestAccounts
 let now = 0
 
 beforeAll(async () => {
-  way = await CutProxy.toDatabase(inject('databaseUrl'))
-  const environment = { DATABASE_URL: through(inject('databaseUrl'), way.port) }
+  proxy = await CutProxy.toDatabase(inject('databaseUrl'))
+  const environment = { DATABASE_URL: through(inject('databaseUrl'), proxy.port) }
   server = await startTestServer({ environment, clock: () => now })
   accounts = await TestAccounts.open()
 })
 afterAll(async () => {
-  await way?.mend().catch(() => {})
+  await proxy?.mend().catch(() => {})
   await server?.close()
   await accounts?.close()
-  await way?.cut()
+  await proxy?.cut()
 })
 
-const ask = (key: string) => fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
+const request = (key: string) => fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
 
 async function statuses(keys: readonly string[]): Promise<number[]> {
-  const answers = await Promise.all(keys.map(ask))
+  const answers = await Promise.all(keys.map(request))
   await Promise.all(answers.map((answer) => answer.arrayBuffer()))
   return answers.map(({ status }) => status)
 }
 
-test('more keys than an address may get wrong are let in at once, if they are right', async () => {
+test('any number of valid keys is accepted from one address at once', async () => {
   const { organisation } = await accounts.organisation()
-  const made: string[] = []
-  while (made.length < BURST + 20) made.push((await accounts.accounts.createKey({ organisation })).key)
-  const answered = await statuses(made)
-  expect(new Set(answered)).toEqual(new Set([200]))
+  const keys: string[] = []
+  while (keys.length < BURST + 20) keys.push((await accounts.accounts.createKey({ organisation })).key)
+  expect(new Set(await statuses(keys))).toEqual(new Set([200]))
 })
 
-test('an address that shows unknown keys again and again is refused without a question to the database', async () => {
+test('an address that tries too many unknown keys is rejected without a database query', async () => {
   const { key } = await accounts.organisation()
-  expect((await ask(key)).status).toBe(200)
+  expect((await request(key)).status).toBe(200)
   const unknown = Array.from({ length: BURST }, newApiKey)
   expect(new Set(await statuses(unknown))).toEqual(new Set([401]))
 
-  await way.cut()
-  const refused = await ask(newApiKey())
+  await proxy.cut()
+  const refused = await request(newApiKey())
   expect(refused.status).toBe(429)
   expect(refused.headers.get('retry-after')).toBe('1')
   expect(await refused.json()).toEqual({
@@ -61,13 +60,13 @@ test('an address that shows unknown keys again and again is refused without a qu
       code: 'rate_limit_exceeded',
     },
   })
-  // A key that is no key, and one that was asked about before, cost no question; a good one goes on.
+  // A malformed key and one that was looked up before need no query. A valid key still works.
   expect(await statuses(['nope', 'lk-short', unknown[0]!, key])).toEqual([401, 401, 401, 200])
   expect(await statuses([newApiKey()])).toEqual([429])
 
-  // With time, more may be asked.
+  // The budget refills with time.
   now += 1_000
   expect(await statuses([newApiKey()])).toEqual([503])
-  await way.mend()
+  await proxy.mend()
   await expect.poll(() => statuses([newApiKey()])).toEqual([401])
 })

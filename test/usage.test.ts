@@ -38,7 +38,7 @@ async function rowsOf(organisation: string, count: number) {
   return read()
 }
 
-test('every request that reaches a model has one row, however it ends', async () => {
+test('every request that reaches a model gets one row, however it ends', async () => {
   const { organisation, key, keyId } = await accounts.organisation()
   const whole = await post(key, 'chat/completions', { messages })
   const traces = [whole.headers.get('x-trace-id')]
@@ -66,7 +66,7 @@ test('every request that reaches a model has one row, however it ends', async ()
   expect(failed.status).toBe(500)
   traces.push(failed.headers.get('x-trace-id'))
 
-  // Refused at the door: no rows.
+  // Rejected before they reach a model: no rows.
   expect((await post(key, 'chat/completions', {})).status).toBe(400)
   expect((await post(key, 'chat/completions', { model: 'none', messages })).status).toBe(400)
 
@@ -94,7 +94,7 @@ test('every request that reaches a model has one row, however it ends', async ()
     completionTokens: multilook.usage.completion_tokens,
   })
   expect(looks.cachedTokens).toBeGreaterThan(0)
-  // What was computed before is a quarter of the price.
+  // Cached tokens cost a quarter of the price.
   const { promptTokens, cachedTokens, completionTokens } = looks
   const price = (promptTokens - cachedTokens) * 0.15 + cachedTokens * 0.0375 + completionTokens * 1.5
   expect(looks.credits).toBeCloseTo(price, 5)
@@ -108,7 +108,7 @@ test('every request that reaches a model has one row, however it ends', async ()
   expect(row(traces[4]!)).toMatchObject({ ...common, status: 500, finish: 'error', promptTokens: 0, credits: 0 })
 })
 
-test('a client that leaves is charged for the tokens that were computed, however many an event has', async () => {
+test('a client that disconnects is charged for the tokens computed, however many an event has', async () => {
   const { organisation, key } = await accounts.organisation()
   const before = server.engine.emitted
   server.engine.script = { texts: ['tick tock tick '], tokensPerText: 5, delayMs: 5, endless: true }
@@ -127,7 +127,7 @@ test('a client that leaves is charged for the tokens that were computed, however
   expect(5 * (server.engine.emitted - before) - row!.completionTokens).toBeLessThanOrEqual(5)
 })
 
-test('the command prints it, summed or row by row', async () => {
+test('the usage command prints sums or rows', async () => {
   const { organisation, key } = await accounts.organisation()
   for (let i = 0; i < 3; i++) await (await post(key, 'chat/completions', { messages })).text()
   await rowsOf(organisation, 3)
@@ -146,7 +146,7 @@ test('the command prints it, summed or row by row', async () => {
   expect(rows[1]).toMatch(new RegExp(`^[0-9a-f]{32},\\d{4}-\\d\\d-\\d\\dT[0-9:.]+Z,${organisation},key-`))
 })
 
-test('a budget that is spent refuses the next request, and says until when', async () => {
+test('a spent budget rejects the next request, and says when it resets', async () => {
   const { key } = await accounts.organisation({ monthlyCredits: 10 })
   const statuses: number[] = []
   let refused: Response | undefined
@@ -166,7 +166,7 @@ test('a budget that is spent refuses the next request, and says until when', asy
   })
 })
 
-test('what a crash has left in the journal is in the ledger after the next start, and once', async () => {
+test('what a crash leaves in the journal is in the ledger after the next start, once', async () => {
   const { organisation } = await accounts.organisation()
   const crashed = await startTestServer()
   const ledger = join(crashed.directory, 'ledger')
@@ -187,7 +187,7 @@ test('what a crash has left in the journal is in the ledger after the next start
     latencyMs: 1,
     credits: 2,
   })
-  // Of a process that is gone, with its last line cut off; the same row twice.
+  // The journal of a process that has ended, with one row twice and the last line cut off.
   const file = join(ledger, '999999999-000000000000001-000000000.jsonl')
   await writeFile(file, [1, 2, 2, 3].map((n) => `${JSON.stringify(record(n))}\n`).join(''))
   await appendFile(file, JSON.stringify(record(4)).slice(0, 40))

@@ -8,12 +8,12 @@ import type { Work } from '../../src/inference/engine.ts'
 import { promptText, textOf } from '../support/chat.ts'
 import { KEY, startTestServer, type TestServer } from '../support/server.ts'
 
-/** Clients that people use, unchanged. */
+/** Popular clients, unchanged. */
 const MODEL = 'service-mk1.5'
 const PICTURE =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>'
-const asked = (work: Work) => work.prefix.map(textOf).join('').includes('<tool_response>')
+const hasResult = (work: Work) => work.prefix.map(textOf).join('').includes('<tool_response>')
 
 let server: TestServer
 beforeAll(async () => {
@@ -25,10 +25,10 @@ beforeEach(() => {
   server.engine.script = { texts: ['Two', ' lamps.'] }
 })
 
-/** A model that calls once and then answers with what it was told. */
+/** Makes the engine call a tool once, then reply with its result. */
 function callThenAnswer(call = CALL): void {
   server.engine.script = {
-    branch: () => ({ texts: asked(server.engine.works.at(-1)!) ? ['It is ', 'sunny.'] : [...call].map(String) }),
+    branch: () => ({ texts: hasResult(server.engine.works.at(-1)!) ? ['It is ', 'sunny.'] : [...call].map(String) }),
   }
 }
 
@@ -69,7 +69,7 @@ describe('the official client of OpenAI', () => {
     expect((await stream.totalUsage()).completion_tokens).toBe(2)
   })
 
-  test('lets functions be called, whole and streamed, with its helper', async () => {
+  test('calls functions, streamed and not, with its helper', async () => {
     callThenAnswer()
     const cities: string[] = []
     const runnable = {
@@ -107,7 +107,7 @@ describe('the official client of OpenAI', () => {
     expect(reply.choices[0]!.message.parsed).toEqual({ count: 2 })
   })
 
-  test('sees the id of an answer and of an error', async () => {
+  test('sees the id of a response and of an error', async () => {
     const reply = await client.chat.completions.create({ model: MODEL, messages })
     expect(reply._request_id).toMatch(/^[0-9a-f]{32}$/)
     await expect(client.models.retrieve('none')).rejects.toMatchObject({
@@ -115,7 +115,7 @@ describe('the official client of OpenAI', () => {
     })
   })
 
-  test('may call from a page, with all the headers that it sends', async () => {
+  test('works in a page, with all the headers that it sends', async () => {
     const origin = 'https://example.org'
     const open = await startTestServer({ environment: { LOOKOUT_CORS_ORIGINS: origin } })
     const sent = new Set<string>()
@@ -154,7 +154,7 @@ describe('the official client of OpenAI', () => {
     await open.close()
   })
 
-  test('sees errors as its own', async () => {
+  test('throws its own error classes', async () => {
     const attempt = client.chat.completions.create({ model: MODEL, messages, tools, tool_choice: 'required' })
     await expect(attempt).rejects.toMatchObject({ status: 400, param: 'tool_choice', type: 'invalid_request_error' })
     await expect(attempt).rejects.toBeInstanceOf(OpenAI.BadRequestError)
@@ -176,7 +176,7 @@ describe('the AI SDK', () => {
     execute: async ({ city }) => `${city}: sunny`,
   })
 
-  test('chats about a picture', async () => {
+  test('chats about an image', async () => {
     const { text, finishReason, usage } = await generateText({
       model: model(),
       messages: [
@@ -207,7 +207,7 @@ describe('the AI SDK', () => {
     expect((await result.usage).outputTokens).toBe(4)
   })
 
-  test.each(['generateText', 'streamText'])('goes round with tools: %s', async (kind) => {
+  test.each(['generateText', 'streamText'])('runs a tool loop: %s', async (kind) => {
     callThenAnswer()
     const options = { model: model(), prompt: 'Weather?', tools: { weather }, stopWhen: isStepCount(3) }
     const result = kind === 'generateText' ? await generateText(options) : streamText(options)
@@ -218,7 +218,7 @@ describe('the AI SDK', () => {
     expect(promptText(server.engine)).toContain('<tool_response>\nBern: sunny\n</tool_response>')
   })
 
-  test('gives structured output', async () => {
+  test('returns structured output', async () => {
     server.engine.script = { texts: ['{"count"', ': 2}'] }
     const schema = jsonSchema<{ count: number }>({
       type: 'object',
@@ -236,7 +236,7 @@ describe('the AI SDK', () => {
     expect(await streamed.output).toEqual({ count: 2 })
   })
 
-  test('sees errors as its own', async () => {
+  test('throws its own error classes', async () => {
     const attempt = generateText({ model: model(), prompt: 'x', temperature: 9, maxRetries: 0 })
     await expect(attempt).rejects.toMatchObject({ statusCode: 400, message: expect.stringContaining('temperature') })
   })

@@ -7,11 +7,11 @@ const named = [...contract.matchAll(/`([\w./-]+\.test\.ts) › ([^`]+)`/g)].map(
   ([, file, title]) => [file!, title!] as const,
 )
 
-test('names tests', () => {
+test('docs/contract.md names tests', () => {
   expect(named.length).toBeGreaterThan(50)
 })
 
-test.each([...new Set(named.map(([file]) => file))])('every test that it names is there: %s', async (file) => {
+test.each([...new Set(named.map(([file]) => file))])('the tests that it names exist: %s', async (file) => {
   const source = await readFile(file.startsWith('src/') ? file : `test/${file}`, 'utf8')
   const missing = named.filter(([other, title]) => other === file && !source.includes(title))
   expect(missing).toEqual([])

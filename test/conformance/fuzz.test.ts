@@ -19,13 +19,13 @@ beforeEach(() => {
   }
 })
 
-/** What the engine says may not have the structure that was asked for: the one 500 that is an answer. */
+/** The only 500 that is allowed: the fake engine's text may not have the requested structure. */
 const VALIDATION = 'output_validation_failed'
 
 test.each<[string, string, object[], z.ZodType]>([
   ['chat', '/v1/chat/completions', CHATS, chatCompletion],
   ['multilook', '/v1/chat/completions/multilook', MULTILOOKS, multilookCompletion],
-])(`${FUZZ.numRuns} damaged bodies get an answer or an error in its shape: %s`, async (_, path, bodies, answer) => {
+])(`${FUZZ.numRuns} damaged bodies get a valid response or a valid error: %s`, async (_, path, bodies, answer) => {
   const statuses = new Map<number, number>()
   await fc.assert(
     fc.asyncProperty(damaged(bodies), async (body) => {

@@ -9,7 +9,7 @@ import { KEY, startTestServer } from '../support/server.ts'
 
 const run = promisify(execFile)
 const CHAT = fileURLToPath(new URL('../support/generated-client.py', import.meta.url))
-/** Python with `openapi-python-client` installed. Without it there is nothing to test with. */
+/** A Python with `openapi-python-client` installed. Without it, the test is skipped. */
 const python = process.env.LOOKOUT_TEST_OPENAPI_PYTHON
 
 test.skipIf(python === undefined)(
@@ -20,7 +20,7 @@ test.skipIf(python === undefined)(
     const directory = await mkdtemp(join(tmpdir(), 'lookout-client-'))
     try {
       const client = join(directory, 'client')
-      // It calls tools that are installed beside it.
+      // The generator runs tools that are installed next to it.
       const env = { ...process.env, PATH: dirname(python!) + delimiter + process.env.PATH }
       const generate = ['generate', '--url', `${server.url}/openapi.json`, '--output-path', client, '--fail-on-warning']
       await run(python!, ['-m', 'openapi_python_client', ...generate], { env })

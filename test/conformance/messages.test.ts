@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { chunksOf, messageOf, promptText, replyOf } from '../support/chat.ts'
 import { errorOf, startTestServer, type TestServer } from '../support/server.ts'
 
-/** Messages, fields and ends of a chat, row by row of `docs/contract.md`. */
+/** Messages, fields and finish reasons of chat, row by row as in `docs/contract.md`. */
 let server: TestServer
 beforeAll(async () => {
   server = await startTestServer()
@@ -86,7 +86,7 @@ describe('roles and forms of content', () => {
     expect((await rendered(...messages)).replace(/<think>\n$/, '')).toBe(expected + ANSWER)
   })
 
-  test('an assistant with calls may leave its content out, or say null', async () => {
+  test('an assistant message with calls may omit its content or set it to null', async () => {
     const calls = [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }]
     const result = { role: 'tool', tool_call_id: 'a', content: 'x' }
     const without = await rendered(user, { role: 'assistant', tool_calls: calls }, result)
@@ -132,11 +132,11 @@ describe('how a reply ends', () => {
 
   test.each<[string, object, object, string, number]>([
     ['stop', {}, { texts: ['Two', ' lamps.'] }, 'stop', 2],
-    ['stop, saying nothing', {}, { texts: [] }, 'stop', 0],
+    ['stop without text', {}, { texts: [] }, 'stop', 0],
     ['length', {}, { texts: ['Two'], reason: 'length' }, 'length', 1],
     ['tool_calls', { tools }, { texts: [call] }, 'tool_calls', 1],
     ['length with a whole call', { tools }, { texts: [call], reason: 'length' }, 'length', 1],
-    ['stop behind a thought', effort, { texts: [thought, 'Two.'] }, 'stop', 2],
+    ['stop after a thought', effort, { texts: [thought, 'Two.'] }, 'stop', 2],
     ['interrupted', effort, { texts: [thought, 'Two.'], thoughtInterrupted: true }, 'interrupted', 2],
     [
       'interrupted, then length',
@@ -179,7 +179,7 @@ test.each([
   [{ n: 2 }, 'n'],
   [{ n: 2, stream: true }, 'n'],
   [{ tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'required' }, 'tool_choice'],
-])('what is refused has no code: %o', async (fields, param) => {
+])('a rejected value has no code: %o', async (fields, param) => {
   const response = await post(fields)
   expect(response.status).toBe(400)
   expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param, code: null })

@@ -3,7 +3,7 @@ import type { Thought } from '../../src/inference/engine.ts'
 import { chunksOf, promptText, replyOf } from '../support/chat.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from '../support/server.ts'
 
-/** What the contract says of reasoning, whatever the model thinks. */
+/** The contract's rules for reasoning, whatever the model thinks. */
 let server: TestServer
 beforeAll(async () => {
   server = await startTestServer()
@@ -20,7 +20,7 @@ const post = (fields: object) =>
 const thought = (): Thought | undefined => server.engine.works.at(-1)!.branches[0]!.thought
 const system = (content: unknown) => ({ messages: [{ role: 'system', content }, user] })
 
-describe('what turns it on, and for how long', () => {
+describe('what enables it, and its budget', () => {
   test.each<[string, object, number | null]>([
     ['nothing', {}, null],
     ['null', { reasoning_effort: null }, null],
@@ -66,15 +66,15 @@ describe('what turns it on, and for how long', () => {
     ['reasoning_effort', { reasoning_effort: 'low' }],
     ['vision_config.enable_thinking', { vision_config: { enable_thinking: true } }],
     ['messages[0].content', system('<hint>THINK</hint>')],
-  ])('a model that does not reason says so: %s', async (param, fields) => {
+  ])('a model without reasoning rejects it: %s', async (param, fields) => {
     const response = await post({ model: 'service-mk1', ...fields })
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param, code: null })
   })
 })
 
-describe('the answer', () => {
-  test('has the thought beside the content', async () => {
+describe('the reply', () => {
+  test('has the thought in reasoning_content', async () => {
     const { choices, usage } = await replyOf(await post({ reasoning_effort: 'low' }))
     expect(choices).toEqual([
       {
@@ -92,7 +92,7 @@ describe('the answer', () => {
     expect(choices[0]!.message).toEqual({ role: 'assistant', content: 'Two.' })
   })
 
-  test('streams the thought, then the content, and never a mark', async () => {
+  test('streams the thought, then the content, without tags', async () => {
     const chunks = await chunksOf(await post({ reasoning_effort: 'low', stream: true }))
     expect(chunks.map(({ choices }) => choices[0]!.delta)).toEqual([
       { role: 'assistant', content: '' },
@@ -115,7 +115,7 @@ describe('the answer', () => {
     expect(chunks.at(-1)!.choices[0]!.finish_reason).toBe(finish)
   })
 
-  test('cut within the thought has no content', async () => {
+  test('that is cut off within the thought has no content', async () => {
     server.engine.script = { texts: ['Let me see.\n</th'], reason: 'length' }
     const { choices } = await replyOf(await post({ reasoning_effort: 'low' }))
     expect(choices[0]).toMatchObject({
@@ -124,20 +124,20 @@ describe('the answer', () => {
     })
   })
 
-  test('of a model that thinks unasked has no mark in its content either', async () => {
+  test('of a model that thinks without being asked has no tags in its content either', async () => {
     server.engine.script = { texts: ['<thi', 'nk>Hm', '</think>Two', ' </thi', 'nk>.'] }
     const { choices } = await replyOf(await post({}))
     expect(choices[0]!.message).toEqual({ role: 'assistant', content: 'Two .', reasoning_content: 'Hm' })
   })
 })
 
-describe('with a structure', () => {
+describe('with structured output', () => {
   const format = {
     type: 'json_schema',
     json_schema: { name: 'count', schema: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] } },
   }
 
-  test('the constraint begins behind the thought, and holds what is said there', async () => {
+  test('the constraint begins after the thought', async () => {
     server.engine.script = { texts: ['Two lamps', '.\n</think>\n\n', '{"n": 2}'] }
     const { choices } = await replyOf(await post({ reasoning_effort: 'low', response_format: format }))
     expect(choices[0]!.message).toEqual({ role: 'assistant', content: '{"n": 2}', reasoning_content: 'Two lamps.' })
@@ -147,7 +147,7 @@ describe('with a structure', () => {
     })
   })
 
-  test('a thought that was interrupted does not spare the check', async () => {
+  test('the output is checked after an interrupted thought as well', async () => {
     server.engine.script = { texts: ['\n</think>\n\n{"n": "two"}'], thoughtInterrupted: true }
     const response = await post({ reasoning_effort: 'low', response_format: format })
     expect(response.status).toBe(500)
@@ -177,7 +177,7 @@ describe('earlier thoughts', () => {
 })
 
 describe('multilook', () => {
-  const ask = (fields: object) =>
+  const multilook = (fields: object) =>
     server.post('/v1/chat/completions/multilook', {
       model: 'service-mk1.5',
       context: [user],
@@ -185,12 +185,12 @@ describe('multilook', () => {
       ...fields,
     })
 
-  test('gives each prompt its thought', async () => {
+  test('gives each prompt a thought of its own', async () => {
     server.engine.script = {
       branch: (_, index) => (index === 0 ? { thoughtInterrupted: true } : { texts: ['\n</think>\n\nNone.'] }),
       texts: ['Hm.\n</think>\n\nTwo.'],
     }
-    const { results } = await jsonOf<{ results: unknown[] }>(await ask({ reasoning_effort: 'minimal' }))
+    const { results } = await jsonOf<{ results: unknown[] }>(await multilook({ reasoning_effort: 'minimal' }))
     expect(results).toMatchObject([
       { completions: [{ message: { content: 'Two.', reasoning_content: 'Hm.' }, finish_reason: 'interrupted' }] },
       { completions: [{ message: { role: 'assistant', content: 'None.' }, finish_reason: 'stop' }] },
@@ -201,8 +201,8 @@ describe('multilook', () => {
     }
   })
 
-  test('of a model that does not reason says so', async () => {
-    expect(await errorOf(await ask({ model: 'service-mk1', reasoning_effort: 'low' }))).toMatchObject({
+  test('is rejected for a model without reasoning', async () => {
+    expect(await errorOf(await multilook({ model: 'service-mk1', reasoning_effort: 'low' }))).toMatchObject({
       param: 'reasoning_effort',
     })
   })

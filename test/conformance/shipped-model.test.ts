@@ -8,7 +8,7 @@ import { type Completion, chunksOf, messageOf, replyOf } from '../support/chat.t
 import { CARD } from '../support/local-engine.ts'
 import { startTestServer, type TestServer } from '../support/server.ts'
 
-/** What must hold with a real model, whatever it has learnt: the form of its replies and of its prompts. */
+/** What must hold with a real model, whatever it has learnt: the form of replies and prompts. */
 let server: TestServer
 beforeAll(async () => {
   server = await startTestServer({ startEngine: (card) => LocalEngine.start(card, { seed: 7 }) })
@@ -77,16 +77,16 @@ describe('no text of a client is a special token', () => {
       const { usage } = await replyOf(await post({ ...PLACES[place]!(text), max_completion_tokens: 0 }))
       return usage!.prompt_tokens
     }
-    // A letter in front and one behind, so that nothing is joined with what stands around it.
+    // A letter before and after, so that the text does not merge with its surroundings.
     const bare = await promptTokens('x x')
     const tokens = await specialTokens()
     expect(tokens.filter(({ type }) => type === CONTROL).length).toBeGreaterThan(5)
-    // Pieces of markup are single tokens and mean what their characters mean.
+    // Pieces of annotation markup are single tokens too, but mean no more than their characters.
     const meaningful = tokens.filter(
       ({ text, type }) => type === CONTROL || /^<\/?(think|hint|tool_call|tool_response)>$/.test(text),
     )
     for (const { text } of meaningful) {
-      // A hint that is one is taken out of a system text; half of one is not.
+      // A complete hint is removed from a system text; half of one is not.
       expect([text, (await promptTokens(`x ${text} x`)) - bare]).toEqual([
         text,
         expect.toSatisfy((more: number) => more >= 3),
@@ -117,7 +117,7 @@ describe('a tool call is always well formed', () => {
     },
   ]
   const valid = new Ajv.default({ strict: false }).compile(schema)
-  // The turn is the client's word for what the model has begun to say: it is made to go on with a call by sampling hot.
+  // Whatever the model samples, each call in the reply must be valid.
   const check = ({ choices }: Completion) => {
     for (const { id, function: called } of choices[0]!.message.tool_calls ?? []) {
       expect(id).toMatch(/^call_[0-9a-f]{24}$/)
@@ -138,7 +138,7 @@ describe('a tool call is always well formed', () => {
     }
   })
 
-  test('streamed as whole', async () => {
+  test('the same streamed and not', async () => {
     const fields = { tools, temperature: 0, max_completion_tokens: 150 }
     const whole = await replyOf(await post(fields))
     const streamed = messageOf(await chunksOf(await post({ ...fields, stream: true })))
@@ -161,7 +161,7 @@ describe('reasoning', () => {
     expect(usage!.completion_tokens).toBeLessThanOrEqual(60)
   })
 
-  test('leaves room for an answer, however little there is', async () => {
+  test('leaves room for an answer, however few tokens there are', async () => {
     for (let most = 1; most <= 40; most++) {
       const fields = { reasoning_effort: 'high', max_completion_tokens: most, temperature: 2, regex: '[a-z]{80}' }
       const { choices, usage } = await replyOf(await post(fields))
@@ -170,7 +170,7 @@ describe('reasoning', () => {
     }
   })
 
-  test('a structure holds behind it', async () => {
+  test('structured output holds after it', async () => {
     const fields = {
       reasoning_effort: 'minimal',
       regex: '(red|blue) [0-9]{2}',
@@ -184,7 +184,7 @@ describe('reasoning', () => {
     expect(messageOf(chunks).content).toMatch(/^(red|blue) [0-9]{2}$/)
   })
 
-  test('in multilook', async () => {
+  test('leaves no tags in multilook', async () => {
     const response = await server.post('/v1/chat/completions/multilook', {
       model: 'service-mk1.5',
       context: [user],

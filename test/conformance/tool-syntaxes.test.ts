@@ -8,7 +8,7 @@ import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../../src/models/card.ts'
 import { assistant, branch, CARD, collect, GREEDY, generate, question, RANDOM } from '../support/local-engine.ts'
 
-/** Every syntax binds a real engine to calls that can be read. The model has learnt none but one of them. */
+/** Every syntax constrains a real engine to calls that can be parsed, though the model has learnt only one of them. */
 let engine: LocalEngine
 beforeAll(async () => {
   engine = await LocalEngine.start(await loadCard(CARD), { seed: 11 })
@@ -41,7 +41,7 @@ test('control tokens of a syntax are printed where the card says so', async () =
     const work = [branch({ n: 16, maxTokens: 30, sampling: RANDOM, constraint })]
     const { texts, finishes } = await collect(await generate(printing, [...question, assistant], work))
     expect(new Set(Object.values(texts))).toEqual(new Set(['<|audio_start|>ok']))
-    // Some write it letter by letter, which nothing forbids.
+    // Some completions spell the token letter by letter, which is allowed.
     expect(Math.min(...finishes.map(({ completionTokens }) => completionTokens))).toBeLessThan(5)
   } finally {
     await printing.close()
@@ -52,7 +52,7 @@ test('control tokens of a syntax are printed where the card says so', async () =
 
 test.each(Object.entries(TOOL_SYNTAXES))('%s', async (name, syntax) => {
   const constraint = { ...syntax.constraint(tools, true), atLeastOne: true }
-  // So many because most go on to the last token in a syntax that the model has not learnt.
+  // Many completions, because most run to the token limit in a syntax that the model has not learnt.
   const work = [branch({ n: 12, maxTokens: 400, sampling: HOT, constraint }), branch({ maxTokens: 400, constraint })]
   const { texts, finishes } = await collect(await generate(engine, [...question, assistant], work))
   for (const { branch, completion, reason } of finishes) {
@@ -61,7 +61,7 @@ test.each(Object.entries(TOOL_SYNTAXES))('%s', async (name, syntax) => {
     const collector = new MessageCollector()
     for (const piece of [...reader.push(text), ...reader.end(reason === 'length')]) collector.add(piece)
     const { toolCalls } = collector.message
-    // It is made to call at once.
+    // `atLeastOne` makes the model start with a call.
     expect([text, toolCalls.length, collector.message.text]).toEqual([
       text,
       reason === 'stop' ? 1 : toolCalls.length,
@@ -69,7 +69,7 @@ test.each(Object.entries(TOOL_SYNTAXES))('%s', async (name, syntax) => {
     ])
     if (reason === 'length') continue
     const values = JSON.parse(toolCalls[0]!.arguments)
-    // A notation without counts does not bound the length of a text.
+    // These syntaxes cannot bound the length of a string.
     if (name === 'gemma4' || name === 'qwen3_coder') values.city = String(values.city ?? '').slice(0, 12)
     if (toolCalls[0]!.name === 'weather') expect([text, valid(values)]).toEqual([text, true])
     else expect(toolCalls[0]!.name).toBe('get-time.now')

@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => server?.close())
 
-test('every answer tells browsers that it is no page', async () => {
+test('every response has security headers', async () => {
   for (const path of ['/v1/models', '/no/such/path', '/healthz']) {
     const response = await server.get(path)
     expect(Object.fromEntries(response.headers)).toMatchObject({
@@ -27,7 +27,7 @@ test('every answer tells browsers that it is no page', async () => {
 
 describe('pages of other origins', () => {
   const origin = 'https://example.org'
-  const ask = (url: string, from: string, names = 'authorization') =>
+  const preflight = (url: string, from: string, names = 'authorization') =>
     fetch(`${url}/v1/models`, {
       method: 'OPTIONS',
       headers: {
@@ -37,20 +37,20 @@ describe('pages of other origins', () => {
       },
     })
 
-  test('may nothing, by default', async () => {
-    expect((await ask(server.url, origin)).status).toBe(401)
+  test('are not allowed by default', async () => {
+    expect((await preflight(server.url, origin)).status).toBe(401)
     const response = await server.get('/v1/models', { origin })
     expect(response.headers.get('access-control-allow-origin')).toBeNull()
   })
 
-  test('may call where they are named', async () => {
+  test('are allowed where the setting names them', async () => {
     const open = await startTestServer({ environment: { LOOKOUT_CORS_ORIGINS: origin } })
-    const preflight = await ask(open.url, origin)
-    expect(preflight.status).toBe(204)
-    expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
-    expect(preflight.headers.get('access-control-allow-headers')).toMatch(/authorization/)
-    expect((await ask(open.url, 'https://evil.org')).status).toBe(401)
-    const unclear = await ask(open.url, origin, 'authorization; x=1')
+    const allowed = await preflight(open.url, origin)
+    expect(allowed.status).toBe(204)
+    expect(allowed.headers.get('access-control-allow-origin')).toBe(origin)
+    expect(allowed.headers.get('access-control-allow-headers')).toMatch(/authorization/)
+    expect((await preflight(open.url, 'https://evil.org')).status).toBe(401)
+    const unclear = await preflight(open.url, origin, 'authorization; x=1')
     expect(unclear.headers.get('access-control-allow-headers')).toBe('authorization, content-type, range')
 
     const response = await open.get('/v1/models', { origin })
@@ -71,7 +71,7 @@ describe('pages of other origins', () => {
 
 const hello = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }], stream: true }
 
-test('a body that comes drop by drop is not waited for', async () => {
+test('a body that arrives too slowly gets 408', async () => {
   const { hostname, port } = new URL(server.url)
   const socket = connect(Number(port), hostname)
   socket.write(
@@ -86,7 +86,7 @@ test('a body that comes drop by drop is not waited for', async () => {
   expect(server.engine.works).toHaveLength(0)
 })
 
-test('headers that come line by line are not waited for', async () => {
+test('headers that arrive too slowly get 408', async () => {
   const { hostname, port } = new URL(server.url)
   const socket = connect(Number(port), hostname)
   const since = performance.now()
@@ -101,7 +101,7 @@ test('headers that come line by line are not waited for', async () => {
   expect(took).toBeLessThan(HEADERS_TIMEOUT_MS * 2)
 })
 
-test('headers that are too large are refused', async () => {
+test('headers that are too large get 431', async () => {
   const { hostname, port } = new URL(server.url)
   const socket = connect(Number(port), hostname)
   socket.on('error', () => {})

@@ -12,7 +12,7 @@ afterAll(() => server?.close())
 const chat = '/v1/chat/completions'
 const hello = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }
 
-describe('the key', () => {
+describe('the API key', () => {
   test.each([
     ['none', undefined],
     ['an unknown one', 'Bearer nope'],
@@ -39,14 +39,14 @@ describe('the key', () => {
     }
   })
 
-  test('its scheme may be written in any case', async () => {
+  test('the authorization scheme may have any case', async () => {
     for (const scheme of ['bearer', 'BEARER', 'Bearer ']) {
       const response = await fetch(`${server.url}/v1/models`, { headers: { authorization: `${scheme} ${KEY}` } })
       expect(response.status).toBe(200)
     }
   })
 
-  test.each(['/', '/healthz', '/readyz', '/openapi.json'])('%s needs none', async (path) => {
+  test.each(['/', '/healthz', '/readyz', '/openapi.json'])('%s needs no key', async (path) => {
     expect((await fetch(server.url + path)).status).toBe(200)
   })
 
@@ -86,13 +86,13 @@ describe('paths and methods', () => {
     expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: null, code: null })
   })
 
-  test('a path that is too long is not sent back', async () => {
+  test('a path that is too long is not repeated in the error', async () => {
     const response = await server.get(`/v1/models/${'a'.repeat(1500)}`)
     expect(response.status).toBe(414)
     expect(await errorOf(response)).toMatchObject({ message: 'The path is too long', type: 'invalid_request_error' })
   })
 
-  test('a path that is none, and bytes that are no HTTP', async () => {
+  test('an invalid path, and bytes that are not HTTP', async () => {
     const response = await server.get('/v1/models/%ZZ')
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error' })
@@ -104,7 +104,7 @@ describe('paths and methods', () => {
 })
 
 describe('traces and logs', () => {
-  test('every answer has its own trace id, whatever the client sends', async () => {
+  test('every response has its own trace id, whatever the client sends', async () => {
     const ids = new Set<string | null>()
     for (let i = 0; i < 5; i++) {
       const response = await server.get('/v1/models', { 'x-trace-id': 'mine', 'request-id': 'mine' })
@@ -114,7 +114,7 @@ describe('traces and logs', () => {
     for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32}$/)
   })
 
-  test('the id is there under OpenAI’s name too: answers, streams and errors', async () => {
+  test('responses, streams and errors have the id under OpenAI’s name too', async () => {
     const bearer = { authorization: `Bearer ${KEY}` }
     const answers = await Promise.all([
       server.get('/v1/models'),
@@ -134,7 +134,7 @@ describe('traces and logs', () => {
     await Promise.all(answers.map((answer) => answer.text()))
   })
 
-  test('one line per request, with the trace id, and nothing of the request', async () => {
+  test('the log has one line per request, with its trace id and nothing of its content', async () => {
     server.logs.length = 0
     const response = await server.post(`${chat}?token=secret-query`, {
       ...hello,
@@ -148,7 +148,7 @@ describe('traces and logs', () => {
     expect(server.logs[0]).not.toMatch(/secret|test-key/)
   })
 
-  test('our own faults are logged with their cause and answered without', async () => {
+  test('internal errors are logged with their cause, which the client does not see', async () => {
     server.logs.length = 0
     server.engine.script = { refusal: new TypeError('inner workings') }
     const response = await server.post(chat, hello)
@@ -162,7 +162,7 @@ describe('traces and logs', () => {
 })
 
 describe('rate limits', () => {
-  test('count requests per minute and endpoint, and say so on every answer', async () => {
+  test('count requests per minute and endpoint, with headers on every response', async () => {
     let now = 0
     const limited = await startTestServer({ clock: () => now, environment: { LOOKOUT_RATE_LIMITS: 'on' } })
     const first = await limited.get('/v1/models')
@@ -200,14 +200,14 @@ describe('rate limits', () => {
     await limited.close()
   })
 
-  test('can be off', async () => {
+  test('can be turned off', async () => {
     const response = await server.get('/v1/models')
     expect(response.headers.get('x-ratelimit-limit-requests')).toBeNull()
   })
 })
 
-describe('closing', () => {
-  test('answers under way get their grace, longer ones an error', async () => {
+describe('graceful shutdown', () => {
+  test('lets active responses finish within the grace period, and ends longer ones with an error', async () => {
     const closing = await startTestServer({ graceMs: 300 })
     closing.engine.script = { texts: ['a', 'b', 'c'], delayMs: 30 }
     const short = await closing.post(chat, { ...hello, stream: true })
@@ -225,7 +225,7 @@ describe('closing', () => {
     await expect(fetch(`${closing.url}/healthz`)).rejects.toThrow()
   })
 
-  test('while it drains, accepted requests run on and others are told to come again', async () => {
+  test('finishes accepted requests, and tells new ones to retry', async () => {
     const closing = await startTestServer({ graceMs: 20_000 })
     closing.engine.script = { texts: ['tick'], delayMs: 10, endless: true }
     const stopping = new AbortController()
@@ -237,7 +237,7 @@ describe('closing', () => {
       signal: stopping.signal,
     })
     closing.engine.script = { texts: ['late'] }
-    // Accepted, though its body is still on its way.
+    // Accepted, although its body has not arrived completely.
     const body = JSON.stringify(hello)
     const head = [
       `POST ${chat} HTTP/1.1`,
@@ -268,7 +268,7 @@ describe('closing', () => {
     await expect(fetch(`${closing.url}/healthz`)).rejects.toThrow()
   })
 
-  test('readiness is the engine’s', async () => {
+  test('readiness follows the engine', async () => {
     const ready = () => fetch(`${server.url}/readyz`).then((response) => response.status)
     expect(await ready()).toBe(200)
     server.engine.state = 'restarting'
@@ -281,7 +281,7 @@ function raw(text: string): Promise<string> {
   return openSocket(server.url, text).answer
 }
 
-/** @returns the connection, and all that comes over it until it is closed. */
+/** @returns the connection, and everything received until it is closed. */
 function openSocket(url: string, text: string): { socket: Socket; answer: Promise<string> } {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname, () => socket.write(text))
