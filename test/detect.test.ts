@@ -388,7 +388,7 @@ describe('what is refused', () => {
       'an exemplar that is no picture',
       () => ({ exemplars: [{ media: media('x'), annotations: [{ mention: 'a', point: corner }] }] }),
       'exemplars[0].media.image_url',
-      /neither/,
+      /must be a valid http/,
     ],
     [
       'many exemplars',
@@ -406,7 +406,7 @@ describe('what is refused', () => {
       'a negative exemplar that is no picture',
       () => ({ categories: ['a'], negative_exemplars: [{ media: media('x') }] }),
       'negative_exemplars[0].media.image_url',
-      /neither/,
+      /must be a valid http/,
     ],
     ['an unknown model', () => ({ model: 'gpt' }), null, /does not exist/],
   ])('%s', async (_name, fields, param, message) => {

@@ -185,11 +185,11 @@ test('256 inputs are not too many', async () => {
 
 test('audio does not count as an image or video', async () => {
   const audio = { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }
-  const sounds = (count: number) => ({ content: Array.from({ length: count }, () => audio) })
-  const response = await server.post(PATH, prompts(sounds(256), { content: [frames(256)] }))
+  const audioInputs = (count: number) => ({ content: Array.from({ length: count }, () => audio) })
+  const response = await server.post(PATH, prompts(audioInputs(256), { content: [frames(256)] }))
   expect(await errorOf(response)).toMatchObject({ message: expect.stringMatching(/does not support audio/) })
-  const tooMany = await server.post(PATH, prompts(sounds(256), sounds(1)))
-  expect(await errorOf(tooMany)).toMatchObject({ message: expect.stringMatching(/at most 256 sounds, got 257/) })
+  const tooMany = await server.post(PATH, prompts(audioInputs(256), audioInputs(1)))
+  expect(await errorOf(tooMany)).toMatchObject({ message: expect.stringMatching(/at most 256 audio inputs, got 257/) })
 })
 
 describe('numbers as JSON writes them', () => {

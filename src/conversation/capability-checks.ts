@@ -13,7 +13,7 @@ import type { MultilookRequest } from './request/multilook-request.ts'
 import { checkNesting } from './request/nesting.ts'
 import type { ReplyOptions, VisionConfig } from './request/reply-options.ts'
 
-/** Refuses what the model does not do; nothing that a client asks for is passed over in silence. */
+/** Rejects requests that the model does not support. Unsupported fields are rejected, never ignored. */
 export function checkChat(
   request: ChatRequest,
   messages: readonly PlacedMessage[],
@@ -37,14 +37,14 @@ export function checkChat(
 function checkToolChoice({ tools, toolUse: { choice } }: ChatRequest, compatibility: Compatibility): void {
   if (tools.length === 0 || choice === 'auto' || choice === 'none') return
   if (compatibility === 'contract') {
-    throw invalidRequest("tool_choice can only be 'auto' or 'none': a model is not made to call a tool", 'tool_choice')
+    throw invalidRequest("tool_choice must be 'auto' or 'none': forced tool calls are not supported", 'tool_choice')
   }
   if (choice !== 'required' && !tools.some(({ name }) => name === choice.name)) {
     throw invalidRequest(`tool_choice names '${choice.name.slice(0, 100)}', which is not in tools`, 'tool_choice')
   }
 }
 
-/** The looks are calls of a tool of the server's own, and what follows them is the reply. */
+/** Rejects tools and structures beside the focus tool, whose calls come before the reply. */
 export function checkFocusAlone({ tools, structure }: ChatRequest, param: string): void {
   if (tools.length > 0) {
     throw invalidRequest('The focus tool cannot be combined with tools', param, { code: 'conflicting_tools' })
@@ -58,16 +58,19 @@ function checkStructure({ structure, tools }: ChatRequest, model: ServedModel): 
   if (structure === null) return
   const param = structure.type === 'regex' ? 'regex' : 'response_format'
   const capability = structure.type === 'regex' ? 'regex' : 'response_format_json_schema'
-  const words = structure.type === 'regex' ? 'regex' : `response_format ${structure.type}`
+  const feature = structure.type === 'regex' ? 'regex' : `response_format ${structure.type}`
   if (!model.served.capabilities.includes(capability)) {
-    throw invalidRequest(`${named(model)} does not support ${words}`, param)
+    throw invalidRequest(`${named(model)} does not support ${feature}`, param)
   }
   if (tools.length > 0) {
-    throw invalidRequest(`${words} cannot be combined with tools`, param, { code: 'unsupported_tools_combination' })
+    throw invalidRequest(`${feature} cannot be combined with tools`, param, { code: 'unsupported_tools_combination' })
   }
 }
 
-/** The same for what all prompts of a multilook share. What a single prompt holds is that prompt's own matter. */
+/**
+ * Checks what all prompts of a multilook share. What concerns one prompt is checked with that prompt, and fails only
+ * it.
+ */
 export function checkMultilook(
   request: MultilookRequest,
   context: readonly PlacedMessage[],
@@ -77,7 +80,7 @@ export function checkMultilook(
   if (!model.card.extensions) throw invalidRequest(`${named(model)} does not support multilook`, 'model')
   const withTools = context.find(({ message }) => holdsTools(message))
   if (withTools) {
-    throw invalidRequest('Multilook does not take tool messages or tool calls in its context', withTools.param, {
+    throw invalidRequest('Multilook does not support tool messages or tool calls in its context', withTools.param, {
       code: 'unsupported_parameter',
     })
   }
@@ -87,10 +90,10 @@ export function checkMultilook(
   checkOptions(request, model)
 }
 
-/** The same for a search. Its model was chosen for taking pictures and grounding in them. */
+/** Checks a detect request. Its model was chosen because it takes images and supports annotations. */
 export function checkDetect({ output, thinking }: DetectRequest, model: ServedModel): void {
   if (output === 'box' && !model.served.outputFormats.includes('box')) {
-    throw invalidRequest(`${named(model)} finds points only`, 'config.output')
+    throw invalidRequest(`${named(model)} supports only the output 'point'`, 'config.output')
   }
   if (thinking && !model.served.reasoning) {
     throw invalidRequest(`${named(model)} does not support reasoning`, 'config.enable_thinking')
@@ -102,8 +105,8 @@ export function holdsTools(message: Message): boolean {
 }
 
 /**
- * Every turn costs some tokens of the template's own, and every text some: what cannot fit needs neither rendering nor
- * tokenising to be refused, which of large texts takes long.
+ * Rejects messages that cannot fit the context, without rendering or tokenising them, which takes long for large texts.
+ * Every message takes at least one token of the template, and every text a number that its length bounds from below.
  */
 function checkSize(messages: readonly PlacedMessage[], model: ServedModel, param: string): void {
   const tooMany = messages.length > model.contextTokens
@@ -115,23 +118,23 @@ function* textsIn(messages: readonly PlacedMessage[]): Generator<string, void, v
     for (const { part } of partsOf(placed)) if (part.type === 'text') yield part.text
     const { message } = placed
     if (message.role !== 'assistant') continue
-    for (const call of message.tool_calls ?? []) yield withoutBlanks(call.function.arguments)
+    for (const call of message.tool_calls ?? []) yield withoutSpace(call.function.arguments)
   }
 }
 
-/** The same for the tools that the model is told of: a template goes through each name in a schema. */
+/** The same check for the tools in the prompt, which a template renders name by name. */
 function checkToolSize({ tools, toolUse }: ChatRequest, model: ServedModel): void {
   if (toolUse.choice === 'none') return
-  const texts = tools.flatMap(({ name, parameters }) => [name, withoutBlanks(parameters ?? '')])
+  const texts = tools.flatMap(({ name, parameters }) => [name, withoutSpace(parameters ?? '')])
   if (leastTokens(texts, model) > model.contextTokens) throw contextExceeded(model, 'tools')
 }
 
-/** Templates may write JSON closer than the client did. */
-function withoutBlanks(json: string): string {
+/** Templates may write JSON with less white space than the client did. */
+function withoutSpace(json: string): string {
   return json.replace(/\s+/g, '')
 }
 
-/** @throws ApiError 400 for media that the model does not take. */
+/** @throws ApiError 400 for media that the model does not support. */
 export function checkMedia(placed: PlacedMessage, model: ServedModel): void {
   for (const { part, param } of partsOf(placed)) {
     if (part.type === 'text') continue
@@ -143,21 +146,21 @@ export function checkMedia(placed: PlacedMessage, model: ServedModel): void {
 }
 
 function checkMediaCount(messages: readonly PlacedMessage[], param: string | null): void {
-  let pictures = 0
-  let sounds = 0
+  let visual = 0
+  let audio = 0
   for (const placed of messages) {
     for (const { part } of partsOf(placed)) {
       if (part.type === 'text') continue
-      if (modalityOf(part) === 'audio') sounds++
-      else pictures += mediaCount(part)
+      if (modalityOf(part) === 'audio') audio++
+      else visual += mediaCount(part)
     }
   }
-  for (const [count, words] of [
-    [pictures, 'images and video frames'],
-    [sounds, 'sounds'],
+  for (const [count, noun] of [
+    [visual, 'images and video frames'],
+    [audio, 'audio inputs'],
   ] as const) {
     if (count > MAX_MEDIA) {
-      throw invalidRequest(`A request may hold at most ${MAX_MEDIA} ${words}, got ${count}`, param)
+      throw invalidRequest(`A request may contain at most ${MAX_MEDIA} ${noun}, got ${count}`, param)
     }
   }
 }
@@ -166,15 +169,15 @@ function checkOptions({ vision, maxTokens, maxTokensParam: param }: ReplyOptions
   checkVision(vision, model)
   if (maxTokens !== null && maxTokens > model.outputTokens) {
     throw invalidRequest(
-      `${param} is ${maxTokens}, but ${named(model)} gives at most ${model.outputTokens} tokens`,
+      `${param} is ${maxTokens}, but ${named(model)} generates at most ${model.outputTokens} tokens`,
       param,
     )
   }
 }
 
 function checkVision(vision: VisionConfig, model: ServedModel): void {
-  const asked = Object.values(vision).some((value) => value !== null)
-  if (asked && !model.card.extensions) {
+  const isSet = Object.values(vision).some((value) => value !== null)
+  if (isSet && !model.card.extensions) {
     throw invalidRequest(`${named(model)} does not support vision_config`, 'vision_config')
   }
   if (vision.enableAudioInVideo && !model.served.modalities.includes('audio')) {
@@ -182,20 +185,20 @@ function checkVision(vision: VisionConfig, model: ServedModel): void {
   }
 }
 
-/** A conversation as the model is to see it. */
+/** A conversation without its hints, and the controls that its fields and hints set. */
 export interface ControlledConversation {
   readonly messages: readonly PlacedMessage[]
   readonly format: AnnotationFormat | null
-  /** Most tokens of a thought; null when the model is not to think. */
+  /** The most tokens of the reasoning; null when reasoning is off. */
   readonly thoughtBudget: number | null
-  /** The parameter that lets the model look at regions of pictures; null when nothing does. */
+  /** The parameter that turns the focus tool on; null when it is off. */
   readonly focus: string | null
 }
 
 /**
- * Brings fields and hints together. A field, being typed, wins over a hint; of several hints the last one wins. For a
- * model without the extensions a hint is text.
- * @throws ApiError 400 for what the model does not do.
+ * Combines fields and hints. A field overrides hints, and of several hints for a format the last one counts. For a
+ * model without the extensions, a hint is plain text.
+ * @throws ApiError 400 for controls that the model does not support.
  */
 export function readControls(
   request: ReplyOptions,
@@ -204,7 +207,7 @@ export function readControls(
 ): ControlledConversation {
   const { hints, messages } = model.card.extensions ? readHints(placed) : { hints: [], messages: placed }
 
-  const reasoning = reasoningAsked(request, hints)
+  const reasoning = reasoningParam(request, hints)
   if (reasoning && !model.served.reasoning) {
     throw invalidRequest(`${named(model)} does not support reasoning`, reasoning)
   }
@@ -213,7 +216,7 @@ export function readControls(
   const { maxTokens } = request
   const hasRoom = maxTokens === null || maxTokens === 0 || maxTokens >= FEWEST_TOKENS_TO_THINK
   const thoughtBudget = reasoning === null || !hasRoom ? null : thoughtBudgetOf(request.reasoningEffort)
-  const focus = focusAsked(request, hints)
+  const focus = focusParam(request, hints)
   if (focus) checkFocus(focus, messages, model)
   return { messages, format, thoughtBudget, focus }
 }
@@ -232,20 +235,20 @@ function resolveFormat(
   if (format !== null && !model.served.outputFormats.includes(format)) {
     throw invalidRequest(`${named(model)} does not support the annotation format '${format}'`, param)
   }
-  if (format === 'clip' && !timed) throw invalidRequest("The annotation format 'clip' needs a video", param)
+  if (format === 'clip' && !timed) throw invalidRequest("The annotation format 'clip' requires a video", param)
   return format
 }
 
-/** The parameter that turns reasoning on; null when it stays off. */
-function reasoningAsked({ vision, reasoningEffort }: ReplyOptions, hints: readonly PlacedHint[]): string | null {
+/** The parameter that turns reasoning on; null when it is off. */
+function reasoningParam({ vision, reasoningEffort }: ReplyOptions, hints: readonly PlacedHint[]): string | null {
   if (vision.enableThinking !== null) return vision.enableThinking ? 'vision_config.enable_thinking' : null
   const hint = hints.find(({ hint }) => hint === 'THINK')
   if (hint) return hint.param
   return reasoningEffort !== null && reasoningEffort !== 'none' ? 'reasoning_effort' : null
 }
 
-/** The parameter that turns the focus tool on; null when it stays off. */
-function focusAsked({ vision }: ReplyOptions, hints: readonly PlacedHint[]): string | null {
+/** The parameter that turns the focus tool on; null when it is off. */
+function focusParam({ vision }: ReplyOptions, hints: readonly PlacedHint[]): string | null {
   if (vision.focus !== null) return vision.focus ? FOCUS_PARAM : null
   return hints.find(({ hint }) => hint === 'FOCUS')?.param ?? null
 }
@@ -257,7 +260,7 @@ function checkFocus(param: string, messages: readonly PlacedMessage[], { card, s
     throw invalidRequest(`Model '${id}' does not support the focus tool`, param)
   }
   const timed = messages.some((message) => [...partsOf(message)].some(({ part }) => part.type.startsWith('video')))
-  if (timed) throw invalidRequest('The focus tool is for images only, and the request holds a video', param)
+  if (timed) throw invalidRequest('The focus tool supports images only, but the request contains a video', param)
 }
 
 function named(model: ServedModel): string {

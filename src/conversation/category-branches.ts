@@ -10,26 +10,26 @@ import type { Deadline } from './request/deadline.ts'
 
 export interface SearchParts {
   readonly branch: Branch
-  readonly plan: ReplySpec
-  /** The names that objects may have; null for any. */
+  readonly spec: ReplySpec
+  /** The labels that objects may have; null for any. */
   readonly labels: readonly string[] | null
   readonly model: ServedModel
   readonly scene: Scene
 }
 
-/** One question to the model about what is where, on its way to its answer. */
+/** Collects the model's answer to one detection question. */
 export class CategoryBranches {
   readonly branch: Branch
   readonly #labels: readonly string[] | null
   readonly #reply: TextStage
   readonly #reader: AnnotationReader
   readonly #found = new Detections()
-  #state: 'silent' | 'speaking' | 'complete' | 'cut' = 'silent'
+  #state: 'waiting' | 'reading' | 'complete' | 'cut' = 'waiting'
 
-  constructor({ branch, plan, labels, model, scene }: SearchParts) {
+  constructor({ branch, spec, labels, model, scene }: SearchParts) {
     this.branch = branch
     this.#labels = labels
-    this.#reply = plan.createReader()
+    this.#reply = spec.createReader()
     this.#reader = dialectOf(model.card).reader(scene)
   }
 
@@ -37,26 +37,26 @@ export class CategoryBranches {
     return this.#found.leaves
   }
 
-  get hasSpoken(): boolean {
-    return this.#state !== 'silent'
+  get hasText(): boolean {
+    return this.#state !== 'waiting'
   }
 
-  /** Whether the model said all that it had to say. */
+  /** Whether the model finished its answer. */
   get isComplete(): boolean {
     return this.#state === 'complete'
   }
 
-  /** Whether nothing new is to be expected. */
+  /** Whether no further objects are expected. */
   get isOver(): boolean {
     return this.#state === 'complete' || this.#state === 'cut' || this.#found.circling
   }
 
   push({ text }: Pick<TextEvent, 'text'>): void {
-    this.#state = 'speaking'
+    this.#state = 'reading'
     this.#take(this.#reply.push(text))
   }
 
-  /** @param cut whether the model was ended before it had said all. */
+  /** @param cut whether the answer was truncated. */
   end(cut: boolean): void {
     this.#take(this.#reply.end(cut))
     this.#keep(this.#reader.end(cut))
@@ -64,22 +64,22 @@ export class CategoryBranches {
   }
 
   #take(pieces: readonly ReplyPiece[]): void {
-    // What the model thinks is its own.
+    // Reasoning is not part of the answer.
     for (const piece of pieces) if (piece.type === 'text') this.#keep(this.#reader.push(piece.text))
   }
 
   #keep(pieces: readonly (Prose | Annotation)[]): void {
     for (const piece of pieces) {
       if (piece.kind !== 'point' && piece.kind !== 'point_box') continue
-      // An engine that keeps to the constraint says no other name.
+      // An engine that enforces the constraint produces no other labels.
       if (this.#labels === null || this.#labels.includes(piece.mention ?? '')) this.#found.add(piece)
     }
   }
 }
 
 /**
- * Takes what the model says until all searches are over; what was found by the end of the time counts.
- * @throws ApiError when the engine fails, and 504 when the time is over before the first text.
+ * Feeds the engine's events to the searches until all are over. At the deadline, the objects found so far count.
+ * @throws ApiError when the engine fails, and 504 when the deadline passes before the first text.
  */
 export async function follow(
   searches: readonly CategoryBranches[],
@@ -95,9 +95,9 @@ export async function follow(
       if (searches.every(({ isOver }) => isOver)) return
     }
   } catch (error) {
-    if (!deadline.caused(error) || !searches.some(({ hasSpoken }) => hasSpoken)) throw error
+    if (!deadline.caused(error) || !searches.some(({ hasText }) => hasText)) throw error
     for (const search of searches) if (!search.isOver) search.end(true)
     return
   }
-  throw internalError(new Error('The engine ended a completion without a finish'))
+  throw internalError(new Error('The engine ended a completion without a finish event'))
 }

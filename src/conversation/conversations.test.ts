@@ -15,13 +15,13 @@ beforeAll(async () => {
 
 const image: RgbImage = { width: 1, height: 1, data: Uint8Array.of(1, 2, 3) }
 
-/** Loads pictures so, and nothing else. */
-function pictures(load: MediaRequest['image']): MediaSource {
-  const unwanted = () => Promise.reject(new Error('Not asked for in this test'))
+/** A media source that loads images with this function, and nothing else. */
+function imageSource(load: MediaRequest['image']): MediaSource {
+  const unwanted = () => Promise.reject(new Error('Not expected in this test'))
   return { open: () => ({ image: load, video: unwanted, audio: unwanted, [Symbol.dispose]() {} }) }
 }
 
-const noMedia = pictures(async () => ({ image, original: image }))
+const noMedia = imageSource(async () => ({ image, original: image }))
 const urlOf = ({ reference }: Parameters<MediaRequest['image']>[0]) => (reference.type === 'url' ? reference.url : '')
 
 const request: ChatRequest = {
@@ -48,7 +48,7 @@ function build(card: ModelCard, media = noMedia, engine = new FakeEngine()) {
   return { engine, start, registry }
 }
 
-test('what a model may do is read from its card', async () => {
+test('a model’s card defines what it supports', async () => {
   const polygons = {
     ...shipped,
     serves: [{ ...shipped.serves[0]!, outputFormats: ['text' as const, 'polygon' as const] }],
@@ -61,7 +61,7 @@ test('what a model may do is read from its card', async () => {
   })
 })
 
-test('vision_config is for models with the extensions, and hints are mere text for others', async () => {
+test('vision_config is for models with the extensions, and hints are plain text for others', async () => {
   const { engine, start } = build({ ...shipped, extensions: false })
   await expect(start({ vision: { ...request.vision, annotationFormat: 'box' } })).rejects.toMatchObject({
     status: 400,
@@ -71,7 +71,7 @@ test('vision_config is for models with the extensions, and hints are mere text f
   expect(engine.works[0]!.prefix[1]).toEqual({ type: 'text', text: '<hint>THINK</hint>', trusted: false })
 })
 
-test('a card may have the model read the schema that binds its reply', async () => {
+test('a card may put the schema of the reply into the prompt', async () => {
   const schemaPrompt = 'Answer as JSON: {schema}'
   const { engine, start } = build({ ...shipped, schemaPrompt })
   const schema = { type: 'object', properties: { '$&': { description: 'How many', type: 'integer' } } }
@@ -99,7 +99,7 @@ test('a card may have the model read the schema that binds its reply', async () 
   expect(other.engine.works[0]!.prefix).toEqual(engine.works[2]!.prefix)
 })
 
-test('a schema that is nested too deep is refused whether the model reads it or not', async () => {
+test('a schema nested too deeply is rejected whether or not it is in the prompt', async () => {
   let schema: unknown = true
   for (let level = 0; level < 20_000; level++) schema = { not: schema }
   for (const schemaPrompt of ['{schema}', undefined]) {
@@ -116,14 +116,14 @@ test('audio tokens are told for models that hear', async () => {
   const model = registry.list()[0]!
   const hearing = { ...model, served: { ...model.served, modalities: ['text' as const, 'audio' as const] } }
   expect((await collectReply(await start({}, hearing))).finish.usage.audioTokens).toBe(0)
-  const deaf = { ...model, served: { ...model.served, modalities: ['text' as const] } }
-  expect((await collectReply(await start({}, deaf))).finish.usage.audioTokens).toBeNull()
+  const textOnly = { ...model, served: { ...model.served, modalities: ['text' as const] } }
+  expect((await collectReply(await start({}, textOnly))).finish.usage.audioTokens).toBeNull()
 })
 
-test('pictures load together, a few at a time, and stay in order', async () => {
+test('images load concurrently, a few at a time, and stay in order', async () => {
   let running = 0
   let most = 0
-  const media = pictures(async (input) => {
+  const media = imageSource(async (input) => {
     most = Math.max(most, ++running)
     await new Promise((resolve) => setTimeout(resolve, Number(urlOf(input)) % 7))
     running--
@@ -138,8 +138,8 @@ test('pictures load together, a few at a time, and stay in order', async () => {
 })
 
 test.each([
-  ['two at a time, behind their time', { framesPerGrid: 2, timestamp: '[{seconds}]' } as const, '[0.5]#2[2.0]#1'],
-  ['one by one, and no word of time', { framesPerGrid: 1, timestamp: null } as const, '#1#1#1'],
+  ['two at a time, after their timestamp', { framesPerGrid: 2, timestamp: '[{seconds}]' } as const, '[0.5]#2[2.0]#1'],
+  ['one by one, without timestamps', { framesPerGrid: 1, timestamp: null } as const, '#1#1#1'],
 ])('frames of a video are shown as the card says: %s', async (_name, layout, shown) => {
   const { engine, start } = build({ ...shipped, video: { ...shipped.video!, layout } })
   const frames = [0, 1000, 2000].map((timestamp_ms) => ({ image_url: { url: 'x' }, timestamp_ms }))
@@ -151,27 +151,27 @@ test.each([
   expect(texts.join('')).toContain(`user\n${shown}<|im_end|>`)
 })
 
-test('the first picture that fails ends the others', async () => {
+test('the first image that fails aborts the others', async () => {
   const params: string[] = []
   let aborted = 0
-  const media = pictures((input) => {
+  const media = imageSource((input) => {
     params.push(input.param)
     return new Promise((_resolve, reject) => {
       input.signal.addEventListener('abort', () => {
         aborted++
         reject(input.signal.reason)
       })
-      if (urlOf(input) === 'bad') reject(new Error('bad picture'))
+      if (urlOf(input) === 'bad') reject(new Error('bad image'))
     })
   })
   const { start } = build(shipped, media)
   const content = ['good', 'bad', 'good'].map((url) => ({ type: 'image_url' as const, image_url: { url } }))
-  await expect(start({ messages: [{ role: 'user', content }] })).rejects.toThrow('bad picture')
+  await expect(start({ messages: [{ role: 'user', content }] })).rejects.toThrow('bad image')
   expect(params).toEqual([0, 1, 2].map((i) => `messages[0].content[${i}].image_url.url`))
   expect(aborted).toBe(3)
 })
 
-test('a reader that stops early frees the engine', async () => {
+test('a consumer that stops early aborts the engine’s work', async () => {
   const { engine, start } = build(shipped)
   engine.script = { texts: ['tick'], delayMs: 5, endless: true }
   for await (const _event of await start({})) break

@@ -2,8 +2,8 @@ import type { Compatibility } from '../config/compatibility.ts'
 import type { ModelRegistry, ServedModel } from '../inference/registry.ts'
 import type { MediaRequest } from '../media/index.ts'
 import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
-import { answerDetect, type DetectReply, wantedPictures } from './detect.ts'
-import { boundFocusTool, type FocusParts, focusedReply, focusTool, picturesOf } from './focus.ts'
+import { answerDetect, type DetectReply, imageUrlsOf } from './detect.ts'
+import { boundFocusTool, type FocusParts, focusedReply, focusTool, imagesOf } from './focus.ts'
 import { answerMultilook, type MultilookReply } from './multilook.ts'
 import { ChatTemplate } from './prompt/chat-template.ts'
 import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prompt/media-parts.ts'
@@ -16,7 +16,7 @@ import { constraintOf, demandOf, StructureChecker } from './reply/structured-rep
 import type { ChatRequest, ToolUse } from './request/chat-request.ts'
 import { Deadline } from './request/deadline.ts'
 import type { DetectRequest } from './request/detect-request.ts'
-import { addressesOf, holdMedia } from './request/held-media.ts'
+import { holdMedia, urlsOf } from './request/held-media.ts'
 import { placeMessages } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
 import type { ReplyOptions } from './request/reply-options.ts'
@@ -24,7 +24,7 @@ import type { ReplyOptions } from './request/reply-options.ts'
 export interface ConversationsOptions {
   readonly registry: ModelRegistry
   readonly media: MediaSource
-  /** Seconds that a chat may take from its admission here to its last token. */
+  /** Time limit of a chat in seconds, from `startChat` to its last token. */
   readonly chatBudgetSeconds?: number | undefined
   readonly multilookBudgetSeconds?: number | undefined
   readonly compatibility?: Compatibility | undefined
@@ -35,27 +35,27 @@ export interface Caller {
   readonly organisation: string
 }
 
-const NO_PICTURES: FocusParts['pictures'] = new Map()
+const NO_IMAGES: FocusParts['images'] = new Map()
 type ReplyLimits = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'sampling'>
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 import { TemplateThreads } from './prompt/template-threads.ts'
 
-/** A function that is named is the only one that the model may call, and the only one that it is told of. */
+/** The tools in the prompt. A named function is the only one that the model may call, so it is the only one listed. */
 function callable({ tools, toolUse: { choice } }: ChatRequest): ChatRequest['tools'] {
   return typeof choice === 'string' ? tools : tools.filter(({ name }) => name === choice.name)
 }
 
 /**
- * Turns requests into work for engines and their events into replies. It releases the inline media of each request as soon
- * as that has been decoded, or the request has failed.
+ * Turns requests into engine work, and engine events into replies. It releases the inline media of a request as soon as
+ * the media has been decoded or the request has failed.
  */
 export class Conversations {
   readonly #media: MediaSource
   readonly #chatBudgetSeconds: number
   readonly #multilookBudgetSeconds: number
   readonly #compatibility: Compatibility
-  /** By model id. */
+  /** Prompt styles by model id. */
   readonly #styles = new Map<string, PromptStyle>()
   readonly #templateThreads = new TemplateThreads()
   readonly #structures = new StructureChecker()
@@ -72,22 +72,22 @@ export class Conversations {
     )
     for (const model of registry.list()) {
       const template = templates.get(model.engine)!
-      // The focus tool is one of the server's own that every model with a syntax for tools may get.
+      // Any model with a tool syntax may get the server's own focus tool.
       const usesTools = model.served.capabilities.includes('tool_calling') || model.card.toolSyntax !== undefined
       if (usesTools && template.toolForms === null) {
-        throw new Error(`The chat template of '${model.id}' does not show the model any tools, which its card promises`)
+        throw new Error(`The card of '${model.id}' promises tool calling, but its chat template does not render tools`)
       }
       this.#styles.set(model.id, promptStyle(model, template))
     }
   }
 
   /**
-   * Resolves when the engine has admitted the request: every error that the request itself can cause comes before that.
-   * The reply must be iterated, or `signal` aborted.
+   * Resolves when the engine has admitted the request. Every error that the request itself can cause is thrown before
+   * that. The caller must iterate the reply or abort `signal`.
    */
   async startChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ReplyEvent>> {
     const { model } = caller
-    using held = holdMedia(addressesOf(request.messages))
+    using held = holdMedia(urlsOf(request.messages))
     const placed = placeMessages(request.messages, 'messages')
     checkChat(request, placed, model, this.#compatibility)
     const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
@@ -104,13 +104,13 @@ export class Conversations {
         signal: deadline.signal,
       })
       const { structure, toolUse } = request
-      const pictures = focus !== null ? picturesOf(messages) : NO_PICTURES
-      // Where there is nothing to look at, the tool is not there.
-      const looking = pictures.size > 0
-      if (!looking) held.dispose()
-      const tools = looking ? [focusTool(pictures.size)] : callable(request)
+      const images = focus !== null ? imagesOf(messages) : NO_IMAGES
+      // Without an image there is no focus tool.
+      const usesFocus = images.size > 0
+      if (!usesFocus) held.dispose()
+      const tools = usesFocus ? [focusTool(images.size)] : callable(request)
       const dialect = dialectOf(model.card)
-      // A structure that the client asks for says more than a format of annotations in free text.
+      // A structure constrains the whole reply, so it replaces the constraint for annotations in free text.
       const bound = structure === null ? null : constraintOf(structure)
       const prompt: PromptSource = {
         param: 'messages',
@@ -118,23 +118,23 @@ export class Conversations {
         media,
         instruction: format === null ? null : dialect.instruction(format),
         demand: structure === null ? null : demandOf(structure, model.card),
-        tools: looking || toolUse.choice !== 'none' ? tools : [],
+        tools: usesFocus || toolUse.choice !== 'none' ? tools : [],
         thinking: thoughtBudget !== null,
         replaysReasoning: tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
       }
       const grounding = format === null || bound ? null : new Grounding(format, dialect, sceneOf(messages, media))
-      const wish = { bound, thoughtBudget, grounding }
-      if (looking) {
-        const bind = { tools: [boundFocusTool(pictures)], toolUse: ONE_CALL }
-        const plan = new ReplySpec({ ...wish, ...bind }, model)
-        const reply = await this.#lookingReply(prompt, plan, { ...request, pictures, loading }, caller, deadline)
-        const looked = held.move()
-        deadline.signal.addEventListener('abort', () => looked.dispose(), { once: true })
-        if (deadline.signal.aborted) looked.dispose()
+      const requirements = { bound, thoughtBudget, grounding }
+      if (usesFocus) {
+        const bind = { tools: [boundFocusTool(images)], toolUse: ONE_CALL }
+        const spec = new ReplySpec({ ...requirements, ...bind }, model)
+        const reply = await this.#replyWithFocus(prompt, spec, { ...request, images, loading }, caller, deadline)
+        const heldImages = held.move()
+        deadline.signal.addEventListener('abort', () => heldImages.dispose(), { once: true })
+        if (deadline.signal.aborted) heldImages.dispose()
         return released(reply, deadline)
       }
-      const plan = new ReplySpec({ ...wish, tools, toolUse }, model)
-      const reply = released(await this.#reply(prompt, plan, request, caller, deadline), deadline)
+      const spec = new ReplySpec({ ...requirements, tools, toolUse }, model)
+      const reply = released(await this.#reply(prompt, spec, request, caller, deadline), deadline)
       return structure === null ? reply : this.#structures.checked(reply, structure, caller.organisation)
     } catch (error) {
       deadline.release()
@@ -142,60 +142,60 @@ export class Conversations {
     }
   }
 
-  /** A reply in which the model may look at regions of the pictures; each look is followed by another round. */
-  async #lookingReply(
+  /** A reply in which the model may zoom into regions of the images. Each focus call starts another round. */
+  async #replyWithFocus(
     prompt: PromptSource,
-    plan: ReplySpec,
-    { pictures, loading, ...limits }: ReplyLimits & Pick<FocusParts, 'pictures'> & { loading: MediaRequest },
+    spec: ReplySpec,
+    { images, loading, ...limits }: ReplyLimits & Pick<FocusParts, 'images'> & { loading: MediaRequest },
     caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncIterable<ReplyEvent>> {
     const { model, organisation } = caller
     const { signal } = deadline
-    const first = await this.#reply(prompt, plan, limits, caller, deadline)
+    const first = await this.#reply(prompt, spec, limits, caller, deadline)
     return focusedReply(first, {
       prompt,
-      pictures,
+      images,
       maxTokens: limits.maxTokens ?? model.outputTokens,
       next: async (longer, left) => {
         const parts = await buildPrompt(longer, this.#styles.get(model.id)!)
         const measured = new MeasuredPrompt(parts, { model, organisation, signal })
         const room = model.contextTokens - (await measured.countTokens())
         const rest = { ...limits, maxTokens: Math.min(left, room) }
-        return room > 0 ? this.#reply(longer, plan, rest, caller, deadline) : null
+        return room > 0 ? this.#reply(longer, spec, rest, caller, deadline) : null
       },
-      look: async (picture, region) => {
+      zoom: async (image, region) => {
         const param = 'vision_config.internal_tools.focus'
-        return loadPicture(picture, { target: model.card.image!, region }, { media: loading, param, signal })
+        return loadPicture(image, { target: model.card.image!, region }, { media: loading, param, signal })
       },
     })
   }
 
-  /** @throws ApiError for everything that keeps the engine from admitting the prompt. */
+  /** @throws ApiError when the engine cannot admit the prompt. */
   async #reply(
     prompt: PromptSource,
-    plan: ReplySpec,
-    { sampling, ...asked }: ReplyLimits,
+    spec: ReplySpec,
+    { sampling, ...limits }: ReplyLimits,
     { model, organisation }: Caller,
     deadline: Deadline,
   ): Promise<AsyncGenerator<ReplyEvent, void, void>> {
     const prefix = await buildPrompt(prompt, this.#styles.get(model.id)!)
     const { signal } = deadline
     const measured = new MeasuredPrompt(prefix, { model, organisation, signal })
-    const maxTokens = await outputBudget([measured], asked, model, prompt.param)
+    const maxTokens = await outputBudget([measured], limits, model, prompt.param)
     signal.throwIfAborted()
-    const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...plan.bounds(maxTokens) }
+    const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...spec.bounds(maxTokens) }
     const generation = await model.engine.generate({ organisation, prefix, branches: [branch] }, signal)
-    return assembleReply({ generation, model, deadline, reader: plan.createReader() })
+    return assembleReply({ generation, model, deadline, reader: spec.createReader() })
   }
 
   /**
-   * Resolves when the picture has been searched.
-   * @throws ApiError
+   * Resolves when the image has been searched.
+   * @throws ApiError for an invalid request, an engine failure or a timeout.
    */
   async detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
     const style = this.#styles.get(caller.model.id)!
-    using held = holdMedia(wantedPictures(request).map(({ url }) => url))
+    using held = holdMedia(imageUrlsOf(request).map(({ url }) => url))
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
       return await answerDetect(request, { ...caller, style, media: this.#media, held }, deadline)
@@ -205,12 +205,12 @@ export class Conversations {
   }
 
   /**
-   * Resolves when every prompt has its completions or its error.
-   * @throws ApiError for what concerns the whole call, and the first prompt's error when all prompts have failed.
+   * Resolves when every prompt has its completions or an error.
+   * @throws ApiError when the whole call fails; the first prompt's error when all prompts fail.
    */
   async multilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookReply> {
     const style = this.#styles.get(caller.model.id)!
-    using held = holdMedia(addressesOf([...request.context, ...request.prompts.map((content) => ({ content }))]))
+    using held = holdMedia(urlsOf([...request.context, ...request.prompts.map((content) => ({ content }))]))
     const deadline = new Deadline(
       this.#multilookBudgetSeconds,
       signal,

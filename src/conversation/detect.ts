@@ -18,11 +18,11 @@ import type { MediaContent, MediaUrl, PlacedMessage } from './request/message.ts
 
 export interface DetectReply {
   readonly detections: readonly Detection[]
-  /** `length` when the model was ended before it had said all. */
+  /** `length` when an answer was truncated. */
   readonly finishReason: 'complete' | 'length'
 }
 
-/** In pixels of the upright picture. */
+/** In pixels of the upright image. */
 export type Detection = { readonly mention: string } & ({ readonly box: Box } | { readonly point: Point })
 
 export interface DetectParts {
@@ -30,20 +30,20 @@ export interface DetectParts {
   readonly organisation: string
   readonly style: PromptStyle
   readonly media: MediaSource
-  /** Is disposed of when the media has been decoded. */
+  /** Disposed of when the media has been decoded. */
   readonly held: DisposableStack
 }
 
-/** Of all names together: the model's answer is bound to them, and a pattern has its bounds. */
+/** The most characters of all labels together. They become part of a pattern, whose size is limited. */
 const MOST_CHARACTERS = 4000
-/** Questions about one picture; of more names several share one. */
+/** The most branches over one image. With more labels, several share a branch. */
 const MOST_SEARCHES = 16
 const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
 
 /**
- * Searches a picture. The model is bound to answer with objects of the names asked for and nothing else. Several
- * categories are looked for at once, each by a branch of its own over the one picture: asked for all in one answer, a
- * model forgets some. Exemplars are shown as turns that it has answered before.
+ * Searches an image. A constraint lets the model answer with objects of the requested labels and nothing else. Each
+ * label gets a branch of its own over the shared image, because a model asked for all of them in one answer forgets
+ * some. Exemplars become earlier turns with their answers.
  */
 export async function answerDetect(
   request: DetectRequest,
@@ -53,8 +53,8 @@ export async function answerDetect(
   checkDetect(request, model)
   const labels = labelsOf(request)
   const { signal } = deadline
-  const pictures = await loadPictures(
-    wantedPictures(request),
+  const images = await loadPictures(
+    imageUrlsOf(request),
     model.card.image!,
     held.use(source.open(organisation, signal)),
     signal,
@@ -62,10 +62,10 @@ export async function answerDetect(
   held.dispose()
   const kind = kindToFind(request, labels, model)
   const { detection } = dialectOf(model.card)
-  const { scene, messages, media } = dialogOf({ request, labels, kind, model }, pictures)
+  const { scene, messages, media } = dialogOf({ request, labels, kind, model }, images)
 
   const param = request.categories.length > 0 || request.exemplars.length === 0 ? 'categories' : 'exemplars'
-  // What a thought says is in no reply, so that a model may need one to find what an exemplar shows.
+  // Reasoning never shows in the reply, so a model that needs it for exemplars may reason without being asked to.
   const thinking = request.thinking || (request.exemplars.length > 0 && model.card.thought?.exemplars === true)
   const earlier = {
     param,
@@ -75,9 +75,9 @@ export async function answerDetect(
     demand: null,
   }
   const shared = await buildSharedPrompt({ ...earlier, tools: [], thinking, replaysReasoning: false }, style)
-  const picture: PromptPart = { type: 'image', image: pictures.at(-1)!.image }
-  const prefix = [...shared.prefix, picture]
-  const wish = {
+  const image: PromptPart = { type: 'image', image: images.at(-1)!.image }
+  const prefix = [...shared.prefix, image]
+  const requirements = {
     tools: [],
     toolUse: { choice: 'none', parallel: false },
     thoughtBudget: thinking ? thoughtBudget(request.thinking ? null : 'minimal') : null,
@@ -86,51 +86,53 @@ export async function answerDetect(
   const searches: CategoryBranches[] = []
   for (const group of groupsOf(labels)) {
     const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param } as const
-    const plan = new ReplySpec({ ...wish, bound }, model)
-    // The picture comes first in every question, and is the last of what they share.
-    const [, ...suffix] = shared.suffix([picture, ...untrusted(detection.question(kind, group))])
+    const spec = new ReplySpec({ ...requirements, bound }, model)
+    // Every question begins with the image, which is the last part of the shared prefix.
+    const [, ...suffix] = shared.suffix([image, ...untrusted(detection.question(kind, group))])
     const measured = [prefix, suffix].map((parts) => new MeasuredPrompt(parts, { model, organisation, signal }))
     const maxTokens = await outputBudget(measured, AS_MANY_AS_FIT, model, param)
-    const branch = { param, suffix, n: 1, sampling: GREEDY, ...plan.bounds(maxTokens) }
-    searches.push(new CategoryBranches({ branch, plan, labels: group, model, scene }))
+    const branch = { param, suffix, n: 1, sampling: GREEDY, ...spec.bounds(maxTokens) }
+    searches.push(new CategoryBranches({ branch, spec, labels: group, model, scene }))
   }
   signal.throwIfAborted()
   const branches = searches.map(({ branch }) => branch)
   await follow(searches, await model.engine.generate({ organisation, prefix, branches }, signal), deadline)
 
-  const size = pictures.at(-1)!.original
+  const size = images.at(-1)!.original
   return {
     detections: searches.flatMap(({ leaves }) => leaves.map((leaf) => toDetection(leaf, request.output, size))),
     finishReason: searches.every(({ isComplete }) => isComplete) ? 'complete' : 'length',
   }
 }
 
-/** The names, by question. */
+/** Splits the labels into one group per branch. */
 function groupsOf(labels: readonly string[] | null): readonly (readonly string[] | null)[] {
   if (labels === null) return [null]
   const size = Math.ceil(labels.length / MOST_SEARCHES)
   return Array.from({ length: Math.ceil(labels.length / size) }, (_, i) => labels.slice(i * size, (i + 1) * size))
 }
 
-/** The names that objects may have: the categories, or else what the exemplars show. Null for any. */
+/**
+ * The labels that objects may have: the categories, or without any, the mentions of the exemplars. Null for any label.
+ */
 function labelsOf({ categories, exemplars }: DetectRequest): readonly string[] | null {
   const shown = exemplars.flatMap(({ annotations }, i) =>
     annotations.map(({ mention }, j) => {
       if (mention !== null || new Set(categories).size === 1) return mention ?? categories[0]!
       const param = `exemplars[${i}].annotations[${j}].mention`
-      throw invalidRequest(`Invalid '${param}': it is required unless there is exactly one category`, param)
+      throw invalidRequest(`Missing '${param}': it is required unless there is exactly one category`, param)
     }),
   )
   const labels = [...new Set((categories.length > 0 ? categories : shown).map((label) => label.toWellFormed()))]
   const length = labels.reduce((sum, label) => sum + label.length, 0)
   if (length > MOST_CHARACTERS) {
     const param = categories.length > 0 ? 'categories' : 'exemplars'
-    throw invalidRequest(`The names to look for may have ${MOST_CHARACTERS} characters together, not ${length}`, param)
+    throw invalidRequest(`All labels together may have at most ${MOST_CHARACTERS} characters, got ${length}`, param)
   }
   return labels.length === 0 ? null : labels
 }
 
-/** A single category is pointed to at once; of anything else the boxes are found first, and their centres given. */
+/** Points are requested directly for a single label only. In all other cases they are the centres of boxes. */
 function kindToFind(
   { output, exemplars, negatives }: DetectRequest,
   labels: readonly string[] | null,
@@ -141,8 +143,8 @@ function kindToFind(
   return output === 'point' && single && served.outputFormats.includes('point') ? 'point' : 'box'
 }
 
-/** All pictures, the one to search last. */
-export function wantedPictures({ picture, exemplars, negatives }: DetectRequest): { url: MediaUrl; param: string }[] {
+/** The URLs of all images, with the image to search last. */
+export function imageUrlsOf({ picture, exemplars, negatives }: DetectRequest): { url: MediaUrl; param: string }[] {
   return [
     ...exemplars.map((exemplar, i) => ({ url: exemplar.picture, param: `exemplars[${i}].media.image_url` })),
     ...negatives.map((url, i) => ({ url, param: `negative_exemplars[${i}].media.image_url` })),
@@ -163,30 +165,30 @@ interface Dialog {
   readonly scene: Scene
 }
 
-/** The turns: each picture with its question, and for all but the last the right answer. */
-function dialogOf({ request, labels, kind, model }: Search, pictures: readonly DecodedImage[]): Dialog {
+/** Builds the turns: each image with its question and, for all but the last, the correct answer. */
+function dialogOf({ request, labels, kind, model }: Search, images: readonly DecodedImage[]): Dialog {
   const { detection } = dialectOf(model.card)
   const messages: PlacedMessage[] = []
   const media = new Map<MediaContent, readonly PromptPart[]>()
-  const ask = (picture: DecodedImage, param: string, asked: DetectionKind, names: readonly string[] | null) => {
+  const ask = (image: DecodedImage, param: string, kind: DetectionKind, names: readonly string[] | null) => {
     const part: MediaContent = { type: 'image_url', image_url: { url: '' } }
-    media.set(part, [{ type: 'image', image: picture.image }])
-    const text = detection.question(asked, names)
+    media.set(part, [{ type: 'image', image: image.image }])
+    const text = detection.question(kind, names)
     messages.push({ message: { role: 'user', content: [part, { type: 'text', text }] }, param })
   }
   const answer = (leaves: readonly Leaf[], param: string) => {
     const content = detection.answer(leaves, sceneOf(messages.slice(-1), media))
     messages.push({ message: { role: 'assistant', content }, param })
   }
-  const next = pictures.values()
+  const next = images.values()
   for (const [i, { annotations }] of request.exemplars.entries()) {
     const param = `exemplars[${i}]`
-    const picture = next.next().value!
+    const image = next.next().value!
     const shown = annotations.every(({ box }) => box !== null) && kind === 'box' ? 'box' : 'point'
     const leaves = annotations.map((annotation, j) =>
-      leafOf(annotation, shown, picture.original, request.categories, `${param}.annotations[${j}]`),
+      leafOf(annotation, shown, image.original, request.categories, `${param}.annotations[${j}]`),
     )
-    ask(picture, param, shown, [...new Set(leaves.map(({ mention }) => mention!))])
+    ask(image, param, shown, [...new Set(leaves.map(({ mention }) => mention!))])
     answer(leaves, param)
   }
   for (const i of request.negatives.keys()) {
@@ -198,7 +200,7 @@ function dialogOf({ request, labels, kind, model }: Search, pictures: readonly D
   return { messages, media, scene: sceneOf(messages.slice(-1), media) }
 }
 
-/** @throws ApiError 400 when the annotation is not within its picture. */
+/** @throws ApiError 400 when the annotation lies outside its image. */
 function leafOf(
   { mention, point, box }: ExemplarAnnotation,
   kind: DetectionKind,
@@ -219,7 +221,7 @@ function leafOf(
   return { ...common, kind: 'point', points: [pixelsToGrid(point ?? centre(box!), size)] }
 }
 
-/** The far edges belong to the picture: a box may end there. */
+/** The right and bottom edges belong to the image: a box may end there. */
 function checkInside(point: Point, size: Size, param: string): void {
   for (const [axis, side] of [
     ['x', size.width],
@@ -227,7 +229,7 @@ function checkInside(point: Point, size: Size, param: string): void {
   ] as const) {
     if (point[axis] <= side) continue
     throw invalidRequest(
-      `Invalid '${param}.${axis}': it lies outside of the picture, which has ${size.width} x ${size.height} pixels`,
+      `Invalid '${param}.${axis}': it lies outside the image, which has ${size.width} x ${size.height} pixels`,
       `${param}.${axis}`,
     )
   }

@@ -6,30 +6,32 @@ import { type ImageContent, isImage, type PlacedMessage, partsOf } from './reque
 import type { Tool } from './request/tool.ts'
 
 /**
- * The focus tool: the model names a region of a picture and sees it enlarged, before it goes on with its reply. Calls and
- * enlargements are part of the prompt of the next round only; of the reply they are no part.
+ * The focus tool: the model names a region of an image and sees it enlarged before it continues its reply. Calls and
+ * enlarged regions are part of the next round's prompt, but not of the reply.
  */
 export interface FocusParts {
-  /** What the first round was asked. */
+  /** The prompt of the first round. */
   readonly prompt: PromptSource
-  /** Most tokens of the reply over all rounds. */
+  /** The most tokens of the reply over all rounds. */
   readonly maxTokens: number
-  /** The pictures of the request by their number among its media. */
-  readonly pictures: ReadonlyMap<number, ImageContent>
-  /** The next round. Null when there is no room for another token. */
+  /** The images of the request by their index among its media. */
+  readonly images: ReadonlyMap<number, ImageContent>
+  /** Starts the next round; null when the context has no room for another token. */
   next(prompt: PromptSource, maxTokens: number): Promise<AsyncIterable<ReplyEvent> | null>
-  /** A region of a picture's original. @throws ApiError when it cannot be had. */
-  look(picture: ImageContent, region: GridRegion): Promise<RgbImage>
+  /** Loads a region of an original image. @throws ApiError when that fails. */
+  zoom(image: ImageContent, region: GridRegion): Promise<RgbImage>
 }
 
-/** Of one reply. Whoever has not seen it by then will not see it. */
-export const MOST_LOOKS = 6
+/** The most focus calls in one reply. */
+export const MAX_FOCUS_CALLS = 6
 
 const PARAM = 'vision_config.internal_tools.focus'
 
-/** As the model is told of it, to the letter as in `training/`; with several pictures it is also told to choose. */
-export function focusTool(pictures: number): Tool {
-  const asset = pictures > 1 ? ', "asset_idx": {"type": "integer", "description": "number of the picture, from 0"}' : ''
+/**
+ * The tool as the prompt describes it, with the exact wording of `training/`. With several images it takes an index.
+ */
+export function focusTool(images: number): Tool {
+  const asset = images > 1 ? ', "asset_idx": {"type": "integer", "description": "number of the picture, from 0"}' : ''
   return {
     name: 'focus',
     description: 'Zoom into a region of the picture.',
@@ -37,8 +39,8 @@ export function focusTool(pictures: number): Tool {
   }
 }
 
-/** As its calls are bound to be. */
-export function boundFocusTool(pictures: ReadonlyMap<number, ImageContent>): Tool {
+/** The tool with the schema that constrains its calls. */
+export function boundFocusTool(images: ReadonlyMap<number, ImageContent>): Tool {
   const parameters = {
     type: 'object',
     properties: {
@@ -48,7 +50,7 @@ export function boundFocusTool(pictures: ReadonlyMap<number, ImageContent>): Too
         minItems: 4,
         maxItems: 4,
       },
-      ...(pictures.size > 1 ? { asset_idx: { type: 'integer', enum: [...pictures.keys()] } } : {}),
+      ...(images.size > 1 ? { asset_idx: { type: 'integer', enum: [...images.keys()] } } : {}),
     },
     required: ['box'],
     additionalProperties: false,
@@ -56,13 +58,13 @@ export function boundFocusTool(pictures: ReadonlyMap<number, ImageContent>): Too
   return { name: 'focus', description: null, parameters: JSON.stringify(parameters) }
 }
 
-/** The pictures of a conversation by their number among all its media. */
-export function picturesOf(messages: readonly PlacedMessage[]): Map<number, ImageContent> {
+/** The images of a conversation by their index among all its media. */
+export function imagesOf(messages: readonly PlacedMessage[]): Map<number, ImageContent> {
   const media = messages.flatMap((placed) => [...partsOf(placed)]).filter(({ part }) => part.type !== 'text')
   return new Map(media.flatMap(({ part }, index) => (isImage(part) ? [[index, part] as const] : [])))
 }
 
-/** The reply of all rounds as one. */
+/** Joins the replies of all rounds into one. */
 export async function* focusedReply(
   first: AsyncIterable<ReplyEvent>,
   parts: FocusParts,
@@ -71,7 +73,7 @@ export async function* focusedReply(
   let round: AsyncIterable<ReplyEvent> | null = first
   let usage: Usage | null = null
   let hasText = false
-  for (let looks = 0; ; looks++) {
+  for (let calls = 0; ; calls++) {
     const said = new MessageCollector()
     let finish: ReplyFinish | null = null
     for await (const event of round) {
@@ -80,44 +82,44 @@ export async function* focusedReply(
         break
       }
       said.add(event)
-      // What follows a call was written without having seen anything.
+      // Drop what follows a call: the model wrote it before it saw the region.
       const called = said.message.toolCalls.length > 0
       if (called || event.type === 'tool_call' || event.type === 'tool_arguments') continue
       if (event.type === 'text') {
-        if (looks > 0 && hasText && said.message.text === event.text) yield { type: 'text', text: '\n' }
+        if (calls > 0 && hasText && said.message.text === event.text) yield { type: 'text', text: '\n' }
         hasText = true
       }
       yield event
     }
-    if (finish === null) throw internalError(new Error('A round ended without a finish'))
+    if (finish === null) throw internalError(new Error('A round ended without a finish event'))
     usage = sumOf(usage, finish.usage)
     const end = (reason: ReplyFinish['reason']): ReplyFinish => ({ type: 'finish', reason, usage: usage! })
     if (finish.reason !== 'tool_calls') return yield end(finish.reason)
-    if (looks === MOST_LOOKS) return yield end('tool_limit')
+    if (calls === MAX_FOCUS_CALLS) return yield end('tool_limit')
 
-    const seen = await lookAt(said.message, parts)
+    const seen = await zoomIn(said.message, parts)
     if (seen === null) return yield end('tool_error')
-    prompt = withLook(prompt, said.message, seen)
+    prompt = withRegion(prompt, said.message, seen)
     const left = parts.maxTokens - usage.completionTokens
     round = left > 0 ? await parts.next(prompt, left) : null
     if (round === null) return yield end('length')
   }
 }
 
-/** Every token counts once: what was written in one round and read in the next is part of the completion. */
+/** Counts every token once: what one round generated and the next one reads counts as completion. */
 function sumOf(before: Usage | null, { promptTokens, completionTokens, audioTokens }: Usage): Usage {
   const written = before?.completionTokens ?? 0
   return { promptTokens: promptTokens - written, completionTokens: written + completionTokens, audioTokens }
 }
 
-/** Null when the call means no region of a picture, or that cannot be had. */
-async function lookAt({ toolCalls }: ReplyMessage, { pictures, look }: FocusParts): Promise<RgbImage | null> {
-  const call = readCall(toolCalls[0]!.arguments, pictures)
+/** Loads the region that the call names; null when the call is invalid or loading fails. */
+async function zoomIn({ toolCalls }: ReplyMessage, { images, zoom }: FocusParts): Promise<RgbImage | null> {
+  const call = readCall(toolCalls[0]!.arguments, images)
   if (call === null) return null
   try {
-    return await look(call.picture, call.region)
+    return await zoom(call.image, call.region)
   } catch (error) {
-    // The picture was good when the request came: that it cannot be had any more is the tool's failure.
+    // The image was valid when the request arrived, so this is a failure of the tool, not of the request.
     if (error instanceof ApiError && error.status === 400) return null
     throw error
   }
@@ -125,30 +127,30 @@ async function lookAt({ toolCalls }: ReplyMessage, { pictures, look }: FocusPart
 
 function readCall(
   text: string,
-  pictures: ReadonlyMap<number, ImageContent>,
-): { readonly picture: ImageContent; readonly region: GridRegion } | null {
+  images: ReadonlyMap<number, ImageContent>,
+): { readonly image: ImageContent; readonly region: GridRegion } | null {
   let values: { readonly box?: unknown; readonly asset_idx?: unknown }
   try {
     values = JSON.parse(text)
   } catch {
     return null
   }
-  const { box, asset_idx: asset = Math.max(...pictures.keys()) } = values
-  const picture = typeof asset === 'number' ? pictures.get(asset) : undefined
-  if (!picture || !Array.isArray(box) || box.length !== 4 || !box.every(Number.isFinite)) return null
+  const { box, asset_idx: asset = Math.max(...images.keys()) } = values
+  const image = typeof asset === 'number' ? images.get(asset) : undefined
+  if (!image || !Array.isArray(box) || box.length !== 4 || !box.every(Number.isFinite)) return null
   const [x1, y1, x2, y2] = box as [number, number, number, number]
   const region = { left: Math.min(x1, x2), top: Math.min(y1, y2), right: Math.max(x1, x2), bottom: Math.max(y1, y2) }
-  return isRegion(region) ? { picture, region } : null
+  return isRegion(region) ? { image, region } : null
 }
 
-/** The conversation with the call and what came of it. */
-function withLook(prompt: PromptSource, said: ReplyMessage, seen: RgbImage): PromptSource {
-  const picture: ImageContent = { type: 'image_url', image_url: { url: '' } }
+/** Appends the call and the enlarged region to the conversation. */
+function withRegion(prompt: PromptSource, said: ReplyMessage, seen: RgbImage): PromptSource {
+  const image: ImageContent = { type: 'image_url', image_url: { url: '' } }
   const [call] = said.toolCalls
   const { id, name } = call!
   return {
     ...prompt,
-    media: new Map([...prompt.media, [picture, [{ type: 'image', image: seen }]]]),
+    media: new Map([...prompt.media, [image, [{ type: 'image', image: seen }]]]),
     replaysReasoning: true,
     messages: [
       ...prompt.messages,
@@ -161,7 +163,7 @@ function withLook(prompt: PromptSource, said: ReplyMessage, seen: RgbImage): Pro
           tool_calls: [{ id, function: { name, arguments: call!.arguments } }],
         },
       },
-      { param: PARAM, message: { role: 'tool', tool_call_id: id, content: [picture] } },
+      { param: PARAM, message: { role: 'tool', tool_call_id: id, content: [image] } },
     ],
   }
 }

@@ -21,7 +21,7 @@ import { type PlacedMessage, placeMessages } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
 
 export interface MultilookReply {
-  /** One per prompt, in request order. At least one is an answer. */
+  /** One result per prompt, in request order. At least one is an answer. */
   readonly results: readonly PromptResult[]
   readonly usage: MultilookUsage
 }
@@ -36,7 +36,7 @@ export interface PromptAnswer {
 
 export interface PromptFailure {
   readonly type: 'failure'
-  /** An ApiError, or a fault of ours. */
+  /** An ApiError, or an internal error. */
   readonly error: unknown
 }
 
@@ -46,12 +46,12 @@ export interface Completion {
 }
 
 export interface MultilookUsage {
-  /** Of the prompts that the engine took, each with the whole context. */
+  /** Tokens of the admitted prompts, each with the whole context. */
   readonly promptTokens: number
-  /** The part of `promptTokens` that was prefilled once for all: the context, for all of these prompts but one. */
+  /** The part of `promptTokens` that was reused: the context, for every admitted prompt but one. */
   readonly cachedTokens: number
   readonly audioTokens: number
-  /** Of the prompts that are answered. */
+  /** Tokens of the answered prompts' completions. */
   readonly completionTokens: number
 }
 
@@ -60,14 +60,14 @@ export interface MultilookParts {
   readonly organisation: string
   readonly style: PromptStyle
   readonly media: MediaSource
-  /** Is disposed of when the media has been decoded. */
+  /** Disposed of when the media has been decoded. */
   readonly held: DisposableStack
 }
 
 /**
- * Answers every prompt over the one context. A prompt fails alone for what it holds itself, for what the engine says of
- * it, and for want of time; whatever concerns the context fails the call.
- * @throws ApiError for what fails the call, and the first prompt's error when all prompts fail.
+ * Answers every prompt over the shared context. An error in a prompt's own content, an engine error about it, and a
+ * timeout fail that prompt alone. An error in the context fails the call.
+ * @throws ApiError when the call fails; the first prompt's error when all prompts fail.
  */
 export async function answerMultilook(
   request: MultilookRequest,
@@ -75,11 +75,11 @@ export async function answerMultilook(
   deadline: Deadline,
 ): Promise<MultilookReply> {
   const context = placeMessages(request.context, 'context')
-  const prompts = request.prompts.map((content, index) => new AskedPrompt(content, index))
+  const prompts = request.prompts.map((content, index) => new PromptRun(content, index))
   const placed = prompts.map((prompt) => prompt.placed)
   checkMultilook(request, context, placed, model)
   const { messages, format, focus, thoughtBudget } = readControls(request, context, model)
-  if (focus !== null) throw invalidRequest('Multilook does not take the focus tool', focus)
+  if (focus !== null) throw invalidRequest('Multilook does not support the focus tool', focus)
 
   const options: MediaOptions = {
     model,
@@ -107,13 +107,13 @@ export async function answerMultilook(
   const contextTokens = await prefix.countTokens()
   if (contextTokens >= model.contextTokens) throw contextExceeded(model, 'context', contextTokens)
 
-  /** How a prompt, with its own pictures, is to be answered. */
-  const planOf = (placed: PlacedMessage, own: LoadedMedia): ReplySpec => {
+  /** The reply spec of a prompt with its own media. */
+  const specFor = (placed: PlacedMessage, own: LoadedMedia): ReplySpec => {
     const scene = sceneOf([...messages, placed], new Map([...media, ...own]))
     const grounding = format === null ? null : new Grounding(format, dialectOf(model.card), scene)
     return new ReplySpec({ bound: null, tools: [], toolUse: NO_TOOLS, thoughtBudget, grounding }, model)
   }
-  await prepare(prompts, { request, planOf, shared, prefix, scope, options })
+  await prepare(prompts, { request, specFor, shared, prefix, scope, options })
   held.dispose()
   const { running, generation } = await admit(prompts, shared, model.engine, organisation, deadline.signal)
   await collect(running, generation, deadline)
@@ -124,7 +124,7 @@ export async function answerMultilook(
     results,
     usage: {
       promptTokens: sum(generation.prompts, (prompt) => prompt.promptTokens),
-      // Told by this request alone: what an engine may remember of earlier ones is no part of it.
+      // Computed from this request alone: what the engine cached for earlier requests does not count.
       cachedTokens: contextTokens * (running.length - 1),
       audioTokens: sum(generation.prompts, (prompt) => prompt.audioTokens),
       completionTokens: sum(results, (result) => (result.type === 'answer' ? result.completionTokens : 0)),
@@ -140,13 +140,13 @@ interface Preparation {
   readonly prefix: MeasuredPrompt
   readonly scope: CountScope
   readonly options: MediaOptions
-  planOf(placed: PlacedMessage, own: LoadedMedia): ReplySpec
+  specFor(placed: PlacedMessage, own: LoadedMedia): ReplySpec
 }
 
-/** Makes a branch of every prompt that can be one; the others fail. */
+/** Creates a branch for each prompt. Prompts with errors fail. */
 async function prepare(
-  prompts: readonly AskedPrompt[],
-  { request, planOf, shared, prefix, scope, options }: Preparation,
+  prompts: readonly PromptRun[],
+  { request, specFor, shared, prefix, scope, options }: Preparation,
 ): Promise<void> {
   const { model, signal } = options
   for (const prompt of prompts) await prompt.attempt(() => checkMedia(prompt.placed, model))
@@ -161,21 +161,23 @@ async function prepare(
       const { param } = prompt.placed
       const pieces = [prefix, new MeasuredPrompt(suffix, scope)]
       const maxTokens = await outputBudget(pieces, request, model, param)
-      const plan = planOf(prompt.placed, outcome.value)
-      prompt.begin({ param, suffix, n: request.n, sampling: request.sampling, ...plan.bounds(maxTokens) }, plan)
+      const spec = specFor(prompt.placed, outcome.value)
+      prompt.begin({ param, suffix, n: request.n, sampling: request.sampling, ...spec.bounds(maxTokens) }, spec)
     })
   }
   signal.throwIfAborted()
 }
 
-/** Has the engine take all branches that it takes; those that it refuses by name fail. */
+/**
+ * Submits all branches to the engine. A prompt that an engine error names fails, and the others are submitted again.
+ */
 async function admit(
-  prompts: readonly AskedPrompt[],
+  prompts: readonly PromptRun[],
   { prefix }: SharedPrompt,
   engine: Engine,
   organisation: string,
   signal: AbortSignal,
-): Promise<{ running: readonly AskedPrompt[]; generation: Generation }> {
+): Promise<{ running: readonly PromptRun[]; generation: Generation }> {
   for (;;) {
     const running = prompts.filter((prompt) => !prompt.failed)
     if (running.length === 0) throw firstError(prompts)
@@ -183,28 +185,28 @@ async function admit(
       const branches = running.map((prompt) => prompt.branch)
       return { running, generation: await engine.generate({ organisation, prefix, branches }, signal) }
     } catch (error) {
-      const refused = error instanceof ApiError && running.find(({ placed }) => placed.param === error.param)
-      if (!refused) throw error
-      refused.fail(error)
+      const named = error instanceof ApiError && running.find(({ placed }) => placed.param === error.param)
+      if (!named) throw error
+      named.fail(error)
     }
   }
 }
 
-/** Runs the generation to its end, or to where it fails: then the prompts that are answered by then stay answered. */
-async function collect(running: readonly AskedPrompt[], { events }: Generation, deadline: Deadline): Promise<void> {
+/** Runs the generation to its end. If it fails, prompts that are already answered keep their answers. */
+async function collect(running: readonly PromptRun[], { events }: Generation, deadline: Deadline): Promise<void> {
   let end: unknown
   try {
     for await (const event of events) running[event.branch]!.take(event)
-    end = internalError(new Error('The engine ended a completion without a finish'))
+    end = internalError(new Error('The engine ended a completion without a finish event'))
   } catch (error) {
-    // The client has gone, or the service closes: nobody waits for what is there.
+    // The client has disconnected or the service is shutting down, so the answers are not needed.
     if (deadline.signal.aborted && !deadline.caused(error)) throw error
     end = error
   }
   for (const prompt of running) if (!prompt.answered) prompt.fail(end)
 }
 
-function firstError(prompts: readonly AskedPrompt[]): unknown {
+function firstError(prompts: readonly PromptRun[]): unknown {
   return prompts[0]!.error
 }
 
@@ -212,21 +214,21 @@ function sum<Item>(items: readonly Item[], count: (item: Item) => number): numbe
   return items.reduce((total, item) => total + count(item), 0)
 }
 
-/** A prompt on its way to its completions, or to its error. */
-class AskedPrompt {
+/** A prompt that collects its completions or its error. */
+class PromptRun {
   readonly placed: PlacedMessage
   #branch: Branch | null = null
-  #completions: AskedCompletion[] = []
+  #completions: CompletionRun[] = []
   #failure: PromptFailure | null = null
 
   constructor(content: MultilookRequest['prompts'][number], index: number) {
     this.placed = { message: { role: 'user', content }, param: `prompts[${index}]` }
   }
 
-  /** Says what the engine is to do; called once, unless the prompt fails before. */
-  begin(branch: Branch, plan: ReplySpec): void {
+  /** Sets the engine's work for this prompt. Called once, unless the prompt fails first. */
+  begin(branch: Branch, spec: ReplySpec): void {
     this.#branch = branch
-    this.#completions = Array.from({ length: branch.n }, () => new AskedCompletion(plan.createReader()))
+    this.#completions = Array.from({ length: branch.n }, () => new CompletionRun(spec.createReader()))
   }
 
   get branch(): Branch {
@@ -249,7 +251,7 @@ class AskedPrompt {
     this.#failure ??= { type: 'failure', error }
   }
 
-  /** Does the step; its failure is the prompt's. */
+  /** Runs a step; if it throws, the prompt fails. */
   async attempt(step: () => void | Promise<void>): Promise<void> {
     try {
       await step()
@@ -273,7 +275,7 @@ class AskedPrompt {
   }
 }
 
-class AskedCompletion {
+class CompletionRun {
   finish: FinishEvent | null = null
   readonly #reader: TextStage
   readonly #collector = new MessageCollector()

@@ -1,24 +1,24 @@
 import { ApiError } from '../../lib/errors.ts'
 
-/** The time that a call has. Its signal fires when that is over, when nobody waits any more, and when the call has ended. */
+/** A call's time limit. Its signal fires at the limit, when the client disconnects, and when the call ends. */
 export class Deadline {
   readonly signal: AbortSignal
   readonly #overtime = new AbortController()
   readonly #released = new AbortController()
   readonly #timer: NodeJS.Timeout
 
-  /** @param advice what a client can do to need less time. */
+  /** @param advice what a client can do to stay within the limit. */
   constructor(seconds: number, caller: AbortSignal, advice?: string) {
     this.signal = AbortSignal.any([caller, this.#overtime.signal, this.#released.signal])
     this.#timer = setTimeout(() => this.#overtime.abort(overtimeError(seconds, advice)), seconds * 1000)
   }
 
-  /** Whether the error is the one that says that the time was over. */
+  /** Whether this deadline caused the error. */
   caused(error: unknown): boolean {
     return this.#overtime.signal.aborted && error === this.#overtime.signal.reason
   }
 
-  /** Ends everything that the call still holds. Called however it ends. */
+  /** Ends the call's remaining work. Must be called however the call ends. */
   release(): void {
     clearTimeout(this.#timer)
     this.#released.abort()

@@ -2,33 +2,33 @@ import type { DetectionKind } from '../../grounding/index.ts'
 import type { Point } from '../../media/index.ts'
 import type { MediaUrl } from './message.ts'
 
-/** A search for objects in one picture, as parsed at the door. */
+/** A parsed detect request. */
 export interface DetectRequest {
   readonly picture: MediaUrl
-  /** What to look for. Without categories and exemplars: everything. */
+  /** The labels to look for. Without categories and exemplars, every object is detected. */
   readonly categories: readonly string[]
   readonly exemplars: readonly Exemplar[]
-  /** Pictures that show nothing of what is looked for. */
+  /** Images that show none of the targets. */
   readonly negatives: readonly MediaUrl[]
   readonly output: DetectionKind
   readonly thinking: boolean
 }
 
-/** A picture in which somebody has marked what is looked for. */
+/** An image with annotated targets. */
 export interface Exemplar {
   readonly picture: MediaUrl
   readonly annotations: readonly ExemplarAnnotation[]
 }
 
 export interface ExemplarAnnotation {
-  /** Null where only one category can be meant. */
+  /** Null when there is exactly one category, which it then means. */
   readonly mention: string | null
-  /** Pixels of the exemplar's own picture. At least one of the two. */
+  /** In pixels of the exemplar's own image. At least one of `point` and `box` is set. */
   readonly point: Point | null
   readonly box: Box | null
 }
 
-/** Corners in pixels of the upright picture. */
+/** Corners in pixels of the upright image. */
 export interface Box {
   readonly topLeft: Point
   readonly bottomRight: Point

@@ -11,17 +11,17 @@ import type { Message, UserMessage } from './message.ts'
 
 let media: MediaLoader
 let conversations: Conversations
-let picture: Buffer
+let image: Buffer
 const engine = new FakeEngine()
 const registry = new ModelRegistry()
-/** Bytes of inline media that nobody has released yet. */
+/** Bytes of inline media that are not released yet. */
 let heldBytes = 0
 
 beforeAll(async () => {
   registry.add(await loadCard('models/lookout-nano/card.json'), engine)
   media = new MediaLoader()
   conversations = new Conversations({ registry, media })
-  picture = await sharp({ create: { width: 90, height: 60, channels: 3, background: '#c83232' } })
+  image = await sharp({ create: { width: 90, height: 60, channels: 3, background: '#c83232' } })
     .png()
     .toBuffer()
 })
@@ -62,7 +62,7 @@ function chat(message: Message, fields: Partial<ChatRequest> = {}) {
   return conversations.startChat({ ...options, ...plain, messages: [message], ...fields }, caller(), soon())
 }
 
-/** What the engine says when it is asked, and how much is held then. */
+/** Sets the engine's script. Returns how many bytes are held when the engine gets the prompt. */
 function says(script: Script): { readonly heldBytes: () => number | undefined } {
   let then: number | undefined
   engine.script = {
@@ -75,30 +75,30 @@ function says(script: Script): { readonly heldBytes: () => number | undefined } 
   return { heldBytes: () => then }
 }
 
-test('a chat about inline media lets go of it before the engine has the prompt', async () => {
+test('a chat releases inline media before the engine gets the prompt', async () => {
   const asked = says({ texts: ['A box.'] })
-  const message = asking(picture)
-  expect(heldBytes).toBe(picture.byteLength)
+  const message = asking(image)
+  expect(heldBytes).toBe(image.byteLength)
   const reply = await collectReply(await chat(message))
   expect(reply.text).toBe('A box.')
   expect(engine.works[0]!.prefix.filter(({ type }) => type === 'image')).toHaveLength(1)
   expect(asked.heldBytes()).toBe(0)
 })
 
-test('the frames of a video and a sound are let go, too', async () => {
-  const frames = [0, 500].map((timestamp_ms) => ({ image_url: { url: inline(picture) }, timestamp_ms }))
+test('video frames and audio are released as well', async () => {
+  const frames = [0, 500].map((timestamp_ms) => ({ image_url: { url: inline(image) }, timestamp_ms }))
   says({ texts: ['Two.'] })
   await collectReply(await chat({ role: 'user', content: [{ type: 'video_frames', video_frames: { frames } }] }))
   expect(heldBytes).toBe(0)
-  const sound = { data: inline(Buffer.from('RIFF....WAVE')), format: 'wav' }
-  await expect(chat({ role: 'user', content: [{ type: 'input_audio', input_audio: sound }] })).rejects.toMatchObject({
+  const audio = { data: inline(Buffer.from('RIFF....WAVE')), format: 'wav' }
+  await expect(chat({ role: 'user', content: [{ type: 'input_audio', input_audio: audio }] })).rejects.toMatchObject({
     status: 400,
   })
   expect(heldBytes).toBe(0)
 })
 
-test('inline media that is refused names its input, and all of the request is let go', async () => {
-  await expect(chat(asking(picture, Buffer.from('GIF89a'), picture))).rejects.toMatchObject({
+test('an error about inline media names its input, and all media of the request is released', async () => {
+  await expect(chat(asking(image, Buffer.from('GIF89a'), image))).rejects.toMatchObject({
     status: 400,
     message: expect.stringContaining('the data is image/gif'),
     param: 'messages[0].content[1].image_url.url',
@@ -107,8 +107,8 @@ test('inline media that is refused names its input, and all of the request is le
   await expect(chat(asking(Buffer.alloc(0)))).rejects.toMatchObject({ status: 400, message: 'The data is empty' })
 })
 
-test('a chat that is refused before anything of it is decoded lets go of its media', async () => {
-  const refused = chat(asking(picture), {
+test('a chat rejected before decoding releases its media', async () => {
+  const refused = chat(asking(image), {
     vision: { ...vision, focus: true },
     structure: { type: 'regex', pattern: 'a+' },
   })
@@ -116,45 +116,45 @@ test('a chat that is refused before anything of it is decoded lets go of its med
   expect(heldBytes).toBe(0)
 })
 
-test('with the focus tool the pictures stay until the reply has ended', async () => {
+test('with the focus tool, images are held until the reply has ended', async () => {
   const call = { name: 'focus', arguments: { box: [0, 0, 500, 500] } }
   engine.script = { texts: [`<tool_call>\n${JSON.stringify(call)}\n</tool_call>`] }
-  const reply = await chat(asking(picture), { vision: { ...vision, focus: true } })
-  expect(heldBytes).toBe(picture.byteLength)
+  const reply = await chat(asking(image), { vision: { ...vision, focus: true } })
+  expect(heldBytes).toBe(image.byteLength)
   expect((await collectReply(reply)).finish.reason).toBe('tool_limit')
-  // The picture was looked at anew for each round.
+  // Each round decoded a region of the image.
   expect(engine.works.at(-1)!.prefix.filter(({ type }) => type === 'image').length).toBeGreaterThan(2)
   expect(heldBytes).toBe(0)
 })
 
-test('with the focus tool, a client that leaves before the first word leaves nothing behind', async () => {
+test('with the focus tool, media is released when the client disconnects before the first text', async () => {
   engine.script = { texts: ['tick'], endless: true, delayMs: 5 }
   const client = new AbortController()
   const plain = { tools: [], toolUse: { choice: 'auto', parallel: true }, structure: null } as const
-  const request = { ...options, ...plain, messages: [asking(picture)], vision: { ...vision, focus: true } }
+  const request = { ...options, ...plain, messages: [asking(image)], vision: { ...vision, focus: true } }
   await conversations.startChat(request, caller(), client.signal)
-  expect(heldBytes).toBe(picture.byteLength)
+  expect(heldBytes).toBe(image.byteLength)
   client.abort(new Error('client gone'))
   expect(heldBytes).toBe(0)
 })
 
-test('multilook lets go of the context and the prompts, of those that fail, too', async () => {
+test('multilook releases the media of the context and of all prompts, failed ones included', async () => {
   const asked = says({ texts: ['Yes.'] })
-  const prompts = [asking(picture).content, asking(Buffer.from('GIF89a')).content, 'And this?']
-  const request = { ...options, context: [asking(picture)], prompts, n: 1 }
+  const prompts = [asking(image).content, asking(Buffer.from('GIF89a')).content, 'And this?']
+  const request = { ...options, context: [asking(image)], prompts, n: 1 }
   const { results } = await conversations.multilook(request, caller(), soon())
   expect(results.map(({ type }) => type)).toEqual(['answer', 'failure', 'answer'])
   expect(asked.heldBytes()).toBe(0)
 })
 
-test('detect lets go of the picture, the exemplars and the negatives', async () => {
+test('detect releases the image, the exemplars and the negative exemplars', async () => {
   const asked = says({ texts: [''] })
   const box = { topLeft: { x: 1, y: 1 }, bottomRight: { x: 20, y: 20 } }
   const request = {
-    picture: inline(picture),
+    picture: inline(image),
     categories: ['ring'],
-    exemplars: [{ picture: inline(picture), annotations: [{ mention: 'ring', point: null, box }] }],
-    negatives: [inline(picture)],
+    exemplars: [{ picture: inline(image), annotations: [{ mention: 'ring', point: null, box }] }],
+    negatives: [inline(image)],
     output: 'box',
     thinking: false,
   } as const

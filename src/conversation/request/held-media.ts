@@ -2,17 +2,17 @@ import { InlineMedia } from '../../media/index.ts'
 import type { MediaUrl, Message } from './message.ts'
 
 /**
- * Owns what the media of one request keeps in memory: what came within its body, and whatever is added, such as what was
- * fetched. It is disposed of as soon as nobody will look at the originals again.
+ * Owns the original media of one request: inline media from its body, and whatever is added, such as fetched media.
+ * Dispose of it as soon as the originals are no longer needed.
  */
-export function holdMedia(addresses: Iterable<MediaUrl>): DisposableStack {
+export function holdMedia(urls: Iterable<MediaUrl>): DisposableStack {
   const held = new DisposableStack()
-  for (const address of addresses) if (address instanceof InlineMedia) held.defer(() => address.release())
+  for (const url of urls) if (url instanceof InlineMedia) held.defer(() => url.release())
   return held
 }
 
-/** The addresses of all media that messages name by address. */
-export function* addressesOf(messages: readonly Pick<Message, 'content'>[]): Generator<MediaUrl, void, void> {
+/** The URLs of all media in the messages that have one. */
+export function* urlsOf(messages: readonly Pick<Message, 'content'>[]): Generator<MediaUrl, void, void> {
   for (const { content } of messages) {
     if (typeof content !== 'object' || content === null) continue
     for (const part of content) {

@@ -3,13 +3,13 @@ import { type PlacedMessage, partsOf, type SystemMessage, type TextContent } fro
 
 export interface PlacedHint {
   readonly hint: Hint
-  /** The text that it stood in. */
+  /** The parameter that contained it. */
   readonly param: string
 }
 
 /**
- * Takes the format hints out of the system texts. In any other role a hint is what it says: text.
- * A system message of which nothing is left is left out.
+ * Removes the format hints from system messages. In messages of other roles a hint is plain text. A system message that
+ * contains only hints is removed.
  */
 export function readHints(messages: readonly PlacedMessage[]): { hints: PlacedHint[]; messages: PlacedMessage[] } {
   const hints: PlacedHint[] = []

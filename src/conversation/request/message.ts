@@ -1,6 +1,6 @@
 import type { InlineMedia } from '../../media/index.ts'
 
-/** A conversation as the contract spells it. Positions in it are the `param` of errors, so it keeps the wire's names. */
+/** A message in the contract's format. Errors refer to positions in it by `param`, so it keeps the wire's names. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 export interface SystemMessage {
@@ -24,7 +24,7 @@ export interface ToolCall {
   readonly id: string
   readonly function: {
     readonly name: string
-    /** JSON text, as a model wrote it. */
+    /** JSON text, as the model wrote it. */
     readonly arguments: string
   }
 }
@@ -40,7 +40,7 @@ export interface TextContent {
   readonly text: string
 }
 
-/** Where media is: an address, a data URL, or its bytes where the server has decoded such a URL already. */
+/** A URL of media, a data URL, or the bytes of a data URL that is already decoded. */
 export type MediaUrl = string | InlineMedia
 
 type Url = { readonly url: MediaUrl }
@@ -64,7 +64,7 @@ export type MediaContent =
   | { readonly type: 'audio_url'; readonly audio_url: Url }
   | { readonly type: 'audio_file_id'; readonly audio_file_id: FileId }
 
-/** A still picture. */
+/** A single image. */
 export type ImageContent = Extract<MediaContent, { type: 'image_url' | 'image_file_id' }>
 
 export type ContentPart = TextContent | MediaContent
@@ -90,12 +90,12 @@ export function modalityOf({ type }: MediaContent): Modality {
   return MODALITY[type]
 }
 
-/** By how much a part counts towards the media of a request. A video counts once, however many frames are taken of it. */
+/** How much a part counts towards the request's media limit. A video counts once, however many frames are sampled. */
 export function mediaCount(part: MediaContent): number {
   return part.type === 'video_frames' ? part.video_frames.frames.length : 1
 }
 
-/** A message and its place in the request, as errors name it: `messages[0]`, `context[2]`, `prompts[1]`. */
+/** A message and its position in the request as errors name it: `messages[0]`, `context[2]`, `prompts[1]`. */
 export interface PlacedMessage {
   readonly message: Message
   readonly param: string
@@ -105,7 +105,7 @@ export function placeMessages(messages: readonly Message[], list: 'messages' | '
   return messages.map((message, index) => ({ message, param: `${list}[${index}]` }))
 }
 
-/** The parts of a message and where they stand; a plain string is one text part. */
+/** The parts of a message and their positions. A plain string is one text part. */
 export function* partsOf({ message, param }: PlacedMessage): Generator<{ part: ContentPart; param: string }> {
   const place = `${param}.content`
   if (message.content === null || message.content === undefined) return

@@ -4,8 +4,8 @@ import type { PlacedMessage } from './message.ts'
 import type { Tool } from './tool.ts'
 
 /**
- * Checks the JSON texts that templates and constraints go through by recursion.
- * @throws ApiError 400 that names the one that is nested too deep.
+ * Checks the JSON texts that templates and constraints process recursively.
+ * @throws ApiError 400 that names the text nested too deeply.
  */
 export function checkNesting(tools: readonly Tool[], messages: readonly PlacedMessage[]): void {
   for (const [index, { parameters }] of tools.entries()) {

@@ -1,11 +1,11 @@
 import type { AnnotationFormat } from '../../grounding/index.ts'
 import type { Sampling } from '../../inference/engine.ts'
 
-/** How a reply is to be made: what requests of every kind hold besides their messages. */
+/** The options of a reply, which chat and multilook requests share. */
 export interface ReplyOptions {
-  /** Null for as many as the model gives. */
+  /** Null for the model's own limit. */
   readonly maxTokens: number | null
-  /** The parameter by which the client set `maxTokens`, for errors. */
+  /** The parameter that set `maxTokens`, for errors. */
   readonly maxTokensParam: 'max_completion_tokens' | 'max_tokens'
   readonly sampling: Sampling
   readonly reasoningEffort: ReasoningEffort | null
@@ -14,7 +14,7 @@ export interface ReplyOptions {
 
 export type ReasoningEffort = 'none' | 'minimal' | 'low' | 'medium' | 'high'
 
-/** Nulls stand for what the client left open. */
+/** A null means that the client did not set the field. */
 export interface VisionConfig {
   readonly annotationFormat: AnnotationFormat | null
   readonly enableThinking: boolean | null
