@@ -189,13 +189,7 @@ const MALFORMED: Case[] = [
     'tool_choice',
     /one of 'none', 'auto', 'required'/,
   ],
-  [
-    'a regex with half of a character',
-    fields({ regex: 'a\ud800b' }),
-    'regex',
-    /half of a surrogate pair/,
-    'invalid_regex',
-  ],
+  ['a regex with half of a character', fields({ regex: 'a\ud800b' }), 'regex', /lone surrogate/, 'invalid_regex'],
   [
     'an unknown annotation format',
     fields({ vision_config: { annotation_format: 'mask' } }),

@@ -48,7 +48,7 @@ export class CategoryBranches {
 
   /** Whether no further objects are expected. */
   get isOver(): boolean {
-    return this.#state === 'complete' || this.#state === 'cut' || this.#found.circling
+    return this.#state === 'complete' || this.#state === 'cut' || this.#found.isRepeating
   }
 
   push({ text }: Pick<TextEvent, 'text'>): void {

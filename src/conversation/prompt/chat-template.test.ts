@@ -36,7 +36,7 @@ describe('an open last turn', () => {
   const text = (text: string, trusted: boolean): PromptPart => ({ type: 'text', text, trusted })
   const system: Message = { role: 'system', content: 'Be brief.' }
 
-  test('is rendered once for all that may stand in it', async () => {
+  test('is rendered once for all contents', async () => {
     const shared = await buildSharedPrompt(conversation(user), style(null))
     const ending = text('<|im_end|>\n<|im_start|>assistant\n', true)
     expect(shared.prefix).toEqual([
@@ -48,7 +48,7 @@ describe('an open last turn', () => {
     expect(shared.suffix([])).toEqual([ending])
   })
 
-  test('may hold what came before it: some templates put the system text into the last turn', async () => {
+  test('may contain earlier text: some templates put the system text into the last turn', async () => {
     const source = `{% for m in messages %}{% if m.role == 'user' %}[{% if loop.last %}{{ messages[0].content }}: {% endif %}{{ m.content }}]{% endif %}{% endfor %}`
     const shared = await buildSharedPrompt(conversation(system, user), style(source))
     expect(shared.prefix).toEqual([
@@ -61,7 +61,7 @@ describe('an open last turn', () => {
     expect(shared.suffix([text('Who?', false)])).toEqual([text('Who?', false), text(']', true)])
   })
 
-  test('may be followed by what came before it, or be said twice', async () => {
+  test('may precede earlier text, or appear twice', async () => {
     const source = `{% for m in messages %}{% if m.role == 'user' %}<{{ m.content }}|{{ m.content }}>{% endif %}{% endfor %}{{ messages[0].content }}`
     const shared = await buildSharedPrompt(conversation(system), style(source))
     expect(shared.prefix).toEqual([text('<', true)])
@@ -74,7 +74,7 @@ describe('an open last turn', () => {
     ])
   })
 
-  test('a template that does not take it is heard', async () => {
+  test('an error of the template is reported', async () => {
     const source = `{% for m in messages %}{% if loop.index0 > 0 %}{{ raise_exception('Roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}`
     const placed = { ...conversation(user), param: 'context' }
     await expect(buildSharedPrompt(placed, style(source))).rejects.toThrow(
@@ -84,13 +84,13 @@ describe('an open last turn', () => {
 })
 
 describe('chat templates', () => {
-  test('without one, ChatML', async () => {
+  test('without a template, ChatML is used', async () => {
     expect(
       await template(null).render({ turns: [{ role: 'user', content: 'Hi' }], tools: [], thinking: false }, 'messages'),
     ).toBe('<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n')
   })
 
-  test('one that reads parts gets parts', async () => {
+  test('a template that reads parts gets parts', async () => {
     const source = `{{ bos_token }}{% for m in messages %}[{{ m.role }}]{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}{{ eos_token }}{% endfor %}`
     expect(await prompt(source, user)).toEqual([
       { type: 'text', text: '<s>[user]', trusted: true },
@@ -99,7 +99,7 @@ describe('chat templates', () => {
     ])
   })
 
-  test('one that trims or escapes changes nothing of what the client wrote', async () => {
+  test('a template that trims or escapes does not change the client’s text', async () => {
     const source = '{% for m in messages %}<{{ m.content | trim | tojson }}>{% endfor %}'
     const content = '  "spaces"\n\u0000\ud800 '
     expect(await prompt(source, { role: 'user', content })).toEqual([
@@ -109,14 +109,14 @@ describe('chat templates', () => {
     ])
   })
 
-  test('one that refuses a conversation is heard', async () => {
+  test('an error of a template that rejects the conversation is reported', async () => {
     const source = `{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('No system role') }}{% endif %}{{ m.content }}{% endfor %}`
     await expect(prompt(source, { role: 'system', content: 'x' }, user)).rejects.toThrow(
       expect.objectContaining({ status: 400, param: 'messages', message: expect.stringContaining('No system role') }),
     )
   })
 
-  test('one that leaves a message out is not let through in silence', async () => {
+  test('a template that leaves out a message is an error', async () => {
     const source = `{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}{% endfor %}`
     await expect(prompt(source, { role: 'system', content: 'x' }, user)).rejects.toThrow(
       expect.objectContaining({ status: 400, param: 'messages' }),
@@ -124,14 +124,14 @@ describe('chat templates', () => {
   })
 
   test.each(['{% for m in messages %}', 'always the same', "{{ raise_exception('never') }}"])(
-    'one that cannot be used is refused at start: %s',
+    'an unusable template is rejected at start: %s',
     (source) => {
       expect(() => template(source)).toThrow()
     },
   )
 })
 
-describe('a thought', () => {
+describe('reasoning', () => {
   const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' }
   const ending = async (source: string | null, thinking: boolean) => {
     const parts = await buildPrompt(
@@ -144,10 +144,10 @@ describe('a thought', () => {
   const messages = '{% for m in messages %}{{ m.content }}|{% endfor %}'
 
   test.each<[string, string | null, string, string]>([
-    ['nothing of it', null, '<|im_end|>\n<|im_start|>assistant\n<think>\n', '<|im_end|>\n<|im_start|>assistant\n'],
+    ['nothing', null, '<|im_end|>\n<|im_start|>assistant\n<think>\n', '<|im_end|>\n<|im_start|>assistant\n'],
     ['it, whenever', `${messages}{{ '<think>\\n' }}`, '|<think>\n', '|<think>\n</think>\n\n'],
     [
-      'an empty one when it is off',
+      'an empty thought when it is off',
       `${messages}{% if enable_thinking %}<think>{% else %}{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}`,
       '|<think>',
       '|<think>\n\n</think>\n\n',
@@ -158,7 +158,7 @@ describe('a thought', () => {
   })
 })
 
-test('JSON of the template’s and of a client’s is one text, up to the marks of the template', async () => {
+test('JSON of the template and of the client forms one text, up to the template’s control tokens', async () => {
   const source = `{% for t in tools or [] %}<|sys|>Tools:
 {{ t | tojson }}
 </end>{% endfor %}{% for m in messages %}{% if m.tool_calls %}<call>{"name": "{{ m.tool_calls[0].function.name }}", "arguments": {{ m.tool_calls[0].function.arguments }}}</call>{% else %}[{{ m.content }}]{% endif %}{% endfor %}`
@@ -185,7 +185,7 @@ test('JSON of the template’s and of a client’s is one text, up to the marks 
   ])
 })
 
-test('a long conversation is rendered in a thread, to the same text', async () => {
+test('a long conversation rendered in a thread gives the same text', async () => {
   const threads = new TemplateThreads()
   const info = { chatTemplate: null, bosToken: '<s>', eosToken: '</s>' }
   const turns = Array.from({ length: 2000 }, (_, index) => ({ role: 'user' as const, content: `${index}` }))

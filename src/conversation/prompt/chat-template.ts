@@ -9,7 +9,7 @@ export interface Turn {
   readonly content: string
   readonly reasoning?: string
   readonly toolCalls?: readonly TemplateToolCall[]
-  /** Of a tool's turn. */
+  /** For a tool turn: the call that it answers. */
   readonly answers?: { readonly id: string; readonly name: string }
 }
 
@@ -25,33 +25,33 @@ export interface TemplateTool {
   readonly parameters: TemplateValue
 }
 
-/** A value whose client-written parts are placeholders, in the form that the template takes. */
+/** A value in the form that the template expects, with placeholders for the parts that a client wrote. */
 export type TemplateValue = unknown
 
-/** Some templates write schemas and arguments out as JSON text; others go through them. */
+/** Some templates print schemas and arguments as JSON text. Others iterate over them. */
 export type ValueForm = 'text' | 'structure'
 
 export interface TemplateInput {
   readonly turns: readonly Turn[]
   readonly tools: readonly TemplateTool[]
-  /** Whether the model is to think before it replies. */
+  /** Whether reasoning is on. */
   readonly thinking: boolean
 }
 
 type ContentShape = 'string' | 'parts'
 
-/** How a template takes tools. */
+/** The forms in which a template expects tools. */
 export interface ToolForms {
   readonly parameters: ValueForm
   readonly arguments: ValueForm
 }
 
-/** More turns than this are rendered in a thread: as many take about ten milliseconds. */
+/** Conversations with more turns are rendered in a thread. This many take about ten milliseconds. */
 const MOST_TURNS_AT_ONCE = 256
 
-/** The model's own chat template, ready to render. */
+/** A model's chat template. */
 export class ChatTemplate {
-  /** Null when the template knows no tools. */
+  /** Null when the template does not support tools. */
   readonly toolForms: ToolForms | null
   readonly #source: string
   readonly #template: Template
@@ -60,8 +60,8 @@ export class ChatTemplate {
   readonly #shape: ContentShape
 
   /**
-   * @param threads for long conversations; without any, they are rendered like others.
-   * @throws Error when the template cannot be read, or renders nothing of a plain conversation.
+   * @param threads render long conversations; null to render them on the event loop.
+   * @throws Error when the template is invalid, or does not render a plain conversation.
    */
   constructor(info: Pick<ModelInfo, 'chatTemplate' | 'bosToken' | 'eosToken'>, threads: TemplateThreads | null = null) {
     this.#source = info.chatTemplate ?? FALLBACK_TEMPLATE
@@ -73,23 +73,25 @@ export class ChatTemplate {
   }
 
   /**
-   * The conversation as text, ending where the model's reply begins.
-   * @throws ApiError 400 naming `param` when the template refuses the conversation.
+   * Renders the conversation as text that ends where the model's reply begins.
+   * @throws ApiError 400 naming `param` when the template rejects the conversation.
    */
   async render(input: TemplateInput, param: string): Promise<string> {
     try {
       if (this.#threads === null || input.turns.length <= MOST_TURNS_AT_ONCE) return this.#render(input, this.#shape)
       return await this.#threads.render(this.#source, this.#values(input, this.#shape))
     } catch (error) {
-      // Templates speak their refusals, such as roles that do not alternate, through `raise_exception`.
+      // Templates call `raise_exception` to reject a conversation, for example when roles do not alternate.
       const reason = error instanceof Error ? error.message : String(error)
-      throw invalidRequest(`The model's chat template does not take this conversation: ${reason}`, param, {
+      throw invalidRequest(`The model's chat template rejected this conversation: ${reason}`, param, {
         cause: error,
       })
     }
   }
 
-  /** Some templates read `content` as a string, some as a list of parts; the wrong one renders to nothing. */
+  /**
+   * Detects whether the template reads `content` as a string or as a list of parts: the wrong one renders to nothing.
+   */
   #probe(): ContentShape {
     let cause: unknown
     for (const shape of ['string', 'parts'] as const) {
@@ -122,18 +124,18 @@ export class ChatTemplate {
       properties: { [NEEDLE]: { type: 'string', description: 'd' } },
       required: [NEEDLE],
     }
-    const parameters = this.#formThatShows(declared(NEEDLE), declared(schema))
-    const values = this.#formThatShows(called(NEEDLE), called({ [NEEDLE]: 'v' }))
+    const parameters = this.#formRendered(declared(NEEDLE), declared(schema))
+    const values = this.#formRendered(called(NEEDLE), called({ [NEEDLE]: 'v' }))
     return parameters === null || values === null ? null : { parameters, arguments: values }
   }
 
-  #formThatShows(text: TemplateInput, structure: TemplateInput): ValueForm | null {
+  #formRendered(text: TemplateInput, structure: TemplateInput): ValueForm | null {
     for (const [form, input] of [['text', text] as const, ['structure', structure] as const]) {
       try {
-        // The user's turn holds one needle.
+        // The user turn contains one needle; a second one comes from the probed value.
         if (this.#render(input, this.#shape).split(NEEDLE).length > 2) return form
       } catch {
-        // A template that goes through a structure may not survive a text.
+        // A template that iterates over a structure may fail on a text.
       }
     }
     return null
@@ -160,7 +162,7 @@ export class ChatTemplate {
 
 const NEEDLE = 'needle'
 const USER: Turn = { role: 'user', content: NEEDLE }
-/** Nine letters and digits, which is what the templates of Mistral insist on. */
+/** Nine letters and digits, as Mistral's templates require. */
 export const CALL_ID = 'a1b2c3d4e'
 
 function toMessage({ role, content, reasoning, toolCalls = [], answers }: Turn, shape: ContentShape): object {

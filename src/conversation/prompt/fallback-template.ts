@@ -1,4 +1,4 @@
-/** For weights that carry no template: ChatML, with tools in the manner of Hermes. */
+/** The template for models without one: ChatML, with tools in the Hermes format. */
 export const FALLBACK_TEMPLATE = `{%- if tools -%}
 {{- '<|im_start|>system\\n' -}}
 {%- if messages[0].role == 'system' -%}{{- messages[0].content + '\\n\\n' -}}{%- endif -%}

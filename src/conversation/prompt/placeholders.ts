@@ -1,44 +1,44 @@
 import type { PromptPart } from '../../inference/engine.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 
-/** Private-use characters, which no template writes. What clients write is never searched for them. */
+/** Private-use characters, which no template emits. Client texts are never searched for them. */
 const PLACEHOLDER = /\uE000(\d+)\uE001/
 
 export interface PlaceholderOptions {
-  /** The same as JSON text. It stands in place of the slot and its quotes where the template puts it into quotes. */
+  /** The value as JSON text. Where the template quotes the placeholder, it replaces the placeholder and the quotes. */
   readonly json?: string
-  /** Templates may leave it out. */
+  /** Whether the template may leave the placeholder out. */
   readonly optional?: boolean
 }
 
-interface Slot {
-  /** Null for the open slot, which is filled last. */
+interface Placeholder {
+  /** Null for the open placeholder, whose content is given to `fill`. */
   readonly parts: readonly PromptPart[] | null
   readonly json: string | null
   readonly optional: boolean
 }
 
-/** What goes through a template as placeholders. */
+/** Replaces the content of a conversation by placeholders while a template renders it. */
 export class Placeholders {
-  readonly #slots: Slot[] = []
+  readonly #placeholders: Placeholder[] = []
   readonly #names = new Map<string, string>()
 
   put(parts: readonly PromptPart[], options: PlaceholderOptions = {}): string {
     return parts.length === 0 ? '' : this.#add(parts, options)
   }
 
-  /** A text that a client wrote. */
+  /** A placeholder for a text that a client wrote. */
   text(text: string, options: PlaceholderOptions = {}): string {
     return this.put(untrusted(text), options)
   }
 
-  /** The same slot for the same text: templates compare names. */
+  /** Returns the same placeholder for the same text, because templates compare names. */
   name(text: string, json = JSON.stringify(text)): string {
     const known = this.#names.get(text)
     if (known !== undefined) return known
-    const slot = this.#add(untrusted(text), { json, optional: true })
-    this.#names.set(text, slot)
-    return slot
+    const placeholder = this.#add(untrusted(text), { json, optional: true })
+    this.#names.set(text, placeholder)
+    return placeholder
   }
 
   open(): string {
@@ -46,24 +46,26 @@ export class Placeholders {
   }
 
   #add(parts: readonly PromptPart[] | null, { json = undefined, optional = false }: PlaceholderOptions): string {
-    this.#slots.push({ parts, json: json ?? null, optional })
-    // Of one length, so that a template that sorts them leaves them in their order.
-    return `\uE000${String(this.#slots.length - 1).padStart(7, '0')}\uE001`
+    this.#placeholders.push({ parts, json: json ?? null, optional })
+    // All of the same length, so that a template that sorts them keeps their order.
+    return `\uE000${String(this.#placeholders.length - 1).padStart(7, '0')}\uE001`
   }
 
-  /** @throws ApiError 400 naming `param` when the template left a slot out. */
+  /** @throws ApiError 400 naming `param` when the template left out a required placeholder. */
   checkAllIn(rendered: string, param: string): void {
     const seen = new Set([...rendered.matchAll(new RegExp(PLACEHOLDER, 'g'))].map((match) => Number(match[1])))
-    if (this.#slots.every(({ optional }, index) => optional || seen.has(index))) return
-    throw invalidRequest("The model's chat template has no place for a part of this conversation", param)
+    if (this.#placeholders.every(({ optional }, index) => optional || seen.has(index))) return
+    throw invalidRequest("The model's chat template leaves out a part of this conversation", param)
   }
 
   fill(rendered: string, open: readonly PromptPart[] = []): PromptPart[] {
-    // Splitting by a pattern with one group gives text and slot numbers in turn.
+    // Splitting by a pattern with one group yields texts and placeholder numbers in turn.
     const pieces = rendered.split(PLACEHOLDER)
     const texts = pieces.filter((_, position) => position % 2 === 0)
-    const slots = pieces.filter((_, position) => position % 2 === 1).map((number) => this.#slots[Number(number)]!)
-    const contents = slots.map(({ parts, json }, i) => {
+    const filled = pieces
+      .filter((_, position) => position % 2 === 1)
+      .map((number) => this.#placeholders[Number(number)]!)
+    const contents = filled.map(({ parts, json }, i) => {
       if (json === null || !texts[i]!.endsWith('"') || !texts[i + 1]!.startsWith('"')) return parts ?? open
       texts[i] = texts[i]!.slice(0, -1)
       texts[i + 1] = texts[i + 1]!.slice(1)
@@ -71,9 +73,9 @@ export class Placeholders {
     })
     const parts: PromptPart[] = []
     for (const [i, text] of texts.entries()) {
-      // JSON of the template's and of the client's is one text, which must be tokenised as one.
-      const head = i > 0 && slots[i - 1]!.json !== null ? text.length - FROM_MARK.exec(text)![0].length : 0
-      const tail = i < slots.length && slots[i]!.json !== null ? BEHIND_MARK.exec(text)!.index : text.length
+      // The template's and the client's JSON form one text, which must be tokenised as one.
+      const head = i > 0 && filled[i - 1]!.json !== null ? text.length - FROM_FIRST_TOKEN.exec(text)![0].length : 0
+      const tail = i < filled.length && filled[i]!.json !== null ? AFTER_LAST_TOKEN.exec(text)!.index : text.length
       for (const part of untrusted(text.slice(0, head))) append(parts, part)
       const middle = text.slice(head, Math.max(head, tail))
       if (middle !== '') append(parts, { type: 'text', text: middle, trusted: true })
@@ -84,17 +86,17 @@ export class Placeholders {
   }
 }
 
-/** What control tokens look like in all families. A text is searched for the first one, and for what follows the last. */
-const MARK = '<[^<>\\s]+>|\\[/?[A-Z_]+\\]'
-const FROM_MARK = new RegExp(`(?:(?:${MARK})[^]*)?$`)
-const BEHIND_MARK = new RegExp(`(?<=^|${MARK})(?:(?!${MARK})[^])*$`)
+/** Matches the control tokens of all model families. */
+const CONTROL_TOKEN = '<[^<>\\s]+>|\\[/?[A-Z_]+\\]'
+const FROM_FIRST_TOKEN = new RegExp(`(?:(?:${CONTROL_TOKEN})[^]*)?$`)
+const AFTER_LAST_TOKEN = new RegExp(`(?<=^|${CONTROL_TOKEN})(?:(?!${CONTROL_TOKEN})[^])*$`)
 
-/** Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, become U+FFFD. */
+/** A client's text as prompt parts. Lone surrogates, which JSON allows and UTF-8 does not, become U+FFFD. */
 export function untrusted(text: string): PromptPart[] {
   return text === '' ? [] : [{ type: 'text', text: text.toWellFormed(), trusted: false }]
 }
 
-/** Texts of one trust that touch are one text, so that they are tokenised as one. */
+/** Appends a part. Adjacent texts with the same `trusted` become one, so that they are tokenised as one. */
 function append(parts: PromptPart[], part: PromptPart): void {
   const last = parts.at(-1)
   if (part.type === 'text' && last?.type === 'text' && last.trusted === part.trusted) {

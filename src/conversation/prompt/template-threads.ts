@@ -1,10 +1,10 @@
 import { Tinypool } from 'tinypool'
 import type { RenderTask } from './template-worker.ts'
 
-/** A thread that had nothing to do for this long ends, and gives back its memory. */
+/** An idle thread ends after this time and frees its memory. */
 const IDLE_MS = 30_000
 
-/** Renders what takes long away from the event loop: an interpreter takes a second for tens of thousands of turns. */
+/** Renders long conversations off the event loop: tens of thousands of turns take the interpreter a second. */
 export class TemplateThreads {
   readonly #pool = new Tinypool({
     filename: new URL('./template-worker.ts', import.meta.url).href,
@@ -13,7 +13,7 @@ export class TemplateThreads {
     idleTimeout: IDLE_MS,
   })
 
-  /** @throws Error in the template's own words when it refuses its values. */
+  /** @throws Error with the template's own message when the template rejects its values. */
   async render(source: string, values: object): Promise<string> {
     const task: RenderTask = { source, values }
     return (await this.#pool.run(task)) as string

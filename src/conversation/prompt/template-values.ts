@@ -5,17 +5,18 @@ import type { Placeholders } from './placeholders.ts'
 
 interface Options {
   readonly form: ValueForm
-  /** A schema has keywords, which templates know; the keys of data are all the client's. */
+  /** The keys of a schema may be keywords, which templates know. The keys of data are all the client's. */
   readonly kind: 'schema' | 'data'
   readonly slots: Placeholders
-  /** Input that an error points at. */
+  /** Names the input in errors. */
   readonly param: string
 }
 
 /**
- * JSON text of a client's, for a template. As `text` it is one placeholder and comes out as it was written. As a
- * `structure` a template can go through it: then each text in it is a placeholder, as are keys, which keeps their order.
- * @throws ApiError 400 for text that a structure cannot be made of.
+ * Prepares a client's JSON text for a template. As `text` it becomes one placeholder and is rendered exactly as
+ * written. As a `structure` the template can iterate over it: each string and key becomes a placeholder, which keeps
+ * their order.
+ * @throws ApiError 400 for a text that is not a JSON object where a structure is needed.
  */
 export function templateValue(json: string, { form, kind, slots, param }: Options): TemplateValue {
   if (form === 'text') return slots.text(json, { json, optional: true })
@@ -44,7 +45,7 @@ class Structure {
   }
 
   value(json: string, place: Place, depth: number): TemplateValue {
-    // Deeper than any template goes: a text like any other.
+    // No template goes this deep, so render the rest as text.
     if (depth > DEEPEST) return this.#slots.text(json, { json, optional: true })
     const members = rawMembers(json)
     if (members) {
@@ -60,7 +61,7 @@ class Structure {
     if (typeof value === 'string') {
       return place === 'type' && TYPES.has(value.toLowerCase()) ? value : this.#slots.name(value, json)
     }
-    // A number that would be spelt otherwise goes as it was written.
+    // Keep a number as written if JavaScript would print it differently.
     if (typeof value === 'number' && String(value) !== json) return this.#slots.text(json, { json, optional: true })
     return value
   }
@@ -80,9 +81,9 @@ class Structure {
 
 const DEEPEST = 50
 const TYPES = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'])
-/** Their keys are names that the client chose. */
+/** Keywords whose values have names chosen by the client as keys. */
 const NAMED = new Set(['properties', '$defs', 'definitions', 'patternProperties'])
-/** Their values are no schemas. */
+/** Keywords whose values are data, not schemas. */
 const VALUES = new Set(['default', 'const', 'enum', 'example', 'examples'])
 const KEYWORDS = new Set([
   ...[

@@ -1,8 +1,8 @@
-/** What the threads that render long conversations run. */
+/** The entry point of the threads that render long conversations. */
 import { Template } from '@huggingface/jinja'
 
 export interface RenderTask {
-  /** The template's. */
+  /** Source of the template. */
   readonly source: string
   readonly values: object
 }

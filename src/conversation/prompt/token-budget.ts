@@ -5,15 +5,15 @@ import { audioTokens, SAMPLE_RATE } from '../../media/index.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { ReplyOptions } from '../request/reply-options.ts'
 
-/** For whom tokens are counted. */
+/** The model and the request for which tokens are counted. */
 export interface CountScope extends CountOptions {
   readonly model: ServedModel
 }
 
-/** A prompt, or a part of one, whose tokens are counted once, and only when they are needed. */
+/** A prompt, or a part of one. Its tokens are counted on first use, and only once. */
 export class MeasuredPrompt {
   readonly parts: readonly PromptPart[]
-  /** The prompt costs no more than this. */
+  /** An upper bound of the prompt's tokens. */
   readonly mostTokens: number
   readonly #scope: CountScope
   #tokens: Promise<number> | null = null
@@ -30,18 +30,18 @@ export class MeasuredPrompt {
   }
 }
 
-/** How many tokens a client asks for, and by which parameter. */
+/** The output limit that a client requests, and the parameter that sets it. */
 export type AskedTokens = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam'>
 
-/** For a reply whose length the client left open. */
+/** For a reply without a requested limit. */
 export const AS_MANY_AS_FIT: AskedTokens = { maxTokens: null, maxTokensParam: 'max_completion_tokens' }
 
 /**
- * Most tokens of one completion. What a client asks for by number must fit beside the prompt; what it leaves open is as
- * much as fits.
+ * The most tokens of one completion. A limit that the client requests must fit in the context with the prompt. Without
+ * one, the completion may use all the space that is left.
  *
- * @param prompt its pieces, one after the other.
- * @throws ApiError 400 when that is too much, naming `param` if the prompt alone is.
+ * @param prompt the pieces of the prompt, in order.
+ * @throws ApiError 400 when they do not fit; it names `param` when the prompt alone is too long.
  */
 export async function outputBudget(
   prompt: readonly MeasuredPrompt[],
@@ -50,7 +50,7 @@ export async function outputBudget(
   param: string,
 ): Promise<number> {
   const wanted = asked ?? model.outputTokens
-  // Most prompts are so short that they fit whatever they cost; the others are counted.
+  // Most prompts are so short that their upper bound fits. Only the others are counted.
   const most = prompt.reduce((sum, piece) => sum + piece.mostTokens, 0)
   if (most + Math.max(1, wanted) <= model.contextTokens) return wanted
   if (
@@ -73,7 +73,7 @@ export async function outputBudget(
   )
 }
 
-/** Texts cost at least so much, which needs no tokeniser to know. */
+/** A lower bound of the texts' tokens, computed without the tokeniser. */
 export function leastTokens(texts: Iterable<string>, { engine }: Pick<ServedModel, 'engine'>): number {
   let bytes = 0
   for (const text of texts) bytes += Buffer.byteLength(text)
@@ -84,7 +84,7 @@ function textsOf(parts: readonly PromptPart[]): string[] {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
 }
 
-/** No tokeniser makes more tokens of a text than it has bytes. */
+/** An upper bound of the parts' tokens: a text has at most one token per byte. */
 function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number {
   const most = (part: PromptPart) => {
     switch (part.type) {
@@ -101,16 +101,16 @@ function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number
   return parts.reduce((sum, part) => sum + most(part), 0)
 }
 
-/** Encoders round up to a second, and some count a little more than the card. */
+/** Encoders round up to a whole second, and some use slightly more tokens than the card says. */
 function mostAudioTokens(samples: number, { audio }: ModelCard): number {
   const tokens = audio === undefined ? 0 : audioTokens(samples + SAMPLE_RATE, audio)
   return Math.ceil(tokens * 1.1) + MEDIA_FRAME_TOKENS
 }
 
-/** Room for the tokens that an engine puts around media. */
+/** An allowance for the tokens that an engine adds around media. */
 const MEDIA_FRAME_TOKENS = 16
 
-/** @param promptTokens infinite when they were not counted. */
+/** @param promptTokens infinite when the tokens were not counted. */
 export function contextExceeded(model: ServedModel, param: string, promptTokens = Number.POSITIVE_INFINITY): ApiError {
   const size = promptTokens === Number.POSITIVE_INFINITY ? '' : ` of ${promptTokens} tokens`
   return invalidRequest(`The prompt${size} exceeds the context of ${model.contextTokens} tokens`, param)

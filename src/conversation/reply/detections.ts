@@ -1,13 +1,13 @@
 import type { GridPoint, Leaf } from '../../grounding/index.ts'
 
-/** Boxes that share this much of what they cover together are one object. */
+/** Boxes with at least this intersection over union are the same object. */
 const SAME_BOX_IOU = 0.9
-/** Points of one object are no further apart, in either direction, on the 0..1000 grid. */
+/** Points at most this far apart in either direction, on the 0..1000 grid, are the same object. */
 const SAME_POINT_DISTANCE = 5
-/** So many objects in a row that are known already, and the model goes round in circles. */
-const REPETITIONS = 8
+/** After this many known objects in a row the model is repeating itself. */
+const MAX_REPETITIONS = 8
 
-/** The objects that a model names one after the other. One that it names again is the same one. */
+/** Collects the objects that a model names, without duplicates. */
 export class Detections {
   readonly leaves: Leaf[] = []
   #repeated = 0
@@ -20,9 +20,9 @@ export class Detections {
     }
   }
 
-  /** Whether the model says nothing new any more. A small one may never come to an end by itself. */
-  get circling(): boolean {
-    return this.#repeated >= REPETITIONS
+  /** Whether the model only repeats known objects. A small model may never stop by itself. */
+  get isRepeating(): boolean {
+    return this.#repeated >= MAX_REPETITIONS
   }
 }
 
@@ -30,7 +30,7 @@ function same(a: Leaf, b: Leaf): boolean {
   if (a.mention !== b.mention || a.kind !== b.kind) return false
   const near = (p: GridPoint, q: GridPoint) => Math.max(Math.abs(p.x - q.x), Math.abs(p.y - q.y)) <= SAME_POINT_DISTANCE
   if (a.kind === 'point') return near(a.points[0]!, b.points[0]!)
-  // Boxes of next to no area have no overlap that means anything.
+  // Boxes with almost no area have no meaningful overlap, so equal corners count as well.
   return overlap(a.points, b.points) >= SAME_BOX_IOU || a.points.every((point, i) => equal(point, b.points[i]!))
 }
 

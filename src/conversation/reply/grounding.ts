@@ -17,22 +17,22 @@ export function dialectOf({ dialect }: ModelCard): Dialect {
   return DIALECTS[dialect]
 }
 
-/** What a reply to these messages may refer to. */
+/** The media that a reply to these messages may refer to. */
 export function sceneOf(messages: readonly PlacedMessage[], media: LoadedMedia): Scene {
   const parts = messages.flatMap((placed) => [...partsOf(placed)]).map(({ part }) => part)
   const shown = parts.flatMap((part) => (part.type === 'text' ? [] : (media.get(part) ?? [])))
   const last = shown.findLast((part) => part.type === 'image' || part.type === 'frames')
-  const picture = last?.type === 'frames' ? last.frames[0] : last?.type === 'image' ? last.image : undefined
+  const image = last?.type === 'frames' ? last.frames[0] : last?.type === 'image' ? last.image : undefined
   return {
     assets: parts.filter(({ type }) => type !== 'text').length,
     timed: parts.some(({ type }) => type.startsWith('video')),
-    image: picture ? { width: picture.width, height: picture.height } : null,
+    image: image ? { width: image.width, height: image.height } : null,
   }
 }
 
-/** How a reply is brought to hold annotations of one format, in the contract's markup. */
+/** Constrains a reply to annotations of one format and converts them to the contract's markup. */
 export class Grounding {
-  /** What the model is bound to write. */
+  /** The constraint on the model's text. */
   readonly constraint: TriggeredTagsConstraint
   readonly #dialect: Dialect
   readonly #scene: Scene
@@ -48,7 +48,7 @@ export class Grounding {
     }
   }
 
-  /** Brings a text into the contract's markup. An annotation leaves in one piece, and only when it is whole. */
+  /** Creates a filter that converts annotations to the contract's markup. It emits each annotation whole. */
   createFilter(): TextFilter {
     const reader = this.#dialect.reader(this.#scene)
     return { push: (text) => written(reader.push(text)), end: (cut) => written(reader.end(cut)) }

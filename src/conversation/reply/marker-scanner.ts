@@ -1,52 +1,52 @@
 export interface Found {
-  /** Text that holds no mark, nor the beginning of one. */
+  /** Text that contains no marker, nor the start of one. */
   readonly before: string
-  /** The mark behind it; null when none has come yet. */
-  readonly mark: string | null
+  /** The marker that follows; null when none has been found yet. */
+  readonly marker: string | null
   readonly rest: string
 }
 
-/** Looks for marks in a text that comes in pieces. What may be the beginning of a mark is held back. */
-export class Marks {
-  readonly #marks: readonly string[]
+/** Finds markers in a streamed text. It holds back text that may be the start of a marker. */
+export class MarkerScanner {
+  readonly #markers: readonly string[]
   #held = ''
 
-  constructor(marks: readonly string[]) {
-    this.#marks = marks
+  constructor(markers: readonly string[]) {
+    this.#markers = markers
   }
 
-  /** The first mark. None may be the beginning of another. */
+  /** Finds the first marker. No marker may be a prefix of another. */
   find(text: string): Found {
     const all = this.#held + text
     this.#held = ''
     let at = all.length
-    let mark: string | null = null
-    for (const candidate of this.#marks) {
+    let marker: string | null = null
+    for (const candidate of this.#markers) {
       const found = all.indexOf(candidate)
       if (found !== -1 && found < at) {
         at = found
-        mark = candidate
+        marker = candidate
       }
     }
-    if (mark !== null) return { before: all.slice(0, at), mark, rest: all.slice(at + mark.length) }
+    if (marker !== null) return { before: all.slice(0, at), marker, rest: all.slice(at + marker.length) }
     const cut = all.length - this.#beginning(all)
     this.#held = all.slice(cut)
-    return { before: all.slice(0, cut), mark: null, rest: '' }
+    return { before: all.slice(0, cut), marker: null, rest: '' }
   }
 
-  /** What was held back and is text after all. */
+  /** Returns the text held back, which turned out not to be a marker. */
   end(): string {
     const held = this.#held
     this.#held = ''
     return held
   }
 
-  /** Length of the longest end of the text that a mark may begin with. */
+  /** Length of the longest suffix of the text that is the start of a marker. */
   #beginning(text: string): number {
     let longest = 0
-    for (const mark of this.#marks) {
-      for (let length = Math.min(mark.length - 1, text.length); length > longest; length--) {
-        if (text.endsWith(mark.slice(0, length))) longest = length
+    for (const marker of this.#markers) {
+      for (let length = Math.min(marker.length - 1, text.length); length > longest; length--) {
+        if (text.endsWith(marker.slice(0, length))) longest = length
       }
     }
     return longest

@@ -1,18 +1,20 @@
-/** A piece of a reply as it comes. Texts are never empty. */
+/** A piece of a streamed reply. Texts are never empty. */
 export type ReplyPiece =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'reasoning'; readonly text: string }
-  /** A call begins. `index` counts the calls of the reply. */
+  /** The start of a tool call. `index` counts the calls of the reply. */
   | { readonly type: 'tool_call'; readonly index: number; readonly id: string; readonly name: string }
-  /** To be appended to the arguments of the call. */
+  /** Text to append to the arguments of the call. */
   | { readonly type: 'tool_arguments'; readonly index: number; readonly text: string }
 
-/** A stage between the text of a model and the pieces of its reply. The result does not depend on how the text is cut. */
+/**
+ * A stage between a model's text and the pieces of its reply. The result does not depend on how the text is chunked.
+ */
 export interface TextStage {
   push(text: string): ReplyPiece[]
   /**
-   * What was held back. Nothing is pushed behind it.
-   * @param cut whether the text was ended before its end.
+   * Returns what was held back. Nothing may be pushed afterwards.
+   * @param cut whether the text was truncated.
    */
   end(cut: boolean): ReplyPiece[]
 }

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { MessageCollector, type ReplyMessage } from './reply.ts'
-import { MarkRemover, PLAIN, ReplyReader } from './reply-reader.ts'
+import { MarkerRemover, PLAIN, ReplyReader } from './reply-reader.ts'
 import { FilteredStage } from './text-filter.ts'
 
 const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' }
 function read(pieces: readonly string[], { thinking = true, verbatim = false } = {}): ReplyMessage {
-  const content = verbatim ? null : new FilteredStage(PLAIN, () => new MarkRemover(thought))
+  const content = verbatim ? null : new FilteredStage(PLAIN, () => new MarkerRemover(thought))
   const reader = new ReplyReader({ thought, thinking, content })
   const collector = new MessageCollector()
   for (const text of pieces) for (const piece of reader.push(text)) collector.add(piece)
@@ -20,27 +20,27 @@ const pieces = fc.array(
   { maxLength: 25 },
 )
 
-test('the thought and the reply come apart, without what stands between them', () => {
+test('splits reasoning from the reply and drops the separator', () => {
   expect(read(['Hm, ', 'two.\n</th', 'ink>\n', '\nTwo lamps.\n'])).toEqual(said('Hm, two.', 'Two lamps.\n'))
   expect(read(['</think>\n\n{"a": 1}'])).toEqual(said('', '{"a": 1}'))
 })
 
-test('a thought that was not asked for is a thought', () => {
+test('recognises reasoning that was not requested', () => {
   expect(read(['<think>\nHm.\n</think>\n\nTwo.'], { thinking: false })).toEqual(said('Hm.', 'Two.'))
   expect(read(['<think>\n\n</think>\n\nTwo.'], { thinking: false })).toEqual(said('', 'Two.'))
   expect(read([' <b>', 'ok'], { thinking: false })).toEqual(said('', ' <b>ok'))
 })
 
-test('a mark that the model repeats is no part of the thought', () => {
+test('drops a repeated start marker', () => {
   expect(read(['<think>\nHm.</think>Two.'])).toEqual(said('Hm.', 'Two.'))
 })
 
-test('a structured reply is kept to the letter', () => {
+test('keeps a structured reply verbatim', () => {
   expect(read(['Hm.</think>\n\n\n <think>'], { verbatim: true })).toEqual(said('Hm.', '\n <think>'))
   expect(read(['<think> </think>'], { verbatim: true, thinking: false })).toEqual(said('', '<think> </think>'))
 })
 
-test('a thought that was cut has no scrap of its mark', () => {
+test('truncated reasoning does not end with part of a marker', () => {
   expect(read(['Hm.\n</thi'])).toEqual(said('Hm.', ''))
 })
 
@@ -49,7 +49,7 @@ describe('whatever a model writes', () => {
     { thinking: true, verbatim: false },
     { thinking: false, verbatim: false },
     { thinking: true, verbatim: true },
-  ])('it does not matter how it is cut: %o', (options) => {
+  ])('the result does not depend on how the text is chunked: %o', (options) => {
     fc.assert(
       fc.property(pieces, (pieces) => {
         const whole = read([pieces.join('')], options)
@@ -60,7 +60,7 @@ describe('whatever a model writes', () => {
     )
   })
 
-  test('no mark is left in the reply', () => {
+  test('no marker is left in the reply', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom('<think>', '</think>', '\n', 'a', ' '), { maxLength: 20 }),

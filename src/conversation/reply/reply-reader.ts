@@ -1,25 +1,25 @@
 import type { ThoughtMarks } from '../../families/index.ts'
-import { Marks } from './marker-scanner.ts'
+import { MarkerScanner } from './marker-scanner.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 import type { TextFilter } from './text-filter.ts'
 
 export interface ReplyReaderOptions {
   /** Null for a model that does not reason. */
   readonly thought: ThoughtMarks | null
-  /** Whether the text begins within a thought. */
+  /** Whether the text begins inside the reasoning. */
   readonly thinking: boolean
-  /** What the reply behind the thought goes through; null leaves it as it is, to the letter. */
+  /** Processes the reply that follows the reasoning; null to keep the reply verbatim. */
   readonly content: TextStage | null
 }
 
-/** Reads the text of a model: first its thought, then its reply. */
+/** Splits a model's text into its reasoning and its reply. */
 export class ReplyReader implements TextStage {
   readonly #content: TextStage
   readonly #marks: ThoughtMarks | null
   readonly #verbatim: boolean
-  readonly #end: Marks
+  readonly #end: MarkerScanner
   #state: 'start' | 'thought' | 'separator' | 'content'
-  /** A beginning that may still turn out to be a mark, or blanks that may turn out to be the end of the thought. */
+  /** Text that may turn out to be a marker, or white space that may turn out to end the reasoning. */
   #held = ''
   #separator: string
   #thoughtStarted = false
@@ -28,7 +28,7 @@ export class ReplyReader implements TextStage {
     this.#content = content ?? PLAIN
     this.#verbatim = content === null
     this.#marks = thought
-    this.#end = new Marks(thought === null ? [] : [thought.end])
+    this.#end = new MarkerScanner(thought === null ? [] : [thought.end])
     this.#separator =
       thought === null ? '' : thought.closing.slice(thought.closing.indexOf(thought.end) + thought.end.length)
     this.#state = thought === null ? 'content' : thinking ? 'thought' : this.#verbatim ? 'content' : 'start'
@@ -52,7 +52,7 @@ export class ReplyReader implements TextStage {
     return pieces
   }
 
-  /** Of a thought that was cut, a mark that has only begun is left out. */
+  /** When the reasoning was truncated, an incomplete marker at its end is dropped. */
   end(cut: boolean): ReplyPiece[] {
     const pieces: ReplyPiece[] = []
     if (this.#state === 'start' && this.#held !== '') pieces.push(...this.#content.push(this.#held))
@@ -60,7 +60,7 @@ export class ReplyReader implements TextStage {
     return pieces
   }
 
-  /** A model may think although it was not asked to. */
+  /** Handles a model that reasons although reasoning is off. */
   #readStart(text: string): string {
     const begin = this.#marks!.begin.trim()
     const all = this.#held + text
@@ -79,15 +79,15 @@ export class ReplyReader implements TextStage {
   }
 
   #readThought(text: string, pieces: ReplyPiece[]): string {
-    const { before, mark, rest } = this.#end.find(text)
+    const { before, marker, rest } = this.#end.find(text)
     this.#addThought(before, pieces)
-    if (mark === null) return ''
+    if (marker === null) return ''
     this.#state = 'separator'
     this.#held = ''
     return rest
   }
 
-  /** Without the blanks at its ends, and without a mark that the model repeats. */
+  /** Adds reasoning without leading and trailing white space, and without a repeated start marker. */
   #addThought(text: string, pieces: ReplyPiece[]): void {
     let all = this.#held + text
     this.#held = ''
@@ -106,7 +106,7 @@ export class ReplyReader implements TextStage {
     if (kept !== '') pieces.push({ type: 'reasoning', text: kept })
   }
 
-  /** What the closing has behind its mark; and all blanks, unless the reply is to be kept to the letter. */
+  /** Skips the rest of the closing text; unless the reply is verbatim, skips all white space as well. */
   #readSeparator(text: string): string {
     if (!this.#verbatim) {
       const rest = text.trimStart()
@@ -123,24 +123,24 @@ export class ReplyReader implements TextStage {
   }
 }
 
-/** Text as it is. */
+/** Passes text through unchanged. */
 export const PLAIN: TextStage = {
   push: (text) => [{ type: 'text', text }],
   end: () => [],
 }
 
-/** Takes marks of thoughts out of a text: they are no part of a reply, wherever they stand. */
-export class MarkRemover implements TextFilter {
-  readonly #marks: Marks
+/** Removes reasoning markers from a text: they are never part of a reply. */
+export class MarkerRemover implements TextFilter {
+  readonly #markers: MarkerScanner
 
   constructor({ begin, end }: ThoughtMarks) {
-    this.#marks = new Marks([begin.trim(), end])
+    this.#markers = new MarkerScanner([begin.trim(), end])
   }
 
   push(text: string): string {
     let kept = ''
     for (let left = text; left !== ''; ) {
-      const { before, rest } = this.#marks.find(left)
+      const { before, rest } = this.#markers.find(left)
       kept += before
       left = rest
     }
@@ -148,6 +148,6 @@ export class MarkRemover implements TextFilter {
   }
 
   end(): string {
-    return this.#marks.end()
+    return this.#markers.end()
   }
 }

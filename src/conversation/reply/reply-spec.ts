@@ -7,36 +7,36 @@ import type { Tool } from '../request/tool.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
 import type { Grounding } from './grounding.ts'
 import type { TextStage } from './reply-piece.ts'
-import { MarkRemover, PLAIN, ReplyReader } from './reply-reader.ts'
+import { MarkerRemover, PLAIN, ReplyReader } from './reply-reader.ts'
 import { FilteredStage } from './text-filter.ts'
 import { ToolCallReader } from './tool-call-reader.ts'
 
 export interface ReplyRequirements {
-  /** What the whole reply is bound to; null for free text, which may hold annotations and tool calls. */
+  /** The constraint on the whole reply; null for free text, which may contain annotations and tool calls. */
   readonly bound: Constraint | null
   readonly grounding: Grounding | null
   readonly tools: readonly Tool[]
   readonly toolUse: ToolUse
-  /** Most tokens of a thought; null for none. */
+  /** The most tokens of the reasoning; null when reasoning is off. */
   readonly thoughtBudget: number | null
 }
 
-/** How one completion is to be made and read: what the engine is bound to, and how its text is taken apart. */
+/** Specifies how a completion is generated and read: the engine's constraint, and the reader of its text. */
 export class ReplySpec {
   readonly #constraint: Constraint | null
   readonly #model: ServedModel
-  readonly #wish: ReplyRequirements
+  readonly #requirements: ReplyRequirements
 
-  constructor(wish: ReplyRequirements, model: ServedModel) {
+  constructor(requirements: ReplyRequirements, model: ServedModel) {
     this.#model = model
-    this.#wish = wish
-    this.#constraint = wish.bound ?? this.#tagConstraint()
+    this.#requirements = requirements
+    this.#constraint = requirements.bound ?? this.#tagConstraint()
   }
 
-  /** What the engine keeps to, in a completion of at most `maxTokens`. */
+  /** The engine's limits for a completion of at most `maxTokens`. */
   bounds(maxTokens: number): Pick<Branch, 'maxTokens' | 'constraint' | 'thought'> {
     const { thought: marks } = this.#model.card
-    const { thoughtBudget } = this.#wish
+    const { thoughtBudget } = this.#requirements
     return {
       maxTokens,
       ...(this.#constraint === null ? {} : { constraint: this.#constraint }),
@@ -44,10 +44,10 @@ export class ReplySpec {
     }
   }
 
-  /** For one completion. */
+  /** Creates the reader of one completion. */
   createReader(): TextStage {
     const { thought = null } = this.#model.card
-    const { bound, thoughtBudget } = this.#wish
+    const { bound, thoughtBudget } = this.#requirements
     return new ReplyReader({
       thought: this.#model.served.reasoning ? thought : null,
       thinking: thoughtBudget !== null,
@@ -56,26 +56,26 @@ export class ReplySpec {
   }
 
   #contentStage(): TextStage {
-    const { tools, toolUse, grounding } = this.#wish
+    const { tools, toolUse, grounding } = this.#requirements
     const { thought, toolSyntax } = this.#model.card
     let stage = PLAIN
     if (tools.length > 0) {
       const syntax = TOOL_SYNTAXES[toolSyntax!]
       stage = new ToolCallReader({ syntax, tools, single: isSingle(toolUse), newId: newCallId })
     }
-    if (thought && this.#model.served.reasoning) stage = new FilteredStage(stage, () => new MarkRemover(thought))
+    if (thought && this.#model.served.reasoning) stage = new FilteredStage(stage, () => new MarkerRemover(thought))
     return grounding === null ? stage : new FilteredStage(stage, () => grounding.createFilter())
   }
 
   #tagConstraint(): Constraint | null {
-    const { tools, toolUse, grounding } = this.#wish
+    const { tools, toolUse, grounding } = this.#requirements
     if (tools.length === 0) return grounding?.constraint ?? null
     const calls = TOOL_SYNTAXES[this.#model.card.toolSyntax!].constraint(tools, isSingle(toolUse))
     const forced = toolUse.choice !== 'auto' && toolUse.choice !== 'none'
-    // A tag that must come would else be satisfied by an annotation.
+    // Without annotations, since otherwise one of them would satisfy the required tag.
     if (grounding === null || forced) return { ...calls, ...(forced ? { atLeastOne: true } : {}), param: 'tools' }
     const { triggers, tags } = grounding.constraint
-    // The first tag may be an annotation, so the text cannot end with it; a second call is left out when it is read.
+    // The first tag may be an annotation, so the text cannot end after it. The reader drops a second call.
     return {
       type: 'triggered_tags',
       triggers: [...calls.triggers, ...triggers],
@@ -85,7 +85,7 @@ export class ReplySpec {
   }
 }
 
-/** Who names a function wants one call of it. */
+/** A client that names a function gets exactly one call of it. */
 function isSingle({ choice, parallel }: ToolUse): boolean {
   return !parallel || typeof choice === 'object'
 }

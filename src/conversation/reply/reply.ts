@@ -4,7 +4,7 @@ import { internalError } from '../../lib/errors.ts'
 import type { Deadline } from '../request/deadline.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 
-/** A model's answer as it comes: pieces, then one finish. */
+/** An event of a streamed reply: pieces, and one finish at the end. */
 export type ReplyEvent = ReplyPiece | ReplyFinish
 
 export interface ReplyFinish {
@@ -14,22 +14,22 @@ export interface ReplyFinish {
 }
 
 /**
- * `interrupted`: the thought was ended because it had used up its budget; the reply behind it is whole. `tool_error` and
- * `tool_limit`: a look with the focus tool failed, or was one too many.
+ * `interrupted`: the reasoning used up its budget and was ended; the reply after it is complete. `tool_error` and
+ * `tool_limit`: a call of the focus tool failed, or exceeded the limit.
  */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'tool_error' | 'tool_limit' | 'interrupted'
 
 export interface Usage {
   readonly promptTokens: number
   readonly completionTokens: number
-  /** Null for a model that hears nothing. */
+  /** Null for a model without audio input. */
   readonly audioTokens: number | null
 }
 
-/** What a model says in one turn. */
+/** A model's message in one turn. */
 export interface ReplyMessage {
   readonly text: string
-  /** Empty without any. */
+  /** Empty without reasoning. */
   readonly reasoning: string
   readonly toolCalls: readonly ReplyToolCall[]
 }
@@ -37,7 +37,7 @@ export interface ReplyMessage {
 export interface ReplyToolCall {
   readonly id: string
   readonly name: string
-  /** JSON text, unless the reply was cut. */
+  /** JSON text; incomplete if the reply was truncated. */
   readonly arguments: string
 }
 
@@ -49,14 +49,14 @@ export interface ReplySource {
   readonly generation: Generation
   readonly model: ServedModel
   readonly deadline: Deadline
-  /** Takes the model's text apart. */
+  /** Splits the model's text into pieces. */
   readonly reader: TextStage
 }
 
 /**
- * Assembles the reply of a work with one branch and one completion. A reply whose time is over ends as one that ran out
- * of tokens: what is there is given, with reason `length`.
- * @throws ApiError when the engine fails, and 504 when the time is over before the first text.
+ * Assembles the reply of a generation with one branch and one completion. At the deadline, the reply ends with the text
+ * so far and the reason `length`, as if it had run out of tokens.
+ * @throws ApiError when the engine fails, and 504 when the deadline passes before the first text.
  */
 export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyEvent, void, void> {
   const { generation, model, deadline, reader } = source
@@ -79,7 +79,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
       yield { type: 'finish', reason: finishReason(event, calls), usage }
       return
     }
-    throw internalError(new Error('The engine ended a completion without a finish'))
+    throw internalError(new Error('The engine ended a completion without a finish event'))
   } catch (error) {
     if (!deadline.caused(error) || !hasText) throw error
     yield* read(reader.end(true))
@@ -87,7 +87,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
   }
 }
 
-/** The same reply; what it holds is given back when it has ended, however it ends. */
+/** Passes the reply through and releases its deadline when it ends, however it ends. */
 export async function* released(
   reply: AsyncIterable<ReplyEvent>,
   deadline: Deadline,
@@ -99,24 +99,24 @@ export async function* released(
   }
 }
 
-/** @param calls tool calls of the completion. */
+/** @param calls number of tool calls in the completion. */
 export function finishReason({ reason, thoughtInterrupted }: FinishEvent, calls: number): FinishReason {
   if (reason === 'length') return 'length'
   if (calls > 0) return 'tool_calls'
   return thoughtInterrupted ? 'interrupted' : 'stop'
 }
 
-/** The same reply in one piece. */
+/** Collects a streamed reply. */
 export async function collectReply(events: AsyncIterable<ReplyEvent>): Promise<WholeReply> {
   const collector = new MessageCollector()
   for await (const event of events) {
     if (event.type === 'finish') return { ...collector.message, finish: event }
     collector.add(event)
   }
-  throw internalError(new Error('A reply ended without a finish'))
+  throw internalError(new Error('A reply ended without a finish event'))
 }
 
-/** Puts the pieces of a reply together. */
+/** Joins the pieces of a reply into a message. */
 export class MessageCollector {
   #text = ''
   #reasoning = ''
@@ -145,7 +145,7 @@ export class MessageCollector {
 
 function usageOf(generation: Generation, model: ServedModel, completionTokens: number): Usage {
   const prompt = generation.prompts[0]
-  if (!prompt) throw internalError(new Error('The engine admitted a work without its prompt usage'))
+  if (!prompt) throw internalError(new Error('The engine reported no prompt usage'))
   const audioTokens = model.served.modalities.includes('audio') ? prompt.audioTokens : null
   return { promptTokens: prompt.promptTokens, completionTokens, audioTokens }
 }

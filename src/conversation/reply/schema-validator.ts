@@ -1,11 +1,11 @@
 import Ajv, { type Options, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 
-/** A validator of JSON values (as `JSON.parse` gives them). Keys such as `toString` are keys like any other. */
+/** Creates a validator of JSON values as `JSON.parse` returns them. Keys such as `toString` have no special meaning. */
 export function schemaValidator(schema: object | boolean, code?: Options['code']): ValidateFunction {
   const ajv = new Ajv.default({ strict: false, validateSchema: false, ownProperties: true, ...(code && { code }) })
   addFormats.default(ajv)
-  // Ajv's own comparison calls the `toString` and `valueOf` that it finds in the values.
+  // Ajv's own comparison calls `toString` and `valueOf` if a value has these keys.
   ajv.removeKeyword('enum').addKeyword({
     keyword: 'enum',
     schemaType: 'array',

@@ -1,4 +1,4 @@
-/** Checks texts against the structures that clients asked for, in a thread that can be ended. */
+/** The entry point of the threads that check replies against their structure. A thread can be ended; a check cannot. */
 import { parentPort } from 'node:worker_threads'
 import { PatternMatcher } from '../../inference/constraints/regex/matcher.ts'
 import { parsePattern } from '../../inference/constraints/regex/parser.ts'
@@ -12,7 +12,7 @@ export interface Claim {
 }
 
 export interface Verdict {
-  /** What is wrong with the text; null for nothing. */
+  /** What is wrong with the text; null when it is valid. */
   readonly problem: string | null
 }
 
@@ -39,12 +39,12 @@ function schemaProblem(value: unknown, schema: unknown): string | null {
   return (valid.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`.trim()).join(', ')
 }
 
-/** Schemas name a dialect of which none is loaded; what is supported means the same in all of them. */
+/** Removes `$schema`: no dialect is loaded, and the supported keywords mean the same in all dialects. */
 function withoutDialect(schema: unknown): boolean | object {
   if (typeof schema !== 'object' || schema === null) return schema === true
   const { $schema: _, ...rest } = schema as Record<string, unknown>
   return rest
 }
 
-/** Patterns mean here what they mean to the engine. */
+/** Interprets patterns exactly as the engine does. */
 const patternEngine = Object.assign((source: string) => new PatternMatcher(parsePattern(source)), { code: '' })

@@ -9,23 +9,23 @@ import type { ReplyEvent } from './reply.ts'
 import type { Claim, Verdict } from './structure-worker.ts'
 
 const WORKER_FILE = new URL('./structure-worker.ts', import.meta.url)
-/** Schemas come from clients: what one takes to check is for them to say. */
+/** Schemas come from clients, so a check may take arbitrarily long. */
 const CHECK_LIMIT_MS = 5_000
-/** So that the slow checks of one organisation leave a thread to the others. */
+/** More than one, so that slow checks of one organisation leave threads to others. */
 const THREADS = 3
 
 const ANY_OBJECT = { type: 'object' }
 
 /**
- * What the engine must keep to, for the reply to have the structure.
- * @throws ApiError 400 for a schema that cannot be passed on.
+ * The engine constraint that gives a reply the structure.
+ * @throws ApiError 400 for a pattern or schema that the engine cannot take.
  */
 export function constraintOf(structure: Structure): Constraint {
   if (structure.type === 'regex') {
     const { pattern } = structure
-    // JSON can hold half of a UTF-16 pair. The engine's texts are UTF-8, which cannot.
+    // JSON allows lone surrogates. The engine's texts are UTF-8, which does not.
     if (!pattern.isWellFormed()) {
-      throw invalidRequest('The regular expression holds half of a surrogate pair', 'regex', { code: 'invalid_regex' })
+      throw invalidRequest('The regular expression contains a lone surrogate', 'regex', { code: 'invalid_regex' })
     }
     return { type: 'regex', pattern, param: 'regex' }
   }
@@ -37,23 +37,23 @@ export function constraintOf(structure: Structure): Constraint {
   return { type: 'json_schema', schema: structure.schema, param }
 }
 
-/** What a model reads of the structure that binds it: its card says so. */
+/** The prompt text that describes the structure, for models whose card has a `schemaPrompt`; null for others. */
 export function demandOf(structure: Structure, { schemaPrompt }: Pick<ModelCard, 'schemaPrompt'>): string | null {
   if (structure.type !== 'json_schema' || schemaPrompt === undefined) return null
-  // A function, for the schema may hold what a replacement text would mean something by.
+  // A function, because the schema may contain replacement patterns such as `$&`.
   return schemaPrompt.replace('{schema}', () => JSON.stringify(structure.schema))
 }
 
 /**
- * Checks replies against their structure once more, by other means than the engine that was bound to it: a client must
- * not take for granted what does not hold.
+ * Validates replies against their structure, independently of the engine's constraint, so that clients can rely on it
+ * even if an engine does not enforce it.
  */
 export class StructureChecker {
   readonly #threads = new GuardedPool<Claim, Verdict>(WORKER_FILE, { threads: THREADS, limitMs: CHECK_LIMIT_MS })
 
   /**
-   * The same reply; one that came to its own end is checked. Organisations take turns.
-   * @throws ApiError 500 `output_validation_failed` after the texts, in place of the finish.
+   * Passes the reply through and checks it, unless it was truncated. Organisations take turns.
+   * @throws ApiError 500 `output_validation_failed` after the texts, in place of the finish event.
    */
   async *checked(
     reply: AsyncIterable<ReplyEvent>,
@@ -77,7 +77,7 @@ export class StructureChecker {
     if (verdict?.problem === null) return
     const reason = verdict?.problem ?? `it could not be checked within ${CHECK_LIMIT_MS / 1000} s`
     const what = structure.type === 'regex' ? 'regex' : 'response_format'
-    throw new ApiError(`The reply does not have the structure that ${what} asks for: ${reason}`, {
+    throw new ApiError(`The reply does not match the ${what}: ${reason}`, {
       status: 500,
       type: 'server_error',
       code: 'output_validation_failed',

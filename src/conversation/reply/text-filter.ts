@@ -1,13 +1,13 @@
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 
-/** Rewrites a text as it comes. */
+/** Rewrites a streamed text. */
 export interface TextFilter {
   push(text: string): string
-  /** @param cut whether the text was ended before its end. */
+  /** @param cut whether the text was truncated. */
   end(cut: boolean): string
 }
 
-/** Passes the texts of another stage through a filter. Other pieces part them: what is held back goes before those. */
+/** Passes the texts of another stage through a filter. Before any other piece it emits the text held back. */
 export class FilteredStage implements TextStage {
   readonly #inner: TextStage
   readonly #create: () => TextFilter

@@ -29,7 +29,7 @@ const tools: Tool[] = ['weather', 'ns.look-up', 'toString'].map((name) => ({
   parameters: JSON.stringify(schema),
 }))
 
-/** How the family writes a call; what a model was trained to write. */
+/** Writes calls as a model of the family was trained to write them. */
 const WRITERS: Record<keyof typeof TOOL_SYNTAXES, (call: Call) => string> = {
   hermes: ({ name, values }) =>
     `<tool_call>\n{"name": "${name}", "arguments": ${JSON.stringify(values)}}\n</tool_call>`,
@@ -54,7 +54,7 @@ function gemmaValue(value: unknown): string {
     .join(',')}}`
 }
 
-/** Texts with whatever a syntax is made of, except the marks that end a value in those that do not escape. */
+/** Texts with the characters of every syntax, except the markers that end a value in syntaxes without escapes. */
 const text = fc
   .array(
     fc.oneof(
@@ -64,7 +64,7 @@ const text = fc
   )
   .map((parts) => parts.join(''))
   .filter((value) => !value.includes('<|"|>') && !value.includes('</parameter>'))
-/** Where blanks at the ends of a value cannot be told from those around it, there are none. */
+/** Trims values in syntaxes where white space in a value cannot be distinguished from white space around it. */
 const trimmed = text.map((value) => value.trim())
 const json = fc.jsonValue({ maxDepth: 3 }).map((value) => JSON.parse(JSON.stringify(value)))
 const plainKeys = (value: unknown): boolean =>
@@ -88,7 +88,7 @@ const values = fc.record(
   { requiredKeys: ['city'], noNullPrototype: true },
 )
 const call = fc.record({ name: fc.constantFrom(...tools.map(({ name }) => name)), values })
-/** Prose that nothing of a call begins in. */
+/** Prose in which no call can start. */
 const prose = fc.string({ unit: 'grapheme', maxLength: 20 }).filter((value) => !/[<[{]/.test(value))
 
 interface Read {
@@ -148,7 +148,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
     )
   })
 
-  test('any text at all gives the same however it is cut, and nothing of it is lost without a call', () => {
+  test('any text gives the same result however it is chunked, and without a call no text is lost', () => {
     const scraps = [
       syntax.begin,
       ...syntax.marks,
@@ -185,13 +185,13 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
     )
   })
 
-  test('a function that was not declared is not called', () => {
+  test('a call of an undeclared function stays text', () => {
     const written = write({ name: 'rm', values: { city: 'x' } })
     expect(read(syntax, [written])).toEqual({ text: written, calls: [] })
     expect(read(syntax, [written, write({ name: 'weather', values: { city: 'x' } })]).calls).toHaveLength(1)
   })
 
-  test('a call that is cut has its name and the beginning of its arguments, or nothing of it is told as a call', () => {
+  test('a truncated call has its name and the start of its arguments, or is not reported as a call', () => {
     const written = `Well: ${write({ name: 'weather', values: { city: 'Bern', days: 3 } })}`
     const whole = read(syntax, [written]).calls[0]!
     for (let length = 6; length < written.length; length++) {
@@ -202,7 +202,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
     }
   })
 
-  test('one call where only one is wanted', () => {
+  test('keeps only the first call when only one is allowed', () => {
     const two = [write({ name: 'weather', values: { city: 'a' } }), write({ name: 'toString', values: { city: 'b' } })]
     const { calls, text } = read(syntax, two, { single: true })
     expect(calls.map((call) => call.name)).toEqual(['weather'])
@@ -210,7 +210,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
   })
 })
 
-describe('what models write besides', () => {
+describe('variants that models write', () => {
   test.each([
     ['keys in another order', 'hermes', '<tool_call>{"arguments": {"city": "x"}, "name": "weather"}</tool_call>'],
     [
@@ -228,7 +228,7 @@ describe('what models write besides', () => {
     expect(calls.map((call) => [call.name, JSON.parse(call.arguments)])).toEqual([['weather', { city: 'x' }]])
   })
 
-  test('types say what a text means where the syntax does not', () => {
+  test('types determine how a text is read where the syntax does not', () => {
     const written = WRITERS.qwen3_coder({
       name: 'weather',
       values: { city: '12', days: 12, on: true, either: null, new: '{"a": 1}' },

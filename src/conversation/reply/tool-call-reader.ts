@@ -1,31 +1,31 @@
 import type { Tool } from '../request/tool.ts'
 import type { CallReader, ToolSyntax } from '../tools/syntax.ts'
-import { Marks } from './marker-scanner.ts'
+import { MarkerScanner } from './marker-scanner.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
 
 export interface ToolCallOptions {
   readonly syntax: ToolSyntax
   readonly tools: readonly Tool[]
-  /** Whether the first call is the only one; others are left out. */
+  /** Whether to keep only the first call. */
   readonly single: boolean
   newId(): string
 }
 
 /**
- * Takes the tool calls out of a reply, however its text is cut. Blanks around calls go with them. What begins like a call
- * and is none, or calls what was not declared, is text.
+ * Extracts the tool calls from a reply, however its text is chunked. White space around calls is removed. Text that
+ * only starts like a call, or calls an undeclared function, stays text.
  */
 export class ToolCallReader implements TextStage {
   readonly #options: ToolCallOptions
-  readonly #begin: Marks
+  readonly #begin: MarkerScanner
   #call: OpenCall | null = null
-  /** Blanks that are text unless a call follows. */
+  /** White space that is text unless a call follows. */
   #blanks = ''
   #calls = 0
 
   constructor(options: ToolCallOptions) {
     this.#options = options
-    this.#begin = new Marks([options.syntax.begin])
+    this.#begin = new MarkerScanner([options.syntax.begin])
   }
 
   push(text: string): ReplyPiece[] {
@@ -39,7 +39,7 @@ export class ToolCallReader implements TextStage {
     const pieces: ReplyPiece[] = []
     const call = this.#call
     this.#call = null
-    // A call that was cut before it could be read is left out; what ended by itself was no call.
+    // A call truncated before its name is dropped. If the reply was not truncated, it was not a call but text.
     if (call && !call.named && !cut) this.#addText(call.text, pieces)
     this.#addText(this.#begin.end(), pieces)
     if (this.#blanks !== '' && this.#calls === 0) pieces.push({ type: 'text', text: this.#blanks })
@@ -48,9 +48,9 @@ export class ToolCallReader implements TextStage {
   }
 
   #readText(text: string, pieces: ReplyPiece[]): string {
-    const { before, mark, rest } = this.#begin.find(text)
+    const { before, marker, rest } = this.#begin.find(text)
     this.#addText(before, pieces)
-    if (mark === null) return ''
+    if (marker === null) return ''
     const { syntax, tools } = this.#options
     this.#call = { reader: syntax.readCall(tools), text: syntax.begin, named: false, dropped: false }
     return rest
@@ -63,7 +63,7 @@ export class ToolCallReader implements TextStage {
     const unknown = events.some((event) => event.type === 'call' && !tools.some(({ name }) => name === event.name))
     if (state === 'refused' || unknown) {
       this.#call = null
-      // The mark is text, and what follows it may hold a call again.
+      // The marker is text, and the text after it may contain a call.
       this.#addText(syntax.begin, pieces)
       return call.text.slice(syntax.begin.length)
     }
@@ -95,7 +95,7 @@ export class ToolCallReader implements TextStage {
 
 interface OpenCall {
   readonly reader: CallReader
-  /** All that came of it so far, while it may turn out to be none. */
+  /** The text so far, kept until the call has a name. */
   text: string
   named: boolean
   dropped: boolean
