@@ -168,7 +168,7 @@ export type Constraint = (TagContent | TriggeredTagsConstraint) & {
 }
 
 /** What can be a whole text or the content of a tag. */
-export type TagContent = JsonSchemaConstraint | RegexConstraint | GrammarConstraint
+export type TagContent = JsonSchemaConstraint | RegexConstraint
 
 /** A value that satisfies the schema, as JSON text unless `notation` says otherwise. */
 export interface JsonSchemaConstraint {
@@ -200,12 +200,6 @@ export interface Notation {
 export interface RegexConstraint {
   readonly type: 'regex'
   readonly pattern: string
-}
-
-/** A text of a grammar in XGrammar's EBNF, whose first rule is `root`. For grammars of the server's own. */
-export interface GrammarConstraint {
-  readonly type: 'grammar'
-  readonly ebnf: string
 }
 
 /** Free text, until it comes to a trigger: from there on it must be one of the tags that begin so. */

@@ -17,7 +17,6 @@ export class GuardedWorker<Question, Answer> {
   readonly #limitMs: number
   #worker: Promise<Worker> | null = null
   #last: Promise<unknown> = Promise.resolve()
-  #waiting = 0
   #meanMs = FIRST_GUESS_MS
 
   constructor(file: URL, data: unknown, limitMs: number) {
@@ -26,30 +25,19 @@ export class GuardedWorker<Question, Answer> {
     this.#limitMs = limitMs
   }
 
-  /** Questions that have no answer yet. */
-  get waiting(): number {
-    return this.#waiting
-  }
-
   /** What an answer took lately, in ms. */
   get meanMs(): number {
     return this.#meanMs
   }
 
   /**
-   * @param inspect sees the answer before another question is asked. It may take the thread, to own it from then on.
    * @returns null when there was no answer within the limit.
    * @throws Error when the thread dies.
    */
-  async ask(question: Question, inspect?: (answer: Answer, take: () => Worker) => void): Promise<Answer | null> {
-    this.#waiting++
-    const turn = this.#last.then(() => this.#answer(question, inspect))
+  async ask(question: Question): Promise<Answer | null> {
+    const turn = this.#last.then(() => this.#answer(question))
     this.#last = turn.catch(() => {})
-    try {
-      return await turn
-    } finally {
-      this.#waiting--
-    }
+    return turn
   }
 
   /** Ends the thread; a further question starts another. */
@@ -62,19 +50,13 @@ export class GuardedWorker<Question, Answer> {
     )
   }
 
-  async #answer(question: Question, inspect?: (answer: Answer, take: () => Worker) => void): Promise<Answer | null> {
+  async #answer(question: Question): Promise<Answer | null> {
     this.#worker ??= this.#start()
     const asked = performance.now()
     try {
       const worker = await this.#worker
       const answer = await nextMessage<Answer>(worker, this.#limitMs, () => worker.postMessage(question))
       if (answer === null) await this.stop()
-      else {
-        inspect?.(answer, () => {
-          this.#worker = null
-          return worker
-        })
-      }
       return answer
     } catch (error) {
       await this.stop()

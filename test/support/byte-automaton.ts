@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import { Automaton } from '../../src/inference/constraints/automaton.ts'
-import { grammarSourceOf } from '../../src/inference/constraints/grammar-source.ts'
+import { grammarOf } from '../../src/inference/constraints/constraint-grammar.ts'
 import { TokenTrie } from '../../src/inference/constraints/token-trie.ts'
 import { isPartOfUtf8 } from '../../src/inference/constraints/utf8.ts'
 import type { Constraint } from '../../src/inference/engine.ts'
@@ -14,9 +14,7 @@ const trie = new TokenTrie({
 })
 
 export function byteAutomaton(constraint: Constraint): Automaton {
-  const source = grammarSourceOf(constraint)
-  if (source.type !== 'rules') throw new Error('These are no rules.')
-  return new Automaton(source, trie)
+  return new Automaton(grammarOf(constraint), trie)
 }
 
 export function accepts(automaton: Automaton, text: string): boolean {

@@ -3,13 +3,12 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { toRegExp } from '../../../test/support/reg-exp.ts'
 import { schemaValidator } from '../../conversation/reply/schema-validator.ts'
 import type { Constraint, TagContent, TriggeredTagsConstraint } from '../engine.ts'
-import type { GrammarVocabulary } from '../local/sampling/vocabulary.ts'
 import { Automaton } from './automaton.ts'
-import { ebnfOf, grammarSourceOf } from './grammar-source.ts'
+import { grammarOf } from './constraint-grammar.ts'
+import type { Matcher } from './matcher.ts'
 import { parsePattern } from './regex/parser.ts'
-import { TokenTrie } from './token-trie.ts'
+import { TokenTrie, type Vocabulary } from './token-trie.ts'
 import { isPartOfUtf8 } from './utf8.ts'
-import { type Matcher, XGrammar } from './xgrammar.ts'
 
 const END = 0
 const PIECES = [
@@ -34,7 +33,7 @@ const PIECES = [
 ]
 
 /** All bytes, and words made of pieces of JSON and text: many twice, some cut within a character. */
-function vocabularyOf(size: number, seed: number): GrammarVocabulary {
+function vocabularyOf(size: number, seed: number): Vocabulary {
   const draw = generator(seed)
   const words = Array.from({ length: size - 257 }, () => {
     const pieces = Array.from({ length: 1 + Math.floor(draw() * 6) }, () =>
@@ -57,9 +56,7 @@ function generator(seed: number): () => number {
 }
 
 function automatonOf(constraint: Constraint, trie: TokenTrie): Automaton {
-  const source = grammarSourceOf(constraint)
-  if (source.type !== 'rules') throw new Error('These are no rules.')
-  return new Automaton(source, trie)
+  return new Automaton(grammarOf(constraint), trie)
 }
 
 function allowedBy(mask: Int32Array): number[] {
@@ -76,7 +73,7 @@ const decode = (bytes: string) => new TextDecoder('utf-8', { fatal: true }).deco
 /** A text by a way to choose among the tokens that may come; null when it is longer than the limit. */
 function write(
   matcher: Matcher,
-  { tokens }: GrammarVocabulary,
+  { tokens }: Vocabulary,
   choose: (allowed: readonly number[]) => number,
   limit = 1500,
 ): string | null {
@@ -97,7 +94,7 @@ const regex = (pattern: string): TagContent => ({ type: 'regex', pattern })
 const at = <Item>(items: readonly Item[], draw: () => number): Item => items[Math.floor(draw() * items.length)]!
 
 describe('with 150,000 tokens', () => {
-  let vocabulary: GrammarVocabulary
+  let vocabulary: Vocabulary
   let trie: TokenTrie
   beforeAll(() => {
     vocabulary = vocabularyOf(150_000, 1)
@@ -219,10 +216,6 @@ describe('with 150,000 tokens', () => {
 describe('with few tokens', () => {
   const vocabulary = vocabularyOf(900, 2)
   const trie = new TokenTrie(vocabulary)
-  let xgrammar: XGrammar
-  beforeAll(async () => {
-    xgrammar = await XGrammar.create(vocabulary)
-  })
 
   const constraints = fc.oneof(
     fc
@@ -252,22 +245,15 @@ describe('with few tokens', () => {
       .map(json),
   )
 
-  test('the tokens that may come are those that XGrammar finds, and those that are taken', async () => {
-    await fc.assert(
-      fc.asyncProperty(constraints, fc.nat(), async (constraint, seed) => {
+  test('the tokens that may come are those that are taken', () => {
+    fc.assert(
+      fc.property(constraints, fc.nat(), (constraint, seed) => {
         const draw = generator(seed)
         const automaton = automatonOf(constraint, trie)
         const matcher = automaton.createMatcher()
-        const grammar = await xgrammar.compile({ type: 'ebnf', text: ebnfOf(constraint) })
-        const other = xgrammar.createMatcher(grammar)
         const history: number[] = []
         for (let step = 0; step < 12; step++) {
           const allowed = allowedBy(matcher.nextTokens())
-          const where = Buffer.from(history.map((token) => vocabulary.tokens[token]).join(''), 'latin1').toString()
-          expect([where, allowed]).toEqual([
-            where,
-            allowedBy(other.nextTokens()).filter((token) => token < vocabulary.tokens.length),
-          ])
           for (let tries = 0; tries < 20; tries++) {
             const token = Math.floor(draw() * vocabulary.tokens.length)
             const again = automaton.createMatcher()
@@ -275,14 +261,74 @@ describe('with few tokens', () => {
             expect([token, again.accept(token)]).toEqual([token, allowed.includes(token)])
           }
           const token = at(allowed, draw)
-          expect([matcher.accept(token), other.accept(token)]).toEqual([true, true])
+          expect(matcher.accept(token)).toBe(true)
           if (token === END) break
           history.push(token)
         }
-        other.dispose()
-        grammar.dispose()
       }),
       { numRuns: 60 },
+    )
+  }, 60_000)
+
+  /** A pattern with all the texts that it matches. */
+  interface Language {
+    readonly pattern: string
+    readonly texts: readonly string[]
+  }
+  const MOST_TEXTS = 300
+  const { language: languages } = fc.letrec<{ language: Language }>((tie) => ({
+    language: fc.oneof(
+      { maxDepth: 4 },
+      fc
+        .constantFrom('a', 'b', 'ab', 'the', 'é', 'è', '漢', '"', ' ')
+        .map((text) => ({ pattern: text, texts: [text] })),
+      fc.constantFrom('[ab]', '[éèa]').map((pattern) => ({ pattern, texts: [...pattern.slice(1, -1)] })),
+      fc.array(tie('language'), { maxLength: 4 }).map((parts) => ({
+        pattern: `(?:${parts.map(({ pattern }) => pattern).join('|')})`,
+        texts: parts.length === 0 ? [''] : parts.flatMap(({ texts }) => texts),
+      })),
+      fc.tuple(tie('language'), tie('language')).map(([one, two]) => ({
+        pattern: one.pattern + two.pattern,
+        texts: one.texts.flatMap((text) => two.texts.map((other) => text + other)),
+      })),
+      fc.tuple(tie('language'), fc.nat(2), fc.nat(1)).map(([{ pattern, texts }, min, more]) => ({
+        pattern: `(?:${pattern}){${min},${min + more}}`,
+        texts: [...Array(more + 1).keys()].flatMap((extra) => powerOf(texts, min + extra)),
+      })),
+    ),
+  }))
+  const powerOf = (texts: readonly string[], count: number): readonly string[] =>
+    count === 0
+      ? ['']
+      : powerOf(texts, count - 1)
+          .flatMap((text) => texts.map((other) => text + other))
+          .slice(0, MOST_TEXTS + 1)
+
+  test('the tokens that may come are those that some text of the language goes on with', () => {
+    const finite = languages
+      .map(({ pattern, texts }) => ({ pattern, texts: [...new Set(texts)] }))
+      .filter(({ texts }) => texts.length <= MOST_TEXTS)
+    fc.assert(
+      fc.property(finite, fc.boolean(), fc.nat(), ({ pattern, texts }, inJson, seed) => {
+        const constraint = inJson ? json({ type: 'string', pattern }) : regex(pattern)
+        const written = texts.map((text) => Buffer.from(inJson ? JSON.stringify(text) : text).toString('latin1'))
+        const draw = generator(seed)
+        const matcher = automatonOf(constraint, trie).createMatcher()
+        for (let bytes = ''; ; ) {
+          const allowed = allowedBy(matcher.nextTokens())
+          const expected = [...vocabulary.tokens.keys()].filter((token) => {
+            const piece = vocabulary.tokens[token]!
+            if (token === END) return written.includes(bytes)
+            return piece !== '' && written.some((text) => text.startsWith(bytes + piece))
+          })
+          expect([bytes, allowed]).toEqual([bytes, expected])
+          const token = at(allowed, draw)
+          expect(matcher.accept(token)).toBe(true)
+          if (token === END) break
+          bytes += vocabulary.tokens[token]
+        }
+      }),
+      { numRuns: 200 },
     )
   }, 60_000)
 
@@ -339,30 +385,43 @@ describe('with few tokens', () => {
   const tagged = fc.record({ atLeastOne: fc.boolean(), stopAfterFirst: fc.boolean() })
   const tag = (begin: string, pattern: string, end: string) => ({ begin, content: regex(pattern), end })
 
-  test('tags are where XGrammar finds them', async () => {
+  /** Whether a text follows the policy: by every way to read its tags. */
+  function isTagged(text: string, { triggers, tags, atLeastOne, stopAfterFirst }: TriggeredTagsConstraint): boolean {
+    const behindTag = (at: number): boolean =>
+      tags.some(({ begin, content, end }) => {
+        if (!text.startsWith(begin, at) || content.type !== 'regex') return false
+        const expression = new RegExp(`^(?:${content.pattern})$`, 'u')
+        const from = at + begin.length
+        return Array.from({ length: text.length - from + 1 }, (_, length) => from + length).some(
+          (to) => expression.test(text.slice(from, to)) && text.startsWith(end, to) && free(to + end.length, true),
+        )
+      })
+    const free = (at: number, hasTag: boolean): boolean => {
+      if (hasTag && stopAfterFirst) return at === text.length
+      for (let end = at; end <= text.length; end++) {
+        const trigger = triggers.find((other) => text.slice(at, end).endsWith(other))
+        if (trigger !== undefined) return behindTag(end - trigger.length)
+      }
+      return true
+    }
+    return atLeastOne ? behindTag(0) : free(0, false)
+  }
+
+  test('tags are where a trigger is', () => {
     const tags = [tag('ab(', '[a-c]{1,3}', ')'), tag('abc', 'a*', ''), tag('é', '(b|漢)', 'a')]
-    const ofGrammar = { begin: 'Never', content: { type: 'grammar', ebnf: 'root ::= "x"' } as const, end: '' }
     const texts = fc.array(fc.constantFrom('a', 'b', 'c', 'ab', 'ab(', ')', 'abc', 'é', '漢', 'x'), { maxLength: 9 })
-    await fc.assert(
-      fc.asyncProperty(tagged, fc.array(texts, { minLength: 20, maxLength: 20 }), async (policy, drawn) => {
-        const own: TriggeredTagsConstraint = { type: 'triggered_tags', triggers: ['ab', 'é'], tags, ...policy }
-        const automaton = automatonOf(own, trie)
-        const source = grammarSourceOf({ ...own, triggers: ['ab', 'é', 'Never'], tags: [...tags, ofGrammar] })
-        if (source.type === 'rules') throw new Error('XGrammar has no part in it.')
-        const grammar = await xgrammar.compile(source)
-        const accepts = (matcher: Matcher, text: string) => {
+    fc.assert(
+      fc.property(tagged, fc.array(texts, { minLength: 20, maxLength: 20 }), (policy, drawn) => {
+        const constraint: TriggeredTagsConstraint = { type: 'triggered_tags', triggers: ['ab', 'é'], tags, ...policy }
+        const automaton = automatonOf(constraint, trie)
+        for (const text of drawn.map((parts) => parts.join(''))) {
+          const matcher = automaton.createMatcher()
           const bytes = [...Buffer.from(text).toString('latin1')]
           const accepted = bytes.every((byte) => matcher.accept(vocabulary.tokens.indexOf(byte))) && matcher.accept(END)
-          matcher.dispose()
-          return accepted
+          expect([text, accepted]).toEqual([text, isTagged(text, constraint)])
         }
-        for (const text of drawn.map((parts) => parts.join(''))) {
-          const expected = accepts(xgrammar.createMatcher(grammar), text)
-          expect([text, accepts(automaton.createMatcher(), text)]).toEqual([text, expected])
-        }
-        grammar.dispose()
       }),
-      { numRuns: 30 },
+      { numRuns: 60 },
     )
   }, 60_000)
 })

@@ -1,7 +1,7 @@
-import type { Rules } from './ebnf.ts'
+import type { Grammar } from './grammar.ts'
+import type { Matcher } from './matcher.ts'
 import { type ClassNode, type Node, type NodeData, NodeGraph, type SequenceNode } from './nodes.ts'
 import { NONE, type TokenTrie } from './token-trie.ts'
-import type { Matcher } from './xgrammar.ts'
 
 /** What is kept is forgotten when it takes more than about this. */
 const MOST_BYTES = 16 * 2 ** 20
@@ -81,7 +81,7 @@ export class Automaton {
   /** An estimate of what is kept. */
   #bytes = 0
 
-  constructor(grammar: Rules | NodeData, trie: TokenTrie) {
+  constructor(grammar: Grammar | NodeData, trie: TokenTrie) {
     this.#graph = new NodeGraph(grammar)
     this.#trie = trie
     this.#skipsEndless = !this.#graph.isEndless(this.#graph.root)
@@ -105,9 +105,6 @@ export class Automaton {
         return true
       },
       forcedText: () => (state === null ? '' : this.#forcedText(state)),
-      dispose: () => {
-        state = null
-      },
     }
   }
 

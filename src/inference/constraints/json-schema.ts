@@ -1,7 +1,7 @@
 import type { Notation } from '../engine.ts'
 import { disjoint } from './disjoint.ts'
-import { choice, type Ebnf, EMPTY, type Expression, literal, optional, repeat, sequence } from './ebnf.ts'
 import { FORMATS } from './formats.ts'
+import { choice, EMPTY, type Expression, type GrammarBuilder, literal, optional, repeat, sequence } from './grammar.ts'
 import { type Bound, integersWithin, type NumberRange, numbersWithin } from './number-range.ts'
 import { isPointer, lookUp, type Target } from './references.ts'
 import { PatternError, parsePattern } from './regex/parser.ts'
@@ -55,16 +55,16 @@ interface Place {
  * of the schema and none that it does not name, unless it describes them.
  * @throws UnsupportedConstraint naming the keyword at fault.
  */
-export function jsonSchemaGrammar(schema: unknown, ebnf: Ebnf, notation?: Notation): Expression {
+export function jsonSchemaGrammar(schema: unknown, builder: GrammarBuilder, notation?: Notation): Expression {
   const size = JSON.stringify(schema)?.length ?? 0
   if (size > LONGEST_TEXT)
     throw new UnsupportedConstraint(`the schema has ${size} characters, at most ${LONGEST_TEXT} are supported`)
-  return new SchemaWriter(schema, ebnf, notation).write()
+  return new SchemaWriter(schema, builder, notation).write()
 }
 
 class SchemaWriter {
   readonly #root: unknown
-  readonly #ebnf: Ebnf
+  readonly #builder: GrammarBuilder
   readonly #plain: ValueText
   readonly #bare: ValueText
   readonly #member: Notation['member']
@@ -72,12 +72,12 @@ class SchemaWriter {
   readonly #references = new Map<string, Expression>()
   #schemas = 0
 
-  constructor(root: unknown, ebnf: Ebnf, { quote, without = [], member }: Partial<Notation> = {}) {
+  constructor(root: unknown, builder: GrammarBuilder, { quote, without = [], member }: Partial<Notation> = {}) {
     this.#root = root
-    this.#ebnf = ebnf
+    this.#builder = builder
     const separators = quote === undefined ? JSON_STYLE : { comma: ',', colon: ':' }
-    this.#plain = new ValueText({ ...separators, quote: quote ?? null, without }, ebnf)
-    this.#bare = new ValueText({ ...separators, quote: '', without }, ebnf)
+    this.#plain = new ValueText({ ...separators, quote: quote ?? null, without }, builder)
+    this.#bare = new ValueText({ ...separators, quote: '', without }, builder)
     this.#member = member
     this.#typesOfMember = memberTypes(root)
   }
@@ -150,7 +150,7 @@ class SchemaWriter {
     const text = place.form === 'members' ? null : this.#text(place)
     const written = values.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
     if (written.length === 0) throw new UnsupportedConstraint('no value can be written in this notation', path)
-    return this.#ebnf.rule(choice(written))
+    return this.#builder.rule(choice(written))
   }
 
   #reference(reference: unknown, place: Place): Expression {
@@ -160,11 +160,11 @@ class SchemaWriter {
     const known = this.#references.get(key)
     if (known !== undefined) return known
     const { target, path } = resolve(this.#root, reference, place.path)
-    const name = this.#ebnf.reserve()
+    const name = this.#builder.reserve()
     this.#references.set(key, name)
     const open = new Set([...place.open, reference])
     // Until its own rule is complete, only a reference from within an object or an array may come back to it.
-    this.#ebnf.define(name, this.#value(target, { ...place, path, open, depth: place.depth + 1 }))
+    this.#builder.define(name, this.#value(target, { ...place, path, open, depth: place.depth + 1 }))
     return name
   }
 
@@ -258,15 +258,15 @@ class SchemaWriter {
       return text === null ? [] : [{ text, required: required.includes(name) }]
     })
     if (place.form === 'members')
-      return this.#ebnf.rule(sequence(members.map(({ text, required }) => (required ? text : optional(text)))))
-    return this.#ebnf.rule(sequence([literal('{'), this.#members(members), literal('}')]))
+      return this.#builder.rule(sequence(members.map(({ text, required }) => (required ? text : optional(text)))))
+    return this.#builder.rule(sequence([literal('{'), this.#members(members), literal('}')]))
   }
 
   /** An object with whatever keys. */
   #map(value: unknown, place: Place): Expression {
     const at = within(place, 'additionalProperties')
     if (place.form !== 'members')
-      return value === false ? literal('{}') : this.#ebnf.rule(this.#plain.map(this.#value(value, at)))
+      return value === false ? literal('{}') : this.#builder.rule(this.#plain.map(this.#value(value, at)))
     if (value === false) return EMPTY
     const { begin, between, end } = this.#member!
     // No member is called so: the types are those of members that are not described.
@@ -301,9 +301,9 @@ class SchemaWriter {
     let first = EMPTY
     for (const { text, required } of members.toReversed()) {
       const start = sequence([text, after])
-      first = this.#ebnf.rule(required ? start : choice([start, first]))
+      first = this.#builder.rule(required ? start : choice([start, first]))
       const next = sequence([this.#plain.comma, text, after])
-      after = this.#ebnf.rule(required ? next : choice([next, after]))
+      after = this.#builder.rule(required ? next : choice([next, after]))
     }
     return first
   }
@@ -327,7 +327,7 @@ class SchemaWriter {
       return literal('[]')
     }
     const item = this.#value(schema.items ?? true, within(place, 'items'))
-    return this.#ebnf.rule(this.#plain.array(this.#ebnf.rule(item), min, max))
+    return this.#builder.rule(this.#plain.array(this.#builder.rule(item), min, max))
   }
 
   /** As many items as there are schemas in `prefixItems`, neither more nor fewer. */
@@ -348,7 +348,7 @@ class SchemaWriter {
     }
     const items = schemas.map((item, index) => this.#value(item, within(place, 'prefixItems', index)))
     const separated = items.flatMap((item, index) => (index === 0 ? [item] : [this.#plain.comma, item]))
-    return this.#ebnf.rule(sequence([literal('['), ...separated, literal(']')]))
+    return this.#builder.rule(sequence([literal('['), ...separated, literal(']')]))
   }
 
   #string(schema: Schema, place: Place): Expression {
@@ -393,7 +393,7 @@ class SchemaWriter {
       return type === 'integer' ? this.#plain.integer() : this.#plain.number()
     const numbers = type === 'integer' ? integersWithin(range) : numbersWithin(range)
     if (numbers === null) throw new UnsupportedConstraint(`no ${type} is within the bounds`, path)
-    return this.#ebnf.rule(numbers)
+    return this.#builder.rule(numbers)
   }
 }
 

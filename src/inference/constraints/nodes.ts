@@ -1,5 +1,6 @@
-import type { Expression, Reference, Rules, Terminal } from './ebnf.ts'
-import type { ByteRange } from './utf8.ts'
+import type { Expression, Grammar, Reference } from './grammar.ts'
+import type { CodePoints } from './regex/code-points.ts'
+import { type ByteRange, byteSequences } from './utf8.ts'
 
 /** A part of a grammar, over bytes. Equal parts are one object. */
 export type Node = ClassNode | SequenceNode | ChoiceNode | RepeatNode | RuleNode
@@ -49,12 +50,12 @@ export interface NodeData {
   readonly lastId: number
 }
 
-const NO_RULES: Rules['rules'] = new Map()
+const NO_RULES: Grammar['rules'] = new Map()
 
 /** A grammar in the form in which `Automaton` follows it. */
 export class NodeGraph {
   readonly root: Node
-  readonly #rules: Rules['rules']
+  readonly #rules: Grammar['rules']
   readonly #ruleNodes = new Map<Reference, RuleNode>()
   readonly #nodes = new Map<string, Node>()
   readonly #filled = new Map<Node, Node>()
@@ -62,8 +63,8 @@ export class NodeGraph {
   readonly #endless = new Map<Node, boolean>()
   #lastId = 0
 
-  /** @param grammar its rules, or the data of the graph that another thread has made of them. */
-  constructor(grammar: Rules | NodeData) {
+  /** @param grammar or the data of the graph that another thread has made of it. */
+  constructor(grammar: Grammar | NodeData) {
     if ('lastId' in grammar) {
       this.#rules = NO_RULES
       this.root = grammar.root
@@ -185,8 +186,12 @@ export class NodeGraph {
 
   #node(expression: Expression): Node {
     switch (expression.type) {
-      case 'terminal':
-        return this.#terminal(expression)
+      case 'literal':
+        return this.#sequence(Array.from(Buffer.from(expression.text), (byte) => this.#class([[byte, byte]])))
+      case 'characters':
+        return this.#characters(expression.set)
+      case 'bytes':
+        return this.#class(expression.ranges)
       case 'reference':
         return this.#rule(expression)
       case 'sequence':
@@ -198,7 +203,8 @@ export class NodeGraph {
     }
   }
 
-  #terminal({ sequences }: Terminal): Node {
+  #characters(set: CodePoints): Node {
+    const sequences = set.flatMap(byteSequences)
     const single = sequences.filter((bytes) => bytes.length === 1).flat()
     const longer = sequences.filter((bytes) => bytes.length > 1)
     const options = longer.map((bytes) => bytes.map((range) => this.#class([range])))

@@ -1,4 +1,4 @@
-import { choice, EMPTY, type Expression, literal, range, repeat, sequence } from './ebnf.ts'
+import { choice, EMPTY, type Expression, literal, range, repeat, sequence } from './grammar.ts'
 
 /** Both ends are within unless said otherwise; null for no end. */
 export interface NumberRange {

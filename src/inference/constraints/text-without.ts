@@ -1,4 +1,13 @@
-import { choice, type Ebnf, EMPTY, type Expression, literal, type Reference, sequence } from './ebnf.ts'
+import {
+  characters,
+  choice,
+  EMPTY,
+  type Expression,
+  type GrammarBuilder,
+  literal,
+  type Reference,
+  sequence,
+} from './grammar.ts'
 import { MarkAutomaton } from './mark-automaton.ts'
 import { type CodePoints, difference, intersection, setOf } from './regex/code-points.ts'
 
@@ -10,9 +19,13 @@ interface Alphabet {
 }
 
 /** Texts of an alphabet, as they are written, in which no mark occurs. */
-export function textWithout(marks: readonly string[], { plain, escapes }: Alphabet, ebnf: Ebnf): Expression {
+export function textWithout(
+  marks: readonly string[],
+  { plain, escapes }: Alphabet,
+  builder: GrammarBuilder,
+): Expression {
   const automaton = new MarkAutomaton(marks)
-  const rules = new Map([...automaton.states].map((state): [string, Reference] => [state, ebnf.reserve()]))
+  const rules = new Map([...automaton.states].map((state): [string, Reference] => [state, builder.reserve()]))
   const special = setOf(marks.join(''))
   const others = difference(plain, special)
   const writtenAlone = [...new Set(marks.join(''))].filter(
@@ -23,8 +36,8 @@ export function textWithout(marks: readonly string[], { plain, escapes }: Alphab
       const next = stateBehind(automaton, state, written)
       return next === null ? [] : [sequence([literal(written), rules.get(next)!])]
     })
-    if (others.length > 0) steps.unshift(sequence([ebnf.characters(others), rules.get('')!]))
-    ebnf.define(rule, choice([EMPTY, ...steps]))
+    if (others.length > 0) steps.unshift(sequence([characters(others), rules.get('')!]))
+    builder.define(rule, choice([EMPTY, ...steps]))
   }
   return rules.get('')!
 }

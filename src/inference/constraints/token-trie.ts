@@ -1,4 +1,10 @@
-import type { GrammarVocabulary } from '../local/sampling/vocabulary.ts'
+/** A model's vocabulary as constraints see it. */
+export interface Vocabulary {
+  /** Bytes of each token, one character per byte; empty for tokens that never match. */
+  readonly tokens: readonly string[]
+  /** Any of them ends a text, where the constraint lets it end. */
+  readonly stopTokens: readonly number[]
+}
 
 /** No token. */
 export const NONE = -1
@@ -8,7 +14,7 @@ export const NONE = -1
  * them, each before those that go on from it, so that to leave a branch out is to jump to its end.
  */
 export class TokenTrie {
-  readonly vocabulary: GrammarVocabulary
+  readonly vocabulary: Vocabulary
   /** Of the longest token. */
   readonly longest: number
   /** By node: the byte that leads to it. */
@@ -22,7 +28,7 @@ export class TokenTrie {
   /** By token: another one with the same text, or `NONE`. */
   readonly twins: Int32Array
 
-  constructor(vocabulary: GrammarVocabulary) {
+  constructor(vocabulary: Vocabulary) {
     const texts = vocabulary.tokens
     const order = [...texts.keys()].filter((token) => texts[token] !== '')
     order.sort((a, b) => (texts[a]! < texts[b]! ? -1 : texts[a]! > texts[b]! ? 1 : a - b))

@@ -46,11 +46,3 @@ const PART = new RegExp(`^${TAIL}{0,3}(?:[\\x00-\\x7f]|${WHOLE})*(?:${BEGUN})?$`
 export function isPartOfUtf8(bytes: string): boolean {
   return PART.test(bytes)
 }
-
-/** Last bytes after which not every continuation byte may come, each with those that may. */
-export const STRICT_LEADS: ReadonlyMap<string, RegExp> = new Map(
-  FORMS.filter(({ second }) => second !== TAIL).map(({ first, second }) => [
-    String.fromCharCode(Number.parseInt(first.slice(2), 16)),
-    new RegExp(`^${second}`),
-  ]),
-)

@@ -1,4 +1,15 @@
-import { choice, type Ebnf, type Expression, literal, optional, range, repeat, sequence } from './ebnf.ts'
+import {
+  characters,
+  choice,
+  type Expression,
+  type GrammarBuilder,
+  literal,
+  matching,
+  optional,
+  range,
+  repeat,
+  sequence,
+} from './grammar.ts'
 import { ALL, type CodePoints, complement, difference, intersection, setOf, union } from './regex/code-points.ts'
 import { charactersOf, type Pattern } from './regex/pattern.ts'
 import { textWithout } from './text-without.ts'
@@ -37,14 +48,14 @@ export class ValueText {
   readonly #style: ValueStyle
   /** Texts that no string holds. */
   readonly #marks: readonly string[]
-  readonly #ebnf: Ebnf
+  readonly #builder: GrammarBuilder
   #any: Expression | null = null
   #text: Expression | null = null
 
-  constructor(style: ValueStyle, ebnf: Ebnf) {
+  constructor(style: ValueStyle, builder: GrammarBuilder) {
     this.#style = style
     this.#marks = [...(style.quote ? [style.quote] : []), ...style.without]
-    this.#ebnf = ebnf
+    this.#builder = builder
     this.comma = literal(style.comma)
   }
 
@@ -55,22 +66,22 @@ export class ValueText {
       this.#style.quote === null
         ? { plain: complement(ESCAPED), escapes: [...SHORT_ESCAPES.values()] }
         : { plain: ALL, escapes: [] }
-    this.#text ??= this.#quoted(textWithout(this.#marks, alphabet, this.#ebnf))
+    this.#text ??= this.#quoted(textWithout(this.#marks, alphabet, this.#builder))
     return this.#text
   }
 
   /** Strings that a pattern matches; null when some of them may hold a text that no string may. */
   matching(pattern: Pattern): Expression | null {
     if (this.#marks.length > 0) {
-      const characters = union(charactersOf(pattern), IN_ESCAPES)
-      if (this.#marks.some((mark) => difference(setOf(mark), characters).length === 0)) return null
+      const written = union(charactersOf(pattern), IN_ESCAPES)
+      if (this.#marks.some((mark) => difference(setOf(mark), written).length === 0)) return null
     }
-    return this.#quoted(this.#ebnf.pattern(pattern, (set) => this.#character(set)))
+    return this.#quoted(matching(pattern, (set) => this.#character(set)))
   }
 
   /** Within what a double holds exactly. */
   integer(): Expression {
-    return this.#ebnf.rule(choice([literal('0'), sequence([optional(literal('-')), POSITIVE])]))
+    return this.#builder.rule(choice([literal('0'), sequence([optional(literal('-')), POSITIVE])]))
   }
 
   number(): Expression {
@@ -81,7 +92,7 @@ export class ValueText {
       repeat(DIGIT, 1, 2),
     ])
     const whole = choice([literal('0'), POSITIVE])
-    return this.#ebnf.rule(sequence([optional(literal('-')), whole, optional(fraction), optional(exponent)]))
+    return this.#builder.rule(sequence([optional(literal('-')), whole, optional(fraction), optional(exponent)]))
   }
 
   /** @param min of the items; @param max null for no end. */
@@ -109,10 +120,10 @@ export class ValueText {
   /** Any value at all. */
   any(): Expression {
     if (this.#any !== null) return this.#any
-    const name = this.#ebnf.reserve()
+    const name = this.#builder.reserve()
     this.#any = name
     const options = [this.map(name), this.array(name, 0, null), this.string(0, null), this.number()]
-    this.#ebnf.define(name, choice([...options, ...['true', 'false', 'null'].map(literal)]))
+    this.#builder.define(name, choice([...options, ...['true', 'false', 'null'].map(literal)]))
     return name
   }
 
@@ -124,10 +135,10 @@ export class ValueText {
 
   /** How one character out of a set stands in a string. Control characters without a short escape are left out. */
   #character(set: CodePoints): Expression {
-    if (this.#style.quote !== null) return set.length === 0 ? choice([]) : this.#ebnf.characters(set)
+    if (this.#style.quote !== null) return characters(set)
     const plain = difference(set, ESCAPED)
     const options: Expression[] = []
-    if (plain.length > 0) options.push(this.#ebnf.characters(plain))
+    if (plain.length > 0) options.push(characters(plain))
     for (const [character, written] of SHORT_ESCAPES) {
       if (intersection(set, setOf(character)).length > 0) options.push(literal(written))
     }
@@ -141,7 +152,7 @@ export class ValueText {
 
   #quoted(content: Expression): Expression {
     const quote = literal(this.#style.quote ?? '"')
-    return this.#ebnf.rule(sequence([quote, content, quote]))
+    return this.#builder.rule(sequence([quote, content, quote]))
   }
 
   #textOf(value: unknown): string | null {

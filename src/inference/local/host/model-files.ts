@@ -139,7 +139,7 @@ function tokenText(header: ReadonlyMap<string, GgufValue>, tokens: GgufArray, na
 
 const F16_BYTES = 2
 const F32_BYTES = 4
-/** Node, llama.cpp's libraries, XGrammar and the caches of an engine process. */
+/** Node, llama.cpp's libraries and the caches of an engine process. */
 const PROCESS_BYTES = 256 * 2 ** 20
 /** As in `placement.ts`: most bytes of the sequences that the prefix cache keeps; and no more than half of the cells. */
 const PREFIX_CACHE_BYTES = 256 * 2 ** 20

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { Automaton } from '../../constraints/automaton.ts'
-import { grammarSourceOf } from '../../constraints/grammar-source.ts'
+import { grammarOf } from '../../constraints/constraint-grammar.ts'
 import { TokenTrie } from '../../constraints/token-trie.ts'
 import { ConstrainedSampler } from './constrained-sampler.ts'
 
@@ -24,9 +24,8 @@ const model = {
 }
 
 function forced(regex: string, most = 100): string[] {
-  const source = grammarSourceOf({ type: 'regex', pattern: regex })
-  if (source.type !== 'rules') throw new Error('A pattern is followed as rules.')
-  const constrained = new ConstrainedSampler(sampler, new Automaton(source, trie).createMatcher(), model)
+  const automaton = new Automaton(grammarOf({ type: 'regex', pattern: regex }), trie)
+  const constrained = new ConstrainedSampler(sampler, automaton.createMatcher(), model)
   return constrained.forced(most).map((token) => PIECES[token]!)
 }
 

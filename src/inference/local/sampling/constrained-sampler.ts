@@ -1,4 +1,4 @@
-import type { Matcher } from '../../constraints/xgrammar.ts'
+import type { Matcher } from '../../constraints/matcher.ts'
 import type { Context } from '../native/context.ts'
 import type { Model } from '../native/model.ts'
 import type { Sampler, TokenSampler } from '../native/sampler.ts'
@@ -7,7 +7,7 @@ const BITS = 32
 /** Bytes of forced text that a token may begin with and go on from. */
 const LONGEST_OVERLAP = 16
 
-/** Lets a sampler choose among the tokens that a grammar allows. */
+/** Lets a sampler choose among the tokens that a constraint allows. */
 export class ConstrainedSampler implements TokenSampler {
   readonly #sampler: Pick<Sampler, 'sample' | 'accept' | 'close'>
   readonly #matcher: Matcher
@@ -66,7 +66,6 @@ export class ConstrainedSampler implements TokenSampler {
   }
 
   close(): void {
-    this.#matcher.dispose()
     this.#sampler.close()
   }
 }

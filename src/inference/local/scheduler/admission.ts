@@ -1,6 +1,6 @@
-import type { CompiledConstraint } from '../../constraints/constraints.ts'
 import type { PromptUsage, Sampling, Thought, Work } from '../../engine.ts'
 import { FailureError } from '../failure.ts'
+import type { CompiledConstraint } from '../sampling/constraint-compiler.ts'
 import type { PromptChunk, TokenizedPrompt } from '../tokens/prompt-tokens.ts'
 import type { LoadedModel } from './loaded-model.ts'
 

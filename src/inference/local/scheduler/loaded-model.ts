@@ -1,5 +1,4 @@
 import { LRUCache } from 'lru-cache'
-import { Constraints } from '../../constraints/constraints.ts'
 import type { ModelInfo } from '../../engine.ts'
 import { KvCache } from '../cache/kv-cache.ts'
 import { Context } from '../native/context.ts'
@@ -8,6 +7,7 @@ import type { Llama } from '../native/llama.ts'
 import { Model } from '../native/model.ts'
 import { Projector } from '../native/projector.ts'
 import type { EngineSettings, LoadStage } from '../protocol.ts'
+import { ConstraintCompiler } from '../sampling/constraint-compiler.ts'
 import type { RepetitionLimits } from '../sampling/repetition.ts'
 import { PromptReader } from '../tokens/prompt-tokens.ts'
 
@@ -25,7 +25,7 @@ export class LoadedModel {
   readonly context: Context
   readonly kv: KvCache
   readonly reader: PromptReader
-  readonly constraints: Constraints
+  readonly constraints: ConstraintCompiler
   readonly usesMrope: boolean
   readonly info: ModelInfo
   /** Sequences that may run at the same time. */
@@ -64,7 +64,7 @@ export class LoadedModel {
       sizeCalculation: ({ byteLength }) => byteLength,
     })
     this.reader = new PromptReader(this.model, this.#projector, image, embeddings)
-    this.constraints = new Constraints(this.model)
+    this.constraints = new ConstraintCompiler(this.model)
     this.info = {
       contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),
       vocabularySize: this.model.vocabularySize,

@@ -1,10 +1,10 @@
-import { byteClass, choice, EMPTY, type Expression, literal, type Reference, type Rules, sequence } from './ebnf.ts'
+import { bytes, choice, EMPTY, type Expression, type Grammar, literal, type Reference, sequence } from './grammar.ts'
 import { MarkAutomaton } from './mark-automaton.ts'
 import type { ByteRange } from './utf8.ts'
 
 interface Tag {
   readonly begin: string
-  readonly content: Rules
+  readonly content: Grammar
   readonly end: string
 }
 
@@ -21,12 +21,12 @@ interface TagPolicy {
  * tags stand where a trigger is found.
  * @param tags each of which begins with one of the triggers.
  */
-export function tagRules(tags: readonly Tag[], { triggers, atLeastOne, stopAfterFirst }: TagPolicy): Rules {
+export function tagGrammar(tags: readonly Tag[], { triggers, atLeastOne, stopAfterFirst }: TagPolicy): Grammar {
   const used = triggers.filter((trigger) => tags.some(({ begin }) => begin.startsWith(trigger)))
   const triggerOf = new Map(used.map((trigger) => [latin1(trigger), trigger]))
   const automaton = new MarkAutomaton(triggerOf.keys())
   const states = new Map(
-    [...automaton.states].map((state): [string, Reference] => [state, { type: 'reference', name: 'free' }]),
+    [...automaton.states].map((state): [string, Reference] => [state, { type: 'reference', id: 0 }]),
   )
   const free = states.get('')!
   const after = stopAfterFirst ? EMPTY : free
@@ -41,9 +41,9 @@ export function tagRules(tags: readonly Tag[], { triggers, atLeastOne, stopAfter
   const rules = new Map(tags.flatMap(({ content }) => [...content.rules]))
   for (const [state, rule] of states) {
     const bytesTo = Map.groupBy(BYTES, (byte) => automaton.after(state, String.fromCharCode(byte)).end)
-    const steps = [...bytesTo].map(([end, bytes]): Expression => {
+    const steps = [...bytesTo].map(([end, values]): Expression => {
       const trigger = triggerOf.get(end)
-      return sequence([byteClass(rangesOf(bytes)), trigger === undefined ? states.get(end)! : tagsBehind(trigger)])
+      return sequence([bytes(rangesOf(values)), trigger === undefined ? states.get(end)! : tagsBehind(trigger)])
     })
     rules.set(rule, choice([EMPTY, ...steps]))
   }

@@ -1,0 +1,350 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { accepts, byteAutomaton, generator, randomText } from '../../../test/support/byte-automaton.ts'
+import { toRegExp } from '../../../test/support/reg-exp.ts'
+import { schemaValidator } from '../../conversation/reply/schema-validator.ts'
+import type { TagContent } from '../engine.ts'
+import { grammarOf } from './constraint-grammar.ts'
+import { parsePattern } from './regex/parser.ts'
+import { UnsupportedConstraint } from './unsupported-constraint.ts'
+
+const regex = (pattern: string): TagContent => ({ type: 'regex', pattern })
+const json = (schema: unknown): TagContent => ({ type: 'json_schema', schema })
+
+describe('regular expressions', () => {
+  test.each<[pattern: string, matching: string[], other: string[]]>([
+    ['abc', ['abc'], ['ab', 'abcd', '']],
+    ['^a|b$', ['a', 'b'], ['ab']],
+    ['(?:ab|c){2,3}', ['abc', 'cc', 'ababab'], ['c', 'cccc']],
+    ['(a*)*b?', ['', 'aaab', 'b'], ['bb']],
+    ['(?<year>\\d{4})-\\d\\d', ['2024-05'], ['2024-5', '٢٠٢٤-05']],
+    ['[^a-y]', ['z', 'é', '😀', '\n'], ['a', 'zz']],
+    ['[à-ÿ]+', ['éà'], ['e', 'Ā']],
+    ['[^é]', ['è', 'e', 'ē'], ['é']],
+    ['[一-龥]{2}', ['漢字'], ['漢', 'ab']],
+    ['.+', ['a b', '漢\u2028'], ['a\nb', '']],
+    ['\\S\\s\\S', ['a b'], ['abc', '  b']],
+    ['a\\-b\\/"\\\\', ['a-b/"\\'], ['a-b']],
+    ['[\\]\\-^\\\\]{4}', [']-^\\'], ['a']],
+    ['\\u{1F600}\\x41\\u0042', ['😀AB'], ['']],
+    ['x{0}y', ['y'], ['xy']],
+    ['a??b', ['b', 'ab'], ['aab']],
+    ['', [''], ['a']],
+  ])('%s', (pattern, matching, other) => {
+    const automaton = byteAutomaton(regex(pattern))
+    const expression = toRegExp(parsePattern(pattern))
+    for (const text of matching)
+      expect([text, accepts(automaton, text), expression.test(text)]).toEqual([text, true, true])
+    for (const text of other)
+      expect([text, accepts(automaton, text), expression.test(text)]).toEqual([text, false, false])
+  })
+
+  test.each([
+    ['a(?=b)', /lookaround '\(\?=' is not supported/],
+    ['a(?<!b)', /lookaround/],
+    ['(a)\\1', /'\\1' is not supported/],
+    ['\\bfoo', /'\\b' is not supported/],
+    ['\\p{L}', /'\\p' is not supported/],
+    ['a^b', /'\^' is only supported at the ends/],
+    ['(a$)b', /'\$' is only supported at the ends/],
+    ['(a', /'\(' is not closed/],
+    ['a)', /'\)' has no/],
+    ['[a', /'\[' is not closed/],
+    ['[]', /matches no character/],
+    ['*a', /nothing to repeat/],
+    ['a**', /nothing to repeat/],
+    ['a{2,1}', /out of order/],
+    ['[z-a]', /out of order/],
+    ['a{99999}', /counts above 10000/],
+    ['((a{1000}){1000}){1000}', /multiply to/],
+    ['('.repeat(100), /deeper than 50/],
+    ['a\\', /at the end/],
+    ['(?i:a)', /'\(\?i' is not supported/],
+    ['\\ud800', /names no character/],
+  ])('%s is refused', (pattern, message) => {
+    expect(() => grammarOf(regex(pattern))).toThrow(UnsupportedConstraint)
+    expect(() => grammarOf(regex(pattern))).toThrow(message)
+  })
+
+  const characters = fc.constantFrom(...'abXY01 -_.,"\\\'/é漢😀')
+  const quote = (character: string) => (/[\p{L}\p{N}"',_ é漢😀]/u.test(character) ? character : `\\${character}`)
+  const patterns = fc.letrec<{ any: string }>((tie) => ({
+    any: fc.oneof(
+      { maxDepth: 3 },
+      characters.map(quote),
+      // Equal steps to different places.
+      fc.constantFrom('(?:[ab]|[ab]b|[ab]bX)(?:Y)?', '[ab]*[ab]bX', '(?:ab)*abX', '(?:[ab]{1,3}|a){2}b'),
+      fc.constantFrom('\\d', '\\w', '\\s', '.', '\\S', '\\W'),
+      fc.array(characters.map(quote), { minLength: 1, maxLength: 3 }).map((set) => `[${set.join('')}]`),
+      fc.array(characters.map(quote), { minLength: 1, maxLength: 3 }).map((set) => `[^${set.join('')}]`),
+      fc.array(tie('any'), { maxLength: 3 }).map((parts) => `(?:${parts.join('')})`),
+      fc.array(tie('any'), { minLength: 1, maxLength: 3 }).map((parts) => `(${parts.join('|')})`),
+      fc
+        .tuple(tie('any'), fc.constantFrom('*', '+', '?', '{2}', '{1,3}', '{2,}'))
+        .map((pair) => `(?:${pair.join(')')}`),
+    ),
+  })).any
+
+  test('whatever a grammar lets through matches the pattern', () => {
+    fc.assert(
+      fc.property(patterns, fc.nat(), (pattern, seed) => {
+        const grammar = byteAutomaton(regex(pattern))
+        const text = randomText(grammar, generator(seed))
+        if (text !== null) expect(text).toMatch(toRegExp(parsePattern(pattern)))
+      }),
+      { numRuns: 100 },
+    )
+  })
+})
+
+describe('JSON schemas', () => {
+  test.each<[schema: unknown, valid: string[], invalid: string[]]>([
+    [
+      { type: 'object', properties: { toString: { type: 'string' } } },
+      ['{}', '{"toString": "a"}'],
+      ['{"toString": 1}'],
+    ],
+    [{ enum: [{ toString: false }, { constructor: 1 }] }, ['{"toString": false}', '{"constructor": 1}'], ['{}']],
+    [{ const: { valueOf: null } }, ['{"valueOf": null}'], ['{"valueOf": 0}']],
+    [{ type: 'string' }, ['"a\\nb\\"é😀"', '""'], ['"a', '"a\nb"', '"\\ud800"', '"\\x"']],
+    [{ type: 'string', minLength: 2, maxLength: 3 }, ['"😀é"', '"\\"\\\\a"'], ['"a"', '"abcd"']],
+    [{ type: 'string', pattern: '^[^a]{2}$' }, ['"b\\""', '"\\\\\\n"'], ['"b"', '"ab"', '"""']],
+    [{ type: 'string', pattern: '\\d+', minLength: 1 }, ['"12"'], ['""', '"a1"']],
+    [{ type: 'integer' }, ['0', '-12', '123456789012345'], ['01', '-0', '1.0', '1e3']],
+    [{ type: 'integer', minimum: -3, exclusiveMaximum: 120 }, ['-3', '0', '99', '119'], ['-4', '120', '007']],
+    [{ type: 'number' }, ['0', '-1.5', '2e10', '1.25E-9'], ['1e999', '.5', '1.']],
+    [{ type: 'number', minimum: 0, maximum: 1 }, ['0', '1', '0.5', '0.0', '1.00'], ['1.01', '-0.1', '2']],
+    [
+      { type: 'number', exclusiveMinimum: 0.25, maximum: 2.5 },
+      ['0.251', '1', '2.49', '2.50'],
+      ['0.25', '0.250', '2.51'],
+    ],
+    [{ type: 'number', minimum: -1.5, maximum: -0.5 }, ['-1.5', '-0.5', '-1'], ['-0.4', '-1.51', '0']],
+    [{ type: ['integer', 'null'], minimum: 5 }, ['5', 'null'], ['4', '"a"']],
+    [{ type: 'boolean' }, ['true', 'false'], ['null']],
+    [{ const: { a: [1, null, 'x'] } }, ['{"a": [1, null, "x"]}'], ['{}']],
+    [{ type: 'string', enum: ['a"b', 'é'] }, ['"a\\"b"', '"é"'], ['"a"']],
+    [
+      { type: 'array', items: { type: 'boolean' }, minItems: 1, maxItems: 2 },
+      ['[true]', '[true, false]'],
+      ['[]', '[true, true, true]'],
+    ],
+    [{ type: 'array', prefixItems: [{ type: 'null' }, { type: 'integer' }] }, ['[null, 1]'], ['[null]', '[1, null]']],
+    [{ type: 'array', maxItems: 0 }, ['[]'], ['[1]']],
+    [
+      {
+        type: 'object',
+        properties: { a: { type: 'null' }, b: { type: 'null' }, c: { type: 'null' } },
+        required: ['b'],
+      },
+      ['{"b": null}', '{"a": null, "b": null}', '{"b": null, "c": null}', '{"a": null, "b": null, "c": null}'],
+      ['{}', '{"a": null}', '{"a": null, "c": null}', '{"b": null, "a": null}', '{"b": null, "d": null}'],
+    ],
+    [
+      { type: 'object', properties: { a: { type: 'null' }, b: { type: 'null' } } },
+      ['{}', '{"b": null}'],
+      ['{, "b": null}'],
+    ],
+    [{ type: 'object', additionalProperties: { type: 'integer' } }, ['{}', '{"x": 1, "y": 2}'], ['{"x": "1"}']],
+    [{ type: 'object', properties: {}, additionalProperties: false }, ['{}'], ['{"a": 1}']],
+    [{ type: 'object' }, ['{}', '{"a": {"b": [1, "x"]}}'], ['[]']],
+    [{ required: ['a'] }, ['{"a": [true]}'], ['{}']],
+    [{ anyOf: [{ type: 'string' }, { type: 'null' }] }, ['"a"', 'null'], ['1']],
+    [true, ['1', 'null', '{"a": []}'], ['']],
+    [
+      { $ref: '#/$defs/tree', $defs: { tree: { type: 'array', items: { $ref: '#/$defs/tree' } } } },
+      ['[]', '[[], [[]]]'],
+      ['[1]', '['],
+    ],
+    [
+      {
+        oneOf: [
+          { type: 'object', properties: { kind: { const: 'a' }, x: { type: 'null' } }, required: ['kind', 'x'] },
+          { type: 'object', properties: { kind: { const: 'b' } }, required: ['kind'] },
+        ],
+      },
+      ['{"kind": "a", "x": null}', '{"kind": "b"}'],
+      ['{"kind": "a"}', '{"kind": "b", "x": null}'],
+    ],
+  ])('%j', (schema, valid, invalid) => {
+    const automaton = byteAutomaton(json(schema))
+    for (const text of valid) expect([text, accepts(automaton, text)]).toEqual([text, true])
+    for (const text of invalid) expect([text, accepts(automaton, text)]).toEqual([text, false])
+    for (const text of valid) expect(schemaValidator(schema as object)(JSON.parse(text))).toBe(true)
+  })
+
+  test.each<[schema: unknown, path: string, message: RegExp]>([
+    [{ type: 'string', not: { const: 'a' } }, '.not', /the keyword 'not' is not supported/],
+    [{ properties: { a: { multipleOf: 3 } } }, '.properties.a.multipleOf', /'multipleOf'/],
+    [{ type: 'array', items: { anyOf: [{}, { if: {} }] } }, '.items.anyOf[1].if', /'if'/],
+    [{ type: 'array', uniqueItems: true }, '.uniqueItems', /'uniqueItems'/],
+    [{ type: 'object', patternProperties: {} }, '.patternProperties', /'patternProperties'/],
+    [{ type: 'strong' }, '.type', /expected one or more of object/],
+    [{ type: 'string', maxLength: 'x' }, '.maxLength', /expected an integer/],
+    [{ type: 'string', maxLength: 1e9 }, '.maxLength', /more than the 10000/],
+    [{ type: 'string', minLength: -1 }, '.minLength', /not negative/],
+    [{ type: 'array', minItems: 1e6 }, '.minItems', /more than the 1000/],
+    [{ type: 'string', minimum: 1 }, '.minimum', /says nothing about type string/],
+    [{ type: 'string', pattern: 'a(?=b)' }, '.pattern', /lookaround/],
+    [{ type: 'string', format: 'colour' }, '.format', /the format "colour"/],
+    [{ type: 'string', pattern: 'a+', maxLength: 3 }, '.maxLength', /every match fits/],
+    [{ type: 'object', properties: [] }, '.properties', /expected an object of schemas, got array/],
+    [{ type: 'object', properties: { a: 1 } }, '.properties.a', /expected a schema, got number/],
+    [{ type: 'object', required: 'a' }, '.required', /array of strings/],
+    [{ type: 'object', required: ['a'], additionalProperties: false }, '.required', /allows no such property/],
+    [{ enum: [] }, '.enum', /empty/],
+    [{ type: 'integer', enum: [1, 'a'] }, '.enum', /the value "a" is not of type integer/],
+    [{ anyOf: [{}], type: 'string' }, '.type', /'type' beside 'anyOf'/],
+    [{ allOf: [{}, {}] }, '.allOf', /single schema/],
+    [{ oneOf: [{ type: 'integer' }, { type: 'number' }] }, '.oneOf', /tell the schemas apart/],
+    [{ $ref: 'https://example.com/schema' }, '.$ref', /not a reference within/],
+    [{ $ref: '#/$defs/a' }, '.$ref', /refers to nothing/],
+    [{ $ref: '#' }, '.$ref', /refers to itself/],
+    [{ anyOf: [{ $ref: '#' }, {}] }, '.anyOf[0].$ref', /refers to itself/],
+    [{ type: 'integer', minimum: 2, maximum: 1 }, '', /no integer is within/],
+    [{ type: 'number', exclusiveMinimum: 1, exclusiveMaximum: 1 }, '', /no number is within/],
+    [false, '', /allows nothing/],
+    ['string', '', /expected a schema, got string/],
+    [undefined, '', /expected a schema, got undefined/],
+    [{ $ref: '#/$defs/a', $defs: { a: { not: {} } } }, '.$defs.a.not', /'not'/],
+  ])('%j is refused', (schema, path, message) => {
+    const attempt = () => grammarOf(json(schema))
+    expect(attempt).toThrow(message)
+    expect(attempt).toThrow(expect.objectContaining({ suffix: path }))
+  })
+
+  test('size and nesting are bounded', () => {
+    expect(() => grammarOf(json({ description: 'x'.repeat(300_000) }))).toThrow(/at most 200000/)
+    let schema: unknown = {}
+    for (let i = 0; i < 10_000; i++) schema = { type: 'array', items: schema }
+    expect(() => grammarOf(json(schema))).toThrow()
+    for (let i = 0, inner: unknown = {}; i < 100; i++) schema = inner = { type: 'array', items: inner }
+    expect(() => grammarOf(json(schema))).toThrow(/nested deeper than 40/)
+  })
+
+  test('a schema without a finite value is followed, though to no end', () => {
+    const node = { type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] }
+    expect(randomText(byteAutomaton(json(node)), generator(1), 200)).toBeNull()
+  })
+
+  const keys = fc.constantFrom('a', 'b', 'size', 'é"', 'long name')
+  const numbers = fc.oneof(
+    fc.integer({ min: -2000, max: 2000 }),
+    fc.integer({ min: -500, max: 500 }).map((n) => n / 100),
+  )
+  const bounds = fc.tuple(numbers, numbers).map(([a, b]) => ({ minimum: Math.min(a, b), maximum: Math.max(a, b) + 1 }))
+  const counts = (min: string, max: string) =>
+    fc.tuple(fc.nat(4), fc.nat(4)).map(([a, b]) => ({ [min]: Math.min(a, b), [max]: Math.max(a, b) }))
+  const schemas = fc.letrec<{ any: object }>((tie) => ({
+    any: fc.oneof(
+      { maxDepth: 3 },
+      fc.constantFrom<object>(
+        { type: 'string' },
+        { type: 'integer' },
+        { type: 'number' },
+        { type: 'boolean' },
+        { type: 'null' },
+      ),
+      counts('minLength', 'maxLength').map((lengths) => ({ type: 'string', ...lengths })),
+      fc
+        .constantFrom('^[a-c]+$', '\\d{2,4}-x', '[^z]{1,5}', '(yes|no)')
+        .map((pattern) => ({ type: 'string', pattern })),
+      fc
+        .constantFrom('date', 'time', 'date-time', 'uuid', 'email', 'hostname', 'ipv4', 'ipv6', 'uri')
+        .map((format) => ({ type: 'string', format })),
+      bounds.map((range) => ({ type: 'number', ...range })),
+      bounds.map((range) => ({ type: 'integer', ...range })),
+      bounds.map(({ minimum, maximum }) => ({
+        type: 'number',
+        exclusiveMinimum: minimum,
+        exclusiveMaximum: maximum,
+      })),
+      fc.array(fc.jsonValue(), { minLength: 1, maxLength: 4 }).map((values) => ({ enum: values })),
+      fc.tuple(tie('any'), counts('minItems', 'maxItems')).map(([items, size]) => ({ type: 'array', items, ...size })),
+      fc.array(tie('any'), { minLength: 1, maxLength: 3 }).map((prefixItems) => ({ type: 'array', prefixItems })),
+      fc.array(tie('any'), { minLength: 1, maxLength: 3 }).map((anyOf) => ({ anyOf })),
+      fc
+        .tuple(fc.dictionary(keys, tie('any'), { maxKeys: 4 }), fc.infiniteStream(fc.boolean()))
+        .map(([properties, draws]) => ({
+          type: 'object',
+          properties,
+          required: Object.keys(properties).filter(() => draws.next().value),
+          additionalProperties: false,
+        })),
+    ),
+  })).any
+
+  test('labels with common beginnings and ends', () => {
+    const labels = fc
+      .array(fc.constantFrom('red ', 'green ', 'circle', 'square', 'un', 're', 'do', 's', 'er', 'é', 'è'), {
+        minLength: 1,
+        maxLength: 3,
+      })
+      .map((parts) => parts.join(''))
+    const enums = fc.uniqueArray(labels, { minLength: 2, maxLength: 30 })
+    fc.assert(
+      fc.property(enums, fc.nat(), (values, seed) => {
+        const choice = json({ type: 'array', items: { enum: values }, minItems: 5 })
+        const text = randomText(byteAutomaton(choice), generator(seed))
+        const others = (JSON.parse(text ?? '[]') as string[]).filter((value) => !values.includes(value))
+        expect(others).toEqual([])
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  test('whatever a grammar lets through is valid', () => {
+    let finished = 0
+    fc.assert(
+      fc.property(schemas, fc.nat(), (schema, seed) => {
+        const grammar = byteAutomaton(json(schema))
+        const text = randomText(grammar, generator(seed))
+        if (text === null) return
+        finished++
+        const valid = schemaValidator(schema)
+        expect([text, valid(JSON.parse(text)), valid.errors]).toEqual([text, true, null])
+      }),
+      { numRuns: 200 },
+    )
+    expect(finished).toBeGreaterThan(100)
+  })
+})
+
+describe('a lenient schema', () => {
+  const lenient = (schema: unknown): TagContent => ({ type: 'json_schema', schema, lenient: true })
+
+  test('leaves out what cannot be kept, and keeps the rest', () => {
+    const schema = {
+      type: 'object',
+      properties: {
+        a: { type: 'string', format: 'credit-card', not: { const: 'x' } },
+        b: { type: 'array', items: [{ type: 'integer' }], contains: true },
+        __proto__: { type: 'integer' },
+      },
+      required: ['a', 'b'],
+      minProperties: 1,
+    }
+    const grammar = byteAutomaton(lenient(schema))
+    expect(accepts(grammar, '{"a": "x", "b": [1, "y"]}')).toBe(true)
+    expect(accepts(grammar, '{"a": 1, "b": []}')).toBe(false)
+    expect(() => grammarOf({ type: 'json_schema', schema })).toThrow(UnsupportedConstraint)
+  })
+
+  test.each([
+    ['no schema', 5],
+    ['nothing', false],
+    [
+      'too many schemas',
+      {
+        type: 'object',
+        properties: Object.fromEntries(
+          Array.from({ length: 3000 }, (_, i) => [`p${i}`, { type: 'string', maxLength: i }]),
+        ),
+      },
+    ],
+  ])('of which nothing can be kept stands for any object: %s', (_, schema) => {
+    const grammar = byteAutomaton(lenient(schema))
+    expect(accepts(grammar, '{"a": {"b": [1, null]}}')).toBe(true)
+    expect(accepts(grammar, '5')).toBe(false)
+  })
+})

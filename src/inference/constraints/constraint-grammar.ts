@@ -1,0 +1,64 @@
+import type { ConstrainedTag, Constraint, JsonSchemaConstraint, TagContent } from '../engine.ts'
+import { characters, type Grammar, GrammarBuilder, GrammarSizeError, matching } from './grammar.ts'
+import { jsonSchemaGrammar } from './json-schema.ts'
+import { leniently } from './lenient.ts'
+import { PatternError, parsePattern } from './regex/parser.ts'
+import { tagGrammar } from './tag-grammar.ts'
+import { UnsupportedConstraint } from './unsupported-constraint.ts'
+
+const MOST_TAGS = 256
+
+/**
+ * Checks a constraint and turns it into a grammar.
+ * @throws UnsupportedConstraint
+ */
+export function grammarOf(constraint: Constraint): Grammar {
+  if (constraint.type !== 'triggered_tags') return contentGrammar(constraint)
+  const { triggers, tags, atLeastOne = false, stopAfterFirst = false } = constraint
+  if (tags.length === 0 || tags.length > MOST_TAGS) throw new UnsupportedConstraint(`expected 1 to ${MOST_TAGS} tags`)
+  for (const [index, { begin }] of tags.entries()) {
+    if (triggers.filter((trigger) => trigger !== '' && begin.startsWith(trigger)).length !== 1) {
+      throw new UnsupportedConstraint('exactly one trigger must be the beginning of the tag', ['tags', index])
+    }
+  }
+  const written = tags.map(({ begin, content, end }) => ({ begin, content: contentGrammar(content), end }))
+  return tagGrammar(written, { triggers, atLeastOne, stopAfterFirst })
+}
+
+function contentGrammar(content: TagContent): Grammar {
+  if (content.type === 'json_schema' && content.lenient) {
+    return leniently(content.schema, (schema) => strictGrammar({ ...content, schema }))
+  }
+  return strictGrammar(content)
+}
+
+function strictGrammar(content: TagContent): Grammar {
+  const builder = new GrammarBuilder()
+  try {
+    return builder.build(
+      content.type === 'regex'
+        ? matching(parsePattern(content.pattern), characters)
+        : jsonSchemaGrammar(content.schema, builder, content.notation),
+    )
+  } catch (error) {
+    if (error instanceof GrammarSizeError || error instanceof PatternError)
+      throw new UnsupportedConstraint(error.message)
+    throw error
+  }
+}
+
+/**
+ * The same constraint with any object in place of each lenient schema; null when it has none. For grammars that take too
+ * long to compile.
+ */
+export function withoutLenientSchemas(constraint: Constraint): Constraint | null {
+  if (constraint.type !== 'triggered_tags' || !constraint.tags.some(isLenient)) return null
+  const tags = constraint.tags.map((tag) =>
+    isLenient(tag) ? { ...tag, content: { ...tag.content, schema: { type: 'object' } } } : tag,
+  )
+  return { ...constraint, tags }
+}
+
+function isLenient(tag: ConstrainedTag): tag is ConstrainedTag & { readonly content: JsonSchemaConstraint } {
+  return tag.content.type === 'json_schema' && tag.content.lenient === true
+}

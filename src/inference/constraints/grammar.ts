@@ -1,0 +1,182 @@
+import type { CodePoints } from './regex/code-points.ts'
+import type { Pattern } from './regex/pattern.ts'
+import type { ByteRange } from './utf8.ts'
+
+/** What a grammar lets through. Made by the functions below. */
+export type Expression = Literal | Characters | Bytes | Reference | Sequence | Choice | Repeat
+
+/** This text, which is not empty. */
+export interface Literal {
+  readonly type: 'literal'
+  readonly text: string
+}
+
+/** One character out of a set. */
+export interface Characters {
+  readonly type: 'characters'
+  readonly set: CodePoints
+}
+
+/** One byte. */
+export interface Bytes {
+  readonly type: 'bytes'
+  readonly ranges: readonly ByteRange[]
+}
+
+/** What the rule says; each rule has one reference, which is that object. */
+export interface Reference {
+  readonly type: 'reference'
+  readonly id: number
+}
+
+/** Without parts it is the empty text. */
+export interface Sequence {
+  readonly type: 'sequence'
+  readonly parts: readonly Expression[]
+}
+
+/** Without options it matches nothing. */
+export interface Choice {
+  readonly type: 'choice'
+  readonly options: readonly Expression[]
+}
+
+export interface Repeat {
+  readonly type: 'repeat'
+  readonly part: Expression
+  readonly min: number
+  /** Null for no end. */
+  readonly max: number | null
+}
+
+export interface Grammar {
+  readonly root: Expression
+  readonly rules: ReadonlyMap<Reference, Expression>
+}
+
+/** In characters of a compact notation of its rules. */
+const LARGEST_GRAMMAR = 400_000
+
+export class GrammarSizeError extends Error {}
+
+/** A grammar that grows rule by rule. */
+export class GrammarBuilder {
+  readonly #rules = new Map<Reference, Expression>()
+  readonly #byBody = new Map<string, Reference>()
+  #lastId = 0
+  #size = 0
+
+  /** A rule for an expression; equal expressions share one. */
+  rule(expression: Expression): Reference {
+    if (expression.type === 'reference') return expression
+    const body = write(expression)
+    const known = this.#byBody.get(body)
+    if (known !== undefined) return known
+    this.#grow(body)
+    const reference = this.reserve()
+    this.#byBody.set(body, reference)
+    this.#rules.set(reference, expression)
+    return reference
+  }
+
+  /** A rule that is defined later, so that it can refer to itself. */
+  reserve(): Reference {
+    return { type: 'reference', id: ++this.#lastId }
+  }
+
+  define(reference: Reference, expression: Expression): void {
+    this.#grow(write(expression))
+    this.#rules.set(reference, expression)
+  }
+
+  build(root: Expression): Grammar {
+    return { root, rules: this.#rules }
+  }
+
+  #grow(body: string): void {
+    this.#size += body.length
+    if (this.#size > LARGEST_GRAMMAR) throw new GrammarSizeError('it is too large')
+  }
+}
+
+/** The same text for equal expressions of one grammar, and for no others. */
+function write(expression: Expression): string {
+  switch (expression.type) {
+    case 'literal':
+      return JSON.stringify(expression.text)
+    case 'characters':
+      return `[${expression.set.join(' ')}]`
+    case 'bytes':
+      return `<${expression.ranges.join(' ')}>`
+    case 'reference':
+      return `r${expression.id}`
+    case 'sequence':
+      return `(${expression.parts.map(write).join(' ')})`
+    case 'choice':
+      return `(${expression.options.map(write).join('|')})`
+    case 'repeat':
+      return `${write(expression.part)}{${expression.min},${expression.max ?? ''}}`
+  }
+}
+
+export const EMPTY: Expression = { type: 'sequence', parts: [] }
+
+function isEmpty(expression: Expression): boolean {
+  return expression.type === 'sequence' && expression.parts.length === 0
+}
+
+export function literal(text: string): Expression {
+  return text === '' ? EMPTY : { type: 'literal', text }
+}
+
+export function characters(set: CodePoints): Expression {
+  return { type: 'characters', set }
+}
+
+/** One character of a range. */
+export function range(first: string, last: string): Expression {
+  return characters([[first.codePointAt(0)!, last.codePointAt(0)!]])
+}
+
+export function bytes(ranges: readonly ByteRange[]): Expression {
+  return { type: 'bytes', ranges }
+}
+
+export function sequence(parts: readonly Expression[]): Expression {
+  const flat = parts.flatMap((part) => (part.type === 'sequence' ? part.parts : [part]))
+  return flat.length === 1 ? flat[0]! : { type: 'sequence', parts: flat }
+}
+
+export function choice(options: readonly Expression[]): Expression {
+  return options.length === 1 ? options[0]! : { type: 'choice', options }
+}
+
+export function optional(expression: Expression): Expression {
+  return choice([EMPTY, expression])
+}
+
+/** @param max null for no end. */
+export function repeat(part: Expression, min: number, max: number | null): Expression {
+  if (max === 0 || isEmpty(part)) return EMPTY
+  if (min === 1 && max === 1) return part
+  if (min === 0 && max === 1) return optional(part)
+  return { type: 'repeat', part, min, max }
+}
+
+/**
+ * The texts that a pattern matches.
+ * @param charactersOf says how one character out of a set is written.
+ */
+export function matching(pattern: Pattern, charactersOf: (set: CodePoints) => Expression): Expression {
+  const inner = (part: Pattern) => matching(part, charactersOf)
+  switch (pattern.type) {
+    case 'character':
+      return charactersOf(pattern.set)
+    case 'sequence':
+      return sequence(pattern.parts.map(inner))
+    case 'choice':
+      return choice(pattern.options.map(inner))
+    case 'repeat':
+      return repeat(inner(pattern.part), pattern.min, pattern.max)
+  }
+}

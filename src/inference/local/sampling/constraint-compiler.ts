@@ -1,0 +1,115 @@
+import { GuardedPool } from '../../../lib/guarded-pool.ts'
+import { Automaton } from '../../constraints/automaton.ts'
+import { grammarOf, withoutLenientSchemas } from '../../constraints/constraint-grammar.ts'
+import type { Grammar } from '../../constraints/grammar.ts'
+import type { Matcher } from '../../constraints/matcher.ts'
+import type { NodeData } from '../../constraints/nodes.ts'
+import { TokenTrie } from '../../constraints/token-trie.ts'
+import { UnsupportedConstraint } from '../../constraints/unsupported-constraint.ts'
+import type { Constraint } from '../../engine.ts'
+import { FailureError, tooMany } from '../failure.ts'
+import type { Model } from '../native/model.ts'
+import type { CompileResult } from './compile-worker.ts'
+import { readVocabulary } from './vocabulary.ts'
+
+/** A constraint that is ready to be followed, any number of times. */
+export interface CompiledConstraint {
+  createMatcher(): Matcher
+}
+
+const WORKER_FILE = new URL('./compile-worker.ts', import.meta.url)
+const THREADS = 2
+/** Time that a constraint may take to compile, in ms. */
+const LIMIT_MS = 3_000
+/** As JSON. Up to here the worst takes some 30 ms. */
+const LONGEST_INLINE = 2048
+/** Constraints of one organisation that may wait. */
+const MOST_WAITING = 64
+const KEPT_CONSTRAINTS = 64
+
+/** Compiles constraints, long ones in threads of their own. Those used last are kept. */
+export class ConstraintCompiler {
+  readonly #model: Model
+  readonly #kept = new Map<string, Promise<CompiledConstraint>>()
+  readonly #prepared = new WeakMap<Constraint, CompiledConstraint>()
+  readonly #threads = new GuardedPool<Constraint, CompileResult>(WORKER_FILE, { threads: THREADS, limitMs: LIMIT_MS })
+  #trie: TokenTrie | null = null
+
+  constructor(model: Model) {
+    this.#model = model
+  }
+
+  /**
+   * Compiles a constraint for `prepared` to give.
+   * @param organisation whose turn it is when it takes long.
+   * @throws FailureError that names the input at fault when it is not supported.
+   */
+  async prepare(constraint: Constraint, organisation: string): Promise<void> {
+    try {
+      this.#prepared.set(constraint, await this.#compiled(constraint, organisation))
+    } catch (error) {
+      throw error instanceof UnsupportedConstraint ? failureOf(constraint, error) : error
+    }
+  }
+
+  /** @param constraint the very object that was prepared. */
+  prepared(constraint: Constraint): CompiledConstraint {
+    const compiled = this.#prepared.get(constraint)
+    if (compiled === undefined) throw new Error('A constraint was not prepared.')
+    return compiled
+  }
+
+  #compiled(constraint: Constraint, organisation: string): Promise<CompiledConstraint> {
+    const key = JSON.stringify({ ...constraint, param: undefined })
+    let compiled = this.#kept.get(key)
+    // A Map keeps insertion order: the first is the one unused for longest.
+    this.#kept.delete(key)
+    compiled ??= this.#compile(constraint, key.length, organisation)
+    this.#kept.set(key, compiled)
+    compiled.catch(() => this.#kept.delete(key))
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT_CONSTRAINTS) break
+      this.#kept.delete(oldest)
+    }
+    return compiled
+  }
+
+  async #compile(constraint: Constraint, length: number, organisation: string): Promise<CompiledConstraint> {
+    const grammar = await this.#grammarOf(constraint, length, organisation)
+    this.#trie ??= new TokenTrie(readVocabulary(this.#model))
+    if (this.#trie.vocabulary.stopTokens.length === 0)
+      throw new UnsupportedConstraint('this model has no token to end a reply with')
+    return new Automaton(grammar, this.#trie)
+  }
+
+  /** A short constraint takes less time than it would take to another thread. */
+  async #grammarOf(constraint: Constraint, length: number, organisation: string): Promise<Grammar | NodeData> {
+    if (length <= LONGEST_INLINE) return grammarOf(constraint)
+    if (this.#threads.waiting(organisation) >= MOST_WAITING) {
+      throw tooMany('Too many constraints are being compiled.', this.#threads.waitMs(organisation) / 1000)
+    }
+    const result = await this.#threads.ask(organisation, constraint)
+    if (result?.type === 'compiled') return result.graph
+    if (result?.type === 'unsupported') throw new UnsupportedConstraint(result.message, result.path)
+    if (result?.type === 'failed') throw new Error(result.message)
+    const simpler = withoutLenientSchemas(constraint)
+    if (simpler !== null) return this.#grammarOf(simpler, length, organisation)
+    throw new UnsupportedConstraint(`it takes longer than ${LIMIT_MS / 1000} s to compile`)
+  }
+}
+
+const NAMES: Readonly<Record<Constraint['type'], { what: string; code: string | null }>> = {
+  json_schema: { what: 'JSON schema', code: 'invalid_response_format' },
+  regex: { what: 'regular expression', code: 'invalid_regex' },
+  triggered_tags: { what: 'constraint', code: null },
+}
+
+function failureOf(constraint: Constraint, { message, suffix }: UnsupportedConstraint): FailureError {
+  const { what, code } = NAMES[constraint.type]
+  return new FailureError({
+    kind: 'invalid',
+    message: `The ${what} is not supported: ${message}`,
+    param: (constraint.param ?? '') + suffix || null,
+    code,
+  })
+}
