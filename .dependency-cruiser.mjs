@@ -7,7 +7,7 @@
 const BASICS = ['lib', 'config']
 const ROOMS = {
   'main.ts': ['commands', ...BASICS],
-  commands: ['service', 'inference/local/host', 'models', 'accounts', 'storage', 'setup', ...BASICS],
+  commands: ['service', 'inference/local/host', 'inference/*', 'models', 'accounts', 'storage', 'setup', ...BASICS],
   // The composition root: the only room that knows every part.
   service: [
     ...['api/*', 'api/http', 'conversation/*', 'inference/*', 'inference/local/host', 'models', 'media', 'metrics'],
@@ -45,9 +45,11 @@ const ROOMS = {
   ],
   'inference/local/cache': ['inference/local/tokens', 'inference/local/native'],
   'inference/local/tokens': ['inference/local/*', 'inference/local/native', 'inference/*', 'media', ...BASICS],
+  'inference/local/sampling': [
+    ...['inference/local/*', 'inference/local/native', 'inference/constraints', 'inference/*', ...BASICS],
+  ],
   // What both processes know.
-  'inference/local/*': ['inference/local/sampling', 'inference/*', ...BASICS],
-  'inference/local/sampling': ['inference/local/native', 'inference/constraints', 'inference/*', ...BASICS],
+  'inference/local/*': ['inference/*', ...BASICS],
   'inference/local/native': ['inference/*', 'setup'],
   'inference/constraints': ['inference/*', ...BASICS],
   'inference/*': ['models', 'media', 'grounding', ...BASICS],

@@ -1,6 +1,5 @@
 import type { EngineEvent, EngineStats, ModelInfo, PromptPart, PromptUsage } from '../engine.ts'
 import type { Envelope } from './envelope.ts'
-import type { RepetitionLimits } from './sampling/repetition.ts'
 
 /**
  * Messages between the API process and the engine process. They cross as structured clones, pixels as typed arrays. What
@@ -81,3 +80,13 @@ export type EngineFailure =
     }
   | { readonly kind: 'overloaded'; readonly message: string; readonly retryAfter: number }
   | { readonly kind: 'internal'; readonly message: string }
+
+/** When a completion counts as repeating itself: its end is one block, the same token by token, over and over. */
+export interface RepetitionLimits {
+  /** Most tokens of the block. */
+  readonly blockTokens: number
+  /** How often the block must occur in a row. */
+  readonly repeats: number
+  /** How many tokens all occurrences must have together. */
+  readonly tokens: number
+}

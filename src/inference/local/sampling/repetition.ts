@@ -1,17 +1,9 @@
-/** When a text counts as going round in circles. */
-export interface RepetitionLimits {
-  /** The longest block that is looked for, in tokens. */
-  readonly blockTokens: number
-  /** How often the block comes, one after the other and token by token the same. */
-  readonly repeats: number
-  /** What all of them come to, at least. */
-  readonly tokens: number
-}
+import type { RepetitionLimits } from '../protocol.ts'
 
-/** Follows a text token by token, and sees when it goes round in circles. */
+/** Follows the tokens of a completion and detects when they only repeat themselves. */
 export class Repetition {
   readonly #limits: RepetitionLimits
-  /** The last tokens, in a ring. */
+  /** The last tokens, in a ring buffer. */
   readonly #ring: Int32Array
   /** By length of a block: how many of the last tokens are those that came so many tokens before. */
   readonly #runs: Int32Array

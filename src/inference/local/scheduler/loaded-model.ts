@@ -6,9 +6,8 @@ import type { NativeLibraries } from '../native/libraries.ts'
 import type { Llama } from '../native/llama.ts'
 import { Model } from '../native/model.ts'
 import { Projector } from '../native/projector.ts'
-import type { EngineSettings, LoadStage } from '../protocol.ts'
+import type { EngineSettings, LoadStage, RepetitionLimits } from '../protocol.ts'
 import { ConstraintCompiler } from '../sampling/constraint-compiler.ts'
-import type { RepetitionLimits } from '../sampling/repetition.ts'
 import { PromptReader } from '../tokens/prompt-tokens.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
