@@ -6,7 +6,8 @@ const YEAR_DAY =
   '\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))'
 const TIME = '(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,6})?(?:Z|[+-](?:0\\d|1[0-3]):[0-5]\\d)'
 const BYTE = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
-const LABEL = '[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?'
+/** Without two hyphens in a row: most labels with such are reserved, and few of those that encode Unicode are valid. */
+const LABEL = '[a-z0-9]{1,31}(?:-[a-z0-9]{1,15}){0,2}'
 
 export const FORMATS: Readonly<Record<string, string>> = {
   date: YEAR_DAY,

@@ -6,8 +6,11 @@ export class PatternError extends Error {}
 
 const DIGITS: CodePoints = [[0x30, 0x39]]
 const WORD: CodePoints = union(DIGITS, [[0x41, 0x5a]], setOf('_'), [[0x61, 0x7a]])
-const BLANKS: CodePoints = setOf('\t\n\v\f\r ')
-const DOT: CodePoints = complement(setOf('\n\r'))
+/** What JavaScript counts as white space. */
+const BLANKS: CodePoints = union(setOf('\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff'), [
+  [0x2000, 0x200a],
+])
+const DOT: CodePoints = complement(setOf('\n\r\u2028\u2029'))
 
 const CLASSES: Readonly<Record<string, CodePoints>> = {
   d: DIGITS,
@@ -29,8 +32,7 @@ const LARGEST_EXPANSION = 50_000
 
 /**
  * Parses the regular part of JavaScript's regular expressions: no lookaround, no backreferences, no word boundaries, no
- * Unicode properties, and anchors only where they say what holds anyway. `\d`, `\w` and `\s` know ASCII only, and `.` is
- * everything but line feed and carriage return.
+ * Unicode properties, and anchors only where they say what holds anyway. Classes mean what they mean there.
  * @throws PatternError
  */
 export function parsePattern(source: string): Pattern {
