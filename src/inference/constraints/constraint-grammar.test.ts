@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { accepts, byteAutomaton, generator, randomText } from '../../../test/support/byte-automaton.ts'
+import { formsOf, promisedSchema } from '../../../test/support/promised-schema.ts'
 import { toRegExp } from '../../../test/support/reg-exp.ts'
 import { schemaValidator } from '../../conversation/reply/schema-validator.ts'
 import type { TagContent } from '../engine.ts'
@@ -307,6 +308,59 @@ describe('JSON schemas', () => {
       { numRuns: 200 },
     )
     expect(finished).toBeGreaterThan(100)
+  })
+
+  /** The value with one change, small or large, somewhere in it. */
+  function changed(value: unknown, draw: () => number): unknown {
+    const pick = <Item>(options: readonly Item[]) => options[Math.floor(draw() * options.length)]!
+    const inner = typeof value === 'object' && value !== null ? Object.entries(value) : []
+    if (inner.length > 0 && draw() < 0.7) {
+      const [key, old] = pick(inner)
+      const change = (held: unknown, at: string) => (at === key ? changed(old, draw) : held)
+      if (Array.isArray(value)) return value.map((held, at) => change(held, String(at)))
+      return Object.fromEntries(inner.map(([name, held]) => [name, change(held, name)]))
+    }
+    const other = pick<unknown>([null, true, 5, -0.5, '', 'x', [], {}])
+    if (draw() < 0.3) return other
+    if (Array.isArray(value)) return pick<unknown>([[...value, value.at(-1) ?? other], value.slice(1), [other]])
+    if (inner.length > 0) {
+      const [name] = pick(inner)
+      return pick<unknown>([
+        Object.fromEntries(inner.filter(([key]) => key !== name)),
+        Object.fromEntries([...inner, ['other', other]]),
+      ])
+    }
+    if (typeof value === 'number') return pick([value + 1, value - 1, -value, value / 2, Math.round(value)])
+    if (typeof value !== 'string') return other
+    const characters = [...value]
+    return pick([`${value}a`, characters.slice(1).join(''), characters.slice(0, -1).join('')])
+  }
+
+  test('a value is let through when, and only when, it is one that is promised', () => {
+    const seen = { through: 0, kept: 0 }
+    fc.assert(
+      fc.property(schemas, fc.nat(), (schema, seed) => {
+        const grammar = byteAutomaton(json(schema))
+        const draw = generator(seed)
+        const text = randomText(grammar, draw)
+        if (text === null) return
+        const valid = schemaValidator(promisedSchema(schema) as object)
+        for (let tries = 0; tries < 10; tries++) {
+          const value = changed(JSON.parse(text), draw)
+          // Numbers have a limited number of digits, and exponents only where they have no bounds.
+          if (/\de[+-]?\d|\.\d{6}|\d{15}/.test(JSON.stringify(value))) continue
+          const expected = valid(value)
+          seen[expected ? 'through' : 'kept']++
+          expect([formsOf(value), formsOf(value).some((form) => accepts(grammar, form))]).toEqual([
+            formsOf(value),
+            expected,
+          ])
+        }
+      }),
+      { numRuns: 200 },
+    )
+    expect(seen.through).toBeGreaterThan(50)
+    expect(seen.kept).toBeGreaterThan(50)
   })
 })
 
