@@ -193,15 +193,15 @@ export class BatchBuilder {
     for (const prefill of this.#turns.next(texts)) {
       const most = free - rows
       if (most <= 0 || left <= 0) break
-      const { cursor, sequence } = prefill
+      const { cursor, group, sequence } = prefill
       const { cells } = cursor.kvSequence
       const count = cursor.textRows(Math.min(most, this.#pace.rowsWithin(left, cells)))
       left -= this.#pace.expectedMs(count, cells)
       cellsRead += count * (cells + count / 2)
       if (!sequence?.isJumping) promptTokens += count
-      const decodesNext = sequence !== null && count === cursor.remaining && count < most
-      prefills.push({ ...prefill, rows: count, decodesNext })
-      rows += count + (decodesNext ? 1 : 0)
+      const next = count === cursor.remaining && count < most ? sequence : null
+      prefills.push({ cursor, group, rows: count, next })
+      rows += count + (next === null ? 0 : 1)
     }
     if (rows === 0) return null
     const [number, round] = [this.#number, this.#round]

@@ -49,7 +49,7 @@ export abstract class KvHolder {
 
   /** Has more text prefilled behind what is in the KV cache. */
   protected continueWith(chunks: readonly PromptChunk[]): PrefillCursor {
-    if (this.#kvSequence === null) throw new Error('Nothing is there to be continued.')
+    if (this.#kvSequence === null) throw new Error('A sequence that is not open cannot be continued.')
     this.#cursor = new PrefillCursor(this.#kvSequence, chunks, 0)
     return this.#cursor
   }

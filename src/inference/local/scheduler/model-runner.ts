@@ -42,14 +42,15 @@ export class ModelRunner {
     const { batch } = context
     const rows: { readonly running: RunningSequence; readonly row: number }[] = []
     for (const running of decoding) rows.push({ running, row: running.sequence.addRow(batch, kv, round) })
-    for (const { cursor, group, sequence, rows: count, decodesNext } of prefills) {
+    for (const { cursor, group, rows: count, next } of prefills) {
       cursor.addText(batch, kv, count, number)
-      if (decodesNext) rows.push({ running: { group, sequence: sequence! }, row: sequence!.addRow(batch, kv, round) })
+      if (next !== null) rows.push({ running: { group, sequence: next }, row: next.addRow(batch, kv, round) })
     }
     const started = performance.now()
     try {
       context.decodeBatch()
     } catch (error) {
+      batch.clear()
       throw new StepError(
         [...decoding, ...prefills].map(({ group }) => group),
         error,

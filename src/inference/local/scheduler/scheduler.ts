@@ -117,7 +117,6 @@ export class Scheduler {
       else this.#sender.sendNow(touched)
     } catch (error) {
       if (!(error instanceof StepError)) throw error
-      this.#loaded.context.batch.clear()
       for (const group of error.groups) this.#fail(group, error.cause)
     }
     this.#lastStepEnd = performance.now()

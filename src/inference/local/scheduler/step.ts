@@ -11,10 +11,12 @@ export interface Prefill {
 }
 
 /** The part of a prefill that one step computes. */
-export interface PrefillPart extends Prefill {
+export interface PrefillPart {
+  readonly cursor: PrefillCursor
+  readonly group: SequenceGroup
   readonly rows: number
-  /** Whether the text ends in this step, which then decodes the sequence's next token as well. */
-  readonly decodesNext: boolean
+  /** Where the text ends in this step: the sequence whose next token the step decodes as well. */
+  readonly next: Sequence | null
 }
 
 /** What one step computes. It has one call of the native library. */
