@@ -1,3 +1,4 @@
+import { glob, readFile } from 'node:fs/promises'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { familyMarks, familyOf, imageLimits } from './gguf.ts'
@@ -55,6 +56,24 @@ describe('a family is recognised by its files', () => {
     const older = new Map([['clip.projector_type', 'qwen2vl_merger']])
     expect(familyMarks({ language, encoder: older }).projector).toBe('qwen2vl_merger')
   })
+})
+
+/** Where a family may be named: here, and where the notations are that families share. */
+const ELSEWHERE = /^src\/(families|grounding\/dialects|conversation\/tools)\/|\.test\.ts$/
+
+test('no other file of src knows a family by name', async () => {
+  // This project's own name and that of llama.cpp mean other things as well.
+  const names = FAMILY_NAMES.filter((name) => name !== 'lookout' && name !== 'llama')
+  const words = names.map((name) => /^[a-z]+/.exec(name)![0])
+  const naming: string[] = []
+  let files = 0
+  for await (const file of glob('src/**/*.{ts,mjs}')) {
+    if (ELSEWHERE.test(file)) continue
+    files++
+    if (new RegExp(words.join('|'), 'i').test(await readFile(file, 'utf8'))) naming.push(file)
+  }
+  expect(files).toBeGreaterThan(100)
+  expect(naming).toEqual([])
 })
 
 describe('limits of images', () => {

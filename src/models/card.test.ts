@@ -2,7 +2,9 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { FakeEngine } from '../../test/support/fake-engine.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
+import { ModelRegistry } from '../inference/registry.ts'
 import { findCards, loadCard } from './card.ts'
 
 let directory: string
@@ -58,7 +60,8 @@ test('a card that is not there', async () => {
 test('the example in docs/ is a card, whose files are to be fetched', async () => {
   const [file] = await findCards(['docs/example-cards'])
   const card = await loadCard(file!)
-  expect(card.load).toBe('first_use')
+  expect(card).toMatchObject({ load: 'first_use', dialect: 'qwen3-vl', toolSyntax: 'hermes' })
+  new ModelRegistry().add(card, new FakeEngine())
   await expect(describeModel(card)).rejects.toThrow(/engine\.model: the file .+\.gguf is not there$/)
 })
 

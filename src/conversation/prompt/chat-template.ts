@@ -162,7 +162,7 @@ export class ChatTemplate {
 
 const NEEDLE = 'needle'
 const USER: Turn = { role: 'user', content: NEEDLE }
-/** Nine letters and digits, as Mistral's templates require. */
+/** Nine letters and digits: some templates refuse any other id. */
 export const CALL_ID = 'a1b2c3d4e'
 
 function toMessage({ role, content, reasoning, toolCalls = [], answers }: Turn, shape: ContentShape): object {

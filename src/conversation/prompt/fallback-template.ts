@@ -1,4 +1,4 @@
-/** The template for models without one: ChatML, with tools in the Hermes format. */
+/** The template for models without one: ChatML, with tool calls as JSON between tags. */
 export const FALLBACK_TEMPLATE = `{%- if tools -%}
 {{- '<|im_start|>system\\n' -}}
 {%- if messages[0].role == 'system' -%}{{- messages[0].content + '\\n\\n' -}}{%- endif -%}
