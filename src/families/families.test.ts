@@ -2,7 +2,7 @@ import { glob, readFile } from 'node:fs/promises'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { familyMarks, familyOf, imageLimits } from './gguf.ts'
-import { FAMILIES, FAMILY_NAMES } from './index.ts'
+import { FAMILIES, FAMILY_NAMES, type Family } from './index.ts'
 
 describe('a family is recognised by its files', () => {
   test.each([
@@ -99,3 +99,41 @@ describe('limits of images', () => {
     expect(imageLimits(square, encoder({ image_size: 448 }))).toEqual(smaller)
   })
 })
+
+test('docs/families.md has the table of all families', async () => {
+  const page = await readFile('docs/families.md', 'utf8')
+  const rows = page.split('\n').filter((line) => line.startsWith('| `'))
+  const [heading, ...families] = rows
+  expect(heading).toMatch(/^\| `family` \|/)
+  expect(families).toEqual(FAMILY_NAMES.map((name) => rowOf(name, FAMILIES[name])))
+})
+
+function rowOf(name: string, family: Family): string {
+  const { title, projectors, architectures, image, video, dialect, toolSyntax, thought } = family
+  const codes = (values: readonly string[]) => values.map((value) => `\`${value}\``).join(', ')
+  const recognised = projectors.length === 0 ? 'its name in the card' : codes(projectors)
+  const cells = [
+    `\`${name}\` (${title})`,
+    architectures.length === 0 ? recognised : `${recognised} with ${codes(architectures)}`,
+    image === null ? 'card' : imageCell(image),
+    video === null ? 'card' : videoCell(video),
+    dialect === null ? 'none' : `\`${dialect}\``,
+    toolSyntax === null ? 'none' : `\`${toolSyntax}\``,
+    thought === null ? 'none' : `\`${thought.end}\``,
+  ]
+  return `| ${cells.join(' | ')} |`
+}
+
+function imageCell({ patchSize, mergeSize, minTokens, maxTokens, square }: NonNullable<Family['image']>): string {
+  const side = `${patchSize * mergeSize} px`
+  if (minTokens === undefined || maxTokens === undefined) return `${side}; tokens: card`
+  return square ? `${side}, squares of ${maxTokens} tokens` : `${side}, ${minTokens} to ${maxTokens} tokens`
+}
+
+function videoCell({ layout, ...limits }: NonNullable<Family['video']>): string {
+  const frames = layout.framesPerGrid === 2 ? 'pairs of frames' : 'single frames'
+  const shown = layout.timestamp === null ? frames : `${frames}, each behind \`${layout.timestamp}\``
+  const { minTokens, maxTokens, framesPerSecond, maxFrames } = limits
+  if (maxTokens === undefined) return `${shown}; limits: card`
+  return `${shown}; ${minTokens} to ${maxTokens} tokens, ${framesPerSecond} frames/s, at most ${maxFrames} frames`
+}
