@@ -66,6 +66,15 @@ describe('organisations and keys', () => {
       new RegExp(`^${id} +${organisation} +${key.slice(0, 9)}\\.\\.\\. +laptop +inference,files +active`, 'm'),
     )
     expect(listed.stdout).not.toContain(key)
+    const [asJson] = JSON.parse((await lookout('keys', 'list', '--org', organisation, '--json')).stdout)
+    expect(asJson).toMatchObject({ id, organisation, name: 'laptop', scopes: ['inference', 'files'], state: 'active' })
+    expect(JSON.stringify(asJson)).not.toContain(key)
+    const organisations = JSON.parse((await lookout('orgs', 'list', '--json')).stdout)
+    expect(organisations.find((one: { id: string }) => one.id === organisation)).toMatchObject({
+      state: 'active',
+      stored_bytes: 0,
+      limits: { requests_per_minute: { models: 3 }, monthly_credits: null },
+    })
 
     expect([await status(key), await status(key), await status(key)]).toEqual([200, 200, 429])
     expect((await lookout('orgs', 'limit', organisation, '--requests', 'models=none')).stdout).toMatch(
@@ -119,17 +128,21 @@ test.each([
   [['orgs', 'create', 'No Name'], /is not a valid organisation name/],
   [['orgs', 'create'], /NAME is missing/],
   [['keys', 'revoke'], /ID is missing/],
-  [['keys', 'list', 'mine'], /'mine' is one word too many/],
+  [['keys', 'list', 'mine'], /'mine' is one argument too many/],
   [['orgs', 'limit', 'nobody', '--storage', '1'], /Organisation 'nobody' does not exist/],
   [['orgs', 'create', 'a', '--requests', 'constructor=1'], /--requests: expected CLASS=N/],
   [['keys', 'create', '--org', 'nobody'], /Organisation 'nobody' does not exist/],
   [['keys', 'create', '--scopes', 'all'], /--scopes: expected some of inference, files, admin, not 'all'/],
-  [['keys', 'create', '--expires', 'soon'], /--expires: expected a time/],
-  [['keys', 'create', '--expires', '5'], /--expires: expected a time such as 90d/],
-  [['keys', 'create', '--expires', '2001-05-01'], /--expires: expected a time to come, not '2001-05-01'/],
-  [['keys', 'create', '--expires', '0d'], /--expires: expected a time to come, not '0d'/],
+  [
+    ['keys', 'create', '--expires', 'soon'],
+    /--expires: expected a duration such as 90d or 12h, or a date such as 2027-01-31, not 'soon'/,
+  ],
+  [['keys', 'create', '--expires', '5'], /--expires: expected a duration such as 90d/],
+  [['keys', 'create', '--expires', '2001-05-01'], /--expires: expected a time in the future, not '2001-05-01'/],
+  [['keys', 'create', '--expires', '0d'], /--expires: expected a time in the future, not '0d'/],
   [['orgs', 'limit', 'nobody', '--storage', '-1'], /--storage: expected a number or none, not '-1'/],
   [['keys', 'fly'], /expected keys create/],
+  [['usage', '--csv', '--json'], /--csv and --json: expected only one/],
   [['usage', '--by', 'toString'], /--by: expected some of org/],
 ])('refuses %j in one line', async (args, message) => {
   const { code, stdout, stderr } = await lookout(...args)

@@ -56,9 +56,9 @@ describe('the command line', () => {
   })
 
   test('every command has its own help', async () => {
-    for (const command of ['serve', 'models']) {
+    for (const command of ['serve', 'models', 'orgs', 'config', 'keys', 'usage']) {
       const run = await outcome(start([command, '--help'], {}))
-      expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(`^Usage: lookout ${command}\n`), stderr: '' })
+      expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(`^Usage: lookout ${command}\\b`), stderr: '' })
     }
   })
 
@@ -67,6 +67,10 @@ describe('the command line', () => {
     expect(run).toMatchObject({ code: 0, stderr: '' })
     expect(run.stdout).toMatch(/^service-mk1\.5, service-mk1\n.*lookout-nano.card\.json\n.*with the service\n/)
     expect(run.stdout).toMatch(/context: 32768 tokens\n {2}memory: {2}about 0\.\d\d GiB\n$/)
+    const [model] = JSON.parse(
+      (await outcome(start(['models', '--json'], { LOOKOUT_ALIASES: 'a=service-mk1' }))).stdout,
+    )
+    expect(model).toMatchObject({ ids: ['service-mk1.5', 'service-mk1'], aliases: ['a'], context_tokens: 32_768 })
   })
 
   test('a card that is not there is named in one line', async () => {

@@ -144,6 +144,12 @@ test('the usage command prints sums or rows', async () => {
   const rows = (await lookout('--rows')).trim().split('\r\n')
   expect(rows).toHaveLength(4)
   expect(rows[1]).toMatch(new RegExp(`^[0-9a-f]{32},\\d{4}-\\d\\d-\\d\\dT[0-9:.]+Z,${organisation},key-`))
+  const [summed] = JSON.parse(await lookout('--json'))
+  expect(summed).toMatchObject({ org: organisation, model, requests: 3, errors: 0 })
+  const each = JSON.parse(await lookout('--rows', '--json'))
+  expect(each).toHaveLength(3)
+  expect(each[0]).toMatchObject({ organisation, model, endpoint: 'chat', status: 200, audio_tokens: 0 })
+  expect(JSON.parse(await lookout('--rows', '--json', '--until', '2001-01-01'))).toEqual([])
 })
 
 test('a spent budget rejects the next request, and says when it resets', async () => {

@@ -2,6 +2,7 @@ import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { withAliases } from '../inference/aliases.ts'
 import { findCards, loadCard } from '../models/card.ts'
+import { cacheDirectory } from '../setup/native-library.mjs'
 import { type Command, expectNoArguments } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { warn } from './warn.ts'
@@ -32,6 +33,7 @@ function shown(settings: Config): Record<string, unknown> {
   }
   return {
     ...settings,
+    cacheDirectory: settings.cacheDirectory ?? cacheDirectory(),
     apiKey: settings.apiKey === null ? null : '***',
     databaseUrl: withoutPassword(settings.databaseUrl),
     redisUrl: withoutPassword(settings.redisUrl),

@@ -2,20 +2,22 @@ import { type ApiKey, FIRST_ORGANISATION, SCOPES, type Scope } from '../accounts
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import type { Command } from './command.ts'
-import { printTable, readMoment, readOptions, showMoment } from './options.ts'
+import { readMoment, readOptions } from './options.ts'
+import { printJson, printTable, showMoment } from './output.ts'
 import { withAccounts } from './with-accounts.ts'
 
 export const keys: Command = {
   help: `Usage: lookout keys create [--org NAME] [--name TEXT] [--scopes LIST] [--expires TIME]
-       lookout keys list [--org NAME]
+       lookout keys list [--org NAME] [--json]
        lookout keys revoke ID
 
-Works beside a running server, which takes notice within seconds. A key is shown once, when it is made.
+A running server notices changes within seconds. A key is shown only once, when it is made.
 
-  --org      organisation (${FIRST_ORGANISATION})
+  --org      organisation [${FIRST_ORGANISATION}]
   --name     a note for you
-  --scopes   what it may be used for, parted by commas: inference, files, admin (inference,files)
-  --expires  when it ends: 90d, 12h or 2027-01-31 (never)
+  --scopes   what the key may be used for, comma-separated: ${SCOPES.join(', ')} [inference,files]
+  --expires  when the key expires: 90d, 12h or 2027-01-31 [never]
+  --json     a JSON array instead of a table
 
 ${SETTINGS_HELP}`,
   async run([action, ...args]) {
@@ -46,13 +48,13 @@ async function create(args: readonly string[]): Promise<void> {
     expiresAt: values.expires === undefined ? null : readExpiry(values.expires),
   }
   const { key, about } = await withAccounts((accounts) => accounts.createKey(wanted))
-  process.stderr.write(`Made ${about.id} for ${about.organisation}. Keep the key: it is shown this once.\n`)
+  process.stderr.write(`Made ${about.id} for ${about.organisation}. Keep the key: it is shown only once.\n`)
   process.stdout.write(`${key}\n`)
 }
 
 function readExpiry(text: string): Date {
   const end = readMoment(text, 1, '--expires')
-  if (end.getTime() <= Date.now()) throw new ConfigError(`--expires: expected a time to come, not '${text}'`)
+  if (end.getTime() <= Date.now()) throw new ConfigError(`--expires: expected a time in the future, not '${text}'`)
   return end
 }
 
@@ -65,8 +67,9 @@ function readScopes(text: string): Scope[] {
 }
 
 async function list(args: readonly string[]): Promise<void> {
-  const { values } = readOptions(args, { org: { type: 'string' } })
+  const { values } = readOptions(args, { org: { type: 'string' }, json: { type: 'boolean' } })
   const found = await withAccounts((accounts) => accounts.listKeys(values.org ?? null))
+  if (values.json) return printJson(found.map(toJson))
   printTable(
     ['ID', 'ORGANISATION', 'KEY', 'NAME', 'SCOPES', 'STATE', 'MADE', 'EXPIRES', 'LAST USED'],
     found.map((key) => [
@@ -83,6 +86,21 @@ async function list(args: readonly string[]): Promise<void> {
   )
 }
 
+function toJson(key: ApiKey): object {
+  return {
+    id: key.id,
+    organisation: key.organisation,
+    prefix: key.prefix,
+    name: key.name,
+    scopes: key.scopes,
+    state: stateOf(key),
+    created_at: key.createdAt,
+    expires_at: key.expiresAt,
+    revoked_at: key.revokedAt,
+    last_used_at: key.lastUsedAt,
+  }
+}
+
 function stateOf({ revokedAt, expiresAt }: ApiKey): string {
   if (revokedAt) return 'revoked'
   return expiresAt && expiresAt.getTime() <= Date.now() ? 'expired' : 'active'
@@ -91,5 +109,5 @@ function stateOf({ revokedAt, expiresAt }: ApiKey): string {
 async function revoke(args: readonly string[]): Promise<void> {
   const { positionals } = readOptions(args, {}, ['ID'])
   const revoked = await withAccounts((accounts) => accounts.revokeKey(positionals[0]!))
-  process.stdout.write(`Revoked ${revoked.id} of ${revoked.organisation}; running servers take notice within seconds\n`)
+  process.stdout.write(`Revoked ${revoked.id} of ${revoked.organisation}; running servers notice within seconds\n`)
 }

@@ -1,28 +1,48 @@
 import { SETTINGS_HELP } from '../config/settings-help.ts'
+import { withAliases } from '../inference/aliases.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
-import { findCards, loadCard } from '../models/card.ts'
-import { type Command, expectNoArguments } from './command.ts'
+import { findCards, loadCard, type ModelCard } from '../models/card.ts'
+import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
+import { readOptions } from './options.ts'
+import { printJson } from './output.ts'
 import { warn } from './warn.ts'
 
 export const models: Command = {
-  help: `Usage: lookout models
+  help: `Usage: lookout models [--json]
 
-Reads the cards and the heads of the files that they name, and loads nothing.
+Reads the model cards and the headers of the files that they name, and loads nothing.
+
+  --json  a JSON array instead of text
 
 ${SETTINGS_HELP}`,
   async run(args) {
-    expectNoArguments(args)
-    for (const file of await findCards((await loadConfig()).modelCards)) {
-      const card = await loadCard(file, warn)
-      const { info, memoryBytes } = await describeModel(card)
-      const ids = card.serves.map(({ id }) => id).join(', ')
-      const when = card.load === 'start' ? 'with the service' : 'on first use'
-      process.stdout.write(`${ids}
-  card:    ${card.file}
-  loaded:  ${when}
-  context: ${info.contextTokens} tokens
-  memory:  about ${(memoryBytes / 2 ** 30).toFixed(2)} GiB\n`)
-    }
+    const { values } = readOptions(args, { json: { type: 'boolean' } })
+    const { modelCards, aliases } = await loadConfig()
+    const files = await findCards(modelCards)
+    const cards = await Promise.all(files.map((file) => loadCard(file, warn)))
+    const found = await Promise.all(withAliases(cards, aliases).map(describe))
+    if (values.json) printJson(found)
+    else process.stdout.write(found.map(toText).join(''))
   },
+}
+
+async function describe(card: ModelCard) {
+  const { info, memoryBytes } = await describeModel(card)
+  return {
+    ids: card.serves.map(({ id }) => id),
+    aliases: card.serves.flatMap((served) => served.aliases),
+    card: card.file,
+    load: card.load,
+    context_tokens: info.contextTokens,
+    memory_bytes: memoryBytes,
+  }
+}
+
+function toText(model: Awaited<ReturnType<typeof describe>>): string {
+  return `${model.ids.join(', ')}
+${model.aliases.length === 0 ? '' : `  aliases: ${model.aliases.join(', ')}\n`}  card:    ${model.card}
+  loaded:  ${model.load === 'start' ? 'with the service' : 'on first use'}
+  context: ${model.context_tokens} tokens
+  memory:  about ${(model.memory_bytes / 2 ** 30).toFixed(2)} GiB\n`
 }

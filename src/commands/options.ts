@@ -1,7 +1,11 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 import { ConfigError } from '../config/config.ts'
 
-/** What comes behind an action's name. `operands`: what is called so in its help. @throws ConfigError for what it does not take. */
+/**
+ * Reads what follows the name of a command.
+ * @param operands their names in the command's help; all are required.
+ * @throws ConfigError
+ */
 export function readOptions<Options extends ParseArgsOptionsConfig>(
   args: readonly string[],
   options: Options,
@@ -11,7 +15,7 @@ export function readOptions<Options extends ParseArgsOptionsConfig>(
   const missing = operands[parsed.positionals.length]
   if (missing !== undefined) throw new ConfigError(`${missing} is missing; see --help`)
   const spare = parsed.positionals[operands.length]
-  if (spare !== undefined) throw new ConfigError(`'${spare}' is one word too many; see --help`)
+  if (spare !== undefined) throw new ConfigError(`'${spare}' is one argument too many; see --help`)
   return parsed
 }
 
@@ -23,7 +27,7 @@ function parse<Options extends ParseArgsOptionsConfig>(args: readonly string[], 
   }
 }
 
-/** `--storage -1` as `--storage=-1`: a negative number is no option, and what the option takes is said where it is read. */
+/** `--storage -1` as `--storage=-1`: a negative number is not an option. Whoever reads the value says what it may be. */
 function joinNegatives(args: readonly string[]): string[] {
   const joined: string[] = []
   for (const arg of args) {
@@ -35,7 +39,7 @@ function joinNegatives(args: readonly string[]): string[] {
   return joined
 }
 
-/** A day, or a moment of one; JavaScript by itself reads years, months and much else into what is meant as a count. */
+/** A day, or a time of day. `Date.parse` by itself takes much more: 5 is May 2001. */
 const DATE = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$/
 
 /** `90d`, `12h`, `30m`, or a date such as 2027-01-31 or 2027-01-31T12:00Z. @throws ConfigError */
@@ -46,17 +50,8 @@ export function readMoment(text: string, sign: 1 | -1, option: string): Date {
       ? Date.parse(DATE.test(text) ? text : '')
       : Date.now() + sign * Number(count) * { m: 60e3, h: 3600e3, d: 86_400e3 }[unit as 'm' | 'h' | 'd']
   if (Number.isNaN(time))
-    throw new ConfigError(`${option}: expected a time such as 90d, 12h or 2027-01-31, not '${text}'`)
+    throw new ConfigError(
+      `${option}: expected a duration such as 90d or 12h, or a date such as 2027-01-31, not '${text}'`,
+    )
   return new Date(time)
-}
-
-/** Columns as wide as what is in them. */
-export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)))
-  const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ')
-  process.stdout.write(`${[head, ...rows].map((row) => line(row).trimEnd()).join('\n')}\n`)
-}
-
-export function showMoment(time: Date | null): string {
-  return time === null ? '-' : time.toISOString().slice(0, 16).replace('T', ' ')
 }

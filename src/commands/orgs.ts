@@ -1,22 +1,25 @@
+import type { Organisation } from '../accounts/index.ts'
 import { ConfigError } from '../config/config.ts'
 import { BUCKETS } from '../config/rate-limits.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import type { OrganisationLimits } from '../storage/index.ts'
 import type { Command } from './command.ts'
-import { printTable, readOptions, showMoment } from './options.ts'
+import { readOptions } from './options.ts'
+import { printJson, printTable, showMoment } from './output.ts'
 import { withAccounts } from './with-accounts.ts'
 
 export const orgs: Command = {
   help: `Usage: lookout orgs create NAME [LIMITS]
        lookout orgs limit NAME LIMITS
-       lookout orgs list
+       lookout orgs list [--json]
        lookout orgs revoke NAME
 
-Works beside a running server, which takes notice within seconds. To revoke an organisation shuts out its keys and keeps
-what it has stored.
+A running server notices changes within seconds. Revoking an organisation shuts out its keys and keeps what it has stored.
+--json prints a JSON array instead of a table.
 
-LIMITS are what differs from the server's own; 'none' goes back to those:
-  --requests CLASS=N   requests per minute; CLASS is one of ${BUCKETS.join(', ')}. May be given again
+LIMITS are those that differ from the server's; 'none' goes back to the server's limit:
+  --requests CLASS=N   requests per minute; CLASS is one of ${BUCKETS.join(', ')}.
+                       May be repeated
   --monthly-credits N  what its tokens may cost in a calendar month (UTC)
   --storage N          GiB that its files may take
 
@@ -102,8 +105,9 @@ function merge<Of extends object>(
 }
 
 async function list(args: readonly string[]): Promise<void> {
-  readOptions(args, {})
+  const { values } = readOptions(args, { json: { type: 'boolean' } })
   const found = await withAccounts((accounts) => accounts.listOrganisations())
+  if (values.json) return printJson(found.map(toJson))
   printTable(
     ['ORGANISATION', 'STATE', 'MADE', 'STORED', 'LIMITS'],
     found.map(({ id, revokedAt, createdAt, storedBytes, limits }) => [
@@ -116,6 +120,18 @@ async function list(args: readonly string[]): Promise<void> {
   )
 }
 
+function toJson({ id, revokedAt, createdAt, storedBytes, limits }: Organisation): object {
+  const { requestsPerMinute = {}, monthlyCredits = null, storedBytes: most = null } = limits
+  return {
+    id,
+    state: revokedAt ? 'revoked' : 'active',
+    created_at: createdAt,
+    revoked_at: revokedAt,
+    stored_bytes: storedBytes,
+    limits: { requests_per_minute: requestsPerMinute, monthly_credits: monthlyCredits, stored_bytes: most },
+  }
+}
+
 function showLimits({ requestsPerMinute = {}, monthlyCredits, storedBytes }: OrganisationLimits): string {
   const shown = Object.entries(requestsPerMinute).map(([bucket, limit]) => `${bucket}=${limit}`)
   if (monthlyCredits !== undefined) shown.push(`credits=${monthlyCredits}`)
@@ -126,5 +142,5 @@ function showLimits({ requestsPerMinute = {}, monthlyCredits, storedBytes }: Org
 async function revoke(args: readonly string[]): Promise<void> {
   const { positionals } = readOptions(args, {}, ['NAME'])
   await withAccounts((accounts) => accounts.revokeOrganisation(positionals[0]!))
-  process.stdout.write(`Revoked ${positionals[0]}; running servers take notice within seconds\n`)
+  process.stdout.write(`Revoked ${positionals[0]}; running servers notice within seconds\n`)
 }

@@ -62,7 +62,7 @@ function greeting({ url, apiKey, metricsUrl, models }: Service, configured: bool
     ? 'as set in LOOKOUT_API_KEY'
     : apiKey === null
       ? 'as made before (`npx lookout keys list` shows which there are, `npx lookout keys create` makes another)'
-      : `${apiKey} (keep it: it is shown this once)`
+      : `${apiKey} (keep it: it is shown only once)`
   const shown = configured ? '$LOOKOUT_API_KEY' : (apiKey ?? '$KEY')
   return `Lookout listens on ${url}
 ${metrics}Models:  ${ids.join(', ')}

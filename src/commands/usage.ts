@@ -2,7 +2,8 @@ import { sql } from 'drizzle-orm'
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import type { Command } from './command.ts'
-import { printTable, readMoment, readOptions } from './options.ts'
+import { readMoment, readOptions } from './options.ts'
+import { JsonArray, printJson, printTable } from './output.ts'
 import { withDatabase } from './with-accounts.ts'
 
 /** What rows can be summed by, and the column of the ledger that it is. */
@@ -17,15 +18,16 @@ const GROUPS = {
 type Group = keyof typeof GROUPS
 
 export const usage: Command = {
-  help: `Usage: lookout usage [--by LIST] [--org NAME] [--since TIME] [--until TIME] [--csv]
-       lookout usage --rows [--org NAME] [--since TIME] [--until TIME]
+  help: `Usage: lookout usage [--by LIST] [--org NAME] [--since TIME] [--until TIME] [--csv | --json]
+       lookout usage --rows [--org NAME] [--since TIME] [--until TIME] [--json]
 
-  --by     what to sum by, parted by commas: ${Object.keys(GROUPS).join(', ')} (org,model)
+  --by     what to sum by, comma-separated: ${Object.keys(GROUPS).join(', ')} [org,model]
   --org    only this organisation
-  --since  30d, 12h or 2027-01-31 (30d)
-  --until  the same (now)
-  --csv    comma-separated values in place of the table
+  --since  30d, 12h or 2027-01-31 [30d]
+  --until  the same [now]
   --rows   every request, as CSV
+  --csv    CSV instead of a table
+  --json   a JSON array instead of a table or CSV
 
 ${SETTINGS_HELP}`,
   async run(args) {
@@ -36,14 +38,17 @@ ${SETTINGS_HELP}`,
       until: { type: 'string' },
       csv: { type: 'boolean' },
       rows: { type: 'boolean' },
+      json: { type: 'boolean' },
     })
+    if (values.csv && values.json) throw new ConfigError('--csv and --json: expected only one of them')
     const since = readMoment(values.since ?? '30d', -1, '--since')
     const until = values.until === undefined ? null : readMoment(values.until, -1, '--until')
     const which = sql`at >= ${since.toISOString()}::timestamptz
       ${until ? sql`and at < ${until.toISOString()}::timestamptz` : sql``}
       ${values.org === undefined ? sql`` : sql`and organisation_id = ${values.org}`}`
-    if (values.rows) return printRows(which)
-    await printSums(which, readGroups(values.by ?? 'org,model'), values.csv ?? false)
+    const format = values.json ? 'json' : values.csv || values.rows ? 'csv' : 'table'
+    if (values.rows) await printRows(which, format)
+    else await printSums(which, readGroups(values.by ?? 'org,model'), format)
   },
 }
 
@@ -54,7 +59,9 @@ function readGroups(text: string): Group[] {
   })
 }
 
-async function printSums(which: ReturnType<typeof sql>, groups: readonly Group[], csv: boolean): Promise<void> {
+type Format = 'table' | 'csv' | 'json'
+
+async function printSums(which: ReturnType<typeof sql>, groups: readonly Group[], format: Format): Promise<void> {
   const columns = sql.join(
     groups.map((group) => sql`${GROUPS[group]} as ${sql.identifier(group)}`),
     sql`, `,
@@ -71,10 +78,11 @@ async function printSums(which: ReturnType<typeof sql>, groups: readonly Group[]
         round(avg(latency_ms))::float8 as mean_ms, sum(credits)::float8 as credits
       from usage where ${which} group by ${places} order by ${places}`),
   )
+  if (format === 'json') return printJson(rows)
   const sums = ['requests', 'errors', 'prompt_tokens', 'cached_tokens', 'audio_tokens', 'completion_tokens']
   const head = [...groups, ...sums, 'mean_ms', 'credits']
   const cells = rows.map((row) => head.map((column) => String(row[column])))
-  if (csv) process.stdout.write([head, ...cells].map(csvLine).join(''))
+  if (format === 'csv') process.stdout.write([head, ...cells].map(csvLine).join(''))
   else
     printTable(
       head.map((title) => title.toUpperCase().replaceAll('_', ' ')),
@@ -82,15 +90,17 @@ async function printSums(which: ReturnType<typeof sql>, groups: readonly Group[]
     )
 }
 
+const ROW_NUMBERS = ['prompt_tokens', 'completion_tokens', 'cached_tokens', 'audio_tokens', 'latency_ms', 'credits']
 const ROW_COLUMNS = [
-  ...['trace_id', 'at', 'organisation', 'key', 'model', 'endpoint', 'status', 'finish', 'prompt_tokens'],
-  ...['completion_tokens', 'cached_tokens', 'audio_tokens', 'latency_ms', 'credits'],
+  ...['trace_id', 'at', 'organisation', 'key', 'model', 'endpoint', 'status', 'finish'],
+  ...ROW_NUMBERS,
 ]
 const PAGE = 5_000
 
 /** In pages: a ledger may be larger than memory. */
-async function printRows(which: ReturnType<typeof sql>): Promise<void> {
-  process.stdout.write(csvLine(ROW_COLUMNS))
+async function printRows(which: ReturnType<typeof sql>, format: Format): Promise<void> {
+  const array = format === 'json' ? new JsonArray() : null
+  if (!array) process.stdout.write(csvLine(ROW_COLUMNS))
   await withDatabase(async (database) => {
     let last: Record<string, string> | undefined
     do {
@@ -100,10 +110,17 @@ async function printRows(which: ReturnType<typeof sql>): Promise<void> {
           organisation_id as organisation, key_id as key, model, endpoint, status::text, finish, prompt_tokens,
           completion_tokens, cached_tokens, audio_tokens, latency_ms::text, credits
         from usage where ${which} ${behind} order by usage.at, trace_id limit ${PAGE}`)
-      process.stdout.write(rows.map((row) => csvLine(ROW_COLUMNS.map((column) => String(row[column])))).join(''))
+      if (array) array.write(rows.map(toJson))
+      else process.stdout.write(rows.map((row) => csvLine(ROW_COLUMNS.map((column) => String(row[column])))).join(''))
       last = rows.length === PAGE ? rows.at(-1) : undefined
     } while (last)
   })
+  array?.end()
+}
+
+function toJson(row: Readonly<Record<string, string>>): object {
+  const typed = (column: string) => (['status', ...ROW_NUMBERS].includes(column) ? Number(row[column]) : row[column])
+  return Object.fromEntries(ROW_COLUMNS.map((column) => [column, typed(column)]))
 }
 
 /** RFC 4180. */

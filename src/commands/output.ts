@@ -1,0 +1,32 @@
+/** Columns as wide as what is in them. */
+export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)))
+  const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ')
+  process.stdout.write(`${[head, ...rows].map((row) => line(row).trimEnd()).join('\n')}\n`)
+}
+
+export function showMoment(time: Date | null): string {
+  return time === null ? '-' : time.toISOString().slice(0, 16).replace('T', ' ')
+}
+
+/** An array, written item by item: it may be larger than memory. Each item has a line of its own. */
+export class JsonArray {
+  #isEmpty = true
+
+  write(items: readonly object[]): void {
+    for (const item of items) {
+      process.stdout.write(`${this.#isEmpty ? '[\n' : ',\n'}${JSON.stringify(item)}`)
+      this.#isEmpty = false
+    }
+  }
+
+  end(): void {
+    process.stdout.write(this.#isEmpty ? '[]\n' : '\n]\n')
+  }
+}
+
+export function printJson(items: readonly object[]): void {
+  const array = new JsonArray()
+  array.write(items)
+  array.end()
+}
