@@ -1,6 +1,6 @@
 /**
- * Resident memory of the server while one chat names many large videos by address, beyond what it takes when it is idle.
- * Linux only (reads /proc).
+ * Resident memory of the server during one chat with many large videos by URL, above that of the idle server. Linux
+ * only (reads /proc).
  */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as delay } from 'node:timers/promises'
-import { makeFilm } from '../test/support/film.ts'
+import { makeVideo } from '../test/support/video.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { post } from './support/chat.ts'
 import { residentByProgram } from './support/process-tree.ts'
@@ -20,10 +20,10 @@ const VIDEOS = 40
 const MEGABYTES = 100
 const PADDING = Buffer.alloc(1e6)
 const LIMIT_MIB = 512
-const LOOK_MS = 50
+const SAMPLE_MS = 50
 
 export const requestMemory: Benchmark = {
-  summary: `one chat about ${VIDEOS} videos of ${MEGABYTES} MB by address: resident memory beyond the idle server's`,
+  summary: `one chat about ${VIDEOS} videos of ${MEGABYTES} MB by URL: resident memory above the idle server's`,
   withPeer: false,
 
   async run({ quick }) {
@@ -46,7 +46,7 @@ export const requestMemory: Benchmark = {
       )
       const started = performance.now()
       for (let over = false; !over; ) {
-        over = await Promise.race([asking.then(() => true), delay(LOOK_MS, false)])
+        over = await Promise.race([asking.then(() => true), delay(SAMPLE_MS, false)])
         const now = await residentByProgram(server.pid)
         for (const [program, bytes] of now) peak.set(program, Math.max(bytes, peak.get(program) ?? 0))
         most = Math.max(most, sum(now) - sum(before))
@@ -56,11 +56,11 @@ export const requestMemory: Benchmark = {
       const rows = [...peak].map(([program, bytes]) => [program, mib(before.get(program)), mib(bytes)])
       print(`### Memory of one request
 
-A chat about ${videos} videos of ${MEGABYTES} MB by address, answered in ${seconds.toFixed(1)} s. Resident memory, MiB.
+A chat about ${videos} videos of ${MEGABYTES} MB by URL, answered in ${seconds.toFixed(1)} s. Resident memory, MiB.
 
-${table(['process', 'idle', 'at its most'], rows)}
+${table(['process', 'idle', 'peak'], rows)}
 
-All together: ${mib(most)} MiB beyond idle; the limit is ${LIMIT_MIB}.`)
+All processes together: ${mib(most)} MiB above idle; the limit is ${LIMIT_MIB}.`)
     } finally {
       web.closeAllConnections()
       web.close()
@@ -68,19 +68,19 @@ All together: ${mib(most)} MiB beyond idle; the limit is ${LIMIT_MIB}.`)
   },
 }
 
-/** A small video at every path, with padding that every reader passes over; no two are the same. */
+/** Serves a small video at every path, with padding that demuxers skip. No two are the same. */
 async function serveVideos(): Promise<Server> {
   const still = { width: 320, height: 192, data: new Uint8Array(320 * 192 * 3).fill(90) }
-  const film = await makeFilm({ format: 'mp4', frames: Array.from({ length: 20 }, () => still) })
+  const video = await makeVideo({ format: 'mp4', frames: Array.from({ length: 20 }, () => still) })
   const web = createServer((request, response) => {
-    pipeline(Readable.from(padded(film, request.url!), { objectMode: false }), response).catch(() => {})
+    pipeline(Readable.from(padded(video, request.url!), { objectMode: false }), response).catch(() => {})
   }).listen(0, '127.0.0.1')
   await once(web, 'listening')
   return web
 }
 
-function* padded(film: Buffer, path: string): Generator<Buffer, void, void> {
-  yield film
+function* padded(video: Buffer, path: string): Generator<Buffer, void, void> {
+  yield video
   const head = Buffer.alloc(8 + 64)
   head.writeUInt32BE(head.length + MEGABYTES * PADDING.length)
   head.write('free', 4)

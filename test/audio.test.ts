@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { AudioPart, PromptPart } from '../src/inference/engine.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
-import { makeFilm, makeSound, tone } from './support/film.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
 import {
   branch,
@@ -16,6 +15,7 @@ import {
   untrusted,
 } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { makeAudio, makeVideo, tone } from './support/video.ts'
 
 const RATE = 16_000
 const sound = (seconds: number, hertz = 440): AudioPart => ({
@@ -29,8 +29,7 @@ beforeAll(async () => {
 })
 afterAll(() => card?.remove())
 
-/** Through the engine itself. */
-describe('an engine that hears', () => {
+describe('an engine with audio input', () => {
   let engine: LocalEngine
   beforeAll(async () => {
     engine = await LocalEngine.start(await loadCard(card.path), { seed: 1 })
@@ -44,7 +43,7 @@ describe('an engine that hears', () => {
     trusted('<|im_end|>\n<|im_start|>assistant\n'),
   ]
 
-  it('says so', () => {
+  it('reports it', () => {
     expect(engine.info.modalities).toEqual({ image: true, audio: true })
   })
 
@@ -53,36 +52,36 @@ describe('an engine that hears', () => {
     [1.7, 2],
     [9.3, 10],
     [20, 21],
-  ])('%s s of sound are as many tokens as %i started seconds', async (seconds, started) => {
+  ])('%s s of audio have the tokens of %i one-second windows', async (seconds, started) => {
     const silent = await countTokens(engine, asked())
     const prompt = asked(sound(seconds))
     const generation = await generate(engine, prompt, [branch({ maxTokens: 2 })])
     const [usage] = generation.prompts
     expect(usage).toMatchObject({ audioTokens: 13 * started, imageTokens: 0 })
-    // One token before and one behind.
+    // One token before the audio and one after it.
     expect(usage!.promptTokens - silent).toBe(13 * started + 2)
     expect(await countTokens(engine, prompt)).toBe(usage!.promptTokens)
     await collect(generation)
   })
 
-  it('answers the same again, whether or not anything is remembered', async () => {
+  it('gives the same answer with and without the cache', async () => {
     const first = await run(engine, asked(sound(3)), branch())
     const again = await run(engine, asked(sound(3)), branch())
     expect(again.texts).toEqual(first.texts)
     expect(Object.values(first.texts)[0]!.length).toBeGreaterThan(0)
   })
 
-  it('hears what is in it: another sound is another prompt', async () => {
+  it('other audio is another prompt', async () => {
     const [low, high] = [asked(sound(3, 200)), asked(sound(3, 3000))]
     await run(engine, low, branch({ maxTokens: 1 }))
     const before = await engine.stats()
     await run(engine, high, branch({ maxTokens: 1 }))
     const after = await engine.stats()
-    // Nothing of the other sound is taken for this one's.
+    // Nothing is reused from the other audio.
     expect(after.prefilledTokens - before.prefilledTokens).toBeGreaterThan(13 * 3)
   })
 
-  it('takes sound, pictures and text in one prompt, and many questions about it', async () => {
+  it('takes audio, images and text in one prompt, and many questions about it', async () => {
     const prefix = [trusted('<|im_start|>user\n'), sound(2), ...chat.slice(1, 2), sound(1, 600)]
     const branches = ['a', 'b', 'c'].map((text) =>
       branch({ suffix: [untrusted(text), trusted('<|im_end|>\n<|im_start|>assistant\n')], maxTokens: 4 }),
@@ -92,7 +91,7 @@ describe('an engine that hears', () => {
     await expectAllFreed(engine)
   })
 
-  it('goes on with other answers while a long sound is made ready', async () => {
+  it('continues with other requests while long audio is encoded', async () => {
     const long = generate(engine, asked(sound(60)), [branch({ maxTokens: 1 })])
     const short = run(engine, chat, branch({ maxTokens: 4 }))
     const order: string[] = []
@@ -100,17 +99,16 @@ describe('an engine that hears', () => {
     expect(order).toEqual(['short', 'long'])
   })
 
-  it('forgets a long sound whose request is given up', async () => {
+  it('drops long audio when its request is aborted', async () => {
     const controller = new AbortController()
     const given = generate(engine, asked(sound(60)), [branch()], { signal: controller.signal })
-    controller.abort(new Error('client gone'))
-    await expect(given).rejects.toThrow('client gone')
+    controller.abort(new Error('client disconnected'))
+    await expect(given).rejects.toThrow('client disconnected')
     await expectAllFreed(engine)
   })
 })
 
-/** Through HTTP. */
-describe('a service that hears', () => {
+describe('a service with audio input', () => {
   let server: TestServer
   beforeAll(async () => {
     server = await startTestServer({
@@ -148,33 +146,33 @@ describe('a service that hears', () => {
     ['wav', 8000, 1],
     ['wav', 16_000, 1],
   ] as const)('%s at %i Hz with %i channels', async (format, rate, channels) => {
-    const bytes = await makeSound({ format, samples: samples(2.5, rate), rate, channels })
+    const bytes = await makeAudio({ format, samples: samples(2.5, rate), rate, channels })
     expect(await audioTokens(await ask([input(bytes, format)]))).toBe(13 * 3)
     const url = `data:audio/${format === 'mp3' ? 'mpeg' : format};base64,${bytes.toString('base64')}`
     expect(await audioTokens(await ask([{ type: 'audio_url', audio_url: { url } }]))).toBe(13 * 3)
   })
 
-  it('tells a sound by its bytes, whatever it is called', async () => {
-    const bytes = await makeSound({ format: 'flac', samples: samples(1.5, RATE), rate: RATE })
+  it('detects the format from the bytes, not from the declared format', async () => {
+    const bytes = await makeAudio({ format: 'flac', samples: samples(1.5, RATE), rate: RATE })
     expect(await audioTokens(await ask([input(bytes, 'mp3')]))).toBe(13 * 2)
   })
 
-  it.each(['mp4', 'webm'] as const)('the sound of a video is heard only when it is asked for: %s', async (format) => {
+  it.each(['mp4', 'webm'] as const)('the audio of a video is analysed only on request: %s', async (format) => {
     const still = { width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) }
-    const url = async (soundSeconds?: number) => {
-      const film = { format, frames: Array.from({ length: 10 }, () => still) }
-      const bytes = await makeFilm(soundSeconds === undefined ? film : { ...film, soundSeconds })
+    const url = async (audioSeconds?: number) => {
+      const video = { format, frames: Array.from({ length: 10 }, () => still) }
+      const bytes = await makeVideo(audioSeconds === undefined ? video : { ...video, audioSeconds })
       return [{ type: 'video_url', video_url: { url: `data:video/${format};base64,${bytes.toString('base64')}` } }]
     }
     const heard = { vision_config: { enable_audio_in_video: true } }
     expect(await audioTokens(await ask(await url(2.5)))).toBe(0)
     expect(await audioTokens(await ask(await url(2.5), heard))).toBeGreaterThanOrEqual(13 * 3)
-    // Without a sound track it is a video as any other.
+    // A video without an audio track is processed as video only.
     expect(await audioTokens(await ask(await url(), heard))).toBe(0)
   })
 
-  it('too much of it is refused by name, and never cut', async () => {
-    const bytes = await makeSound({ format: 'mp3', samples: new Float32Array(640 * 8000), rate: 8000 })
+  it('audio over the limit is rejected, never truncated', async () => {
+    const bytes = await makeAudio({ format: 'mp3', samples: new Float32Array(640 * 8000), rate: 8000 })
     const expected = {
       type: 'invalid_request_error',
       code: 'audio_token_limit_exceeded',
@@ -185,21 +183,21 @@ describe('a service that hears', () => {
     expect(await errorOf(response)).toEqual({ ...expected, param: 'messages[0].content[1].input_audio' })
   })
 
-  it('the longest sound that is taken counts no more than the limit', async () => {
+  it('the longest accepted audio stays within the limit', async () => {
     const sound = async (seconds: number) =>
-      input(await makeSound({ format: 'flac', samples: new Float32Array(seconds * RATE), rate: RATE }), 'flac')
-    // Windows of a second are 13 tokens each, and 630 of them 8190.
+      input(await makeAudio({ format: 'flac', samples: new Float32Array(seconds * RATE), rate: RATE }), 'flac')
+    // A one-second window has 13 tokens, so 630 windows have 8190.
     expect((await ask([await sound(630)])).status).toBe(400)
     expect(await audioTokens(await ask([await sound(629.9)]))).toBe(8190)
   })
 
-  it('silence counts like any sound', async () => {
-    const bytes = await makeSound({ format: 'wav', samples: new Float32Array(RATE * 1.5), rate: RATE })
+  it('silence counts like other audio', async () => {
+    const bytes = await makeAudio({ format: 'wav', samples: new Float32Array(RATE * 1.5), rate: RATE })
     expect(await audioTokens(await ask([input(bytes, 'wav')]))).toBe(13 * 2)
   })
 
   it('counts in multilook, with the context once for each prompt', async () => {
-    const bytes = await makeSound({ format: 'wav', samples: samples(1.5, RATE), rate: RATE })
+    const bytes = await makeAudio({ format: 'wav', samples: samples(1.5, RATE), rate: RATE })
     const response = await server.post('/v1/chat/completions/multilook', {
       model: 'service-mk1.5',
       context: [{ role: 'user', content: [input(bytes, 'wav')] }],
@@ -209,8 +207,8 @@ describe('a service that hears', () => {
     expect(await audioTokens(response)).toBe(13 * 2 * 3)
   })
 
-  it('what is no sound is refused', async () => {
-    const adts = await makeSound({ format: 'adts', samples: samples(1, 44_100), rate: 44_100 })
+  it('rejects data that is not audio', async () => {
+    const adts = await makeAudio({ format: 'adts', samples: samples(1, 44_100), rate: 44_100 })
     for (const bytes of [adts, Buffer.from('OggS and so on'), Buffer.from('RIFF....WAVEnothing'), Buffer.from('ID3')]) {
       const response = await ask([input(bytes, 'wav')])
       expect(response.status).toBe(400)

@@ -28,7 +28,7 @@ interface Answer {
   finish_reason: string
 }
 
-/** What is drawn in docs/pictures/shapes.svg. */
+/** The shapes in docs/pictures/shapes.svg. */
 const TRUTH: Readonly<Record<string, Corners>> = {
   'red circle': [44, 40, 148, 144],
   'blue star': [191, 34, 321, 156],
@@ -66,7 +66,7 @@ function overlap(a: Corners, b: Corners): number {
 }
 
 describe('detect', () => {
-  test('finds what it is asked for, where it is', async () => {
+  test('finds the categories at their places', async () => {
     const categories = ['red circle', 'blue star', 'purple heart', 'black cross']
     const { detections, finish_reason } = await detect({ categories })
     expect(finish_reason).toBe('complete')
@@ -74,7 +74,7 @@ describe('detect', () => {
     for (const found of detections) expect(overlap(cornersOf(found), TRUTH[found.mention]!)).toBeGreaterThan(0.6)
   })
 
-  test('finds everything, but for one object at most that it overlooks', async () => {
+  test('finds all objects but one at most', async () => {
     const { detections } = await detect({})
     const drawn = [...Object.keys(TRUTH), 'orange square', 'orange square']
     expect(detections.length).toBeGreaterThan(4)
@@ -94,13 +94,13 @@ describe('detect', () => {
     expect(x > left && x < right && y > top && y < bottom).toBe(true)
   })
 
-  test('names nothing that it was not asked for, even where it makes no sense', async () => {
+  test('names only the categories, even meaningless ones', async () => {
     const categories = ['sphinx of black quartz', '猫', '"><point_box mention="']
     const { detections } = await detect({ categories })
     for (const { mention } of detections) expect(categories).toContain(mention)
   })
 
-  test('sees exemplars', async () => {
+  test('uses exemplars', async () => {
     const [left, top, right, bottom] = TRUTH['red circle']!
     const point_box = { top_left: { x: left, y: top }, bottom_right: { x: right, y: bottom } }
     const { detections } = await detect({
@@ -109,7 +109,7 @@ describe('detect', () => {
     expect(overlap(cornersOf(detections[0]!), TRUTH['red circle']!)).toBeGreaterThan(0.6)
   })
 
-  test.each([1, 2, 3, 4, 5, 6, 7, 8])('in pixels of the upright picture, EXIF orientation %i', async (orientation) => {
+  test.each([1, 2, 3, 4, 5, 6, 7, 8])('uses pixels of the upright image, EXIF orientation %i', async (orientation) => {
     const bytes = await stored(png, orientation)
     const { autoOrient } = await sharp(bytes).metadata()
     expect(autoOrient).toEqual({ width: 512, height: 384 })
@@ -119,7 +119,7 @@ describe('detect', () => {
   })
 })
 
-/** The picture as a camera would store it that was held so: it looks the same when its orientation is heeded. */
+/** The image as a camera stores it when held in this orientation. */
 async function stored(upright: Buffer, orientation: number): Promise<Buffer> {
   const turned = {
     1: () => sharp(upright),
@@ -154,7 +154,7 @@ describe('annotations in a chat', () => {
   }
   const box = { vision_config: { annotation_format: 'box' } }
 
-  test('are whole wherever the reply is cut', async () => {
+  test('are complete wherever the reply is truncated', async () => {
     const whole = await chat(box)
     expect(whole.finish).toBe('stop')
     for (const max_completion_tokens of [0, 1, 5, 12, 20, 30, 45, 60]) {
@@ -166,7 +166,7 @@ describe('annotations in a chat', () => {
     }
   })
 
-  test('are well formed whatever the model says', async () => {
+  test('are well formed whatever the model writes', async () => {
     for (let i = 0; i < 12; i++) {
       const formats = ['box', 'point'] as const
       const fields = {
@@ -185,7 +185,7 @@ describe('annotations in a chat', () => {
     }
   })
 
-  test('the same for each prompt of a multilook', async () => {
+  test('are well formed for each prompt of a multilook', async () => {
     const body = {
       model: 'service-mk1.5',
       context: [{ role: 'user', content: content('Look.') }],

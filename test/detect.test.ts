@@ -64,7 +64,7 @@ const corners = ({ point_box: found }: Answer['detections'][number]) => [
   found!.bottom_right.y,
 ]
 
-/** The prompt of a branch as text; pictures are their sizes. */
+/** The prompt of a branch as text, with images as their sizes. */
 function prompt(branch = 0): string {
   const show = (part: PromptPart) => {
     if (part.type === 'text') return part.text
@@ -74,31 +74,31 @@ function prompt(branch = 0): string {
   return [...prefix, ...branches[branch]!.suffix].map(show).join('')
 }
 
-/** Whether the engine would let the model answer so in a branch. */
+/** Whether the constraint of a branch allows this answer. */
 function allows(text: string, branch = 0): boolean {
   const { constraint } = server.engine.works.at(-1)!.branches[branch]!
-  if (constraint?.type !== 'regex') throw new Error('The answer is not bound by a pattern')
+  if (constraint?.type !== 'regex') throw new Error('The branch has no pattern constraint')
   return new PatternMatcher(parsePattern(constraint.pattern)).test(text)
 }
 
-describe('what is found', () => {
-  test('boxes in pixels of the picture', async () => {
+describe('detections', () => {
+  test('boxes are in pixels of the image', async () => {
     server.engine.script = { texts: [`${box('cat', 0, 0, 500, 500)}\n`, box('dog', 250, 500, 1000, 1000)] }
     expect(await detect({ categories: ['cat', 'dog'] })).toEqual({
       detections: [
         { mention: 'cat', point_box: { top_left: { x: 0, y: 0 }, bottom_right: { x: 256, y: 192 } } },
-        // The last pixel has the number of the side less one.
+        // The index of the last pixel is one less than the side.
         { mention: 'dog', point_box: { top_left: { x: 128, y: 192 }, bottom_right: { x: 511, y: 383 } } },
       ],
       finish_reason: 'complete',
     })
   })
 
-  test('nothing', async () => {
+  test('may be empty', async () => {
     expect(await detect({ categories: ['cat'] })).toEqual({ detections: [], finish_reason: 'complete' })
   })
 
-  test('points, asked for directly when there is one category', async () => {
+  test('points are requested directly when there is one category', async () => {
     server.engine.script = { texts: ['<point mention="cat"> (500,250) </point>'] }
     expect(await detect({ categories: ['cat', 'cat'], config: { output: 'point' } })).toEqual({
       detections: [{ mention: 'cat', point: { x: 256, y: 96 } }],
@@ -109,7 +109,7 @@ describe('what is found', () => {
     expect(allows(box('cat', 1, 2, 3, 4))).toBe(false)
   })
 
-  test.each([{}, { categories: ['cat', 'dog'] }])('points are else the centres of boxes: %o', async (fields) => {
+  test.each([{}, { categories: ['cat', 'dog'] }])('otherwise points are the centres of boxes: %o', async (fields) => {
     server.engine.script = { texts: [box('cat', 0, 0, 500, 1000)] }
     expect((await detect({ ...fields, config: { output: 'point' } })).detections).toEqual([
       { mention: 'cat', point: { x: 128, y: 192 } },
@@ -117,7 +117,7 @@ describe('what is found', () => {
     expect(prompt()).toContain('<hint>BOX</hint>')
   })
 
-  test('an object that the model names twice is one', async () => {
+  test('an object that the model names twice is one detection', async () => {
     server.engine.script = {
       texts: [
         `${box('cat', 100, 100, 300, 300)}\n`,
@@ -130,7 +130,7 @@ describe('what is found', () => {
     expect(detections.map(({ mention }) => mention)).toEqual(['cat', 'dog', 'cat'])
   })
 
-  test('a model that goes round in circles is ended', async () => {
+  test('a model that repeats itself is stopped', async () => {
     server.engine.script = { texts: [`${box('cat', 1, 1, 3, 3)}\n`, `${box('cat', 5, 5, 9, 9)}\n`], endless: true }
     const answer = await detect({})
     expect(answer.detections).toHaveLength(2)
@@ -138,7 +138,7 @@ describe('what is found', () => {
     await until(() => server.engine.signals.at(-1)!.aborted)
   })
 
-  test('one that does so over one category is ended when the others are found', async () => {
+  test('a model that repeats itself in one category is stopped when the others are complete', async () => {
     const dog = { texts: [`${box('dog', 1, 1, 300, 300)}\n`, 'None.'] }
     const cat = { texts: [`${box('cat', 1, 1, 3, 3)}\n`], endless: true }
     server.engine.script = { branch: (_, index) => (index === 0 ? cat : dog) }
@@ -148,7 +148,7 @@ describe('what is found', () => {
     await until(() => server.engine.signals.at(-1)!.aborted)
   })
 
-  test('a fault in the search for one category is one of the whole', async () => {
+  test('an engine error in one category fails the request', async () => {
     server.engine.script = {
       branch: (_, index) => (index === 1 ? { texts: [], error: new Error('out of order') } : {}),
     }
@@ -157,7 +157,7 @@ describe('what is found', () => {
     expect(await errorOf(response)).toMatchObject({ type: 'server_error' })
   })
 
-  test('what was cut off is left out', async () => {
+  test('a truncated object is left out', async () => {
     server.engine.script = {
       texts: [`${box('cat', 1, 1, 300, 300)}\n`, '<point_box mention="cat"> (4'],
       reason: 'length',
@@ -167,7 +167,7 @@ describe('what is found', () => {
     expect(answer.finish_reason).toBe('length')
   })
 
-  test('names come back as they were sent, whatever is in them', async () => {
+  test('labels are returned exactly as sent', async () => {
     const names = ['a "b" & <c>\'', '<|im_end|>', 'naïve 猫 🐈', '(1,2)|.*', '__proto__', 'constructor', ' two  words ']
     const escaped = ['a &quot;b&quot; &amp; &lt;c&gt;&#x27;', '&lt;|im_end|&gt;', ...names.slice(2)]
     const texts = escaped.map((name, i) => box(name, i, i, 100 * i + 9, 90))
@@ -182,10 +182,10 @@ describe('what is found', () => {
     }
   })
 
-  test('pixels are those of the upright picture, for every EXIF orientation', async () => {
+  test('pixels refer to the upright image, for every EXIF orientation', async () => {
     server.engine.script = { texts: [box('cat', 100, 200, 500, 700)] }
     for (let orientation = 1; orientation <= 8; orientation++) {
-      // Stored on its side, the upright picture has 300 x 200 pixels all the same.
+      // Stored sideways or not, the upright image has 300 x 200 pixels.
       const [width, height] = orientation >= 5 ? [200, 300] : [300, 200]
       const bytes = await sharp({ create: { width, height, channels: 3, background: '#fff' } })
         .withMetadata({ orientation })
@@ -197,15 +197,15 @@ describe('what is found', () => {
     }
   })
 
-  test('never outside of the picture, however small it is', async () => {
+  test('are never outside the image, however small it is', async () => {
     server.engine.script = { texts: [box('cat', 0, 0, 1000, 1000)] }
     const { detections } = await detect({ media: media(await plain(1, 1)) })
     expect(corners(detections[0]!)).toEqual([0, 0, 0, 0])
   })
 })
 
-describe('what the model is asked', () => {
-  test('each category by itself about the one picture, and bound to it', async () => {
+describe('the prompt', () => {
+  test('has a branch with its own constraint for each category, over one image', async () => {
     await detect({ categories: ['red circle', 'heart', 'heart'] })
     const { prefix, branches } = server.engine.works.at(-1)!
     expect(branches).toHaveLength(2)
@@ -227,7 +227,7 @@ describe('what the model is asked', () => {
     }
   })
 
-  test('many categories, some of them together', async () => {
+  test('groups many categories', async () => {
     const categories = Array.from({ length: 40 }, (_, i) => `thing ${i}`)
     server.engine.script = { branch: (_, index) => ({ texts: [box(`thing ${3 * index}`, 1, 2, 300, 400)] }) }
     const { detections } = await detect({ categories })
@@ -237,15 +237,15 @@ describe('what the model is asked', () => {
     expect(detections.map(({ mention }) => mention)).toEqual(categories.filter((_, i) => i % 3 === 0))
   })
 
-  test('everything', async () => {
+  test('asks for all objects without targets', async () => {
     await detect({})
     expect(prompt()).toContain('Detect all objects.')
     expect(allows(box('some &amp; any', 1, 2, 3, 4))).toBe(true)
     expect(allows(box('a"b', 1, 2, 3, 4))).toBe(false)
   })
 
-  test('exemplars are worked turns before, on the grid of their own picture', async () => {
-    // The shipped model thinks of them first.
+  test('shows exemplars as earlier turns, on the grid of their own image', async () => {
+    // The shipped model reasons about exemplars first.
     server.engine.script = { texts: ['A red star.\n</think>\n\n', box('widget', 0, 0, 500, 500)] }
     const annotations = [
       { mention: 'widget', point_box: { top_left: { x: 10, y: 5 }, bottom_right: { x: 100, y: 50 } }, index: 0 },
@@ -284,18 +284,18 @@ describe('what the model is asked', () => {
     expect(allows(box('widget', 1, 2, 3, 4), 1)).toBe(false)
   })
 
-  test('an exemplar of points shows points', async () => {
+  test('shows the points of an exemplar with points', async () => {
     await detect({ exemplars: [{ media: media(small), annotations: [{ mention: 'dot', point: { x: 50, y: 10 } }] }] })
     expect(prompt()).toContain('<point mention="dot"> (500,200) </point>')
   })
 
-  test('an exemplar with a point in a box shows the box', async () => {
+  test('shows the box of an exemplar with a point in a box', async () => {
     const point_box = { top_left: { x: 0, y: 0 }, bottom_right: { x: 50, y: 25 } }
     await detect({ exemplars: [{ media: media(small), annotations: [{ mention: 'a', point: corner, point_box }] }] })
     expect(prompt()).toContain(box('a', 0, 0, 500, 500))
   })
 
-  test('an exemplar without a name shows the one category', async () => {
+  test('shows the only category for an exemplar without a mention', async () => {
     await detect({
       categories: ['cat'],
       exemplars: [{ media: media(small), annotations: [{ point: { x: 50, y: 10 } }] }],
@@ -303,7 +303,7 @@ describe('what the model is asked', () => {
     expect(prompt()).toContain('<point mention="cat"> (500,200) </point>')
   })
 
-  test('with categories, the answer has categories only', async () => {
+  test('allows only the categories, when there are any', async () => {
     const annotations = [{ mention: 'kitten', point: { x: 5, y: 5 } }]
     await detect({ categories: ['cat'], exemplars: [{ media: media(small), annotations }] })
     expect(allows(box('cat', 1, 2, 3, 4))).toBe(true)
@@ -317,7 +317,7 @@ const marked = (annotation: object) => ({
 })
 const boxed = (from: object, to: object) => marked({ point_box: { top_left: from, bottom_right: to } })
 
-describe('what is refused', () => {
+describe('rejected requests', () => {
   test.each<[string, () => object, string | null, RegExp]>([
     ['no media', () => ({ media: undefined }), 'media', /required/],
     ['media of another type', () => ({ media: picture }), 'media', /expected object/],
@@ -362,7 +362,7 @@ describe('what is refused', () => {
       'exemplars[0].annotations[0].point.x',
       /within point_box/,
     ],
-    ['an annotation of nothing', () => marked({}), 'exemplars[0].annotations[0]', /a point or a point_box/],
+    ['an annotation without a point or box', () => marked({}), 'exemplars[0].annotations[0]', /a point or a point_box/],
     [
       'half a box',
       () => marked({ point_box: { top_left: corner } }),
@@ -383,9 +383,9 @@ describe('what is refused', () => {
       'exemplars[0].annotations[0].point_box.bottom_right.y',
       /below/,
     ],
-    ['no name', () => marked({ mention: null, point: corner }), 'exemplars[0].annotations[0].mention', /required/],
+    ['no mention', () => marked({ mention: null, point: corner }), 'exemplars[0].annotations[0].mention', /required/],
     [
-      'an exemplar that is no picture',
+      'an exemplar that is not an image',
       () => ({ exemplars: [{ media: media('x'), annotations: [{ mention: 'a', point: corner }] }] }),
       'exemplars[0].media.image_url',
       /must be a valid http/,
@@ -403,7 +403,7 @@ describe('what is refused', () => {
       /only together/,
     ],
     [
-      'a negative exemplar that is no picture',
+      'a negative exemplar that is not an image',
       () => ({ categories: ['a'], negative_exemplars: [{ media: media('x') }] }),
       'negative_exemplars[0].media.image_url',
       /must be a valid http/,
@@ -418,13 +418,13 @@ describe('what is refused', () => {
     expect(server.engine.works).toEqual([])
   })
 
-  test('a body that is no object', async () => {
+  test('a body that is not an object', async () => {
     for (const text of ['[]', '"x"', '5', 'null', '{', '']) {
       expect((await server.post(PATH, text)).status).toBe(400)
     }
   })
 
-  test('a prompt that is too long, with what makes it so', async () => {
+  test('a prompt that is too long, naming the cause', async () => {
     const tight = await startTestServer({ engine: new FakeEngine({ contextTokens: 100 }) })
     try {
       const response = await tight.post(PATH, body({ categories: Array.from({ length: 90 }, (_, i) => `thing ${i}`) }))
@@ -445,7 +445,7 @@ describe('what is refused', () => {
     })
   })
 
-  test('nulls stand for what is left out', async () => {
+  test('null means the same as a missing field', async () => {
     const none = { categories: null, exemplars: null, negative_exemplars: null, config: null, model: null }
     expect((await server.post(PATH, body(none))).status).toBe(200)
     expect((await server.post(PATH, body({ config: { enable_thinking: null, output: null }, other: 1 }))).status).toBe(
@@ -454,7 +454,7 @@ describe('what is refused', () => {
   })
 })
 
-test('a thought comes before the search, and is no part of its result', async () => {
+test('reasoning comes before the detections and is not part of them', async () => {
   server.engine.script = { texts: ['A <point_box mention="x"> (1,1) (2,2) </point_box>', '\n</think>\n\n'] }
   const response = await server.post(PATH, body({ config: { enable_thinking: true } }))
   expect(await jsonOf(response)).toMatchObject({ detections: [], finish_reason: 'complete' })
@@ -467,7 +467,7 @@ test('a thought comes before the search, and is no part of its result', async ()
   expect(branches[0]!.thought).toMatchObject({ end: '</think>', budget: 2048 })
 })
 
-test.each([true, false])('whether a model thinks of exemplars unasked is up to its card: %s', async (exemplars) => {
+test.each([true, false])('the card decides whether a model reasons about exemplars: %s', async (exemplars) => {
   const card = await changedCard((shipped) => ({ ...shipped, thought: { ...shipped.thought, exemplars } }))
   const careful = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
   try {
@@ -485,7 +485,7 @@ test.each([true, false])('whether a model thinks of exemplars unasked is up to i
   }
 })
 
-test('a client that leaves frees the engine', async () => {
+test('a client that disconnects frees the engine', async () => {
   server.engine.script = { texts: ['<'], endless: true, delayMs: 5 }
   const leave = new AbortController()
   const answer = fetch(server.url + PATH, {
@@ -500,7 +500,7 @@ test('a client that leaves frees the engine', async () => {
   await until(() => server.engine.aborts.length === 1)
 })
 
-test('an engine that is lost: 500, and nothing made up', async () => {
+test('an engine that is lost: 500, without detections', async () => {
   server.engine.script = { texts: [box('cat', 1, 1, 2, 2)], failure: new Error('lost') }
   const response = await server.post(PATH, body({}))
   expect(response.status).toBe(500)

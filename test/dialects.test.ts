@@ -15,7 +15,7 @@ const servers = new Map<DialectName, TestServer>()
 let directory: string
 let url: string
 
-/** A server whose model grounds as that family does. */
+/** A server whose model uses the dialect of this family. */
 async function speaking(dialect: DialectName): Promise<TestServer> {
   const known = servers.get(dialect)
   if (known) return known
@@ -55,10 +55,10 @@ const about = (fields: object) => ({
   ...fields,
 })
 
-describe('one contract, whatever the family writes', () => {
+describe('every family serves the same contract', () => {
   const POINT = '<point mention="cat"> (500,250) </point>'
   const BOX = '<point_box mention="cat"> (100,200) (500,750) </point_box>'
-  const SAID: readonly [DialectName, 'box' | 'point', native: string, markup: string][] = [
+  const REPLIES: readonly [DialectName, 'box' | 'point', native: string, markup: string][] = [
     ['markup', 'box', BOX, BOX],
     ['qwen3-vl', 'box', '```json\n[\n\t{"bbox_2d": [100, 200, 500, 750], "label": "cat"}\n]\n```', BOX],
     ['qwen3-vl', 'point', '```json\n[\n\t{"point_2d": [500, 250], "label": "cat"}\n]\n```', POINT],
@@ -69,7 +69,7 @@ describe('one contract, whatever the family writes', () => {
     ['paligemma', 'box', '<loc0205><loc0102><loc0768><loc0512> cat', BOX],
   ]
 
-  test.each(SAID)('%s, %s', async (dialect, format, native, markup) => {
+  test.each(REPLIES)('%s, %s', async (dialect, format, native, markup) => {
     const server = await speaking(dialect)
     server.engine.script = { texts: [...`It is ${native}`] }
     const body = about({ vision_config: { annotation_format: format } })
@@ -92,7 +92,7 @@ describe('one contract, whatever the family writes', () => {
       expect(work.prefix[0]).toMatchObject({ trusted: true, text: expect.stringContaining(instruction) })
   })
 
-  test.each(SAID)('%s, detect %s', async (dialect, output, native, markup) => {
+  test.each(REPLIES)('%s, detect %s', async (dialect, output, native, markup) => {
     const server = await speaking(dialect)
     server.engine.script = { texts: [...native] }
     const body = { media: { type: 'image', image_url: url }, categories: ['cat', 'dog'], config: { output } }
@@ -107,7 +107,7 @@ describe('one contract, whatever the family writes', () => {
     ])
   })
 
-  test('a family without boxes refuses them by name', async () => {
+  test('a family without boxes rejects them by name', async () => {
     const server = await speaking('molmo')
     const chat = await server.post('/v1/chat/completions', about({ vision_config: { annotation_format: 'box' } }))
     expect(await errorOf(chat)).toMatchObject({ param: 'vision_config.annotation_format' })
@@ -117,7 +117,7 @@ describe('one contract, whatever the family writes', () => {
     expect(detect.status).toBe(400)
   })
 
-  test('a card may not promise what its dialect cannot say', async () => {
+  test('a card must not list formats that its dialect does not support', async () => {
     const card = JSON.parse(await readFile(CARD, 'utf8'))
     const file = join(directory, 'broken.json')
     await writeFile(file, JSON.stringify({ ...card, dialect: 'paligemma' }))
@@ -125,7 +125,7 @@ describe('one contract, whatever the family writes', () => {
   })
 })
 
-describe('the engine takes what a dialect binds it to', () => {
+describe('the engine accepts the constraints of every dialect', () => {
   let engine: LocalEngine
   beforeAll(async () => {
     engine = await LocalEngine.start(await loadCard(CARD))

@@ -12,21 +12,21 @@ import { readConfig } from '../src/config/config.ts'
 import { parseMarkup } from '../src/grounding/index.ts'
 import { Service } from '../src/service.ts'
 
-/** The whole service with the real engine and the shipped model, through the door that a user has. */
+/** The whole service over HTTP, with the real engine and the shipped model. */
 const model = 'service-mk1.5'
 let service: Service
 let directory: string
 let client: OpenAI
-let pictures: Server
-let pictureHost: string
+let imageServer: Server
+let imageHost: string
 let shapes: string
 
 beforeAll(async () => {
   const png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
   shapes = `data:image/png;base64,${png.toString('base64')}`
-  pictures = createServer((_request, response) => response.writeHead(200).end(png)).listen(0, '127.0.0.1')
-  await once(pictures, 'listening')
-  pictureHost = `127.0.0.1:${(pictures.address() as AddressInfo).port}`
+  imageServer = createServer((_request, response) => response.writeHead(200).end(png)).listen(0, '127.0.0.1')
+  await once(imageServer, 'listening')
+  imageHost = `127.0.0.1:${(imageServer.address() as AddressInfo).port}`
   directory = await mkdtemp(join(tmpdir(), 'lookout-end-to-end-'))
   service = await Service.start(
     readConfig({
@@ -36,7 +36,7 @@ beforeAll(async () => {
       DATABASE_URL: inject('databaseUrl'),
       LOOKOUT_LOG_LEVEL: 'silent',
       LOOKOUT_RATE_LIMITS: 'off',
-      LOOKOUT_MEDIA_HOSTS: pictureHost,
+      LOOKOUT_MEDIA_HOSTS: imageHost,
     }),
   )
   client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: 'lk-test', maxRetries: 0 })
@@ -44,7 +44,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await service?.close()
-  pictures?.close()
+  imageServer?.close()
   await rm(directory, { recursive: true, force: true })
 })
 
@@ -83,7 +83,7 @@ async function streamed(request: Request) {
   return chunks
 }
 
-describe('a true answer about a picture', () => {
+describe('a correct answer about an image', () => {
   it.each([
     ['What colour is the star?', /blue/i],
     ['What color is the heart?', /purple/i],
@@ -94,7 +94,7 @@ describe('a true answer about a picture', () => {
     expect(await answer(shapes, question)).toMatch(expected)
   })
 
-  it('the same in a stream as in one piece, to the token', async () => {
+  it('a stream has the same text and usage as a plain response', async () => {
     const request = about(shapes, 'Describe the image.')
     const whole = await client.chat.completions.create(request)
     const chunks = await streamed(request)
@@ -105,24 +105,24 @@ describe('a true answer about a picture', () => {
     expect(chunks.at(-1)!.usage).toEqual(whole.usage)
   })
 
-  it('counts the tokens of picture and text', async () => {
+  it('counts the tokens of image and text', async () => {
     const { usage } = await client.chat.completions.create(about(shapes, 'Describe the image.'))
     const { usage: textOnly } = await client.chat.completions.create({
       model,
       max_completion_tokens: 10,
       messages: [{ role: 'user', content: 'Describe the image.' }],
     })
-    // 512 x 384 stays as it is: 16 x 12 tokens, and one before and behind.
+    // 512 x 384 is not resized: 16 x 12 tokens, one before and one after.
     expect(usage!.prompt_tokens - textOnly!.prompt_tokens).toBe(16 * 12 + 2)
     expect(usage!.total_tokens).toBe(usage!.prompt_tokens + usage!.completion_tokens)
   })
 
-  it('fetched over http', async () => {
+  it('for an image fetched over http', async () => {
     const question = 'What colour is the star?'
-    expect(await answer(`http://${pictureHost}/shapes.png`, question)).toBe(await answer(shapes, question))
+    expect(await answer(`http://${imageHost}/shapes.png`, question)).toBe(await answer(shapes, question))
   })
 
-  it('max_completion_tokens cuts it', async () => {
+  it('max_completion_tokens truncates it', async () => {
     for (const limit of [0, 1, 3]) {
       const { choices, usage } = await client.chat.completions.create(
         about(shapes, 'Describe the image.', { max_completion_tokens: limit }),
@@ -136,11 +136,11 @@ describe('a true answer about a picture', () => {
 describe('grounding', () => {
   const box = { vision_config: { annotation_format: 'box' } } as Partial<Request>
 
-  it('draws boxes where the things are, in markup that reads strictly', async () => {
+  it('boxes are in the right places, in strictly valid markup', async () => {
     const text = await answer(shapes, 'red circle', box)
     const boxes = parseMarkup(text).flatMap((item) => (item.kind === 'point_box' ? [item.points] : []))
     expect(boxes).toHaveLength(1)
-    // The circle lies in (44,40) (148,144) of 512 x 384.
+    // The circle covers (44,40) to (148,144) of 512 x 384.
     const truth = { left: 86, top: 104, right: 289, bottom: 375 }
     const [from, to] = boxes[0]!
     const width = Math.min(to!.x, truth.right) - Math.max(from!.x, truth.left)
@@ -152,7 +152,7 @@ describe('grounding', () => {
     expect(overlap / union).toBeGreaterThan(0.5)
   })
 
-  it('the hint asks for the same as the field', async () => {
+  it('a hint has the same effect as the field', async () => {
     const question = [
       { type: 'image_url' as const, image_url: { url: shapes } },
       { type: 'text' as const, text: 'star' },
@@ -170,7 +170,7 @@ describe('grounding', () => {
 })
 
 describe('tools', () => {
-  it.each([{ required: ['color'] }, {}])('a call has its arguments, be they required or not: %o', async (required) => {
+  it.each([{ required: ['color'] }, {}])('a call has its arguments, whether required or not: %o', async (required) => {
     const parameters = { type: 'object', properties: { color: { type: 'string' } }, ...required }
     const completion = await client.chat.completions.create({
       model,
@@ -187,7 +187,7 @@ describe('tools', () => {
   })
 })
 
-describe('pictures of every kind', () => {
+describe('images of every kind', () => {
   const plain = (width: number, height: number) =>
     sharp({ create: { width, height, channels: 3, background: '#3366cc' } })
   const inline = (bytes: Buffer) => `data:image/png;base64,${bytes.toString('base64')}`
@@ -202,7 +202,7 @@ describe('pictures of every kind', () => {
     expect((await client.chat.completions.create(about(url, 'Describe it.'))).choices).toHaveLength(1)
   })
 
-  it('several in one message', async () => {
+  it('several images in one message', async () => {
     const url = inline(await plain(100, 100).png().toBuffer())
     const content = [url, shapes, url].map((address) => ({ type: 'image_url' as const, image_url: { url: address } }))
     const { usage } = await client.chat.completions.create({
@@ -215,8 +215,8 @@ describe('pictures of every kind', () => {
 
   it.each([
     ['GIF', async () => inline(await plain(20, 20).gif().toBuffer())],
-    ['cut short', async () => inline((await plain(500, 500).png().toBuffer()).subarray(0, 400))],
-    ['no picture', async () => inline(Buffer.from('hello'))],
+    ['truncated', async () => inline((await plain(500, 500).png().toBuffer()).subarray(0, 400))],
+    ['not an image', async () => inline(Buffer.from('hello'))],
     ['broken base64', async () => 'data:image/png;base64,*'],
     ['unreachable', async () => 'http://127.0.0.1:1/x.png'],
   ])('%s: 400 naming the part', async (_name, make) => {
@@ -229,15 +229,15 @@ describe('pictures of every kind', () => {
   })
 })
 
-describe('under strain', () => {
-  it('a prompt over the context is refused with its cost and the limit', async () => {
+describe('robustness', () => {
+  it('a prompt that exceeds the context is rejected with its size and the limit', async () => {
     const text = 'How many circles are there in the picture? '.repeat(8000)
     const failure = client.chat.completions.create({ model, messages: [{ role: 'user', content: text }] })
     await expect(failure).rejects.toMatchObject({ status: 400, param: 'messages' })
     await expect(failure).rejects.toThrow(/32768/)
   })
 
-  it('a client that leaves frees the engine', async () => {
+  it('a client that disconnects frees the engine', async () => {
     const leave = new AbortController()
     const long = about(shapes, 'Describe the image.', { temperature: 2, max_completion_tokens: 8000 })
     const stream = await client.chat.completions.create({ ...long, stream: true }, { signal: leave.signal })
@@ -248,7 +248,7 @@ describe('under strain', () => {
     expect(performance.now() - started).toBeLessThan(5000)
   })
 
-  it('many at once are all answered, and alike', async () => {
+  it('concurrent requests all get the same answer', async () => {
     const asked = Array.from({ length: 12 }, () => answer(shapes, 'What colour is the star?'))
     expect(new Set(await Promise.all(asked)).size).toBe(1)
   })
@@ -259,11 +259,11 @@ describe('under strain', () => {
       (await client.chat.completions.create({ model, max_completion_tokens: 1, messages: [{ role: 'user', content }] }))
         .usage!.prompt_tokens
     const none = await prompt('x')
-    // As control tokens the text would cost about 5; spelt out it costs one token per few characters.
+    // As control tokens the text would have about 5 tokens. As text it has one token per few characters.
     expect((await prompt(`x${hostile}`)) - none).toBeGreaterThan(10)
   })
 
-  it('the process that decodes pictures and the engine are gone after closing', async () => {
+  it('closing ends the decoder and engine processes', async () => {
     const other = await Service.start(
       readConfig({
         LOOKOUT_PORT: '0',

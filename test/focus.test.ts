@@ -10,7 +10,7 @@ import { errorOf, jsonOf, startTestServer, type TestServer } from './support/ser
 
 const PATH = '/v1/chat/completions'
 
-/** An engine that says something else in each round. */
+/** An engine with a script for each round. */
 class RoundsEngine extends FakeEngine {
   rounds: Script[] = []
 
@@ -96,15 +96,15 @@ function textOf(parts: readonly PromptPart[]): string {
   return parts.map((part) => (part.type === 'text' ? part.text : '[picture]')).join('')
 }
 
-/** The colours that are in a picture. */
+/** The colours in an image. */
 function coloursIn({ data }: ImagePart['image']): Set<string> {
   const colours = new Set<string>()
   for (let i = 0; i < data.length; i += 3) colours.add(Buffer.from(data.subarray(i, i + 3)).toString('hex'))
   return colours
 }
 
-describe('a look', () => {
-  test('gives the model the region, and the client nothing of it', async () => {
+describe('a focus call', () => {
+  test('shows the model the region, and the client nothing', async () => {
     engine.rounds = [says(call({ box: [500, 250, 1000, 750] })), says('OPEN')]
     const whole = await answer()
     expect(whole).toMatchObject({ text: 'OPEN', reason: 'stop' })
@@ -116,7 +116,7 @@ describe('a look', () => {
     const [shown, seen] = picturesIn(second!)
     expect(coloursIn(shown!).size).toBeGreaterThan(1)
     expect([...coloursIn(seen!)]).toEqual(['0000ff'])
-    // 300 x 200 of the original.
+    // The region covers 300 x 200 pixels of the original.
     expect([seen!.width, seen!.height]).toEqual([512, 352])
     const before = textOf(first!.prefix)
     const after = textOf(second!.prefix)
@@ -140,7 +140,7 @@ describe('a look', () => {
     expect(usage.total_tokens).toBe(usage.prompt_tokens + usage.completion_tokens)
   })
 
-  test('is of the picture that the model names', async () => {
+  test('uses the image that the model names', async () => {
     engine.rounds = [says(call({ box: [0, 0, 400, 400], asset_idx: 0 })), says('a')]
     await answer({}, url, green)
     expect(textOf(engine.works[0]!.prefix)).toContain('asset_idx')
@@ -152,7 +152,7 @@ describe('a look', () => {
     expect([...coloursIn(picturesIn(engine.works[1]!)[2]!)]).toEqual(['00ff00'])
   })
 
-  test('may follow another, with words between', async () => {
+  test('may follow another one, with text between them', async () => {
     engine.rounds = [
       says(`I look left. ${call({ box: [0, 0, 400, 400] })}`),
       says(`Now right. ${call({ box: [600, 0, 1000, 400] })}`),
@@ -167,25 +167,25 @@ describe('a look', () => {
     expect((await streamed()).text).toBe(text)
   })
 
-  test('of corners in any order, and at the edge', async () => {
+  test('accepts corners in any order, and at the edge', async () => {
     engine.rounds = [says(call({ box: [1000, 1000, 999, 999] })), says('a')]
     expect(await answer()).toMatchObject({ text: 'a', reason: 'stop' })
     expect([...coloursIn(picturesIn(engine.works[1]!)[1]!)]).toEqual(['0000ff'])
   })
 
-  test('of the upright picture, whatever its EXIF orientation', async () => {
+  test('refers to the upright image, whatever its EXIF orientation', async () => {
     const upright = Buffer.from(url.split(',')[1]!, 'base64')
     const stored = await sharp(await sharp(upright).rotate(270).png().toBuffer())
       .withMetadata({ orientation: 6 })
       .png()
       .toBuffer()
-    // Of the stored pixels this would be the red half.
+    // In the stored pixels this would be the red half.
     engine.rounds = [says(call({ box: [600, 600, 1000, 1000] })), says('a')]
     await answer({}, `data:image/png;base64,${stored.toString('base64')}`)
     expect([...coloursIn(picturesIn(engine.works[1]!)[1]!)]).toEqual(['0000ff'])
   })
 
-  test('before an annotation, which lies on the whole picture', async () => {
+  test('may precede an annotation, which refers to the whole image', async () => {
     const leaf = '<point mention="it"> (500,500) </point>'
     engine.rounds = [says(call({ box: [0, 0, 400, 400] })), says(leaf)]
     const grounded = { vision_config: { ...vision_config, annotation_format: 'point' } }
@@ -201,7 +201,7 @@ describe('a look', () => {
   })
 })
 
-/** The first round is written for it; what it makes of the next one is its own. */
+/** Scripts the first round. The model itself generates the next ones. */
 class RealSecondRound extends FakeEngine {
   readonly #real: LocalEngine
 
@@ -222,7 +222,7 @@ class RealSecondRound extends FakeEngine {
   }
 }
 
-test('the shipped model takes the next round, and goes on behind what it has read', async () => {
+test('the shipped model generates the next round after the call and the region', async () => {
   const real = await LocalEngine.start(await loadCard(CARD))
   const second = new RealSecondRound(real)
   const other = await startTestServer({ engine: second })
@@ -233,7 +233,7 @@ test('the shipped model takes the next round, and goes on behind what it has rea
     expect(['stop', 'length', 'tool_limit', 'tool_error']).toContain(choices[0]!.finish_reason)
     const [first, next] = second.works
     const looked = (await countTokens(real, next!.prefix)) - (await countTokens(real, first!.prefix))
-    // The region is a picture of at least 36 tokens.
+    // The region is an image of at least 36 tokens.
     expect(looked).toBeGreaterThan(36)
     expect(usage.total_tokens).toBe(usage.prompt_tokens + usage.completion_tokens)
   } finally {
@@ -242,8 +242,8 @@ test('the shipped model takes the next round, and goes on behind what it has rea
   }
 })
 
-describe('where looks end', () => {
-  test('a model that never has enough', async () => {
+describe('focus calls end', () => {
+  test('tool_limit after six calls', async () => {
     engine.rounds = [says(call({ box: [0, 0, 400, 400] }))]
     expect(await answer()).toMatchObject({ text: '', reason: 'tool_limit' })
     expect(engine.works).toHaveLength(7)
@@ -252,12 +252,12 @@ describe('where looks end', () => {
   })
 
   test.each([
-    ['no region', { box: [5, 5, 5, 900] }],
-    ['beyond the picture', { box: [0, 0, 1200, 900] }],
+    ['an empty region', { box: [5, 5, 5, 900] }],
+    ['a region beyond the image', { box: [0, 0, 1200, 900] }],
     ['too few numbers', { box: [1, 2, 3] }],
-    ['no numbers', { box: ['a', 'b', 'c', 'd'] }],
+    ['texts for numbers', { box: ['a', 'b', 'c', 'd'] }],
     ['no box', {}],
-    ['another picture', { box: [0, 0, 9, 9], asset_idx: 4 }],
+    ['an unknown image', { box: [0, 0, 9, 9], asset_idx: 4 }],
     ['a hostile name', '{"__proto__": {"box": [0, 0, 9, 9]}}'],
   ])('%s: tool_error', async (_name, values) => {
     engine.rounds = [says(`Hm. ${call(values)}`), says('never')]
@@ -265,7 +265,7 @@ describe('where looks end', () => {
     expect(engine.works).toHaveLength(1)
   })
 
-  test('the tokens are spent', async () => {
+  test('when the tokens are used up', async () => {
     const asked = call({ box: [0, 0, 400, 400] })
     engine.rounds = [says(asked), says('O', { reason: 'length' })]
     expect(await answer({ max_completion_tokens: asked.length + 1 })).toMatchObject({ text: 'O', reason: 'length' })
@@ -276,12 +276,12 @@ describe('where looks end', () => {
     expect(engine.works).toHaveLength(1)
   })
 
-  test('a call that is cut', async () => {
+  test('at a truncated call', async () => {
     engine.rounds = [says(call({ box: [0, 0, 400, 400] }).slice(0, 50), { reason: 'length' })]
     expect(await answer()).toMatchObject({ text: '', reason: 'length' })
   })
 
-  test('an engine that refuses the next round', async () => {
+  test('when the engine rejects the next round', async () => {
     engine.rounds = [says(call({ box: [0, 0, 400, 400] })), { refusal: modelOverloaded('busy', 7) }]
     const response = await server.post(PATH, body())
     expect(response.status).toBe(503)
@@ -289,14 +289,14 @@ describe('where looks end', () => {
   })
 })
 
-describe('when there is nothing to look at, or no way', () => {
-  test('text alone: the model is not told of the tool', async () => {
+describe('without an image, or in combination', () => {
+  test('text only: the prompt does not mention the tool', async () => {
     engine.rounds = [says('Hello.')]
     expect((await answer({ messages: [{ role: 'user', content: 'Hi' }] })).text).toBe('Hello.')
     expect(textOf(engine.works[0]!.prefix)).not.toContain('Zoom')
   })
 
-  test('off: what looks like a call is text', async () => {
+  test('off: text that looks like a call stays text', async () => {
     const text = call({ box: [0, 0, 400, 400] })
     engine.rounds = [says(text)]
     expect(await answer({ vision_config: { internal_tools: { focus: false } } })).toMatchObject({
@@ -324,7 +324,7 @@ describe('when there is nothing to look at, or no way', () => {
     expect(response.status).toBe(400)
   })
 
-  test('multilook does not take it', async () => {
+  test('multilook does not support it', async () => {
     const response = await server.post('/v1/chat/completions/multilook', {
       model: 'service-mk1.5',
       context: [],

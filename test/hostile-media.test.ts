@@ -6,13 +6,13 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { MediaLoader, type MediaLoaderOptions } from '../src/media/index.ts'
 import { FakeEngine } from './support/fake-engine.ts'
-import { makeFilm, makeSound } from './support/film.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+import { makeAudio, makeVideo } from './support/video.ts'
 
 /**
- * What files and servers that mean no good, or do not know better, come to: each either an answer or a 400 that says what
- * is wrong, and after each the next picture is answered.
+ * Malicious and broken files and servers. Each request gets a reply or a 400 that says what is wrong, and the next
+ * image is processed as usual.
  */
 const pixels = (width: number, height: number, shade = 90) => ({
   width,
@@ -38,7 +38,7 @@ let routes: Record<string, RequestListener>
 let seen: IncomingMessage[]
 let engine: FakeEngine
 
-/** Host names of a resolver that lies. */
+/** Host names that resolve to addresses that are not public. */
 const NAMES: Record<string, string[]> = {
   'home.example': ['127.0.0.1'],
   'both.example': ['93.184.216.34', '10.0.0.7'],
@@ -114,16 +114,16 @@ async function refused(part: object, message: RegExp, code: string | null = null
   expect(error.param).toMatch(/^messages\[0\]\.content\[0\]\./)
   expect(response.status).toBe(400)
   expect(engine.works).toHaveLength(before)
-  // Whatever it was, the next one is fine.
+  // The next input is processed as usual.
   await answered(image(dataUrl(await still(40, 40).png().toBuffer())))
 }
 
-describe('pictures', () => {
-  it('50 kB that are 30,000 x 30,000 pixels: refused before they are decoded', async () => {
+describe('images', () => {
+  it('50 kB with 30,000 x 30,000 pixels: rejected before decoding', async () => {
     await refused(image(dataUrl(pngOf(30_000, 30_000, 50_000))), /too large: 30000 x 30000 pixels/)
   })
 
-  it('one pixel: answered', async () => {
+  it('one pixel: accepted', async () => {
     expect(await answered(image(dataUrl(await still(1, 1).png().toBuffer())))).toHaveLength(1)
   })
 
@@ -138,7 +138,7 @@ describe('pictures', () => {
     expect(await answered(image(dataUrl(await make())))).toHaveLength(1)
   })
 
-  it('of an animation the first picture is answered about', async () => {
+  it('an animation: its first frame is used', async () => {
     const [red, blue] = await Promise.all(
       ['#ff0000', '#0000ff'].map((background) =>
         sharp({ create: { width: 64, height: 64, channels: 3, background } })
@@ -154,7 +154,7 @@ describe('pictures', () => {
     if (part?.type === 'image') expect([...part.image.data.subarray(0, 3)]).toEqual([255, 0, 0])
   })
 
-  it.each([0.02, 0.3, 0.9])('a JPEG of which %d is there: refused', async (share) => {
+  it.each([0.02, 0.3, 0.9])('a JPEG truncated to %d of its length: rejected', async (share) => {
     const whole = await sharp(Buffer.from(noise(1).data), { raw: { width: 320, height: 192, channels: 3 } })
       .jpeg()
       .toBuffer()
@@ -174,75 +174,75 @@ describe('pictures', () => {
     ['text/html', '<!DOCTYPE html><title>Sign in</title>'],
     ['video/mp4', '\0\0\0\x18ftypisom\0\0\0\0'],
     ['an unknown type', 'MZ'],
-  ])('%s that calls itself PNG: refused by what it is', async (type, bytes) => {
+  ])('%s declared as PNG: rejected by its actual type', async (type, bytes) => {
     await refused(
       image(dataUrl(await bytes)),
       new RegExp(`the data is ${type.replace('+', '\\+')}; supported types are image/png`),
     )
   })
 
-  it('base64 with blanks and without padding: answered', async () => {
+  it('base64 with white space and without padding: accepted', async () => {
     const base64 = (await still(31, 17).png().toBuffer()).toString('base64').replace(/=+$/, '')
     const blanks = base64.replace(/.{50}/g, '$& \r\n\t')
     expect(await answered(image(`data:image/png;base64, ${blanks}`))).toHaveLength(1)
   })
 
-  it('a data URL larger than a body may be: 413', async () => {
+  it('a data URL larger than the body limit: 413', async () => {
     const response = await ask(image(dataUrl(Buffer.alloc(16 * 2 ** 20))))
     expect(response.status).toBe(413)
     expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error' })
   })
 })
 
-describe('films', () => {
-  it.each([0.05, 0.5, 0.98])('an MP4 of which %d is there: refused', async (share) => {
+describe('videos', () => {
+  it.each([0.05, 0.5, 0.98])('an MP4 truncated to %d of its length: rejected', async (share) => {
     for (const indexFirst of [true, false]) {
-      const whole = await makeFilm({ format: 'mp4', frames: noisy, indexFirst })
+      const whole = await makeVideo({ format: 'mp4', frames: noisy, indexFirst })
       await refused(video(whole.subarray(0, Math.floor(whole.length * share))), /damaged or truncated/)
     }
   })
 
-  it('a WebM that ends anywhere, as one that is being recorded: answered with what is there', async () => {
-    const whole = await makeFilm({ format: 'webm', frames: noisy })
+  it('a truncated WebM, like one that is being recorded: its existing frames are used', async () => {
+    const whole = await makeVideo({ format: 'webm', frames: noisy })
     const parts = await answered(video(whole.subarray(0, Math.floor(whole.length * 0.6))))
     expect(parts.length).toBeGreaterThan(0)
   })
 
-  it('an MP4 that says it lasts a year: sampled by what it holds', async () => {
-    const honest = await makeFilm({ format: 'mp4', frames: noisy })
+  it('an MP4 with a declared duration of a year: sampled by its actual frames', async () => {
+    const honest = await makeVideo({ format: 'mp4', frames: noisy })
     const lying = Buffer.from(honest)
     for (const box of ['mvhd', 'tkhd', 'mdhd']) {
-      // Version 0: duration stands behind two times and, in the track's header, an id and four bytes more.
+      // Version 0: the duration follows two timestamps and, in the track header, an id and four more bytes.
       const at = lying.indexOf(box) + 4 + (box === 'tkhd' ? 20 : 16)
       lying.writeUInt32BE(0x7fffffff, at)
     }
     expect(await answered(video(lying))).toEqual(await answered(video(honest)))
   })
 
-  it('no frames: refused', async () => {
-    await refused(video(await makeFilm({ format: 'mp4', frames: noisy, empty: true })), /has no video/)
+  it('no frames: rejected', async () => {
+    await refused(video(await makeVideo({ format: 'mp4', frames: noisy, empty: true })), /has no video/)
   })
 
-  it('only sound: refused', async () => {
-    const film = await makeFilm({ format: 'mp4', frames: noisy, empty: true, soundSeconds: 1 })
-    await refused(video(film), /has no video/)
+  it('only audio: rejected', async () => {
+    const bytes = await makeVideo({ format: 'mp4', frames: noisy, empty: true, audioSeconds: 1 })
+    await refused(video(bytes), /has no video/)
   })
 
-  it('ten hours in two frames: answered within seconds', async () => {
-    const film = await makeFilm({
+  it('ten hours in two frames: processed within seconds', async () => {
+    const bytes = await makeVideo({
       format: 'webm',
       frames: [pixels(64, 64), pixels(64, 64, 200)],
       times: [0, 36_000_000],
     })
-    const parts = await answered(video(film))
-    // As many frames as the model takes of any film, two in each part.
+    const parts = await answered(video(bytes))
+    // The most frames that the model takes of any video, two in each part.
     expect(parts).toHaveLength(64)
   })
 
-  it('times that jump about: answered in order of time', async () => {
+  it('timestamps out of order: frames are sorted by time', async () => {
     const times = [0, 40, 45, 50, 4000, 4010, 4020, 9000]
-    const film = await makeFilm({ format: 'webm', frames: times.map((_, i) => pixels(64, 64, i * 30)), times })
-    const response = await ask(video(film))
+    const bytes = await makeVideo({ format: 'webm', frames: times.map((_, i) => pixels(64, 64, i * 30)), times })
+    const response = await ask(video(bytes))
     expect(response.status).toBe(200)
     const spoken = engine.works
       .at(-1)!
@@ -263,29 +263,29 @@ describe('films', () => {
     ['an AVI with a list inside', `RIFF\0\0\0\0AVI LISThdrl#EXTM3U`, /video\/x-msvideo/],
     ['Matroska that is not WebM', `\x1a\x45\xdf\xa3\x01\0\0\0\0\0\0\x14\x42\x82\x88matroska`, /video\/x-matroska/],
     ['a script', `#!/bin/sh\n`, /unknown type/],
-  ])('%s: refused by its bytes', async (_name, text, message) => {
+  ])('%s: rejected by its bytes', async (_name, text, message) => {
     await refused(video(Buffer.from(text, 'latin1')), message)
   })
 
-  it('an MP4 that says its data is in another file: that is not looked for', async () => {
-    const film = await makeFilm({ format: 'mp4', frames: noisy })
-    // `dref` with one entry `url ` whose flag says "in this file": without the flag it is elsewhere.
-    const flag = film.indexOf('url ') + 7
-    expect(film[flag]).toBe(1)
-    const elsewhere = Buffer.from(film)
+  it('an MP4 that refers to another file: that file is not opened', async () => {
+    const bytes = await makeVideo({ format: 'mp4', frames: noisy })
+    // The only entry of `dref` is `url ` with the flag "in this file". Without the flag it names another file.
+    const flag = bytes.indexOf('url ') + 7
+    expect(bytes[flag]).toBe(1)
+    const elsewhere = Buffer.from(bytes)
     elsewhere[flag] = 0
-    expect(await answered(video(elsewhere))).toEqual(await answered(video(film)))
+    expect(await answered(video(elsewhere))).toEqual(await answered(video(bytes)))
   })
 
-  it('a QuickTime film inline: refused with the way that is open', async () => {
+  it('an inline QuickTime video: rejected with a hint to upload it', async () => {
     await refused(
-      video(await makeFilm({ format: 'mov', frames: noisy })),
+      video(await makeVideo({ format: 'mov', frames: noisy })),
       /video\/quicktime.*accepted as an uploaded file only/,
     )
   })
 
-  it('random damage anywhere: an answer or a refusal, and never more', async () => {
-    const whole = await makeFilm({ format: 'mp4', frames: noisy, soundSeconds: 1 })
+  it('random damage anywhere: a reply or a 400', async () => {
+    const whole = await makeVideo({ format: 'mp4', frames: noisy, audioSeconds: 1 })
     for (let seed = 1; seed <= 12; seed++) {
       const damaged = Buffer.from(whole)
       for (let i = 0; i < 40; i++)
@@ -295,9 +295,9 @@ describe('films', () => {
   })
 })
 
-describe('sounds', () => {
-  it('ten hours of silence: refused as soon as it is known to be too long', async () => {
-    const second = await makeSound({ format: 'mp3', samples: new Float32Array(8000), rate: 8000 })
+describe('audio', () => {
+  it('ten hours of silence: rejected as soon as the limit is exceeded', async () => {
+    const second = await makeAudio({ format: 'mp3', samples: new Float32Array(8000), rate: 8000 })
     const body = Buffer.concat(Array.from({ length: 36_000 }, () => second.subarray(-1008)))
     routes = { '/long.mp3': (_request, response) => response.writeHead(200).end(body) }
     const part = { type: 'audio_url', audio_url: { url: `${origin}/long.mp3` } }
@@ -307,15 +307,15 @@ describe('sounds', () => {
   it.each([
     ['AAC', /unknown type/],
     ['nothing but a header', /damaged|has no audio/],
-  ])('%s: refused', async (name, message) => {
+  ])('%s: rejected', async (name, message) => {
     const samples = new Float32Array(44_100)
-    const adts = () => makeSound({ format: 'adts', samples, rate: 44_100 })
+    const adts = () => makeAudio({ format: 'adts', samples, rate: 44_100 })
     await refused(audio(name === 'AAC' ? await adts() : Buffer.from('RIFF\x04\0\0\0WAVE', 'latin1')), message)
   })
 })
 
 describe('servers', () => {
-  it('HTML behind the address of a picture: not read to its end', async () => {
+  it('HTML at the URL of an image: not read to its end', async () => {
     let sent = 0
     routes = {
       '/page.png': (_request, response) => {
@@ -331,7 +331,7 @@ describe('servers', () => {
     expect(sent * 65_536).toBeLessThan(19 * 2 ** 20)
   })
 
-  it('one byte at a time: given up when the time is over', async () => {
+  it('one byte at a time: fails at the time limit', async () => {
     routes = {
       '/drip.png': (_request, response) => {
         response.writeHead(200)
@@ -342,13 +342,13 @@ describe('servers', () => {
     await refused(image(`${origin}/drip.png`), /no response within 1.5 s/)
   })
 
-  it('no answer at all, and a connection that is cut: refused', async () => {
+  it('no response, and a closed connection: rejected', async () => {
     routes = { '/mute.png': () => {}, '/cut.png': (_request, response) => void response.socket!.destroy() }
     await refused(image(`${origin}/mute.png`), /no response within/)
     await refused(image(`${origin}/cut.png`), /Could not fetch/)
   })
 
-  it('more redirects than three, and to addresses that are not public: refused', async () => {
+  it('more than three redirects, and redirects to addresses that are not public: rejected', async () => {
     routes = {
       '/1': (_q, r) => r.writeHead(302, { location: '/2' }).end(),
       '/2': (_q, r) => r.writeHead(301, { location: '/3' }).end(),
@@ -361,12 +361,12 @@ describe('servers', () => {
     await refused(image(`${origin}/1`), /more than 3 redirects/)
     await refused(image(`${origin}/meta`), /169\.254\.169\.254 is not allowed: its address is not public/)
     await refused(image(`${origin}/name`), /home\.example is not allowed/)
-    await refused(image(`${origin}/file`), /must be http/)
+    await refused(image(`${origin}/file`), /must be an http/)
   })
 
-  it.each(Object.keys(NAMES))('a name with an address that is not public: %s', async (name) => {
+  it.each(Object.keys(NAMES))('a host name with an address that is not public: %s', async (name) => {
     await refused(image(`http://${name}/x.png`), /not public/)
-    // Looked up once: a second answer could be another.
+    // Looked up once: a second look-up could return another address.
     expect(asked).toEqual([name])
   })
 
@@ -377,11 +377,11 @@ describe('servers', () => {
     'http://[::1]/',
     'http://[::127.0.0.1]/',
     'http://[64:ff9b::7f00:1]/',
-  ])('%s: refused however it is written', async (address) => {
+  ])('%s: rejected in any spelling', async (address) => {
     await refused(image(address), /not public/)
   })
 
-  it('neither names nor passwords in an address are sent or repeated', async () => {
+  it('user names and passwords in a URL are neither sent nor repeated', async () => {
     const url = `http://user:secret@${new URL(origin).host}/private.png?token=hidden`
     const response = await ask(image(url))
     const text = await response.text()
@@ -392,7 +392,7 @@ describe('servers', () => {
       expect(seen[0]!.headers[header]).toBeUndefined()
   })
 
-  it('what a request names twice is fetched once', async () => {
+  it('duplicates in a request are fetched once', async () => {
     const png = await still(50, 40).png().toBuffer()
     routes = { '/same.png': (_request, response) => response.writeHead(200).end(png) }
     expect(await answered(...Array.from({ length: 20 }, () => image(`${origin}/same.png`)))).toHaveLength(20)
@@ -400,8 +400,8 @@ describe('servers', () => {
   })
 })
 
-describe('what the model cannot take', () => {
-  it('is refused before anything of it is fetched', async () => {
+describe('unsupported input', () => {
+  it('is rejected before any media is fetched', async () => {
     const content = [
       { type: 'audio_url', audio_url: { url: `${origin}/sound.wav` } },
       { type: 'no_such_part', url: `${origin}/x` },
@@ -412,7 +412,7 @@ describe('what the model cannot take', () => {
   })
 })
 
-/** A PNG whose header says it is so large, with `bytes` of data that say nothing. */
+/** A PNG whose header declares this size, with about `bytes` of meaningless data. */
 function pngOf(width: number, height: number, bytes: number): Buffer {
   const chunk = (type: string, data: Buffer) => {
     const body = Buffer.concat([Buffer.from(type, 'latin1'), data])
@@ -426,7 +426,7 @@ function pngOf(width: number, height: number, bytes: number): Buffer {
   header.writeUInt32BE(width, 0)
   header.writeUInt32BE(height, 4)
   header.set([8, 2, 0, 0, 0], 8)
-  // Rows of zeros: a thousand to one.
+  // Rows of zeros compress a thousand to one.
   const rows = deflateSync(Buffer.alloc(bytes * 1000), { level: 9 })
   const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
   return Buffer.concat([signature, chunk('IHDR', header), chunk('IDAT', rows), chunk('IEND', Buffer.alloc(0))])

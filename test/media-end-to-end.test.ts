@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
 import type { RgbImage } from '../src/media/index.ts'
 import { Service } from '../src/service.ts'
-import { makeFilm } from './support/film.ts'
+import { makeVideo } from './support/video.ts'
 
-/** One scene in every form in which it can be sent, shown to the shipped model through the door that a user has. */
+/** The shipped model answers questions over HTTP about one scene, sent in every supported form. */
 let service: Service
 let scene: Buffer
 let frame: RgbImage
@@ -29,7 +29,7 @@ afterAll(() => service?.close())
 
 const dataUrl = (type: string, bytes: Uint8Array) => `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
 const still = (type: string, bytes: Uint8Array) => ({ type: 'image_url', image_url: { url: dataUrl(type, bytes) } })
-const film = (type: string, bytes: Uint8Array) => ({ type: 'video_url', video_url: { url: dataUrl(type, bytes) } })
+const video = (type: string, bytes: Uint8Array) => ({ type: 'video_url', video_url: { url: dataUrl(type, bytes) } })
 const frames = (count: number) => Array.from({ length: count }, () => frame)
 
 async function ask(part: object, text: string): Promise<{ content: string; usage: { prompt_tokens: number } }> {
@@ -54,7 +54,7 @@ async function upload(name: string, bytes: Uint8Array): Promise<string> {
   const form = new FormData()
   form.set('purpose', 'vision')
   form.set('file', new Blob([new Uint8Array(bytes)]), name)
-  // The contract wants the length of a body, which a stream has not.
+  // The contract requires Content-Length, which a stream does not have.
   const request = new Request(`${service.url}/v1/files`, { method: 'POST', body: form })
   const body = await request.arrayBuffer()
   const response = await fetch(request.url, {
@@ -71,11 +71,11 @@ const forms: [string, () => Promise<object>][] = [
   ['JPEG', async () => still('image/jpeg', await sharp(scene).jpeg({ quality: 90 }).toBuffer())],
   ['WebP', async () => still('image/webp', await sharp(scene).webp().toBuffer())],
   [
-    'JPEG on its side, upright by EXIF',
+    'sideways JPEG with an EXIF orientation',
     async () => still('image/jpeg', await sharp(scene).rotate(270).withMetadata({ orientation: 6 }).jpeg().toBuffer()),
   ],
-  ['MP4', async () => film('video/mp4', await makeFilm({ format: 'mp4', frames: frames(20) }))],
-  ['WebM', async () => film('video/webm', await makeFilm({ format: 'webm', frames: frames(20) }))],
+  ['MP4', async () => video('video/mp4', await makeVideo({ format: 'mp4', frames: frames(20) }))],
+  ['WebM', async () => video('video/webm', await makeVideo({ format: 'webm', frames: frames(20) }))],
   [
     'frames',
     async () => {
@@ -87,11 +87,11 @@ const forms: [string, () => Promise<object>][] = [
     },
   ],
   [
-    'an uploaded picture, by id',
+    'an uploaded image, by id',
     async () => ({ type: 'image_file_id', image_file_id: { file_id: await upload('shapes.png', scene) } }),
   ],
   [
-    'an uploaded picture, by the address of its content under some public name',
+    'an uploaded image, by its content URL under any public name',
     async () => {
       const id = await upload('shapes.png', scene)
       return { type: 'image_url', image_url: { url: `https://pictures.example/api/v1/files/${id}/content` } }
@@ -100,7 +100,7 @@ const forms: [string, () => Promise<object>][] = [
   [
     'MOV, uploaded',
     async () => {
-      const mov = await makeFilm({ format: 'mov', frames: frames(20) })
+      const mov = await makeVideo({ format: 'mov', frames: frames(20) })
       return { type: 'video_file_id', video_file_id: { file_id: await upload('shapes.mov', mov) } }
     },
   ],
@@ -125,13 +125,13 @@ describe.each(forms)('%s', (_name, make) => {
   })
 })
 
-describe('coordinates are of the picture as a person sees it', () => {
-  async function detect(picture: Uint8Array): Promise<{ mention: string; box: number[] }[]> {
+describe('coordinates refer to the upright image', () => {
+  async function detect(jpeg: Uint8Array): Promise<{ mention: string; box: number[] }[]> {
     const response = await fetch(`${service.url}/v1/detect`, {
       method: 'POST',
       headers: { authorization: 'Bearer lk-test', 'content-type': 'application/json' },
       body: JSON.stringify({
-        media: { type: 'image', image_url: dataUrl('image/jpeg', picture) },
+        media: { type: 'image', image_url: dataUrl('image/jpeg', jpeg) },
         categories: ['blue star'],
       }),
     })
@@ -146,7 +146,7 @@ describe('coordinates are of the picture as a person sees it', () => {
     }))
   }
 
-  /** As a camera stores it that was held so. */
+  /** The scene as a camera stores it when held in this orientation. */
   async function lying(orientation: number): Promise<Buffer> {
     const turned = (angle: number) => sharp(scene).rotate(angle).png().toBuffer()
     const stored = {
@@ -177,11 +177,11 @@ describe('coordinates are of the picture as a person sees it', () => {
     const [upright] = await detect(await lying(1))
     const [turned] = await detect(await lying(orientation))
     expect(upright).toBeDefined()
-    // JPEG differs a little by how the picture lies.
+    // JPEG compression differs slightly with the orientation.
     for (const [i, value] of upright!.box.entries()) expect(Math.abs(turned!.box[i]! - value)).toBeLessThan(15)
   })
 
-  it('a picture that is stretched to one and a half times its width has its boxes stretched likewise', async () => {
+  it('boxes in an image stretched to one and a half times its width are stretched as well', async () => {
     const [normal] = await detect(await sharp(scene).jpeg({ quality: 98 }).toBuffer())
     const wide = await sharp(scene).resize(768, 384, { fit: 'fill' }).jpeg({ quality: 98 }).toBuffer()
     const [stretched] = await detect(wide)

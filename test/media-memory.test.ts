@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { makeFilm } from './support/film.ts'
 import { ResidentMemory } from './support/resident-memory.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
+import { makeVideo } from './support/video.ts'
 
 const MIB = 2 ** 20
 const PADDING = Buffer.alloc(MIB)
@@ -18,12 +18,12 @@ const VIDEOS = 40
 let server: TestServer
 let web: Server
 let origin: string
-let film: Buffer
+let smallVideo: Buffer
 const fetched: string[] = []
 
-/** A small video with a box of padding behind it, which every reader passes over; no two addresses give the same bytes. */
+/** A small video followed by a box of padding, which every demuxer skips. Every path yields different bytes. */
 async function* padded(address: string): AsyncGenerator<Buffer, void, void> {
-  yield film
+  yield smallVideo
   const head = Buffer.alloc(8 + 64)
   head.writeUInt32BE(head.length + PADDING_PIECES * PADDING.length)
   head.write('free', 4)
@@ -34,7 +34,7 @@ async function* padded(address: string): AsyncGenerator<Buffer, void, void> {
 
 beforeAll(async () => {
   const still = { width: 64, height: 64, data: new Uint8Array(64 * 64 * 3).fill(90) }
-  film = await makeFilm({ format: 'mp4', frames: Array.from({ length: 10 }, () => still) })
+  smallVideo = await makeVideo({ format: 'mp4', frames: Array.from({ length: 10 }, () => still) })
   web = createServer((request, response) => {
     fetched.push(request.url!)
     pipeline(Readable.from(padded(request.url!), { objectMode: false, highWaterMark: MIB }), response).catch(() => {})
@@ -74,15 +74,15 @@ test.runIf(process.platform === 'linux')(
   },
 )
 
-test('a video that is named twice is fetched once', async () => {
+test('a video that is referenced twice is fetched once', async () => {
   expect((await ask([video('/twice'), video('/twice'), video('/once')])).status).toBe(200)
   expect(fetched.toSorted()).toEqual(['/once', '/twice'])
   expect(frames().length % 3).toBe(0)
 })
 
-test('of a request whose client leaves nothing stays on the disk', async () => {
+test('nothing stays on the disk after a client disconnects', async () => {
   const client = new AbortController()
-  const asked = fetch(`${server.url}/v1/chat/completions`, {
+  const request = fetch(`${server.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: 'Bearer test-key', 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -91,7 +91,7 @@ test('of a request whose client leaves nothing stays on the disk', async () => {
     }),
     signal: client.signal,
   })
-  asked.catch(() => {})
+  request.catch(() => {})
   await expect.poll(async () => (await spooled()).length).toBeGreaterThan(0)
   client.abort()
   await expect.poll(spooled).toEqual([])

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
 
-/** With the real engine and the shipped model. What the model says is not judged here, only that it says the same. */
+/** Multilook with the real engine and the shipped model. The tests compare replies, but do not judge them. */
 const MODEL = 'service-mk1.5'
 /** Tokens per completion. */
 const SHORT = 16
@@ -68,7 +68,7 @@ function look(body: object): Promise<Answer> {
   return post('/v1/chat/completions/multilook', { context, ...body })
 }
 
-/** The same question, asked by itself. */
+/** The same question in a chat of its own. */
 function ask(question: string | object[]): Promise<{ choices: Completion[]; usage: Usage }> {
   return post('/v1/chat/completions', { messages: [...context, { role: 'user', content: question }] })
 }
@@ -80,7 +80,7 @@ const QUESTIONS = [
   'Describe the image.',
 ]
 
-test('each answer is, word for word, that of the same question asked by itself', async () => {
+test('each answer equals that of the same question in a chat of its own', async () => {
   const own = [picture, { type: 'text', text: 'Is it the same?' }]
   const { results, usage } = await look({ prompts: [...QUESTIONS, { content: own }] })
   let promptTokens = 0
@@ -95,17 +95,17 @@ test('each answer is, word for word, that of the same question asked by itself',
     promptTokens += alone.usage.prompt_tokens
     completionTokens += alone.usage.completion_tokens
   }
-  // The context counts once per prompt, so together they cost what the questions cost one by one.
+  // The context counts once per prompt, so together they have as many prompt tokens as separate questions.
   expect(usage.prompt_tokens).toBe(promptTokens)
   expect(usage.completion_tokens).toBe(completionTokens)
   expect(usage.total_tokens).toBe(promptTokens + completionTokens)
   expect(usage.prompt_tokens_details.audio_tokens).toBe(0)
 })
 
-test('the context is reused within the call, and a later call begins anew', async () => {
+test('the context is reused within a call, but not across calls', async () => {
   const first = await look({ prompts: QUESTIONS })
   const { cached_tokens: cached } = first.usage.prompt_tokens_details
-  // 512 x 384 are 16 x 12 tokens of picture, for all prompts but one.
+  // The 512 x 384 image has 16 x 12 tokens, which all prompts but one reuse.
   expect(cached % (QUESTIONS.length - 1)).toBe(0)
   expect(cached / (QUESTIONS.length - 1)).toBeGreaterThan(16 * 12)
   expect(cached).toBeLessThan(first.usage.prompt_tokens)
@@ -131,7 +131,7 @@ test('8 completions of 8 prompts, sampled', async () => {
   }
   expect(usage.completion_tokens).toBe(results.reduce((sum, result) => sum + result.usage.completion_tokens, 0))
   expect(usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(0)
-  // At a temperature of 1 a model that is sure of its picture may well say one thing eight times.
+  // Even at a temperature of 1, a confident model may give the same answer eight times.
   const said = results.map(({ completions }) => new Set(completions.map(({ message }) => message.content)).size)
   expect(Math.max(...said)).toBeGreaterThan(1)
 })

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { stillsCard } from './support/changed-card.ts'
+import { imageOnlyCard } from './support/changed-card.ts'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
 
 const PATH = '/v1/chat/completions/multilook'
 
 let server: TestServer
-let card: Awaited<ReturnType<typeof stillsCard>>
+let card: Awaited<ReturnType<typeof imageOnlyCard>>
 beforeAll(async () => {
-  card = await stillsCard()
+  card = await imageOnlyCard()
   server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
 })
 afterAll(async () => {
@@ -26,7 +26,7 @@ const call = { id: 'call_1', type: 'function', function: { name: 'f', arguments:
 const tool = { type: 'function', function: { name: 'f' } }
 
 const fields = (body: object) => ({ model: 'service-mk1.5', context: [user], prompts: ['Who?'], ...body })
-/** The older id does not reason. */
+/** The older id does not support reasoning. */
 const plain = (body: object) => fields({ model: 'service-mk1', ...body })
 const prompts = (...list: unknown[]) => fields({ prompts: list })
 const context = (...list: unknown[]) => fields({ context: list })
@@ -177,9 +177,9 @@ test.each(CASES)(
   },
 )
 
-test('256 inputs are not too many', async () => {
+test('256 inputs are accepted', async () => {
   const response = await server.post(PATH, prompts({ content: [frames(155)] }, { content: [frames(101)] }))
-  // They are refused for what they are, by this model.
+  // This model rejects them for their type, not for their number.
   expect(await errorOf(response)).toMatchObject({ message: expect.stringMatching(/does not support video/) })
 })
 
@@ -192,7 +192,7 @@ test('audio does not count as an image or video', async () => {
   expect(await errorOf(tooMany)).toMatchObject({ message: expect.stringMatching(/at most 256 audio inputs, got 257/) })
 })
 
-describe('numbers as JSON writes them', () => {
+describe('spellings of a JSON number', () => {
   test.each(['2', '2.0', '2e0'])('n %s', async (n) => {
     const body = `{"model":"service-mk1.5","context":[],"prompts":["a"],"temperature":1,"n":${n}}`
     const response = await server.post(PATH, body)

@@ -14,7 +14,7 @@ const chat = (fields: object) =>
     ...fields,
   })
 
-/** An object so many levels deep, as text: JSON.stringify would need the stack. */
+/** The JSON text of an object with this many levels. JSON.stringify would overflow the stack. */
 const nested = (levels: number) => `${'{"not":'.repeat(levels)}true${'}'.repeat(levels)}`
 const within = (body: object, levels: number) => JSON.stringify(body).replace('"DEEP"', () => nested(levels))
 
@@ -25,7 +25,7 @@ const withSchema = { response_format: { type: 'json_schema', json_schema: { name
 test.each([
   ['tools[1].function.parameters', withTool],
   ['response_format.json_schema.schema', withSchema],
-])('%s nested too deep is refused by name', async (param, fields) => {
+])('%s nested too deeply is rejected by name', async (param, fields) => {
   for (const levels of [101, 3400, 20_000]) {
     const body = within({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }], ...fields }, levels)
     const response = await server.post('/v1/chat/completions', body)
@@ -34,7 +34,7 @@ test.each([
   }
 })
 
-test('arguments of earlier calls nested too deep are refused by name', async () => {
+test('arguments of earlier calls nested too deeply are rejected by name', async () => {
   const asked = (levels: number) => ({
     messages: [
       { role: 'user', content: 'Hi' },

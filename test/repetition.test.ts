@@ -9,7 +9,7 @@ interface Answer {
   readonly usage: { readonly completion_tokens: number }
 }
 
-/** Of a chat whose reply can be nothing but the same again and again, whatever the weights. */
+/** Answers a chat whose regex allows nothing but repetition, whatever the weights. */
 async function answer(repetition: ModelCard['engine']['repetition'], fields: object = {}): Promise<Answer> {
   const card = await loadCard(CARD)
   const startEngine = () => LocalEngine.start({ ...card, engine: { ...card.engine, repetition } }, { seed: 1 })
@@ -29,21 +29,21 @@ async function answer(repetition: ModelCard['engine']['repetition'], fields: obj
   }
 }
 
-test('a reply that goes round in circles is ended as one that ran out of tokens', async () => {
+test('a reply that repeats itself ends with `length`', async () => {
   const { engine } = await loadCard(CARD)
   const { choices, usage } = await answer(engine.repetition)
   expect(choices[0]!.finish_reason).toBe('length')
   expect(choices[0]!.message.content).toMatch(/^1+$/)
   expect(usage.completion_tokens).toBeGreaterThanOrEqual(engine.repetition!.tokens)
-  // What is forced comes in one go of up to 4096.
+  // Forced tokens are generated in runs of up to 4096.
   expect(usage.completion_tokens).toBeLessThan(6000)
 })
 
-test('where the card says so it never is', async () => {
+test('the card can turn that off', async () => {
   expect((await answer(null)).usage.completion_tokens).toBe(7000)
 })
 
-test('who asks for repetition gets it', async () => {
+test('a negative presence_penalty allows repetition', async () => {
   const { engine } = await loadCard(CARD)
   const { usage } = await answer(engine.repetition, { presence_penalty: -2, max_completion_tokens: 6500 })
   expect(usage.completion_tokens).toBe(6500)

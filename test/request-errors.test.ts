@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { stillsCard } from './support/changed-card.ts'
+import { imageOnlyCard } from './support/changed-card.ts'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
@@ -488,9 +488,9 @@ describe('invalid bodies', () => {
 
 describe('400: media that the model does not take', () => {
   let stills: TestServer
-  let card: Awaited<ReturnType<typeof stillsCard>>
+  let card: Awaited<ReturnType<typeof imageOnlyCard>>
   beforeAll(async () => {
-    card = await stillsCard()
+    card = await imageOnlyCard()
     stills = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
   })
   afterAll(async () => {

@@ -27,7 +27,7 @@ async function contentOf(response: Response): Promise<string> {
 let server: TestServer
 const post = (fields: object) => server.post('/v1/chat/completions', { ...hello, ...fields })
 
-describe('whatever the engine says', () => {
+describe('with a fake engine', () => {
   beforeAll(async () => {
     server = await startTestServer()
   })
@@ -37,7 +37,7 @@ describe('whatever the engine says', () => {
     server.engine.script = {}
   })
 
-  test('a schema binds the engine', async () => {
+  test('a schema constrains the engine', async () => {
     server.engine.script = { texts: ['{"label": "circle",', ' "count": 3}'] }
     expect(await contentOf(await post({ response_format: format(schema) }))).toBe('{"label": "circle", "count": 3}')
     expect(server.engine.works[0]!.branches[0]!.constraint).toEqual({
@@ -47,7 +47,7 @@ describe('whatever the engine says', () => {
     })
   })
 
-  test('the shipped model reads the schema behind the question, and counts it', async () => {
+  test('the schema follows the question in the shipped model’s prompt, and its tokens count', async () => {
     server.engine.script = { texts: ['{"label": "circle", "count": 3}'] }
     const response = await post({ response_format: format(schema) })
     const said = server.engine.works[0]!.prefix.map((part) => (part.type === 'text' ? part.text : '')).join('')
@@ -57,13 +57,13 @@ describe('whatever the engine says', () => {
     expect(usage.prompt_tokens).toBeGreaterThan(plain.usage.prompt_tokens)
   })
 
-  test('a regex binds the engine; tools: [] is no tool', async () => {
+  test('a regex constrains the engine, and may be combined with tools: []', async () => {
     server.engine.script = { texts: ['12'] }
     expect(await contentOf(await post({ regex: '\\d+', tools: [] }))).toBe('12')
     expect(server.engine.works[0]!.branches[0]!.constraint).toEqual({ type: 'regex', pattern: '\\d+', param: 'regex' })
   })
 
-  test('response_format text binds nothing', async () => {
+  test('response_format text sets no constraint', async () => {
     await contentOf(await post({ response_format: { type: 'text' } }))
     expect(server.engine.works[0]!.branches[0]!.constraint).toBeUndefined()
   })
@@ -72,9 +72,9 @@ describe('whatever the engine says', () => {
     ['response_format', { response_format: format(schema) }, '{"label": "circle", "count": 21}'],
     ['response_format', { response_format: format(schema) }, '{"label": '],
     ['regex', { regex: '\\d+' }, '12a'],
-    // A search that goes back for every other way would not end.
+    // A backtracking matcher would not terminate.
     ['regex', { regex: '(a+)+b|x' }, 'a'.repeat(60)],
-  ])('a text that breaks %s is no answer', async (param, fields, text) => {
+  ])('a text that violates %s is an error', async (param, fields, text) => {
     server.engine.script = { texts: [text] }
     const response = await post(fields)
     expect(response.status).toBe(500)
@@ -86,13 +86,13 @@ describe('whatever the engine says', () => {
     expect(stream).not.toContain('"finish_reason":"stop"')
   })
 
-  test('a text that was cut is not held against it', async () => {
+  test('a truncated text is not checked', async () => {
     server.engine.script = { texts: ['{"label": '], reason: 'length' }
     const response = await post({ response_format: format(schema) })
     expect((await jsonOf<Completion>(response)).choices[0]!.finish_reason).toBe('length')
   })
 
-  test('a schema that is nested without end never reaches the engine', async () => {
+  test('a schema nested too deeply never reaches the engine', async () => {
     const deep = `${'{"type":"array","items":'.repeat(5_000)}{}${'}'.repeat(5_000)}`
     const body = JSON.stringify({ ...hello, response_format: format('DEEP') }).replace('"DEEP"', deep)
     const response = await server.post('/v1/chat/completions', body)
@@ -101,13 +101,13 @@ describe('whatever the engine says', () => {
     expect(server.engine.works).toHaveLength(0)
   })
 
-  test('tools exclude both', async () => {
+  test('neither can be combined with tools', async () => {
     const tools = [{ type: 'function', function: { name: 'f' } }]
     expect((await post({ tools, regex: 'a' })).status).toBe(400)
     expect((await post({ tools, response_format: format(schema) })).status).toBe(400)
   })
 
-  test('models say what they can', async () => {
+  test('models list what they support', async () => {
     const { data } = await jsonOf<{ data: unknown[] }>(await server.get('/v1/models?extended=true'))
     expect(JSON.stringify(data)).toContain('response_format_json_schema')
   })
@@ -142,7 +142,7 @@ describe('with the built-in model', () => {
     [{ type: 'string', maxLength: 1e9 }, '.maxLength', /10000/],
     [{ type: 'strong' }, '.type', /expected one or more of/],
     [{ properties: 5 }, '.properties', /expected an object of schemas/],
-  ])('%j is refused before anything is said', async (bad, path, message) => {
+  ])('%j is rejected before generation', async (bad, path, message) => {
     for (const stream of [false, true]) {
       const response = await post({ response_format: format(bad), stream })
       expect(response.status).toBe(400)
@@ -155,7 +155,7 @@ describe('with the built-in model', () => {
     }
   })
 
-  test('a regex that is none, or not regular, is refused', async () => {
+  test('an invalid or non-regular pattern is rejected', async () => {
     for (const regex of ['(a', 'a(?!b)', '(a)\\1', '(a{9999}){9999}']) {
       const response = await post({ regex })
       expect(response.status).toBe(400)

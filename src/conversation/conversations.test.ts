@@ -111,7 +111,7 @@ test('a schema nested too deeply is rejected whether or not it is in the prompt'
   }
 })
 
-test('audio tokens are told for models that hear', async () => {
+test('audio tokens are reported for models with audio input', async () => {
   const { start, registry } = build(shipped)
   const model = registry.list()[0]!
   const hearing = { ...model, served: { ...model.served, modalities: ['text' as const, 'audio' as const] } }

@@ -117,7 +117,7 @@ describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name,
     )
   })
 
-  test('what it makes of any text, in any pieces and cut anywhere, is markup that reads strictly', () => {
+  test('any text, in any chunks and truncated anywhere, becomes strictly valid markup', () => {
     const piece = fc.oneof(fc.constantFrom(...SCRAPS), fc.string({ maxLength: 3 }), anyAnnotation.map(formatAnnotation))
     fc.assert(
       fc.property(
@@ -299,7 +299,7 @@ describe('markup written by a model', () => {
     expect(read(text)).toBe(expected)
   })
 
-  test('assets and times where there are some', () => {
+  test('keeps asset_idx and t where the request has several assets or a video', () => {
     const text = '<point mention="a" t="1.5 seconds" asset_idx="1"> (1,2) </point>'
     expect(read(text, { assets: 2, timed: true })).toBe(text)
     expect(read(text, { assets: 2 })).toBe(text.replace(' t="1.5 seconds"', ''))
@@ -331,7 +331,7 @@ describe('markup written by a model', () => {
     ['polygon', STILL, '<polygon> (1,2) (3,4) (5,6) </polygon>', '<polygon> (1,2) (3,4) </polygon>'],
     ['clip', { ...STILL, timed: true }, '<clip mention="a" t="1 seconds 2.5 seconds" />', '<clip mention="a" />'],
     ['point', { ...STILL, timed: true }, '<point t="1.0 seconds"> (1,2) </point>', '<point t="soon"> (1,2) </point>'],
-  ] as const)('as %s it may be %s', (format, scene, right, wrong) => {
+  ] as const)('the constraint of %s allows %s', (format, scene, right, wrong) => {
     const { triggers, tags } = DIALECTS.markup.tags(format, scene)
     expect(tags.every(({ begin }) => triggers.filter((trigger) => begin.startsWith(trigger)).length === 1)).toBe(true)
     const bound = (text: string) =>

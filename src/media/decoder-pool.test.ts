@@ -33,7 +33,7 @@ async function killEach(times: number): Promise<void> {
   }
 }
 
-it('an input that takes its process down gets a 400, and the next one is decoded', async () => {
+it('an input that crashes its process gets a 400, and the next one is decoded', async () => {
   pool = new DecoderPool({ size: 1 })
   const doomed = decode(await large(), 'messages[0]')
   const next = decode(await small())
@@ -100,7 +100,7 @@ describe('the queue', () => {
     expect(order.indexOf('b')).toBeLessThan(3)
   })
 
-  it('is bounded in number, for one organisation sooner than for all', async () => {
+  it('is limited, for one organisation sooner than for all', async () => {
     pool = new DecoderPool({ size: 1, mostWaiting: 4 })
     const bytes = await small()
     const ask = (organisation: string) => decode(bytes, 'p', never, organisation)
@@ -121,8 +121,8 @@ describe('the queue', () => {
     const first = decode(bytes)
     const left = decode(bytes, 'p', client.signal)
     await expect(decode(bytes)).rejects.toMatchObject({ status: 503 })
-    client.abort(new Error('client gone'))
-    await expect(left).rejects.toThrow('client gone')
+    client.abort(new Error('client disconnected'))
+    await expect(left).rejects.toThrow('client disconnected')
     await Promise.all([first, decode(bytes)])
   })
 })
@@ -140,8 +140,8 @@ it('an aborted input is not decoded to its end', async () => {
   const controller = new AbortController()
   const unwanted = decode(await large(), 'p', controller.signal)
   const [busy] = pool.pids
-  setTimeout(() => controller.abort(new Error('client gone')), 150)
-  await expect(unwanted).rejects.toThrow('client gone')
+  setTimeout(() => controller.abort(new Error('client disconnected')), 150)
+  await expect(unwanted).rejects.toThrow('client disconnected')
   expect((await decode(await small())).original.width).toBe(64)
   expect(pool.pids).not.toContain(busy)
 })

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { crc32, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { makeFilm } from '../../test/support/film.ts'
+import { makeVideo } from '../../test/support/video.ts'
 import { ApiError } from '../lib/errors.ts'
 import { isPublic } from './guarded-fetch.ts'
 import { MediaLoader } from './media-loader.ts'
@@ -99,7 +99,7 @@ describe('supported images', () => {
     expect(image.data.at(-1)).toBeGreaterThan(150)
   })
 
-  it.each([1, 2, 3, 4, 5, 6, 7, 8])('EXIF orientation %i is seen as a person sees it', async (orientation) => {
+  it.each([1, 2, 3, 4, 5, 6, 7, 8])('turns EXIF orientation %i upright', async (orientation) => {
     // Four corners of different colours, 256 x 192 upright, so that nothing is resampled.
     const corners = ['#e01010', '#10e010', '#1010e0', '#e0e010'].map((background, i) => ({
       input: { create: { width: 128, height: 96, channels: 3 as const, background } },
@@ -192,7 +192,8 @@ describe('identical media is handled once', () => {
       handled.length = 0
       await look(metered.open('org', never), dataUrl(png))
       expect(handled).toEqual([])
-      // Response times must not reveal to another organisation that the media is cached. Another size is another result.
+      // Response times must not reveal to another organisation that the media is cached. Another size is another
+      // result.
       await look(metered.open('other', never), dataUrl(png))
       await look(metered.open('org', never), dataUrl(png), { width: 64, height: 64 })
       expect(handled).toEqual(['decode image', 'decode image'])
@@ -212,7 +213,7 @@ describe('identical media is handled once', () => {
   })
 })
 
-describe('what a request may take when it is decoded', () => {
+describe('the decoded media of a request', () => {
   it('is limited; duplicates count once, and other requests are not affected', async () => {
     const bytes = await Promise.all([10, 90, 170].map((r) => plainImage(256, 256, { r, g: 0, b: 0 }).png().toBuffer()))
     const [a, b, c] = bytes.map((png) => dataUrl(png))
@@ -255,8 +256,8 @@ describe('concurrent fetches', () => {
       await expect.poll(() => held.length).toBe(2)
       const other = look('other', '/held4')
       await expect.poll(() => held.length).toBe(3)
-      gone.abort(new Error('client gone'))
-      await expect(left).rejects.toThrow('client gone')
+      gone.abort(new Error('client disconnected'))
+      await expect(left).rejects.toThrow('client disconnected')
       const answer = () => {
         for (const response of held.splice(0)) response.writeHead(200).end(png)
       }
@@ -317,7 +318,7 @@ describe('videos', () => {
     ['mp4', 90],
     ['mp4', 180],
     ['mov', 270],
-  ] as const)('%s turned by %i degrees is seen as a person sees it', async (format, rotation) => {
+  ] as const)('turns %s rotated by %i degrees upright', async (format, rotation) => {
     // Top left red, top right green, bottom left blue, bottom right yellow, when shown.
     const corners = ['#e01010', '#10e010', '#1010e0', '#e0e010'].map((background, i) => ({
       input: { create: { width: 160, height: 96, channels: 3 as const, background } },
@@ -327,10 +328,10 @@ describe('videos', () => {
     const shown = await plainImage(320, 192).composite(corners).png().toBuffer()
     const turned = await sharp(shown).rotate(-rotation).removeAlpha().raw().toBuffer({ resolveWithObject: true })
     const frame = { width: turned.info.width, height: turned.info.height, data: turned.data }
-    const film = await makeFilm({ format, frames: Array.from({ length: 8 }, () => frame), rotation })
+    const video = await makeVideo({ format, frames: Array.from({ length: 8 }, () => frame), rotation })
 
     const wish = { limits: { ...limits, framesPerSecond: 4, maxFrames: 64 }, maxFrames: 64, sound: null }
-    const stored = new MediaLoader({ files: { resolveFile: async () => Readable.from([film]) } })
+    const stored = new MediaLoader({ files: { resolveFile: async () => Readable.from([video]) } })
     const reference = { type: 'file', id: 'file-1' } as const
     try {
       const video = await stored.open('org', never).video({ reference, param: 'p', signal: never }, wish)
@@ -461,8 +462,8 @@ describe('rejected images', () => {
     routes = { '/silent': () => {} }
     const controller = new AbortController()
     const pending = load(`${origin}/silent`, controller.signal)
-    setTimeout(() => controller.abort(new Error('client gone')), 50)
-    await expect(pending).rejects.toThrow('client gone')
+    setTimeout(() => controller.abort(new Error('client disconnected')), 50)
+    await expect(pending).rejects.toThrow('client disconnected')
   })
 })
 

@@ -9,15 +9,15 @@ interface TemporaryCard {
   remove(): Promise<void>
 }
 
-/** The shipped model's card, as of a model that sees pictures, and no more. */
-export async function stillsCard(): Promise<TemporaryCard> {
+/** The shipped model's card, changed to support images but no video or audio. */
+export async function imageOnlyCard(): Promise<TemporaryCard> {
   return changedCard(({ video: _video, audio: _audio, ...card }) => {
     const serves = card.serves.map((served) => ({ ...served, modalities: ['text', 'image'] }))
     return { ...card, serves }
   })
 }
 
-/** The shipped model's card with changes. For a fake engine: its weights are not there. */
+/** The shipped model's card with changes. Only for fake engines, because the weights are not beside it. */
 export async function changedCard(change: (card: ModelCard) => object): Promise<TemporaryCard> {
   const card = change(JSON.parse(await readFile(CARD, 'utf8')))
   const directory = await mkdtemp(join(tmpdir(), 'lookout-card-'))

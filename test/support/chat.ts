@@ -2,7 +2,7 @@ import { expect } from 'vitest'
 import type { Engine, PromptPart, Work } from '../../src/inference/engine.ts'
 import { jsonOf } from './server.ts'
 
-/** Answers of `POST /v1/chat/completions` as tests read them. */
+/** A response of `POST /v1/chat/completions`. */
 export interface Completion {
   readonly choices: readonly {
     readonly index: number
@@ -46,7 +46,7 @@ export async function replyOf(response: Response): Promise<Completion> {
   return jsonOf<Completion>(response)
 }
 
-/** The chunks of a stream that ends as streams must. */
+/** The chunks of a stream. Checks that it ends with `[DONE]`. */
 export async function chunksOf(response: Response): Promise<Chunk[]> {
   expect(response.status).toBe(200)
   const events = (await response.text()).split('\n\n').filter((event) => event.startsWith('data: '))
@@ -54,7 +54,7 @@ export async function chunksOf(response: Response): Promise<Chunk[]> {
   return events.map((event) => JSON.parse(event.slice('data: '.length)))
 }
 
-/** What the chunks of a stream add up to. */
+/** Joins the chunks of a stream into a message. */
 export function messageOf(chunks: readonly Chunk[]): Message {
   let content = ''
   let reasoning = ''
@@ -64,7 +64,7 @@ export function messageOf(chunks: readonly Chunk[]): Message {
     content += delta.content ?? ''
     reasoning += delta.reasoning_content ?? ''
     for (const { index, id, type, function: called } of delta.tool_calls ?? []) {
-      // Only the first chunk of a call says which it is.
+      // Only the first chunk of a call has its id, type and name.
       if (calls[index] === undefined) {
         calls[index] = { id: id!, type: type!, function: { name: called!.name!, arguments: '' } }
       } else expect([id, type, called?.name]).toEqual([undefined, undefined, undefined])

@@ -12,27 +12,27 @@ import type {
 } from '../../src/inference/engine.ts'
 
 export interface Script extends BranchScript {
-  /** Wait before each piece; the completions that run speak in turn. */
+  /** Delay before each piece. Running completions take turns. */
   readonly delayMs?: number
-  /** Thrown in place of the admission. */
+  /** Thrown instead of admitting the work. */
   readonly refusal?: Error | ((work: Work) => Error | undefined)
-  /** Thrown when nothing else is left to say. */
+  /** Thrown after all other events. */
   readonly failure?: Error
-  /** What it says it had of each prompt before; by default the prefix, for all branches but the first. */
+  /** The cached tokens to report for each prompt; by default the prefix, for all branches but the first. */
   readonly cachedTokens?: number
-  /** What is different for one branch. */
+  /** Overrides for a branch. */
   readonly branch?: (branch: Branch, index: number) => BranchScript
 }
 
 export interface BranchScript {
   /** The reply, one event per piece. */
   readonly texts?: readonly string[] | ((completion: number) => readonly string[])
-  /** Tokens that each of them has; 1 unless given. */
+  /** Tokens per text; 1 by default. */
   readonly tokensPerText?: number
   /** Never finishes by itself. */
   readonly endless?: boolean
   readonly reason?: 'stop' | 'length'
-  /** Says that the thought was ended because its budget was used up. */
+  /** Reports that the reasoning was ended because it had used up its budget. */
   readonly thoughtInterrupted?: boolean
   /** Ends the branch after the texts of its first completion. */
   readonly error?: Error
@@ -45,7 +45,7 @@ interface Run {
   count(tokens: number): void
 }
 
-/** A test double of an engine: it says what its script says, and remembers what it was asked. */
+/** An engine for tests: it plays a script and records its work. */
 export class FakeEngine implements Engine {
   readonly info: ModelInfo
   state: EngineState = 'ready'
@@ -54,7 +54,7 @@ export class FakeEngine implements Engine {
   readonly signals: AbortSignal[] = []
   /** Abort reasons that reached a running generation. */
   readonly aborts: unknown[] = []
-  /** Texts that were asked for so far. */
+  /** Number of texts emitted so far. */
   emitted = 0
 
   constructor(info: Partial<ModelInfo> = {}) {
@@ -94,22 +94,22 @@ export class FakeEngine implements Engine {
   async *#events({ work, script, signal, count }: Run): AsyncGenerator<EngineEvent, void, void> {
     let running = work.branches.flatMap((branch, index) => {
       const own = { ...script, ...script.branch?.(branch, index) }
-      return Array.from({ length: branch.n }, (_, completion) => new Speaker(own, index, completion))
+      return Array.from({ length: branch.n }, (_, completion) => new Player(own, index, completion))
     })
     try {
       while (running.length > 0) {
-        for (const speaker of running) {
-          if (!running.includes(speaker)) continue
-          if (speaker.hasText) {
+        for (const player of running) {
+          if (!running.includes(player)) continue
+          if (player.hasText) {
             await delay(script.delayMs ?? 0, null, { signal }).catch(() => {})
             signal.throwIfAborted()
             this.emitted++
           }
-          const event = speaker.next()
+          const event = player.next()
           if (event.type !== 'text' && script.failure && running.length === 1) throw script.failure
           if (event.type === 'text') count(event.tokens)
           yield event
-          if (event.type === 'finish') running = running.filter((other) => other !== speaker)
+          if (event.type === 'finish') running = running.filter((other) => other !== player)
           if (event.type === 'error') running = running.filter((other) => other.branch !== event.branch)
         }
       }
@@ -119,7 +119,7 @@ export class FakeEngine implements Engine {
     }
   }
 
-  /** One token per character of text, 64 per picture. */
+  /** Counts one token per character of text, and 64 per media part. */
   async countTokens(parts: readonly PromptPart[], options?: CountOptions): Promise<number> {
     options?.signal.throwIfAborted()
     return this.#count(parts)
@@ -134,13 +134,13 @@ export class FakeEngine implements Engine {
   }
 }
 
-/** One completion, as its script has it. */
-class Speaker {
+/** Plays the script of one completion. */
+class Player {
   readonly branch: number
   readonly #completion: number
   readonly #script: BranchScript
   readonly #texts: readonly string[]
-  #spoken = 0
+  #emitted = 0
 
   constructor(script: BranchScript, branch: number, completion: number) {
     const texts = script.texts ?? ['Hello', ' there.']
@@ -151,13 +151,13 @@ class Speaker {
   }
 
   get hasText(): boolean {
-    return this.#script.endless === true || this.#spoken < this.#texts.length
+    return this.#script.endless === true || this.#emitted < this.#texts.length
   }
 
   next(): EngineEvent {
     const at = { branch: this.branch, completion: this.#completion }
     if (this.hasText) {
-      const text = this.#texts[this.#spoken++ % this.#texts.length]!
+      const text = this.#texts[this.#emitted++ % this.#texts.length]!
       return { type: 'text', ...at, text, tokens: this.#script.tokensPerText ?? 1 }
     }
     if (this.#script.error) return { type: 'error', branch: this.branch, error: this.#script.error }
@@ -166,7 +166,7 @@ class Speaker {
       type: 'finish',
       ...at,
       reason,
-      completionTokens: this.#spoken * (this.#script.tokensPerText ?? 1),
+      completionTokens: this.#emitted * (this.#script.tokensPerText ?? 1),
     } as const
     return thoughtInterrupted ? { ...finish, thoughtInterrupted } : finish
   }

@@ -1,10 +1,10 @@
-/** Right requests for every POST endpoint, for fuzz tests to damage. */
-const PICTURE =
+/** Valid requests for every POST endpoint, for fuzz tests to damage. */
+const IMAGE =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
 const parts = [
   { type: 'text', text: 'x' },
-  { type: 'image_url', image_url: { url: PICTURE } },
+  { type: 'image_url', image_url: { url: IMAGE } },
 ]
 const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"a": 1}' } }
 const conversation = [
@@ -60,7 +60,7 @@ export const MULTILOOKS = [
   { model: 'service-mk1', context: [], prompts: ['a'] },
 ]
 
-const media = { type: 'image', image_url: PICTURE }
+const media = { type: 'image', image_url: IMAGE }
 const point_box = { top_left: { x: 0, y: 0 }, bottom_right: { x: 1, y: 1 } }
 const annotation = { mention: 'a', label: 'b', index: 0, point_box, timestamp: 0.5 }
 

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 
-/** Requests of a fuzz run: some hundreds in the suite, more by `FUZZ_RUNS=10000`. The seed is fixed: CI must not gamble. */
+/** Settings of a fuzz run: `FUZZ_RUNS` sets the number of requests. The seed is fixed to keep CI deterministic. */
 export const FUZZ = { numRuns: Number(process.env.FUZZ_RUNS ?? 300), seed: Number(process.env.FUZZ_SEED ?? 20_261_121) }
 
 const HOSTILE_KEYS = ['toString', '__proto__', 'constructor', 'length', 'prototype', 'then', 'hasOwnProperty']
 
-/** Any value that JSON can hold. */
+/** Any JSON value. */
 const junk: fc.Arbitrary<unknown> = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
   fc.constantFrom<unknown>(
@@ -46,7 +46,7 @@ function withChange(value: unknown, path: Path, change: (old: unknown) => unknow
   return copy
 }
 
-/** The text of a request body that was right before something happened to it; now and then it is no JSON any more. */
+/** The text of a valid request body with random damage, sometimes no longer valid JSON. */
 export function damaged(bodies: readonly object[]): fc.Arbitrary<string> {
   const changed = fc.constantFrom(...bodies).chain((body) => {
     const paths = pathsIn(body)
@@ -72,11 +72,11 @@ export function damaged(bodies: readonly object[]): fc.Arbitrary<string> {
   )
 }
 
-/** Takes the place of a value, for `inflated` to find. */
+/** Stands for a value that `inflated` replaces. */
 const PLACE = '@place@'
 const LARGEST = 19 * 2 ** 20
 
-/** The text of a request body of which one value is as deep, or as long, as a body has room for. */
+/** The text of a request body in which one value is as deep or as long as the body limit allows. */
 export function inflated(bodies: readonly object[]): fc.Arbitrary<string> {
   const deep = fc
     .tuple(fc.integer({ min: 100, max: 100_000 }), fc.constantFrom(['[', ']'], ['{"a":', '}'], ['[{"items":', '}]']))

@@ -13,13 +13,13 @@ const WIDTH = 64
 const INNER = 128
 const CHANNELS = 32
 const MELS = 80
-/** One for every 8 of `MELS`, which three convolutions halve. */
+/** Three convolutions halve `MELS`, so one remains for every 8. */
 const FEATURES = CHANNELS * (MELS / 8)
 const POSITIONS = 13
 
 /**
- * The shipped model with a small random tower for sound beside its tower for pictures (qwen3a, as in `training/`): enough
- * to see that sound goes all the way, and nothing of what is heard.
+ * The shipped model with a small audio encoder (qwen3a, as in `training/`) whose weights are random. It shows that
+ * audio reaches the model, but the model does not understand it.
  */
 export async function hearingCard(): Promise<HearingCard> {
   const card = JSON.parse(await readFile(CARD, 'utf8'))
@@ -85,7 +85,7 @@ function hearing(outputs: number): Tensor[] {
   return shapes.map(([name, shape], index) => ({
     name,
     shape,
-    // The library's convolutions want half precision.
+    // The library's convolutions require half precision.
     type: name.startsWith('a.conv2d') && name.endsWith('weight') ? TensorType.F16 : TensorType.F32,
     read(): Buffer {
       const values = shape.reduce((product, side) => product * side, 1)
@@ -96,13 +96,13 @@ function hearing(outputs: number): Tensor[] {
   }))
 }
 
-/** Repeatable, about -0.25 to 0.25. */
+/** Deterministic noise between -0.25 and 0.25. */
 function noise(seed: number): number {
   const x = Math.sin(seed * 12.9898 + 78.233) * 43_758.5453
   return (x - Math.floor(x) - 0.5) / 2
 }
 
-/** To half precision, for numbers that are neither large nor tiny. */
+/** Converts to half precision; valid for numbers that are neither very large nor very small. */
 function half(value: number): number {
   const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!
   const exponent = ((bits >> 23) & 255) - 112

@@ -13,7 +13,7 @@ import { type PlacedMessage, partsOf } from '../request/message.ts'
 import type { TextFilter } from './text-filter.ts'
 
 export function dialectOf({ dialect }: ModelCard): Dialect {
-  if (dialect === null) throw new Error('A model that has no dialect was asked for annotations')
+  if (dialect === null) throw new Error('The model has no annotation dialect')
   return DIALECTS[dialect]
 }
 

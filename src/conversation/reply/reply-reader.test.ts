@@ -44,7 +44,7 @@ test('truncated reasoning does not end with part of a marker', () => {
   expect(read(['Hm.\n</thi'])).toEqual(said('Hm.', ''))
 })
 
-describe('whatever a model writes', () => {
+describe('any text of a model', () => {
   test.each([
     { thinking: true, verbatim: false },
     { thinking: false, verbatim: false },

@@ -128,7 +128,7 @@ const lengths = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLen
 describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
   const write = WRITERS[name as keyof typeof TOOL_SYNTAXES]
 
-  test('calls come out as they were meant, however the text is cut', () => {
+  test('reads back the calls, however the text is chunked', () => {
     fc.assert(
       fc.property(
         prose,

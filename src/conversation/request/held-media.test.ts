@@ -134,7 +134,7 @@ test('with the focus tool, media is released when the client disconnects before 
   const request = { ...options, ...plain, messages: [asking(image)], vision: { ...vision, focus: true } }
   await conversations.startChat(request, caller(), client.signal)
   expect(heldBytes).toBe(image.byteLength)
-  client.abort(new Error('client gone'))
+  client.abort(new Error('client disconnected'))
   expect(heldBytes).toBe(0)
 })
 

@@ -12,7 +12,7 @@ const frame = (time: number, fields: Partial<CodedFrame> = {}): CodedFrame => ({
 const even = (count: number) => new Timeline(Array.from({ length: count }, (_, i) => frame(i)))
 
 describe('samples', () => {
-  it('come at the rate that is asked for', () => {
+  it('have the requested rate', () => {
     expect(
       even(100)
         .sample(0.1, 64)

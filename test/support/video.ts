@@ -4,41 +4,38 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { RgbImage } from '../../src/media/index.ts'
 
-/**
- * Makes small real films, by the encoders of the same library that the decoder processes use. What a test needs of it, and
- * untyped where the decoders have no use for it.
- */
-export interface Film {
+/** A small real video, made with the encoders of the library that the decoder processes use. */
+export interface VideoSpec {
   readonly format: 'mp4' | 'webm' | 'mov'
   readonly codec?: 'libx264' | 'libvpx' | 'libvpx-vp9'
   readonly frames: readonly RgbImage[]
-  /** Milliseconds of each frame from the start; 10 frames a second unless given. */
+  /** Time of each frame from the start, in milliseconds; by default 10 frames per second. */
   readonly times?: readonly number[]
   /** Frames between keyframes. */
   readonly interval?: number
-  /** How the picture is to be turned clockwise, in degrees, when it is shown. */
+  /** Clockwise rotation for display, in degrees. */
   readonly rotation?: 0 | 90 | 180 | 270
-  /** Seconds of a tone of 440 Hz. */
-  readonly soundSeconds?: number
-  /** Leaves all of them out, so that there is a track and nothing in it. */
+  /** Length of an audio track with a tone of 440 Hz, in seconds. */
+  readonly audioSeconds?: number
+  /** Leaves out all frames, so that the video track is empty. */
   readonly empty?: boolean
-  /** The index before the data, so that a file that is cut short still has it. */
+  /** Puts the index before the data, so that a truncated file still has it. */
   readonly indexFirst?: boolean
 }
 
-export interface Sound {
+export interface AudioSpec {
   readonly format: 'wav' | 'mp3' | 'flac' | 'adts'
   readonly samples: Float32Array
   readonly rate: number
   readonly channels?: 1 | 2
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: the binding's encoders are used here only, and have no types of ours.
+// biome-ignore lint/suspicious/noExplicitAny: the binding's encoders are used only here, and are not declared.
 type Native = any
 
 const require = createRequire(import.meta.url)
 const native: Native = require(`@seydx/node-av-${process.platform}-${process.arch}/node-av.node`)
-// Encoders talk much.
+// Silences the encoders' log.
 native.Log.setLevel(-8)
 
 const RGB24 = 2
@@ -47,22 +44,22 @@ const GLOBAL_HEADER = 0x400000
 const DISPLAY_MATRIX = 5
 const MILLISECONDS = { num: 1, den: 1000 }
 
-export async function makeFilm(film: Film): Promise<Buffer> {
-  return mux(film.format === 'mov' ? 'mov' : film.format, film.indexFirst === true, (output) => {
-    const tracks = [pictures(output, film)]
-    if (film.soundSeconds !== undefined) {
+export async function makeVideo(video: VideoSpec): Promise<Buffer> {
+  return mux(video.format === 'mov' ? 'mov' : video.format, video.indexFirst === true, (output) => {
+    const tracks = [videoTrack(output, video)]
+    if (video.audioSeconds !== undefined) {
       const rate = 48_000
-      const samples = Float32Array.from({ length: film.soundSeconds * rate }, (_, i) => tone(i / rate))
-      const codec = film.format === 'webm' ? 'libopus' : 'aac'
-      tracks.push(sound(output, { samples, rate, channels: 1, codec }))
+      const samples = Float32Array.from({ length: video.audioSeconds * rate }, (_, i) => tone(i / rate))
+      const codec = video.format === 'webm' ? 'libopus' : 'aac'
+      tracks.push(audioTrack(output, { samples, rate, channels: 1, codec }))
     }
     return tracks
   })
 }
 
-export async function makeSound({ format, samples, rate, channels = 1 }: Sound): Promise<Buffer> {
+export async function makeAudio({ format, samples, rate, channels = 1 }: AudioSpec): Promise<Buffer> {
   const codec = { wav: 'pcm_s16le', mp3: 'libmp3lame', flac: 'flac', adts: 'aac' }[format]
-  return mux(format, false, (output) => [sound(output, { samples, rate, channels, codec })])
+  return mux(format, false, (output) => [audioTrack(output, { samples, rate, channels, codec })])
 }
 
 export function tone(seconds: number, hertz = 440): number {
@@ -73,8 +70,8 @@ export function tone(seconds: number, hertz = 440): number {
 type Track = () => void
 
 async function mux(format: string, indexFirst: boolean, tracks: (output: Native) => Track[]): Promise<Buffer> {
-  const directory = await mkdtemp(join(tmpdir(), 'lookout-film-'))
-  const path = join(directory, 'film')
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-video-'))
+  const path = join(directory, 'video')
   const output = new native.FormatContext()
   try {
     check(output.allocOutputContext2(null, format, path))
@@ -92,9 +89,9 @@ async function mux(format: string, indexFirst: boolean, tracks: (output: Native)
   }
 }
 
-function pictures(output: Native, film: Film): Track {
-  const { frames, times = frames.map((_, i) => i * 100), interval = 250, rotation = 0 } = film
-  const codec = native.Codec.findEncoderByName(film.codec ?? (film.format === 'webm' ? 'libvpx' : 'libx264'))
+function videoTrack(output: Native, video: VideoSpec): Track {
+  const { frames, times = frames.map((_, i) => i * 100), interval = 250, rotation = 0 } = video
+  const codec = native.Codec.findEncoderByName(video.codec ?? (video.format === 'webm' ? 'libvpx' : 'libx264'))
   const encoder = new native.CodecContext()
   encoder.allocContext3(codec)
   encoder.width = frames[0]!.width
@@ -114,7 +111,7 @@ function pictures(output: Native, film: Film): Track {
   return () => {
     const scaler = new native.SoftwareScaleContext()
     scaler.allocContext()
-    for (const [i, { width, height, data }] of (film.empty ? [] : frames).entries()) {
+    for (const [i, { width, height, data }] of (video.empty ? [] : frames).entries()) {
       const rgb = frameOf(RGB24, width, height)
       const stride = rgb.linesize[0]
       for (let y = 0; y < height; y++) rgb.data[0].set(data.subarray(y * width * 3, (y + 1) * width * 3), y * stride)
@@ -131,14 +128,14 @@ function pictures(output: Native, film: Film): Track {
   }
 }
 
-interface SoundTrack {
+interface AudioTrack {
   readonly samples: Float32Array
   readonly rate: number
   readonly channels: number
   readonly codec: string
 }
 
-function sound(output: Native, { samples, rate, channels, codec: name }: SoundTrack): Track {
+function audioTrack(output: Native, { samples, rate, channels, codec: name }: AudioTrack): Track {
   const layout = { nbChannels: channels, order: 1, mask: channels === 1 ? 4n : 3n }
   const codec = native.Codec.findEncoderByName(name)
   const encoder = new native.CodecContext()
@@ -199,7 +196,7 @@ function frameOf(format: number, width: number, height: number): Native {
   return frame
 }
 
-/** As cameras write it: 16.16 fixed point, and the last column 2.30. */
+/** The display matrix as cameras write it: 16.16 fixed point, with the last column in 2.30. */
 function displayMatrix(degrees: number): Buffer {
   const [cos, sin] = [Math.cos((degrees * Math.PI) / 180), Math.sin((degrees * Math.PI) / 180)].map(Math.round)
   const matrix = Buffer.alloc(36)
@@ -210,5 +207,5 @@ function displayMatrix(degrees: number): Buffer {
 }
 
 function check(code: number | undefined): void {
-  if (typeof code === 'number' && code < 0) throw new Error(`The film cannot be made: FFmpeg says ${code}`)
+  if (typeof code === 'number' && code < 0) throw new Error(`FFmpeg could not make the test video: error ${code}`)
 }
