@@ -1,6 +1,6 @@
 /**
- * What accounts, files and the ledger cost, as ratios within one run: a key's authentication beside a bare route, an upload
- * beside a plain write to the same disk, a list beside its query, a row of the ledger beside a chat.
+ * The cost of accounts, files and the usage ledger, as ratios within one run: authentication against a bare route, an
+ * upload against a plain write to the same disk, a list against its query, and a ledger row against a chat.
  */
 import { randomBytes } from 'node:crypto'
 import { open, readFile, rm } from 'node:fs/promises'
@@ -25,7 +25,7 @@ const BARE_FASTIFY = fileURLToPath(new URL('support/bare-fastify.ts', import.met
 const FILE_BYTES = 127 * 2 ** 20
 const CHUNK_BYTES = 256 * 1024
 const PNG_HEAD = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
-/** As long as curl's. */
+/** As long as curl's boundary. */
 const BOUNDARY = '------------------------d74496d66958873e'
 const FILES = 100_000
 const PAGE = 10_000
@@ -36,7 +36,7 @@ const CHAT_TOKENS = 16
 const TICK_US = 10_000
 
 export const accounts: Benchmark = {
-  summary: 'what keys, files and the usage ledger cost, beside what they stand on',
+  summary: 'the cost of keys, files and the usage ledger, against a bare route, a plain write and a query',
   withPeer: false,
 
   async run({ quick, repetitions }) {
@@ -55,7 +55,7 @@ export const accounts: Benchmark = {
       for (let run = 0; run <= runs; run++) {
         const plain = await requestRate(bare.url, get(key), ms)
         const own = await requestRate(server.url, get(key), ms)
-        // The first run compiles both sides' code.
+        // The first run is a warm-up in which both sides' code is compiled.
         if (run > 0) {
           bareRates.push(plain)
           rates.push(own)
@@ -76,7 +76,7 @@ export const accounts: Benchmark = {
       const each = await authentication(server.database, key, runs)
       rows.push(['authentication of a known key, ms', each.toFixed(4), '', '', '< 0.1'])
       await upload(server.url, key, randomBytes(2 ** 20))
-      const bytes = Buffer.concat([await readFile(PICTURE), randomBytes(FILE_BYTES)])
+      const bytes = Buffer.concat([await readFile(IMAGE), randomBytes(FILE_BYTES)])
       const before = await memory(server.pid, 'VmRSS')
       const speeds: number[] = []
       const plainSpeeds: number[] = []
@@ -87,7 +87,7 @@ export const accounts: Benchmark = {
       const grown = ((await memory(server.pid, 'VmHWM')) - before) / 2 ** 20
       const [own, plain] = [median(speeds), median(plainSpeeds)]
       add('upload of 127 MiB, MiB/s', own.toFixed(0), `${plain.toFixed(0)} of a write with fsync`, own / plain, '≥ 0.5')
-      rows.push(['resident memory at its most, beyond that before the uploads, MiB', grown.toFixed(1), '', '', '< 60'])
+      rows.push(['peak resident memory above that before the uploads, MiB', grown.toFixed(1), '', '', '< 60'])
     }
     {
       await using server = await startSilent()
@@ -108,7 +108,7 @@ export const accounts: Benchmark = {
       const list = async () => {
         const response = await fetch(`${server.url}/v1/files`, { headers: { authorization: `Bearer ${key}` } })
         const page = (await response.json()) as { data: unknown[]; has_more: boolean }
-        if (page.data.length !== PAGE || !page.has_more) throw new Error('The list is not what it should be')
+        if (page.data.length !== PAGE || !page.has_more) throw new Error('The file list is not as expected')
       }
       const times: number[] = []
       const plainTimes: number[] = []
@@ -136,7 +136,7 @@ export const accounts: Benchmark = {
       await ask()
       const chat = (((await processorTicks(engine.pid)) - ticks) * TICK_US) / CHATS
       add(
-        'a row of the ledger, µs of processor time',
+        'a ledger row, µs of processor time',
         cost.toFixed(0),
         `${chat.toFixed(0)} of a chat of ${CHAT_TOKENS} tokens`,
         cost / chat,
@@ -145,15 +145,15 @@ export const accounts: Benchmark = {
     }
     print(`### Accounts, files and usage
 
-The service over an engine that answers at once, with the database embedded and files on the disk of the temporary folder; for the last line the shipped model, ${CHATS} chats at once. Medians of ${runs} runs, both sides in turn. The ledger's row counts in all processes: written to the journal, read, and inserted.
+The service runs with an engine that answers at once, the embedded database, and files in the temporary folder; for the last row, with the shipped model and ${CHATS} concurrent chats. Medians of ${runs} runs, both sides in turn. A ledger row includes the time of all processes that write it to the journal, read it and insert it.
 
-${table(['', 'Lookout', 'beside', 'ratio', 'wanted'], rows)}`)
+${table(['', 'Lookout', 'compared with', 'ratio', 'goal'], rows)}`)
   },
 }
 
-const PICTURE = fileURLToPath(new URL('../docs/pictures/shapes.png', import.meta.url))
+const IMAGE = fileURLToPath(new URL('../docs/pictures/shapes.png', import.meta.url))
 
-/** The service over a silent engine, and a way to its database. */
+/** Starts the service with a silent engine, and opens its database. */
 async function startSilent() {
   const server = await startLookout(null, MODEL, {
     program: SILENT_SERVICE,
@@ -180,7 +180,7 @@ async function startSilent() {
   }
 }
 
-/** Milliseconds, the question to the database that comes every second included. */
+/** Milliseconds per authentication, including the database query once a second. */
 async function authentication(database: Database, key: string, runs: number): Promise<number> {
   const authenticator = new Authenticator(database, null)
   const times: number[] = []
@@ -188,7 +188,7 @@ async function authentication(database: Database, key: string, runs: number): Pr
     for (let run = 0; run <= runs; run++) {
       const started = performance.now()
       for (let n = 0; n < AUTHENTICATIONS; n++) {
-        if ((await authenticator.authenticate(key, '127.0.0.1')) === null) throw new Error('The key is not known')
+        if ((await authenticator.authenticate(key, '127.0.0.1')) === null) throw new Error('The key is unknown')
       }
       if (run > 0) times.push((performance.now() - started) / AUTHENTICATIONS)
     }
@@ -198,13 +198,13 @@ async function authentication(database: Database, key: string, runs: number): Pr
   return median(times)
 }
 
-/** MiB per second, from the first byte to the answer. */
+/** MiB per second, from the first byte to the response. */
 export function upload(url: string, key: string, bytes: Buffer): Promise<number> {
   const head = Buffer.from(
     `--${BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nvision\r\n--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`,
   )
-  const isPicture = bytes.subarray(0, PNG_HEAD.length).equals(PNG_HEAD)
-  const picture = isPicture ? bytes : Buffer.concat([PNG_HEAD, bytes])
+  const isImage = bytes.subarray(0, PNG_HEAD.length).equals(PNG_HEAD)
+  const image = isImage ? bytes : Buffer.concat([PNG_HEAD, bytes])
   const tail = Buffer.from(`\r\n--${BOUNDARY}--\r\n`)
   const started = performance.now()
   return new Promise((resolve, reject) => {
@@ -213,7 +213,7 @@ export function upload(url: string, key: string, bytes: Buffer): Promise<number>
       headers: {
         authorization: `Bearer ${key}`,
         'content-type': `multipart/form-data; boundary=${BOUNDARY}`,
-        'content-length': head.length + picture.length + tail.length,
+        'content-length': head.length + image.length + tail.length,
       },
     })
     request.on('error', reject)
@@ -221,20 +221,20 @@ export function upload(url: string, key: string, bytes: Buffer): Promise<number>
       const answered = async () => {
         const body = await text(response)
         const seconds = (performance.now() - started) / 1000
-        if (response.statusCode !== 200) throw new Error(`The upload was answered ${body}`)
-        // Both sides' files go, so that both write to memory that the machine has just got back.
+        if (response.statusCode !== 200) throw new Error(`The upload failed: ${body}`)
+        // Both sides delete their file, so that both write into memory that was just freed.
         const { id } = JSON.parse(body) as { id: string }
         await fetch(`${url}/v1/files/${id}`, { method: 'DELETE', headers: { authorization: `Bearer ${key}` } })
-        resolve(picture.length / 2 ** 20 / seconds)
+        resolve(image.length / 2 ** 20 / seconds)
       }
       answered().catch(reject)
     })
-    for (const piece of [head, picture, tail]) request.write(piece)
+    for (const piece of [head, image, tail]) request.write(piece)
     request.end()
   })
 }
 
-/** MiB per second of a file that is written and synced. */
+/** MiB per second of a file write with fsync. */
 async function plainWrite(path: string, bytes: Buffer): Promise<number> {
   const started = performance.now()
   const file = await open(path, 'w')
@@ -246,7 +246,7 @@ async function plainWrite(path: string, bytes: Buffer): Promise<number> {
   return bytes.length / 2 ** 20 / seconds
 }
 
-/** Microseconds of processor time for a row: of this process, which writes and reads the journal, and the database's. */
+/** Processor time per row in microseconds: of this process, which writes and reads the journal, and of the database. */
 async function ledgerCost(database: Database, owner: number): Promise<number> {
   const directory = join(tmpdir(), `lookout-bench-ledger-${process.pid}`)
   const ledger = await UsageLedger.open(database, directory, { error: fail, warn: fail })
@@ -285,7 +285,7 @@ function fail(details: unknown, message?: string): never {
   throw new Error(`${message}: ${JSON.stringify(details)}`)
 }
 
-/** Bytes, of a line of /proc/PID/status. */
+/** The value of a line of /proc/PID/status, in bytes. */
 async function memory(pid: number, line: 'VmRSS' | 'VmHWM'): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(new RegExp(`^${line}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024

@@ -1,4 +1,4 @@
-/** How soon the fifth turn of a chat is answered, against its first: what a server remembers of the turns before. */
+/** Time to the first text in the fifth turn of a chat, against the first turn: the effect of the prompt cache. */
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { type ChatResult, chat, type Message } from './support/chat.ts'
 import { type BenchModel, prepareModel } from './support/models.ts'
@@ -15,9 +15,9 @@ const SLOTS = 4
 
 type Opening = (fresh: FreshText) => Promise<Message>
 
-const PICTURE: Opening = async (fresh) => ({
+const IMAGE: Opening = async (fresh) => ({
   role: 'user',
-  content: [await fresh.picture(), { type: 'text', text: QUESTIONS[0]! }],
+  content: [await fresh.image(), { type: 'text', text: QUESTIONS[0]! }],
 })
 const LONG_TEXT: Opening = async (fresh) => ({ role: 'user', content: fresh.words(LONG_TEXT_WORDS) })
 
@@ -33,14 +33,14 @@ export const conversation: Benchmark = {
       await using lookout = await startLookout(model.cardFile, model.id)
       const shared = { slots: SLOTS, threads: model.threads, contextTokens: model.card.engine.contextTokens }
       await using llamaServer = await startPeer(peer, model, shared)
-      for (const opening of model.takesImages ? [PICTURE, LONG_TEXT] : [LONG_TEXT]) {
-        const kind = opening === PICTURE ? 'a picture' : '1,024 tokens of text'
+      for (const opening of model.takesImages ? [IMAGE, LONG_TEXT] : [LONG_TEXT]) {
+        const kind = opening === IMAGE ? 'an image' : '1,024 tokens of text'
         rows.push(...(await compare(`${model.name}, ${kind}`, model, [lookout, llamaServer], opening, options)))
       }
     }
     print(`### Conversation
 
-A chat of ${TURNS} turns, ${OUTPUT_TOKENS} tokens each; median time to the first text of ${options.models.map((name) => chatsOf(name === 'nano', options)).join(' and ')} chats in turn, in ms.
+A chat of ${TURNS} turns, ${OUTPUT_TOKENS} tokens each; median time to the first text in ms, of ${options.models.map((name) => chatsOf(name === 'nano', options)).join(' and ')} chats in turn.
 
 ${table(
   [
@@ -50,7 +50,7 @@ ${table(
     `turn ${TURNS}`,
     `turn ${TURNS} / turn 1`,
     `tokens of turn ${TURNS}'s prompt`,
-    'of them remembered',
+    'of them cached',
   ],
   rows,
 )}`)
@@ -79,7 +79,7 @@ async function compare(
     const first = chats.map((results) => results[0]!.firstMs)
     const last = chats.map((results) => results.at(-1)!.firstMs)
     const { promptTokens, cachedTokens } = chats.at(-1)!.at(-1)!
-    const told = server.name === 'Lookout' && cachedTokens === 0 ? 'not told' : String(cachedTokens)
+    const told = server.name === 'Lookout' && cachedTokens === 0 ? 'not reported' : String(cachedTokens)
     return [
       label,
       server.name,

@@ -1,7 +1,7 @@
 /**
- * The engine alone, without HTTP: `Engine.generate` with one prefix and several branches, against llama.cpp's own
- * `llama-batched-bench` with a shared prompt. The peer samples nothing and makes no text; Lookout's engine does both, in
- * a process of its own whose events cross to this one.
+ * The engine without HTTP: `Engine.generate` with one prefix and several branches, against llama.cpp's own
+ * `llama-batched-bench` with a shared prompt. The peer neither samples nor detokenises. Lookout's engine does both, in
+ * a separate process that sends its events to this one.
  */
 
 import type { Branch } from '../src/inference/engine.ts'
@@ -18,7 +18,7 @@ const BATCHES = [1, 8, 16, 32]
 const OUTPUT_TOKENS = 32
 const PREFIX_WORDS = 500
 const BATCH_ROWS = 512
-/** Run once by each before anything counts: memory is touched for the first time. */
+/** Batch of the warm-up run, in which memory is touched for the first time. */
 const WARM_UP_BATCH = 1
 
 interface Speed {
@@ -29,7 +29,7 @@ interface Speed {
 }
 
 export const engine: Benchmark = {
-  summary: 'the engine alone against llama-batched-bench: prefill and decoding of 1, 8, 16 and 32 sequences',
+  summary: 'the engine alone, against llama-batched-bench: prefill and decoding of 1, 8, 16 and 32 sequences',
   withPeer: true,
 
   async run(options) {
@@ -93,7 +93,7 @@ ${table(
 )}`
 }
 
-/** Times by the events: the first one ends prefill and one step, the last one ends the remaining steps. */
+/** Derives the times from the events: the first ends the prefill and one step, the last ends the remaining steps. */
 async function generate(own: LocalEngine, text: string, batch: number): Promise<Speed> {
   const sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
   const branch: Branch = { suffix: [], n: 1, maxTokens: OUTPUT_TOKENS, sampling }
@@ -142,7 +142,7 @@ async function batchedBench(peer: Peer, model: BenchModel, prefixTokens: number)
   const results = lines.map((line) => JSON.parse(line) as { pl: number; speed_pp: number; speed_tg: number })
   return BATCHES.map((batch) => {
     const result = results.findLast(({ pl }) => pl === batch)
-    if (result === undefined) throw new Error(`llama-batched-bench told nothing of ${batch} sequences:\n${output}`)
+    if (result === undefined) throw new Error(`llama-batched-bench reported nothing for ${batch} sequences:\n${output}`)
     return { prefill: result.speed_pp, decode: result.speed_tg }
   })
 }

@@ -1,6 +1,6 @@
 /**
- * What a long prompt does to short chats and they to it: the time to the first text of short chats that come one after
- * another while it is being prefilled, and its own, each beside the same alone.
+ * How a long prompt and short chats affect each other: the time to the first text of short chats during the prefill of
+ * a long prompt, and that of the long prompt, each against the same request alone.
  */
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { chat, type Message } from './support/chat.ts'
@@ -15,10 +15,10 @@ const SHORT_WORDS = 20
 const OUTPUT_TOKENS = 16
 const CHATS_ALONE = 20
 
-type Kind = 'text' | 'picture'
+type Kind = 'text' | 'image'
 
 interface Run {
-  /** To the first text, in ms. */
+  /** Times to the first text, in ms. */
   readonly alone: readonly number[]
   readonly beside: readonly number[]
   readonly longAlone: number
@@ -27,7 +27,7 @@ interface Run {
 }
 
 export const fairness: Benchmark = {
-  summary: 'short chats while a long prompt is prefilled: time to the first text of both, against each alone',
+  summary: 'short chats during the prefill of a long prompt: time to the first text of both, against each alone',
   withPeer: false,
 
   async run(options) {
@@ -35,8 +35,8 @@ export const fairness: Benchmark = {
       const model = await prepareModel(name)
       await using server = await startLookout(model.cardFile, model.id)
       const fresh = new FreshText()
-      for (let i = 0; i < 3; i++) await chat(server, [await short(fresh, model.takesImages ? 'picture' : 'text')], 4)
-      const kinds: readonly Kind[] = model.takesImages ? ['text', 'picture'] : ['text']
+      for (let i = 0; i < 3; i++) await chat(server, [await short(fresh, model.takesImages ? 'image' : 'text')], 4)
+      const kinds: readonly Kind[] = model.takesImages ? ['text', 'image'] : ['text']
       const rows: string[][] = []
       let longTokens = 0
       for (const kind of kinds) {
@@ -58,7 +58,7 @@ const COLUMNS = [
   'alone, ms',
   'beside, ms',
   'ratio',
-  'ratio, 95 of 100 below',
+  'ratio, 95th percentile',
   'ratio, worst',
   'worst alone',
   'long prompt alone, ms',
@@ -69,7 +69,7 @@ const COLUMNS = [
 function heading({ name, threads }: BenchModel, longTokens: number, options: BenchOptions): string {
   return `### A long prompt beside short chats, ${name}, ${threads} thread${threads === 1 ? '' : 's'}
 
-Time to the first text. The long prompt has ${longTokens} tokens; short chats have ${SHORT_WORDS} words (or a new picture and a question) and ${OUTPUT_TOKENS} tokens of answer, one after another for as long as the long prompt takes, by one client. Ratios are to the median alone; ${repetitionsOf(options)} repetitions, in which both are measured alone first.
+Time to the first text. The long prompt has ${longTokens} tokens; short chats have ${SHORT_WORDS} words (or a new image and a question) and ${OUTPUT_TOKENS} output tokens. One client sends them one after another while the long prompt runs. Ratios are to the median alone; ${repetitionsOf(options)} repetitions, each of which measures both alone first.
 `
 }
 
@@ -86,7 +86,7 @@ async function measure(server: BenchServer, fresh: FreshText, kind: Kind): Promi
   })
   while (!isOver) {
     const firstMs = await ask()
-    // The last one had only a part of its time beside it.
+    // The last chat ran beside the long prompt for only part of its time.
     if (!isOver) beside.push(firstMs)
   }
   const { firstMs: longBeside, promptTokens: longTokens } = await long
@@ -95,7 +95,7 @@ async function measure(server: BenchServer, fresh: FreshText, kind: Kind): Promi
 
 async function short(fresh: FreshText, kind: Kind): Promise<Message> {
   const question = { type: 'text', text: `Where is the ${fresh.words(1)} circle?` } as const
-  return { role: 'user', content: kind === 'text' ? fresh.words(SHORT_WORDS) : [await fresh.picture(), question] }
+  return { role: 'user', content: kind === 'text' ? fresh.words(SHORT_WORDS) : [await fresh.image(), question] }
 }
 
 function row(kind: Kind, runs: readonly Run[]): string[] {

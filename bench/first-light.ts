@@ -1,6 +1,6 @@
 /**
- * The figures of a server at rest and of one question: time until it is ready, resident memory of all its processes,
- * time to the first text about a 256 x 256 picture, and decoding speed. Linux only (reads /proc).
+ * Figures of an idle server and of a single request: start-up time, resident memory of all processes, time to the first
+ * text about a 256 x 256 image, and decoding speed. Linux only (reads /proc).
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Benchmark, print } from './support/benchmark.ts'
@@ -13,11 +13,11 @@ import { table } from './support/table.ts'
 
 const MODEL = 'service-mk1.5'
 const MAX_TOKENS = 256
-/** After this long all processes have given back what they do not need (`src/lib/memory.ts`). */
+/** After this time all processes have released unused memory (`src/lib/memory.ts`). */
 const REST_MS = 25_000
 
 export const firstLight: Benchmark = {
-  summary: 'a server at rest and one question at a time: start, memory, first text, decoding speed',
+  summary: 'an idle server and one request at a time: start-up, memory, time to the first text, decoding speed',
   withPeer: false,
 
   async run({ quick, repetitions }) {
@@ -29,8 +29,8 @@ export const firstLight: Benchmark = {
     const first: number[] = []
     const speed: number[] = []
     for (let run = 0; run < runs; run++) {
-      // A picture of its own each time, so that nothing of it is cached.
-      const content = [await fresh.picture(), { type: 'text', text: 'Detect all objects.' } as const]
+      // A new image each time, so that nothing is cached.
+      const content = [await fresh.image(), { type: 'text', text: 'Detect all objects.' } as const]
       const result = await chat(server, [{ role: 'user', content }], MAX_TOKENS)
       first.push(result.firstMs)
       const { completionTokens, totalMs, firstMs } = result
@@ -46,12 +46,12 @@ ${table(
   ['', 'figure'],
   [
     ['start to ready', `${server.readyMs.toFixed(0)} ms`],
-    ['resident memory, just started', mib(started)],
-    [`resident memory, after ${runs} questions`, mib(used)],
-    [`resident memory, idle for ${REST_MS / 1000} s`, mib(rested)],
-    ['first text about a new 256 x 256 picture, first question', `${first[0]!.toFixed(0)} ms`],
-    [`the same, median of ${runs}`, `${median(first).toFixed(0)} ms`],
-    ['decoding, median', speed.length > 0 ? `${median(speed).toFixed(0)} tokens/s` : 'answers too short'],
+    ['resident memory after start-up', mib(started)],
+    [`resident memory after ${runs} requests`, mib(used)],
+    [`resident memory after ${REST_MS / 1000} s idle`, mib(rested)],
+    ['time to the first text, first request', `${first[0]!.toFixed(0)} ms`],
+    [`time to the first text, median of ${runs}`, `${median(first).toFixed(0)} ms`],
+    ['decoding speed, median', speed.length > 0 ? `${median(speed).toFixed(0)} tokens/s` : 'replies too short'],
   ],
 )}`)
   },

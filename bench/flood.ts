@@ -1,6 +1,6 @@
 /**
- * Large and hostile bodies, one after the other, and sixty pictures of 19 MB at once: what somebody else notices of each,
- * and what memory it takes. Linux only (reads /proc).
+ * Large and hostile bodies, one after another, and sixty concurrent images of 19 MB: the effect of each on another
+ * client, and on memory. Linux only (reads /proc).
  */
 import { randomFillSync } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -22,7 +22,7 @@ interface Case {
 }
 
 export const flood: Benchmark = {
-  summary: 'large and hostile bodies, and 60 pictures of 19 MB at once: what others notice, and memory',
+  summary: 'large and hostile bodies, and 60 concurrent images of 19 MB: effect on other clients, and memory',
   withPeer: false,
 
   async run({ quick }) {
@@ -37,7 +37,7 @@ export const flood: Benchmark = {
 
 Idle, all processes together: ${mib(idle)} MiB.
 
-${table(['bodies', 'answers', 'all answered after', 'slowest /healthz', 'longest gap in a stream', 'event loop held', 'most memory'], rows)}`)
+${table(['bodies', 'responses', 'time for all', 'slowest /healthz', 'longest gap in a stream', 'event loop blocked', 'peak memory'], rows)}`)
   },
 }
 
@@ -83,15 +83,15 @@ async function cases(clients: number): Promise<Case[]> {
   const words = 'the quick brown fox jumps over the lazy dog; '
   const png = await noise()
   const flood = (name: string, first: number): Case => ({
-    name: `${clients} pictures of 19 MB at once, ${name}`,
-    bodies: Array.from({ length: clients }, (_, i) => pictureBody(png, first + i)),
+    name: `${clients} concurrent images of 19 MB, ${name}`,
+    bodies: Array.from({ length: clients }, (_, i) => imageBody(png, first + i)),
   })
   return [
     flood('on a server that has just started', 1),
-    one('10 million numbers for parts', user(`[${items('1', 9.9e6)}]`)),
+    one('10 million numbers as content parts', user(`[${items('1', 9.9e6)}]`)),
     one('6.5 million empty messages', `{"model": "${MODEL}", "messages": [${items('{}', 6.5e6)}]}`),
-    one('60,000 wrong messages', `{"model": "${MODEL}", "messages": [${items('{}', 6e4)}]}`),
-    one('parameters 3,400 lists deep', withTools(tool(`{"a": ${'['.repeat(3400)}${']'.repeat(3400)}}`))),
+    one('60,000 invalid messages', `{"model": "${MODEL}", "messages": [${items('{}', 6e4)}]}`),
+    one('parameters with 3,400 nested arrays', withTools(tool(`{"a": ${'['.repeat(3400)}${']'.repeat(3400)}}`))),
     one(
       'parameters with 100,000 properties',
       withTools(
@@ -100,18 +100,18 @@ async function cases(clients: number): Promise<Case[]> {
     ),
     one('8,000 messages', `{"model": "${MODEL}", "messages": [${items('{"role": "user", "content": "Hi"}', 8000)}]}`),
     one('15 MB of words', user(JSON.stringify(words.repeat(15e6 / words.length)))),
-    one('19 MB of blanks', user(JSON.stringify(' '.repeat(19e6)))),
-    one('19 MB of marks', user(JSON.stringify('<tool_call>'.repeat(19e6 / 11)))),
+    one('19 MB of spaces', user(JSON.stringify(' '.repeat(19e6)))),
+    one('19 MB of tool call tags', user(JSON.stringify('<tool_call>'.repeat(19e6 / 11)))),
     one(
-      '19 MB that are not quite base64',
+      '19 MB of base64 with one invalid character',
       user(`[{"type": "image_url", "image_url": {"url": "data:image/png;base64,${'A'.repeat(19e6)}!"}}]`),
     ),
-    { name: 'a picture of 19 MB', bodies: [pictureBody(png, 0)] },
+    { name: 'an image of 19 MB', bodies: [imageBody(png, 0)] },
     flood('after all these', 101),
   ]
 }
 
-/** 14 MB that PNG cannot compress. */
+/** A PNG of 14 MB: noise, which cannot be compressed. */
 async function noise(): Promise<Buffer> {
   const [width, height] = [2200, 2150]
   const raw = { width, height, channels: 3 } as const
@@ -120,8 +120,8 @@ async function noise(): Promise<Buffer> {
     .toBuffer()
 }
 
-/** No two are alike, so that none is found decoded. */
-function pictureBody(png: Buffer, number: number): Buffer {
+/** A body with a unique image, so that none is cached. */
+function imageBody(png: Buffer, number: number): Buffer {
   const data = Buffer.concat([png, Buffer.from([number, 0, 0, 0])]).toString('base64')
   const content = [
     { type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } },

@@ -1,5 +1,5 @@
 /**
- * The benchmarks. Every one prints a Markdown table with the machine, the versions and the repetitions.
+ * Runs the benchmarks. Each prints a Markdown table with the machine, the versions and the number of repetitions.
  *
  * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model nano|half-billion] [--jobs N]]
  */
@@ -44,7 +44,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   flood,
 }
 
-/** A word on the command line that means nothing here. */
+/** An invalid command line. */
 class UsageError extends Error {}
 
 async function main(): Promise<void> {
@@ -62,7 +62,7 @@ async function main(): Promise<void> {
   const models = (values.model ?? MODEL_NAMES) as readonly BenchModelName[]
   const unknown = models.find((model) => !MODEL_NAMES.includes(model))
   if (unknown !== undefined)
-    throw new UsageError(`There is no model "${unknown}"; there are ${MODEL_NAMES.join(' and ')}.`)
+    throw new UsageError(`Unknown model "${unknown}". The models are ${MODEL_NAMES.join(' and ')}.`)
   const options = {
     quick: values.quick,
     repetitions: values.repetitions === undefined ? null : positive(values.repetitions),
@@ -71,14 +71,14 @@ async function main(): Promise<void> {
   }
   if (name === 'peer') return peer.run(options)
   const benchmark = BENCHMARKS[name]
-  if (benchmark === undefined) throw new UsageError(`There is no benchmark "${name}"; "npm run bench" lists them.`)
+  if (benchmark === undefined) throw new UsageError(`Unknown benchmark "${name}". "npm run bench" lists them.`)
 
   const facts = await machineFacts(benchmark)
   const disturbance = await Disturbance.watch()
   await benchmark.run(options)
   const date = new Date().toISOString().slice(0, 10)
   const report = disturbance === null ? '' : `; ${await disturbance.report()}`
-  print(`${options.quick ? 'A quick look, ' : ''}${date}, on ${facts}${report}.`)
+  print(`${options.quick ? 'A quick run, ' : ''}${date}, on ${facts}${report}.`)
 }
 
 function list(): void {
@@ -88,19 +88,19 @@ function list(): void {
 
 ${Object.entries(BENCHMARKS).map(line).join('\n')}
 
-First, once: npm run bench -- peer [--jobs N]
+Run once first: npm run bench -- peer [--jobs N]
   ${' '.repeat(width)}  ${peer.summary}
 
-Run them on an idle machine. Both servers are measured in turn in the same run: the ratios travel, the times do not.`)
+Run them on an idle machine. Each run measures both servers in turn: ratios carry over to other machines, times do not.`)
 }
 
 function positive(text: string): number {
   const value = Number(text)
-  if (!Number.isInteger(value) || value < 1) throw new UsageError(`Expected a positive whole number, not "${text}".`)
+  if (!Number.isInteger(value) || value < 1) throw new UsageError(`Expected a positive integer, got "${text}".`)
   return value
 }
 
-// An orderly exit takes the servers along.
+// A regular exit also ends the servers.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
 await main().catch((error: Error) => {

@@ -1,7 +1,7 @@
 /**
- * Decoding, against the same work done by bare tools: 256 frames of a 640 x 360 film by FFmpeg's command line, and a picture
- * of 12 megapixels by sharp. Both in turn in the same run, what decodes for the service as the service runs it: in a process
- * of its own, the bytes sent there and the pixels back.
+ * Media decoding against plain tools: 256 frames of a 640 x 360 video against the FFmpeg command line, and an image of
+ * 12 megapixels against sharp. Each run measures both in turn. The decoder runs as in the service: in a separate
+ * process that receives the bytes and returns the pixels.
  */
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -19,12 +19,12 @@ import { table } from './support/table.ts'
 
 const SECONDS = 60
 const FRAMES = 256
-const FILM = { width: 640, height: 360 }
-const PICTURE = { width: 4000, height: 3000 }
-const asked = { organisation: 'bench', signal: new AbortController().signal }
+const VIDEO = { width: 640, height: 360 }
+const IMAGE = { width: 4000, height: 3000 }
+const input = { organisation: 'bench', signal: new AbortController().signal }
 
 export const media: Benchmark = {
-  summary: 'decoding a film and a large picture, against FFmpeg and sharp by themselves',
+  summary: 'decoding a video and a large image, against FFmpeg and sharp on their own',
   withPeer: false,
 
   async run({ quick, repetitions }) {
@@ -33,10 +33,10 @@ export const media: Benchmark = {
     const pool = new DecoderPool({ size: 1 })
     const directory = await mkdtemp(join(tmpdir(), 'lookout-bench-'))
     try {
-      const rows = [await picture(pool, card.image!, runs)]
-      if (await isInstalled('ffmpeg')) rows.push(await film(pool, card.video!, directory, runs))
-      else print('FFmpeg is not installed: the film is left out.')
-      print(`### Media\n\n${table(['', 'Lookout', 'bare tool', 'ratio'], rows)}`)
+      const rows = [await image(pool, card.image!, runs)]
+      if (await isInstalled('ffmpeg')) rows.push(await video(pool, card.video!, directory, runs))
+      else print('FFmpeg is not installed: the video is skipped.')
+      print(`### Media\n\n${table(['', 'Lookout', 'plain tool', 'ratio'], rows)}`)
     } finally {
       await pool.close()
       await rm(directory, { recursive: true })
@@ -46,8 +46,8 @@ export const media: Benchmark = {
 
 type Limits<Kind extends 'image' | 'video'> = NonNullable<Awaited<ReturnType<typeof loadCard>>[Kind]>
 
-async function picture(pool: DecoderPool, limits: Limits<'image'>, runs: number): Promise<string[]> {
-  // Like a photo: soft shapes and a little noise.
+async function image(pool: DecoderPool, limits: Limits<'image'>, runs: number): Promise<string[]> {
+  // Similar to a photo: soft shapes and a little noise.
   const small = await sharp({
     create: {
       width: 200,
@@ -59,21 +59,21 @@ async function picture(pool: DecoderPool, limits: Limits<'image'>, runs: number)
   })
     .png()
     .toBuffer()
-  const bytes = await sharp(small).resize(PICTURE.width, PICTURE.height).jpeg({ quality: 90 }).toBuffer()
-  const target = targetSize(PICTURE, limits)
+  const bytes = await sharp(small).resize(IMAGE.width, IMAGE.height).jpeg({ quality: 90 }).toBuffer()
+  const target = targetSize(IMAGE, limits)
   const [ours, theirs] = await inTurn(runs, [
-    () => pool.decode({ type: 'image', data: bytes, target: limits, region: null }, { ...asked, param: 'picture' }),
+    () => pool.decode({ type: 'image', data: bytes, target: limits, region: null }, { ...input, param: 'image' }),
     () => sharp(bytes).autoOrient().resize(target.width, target.height, { fit: 'fill' }).raw().toBuffer(),
   ])
   return row(`JPEG of 12 megapixels (${size(bytes)}) to ${target.width} x ${target.height}`, ours!, theirs!)
 }
 
-async function film(pool: DecoderPool, limits: Limits<'video'>, directory: string, runs: number): Promise<string[]> {
-  const path = join(directory, 'film.mp4')
-  const source = `testsrc2=size=${FILM.width}x${FILM.height}:rate=30:duration=${SECONDS}`
+async function video(pool: DecoderPool, limits: Limits<'video'>, directory: string, runs: number): Promise<string[]> {
+  const path = join(directory, 'video.mp4')
+  const source = `testsrc2=size=${VIDEO.width}x${VIDEO.height}:rate=30:duration=${SECONDS}`
   await promisify(execFile)('ffmpeg', ['-loglevel', 'error', '-f', 'lavfi', '-i', source, '-pix_fmt', 'yuv420p', path])
   const bytes = await readFile(path)
-  const { width, height } = targetSize(FILM, limits)
+  const { width, height } = targetSize(VIDEO, limits)
   const task = {
     type: 'video',
     data: bytes,
@@ -85,22 +85,22 @@ async function film(pool: DecoderPool, limits: Limits<'video'>, directory: strin
   const filter = `fps=${FRAMES}/${SECONDS},scale=${width}:${height}`
   const [ours, theirs] = await inTurn(runs, [
     async () => {
-      const { frames } = await pool.decode(task, { ...asked, param: 'film' })
+      const { frames } = await pool.decode(task, { ...input, param: 'video' })
       if (frames.length !== FRAMES) throw new Error(`${frames.length} frames instead of ${FRAMES}`)
     },
     () =>
       drained('ffmpeg', ['-loglevel', 'error', '-i', path, '-vf', filter, '-f', 'rawvideo', '-pix_fmt', 'rgb24', '-']),
   ])
-  return row(`${FRAMES} frames of ${SECONDS} s, ${FILM.width} x ${FILM.height} (${size(bytes)})`, ours!, theirs!)
+  return row(`${FRAMES} frames of ${SECONDS} s, ${VIDEO.width} x ${VIDEO.height} (${size(bytes)})`, ours!, theirs!)
 }
 
-/** Times of each way, in ms; the first of each does not count. */
-async function inTurn(runs: number, ways: readonly (() => Promise<unknown>)[]): Promise<number[][]> {
-  const times: number[][] = ways.map(() => [])
+/** Measures the functions in turn. Returns the times of each in ms, without its first run. */
+async function inTurn(runs: number, works: readonly (() => Promise<unknown>)[]): Promise<number[][]> {
+  const times: number[][] = works.map(() => [])
   for (let run = 0; run <= runs; run++) {
-    for (const [i, way] of ways.entries()) {
+    for (const [i, work] of works.entries()) {
       const started = performance.now()
-      await way()
+      await work()
       if (run > 0) times[i]!.push(performance.now() - started)
     }
   }
@@ -111,7 +111,7 @@ async function drained(command: string, args: readonly string[]): Promise<void> 
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let bytes = 0
   for await (const piece of child.stdout) bytes += (piece as Buffer).length
-  if (bytes === 0) throw new Error(`${command} gave nothing`)
+  if (bytes === 0) throw new Error(`${command} produced no output`)
 }
 
 async function isInstalled(command: string): Promise<boolean> {

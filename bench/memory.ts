@@ -1,6 +1,6 @@
 /**
- * Resident memory under load: 100 chats at once, and multilook calls of 64 completions one after the other, for ten
- * minutes. Prints the curve of each process. Linux only (reads /proc).
+ * Resident memory under load: 100 concurrent chats, and multilook calls of 64 completions one after another, for ten
+ * minutes. Prints the memory of each process over time. Linux only (reads /proc).
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Benchmark, print } from './support/benchmark.ts'
@@ -19,7 +19,7 @@ const SAMPLES = 20
 
 export const memory: Benchmark = {
   summary:
-    '100 chats at once and multilook of 64 completions for 10 minutes (--repetitions N: minutes): resident memory',
+    '100 concurrent chats and multilook calls of 64 completions for 10 minutes (--repetitions N: minutes): resident memory',
   withPeer: false,
 
   async run({ quick, repetitions }) {
@@ -48,7 +48,7 @@ export const memory: Benchmark = {
     })
     print(`### Memory under load, shipped model
 
-${load.chats} chats of ${OUTPUT_TOKENS} tokens, ${CHATS} at once, every other one about a new picture, beside ${load.calls} multilook calls of ${PROMPTS} prompts with ${COMPLETIONS_PER_PROMPT} completions each; ${load.failures} failed. Resident memory, MiB.
+${load.chats} chats of ${OUTPUT_TOKENS} tokens, ${CHATS} at a time, every other one about a new image, and ${load.calls} multilook calls of ${PROMPTS} prompts with ${COMPLETIONS_PER_PROMPT} completions each; ${load.failures} failed. Resident memory, MiB.
 
 ${table(['minute', ...programs], rows)}
 
@@ -59,15 +59,15 @@ In the second half: ${grown.join(', ')}.`)
 /** Chats at once, beside multilook calls one after the other. */
 export class Load {
   readonly #server: BenchServer
-  readonly #goesOn: () => boolean
+  readonly #shouldContinue: () => boolean
   readonly #fresh = new FreshText()
   chats = 0
   calls = 0
   failures = 0
 
-  constructor(server: BenchServer, goesOn: () => boolean) {
+  constructor(server: BenchServer, shouldContinue: () => boolean) {
     this.#server = server
-    this.#goesOn = goesOn
+    this.#shouldContinue = shouldContinue
   }
 
   async run(): Promise<void> {
@@ -76,7 +76,7 @@ export class Load {
   }
 
   async #repeat(work: () => Promise<void>): Promise<void> {
-    while (this.#goesOn()) {
+    while (this.#shouldContinue()) {
       try {
         await work()
       } catch {
@@ -88,7 +88,7 @@ export class Load {
 
   async #chat(index: number): Promise<void> {
     const text = { type: 'text', text: this.#fresh.words(60) } as const
-    const content = index % 2 === 0 ? [await this.#fresh.picture(), text] : [text]
+    const content = index % 2 === 0 ? [await this.#fresh.image(), text] : [text]
     await chat(this.#server, [{ role: 'user', content }], OUTPUT_TOKENS)
     this.chats++
   }
@@ -96,7 +96,7 @@ export class Load {
   async #multilook(): Promise<void> {
     const response = await post(this.#server, '/v1/chat/completions/multilook', {
       model: this.#server.model,
-      context: [{ role: 'user', content: [await this.#fresh.picture()] }],
+      context: [{ role: 'user', content: [await this.#fresh.image()] }],
       prompts: QUESTIONS.slice(0, PROMPTS),
       n: COMPLETIONS_PER_PROMPT,
       temperature: 1,

@@ -1,6 +1,6 @@
 /**
- * Sixteen prompts over one context that neither server has seen: Lookout's multilook call against as many chats at once
- * to a llama-server with as many slots.
+ * Sixteen prompts over one context that neither server has seen: one multilook call to Lookout against sixteen
+ * concurrent chats to llama-server, which has sixteen slots.
  */
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { type CallResult, multilook as callMultilook, chatsAtOnce, type Message } from './support/chat.ts'
@@ -17,13 +17,13 @@ const CONTEXT_WORDS = 1010
 
 type Context = (fresh: FreshText) => Promise<Message>
 
-const CONTEXTS: Record<'text' | 'picture', Context> = {
+const CONTEXTS: Record<'text' | 'image', Context> = {
   text: async (fresh) => ({ role: 'user', content: fresh.words(CONTEXT_WORDS) }),
-  picture: async (fresh) => ({ role: 'user', content: [await fresh.picture()] }),
+  image: async (fresh) => ({ role: 'user', content: [await fresh.image()] }),
 }
 
 export const multilook: Benchmark = {
-  summary: '16 prompts over one context, in one call, against 16 chats at once to llama-server',
+  summary: '16 prompts over one context in one call, against 16 concurrent chats to llama-server',
   withPeer: true,
 
   async run(options) {
@@ -32,19 +32,19 @@ export const multilook: Benchmark = {
       const model = await prepareModel(name, peer)
       await using lookout = await startLookout(model.cardFile, model.id)
       const rows: string[][] = []
-      // In turn with each configuration of the peer: only two servers at a time are in memory.
+      // One configuration of the peer at a time, so that only two servers are in memory.
       for (const unified of [false, true]) {
         const shared = { slots: PROMPTS, threads: model.threads, contextTokens: model.card.engine.contextTokens }
         await using llamaServer = await startPeer(peer, model, { ...shared, unified })
-        const kinds = model.takesImages ? (['text', 'picture'] as const) : (['text'] as const)
+        const kinds = model.takesImages ? (['text', 'image'] as const) : (['text'] as const)
         for (const kind of kinds) {
-          const label = `${kind}, ${unified ? 'one KV cache (`--kv-unified`)' : 'a KV part for each slot (default)'}`
+          const label = `${kind}, ${unified ? 'one KV cache (`--kv-unified`)' : 'a KV cache for each slot (default)'}`
           rows.push([label, ...(await measure(model, lookout, llamaServer, CONTEXTS[kind], options))])
         }
       }
       print(`### Multilook, ${model.name}, ${model.threads} thread${model.threads === 1 ? '' : 's'} each
 
-${PROMPTS} prompts over one new context, ${OUTPUT_TOKENS} tokens each; medians (least to most) of ${repetitionsOf(model, options)} repetitions in turn.
+${PROMPTS} prompts over one new context, ${OUTPUT_TOKENS} tokens each; medians (minimum to maximum) of ${repetitionsOf(model, options)} repetitions in turn.
 
 ${table(
   [
@@ -80,7 +80,7 @@ async function measure(
     const conversations = prompts.map((prompt): Message[] => [message, { role: 'user', content: prompt }])
     return chatsAtOnce(llamaServer, conversations, OUTPUT_TOKENS)
   }
-  // Neither's first call counts: memory is touched for the first time.
+  // The first call of each is a warm-up, in which memory is touched for the first time.
   const warmUp = { role: 'user', content: fresh.words(8) } as const
   await byLookout(warmUp)
   await byPeer(warmUp)
@@ -89,7 +89,7 @@ async function measure(
   const others: CallResult[] = []
   for (let run = 0; run < repetitionsOf(model, options); run++) {
     const message = await context(fresh)
-    // The one that goes first changes: what it leaves in the processor's caches helps nobody in particular.
+    // The order alternates, so that neither side benefits from the processor's caches.
     if (run % 2 === 0) own.push(await byLookout(message))
     others.push(await byPeer(message))
     if (run % 2 === 1) own.push(await byLookout(message))

@@ -1,7 +1,7 @@
 /**
- * What the API costs beside the engine: the whole service over an engine that answers at once, in a process of its own,
- * asked by one client at a time. The client's and the kernel's share is told by the same client's call to a bare server
- * of Node. The way to the real engine's process and back is measured at its door, by work that asks for no tokens.
+ * The API's cost without the engine: one client sends requests to the whole service, which runs in a separate process
+ * with an engine that answers at once. The same client's requests to a bare Node server show the share of the client
+ * and the kernel. Work without output tokens measures the round trip to the real engine's process.
  */
 import { fileURLToPath } from 'node:url'
 import type { Branch, PromptPart } from '../src/inference/engine.ts'
@@ -15,7 +15,7 @@ import { table } from './support/table.ts'
 
 const MODEL = 'service-mk1.5'
 const MANY_TOKENS = 512
-/** Until both sides' code is compiled. */
+/** Enough for both sides' code to be compiled. */
 const WARM_UP_CALLS = 200
 const SHIPPED = fileURLToPath(new URL('../models/lookout-nano/card.json', import.meta.url))
 const NO_TOKENS: Branch = {
@@ -27,7 +27,7 @@ const NO_TOKENS: Branch = {
 const program = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url))
 
 export const overhead: Benchmark = {
-  summary: 'what the API costs beside the engine: milliseconds per request and per token',
+  summary: 'the cost of the API without the engine: milliseconds per request and per token',
   withPeer: false,
 
   async run({ quick, repetitions }) {
@@ -55,10 +55,10 @@ export const overhead: Benchmark = {
       await row('chat, a short text', runs, () => answer([{ role: 'user', content: 'Hello' }]))
       const long = fresh.words(1010)
       await row('chat, 1,024 tokens of text', runs, () => answer([{ role: 'user', content: long }]))
-      const pictures = await Promise.all(Array.from({ length: 20 }, () => fresh.picture()))
+      const images = await Promise.all(Array.from({ length: 20 }, () => fresh.image()))
       let next = 0
-      const content = () => [pictures[next++ % pictures.length]!, { type: 'text', text: QUESTIONS[0]! } as const]
-      await row('chat, a picture of 256 x 256 pixels (PNG)', runs, () => answer([{ role: 'user', content: content() }]))
+      const content = () => [images[next++ % images.length]!, { type: 'text', text: QUESTIONS[0]! } as const]
+      await row('chat, an image of 256 x 256 pixels (PNG)', runs, () => answer([{ role: 'user', content: content() }]))
       const prompts = QUESTIONS.slice(0, 16)
       await row('multilook, 16 prompts over 1,024 tokens of text', runs, async () => {
         return (await multilook(service, [{ role: 'user', content: long }], prompts, 1)).totalMs
@@ -71,7 +71,7 @@ export const overhead: Benchmark = {
       await row('each further token, streamed', Math.ceil(runs / 10), () =>
         perToken(async (tokens) => (await chat(service, hello, tokens)).totalMs),
       )
-      await row('each further token, answered whole', Math.ceil(runs / 10), () =>
+      await row('each further token, not streamed', Math.ceil(runs / 10), () =>
         perToken(async (tokens) => (await chatsAtOnce(service, [hello], tokens)).totalMs),
       )
     }
@@ -86,15 +86,17 @@ export const overhead: Benchmark = {
       }
       const hello: PromptPart = { type: 'text', text: 'Hello', trusted: false }
       const image = { width: 256, height: 256, data: new Uint8Array(256 * 256 * 3) }
-      await row("to the engine's process and back, a short text", runs, () => send(hello))
-      await row("to the engine's process and back, the pixels of a picture", runs, () => send({ type: 'image', image }))
+      await row("round trip to the engine's process, a short text", runs, () => send(hello))
+      await row("round trip to the engine's process, the pixels of an image", runs, () =>
+        send({ type: 'image', image }),
+      )
     } finally {
       await engine.close()
     }
     print(`### Overhead of the API
 
-One client, one request at a time, over an engine that answers at once; ${runs} requests for each line. Everything between the client's call and its parsed answer is counted, the client's own work included.
+One client sends one request at a time to a service whose engine answers at once; ${runs} requests per row. The times run from the client's call to its parsed response and include the client's own work.
 
-${table(['', 'median, ms', '99 of 100 below, ms'], rows)}`)
+${table(['', 'median, ms', '99th percentile, ms'], rows)}`)
   },
 }

@@ -1,6 +1,6 @@
 /**
- * More chats at once than the queue takes: whether those who are refused, and come back exactly when they are told to,
- * are admitted then, and how long they were told to wait beside how long they had to.
+ * More concurrent chats than the queue takes: whether rejected clients that retry exactly after `Retry-After` are then
+ * admitted, and how that wait compares with the necessary one.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Agent } from 'undici'
@@ -15,20 +15,20 @@ import { table } from './support/table.ts'
 const CHATS = 300
 const WORDS = 20
 const OUTPUT_TOKENS = [16, 64]
-/** The headers that a client may go by, and the unit of each in ms. */
+/** The headers that a client may follow, with the unit of each in ms. */
 const HEADERS = { 'retry-after': 1000, 'retry-after-ms': 1 } as const
 type Header = keyof typeof HEADERS
 
 interface Answer {
-  /** When it was refused, for the first time; and what it was told then; in ms. Null for one that was not. */
+  /** Time of the first rejection and the wait that it named, in ms; null for a chat that was not rejected. */
   readonly refused: { readonly at: number; readonly toldMs: number } | null
   readonly refusals: number
-  /** When the first text came. */
+  /** Time of the first text, in ms. */
   readonly firstAt: number
 }
 
 export const overload: Benchmark = {
-  summary: 'a burst of chats beyond the queue: the wait that a refusal names, beside the real one',
+  summary: 'a burst of chats beyond the queue: the wait in Retry-After, against the real one',
   withPeer: false,
 
   async run(options) {
@@ -51,17 +51,17 @@ export const overload: Benchmark = {
       }
       print(`### A burst of ${CHATS} chats, ${model.name}
 
-Each has ${WORDS} words; all are sent at once over connections that are kept. One that is refused is sent again exactly when the header said. It had to wait until as many others had got their first text as were before it in the queue and among the refused.
+Each has ${WORDS} words; all are sent at once over persistent connections. A rejected chat is sent again exactly after the time in the header. The needed wait of a chat lasts until as many others have their first text as were ahead of it, in the queue and among the rejected.
 
 ${table(
   [
-    'answers, header',
-    'all ended after, ms',
-    'refused',
+    'output, header',
+    'time for all, ms',
+    'rejected',
     'admitted at the first retry',
-    'told, ms',
-    'told at most, ms',
-    'told / needed, median',
+    'median wait named, ms',
+    'longest wait named, ms',
+    'named / needed, median',
     'within a factor of two',
   ],
   rows,
@@ -101,7 +101,8 @@ async function burst(server: BenchServer, fresh: FreshText, tokens: number, head
       }
       const body = await response.body.text()
       const told = response.headers[header] ?? response.headers['retry-after']
-      if (response.statusCode !== 503 || told === undefined) throw new Error(`Answered ${response.statusCode}: ${body}`)
+      if (response.statusCode !== 503 || told === undefined)
+        throw new Error(`Unexpected status ${response.statusCode}: ${body}`)
       const unit = response.headers[header] === undefined ? HEADERS['retry-after'] : HEADERS[header]
       const toldMs = Number(told) * unit
       refused ??= { at: now(), toldMs }
@@ -114,13 +115,13 @@ async function burst(server: BenchServer, fresh: FreshText, tokens: number, head
   return [...answers, { refused: null, refusals: 0, firstAt: now() }]
 }
 
-/** @param answers and, as the last one, the end of all. */
+/** @param answers the last one holds the time at which all had ended. */
 function summary(answers: readonly Answer[], running: number): string[] {
   const endAt = answers.at(-1)!.firstAt
   const firsts = answers.slice(0, -1).map(({ firstAt }) => firstAt)
   firsts.sort((a, b) => a - b)
   const refused = answers.flatMap((answer) => (answer.refused === null ? [] : [{ ...answer, ...answer.refused }]))
-  if (refused.length === 0) throw new Error('Nothing was refused: the burst is too small for the queue.')
+  if (refused.length === 0) throw new Error('No chat was rejected: the burst fits the queue.')
   const ratios = refused
     .toSorted((a, b) => a.toldMs - b.toldMs)
     .map(({ at, toldMs }, index) => toldMs / Math.max(1, firsts[running + index]! - at))

@@ -2,7 +2,7 @@ import { type Benchmark, print } from './support/benchmark.ts'
 import { buildPeer } from './support/peer-build.ts'
 
 export const peer: Benchmark = {
-  summary: "builds llama.cpp's own server and benchmark, of the release that Lookout's engine uses, to compare with",
+  summary: "builds llama.cpp's own server and benchmark for comparison, in the release that Lookout's engine uses",
   withPeer: true,
 
   async run({ jobs }) {

@@ -1,4 +1,4 @@
-/** A route of Fastify that answers at once with a list of models: what a request costs without Lookout. */
+/** A Fastify route that answers at once with a list of models: the cost of a request without Lookout. */
 import type { AddressInfo } from 'node:net'
 import Fastify from 'fastify'
 

@@ -1,4 +1,4 @@
-/** Reads a request and answers at once with an answer of Lookout's shape: what a request costs without Lookout. */
+/** Reads a request and answers at once in Lookout's format: the cost of a request without Lookout. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

@@ -9,12 +9,12 @@ export interface Benchmark {
 }
 
 export interface BenchOptions {
-  /** Fewer repetitions, for a look. */
+  /** Fewer repetitions, for a quick look. */
   readonly quick: boolean
   /** Null for the benchmark's own number. */
   readonly repetitions: number | null
   readonly models: readonly BenchModelName[]
-  /** Compilers at a time when the peer is built. */
+  /** Parallel compiler jobs for building the peer. */
   readonly jobs: number
 }
 

@@ -1,6 +1,6 @@
 /**
- * Somebody else, beside what a benchmark does to a server: asks `/healthz` all the time and reads a stream. In a thread of
- * its own, so that the benchmark's own work does not count.
+ * Another client of a server under load: it polls `/healthz` and reads a stream. It runs in its own thread, so that the
+ * benchmark's own work does not affect it.
  */
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -8,17 +8,17 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import type { BenchServer } from './server.ts'
 
 export interface Observed {
-  /** Longest answer of `/healthz`, and longest wait for the next text of a stream, in ms. */
+  /** The slowest response of `/healthz`, and the longest gap between texts of a stream, in ms. */
   readonly healthMs: number
   readonly tokenMs: number
-  /** Answers of `/healthz`, and texts. */
+  /** Number of `/healthz` responses, and of texts. */
   readonly answers: number
   readonly texts: number
 }
 
 type Target = Pick<BenchServer, 'url' | 'apiKey' | 'model'>
 
-/** Runs the work and says what somebody else saw of it. */
+/** Runs the work and returns what another client observed. */
 export async function observed(server: Target, work: () => Promise<void>): Promise<Observed> {
   const { url, apiKey, model } = server
   const worker = new Worker(new URL(import.meta.url), { workerData: { url, apiKey, model } satisfies Target })
@@ -84,7 +84,7 @@ class Bystander {
       for await (const piece of response.body!) {
         const now = performance.now()
         if (!Buffer.from(piece).includes('"content"')) continue
-        // The first one waits for its prompt.
+        // The wait for the first text includes the prefill.
         if (this.#texts++ > 0) this.#tokenMs = Math.max(this.#tokenMs, now - last)
         last = now
       }

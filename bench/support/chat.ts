@@ -1,6 +1,6 @@
 import type { BenchServer } from './server.ts'
 
-/** A message as both servers take it. */
+/** A message in the format of both servers. */
 export interface Message {
   readonly role: 'system' | 'user' | 'assistant'
   readonly content: string | readonly ContentPart[]
@@ -12,11 +12,11 @@ export type ContentPart =
 
 export interface ChatResult {
   readonly text: string
-  /** From the request to the first text. */
+  /** Time from the request to the first text. */
   readonly firstMs: number
   readonly totalMs: number
   readonly promptTokens: number
-  /** Of the prompt, as far as the server tells: what it had in its cache. */
+  /** Prompt tokens from the cache, as far as the server reports them. */
   readonly cachedTokens: number
   readonly completionTokens: number
 }
@@ -32,7 +32,7 @@ interface Chunk {
   readonly usage?: Usage | null
 }
 
-/** A greedy, streamed chat: the same request and the same reader for both servers. */
+/** Runs a greedy, streamed chat, with the same request and the same reader for both servers. */
 export async function chat(server: BenchServer, messages: readonly Message[], maxTokens: number): Promise<ChatResult> {
   const started = performance.now()
   const response = await post(server, '/v1/chat/completions', {
@@ -52,7 +52,7 @@ export async function chat(server: BenchServer, messages: readonly Message[], ma
     const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
     rest = lines.pop()!
     for (const line of lines) {
-      // The end of the answer as the contract has it: what a server does with its connection afterwards is not timed.
+      // The stream ends here by the contract. What the server then does with its connection is not timed.
       if (line.startsWith('data: [DONE]')) break reading
       if (!line.startsWith('data: {')) continue
       const chunk = JSON.parse(line.slice(6)) as Chunk

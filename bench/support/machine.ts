@@ -5,7 +5,7 @@ import { version } from '../../src/lib/version.ts'
 import { LLAMA_RELEASE, PACKAGE_RELEASE } from '../../src/setup/native-library.mjs'
 import { processorTicks } from './process-tree.ts'
 
-/** One line that says where figures come from. */
+/** One line with the machine and the versions behind the figures. */
 export async function machineFacts({ withPeer }: { readonly withPeer: boolean }): Promise<string> {
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
   const machine = `${availableParallelism()} cores (${cpus()[0]?.model.trim()}), ${memory}, ${platform()} ${arch()}`
@@ -13,11 +13,11 @@ export async function machineFacts({ withPeer }: { readonly withPeer: boolean })
   return `${machine}; ${lookout}${withPeer ? `; peer: llama.cpp ${LLAMA_RELEASE}, native build` : ''}`
 }
 
-/** Share of the machine's processor time that other programs may take before figures are worth nothing. */
+/** When other programs take more than this share of the processor time, the figures are unreliable. */
 const DISTURBED = 0.03
 const TICKS_PER_SECOND = 100
 
-/** Tells whether other programs were busy while a benchmark ran. On Linux only; elsewhere it says nothing. */
+/** Measures how busy other programs are while a benchmark runs. Linux only. */
 export class Disturbance {
   readonly #started: number
   readonly #busy: number
@@ -34,7 +34,8 @@ export class Disturbance {
     const idleCheck = await Disturbance.#now()
     await delay(500)
     const share = await idleCheck.share()
-    if (share > DISTURBED) warn(`Other programs take ${percent(share)} of the machine now: the figures will be off.`)
+    if (share > DISTURBED)
+      warn(`Other programs take ${percent(share)} of the machine now: the figures will be unreliable.`)
     return Disturbance.#now()
   }
 
@@ -42,7 +43,7 @@ export class Disturbance {
     return new Disturbance(await busyTicks(), await processorTicks(process.pid))
   }
 
-  /** Share of all cores' time since the start that went to programs that are not this one's. */
+  /** Share of all cores' time since the start that other programs used. */
   async share(): Promise<number> {
     const seconds = (performance.now() - this.#started) / 1000
     const own = (await processorTicks(process.pid)) - this.#own
@@ -57,7 +58,7 @@ export class Disturbance {
   }
 }
 
-/** Clock ticks that all cores together were not idle, those taken by the hypervisor included. */
+/** Clock ticks in which cores were not idle, including those taken by the hypervisor. */
 async function busyTicks(): Promise<number> {
   const [line] = (await readFile('/proc/stat', 'utf8')).split('\n')
   const [user, nice, system, , , irq, softirq, steal] = line!.split(/\s+/).slice(1).map(Number)

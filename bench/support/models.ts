@@ -1,6 +1,6 @@
 /**
- * The models that benchmarks run. Neither can end an answer: the rows of the control tokens in the output matrix are
- * zero, so a greedy answer always has the number of tokens that was asked for, and both servers generate equally many.
+ * The models of the benchmarks. Neither can end a reply, because the control tokens' rows of the output matrix are
+ * zero. A greedy reply therefore always has the requested number of tokens, and both servers generate equally many.
  */
 import { isUtf8 } from 'node:buffer'
 import { copyFile, mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -31,7 +31,7 @@ export interface BenchModel {
   readonly model: string
   readonly projector: string | null
   readonly takesImages: boolean
-  /** Threads that Lookout's engine takes for weights of this size; given to the peer as well. */
+  /** The number of threads that Lookout's engine uses for weights of this size. The peer gets the same. */
   readonly threads: number
 }
 
@@ -40,12 +40,12 @@ export const MODEL_NAMES: readonly BenchModelName[] = ['nano', 'half-billion']
 
 export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 const CONTROL_TOKEN = 3
-/** Grows when what is written below changes. */
+/** Increase it when the models below change. */
 const REVISION = 3
 /** As in `src/inference/local/host/local-engine.ts`. */
 const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
 
-/** @param peer whose vocabulary the random weights take; looked for when they do and it is not given. */
+/** @param peer provides the vocabulary for the random weights; found in the cache by default. */
 export async function prepareModel(name: BenchModelName, peer?: Peer): Promise<BenchModel> {
   const cardFile = name === 'nano' ? await endlessNano() : await randomHalfBillion((peer ?? requirePeer()).vocabulary)
   const card = await loadCard(cardFile)
@@ -64,7 +64,7 @@ export async function prepareModel(name: BenchModelName, peer?: Peer): Promise<B
   }
 }
 
-/** The shipped model with an output matrix of its own. Made anew when the shipped files are newer. */
+/** The shipped model with a changed output matrix. Rebuilt when the shipped files change. */
 async function endlessNano(): Promise<string> {
   const card = await loadCard(SHIPPED_CARD)
   const [source, projector] = [card.engine.model, card.engine.projector!].map((name) => join(card.directory, name))
@@ -87,15 +87,15 @@ async function endlessNano(): Promise<string> {
   })
 }
 
-/** The shape of Qwen2.5 0.5B: a speed like a real model's, and words that mean nothing. */
+/** The shape of Qwen2.5 0.5B: as fast as a real model, but its text is meaningless. */
 const SHAPE = { embedding: 896, layers: 24, heads: 14, kvHeads: 2, feedForward: 4864 }
-/** Of the weights, as models are initialised. */
+/** Standard deviation of the weights, as models are initialised. */
 const STANDARD_DEVIATION = 0.02
 const TEMPLATE =
   '{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}' +
   '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
 
-/** The byte that a character stands for in GPT-2's vocabularies: itself, or, of what cannot be printed, one from 256 on in order. */
+/** The byte of each character in GPT-2's vocabularies: printable bytes stand for themselves, others start at 256. */
 const BYTE_OF = new Map(
   ((printable) => [
     ...printable.map((byte) => [byte, byte] as const),
@@ -137,12 +137,12 @@ async function randomHalfBillion(vocabularyFile: string): Promise<string> {
       return { name, shape: [size], type: TensorType.F32, read }
     }
     const texts = arrayOf(vocabulary.metadata, 'tokenizer.ggml.tokens')
-    // Never said: what ends an answer, and pieces of characters, at which llama-server ends some answers with an error.
-    const unsaid = [...types.keys()].filter(
+    // Never generated: control tokens, and partial characters, for which llama-server sometimes returns an error.
+    const excluded = [...types.keys()].filter(
       (token) => types[token] === CONTROL_TOKEN || !isUtf8(Buffer.from([...String(texts[token])].map(byteOf))),
     )
     const tensors = [
-      matrix('token_embd.weight', embedding, types.length, unsaid),
+      matrix('token_embd.weight', embedding, types.length, excluded),
       constant('output_norm.weight', embedding, 1),
     ]
     for (let layer = 0; layer < layers; layer++) {
@@ -193,7 +193,7 @@ function arrayOf(metadata: GgufFile['metadata'], key: string): GgufValue[] {
   return [...value]
 }
 
-/** Repeatable noise, quantised to Q8_0: blocks of 32 weights, a half-precision scale before 32 signed bytes. */
+/** Deterministic noise, quantised to Q8_0: blocks of 32 weights, a half-precision scale before 32 signed bytes. */
 class RandomWeights {
   #state = 0x2545f491
 
@@ -221,14 +221,14 @@ class RandomWeights {
   }
 }
 
-/** Bits of the nearest half-precision number; for small positive normal numbers. */
+/** The bits of the nearest half-precision number; valid for small, positive, normal numbers. */
 function halfPrecision(value: number): number {
   const exponent = Math.max(-14, Math.floor(Math.log2(value)))
   const mantissa = Math.round((value / 2 ** exponent) * 1024)
   return mantissa < 1024 ? mantissa : ((exponent + 15) << 10) + (mantissa - 1024)
 }
 
-/** A folder in the cache, made in one step or not at all. Returns the path of the card in it. */
+/** Creates a folder in the cache atomically, unless it exists. Returns the path of its card. */
 async function once(name: string, make: (folder: string) => Promise<void>): Promise<string> {
   const target = join(cacheDirectory(), 'bench', name)
   const card = join(target, 'card.json')

@@ -1,7 +1,7 @@
 /**
  * The peer: llama.cpp's own `llama-server` and `llama-batched-bench`, built from the source of exactly the release that
- * Lookout's engine uses (the tarball that set-up fetches, integrity checked), for this machine's processor. Kept in
- * set-up's cache folder; nothing of it is part of the project.
+ * Lookout's engine uses (the tarball that set-up downloads and verifies), for this machine's processor. The build stays
+ * in set-up's cache folder and is not part of the project.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -25,14 +25,14 @@ export interface Peer {
   readonly release: string
   readonly server: string
   readonly batchedBench: string
-  /** A GGUF with the vocabulary of Qwen2 and no weights, from llama.cpp's own tests. */
+  /** A GGUF file with Qwen2's vocabulary but no weights, from llama.cpp's own tests. */
   readonly vocabulary: string
 }
 
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const TARGETS = ['llama-server', 'llama-batched-bench']
 const VOCABULARY = 'ggml-vocab-qwen2.gguf'
-/** Release build, native instruction set, no TLS and no web page: neither takes part in a measurement. */
+/** Release build with the native instruction set; without TLS and the web page, which no measurement uses. */
 const OPTIONS = [
   '-DCMAKE_BUILD_TYPE=Release',
   '-DBUILD_SHARED_LIBS=OFF',
@@ -46,7 +46,7 @@ const OPTIONS = [
   '-DLLAMA_OPENSSL=OFF',
 ]
 
-/** The peer in the cache, or null when it has not been built on this kind of machine. */
+/** The peer from the cache; null when it has not been built for this processor. */
 export function findPeer(): Peer | null {
   const directory = peerDirectory()
   const peer = {
@@ -58,17 +58,17 @@ export function findPeer(): Peer | null {
   return existsSync(peer.server) ? peer : null
 }
 
-/** @throws SetupError that says how to build it. */
+/** @throws SetupError with the command that builds the peer. */
 export function requirePeer(): Peer {
   const peer = findPeer()
   if (peer !== null) return peer
   throw new SetupError(
-    'The peer that this benchmark compares with is not built yet. Build it with: npm run bench -- peer',
+    'This benchmark compares with a peer that is not built yet. Build it with: npm run bench -- peer',
   )
 }
 
 /**
- * Builds the peer if it is not there: 10 to 20 minutes on two cores. A build that was broken off is taken up again.
+ * Builds the peer unless it exists, in 10 to 20 minutes on two cores. An interrupted build is resumed.
  * @throws SetupError when a tool is missing.
  */
 export async function buildPeer(jobs: number): Promise<Peer> {
@@ -109,7 +109,7 @@ export async function buildPeer(jobs: number): Promise<Peer> {
   return requirePeer()
 }
 
-/** Everything that decides what the programs are: a native build of one processor may not run on another. */
+/** Named by everything that determines the build: a native build for one processor may not run on another. */
 function peerDirectory(): string {
   const { platform } = locatePrebuilt()
   const recipe = JSON.stringify([SOURCE_INTEGRITY, OPTIONS, TARGETS, cpus()[0]?.model])
@@ -117,13 +117,13 @@ function peerDirectory(): string {
   return join(cacheDirectory(), 'native', `llama.cpp-${LLAMA_RELEASE}-${platform}-${hash}`)
 }
 
-/** One build at a time; a lock whose process is gone counts for nothing. Returns what gives it back. */
+/** Allows one build at a time. A lock whose process has ended is ignored. Returns a function that releases the lock. */
 async function lock(workspace: string): Promise<() => Promise<void>> {
   await mkdir(workspace, { recursive: true })
   const file = join(workspace, 'lock')
   const owner = Number(await readFile(file, 'utf8').catch(() => '0'))
   if (owner !== 0 && isRunning(owner)) {
-    throw new SetupError(`Process ${owner} is building the peer already (in ${workspace}). Wait for it.`)
+    throw new SetupError(`Process ${owner} is already building the peer in ${workspace}. Wait until it ends.`)
   }
   await writeFile(file, String(process.pid))
   return () => rm(file, { force: true })
@@ -137,7 +137,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Runs a program whose words go to this program's standard error. */
+/** Runs a program with its output on standard error. */
 function show(command: string, args: readonly string[], environment: Record<string, string> = {}): Promise<void> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ['ignore', 2, 2], env: { ...process.env, ...environment } })

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 
-/** A process and all its descendants. Linux only: reads /proc. */
+/** The ids of a process and all its descendants. Linux only (reads /proc). */
 export async function processTree(root: number): Promise<Set<number>> {
   const parents = new Map<number, number>()
   for (const name of await readdir('/proc')) {
@@ -25,12 +25,12 @@ export async function residentBytes(root: number): Promise<number> {
   return sum
 }
 
-/** Resident bytes of each process of the tree, by what it does: the file it runs. */
+/** Resident bytes of the processes of a tree, by the program file that each runs. */
 export function residentByProgram(root: number): Promise<Map<string, number>> {
   return byProgram(root, 'VmRSS')
 }
 
-/** The same at the most that each process has had. */
+/** The same, at the peak of each process. */
 export function peakByProgram(root: number): Promise<Map<string, number>> {
   return byProgram(root, 'VmHWM')
 }
@@ -54,12 +54,12 @@ async function memoryOf(pid: number, line: MemoryLine): Promise<number> {
   return Number(new RegExp(`^${line}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024
 }
 
-/** Processor time of a process, its descendants, and those of them that ended, in clock ticks. */
+/** Processor time of a process and its descendants, including those that have ended, in clock ticks. */
 export async function processorTicks(root: number): Promise<number> {
   let sum = 0
   for (const pid of await processTree(root)) {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-    // After the name, which may hold anything: state is field 3, utime, stime, cutime and cstime are 14 to 17.
+    // The name may contain any character. After it, state is field 3, and utime, stime, cutime and cstime are 14 to 17.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     for (const field of fields.slice(11, 15)) sum += Number(field)
   }

@@ -18,7 +18,7 @@ const WORDS = [
   'and',
 ]
 
-/** Words that no request had before: different from the first one on, so that no cache helps. */
+/** Generates new text and images for each request. They differ from the first word on, so that no cache helps. */
 export class FreshText {
   #state: number
 
@@ -30,14 +30,14 @@ export class FreshText {
     return Array.from({ length: count }, () => WORDS[this.next(WORDS.length)]).join(' ')
   }
 
-  /** Below `limit`; the minimal standard generator of Park and Miller. */
+  /** A random integer below `limit`, from the minimal standard generator of Park and Miller. */
   next(limit: number): number {
     this.#state = (this.#state * 48_271) % 2_147_483_647
     return this.#state % limit
   }
 
-  /** A picture of 256 x 256 pixels that no request had before, as a part of a message. */
-  async picture(): Promise<ContentPart> {
+  /** A new image of 256 x 256 pixels, as a content part. */
+  async image(): Promise<ContentPart> {
     const shapes = Array.from({ length: 4 }, () => {
       const [x, y, radius] = [40 + this.next(176), 40 + this.next(176), 16 + this.next(24)]
       return `<circle cx="${x}" cy="${y}" r="${radius}" fill="hsl(${this.next(360)} 80% 45%)"/>`
@@ -49,7 +49,7 @@ export class FreshText {
   }
 }
 
-/** Questions of a few tokens each, all different. */
+/** Distinct questions of a few tokens each. */
 export const QUESTIONS: readonly string[] = ['circle', 'square', 'red picture', 'blue picture'].flatMap((thing) => [
   `Where is the ${thing}?`,
   `Is a ${thing} in it?`,

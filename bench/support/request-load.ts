@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
 const CONNECTIONS = 8
-/** Requests that are under way on a connection: the client's turns of the event loop are not what is measured. */
+/** Requests in flight per connection, so that the client's own event loop does not limit the rate. */
 const PIPELINED = 8
 const MARK = Buffer.from('HTTP/1.1 200')
 
-/** Sends the same request again and again for `ms`. @returns answers per second. @throws Error for any other than 200. */
+/** Repeats a request for `ms`. @returns responses per second. @throws Error for any status but 200. */
 export async function requestRate(url: string, request: string, ms: number): Promise<number> {
   const { hostname, port } = new URL(url)
   const bytes = Buffer.from(request)
@@ -41,7 +41,7 @@ function drive(socket: Socket, request: Buffer, end: number): Promise<number> {
         at = rest.indexOf('HTTP/1.1 ', from)
       ) {
         if (rest.compare(MARK, 0, MARK.length, at, at + MARK.length) !== 0) {
-          reject(new Error(`The server said ${rest.toString('latin1', at, at + 200)}`))
+          reject(new Error(`Unexpected response: ${rest.toString('latin1', at, at + 200)}`))
           return
         }
         seen++

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import type { BenchModel } from './models.ts'
 import type { Peer } from './peer-build.ts'
 
-/** A server under measurement: a process of its own that answers at `url`. */
+/** A server under measurement, in a process of its own. */
 export interface BenchServer extends AsyncDisposable {
   readonly name: string
   readonly url: string
@@ -18,7 +18,7 @@ export interface BenchServer extends AsyncDisposable {
   /** Name of the model in requests. */
   readonly model: string
   readonly pid: number
-  /** From the start of the process to readiness. */
+  /** Time from the start of the process until it is ready. */
   readonly readyMs: number
 }
 
@@ -28,7 +28,7 @@ const START_TIMEOUT_MS = 120_000
 export const SILENT_SERVICE = fileURLToPath(new URL('silent-service.ts', import.meta.url))
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
-/** Lookout as a user starts it; `cardFile` null for the shipped model. */
+/** Starts Lookout from the command line. @param cardFile null for the shipped model. */
 export async function startLookout(
   cardFile: string | null,
   model: string,
@@ -60,7 +60,7 @@ export async function startLookout(
   throw new Error('Lookout did not start.')
 }
 
-/** The address that a server writes to its standard output, which is read to its end; null when there is none. */
+/** The URL that a server prints to standard output; null when it exits without one. */
 function addressIn(child: ChildProcess): Promise<string | null> {
   return new Promise((resolve) => {
     let text = ''
@@ -76,13 +76,13 @@ function addressIn(child: ChildProcess): Promise<string | null> {
 export interface PeerOptions {
   readonly slots: number
   readonly threads: number
-  /** Cells of all slots together, as Lookout's card counts them. */
+  /** Tokens of context for all slots together, as in Lookout's card. */
   readonly contextTokens: number
-  /** One KV cache for all slots in place of one part for each, which is llama-server's default when slots are given. */
+  /** One KV cache for all slots. By default, llama-server splits it into one part per slot. */
   readonly unified?: boolean
 }
 
-/** `llama-server` with its defaults but for what `options` say. Its words go to a file in the temporary folder. */
+/** Starts `llama-server` with its defaults, except for `options`. Its log goes to a file in the temporary folder. */
 export async function startPeer(peer: Peer, model: BenchModel, options: PeerOptions): Promise<BenchServer> {
   const port = await freePort()
   const { image } = model.card
@@ -118,7 +118,7 @@ export async function startPeer(peer: Peer, model: BenchModel, options: PeerOpti
     })
   }
   child.kill('SIGKILL')
-  throw new Error(`llama-server did not start; its words are in ${logFile}.`)
+  throw new Error(`llama-server did not start. See its log in ${logFile}.`)
 }
 
 function server(
@@ -129,7 +129,7 @@ function server(
   readyMs: number,
   tidy: () => Promise<void>,
 ): BenchServer {
-  // A benchmark that is broken off leaves no server behind.
+  // An interrupted benchmark leaves no server behind.
   const kill = () => void child.kill('SIGKILL')
   process.once('exit', kill)
   return {

@@ -1,4 +1,4 @@
-/** The whole service over an engine that answers at once: as many words as it may, each in a turn of the event loop. */
+/** The whole service with an engine that answers at once, with as many words as allowed, one per event loop turn. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { keepServing } from '../../src/commands/faults.ts'
 import { readConfig } from '../../src/config/config.ts'
@@ -50,7 +50,7 @@ class SilentEngine implements Engine {
   async close(): Promise<void> {}
 }
 
-/** The shipped model's own template: rendering it is part of the cost. */
+/** Uses the shipped model's own template, because rendering it is part of the cost. */
 async function startEngine(card: ModelCard): Promise<Engine> {
   const metadata = await readGgufMetadata(`${card.directory}/${card.engine.model}`)
   return new SilentEngine(String(metadata.get('tokenizer.chat_template')))

@@ -1,4 +1,4 @@
-/** The middle value; the mean of the two in the middle when their number is even. */
+/** The median; for an even number of values, the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
   if (values.length === 0) throw new Error('No values.')
   const sorted = values.toSorted((a, b) => a - b)
@@ -6,18 +6,18 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
-/** The least value that so large a part of the values does not exceed. */
+/** The smallest value that at least this share of the values does not exceed. */
 export function percentile(values: readonly number[], part: number): number {
   if (values.length === 0) throw new Error('No values.')
   return values.toSorted((a, b) => a - b)[Math.ceil(part * values.length) - 1]!
 }
 
-/** Median of the ratios of values that were measured one after the other: slow drifts of the machine cancel out. */
+/** The median ratio of values measured in pairs, in which slow drifts of the machine cancel out. */
 export function medianRatio(numerators: readonly number[], denominators: readonly number[]): number {
   return median(numerators.map((value, index) => value / denominators[index]!))
 }
 
-/** "12.3 (11.9 to 14.0)": median, least and most; a single value stands alone. */
+/** Formats the median, minimum and maximum: "12.3 (11.9 to 14.0)". A single value stands alone. */
 export function spread(values: readonly number[], digits = 1): string {
   if (values.length === 1) return values[0]!.toFixed(digits)
   const [least, most] = [Math.min(...values), Math.max(...values)]
