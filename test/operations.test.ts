@@ -237,11 +237,11 @@ test('the error for cards that cannot be served together names the files or the 
   await expect(start({ LOOKOUT_MODELS: `${directory}/none` })).rejects.toThrow(/No model card at \S+none/)
   await writeCard('twin', { load: 'first_use', serves: JSON.parse(await cardText('second')).serves })
   await expect(start({ LOOKOUT_MODELS: directory })).rejects.toThrow(
-    /^Model card \S+twin.card\.json: serves\[0\]: 'second' is served by \S+second.card\.json already$/,
+    /^Model card \S+twin.card\.json: serves\[0\]: 'second' is already served by \S+second.card\.json$/,
   )
   await rm(join(directory, 'twin'), { recursive: true })
   await expect(start({ LOOKOUT_MODEL_MEMORY: '0.1' })).rejects.toThrow(
-    /LOOKOUT_MODEL_MEMORY: service-mk1\.5: about 0\.\d\d GiB of memory needed, and the limit is 0\.10 GiB/,
+    /LOOKOUT_MODEL_MEMORY is too low for service-mk1\.5: about 0\.\d\d GiB is needed, but the limit is 0\.10 GiB/,
   )
 })
 

@@ -39,7 +39,7 @@ async function finish(generation: Generation): Promise<string> {
 const ask = async (engine: PooledEngine) => finish(await begin(engine))
 const overloaded = expect.objectContaining({ status: 503, code: 'model_overloaded', retryAfter: expect.any(Number) })
 
-test('a model is loaded by the first work, once for all who ask meanwhile', async () => {
+test('the first work loads a model, once for all requests that arrive meanwhile', async () => {
   const { add } = openPool()
   const { engine, starts } = add('a', () => delay(20, new FakeEngine()))
   expect(engine.state).toBe('unloaded')
@@ -66,7 +66,7 @@ test('models are loaded one at a time', async () => {
   await Promise.all(['a', 'b', 'c'].map((name) => ask(add(name, start).engine)))
 })
 
-test('the model that was not used for longest makes room', async () => {
+test('the least recently used model is unloaded to make room', async () => {
   const { add } = openPool({ memoryLimitBytes: 2 * GIB })
   const [a, b, c] = [add('a').engine, add('b').engine, add('c').engine]
   for (const engine of [a, b, a, c]) await ask(engine)
@@ -75,7 +75,7 @@ test('the model that was not used for longest makes room', async () => {
   expect([a.state, b.state, c.state]).toEqual(['unloaded', 'ready', 'ready'])
 })
 
-test('a model in use is not unloaded: others wait for it, for a time', async () => {
+test('a model in use is not unloaded: others wait for it, up to the limit', async () => {
   const { add } = openPool({ memoryLimitBytes: GIB, loadWaitMs: 50 })
   const { engine: a } = add('a')
   const { engine: b, starts } = add('b')
@@ -88,19 +88,19 @@ test('a model in use is not unloaded: others wait for it, for a time', async () 
   expect([a.state, b.state]).toEqual(['unloaded', 'ready'])
 })
 
-test('a work whose signal fires frees its engine, read or not', async () => {
+test('a work whose signal fires frees its engine, whether its events are read or not', async () => {
   const { add } = openPool({ memoryLimitBytes: GIB })
   const [a, b] = [add('a').engine, add('b').engine]
   const leaving = new AbortController()
   await begin(a, leaving.signal)
   leaving.abort()
   expect(await ask(b)).toBe('Hello there.')
-  const refused = AbortSignal.abort(new Error('gone'))
-  await expect(begin(b, refused)).rejects.toThrow('gone')
+  const aborted = AbortSignal.abort(new Error('left'))
+  await expect(begin(b, aborted)).rejects.toThrow('left')
   expect(b.isIdle).toBe(true)
 })
 
-test('nothing is unloaded for a load that would not fit even so', async () => {
+test('nothing is unloaded for a load that would not fit anyway', async () => {
   const { pool, add } = openPool({ memoryLimitBytes: 3 * GIB, loadWaitMs: 30 })
   const [a, b] = [add('a').engine, add('b').engine]
   const start = async () => new FakeEngine()
@@ -112,7 +112,7 @@ test('nothing is unloaded for a load that would not fit even so', async () => {
   await finish(busy)
 })
 
-test('a load that takes too long is waited for no longer, and serves whoever comes later', async () => {
+test('a load that takes too long is no longer waited for, and serves later requests', async () => {
   const { add } = openPool({ loadWaitMs: 30 })
   const { engine, starts } = add('a', () => delay(100, new FakeEngine()))
   await expect(ask(engine)).rejects.toEqual(overloaded)
@@ -121,16 +121,16 @@ test('a load that takes too long is waited for no longer, and serves whoever com
   expect(starts).toHaveBeenCalledOnce()
 })
 
-test('who leaves does not wait', async () => {
+test('a caller that aborts stops waiting', async () => {
   const { add } = openPool()
   const { engine } = add('a', () => delay(300, new FakeEngine()))
   const leaving = new AbortController()
   const answer = begin(engine, leaving.signal)
-  leaving.abort(new Error('gone'))
-  await expect(answer).rejects.toThrow('gone')
+  leaving.abort(new Error('left'))
+  await expect(answer).rejects.toThrow('left')
 })
 
-test('a load that fails is tried again after a pause, and its cause is told to the log alone', async () => {
+test('a failed load is retried after a pause, and only the log names its cause', async () => {
   let broken = true
   const { add, log } = openPool()
   const { engine, starts } = add('a', async () => {
@@ -143,17 +143,17 @@ test('a load that fails is tried again after a pause, and its cause is told to t
     await expect(failure).rejects.toThrow('The model cannot be loaded at the moment.')
   }
   expect(starts).toHaveBeenCalledOnce()
-  expect(log).toEqual(['a cannot be loaded: /srv/secret.gguf is broken'])
+  expect(log).toEqual(['Cannot load a: /srv/secret.gguf is broken'])
   broken = false
   await expect.poll(() => ask(engine).catch(() => null), { timeout: 5_000, interval: 100 }).toBe('Hello there.')
   expect(starts).toHaveBeenCalledTimes(2)
 })
 
-test('a model that never fits is refused at once, and so are too many at the start', async () => {
+test('a model that never fits is rejected at once, and so are too many models at start', async () => {
   const { pool, add } = openPool({ memoryLimitBytes: 1.5 * GIB })
   const start = async () => new FakeEngine()
   expect(() => pool.add({ name: 'large', info: null, memoryBytes: 2 * GIB, start })).toThrow(
-    'LOOKOUT_MODEL_MEMORY: large: about 2.00 GiB of memory needed, and the limit is 1.50 GiB',
+    'LOOKOUT_MODEL_MEMORY is too low for large: about 2.00 GiB is needed, but the limit is 1.50 GiB',
   )
   const [a, b] = [add('a').engine, add('b').engine]
   await expect(pool.preload([a, b])).rejects.toThrow(/at start \(a, b\): about 2\.00 GiB/)
@@ -161,7 +161,7 @@ test('a model that never fits is refused at once, and so are too many at the sta
   expect(a.state).toBe('ready')
 })
 
-test('a start that fails says why', async () => {
+test('a failed start gives its cause', async () => {
   const { pool, add } = openPool()
   const { engine } = add('a', async () => {
     throw new Error('no such file')
@@ -169,7 +169,7 @@ test('a start that fails says why', async () => {
   await expect(pool.preload([engine])).rejects.toThrow('no such file')
 })
 
-test('closing ends engines, loads under way and those who wait', async () => {
+test('closing ends engines, loads in progress and waiting requests', async () => {
   const { pool, add } = openPool()
   const running = new FakeEngine()
   const { engine: a } = add('a', async () => running)
@@ -184,8 +184,8 @@ test('closing ends engines, loads under way and those who wait', async () => {
   await expect(ask(a)).rejects.toEqual(overloaded)
 })
 
-/** Says what it is given. */
-class Reciter extends FakeEngine {
+/** An engine that emits the given events. */
+class ScriptedEngine extends FakeEngine {
   readonly #events: readonly EngineEvent[]
 
   constructor(events: readonly EngineEvent[]) {
@@ -216,7 +216,7 @@ const finished = (branch: number, completion: number): EngineEvent => ({
 test.each([
   ['a branch failed and the others finished', [failed(0), finished(1, 0), finished(1, 1)], 'finished'],
   [
-    'another completion of the failed branch went on',
+    'another completion of the failed branch continued',
     [failed(0), finished(0, 1), finished(1, 0), finished(1, 1)],
     'finished',
   ],
@@ -226,12 +226,12 @@ test.each([
     'finished',
   ],
   ['every branch failed', [failed(0), failed(1)], 'failed'],
-  ['a branch is not over', [failed(0), finished(1, 0)], 'aborted'],
+  ['a branch has not ended', [failed(0), finished(1, 0)], 'aborted'],
 ])('the outcome of a work when %s', async (_, events, outcome) => {
   const ended = vi.fn()
   const meter = { loaded() {}, loadFailed() {}, unloaded() {}, firstText() {}, nextText() {}, ended }
   const { add } = openPool({ meter })
-  const { engine } = add('a', async () => new Reciter(events))
+  const { engine } = add('a', async () => new ScriptedEngine(events))
   const branches = [0, 1].map(() => ({ ...work.branches[0]!, n: 2 }))
   await finish(await engine.generate({ ...work, branches }, new AbortController().signal))
   expect(ended.mock.calls).toEqual([['a', outcome]])

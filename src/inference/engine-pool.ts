@@ -3,22 +3,22 @@ import { PooledEngine } from './pooled-engine.ts'
 
 /** A model that the pool can run. */
 export interface PoolModel {
-  /** For logs, metrics and messages. */
+  /** Name in logs, metrics and error messages. */
   readonly name: string
-  /** What is known before the engine runs; null for one that is loaded before anybody asks. */
+  /** What the model's files say of it; null for a model that is loaded before the first request. */
   readonly info: ModelInfo | null
-  /** Bytes that its engine takes, as far as can be told before; null when nobody needs to know. */
+  /** Estimated memory of its engine, in bytes; null when there is no need to know. */
   readonly memoryBytes: number | null
-  /** @param signal aborted when nobody waits for the engine any more. */
+  /** @param signal aborted when the engine is no longer wanted. */
   start(signal: AbortSignal): Promise<Engine>
 }
 
 export interface EnginePoolOptions {
-  /** Most bytes of all engines together, by their estimates; null for no limit. */
+  /** Maximum bytes of all engines together, by their estimates; null for no limit. */
   readonly memoryLimitBytes: number | null
-  /** Time that a request waits for its model to be loaded. */
+  /** How long a request waits for its model to load, in ms. */
   readonly loadWaitMs?: number | undefined
-  /** Requests that may wait for each model to be loaded. */
+  /** Maximum requests that wait for one model to load. */
   readonly maxWaiting?: number | undefined
   readonly logger: PoolLogger
   readonly meter?: PoolMeter | undefined
@@ -29,18 +29,18 @@ export interface PoolLogger {
   error(message: string): void
 }
 
-/** What is measured of the engines, by the names of their models. Times in ms. */
+/** Receives measurements of the engines, by model name. Times are in ms. */
 export interface PoolMeter {
   loaded(model: string, ms: number): void
   loadFailed(model: string): void
   unloaded(model: string): void
   firstText(model: string, ms: number): void
-  /** Between two texts of one completion. */
+  /** Time between two texts of one completion. */
   nextText(model: string, ms: number): void
   ended(model: string, outcome: Outcome): void
 }
 
-/** How a work ended: `aborted` when nobody waited for the rest. */
+/** How a work ended. `aborted`: the caller left before the end. */
 export type Outcome = 'finished' | 'failed' | 'aborted'
 
 const LOAD_WAIT_MS = 30_000
@@ -55,8 +55,8 @@ const UNMETERED: PoolMeter = {
 }
 
 /**
- * Owns the engines of all models: loads them when they are first asked, one at a time, and unloads those that have not
- * been used for longest, and are not in use, when the memory limit would be passed.
+ * Owns the engines of all models. It loads each on first use, one at a time. When a load would exceed the memory limit,
+ * it first unloads idle engines, the least recently used first.
  */
 export class EnginePool {
   readonly #memoryLimitBytes: number | null
@@ -65,11 +65,14 @@ export class EnginePool {
   readonly #logger: PoolLogger
   readonly #meter: PoolMeter
   readonly #engines: PooledEngine[] = []
-  /** Engines that take memory, those that are being loaded included. */
+  /** Engines that take memory, including those that are loading. */
   readonly #resident = new Set<PooledEngine>()
-  /** The load that began last: two engines that warm up at once would slow each other, and measure wrongly. */
+  /**
+   * The latest load. Loads run one after the other: two warm-ups at once would slow down and distort each other's
+   * timing.
+   */
   #lastLoad: Promise<unknown> = Promise.resolve()
-  /** Resolves when an engine is not in use any more. */
+  /** Resolves when an engine becomes idle. */
   #released = Promise.withResolvers<void>()
   #uses = 0
 
@@ -91,7 +94,7 @@ export class EnginePool {
     return this.#engines
   }
 
-  /** Takes a model, which is not loaded yet. @throws Error when it is too large for the memory limit. */
+  /** Adds a model without loading it. @throws Error when it is too large for the memory limit. */
   add(model: PoolModel): PooledEngine {
     this.#checkFit(model.name, bytesOf(model))
     const engine: PooledEngine = new PooledEngine(model, {
@@ -105,14 +108,14 @@ export class EnginePool {
     return engine
   }
 
-  /** Loads engines one after the other. @throws Error when they do not fit beside each other, or one does not load. */
+  /** Loads engines one after the other. @throws Error when they do not fit together, or one cannot be loaded. */
   async preload(engines: readonly PooledEngine[]): Promise<void> {
     const bytes = engines.reduce((sum, { model }) => sum + bytesOf(model), 0)
-    this.#checkFit(`The models that are loaded at start (${engines.map(({ model }) => model.name).join(', ')})`, bytes)
+    this.#checkFit(`the models loaded at start (${engines.map(({ model }) => model.name).join(', ')})`, bytes)
     for (const engine of engines) await engine.preload()
   }
 
-  /** Ends all engines, and loads under way. */
+  /** Closes all engines and cancels loads in progress. */
   async close(): Promise<void> {
     await Promise.all(this.#engines.map((engine) => engine.close()))
   }
@@ -121,11 +124,11 @@ export class EnginePool {
     const limit = this.#memoryLimitBytes
     if (limit === null || bytes <= limit) return
     throw new Error(
-      `LOOKOUT_MODEL_MEMORY: ${what}: about ${gib(bytes)} of memory needed, and the limit is ${gib(limit)}`,
+      `LOOKOUT_MODEL_MEMORY is too low for ${what}: about ${gib(bytes)} is needed, but the limit is ${gib(limit)}`,
     )
   }
 
-  /** @returns null when nobody waits for the engine any more. */
+  /** @returns null when the engine is no longer wanted. */
   async #load(engine: PooledEngine, signal: AbortSignal): Promise<Engine | null> {
     while (engine.isInUse) {
       signal.throwIfAborted()
@@ -139,7 +142,7 @@ export class EnginePool {
     return null
   }
 
-  /** @returns null when other models, all in use, take too much of the memory. */
+  /** @returns null when models in use leave too little memory. */
   async #tryLoad(engine: PooledEngine, signal: AbortSignal): Promise<Engine | null> {
     const { name } = engine.model
     if (!(await this.#makeRoom(bytesOf(engine.model)))) return null
@@ -149,19 +152,19 @@ export class EnginePool {
       const loaded = await engine.model.start(signal)
       const ms = performance.now() - started
       this.#meter.loaded(name, ms)
-      this.#logger.info(`${name} is loaded (${Math.round(ms)} ms)`)
+      this.#logger.info(`Loaded ${name} in ${Math.round(ms)} ms`)
       return loaded
     } catch (error) {
       this.#resident.delete(engine)
       if (!signal.aborted) {
         this.#meter.loadFailed(name)
-        this.#logger.error(`${name} cannot be loaded: ${(error as Error).message}`)
+        this.#logger.error(`Cannot load ${name}: ${(error as Error).message}`)
       }
       throw error
     }
   }
 
-  /** Unloads nothing when that would not be enough. */
+  /** Unloads idle engines until `bytes` fit. @returns false, having unloaded nothing, when that would not be enough. */
   async #makeRoom(bytes: number): Promise<boolean> {
     if (this.#memoryLimitBytes === null) return true
     const resident = [...this.#resident]
@@ -178,7 +181,7 @@ export class EnginePool {
         await engine.unload()
         this.#resident.delete(engine)
         this.#meter.unloaded(engine.model.name)
-        this.#logger.info(`${engine.model.name} is unloaded, to make room for another model`)
+        this.#logger.info(`Unloaded ${engine.model.name} to make room for another model`)
       }),
     )
     return true

@@ -1,85 +1,94 @@
 import type { RgbImage } from '../media/pixels.ts'
 
 /**
- * The one interface that `conversation/` speaks to a model, local or remote. There is one shape of work: a shared prefix
- * and branches. The prefix is prefilled once; each branch continues it with its own suffix and yields `n` completions.
- * A chat is one branch with an empty suffix; multilook is many branches over one context.
+ * The interface between `conversation/` and a model, local or remote. All work has one shape: a shared prefix and
+ * branches. The engine prefills the prefix once. Each branch continues it with its own suffix and yields `n`
+ * completions. A chat is one branch with an empty suffix; multilook is many branches over one prefix.
+ *
+ * Several works may run at the same time; the engine schedules them.
  */
 export interface Engine {
   readonly info: ModelInfo
   readonly state: EngineState
 
   /**
-   * Admits the work: tokenises the prompt, checks it against the context window and queues it.
-   * Resolves when it is admitted, so errors that must precede a response (prompt too long, overload) reject here.
+   * Admits the work: tokenises the prompt, checks it against the context window and queues it. The promise resolves at
+   * admission, so the errors that must precede a response (prompt too long, overload) reject it.
    *
-   * @param signal Aborting frees everything the request holds within one step and ends `events`.
+   * @param signal aborting it frees everything that the work holds within one step; `events` then rejects with the
+   * abort reason.
    * @throws ApiError 400 when a branch does not fit the context window (param from `branch.param`) or its constraint is
-   * not supported (param from `constraint.param`), 503 `model_overloaded` when the queue is full or the engine is
+   * not supported (param from `constraint.param`), and 503 `model_overloaded` when the queue is full or the engine is
    * restarting.
    */
   generate(work: Work, signal: AbortSignal): Promise<Generation>
 
   /**
-   * Number of prompt tokens the parts cost; exact for text and media. Text that is far too long for the context is not
-   * counted to its end: infinite.
-   * @throws ApiError 400 for parts that the model does not take, 503 `model_overloaded` while the engine is restarting.
+   * Counts the prompt tokens of the parts, exactly for text and media. The count is infinite for text that is far too
+   * long for the context: it is not read to its end.
+   * @throws ApiError 400 for parts that the model does not accept, 503 `model_overloaded` while the engine is
+   * restarting.
    */
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number>
 
-  /** For engines that can tell. @throws ApiError 503 while the engine does not run. */
+  /**
+   * The engine's current state and counters; absent where an engine has none. @throws ApiError 503 while it is down.
+   */
   stats?(): Promise<EngineStats>
 
+  /** Frees everything that the engine holds. Work in progress fails; new work is rejected with 503. */
   close(): Promise<void>
 }
 
 export interface CountOptions {
-  /** Owner of the parts: what is computed of them to count them is kept for its work alone. */
+  /** Owner of the parts. What is cached while counting them is used for this organisation's work only. */
   readonly organisation: string
-  /** Aborting rejects with its reason at once. */
+  /** Aborting rejects the count at once, with the abort reason. */
   readonly signal: AbortSignal
 }
 
-/** `unloaded` engines take no memory and start with the next work. */
+/** An `unloaded` engine takes no memory. The next work loads it. */
 export type EngineState = 'unloaded' | 'starting' | 'ready' | 'restarting' | 'closed'
 
-/** The state of an engine at one moment, and its counts since its process started. */
+/** The state of an engine at one moment, and its counters since its process started. */
 export interface EngineStats {
-  /** Completions that run. */
+  /** Running completions. */
   readonly running: number
-  /** Requests that wait for their first completion to start. */
+  /** Works whose first completion has not started. */
   readonly waiting: number
-  /** KV cells that there are; and cells and sequences in use. */
+  /** KV cells in total, then the cells and sequences in use. */
   readonly totalCells: number
   readonly usedCells: number
   readonly usedSequences: number
-  /** What the prefix cache holds, in memory of its own: cells, and sequences. */
+  /** Cells and sequences that the prefix cache holds, in memory of its own. */
   readonly cachedCells: number
   readonly cachedSequences: number
-  /** Prompt tokens that were computed, and that were spared because other work of the organisation had computed them. */
+  /** Prompt tokens that were computed, and those reused because other work of the organisation had computed them. */
   readonly prefilledTokens: number
   readonly reusedTokens: number
-  /** Prompts that were opened with a beginning that was there already, and without one. */
+  /** Prompts whose beginning was already in a cache, and prompts whose beginning was not. */
   readonly prefixHits: number
   readonly prefixMisses: number
-  /** Tokens that completions have got; end-of-turn tokens are not counted. */
+  /** Tokens generated for completions, without end-of-turn tokens. */
   readonly decodedTokens: number
-  /** How often a completion had to give up its cells, to be computed anew later. */
+  /** Preemptions: how often a completion gave up its cells, to be computed again later. */
   readonly interruptions: number
-  /** Resident memory of the engine's process. */
+  /** Resident memory of the engine's process, in bytes. */
   readonly residentBytes: number
 }
 
-/** What a loaded model says of itself. */
+/** The properties of a loaded model. */
 export interface ModelInfo {
-  /** Tokens that one sequence may hold, prompt and completion together. */
+  /** Tokens in one sequence at most, prompt and completion together. */
   readonly contextTokens: number
   readonly vocabularySize: number
-  /** No token stands for more bytes of a text; infinite where that is not known, as of a model that was never loaded. */
+  /**
+   * Bytes of text in one token at most. Infinite where that is unknown, for example before the model is first loaded.
+   */
   readonly longestTokenBytes: number
-  /** Jinja source stored with the weights; null when the file carries none. */
+  /** Jinja source of the chat template; null when the model has none. */
   readonly chatTemplate: string | null
-  /** Text of the special tokens that templates refer to; empty when the model has none. */
+  /** Texts of the special tokens that templates refer to; empty when the model has none. */
   readonly bosToken: string
   readonly eosToken: string
   readonly modalities: { readonly image: boolean; readonly audio: boolean }
@@ -93,122 +102,123 @@ export interface TextPart {
   readonly type: 'text'
   readonly text: string
   /**
-   * True only for text that the server itself wrote (the chat template): control tokens in it are parsed. A user's
-   * text is never trusted, so it cannot inject a control token.
+   * True only for text that the server itself wrote (the chat template). Control tokens are parsed in trusted text
+   * only, so a user's text cannot inject one.
    */
   readonly trusted: boolean
 }
 
-/** A still picture that already has the size the model's encoder takes (see `media/resize.ts`). */
+/** An image that already has the size that the model's encoder accepts (see `media/resize.ts`). */
 export interface ImagePart {
   readonly type: 'image'
   readonly image: RgbImage
 }
 
 /**
- * One frame of a video, or two that follow each other and have one size: families that can, merge two into one grid of
- * tokens. When they are shown is for a text before them to say.
+ * One frame of a video, or two consecutive frames of the same size, which some model families merge into one grid of
+ * tokens. Timestamps are no part of it: the prompt gives them as text before the frames.
  */
 export interface FramesPart {
   readonly type: 'frames'
   readonly frames: readonly RgbImage[]
 }
 
-/** Sound: mono, 16,000 samples a second, -1 to 1. At least a tenth of a second. */
+/** Mono audio of 16,000 samples per second, each from -1 to 1, at least 0.1 s long. */
 export interface AudioPart {
   readonly type: 'audio'
   readonly samples: Float32Array
 }
 
 export interface Work {
-  /** Owner of the request: fair scheduling and cache scope. */
+  /** Owner of the work. Scheduling is fair between organisations, and caches are never shared across them. */
   readonly organisation: string
   readonly prefix: readonly PromptPart[]
   readonly branches: readonly Branch[]
 }
 
 export interface Branch {
-  /** Input of the request that errors about this branch point at; `messages` unless given. */
+  /** Request parameter that errors about this branch name; `messages` by default. */
   readonly param?: string
   readonly suffix: readonly PromptPart[]
-  /** Completions to sample from this branch, at least 1. */
+  /** Number of completions to sample from this branch, at least 1. */
   readonly n: number
-  /** Most tokens per completion; null for as many as the context window leaves. 0 yields an empty completion. */
+  /** Maximum tokens per completion; null for as many as the context window leaves. 0 yields an empty completion. */
   readonly maxTokens: number | null
   readonly sampling: Sampling
-  /** What each completion's text must look like; a completion that is cut at `maxTokens` is the beginning of such. */
+  /** The form of each completion's text. A completion that is cut at `maxTokens` is the beginning of a valid text. */
   readonly constraint?: Constraint
-  /** Given when the prompt ends within a thought: each completion begins with the rest of it. */
+  /** Present when the prompt ends within a thought: each completion begins with the rest of that thought. */
   readonly thought?: Thought
 }
 
 /**
- * A thought before the reply. It is free text: a constraint begins behind it. Its tokens are part of the text, of
- * `maxTokens` and of the completion's tokens.
+ * A thought before the reply. It is free text: a constraint applies after it. Its text is part of the completion's
+ * text, and its tokens count towards `maxTokens` and the completion's tokens.
  */
 export interface Thought {
-  /** The mark that ends it, where it first comes. */
+  /** The marker whose first occurrence ends the thought. */
   readonly end: string
-  /** The mark and what stands around it, e.g. `\n</think>\n\n`. What follows the mark always comes behind a thought. */
+  /** The marker with the text around it, e.g. `\n</think>\n\n`. The text after the marker follows every thought. */
   readonly closing: string
   /**
-   * Most tokens of the thought; fewer where `maxTokens` would leave no room for `closing` and a token behind it. Behind
-   * them the engine writes `closing` itself, as it does when the model ends its turn within the thought; the reply follows.
+   * Maximum tokens of the thought; fewer where `maxTokens` would leave no room for `closing` and one token after it.
+   * When the budget is used up, or the model ends its turn within the thought, the engine writes `closing` itself and
+   * the reply follows.
    */
   readonly budget: number
 }
 
 /**
- * Decides which tokens may come next, and when the completion may end. It sees every token from the first on, or from
- * the first behind the thought; control tokens never match it.
+ * The form that a completion's text must have. It decides which tokens may come next and when the completion may end.
+ * It applies from the first token, or from the first token after the thought. Control tokens never match it.
  */
 export type Constraint = (TagContent | TriggeredTagsConstraint) & {
-  /** Input of the request that errors about this constraint point at, and into. */
+  /** Request parameter that errors about this constraint name; a position within it may follow. */
   readonly param?: string
 }
 
-/** What can be a whole text or the content of a tag. */
+/** A constraint on a whole text or on the content of a tag. */
 export type TagContent = JsonSchemaConstraint | RegexConstraint
 
-/** A value that satisfies the schema, as JSON text unless `notation` says otherwise. */
+/** A value that satisfies the schema, written as JSON unless `notation` says otherwise. */
 export interface JsonSchemaConstraint {
   readonly type: 'json_schema'
   readonly schema: unknown
-  /** Keywords that cannot be kept are refused, unless this says that they are to be left out. */
+  /** Whether keywords that are not supported are ignored; by default they are an error. */
   readonly lenient?: boolean
-  /** How the text differs from JSON. */
+  /** How the text is written, where that differs from JSON. */
   readonly notation?: Notation
 }
 
-/** A way to write values that differs from JSON. It keeps no lengths of strings. */
+/** A way to write values that differs from JSON. String lengths are not enforced in it. */
 export interface Notation {
-  /** No string holds any of these texts: they would end it, or what it stands in. */
+  /** Texts that no string may contain, because they would end the string or what surrounds it. */
   readonly without: readonly string[]
   /**
-   * Stands around strings in place of `"`, and nothing between is escaped. Keys stand without it where they can, and
-   * nothing but `,` and `:` between the parts of objects and arrays.
+   * Delimits strings in place of `"`; nothing in them is escaped. Keys are written without it where possible, and only
+   * `,` and `:` separate the parts of objects and arrays, without blanks.
    */
   readonly quote?: string
   /**
-   * The whole value is an object, written as its members alone: each is `begin`, its name, `between`, its value and `end`.
-   * Values that may be strings are their bare text; see `memberTypes`.
+   * Given when the whole value is an object that is written as a list of members. Each member is `begin`, its name,
+   * `between`, its value and `end`. A value that may be a string is its bare text; see `memberTypes`.
    */
   readonly member?: { readonly begin: string; readonly between: string; readonly end: string }
 }
 
-/** A text that the pattern matches from end to end. See `regex/parser.ts` for the dialect. */
+/** A text that the pattern matches from start to end. See `regex/parser.ts` for the dialect. */
 export interface RegexConstraint {
   readonly type: 'regex'
   readonly pattern: string
 }
 
-/** Free text, until it comes to a trigger: from there on it must be one of the tags that begin so. */
+/** Free text in which every occurrence of a trigger begins one of the tags. */
 export interface TriggeredTagsConstraint {
   readonly type: 'triggered_tags'
-  /** Exactly one of them is the beginning of each tag's `begin`. */
+  /** Each tag's `begin` starts with exactly one of these. */
   readonly triggers: readonly string[]
   readonly tags: readonly ConstrainedTag[]
-  /** The text may not end before a tag was written. */
+  /** The text may not end before it contains a tag. */
   readonly atLeastOne?: boolean
   /** The text ends with the first tag. */
   readonly stopAfterFirst?: boolean
@@ -221,7 +231,7 @@ export interface ConstrainedTag {
 }
 
 export interface Sampling {
-  /** 0 is greedy. */
+  /** 0 is greedy decoding. */
   readonly temperature: number
   /** In (0, 1]; 1 is off. */
   readonly topP: number
@@ -232,16 +242,17 @@ export interface Sampling {
 }
 
 export interface Generation {
-  /** Prompt cost per branch, in branch order. Known at admission. */
+  /** Prompt tokens of each branch, in branch order. They are known at admission. */
   readonly prompts: readonly PromptUsage[]
   /**
-   * Events of all completions, interleaved. Iterate once. Ends after the last `finish` (or `error`) of the last
-   * completion; rejects with the abort reason when the signal fires and with an ApiError when the engine is lost.
+   * Events of all completions, interleaved. Iterate once. The iteration ends after the last `finish` (or `error`) of
+   * the last completion. It rejects with the abort reason when the signal fires, and with an ApiError 503 when the
+   * engine fails. Leaving the iteration early aborts the work.
    */
   readonly events: AsyncIterable<EngineEvent>
   /**
-   * Tokens of all completions that were computed until now, as far as the engine has told: also those whose events nobody
-   * has read, or ever will.
+   * Completion tokens that the engine has reported so far. They include tokens whose events have not been read, or
+   * never will be.
    */
   computedTokens(): number
 }
@@ -249,7 +260,7 @@ export interface Generation {
 export interface PromptUsage {
   /** All prompt tokens of the branch: prefix and suffix, text and media. */
   readonly promptTokens: number
-  /** Part of `promptTokens` that came from images and videos, from audio, and from prefill that was already there at admission. */
+  /** The part of `promptTokens` from images and videos, from audio, and already computed at admission. */
   readonly imageTokens: number
   readonly audioTokens: number
   readonly cachedTokens: number
@@ -261,12 +272,12 @@ export interface TextEvent {
   readonly type: 'text'
   readonly branch: number
   readonly completion: number
-  /** Whole characters only: bytes of a character that is not complete yet are held back. Never empty. */
+  /** Whole characters, never empty: the bytes of an incomplete character are held back. */
   readonly text: string
   /**
-   * Tokens whose text this is, at least 1: one that was sampled, those that a constraint forced behind it, those that
-   * printed nothing since the event before. The tokens of all events of a completion are no more than the
-   * `completionTokens` of its finish, which counts the last silent ones, too.
+   * The tokens behind this text, at least 1: a sampled one, those that a constraint forced after it, and those since
+   * the previous event that printed nothing. Their sum over a completion is at most the `completionTokens` of its
+   * finish, which also counts trailing tokens that print nothing.
    */
   readonly tokens: number
 }
@@ -275,15 +286,15 @@ export interface FinishEvent {
   readonly type: 'finish'
   readonly branch: number
   readonly completion: number
-  /** `length` also for a text that went round in circles, where the model's card says that such are ended. */
+  /** `length` also for a completion that kept repeating itself, where the model's card limits repetition. */
   readonly reason: 'stop' | 'length'
-  /** Tokens generated, the end-of-turn token not counted. */
+  /** Tokens generated, without the end-of-turn token. */
   readonly completionTokens: number
-  /** Whether the engine ended the thought because its budget was used up. */
+  /** True when the engine ended the thought because its budget was used up. */
   readonly thoughtInterrupted?: boolean
 }
 
-/** This branch failed; the others go on. */
+/** The branch failed; the others continue. */
 export interface BranchErrorEvent {
   readonly type: 'error'
   readonly branch: number

@@ -1,16 +1,16 @@
 import type { CountOptions, Engine, Generation, PromptPart, Work } from './engine.ts'
 
-/** Tokens that an engine has computed, or taken from its caches, for one request. */
+/** Tokens that an engine has computed or taken from its caches for one request. */
 export interface TokenCounts {
   readonly promptTokens: number
   readonly completionTokens: number
-  /** Of the prompt's tokens, those that were computed before. */
+  /** Prompt tokens that had been computed before. */
   readonly cachedTokens: number
-  /** Of the prompt's tokens, those that stand for audio. */
+  /** Prompt tokens that stand for audio. */
   readonly audioTokens: number
 }
 
-/** An engine for one request: it counts the tokens of everything that the request has the engine do. */
+/** Wraps an engine for one request and counts the tokens of everything that the engine does for it. */
 export class MeteredEngine implements Engine {
   readonly #engine: Engine
   readonly #generations: Generation[] = []
@@ -19,7 +19,7 @@ export class MeteredEngine implements Engine {
     this.#engine = engine
   }
 
-  /** As of now: tokens that a client did not wait for are included as soon as they are computed. */
+  /** The counts so far. Tokens are counted when they are computed, even if the client has left. */
   get tokens(): TokenCounts {
     const prompts = this.#generations.flatMap((generation) => generation.prompts)
     return {

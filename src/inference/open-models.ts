@@ -5,18 +5,18 @@ import type { EnginePool } from './engine-pool.ts'
 import { ModelRegistry } from './registry.ts'
 
 export interface ModelOpener {
-  /** @param name of the model in logs and metrics. @param signal aborted when nobody waits for the engine any more. */
+  /** @param name the model's name in logs and metrics. @param signal aborted when the engine is no longer wanted. */
   start(card: ModelCard, name: string, signal: AbortSignal): Promise<Engine>
-  /** What the files of a model say. @throws CardError */
+  /** Reads the headers of a model's files. @throws CardError */
   describe(card: ModelCard): Promise<{ readonly info: ModelInfo; readonly memoryBytes: number }>
 }
 
 export interface OpenModelsOptions {
-  /** Cards, and folders of such. */
+  /** Model cards and folders of them. */
   readonly paths: readonly string[]
   readonly aliases: Aliases
   readonly pool: EnginePool
-  /** Whether the pool must know what each model takes. */
+  /** Whether the pool must know how much memory each model takes. */
   readonly measured: boolean
   readonly opener: ModelOpener
   /** Is told of what should be changed in a card, in one line. */
@@ -24,8 +24,8 @@ export interface OpenModelsOptions {
 }
 
 /**
- * Reads all cards, and loads the models that are to be loaded at start. A card that cannot be used is found here, also
- * one whose model is loaded later.
+ * Reads all cards and loads the models that load at start. It also rejects an unusable card whose model would be loaded
+ * later.
  * @throws Error that names the card.
  */
 export async function openModels(options: OpenModelsOptions): Promise<ModelRegistry> {

@@ -12,38 +12,40 @@ import type {
 } from './engine.ts'
 import type { Outcome, PoolMeter, PoolModel } from './engine-pool.ts'
 
-/** What an engine needs of the pool that it belongs to. */
+/** The side of the pool that its engines use. */
 export interface PoolSide {
   readonly loadWaitMs: number
-  /** Requests that may wait for the engine to be loaded. */
+  /** Maximum requests that wait for the engine to load. */
   readonly maxWaiting: number
   readonly meter: PoolMeter
-  /** Resolves with null when nobody wanted the engine any more. */
+  /** Resolves with null when the engine is no longer wanted. */
   load(signal: AbortSignal): Promise<Engine | null>
-  /** The engine, which is not in use any more, may be unloaded. */
+  /** Called when the engine is no longer in use and may be unloaded. */
   released(): void
 }
 
 const RETRY_SECONDS = 5
-/** Pause after a load that failed, in ms; doubled with every further one. */
+/** Pause after a failed load, in ms; doubled after each further failure. */
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
 
-/** An engine that runs only while it is wanted. To whoever gives it work it is always there, if sometimes slow to start. */
+/**
+ * An engine that is loaded on demand and may be unloaded when idle. It always accepts work, but may be slow to start.
+ */
 export class PooledEngine implements Engine {
   readonly model: PoolModel
-  /** A larger number is a later use. */
+  /** Order of last use: the larger, the later. */
   lastUse = 0
   readonly #pool: PoolSide
   readonly #closing = new AbortController()
   #engine: Engine | null = null
   #info: ModelInfo | null
   #loading: Promise<void> | null = null
-  /** Works under way, and those that wait for the engine. */
+  /** Works in progress, and works that wait for the engine. */
   #users = 0
   #waiting = 0
   #failures = 0
-  /** No load is tried before; by `performance.now()`. */
+  /** Time of the next permitted load attempt, by `performance.now()`. */
   #retryAt = 0
 
   constructor(model: PoolModel, pool: PoolSide) {
@@ -52,9 +54,9 @@ export class PooledEngine implements Engine {
     this.#pool = pool
   }
 
-  /** Of an engine that was unloaded as it was before. */
+  /** Remains available after the engine is unloaded. */
   get info(): ModelInfo {
-    if (this.#info === null) throw new Error(`${this.model.name} was never loaded`)
+    if (this.#info === null) throw new Error(`${this.model.name} has never been loaded`)
     return this.#info
   }
 
@@ -73,12 +75,12 @@ export class PooledEngine implements Engine {
     return this.#users > 0
   }
 
-  /** Requests that wait for the engine to be loaded. */
+  /** Requests that wait for the engine to load. */
   get waiting(): number {
     return this.#waiting
   }
 
-  /** Loads it however long that takes. @throws Error that says why it cannot be loaded. */
+  /** Loads the engine, without a time limit. @throws Error that says why it cannot be loaded. */
   async preload(): Promise<void> {
     this.#users++
     try {
@@ -90,7 +92,7 @@ export class PooledEngine implements Engine {
 
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     signal.throwIfAborted()
-    const asked = performance.now()
+    const startedAt = performance.now()
     const engine = await this.#acquire(signal)
     let released = false
     const release = () => {
@@ -99,11 +101,11 @@ export class PooledEngine implements Engine {
       signal.removeEventListener('abort', release)
       this.#release()
     }
-    // A generation whose events nobody reads ends with its signal.
+    // Nobody may ever read the events, so the signal must release the engine as well.
     signal.addEventListener('abort', release)
     try {
       const generation = await engine.generate(work, signal)
-      return { ...generation, events: this.#watch(generation.events, work, { asked, signal, release }) }
+      return { ...generation, events: this.#watch(generation.events, work, { startedAt, signal, release }) }
     } catch (error) {
       release()
       throw error
@@ -121,11 +123,11 @@ export class PooledEngine implements Engine {
 
   async stats(): Promise<EngineStats> {
     const stats = await this.#engine?.stats?.()
-    if (stats === undefined) throw modelOverloaded('The model does not run.', RETRY_SECONDS)
+    if (stats === undefined) throw modelOverloaded('The model is not running.', RETRY_SECONDS)
     return stats
   }
 
-  /** Gives the memory back until the next work. */
+  /** Frees the engine's memory until the next work. */
   async unload(): Promise<void> {
     const engine = this.#engine
     this.#engine = null
@@ -138,7 +140,7 @@ export class PooledEngine implements Engine {
     await this.unload()
   }
 
-  /** Waits for the engine, and for no longer than the pool allows. What is acquired must be released. */
+  /** Waits for the engine for as long as the pool allows. Every acquired engine must be released. */
   async #acquire(signal: AbortSignal): Promise<Engine> {
     this.#users++
     try {
@@ -154,22 +156,22 @@ export class PooledEngine implements Engine {
   async #awaitLoad(signal: AbortSignal): Promise<void> {
     if (this.#waiting >= this.#pool.maxWaiting) throw notLoadedYet()
     this.#waiting++
-    const patience = AbortSignal.any([signal, this.#closing.signal])
+    const stopped = AbortSignal.any([signal, this.#closing.signal])
     const late = Promise.withResolvers<never>()
-    const leave = () => late.reject(patience.reason)
+    const leave = () => late.reject(stopped.reason)
     const timer = setTimeout(() => late.reject(notLoadedYet()), this.#pool.loadWaitMs)
-    patience.addEventListener('abort', leave)
+    stopped.addEventListener('abort', leave)
     try {
-      patience.throwIfAborted()
+      stopped.throwIfAborted()
       while (this.#engine === null) await Promise.race([this.#tryLoad(), late.promise])
     } finally {
       this.#waiting--
       clearTimeout(timer)
-      patience.removeEventListener('abort', leave)
+      stopped.removeEventListener('abort', leave)
     }
   }
 
-  /** One attempt for all who wait. @throws ApiError 503: what went wrong is for the log. */
+  /** Makes one attempt for all waiting requests. @throws ApiError 503 without the cause, which is only logged. */
   async #tryLoad(): Promise<void> {
     const pause = this.#retryAt - performance.now()
     if (this.#loading === null && pause > 0) throw cannotLoad(pause)
@@ -211,12 +213,12 @@ export class PooledEngine implements Engine {
   async *#watch(
     events: AsyncIterable<EngineEvent>,
     { branches }: Work,
-    { asked, signal, release }: { asked: number; signal: AbortSignal; release: () => void },
+    { startedAt, signal, release }: { startedAt: number; signal: AbortSignal; release: () => void },
   ): AsyncGenerator<EngineEvent, void, void> {
     const { meter } = this.#pool
     const { name } = this.model
     const lastTexts = new Map<number, number>()
-    // Readers need not wait for the end of the events behind the last one.
+    // Counted here because readers may stop at the last event, before the iteration ends.
     const unfinished = branches.map(({ n }) => n)
     const failed = new Set<number>()
     let outcome: Outcome = 'aborted'
@@ -227,14 +229,14 @@ export class PooledEngine implements Engine {
           const completion = event.branch * COMPLETIONS_PER_BRANCH + event.completion
           const last = lastTexts.get(completion)
           if (last !== undefined) meter.nextText(name, now - last)
-          else if (lastTexts.size === 0) meter.firstText(name, now - asked)
+          else if (lastTexts.size === 0) meter.firstText(name, now - startedAt)
           lastTexts.set(completion, now)
         } else {
           unfinished[event.branch]!--
           if (event.type === 'error') failed.add(event.branch)
-          // Completions of a failed branch may go on; nobody waits for them.
-          const isOver = unfinished.every((left, branch) => left <= 0 || failed.has(branch))
-          if (isOver) outcome = failed.size === branches.length ? 'failed' : 'finished'
+          // Completions of a failed branch may continue, but nobody waits for them.
+          const hasEnded = unfinished.every((left, branch) => left <= 0 || failed.has(branch))
+          if (hasEnded) outcome = failed.size === branches.length ? 'failed' : 'finished'
         }
         yield event
       }
@@ -248,7 +250,7 @@ export class PooledEngine implements Engine {
   }
 }
 
-/** More than any branch has, so that branch and completion make one key. */
+/** More completions than any branch has, so that branch and completion combine into one key. */
 const COMPLETIONS_PER_BRANCH = 1024
 
 function notLoadedYet(): Error {

@@ -12,7 +12,7 @@ function serving(...ids: Partial<ServedId>[]): ModelCard {
   return { ...card, serves: ids.map((id) => ({ ...card.serves[0]!, ...id })) }
 }
 
-test('finds a model by its id and its aliases, and lists the id alone', () => {
+test('finds a model by its id and its aliases, and lists only the id', () => {
   const registry = new ModelRegistry()
   registry.add(serving({ id: 'a', aliases: ['old-a'] }, { id: 'b' }), new FakeEngine())
   expect(registry.find('old-a')).toBe(registry.find('a'))
@@ -20,20 +20,20 @@ test('finds a model by its id and its aliases, and lists the id alone', () => {
   expect(registry.list().map(({ id }) => id)).toEqual(['a', 'b'])
 })
 
-test('limits are what both the card and the engine allow', () => {
+test('limits are the lower of what the card and the engine allow', () => {
   const registry = new ModelRegistry()
   registry.add(serving({ maxContextTokens: 32_768, maxOutputTokens: 8192 }), new FakeEngine({ contextTokens: 4096 }))
   expect(registry.list()[0]).toMatchObject({ contextTokens: 4096, outputTokens: 4096 })
 })
 
-test('an id is served once', () => {
+test('rejects an id that another card serves', () => {
   const registry = new ModelRegistry()
   expect(() => registry.add(serving({ id: 'a' }, { id: 'b', aliases: ['a'] }), new FakeEngine())).toThrow(
-    /serves\[1\]: 'a' is served by .*card\.json already/,
+    /serves\[1\]: 'a' is already served by .*card\.json/,
   )
 })
 
-test('is ready while some engine takes work', () => {
+test('is ready while at least one engine accepts work', () => {
   const registry = new ModelRegistry()
   const down = new FakeEngine()
   down.state = 'restarting'
@@ -43,11 +43,14 @@ test('is ready while some engine takes work', () => {
   expect(registry.ready).toBe(true)
 })
 
-test.each(['image', 'video', 'audio'] as const)('a card may not promise %s when the weights take none', (modality) => {
-  const blind = new FakeEngine({ modalities: { image: false, audio: false } })
-  const card = serving({ modalities: ['text', modality] })
-  expect(() => new ModelRegistry().add(card, blind)).toThrow(new RegExp(`serves\\[0\\].modalities: '${modality}'`))
-})
+test.each(['image', 'video', 'audio'] as const)(
+  'a card may not promise %s when the model has no encoder for it',
+  (modality) => {
+    const blind = new FakeEngine({ modalities: { image: false, audio: false } })
+    const card = serving({ modalities: ['text', modality] })
+    expect(() => new ModelRegistry().add(card, blind)).toThrow(new RegExp(`serves\\[0\\].modalities: '${modality}'`))
+  },
+)
 
 test.each(['image', 'video', 'audio'] as const)('a card may not promise %s without its limits', (modality) => {
   const { image: _image, video: _video, audio: _audio, ...unlimited } = serving({ modalities: ['text', modality] })

@@ -2,24 +2,24 @@ import { DIALECTS } from '../grounding/index.ts'
 import { CardError, type ModelCard, type ServedId } from '../models/card.ts'
 import type { Engine } from './engine.ts'
 
-/** One id under which a loaded model is served. */
+/** A model under one of the ids that it is served under. */
 export interface ServedModel {
   readonly id: string
   readonly served: ServedId
   readonly card: ModelCard
   readonly engine: Engine
-  /** Tokens of prompt and completion together. */
+  /** Maximum tokens of prompt and completion together. */
   readonly contextTokens: number
-  /** Tokens of one completion. */
+  /** Maximum tokens of one completion. */
   readonly outputTokens: number
 }
 
-/** The models that are served, by every id that a client may send. */
+/** The served models, by id and alias. */
 export class ModelRegistry {
   readonly #models: ServedModel[] = []
   readonly #byId = new Map<string, ServedModel>()
 
-  /** @throws CardError when an id is taken or the card promises what cannot be kept. */
+  /** @throws CardError when an id is taken or the card promises something that the model or the card lacks. */
   add(card: ModelCard, engine: Engine): void {
     for (const [index, served] of card.serves.entries()) {
       checkPromises(card, index, engine)
@@ -28,7 +28,7 @@ export class ModelRegistry {
       const model = { id: served.id, served, card, engine, contextTokens, outputTokens }
       for (const id of [served.id, ...served.aliases]) {
         const other = this.#byId.get(id)
-        if (other) throw new CardError(card.file, `serves[${index}]`, `'${id}' is served by ${other.card.file} already`)
+        if (other) throw new CardError(card.file, `serves[${index}]`, `'${id}' is already served by ${other.card.file}`)
         this.#byId.set(id, model)
       }
       this.#models.push(model)
@@ -45,8 +45,8 @@ export class ModelRegistry {
   }
 
   /**
-   * Whether some engine takes work now; one that is not loaded does, and is loaded for it. A model that is down does not
-   * take the others from those who use them.
+   * Whether at least one engine accepts work. An unloaded engine does: work loads it. One model that is down must not
+   * make the others unavailable.
    */
   get ready(): boolean {
     return this.#models.some(({ engine: { state } }) => state !== 'restarting' && state !== 'closed')
@@ -55,8 +55,8 @@ export class ModelRegistry {
 
 function checkPromises(card: ModelCard, index: number, engine: Engine): void {
   const served = card.serves[index]!
-  const refuse = (field: string, promise: string) => {
-    throw new CardError(card.file, `serves[${index}].${field}`, `${promise} is more than this server can keep`)
+  const reject = (field: string, problem: string) => {
+    throw new CardError(card.file, `serves[${index}].${field}`, problem)
   }
   const { image, audio } = engine.info.modalities
   for (const [modality, encoder] of [
@@ -65,16 +65,16 @@ function checkPromises(card: ModelCard, index: number, engine: Engine): void {
     ['audio', audio],
   ] as const) {
     if (!served.modalities.includes(modality) || (card[modality] && encoder)) continue
-    refuse('modalities', `'${modality}', without its encoder and the card's limits of it,`)
+    reject('modalities', `'${modality}' needs an encoder in the model's files and '${modality}' limits in the card`)
   }
   const { dialect } = card
   const formats = dialect === null ? [] : DIALECTS[dialect].formats
-  const unspoken = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))
-  const speaker = dialect === null ? 'a model without a dialect' : `the dialect '${dialect}'`
-  if (unspoken) refuse('outputFormats', `'${unspoken}', which ${speaker} cannot say,`)
+  const unsupported = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))
+  const owner = dialect === null ? 'a model without a dialect' : `the dialect '${dialect}'`
+  if (unsupported) reject('outputFormats', `'${unsupported}' is not supported by ${owner}`)
   if (served.reasoning && !card.thought)
-    refuse('reasoning', "reasoning, without 'thought' to say how thoughts are marked,")
+    reject('reasoning', "reasoning needs 'thought' in the card, which says how thoughts are marked")
   if (served.capabilities.includes('tool_calling') && !card.toolSyntax) {
-    refuse('capabilities', "'tool_calling', without 'toolSyntax' to say how calls are written,")
+    reject('capabilities', "'tool_calling' needs 'toolSyntax' in the card, which says how calls are written")
   }
 }
