@@ -19,7 +19,7 @@ const MAX_ADDRESSES = 10_000
 
 interface Budget {
   readonly rate: Rate
-  /** Milliseconds, of which a lookup costs `refillMs`. A count of lookups would need fractions, which do not add up. */
+  /** Milliseconds; a lookup costs `refillMs`. A count of lookups would need fractions, which do not add up exactly. */
   credit: number
   /** When the credit was last updated. */
   since: number

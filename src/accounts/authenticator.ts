@@ -34,7 +34,7 @@ const FRESH_MS = 1_000
 const STALE_MS = 3_000
 /** While the database is unavailable, entries up to this age stay valid: nobody can revoke a key then. */
 const OUTAGE_MS = 600_000
-/** A known key waits this long for a database that hangs. After a failed read it does not wait for `AWAY_MS`. */
+/** A known key waits this long for a database that hangs, and not at all for `AWAY_MS` after a failed read. */
 const PATIENCE_MS = 1_000
 const AWAY_MS = 5_000
 /** An unknown key is not looked up again for this long: keys are created before they are used, and never restored. */

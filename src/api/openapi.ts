@@ -27,7 +27,7 @@ export function openApiDocument(): Record<string, unknown> {
   const extended = {
     name: 'extended',
     in: 'query',
-    description: 'Whether to answer with capabilities, modalities and limits.',
+    description: 'Whether to include capabilities, modalities and limits.',
     schema: { type: 'boolean', default: false },
   }
   const fileId = { name: 'file_id', in: 'path', required: true, schema: { type: 'string' } }

@@ -6,7 +6,7 @@ export interface ByteRange {
   readonly last: number
 }
 
-/** Bytes that are being stored. A draft must be kept or discarded. The next sweep removes one that a crash left. */
+/** Bytes that are being stored. A draft must be kept or discarded. The next start removes one that a crash left. */
 export interface Draft {
   /** Write one piece at a time: the next one only after this resolves. @throws ApiError 503 when there is no space. */
   write(bytes: Uint8Array): Promise<void>

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 
-/** Tell browsers that every response is data, not a page. */
+/** Headers that tell browsers that every response is data, not a page. */
 const HEADERS = {
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
