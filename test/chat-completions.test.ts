@@ -197,7 +197,7 @@ describe('a client that disconnects', () => {
     cancel.abort()
     await request.catch(() => {})
     await expect.poll(() => server.engine.aborts.length).toBe(1)
-    expect(server.engine.aborts[0]).toMatchObject({ name: 'ClientGone' })
+    expect(server.engine.aborts[0]).toMatchObject({ name: 'ClientDisconnected' })
     await expect.poll(() => server.logs.map((line) => JSON.parse(line).status)).toContain(499)
   })
 })

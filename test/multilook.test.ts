@@ -523,7 +523,7 @@ test('a client that disconnects frees the engine at once', async () => {
   cancel.abort()
   await request.catch(() => {})
   await expect.poll(() => server.engine.aborts.length).toBe(1)
-  expect(server.engine.aborts[0]).toMatchObject({ name: 'ClientGone' })
+  expect(server.engine.aborts[0]).toMatchObject({ name: 'ClientDisconnected' })
 })
 
 test('a service that shuts down does not wait for it', async () => {

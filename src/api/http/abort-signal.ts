@@ -1,15 +1,15 @@
 import type { FastifyReply } from 'fastify'
 
 /** The status that nginx logs for a client that disconnected before the response was complete. It is never sent. */
-export const CLIENT_GONE = 499
+export const CLIENT_CLOSED_REQUEST = 499
 
 /** Thrown when the client closes the connection before the response is complete. */
-export class ClientGone extends Error {
-  override readonly name = 'ClientGone'
+export class ClientDisconnected extends Error {
+  override readonly name = 'ClientDisconnected'
 }
 
 /** A signal that fires when work on a request must stop: its response has closed, or the service shuts down. */
-export function answerSignal(reply: FastifyReply, shutdown: AbortSignal): AbortSignal {
+export function requestSignal(reply: FastifyReply, shutdown: AbortSignal): AbortSignal {
   // It fires after a complete response too: `shutdown` would hold on to a signal that never fires.
   return AbortSignal.any([closedSignal(reply), shutdown])
 }
@@ -17,7 +17,7 @@ export function answerSignal(reply: FastifyReply, shutdown: AbortSignal): AbortS
 /** A signal that fires when the response is complete, or when its connection closes before that. */
 export function closedSignal({ raw }: FastifyReply): AbortSignal {
   const closed = new AbortController()
-  const abort = () => closed.abort(new ClientGone('The client closed the connection'))
+  const abort = () => closed.abort(new ClientDisconnected('The client closed the connection'))
   raw.once('close', abort)
   if (raw.destroyed) abort()
   return closed.signal

@@ -1,12 +1,12 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors.ts'
-import { CLIENT_GONE, ClientGone } from './abort-signal.ts'
+import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './abort-signal.ts'
 
 /** Turns every thrown error into a response. This is the only place that does. */
 export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  if (error instanceof ClientGone) {
+  if (error instanceof ClientDisconnected) {
     // Nobody receives this response; the status is for the log.
-    reply.code(CLIENT_GONE).send()
+    reply.code(CLIENT_CLOSED_REQUEST).send()
     return
   }
   const apiError = toApiError(error)

@@ -4,7 +4,7 @@ import type { Caller } from '../../conversation/index.ts'
 import { MeteredEngine, type TokenCounts } from '../../inference/metered-engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { CLIENT_GONE } from './abort-signal.ts'
+import { CLIENT_CLOSED_REQUEST } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
 
 /** Where the usage of requests is recorded. */
@@ -63,7 +63,7 @@ export async function meter(
   // Without a `finish` before, the response was an error or the client disconnected.
   raw.once('close', () => {
     if (raw.writableFinished) record(raw.statusCode, 'error')
-    else record(CLIENT_GONE, 'aborted')
+    else record(CLIENT_CLOSED_REQUEST, 'aborted')
   })
   return {
     caller: { model: { ...model, engine }, organisation: principal.organisation },

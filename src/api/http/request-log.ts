@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import { CLIENT_GONE } from './abort-signal.ts'
+import { CLIENT_CLOSED_REQUEST } from './abort-signal.ts'
 import { pathOf } from './error-handler.ts'
 
 declare module 'fastify' {
@@ -45,7 +45,7 @@ export function logRequests(app: FastifyInstance, logger: Logger): void {
         traceId: request.id,
         method: request.method,
         path: request.routeOptions.url ?? pathOf(request),
-        status: reply.raw.writableFinished ? reply.raw.statusCode : CLIENT_GONE,
+        status: reply.raw.writableFinished ? reply.raw.statusCode : CLIENT_CLOSED_REQUEST,
         ms: Math.round(performance.now() - start),
         organisation: request.principal?.organisation,
       }

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { MeasuredRequest } from '../../metrics/metrics.ts'
-import { CLIENT_GONE } from './abort-signal.ts'
+import { CLIENT_CLOSED_REQUEST } from './abort-signal.ts'
 
 /** Receives the measurements of requests. */
 export interface RequestMeter {
@@ -25,7 +25,7 @@ export function measureRequests(app: FastifyInstance, meter: RequestMeter): void
       meter.requestEnded({
         endpoint: request.is404 ? 'unknown' : (request.routeOptions.url ?? 'unknown'),
         method: request.method,
-        status: raw.writableFinished ? raw.statusCode : CLIENT_GONE,
+        status: raw.writableFinished ? raw.statusCode : CLIENT_CLOSED_REQUEST,
         model: request.servedModel ?? '',
         ms: performance.now() - start,
       })

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Conversations, DetectReply, DetectRequest, Exemplar } from '../../conversation/index.ts'
 import type { ModelRegistry, ServedModel } from '../../inference/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'
-import { answerSignal } from '../http/abort-signal.ts'
+import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
@@ -36,7 +36,7 @@ async function detect(
   const { registry, conversations, shutdown } = options
   const model = modelFor(body, registry)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'detect', model })
-  const found = await conversations.detect(toDetectRequest(body), caller, answerSignal(reply, shutdown))
+  const found = await conversations.detect(toDetectRequest(body), caller, requestSignal(reply, shutdown))
   finish(found.finishReason)
   return { detections: found.detections.map(toDetection), finish_reason: found.finishReason }
 }

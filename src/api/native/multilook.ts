@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Conversations, MultilookReply, MultilookRequest, PromptResult } from '../../conversation/index.ts'
 import type { ModelRegistry } from '../../inference/registry.ts'
-import { answerSignal } from '../http/abort-signal.ts'
+import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { logServerError, toApiError } from '../http/error-handler.ts'
 import { type Metering, meter } from '../http/metering.ts'
@@ -40,7 +40,7 @@ async function answer(
   const { registry, conversations, shutdown } = options
   const model = namedModel(registry, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'multilook', model })
-  const multilook = await conversations.multilook(toMultilookRequest(body), caller, answerSignal(reply, shutdown))
+  const multilook = await conversations.multilook(toMultilookRequest(body), caller, requestSignal(reply, shutdown))
   finish(multilook.results.find((result) => result.type === 'answer')?.completions[0]?.reason ?? 'stop')
   return {
     id: `mlcmpl-${randomUUID().replaceAll('-', '')}`,

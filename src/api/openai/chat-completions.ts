@@ -5,7 +5,7 @@ import type { ChatRequest, Conversations, ReplyEvent, Structure, Usage, WholeRep
 import { collectReply } from '../../conversation/index.ts'
 import type { ModelRegistry } from '../../inference/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'
-import { answerSignal } from '../http/abort-signal.ts'
+import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { logServerError, toApiError } from '../http/error-handler.ts'
 import { EventStream } from '../http/event-stream.ts'
@@ -54,7 +54,7 @@ async function complete(
   const { registry, conversations, shutdown, keepAliveMs } = options
   const model = namedModel(registry, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
-  const signal = answerSignal(reply, shutdown)
+  const signal = requestSignal(reply, shutdown)
   const events = await conversations.startChat(toChatRequest(body, rawParameters), caller, signal)
   const heading = {
     id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,

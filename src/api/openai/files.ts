@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
 import { type FileQuery, type Files, isFileId, PURPOSES, type StoredFile } from '../../files/index.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors.ts'
-import { answerSignal, ClientGone } from '../http/abort-signal.ts'
+import { ClientDisconnected, requestSignal } from '../http/abort-signal.ts'
 import { principalOf } from '../http/auth.ts'
 import { requestedRange } from '../http/content-range.ts'
 import { addEndpoint } from '../http/routes.ts'
@@ -57,7 +57,7 @@ async function upload(request: FastifyRequest, reply: FastifyReply, options: Fil
   const { files, shutdown } = options
   const principal = principalOf(request)
   await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw)))
-  const signal = answerSignal(reply, shutdown)
+  const signal = requestSignal(reply, shutdown)
   const stop = () => request.raw.destroy(signal.reason as Error)
   signal.addEventListener('abort', stop, { once: true })
   try {
@@ -69,7 +69,7 @@ async function upload(request: FastifyRequest, reply: FastifyReply, options: Fil
       throw error
     }
   } catch (error) {
-    if (request.raw.destroyed && !request.raw.complete) throw new ClientGone('The client closed the connection')
+    if (request.raw.destroyed && !request.raw.complete) throw new ClientDisconnected('The client closed the connection')
     throw error
   } finally {
     signal.removeEventListener('abort', stop)
@@ -135,7 +135,7 @@ async function content(request: FastifyRequest, reply: FastifyReply, options: Fi
   const bytes =
     request.method === 'HEAD'
       ? Readable.from([])
-      : await files.read(principalOf(request).organisation, file.id, range, answerSignal(reply, shutdown))
+      : await files.read(principalOf(request).organisation, file.id, range, requestSignal(reply, shutdown))
   if (bytes === null) throw noSuchFile(file.id)
   if (range) reply.code(206).header('content-range', `bytes ${range.first}-${range.last}/${file.bytes}`)
   reply.type(file.contentType).header('content-length', length)

@@ -5,7 +5,7 @@ import { Tinypool } from 'tinypool'
 import { ApiError, invalidRequest } from '../../../lib/errors.ts'
 import { BODY_THREAD } from '../../../lib/memory.ts'
 import { InlineMedia } from '../../../media/index.ts'
-import { ClientGone, closedSignal } from '../abort-signal.ts'
+import { ClientDisconnected, closedSignal } from '../abort-signal.ts'
 import { principalOf } from '../auth.ts'
 import type { BodyFormat } from './body-format.ts'
 import type { BodyOutcome, BodyTask } from './body-worker.ts'
@@ -122,7 +122,8 @@ async function collect(raw: IncomingMessage, expected: number): Promise<Buffer<A
 /** Uses events: leaving a `for await` loop would destroy the request, and with it the socket that the error needs. */
 function eachPiece(raw: IncomingMessage, take: (piece: Buffer) => void): Promise<void> {
   return new Promise((resolve, reject) => {
-    const disconnect = () => reject(new ClientGone('The client closed the connection before its request was complete'))
+    const disconnect = () =>
+      reject(new ClientDisconnected('The client closed the connection while sending its request'))
     if (raw.destroyed) return disconnect()
     const settle = (act: () => void) => {
       raw.off('data', onData).off('end', onEnd).off('error', onClose).off('close', onClose)
