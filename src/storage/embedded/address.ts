@@ -10,13 +10,13 @@ const SOCKET = '.s.PGSQL.5432'
 
 /** Where the database of a folder is reached: a socket in the folder itself, unless its path is too long for one. */
 export function socketPath(directory: string): string {
-  const hash = createHash('sha256').update(directory).digest('hex').slice(0, 16)
-  if (process.platform === 'win32') return `\\\\.\\pipe\\lookout-${hash}`
   const path = join(directory, SOCKET)
-  return Buffer.byteLength(path) <= MAX_SOCKET_PATH ? path : join(tmpdir(), `lookout-${hash}`, SOCKET)
+  if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return path
+  const hash = createHash('sha256').update(directory).digest('hex').slice(0, 16)
+  return join(tmpdir(), `lookout-${hash}`, SOCKET)
 }
 
-/** A socket that connects to a path whatever it is told: node-postgres knows paths on POSIX only, and only short ones. */
+/** A socket that connects to a path whatever it is told: node-postgres knows paths but only short ones. */
 export class PathSocket extends Socket {
   readonly #path: string
 

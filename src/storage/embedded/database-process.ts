@@ -77,15 +77,13 @@ async function main(directory: string, cache: string): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 
   const path = socketPath(directory)
-  if (process.platform !== 'win32') {
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-    await rm(path, { force: true })
-  }
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  await rm(path, { force: true })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(path, resolve)
   })
-  if (process.platform !== 'win32') await chmod(path, 0o600)
+  await chmod(path, 0o600)
   say({ state: 'ready' })
 }
 
