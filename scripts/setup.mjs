@@ -17,6 +17,7 @@ import {
   sha256,
   wantsOwnKernels,
 } from '../src/setup/native-library.mjs'
+import { checkNode, checkPlatform } from '../src/setup/requirements.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
 
 const PROJECT_ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -28,6 +29,9 @@ const PROGRESS_INTERVAL_MS = 3000
 const log = (message) => console.log(`lookout setup: ${message}`)
 
 async function main() {
+  checkPlatform()
+  // On Linux the server's Node is a package. Elsewhere it is this one, and .npmrc keeps npm from warning about its age.
+  if (process.platform !== 'linux') checkNode()
   const started = Date.now()
   const seconds = () => `${((Date.now() - started) / 1000).toFixed(1)} s`
   const prebuilt = locatePrebuilt()

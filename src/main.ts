@@ -3,6 +3,7 @@ import type { Command } from './commands/command.ts'
 import { ConfigError } from './config/config.ts'
 import { SETTINGS_HELP } from './config/settings-help.ts'
 import { version } from './lib/version.ts'
+import { checkNode, checkPlatform } from './setup/requirements.mjs'
 
 interface ListedCommand {
   readonly summary: string
@@ -63,6 +64,8 @@ async function main([first, ...rest]: readonly string[]): Promise<void> {
     process.stdout.write(`${await version()}\n`)
     return
   }
+  checkPlatform()
+  checkNode()
   const listed = first === undefined ? serve : COMMANDS.get(first)
   if (!listed) throw new ConfigError(`unknown command '${first}'; see --help`)
   const command = await listed.load()

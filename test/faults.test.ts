@@ -5,65 +5,62 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 
-test.skipIf(process.platform === 'win32')(
-  'an error that nothing handled is logged and counted, and the server serves on',
-  async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'lookout-faults-'))
-    onTestFinished(() => rm(directory, { recursive: true, force: true }))
-    const server = spawn(process.execPath, ['--import', './test/fixtures/faults.mjs', 'src/main.ts', 'serve'], {
-      env: {
-        PATH: process.env.PATH,
-        HOME: process.env.HOME,
-        LOOKOUT_PORT: '0',
-        LOOKOUT_METRICS_PORT: '0',
-        LOOKOUT_API_KEY: 'lk-faults',
-        LOOKOUT_DATA_DIR: directory,
-        LOOKOUT_LOG_LEVEL: 'error',
-      },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    onTestFinished(() => void server.kill('SIGKILL'))
-    let printed = ''
-    let logged = ''
-    server.stdout.on('data', (piece: Buffer) => {
-      printed += piece
-    })
-    server.stderr.on('data', (piece: Buffer) => {
-      logged += piece
-    })
-    await expect.poll(() => printed, { timeout: 60_000 }).toMatch(/JSON\n\n$/)
-    const url = /listens on (\S+)/.exec(printed)![1]!
-    const metrics = /Metrics: (\S+)/.exec(printed)![1]!
-    const counted = async () => {
-      const text = await (await fetch(metrics)).text()
-      return ['unhandled_rejections', 'uncaught_exceptions'].map((name) =>
-        Number(new RegExp(`^lookout_${name}_total (\\d+)$`, 'm').exec(text)?.[1]),
-      )
-    }
-    expect(await counted()).toEqual([0, 0])
+test('an error that nothing handled is logged and counted, and the server serves on', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-faults-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  const server = spawn(process.execPath, ['--import', './test/fixtures/faults.mjs', 'src/main.ts', 'serve'], {
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      LOOKOUT_PORT: '0',
+      LOOKOUT_METRICS_PORT: '0',
+      LOOKOUT_API_KEY: 'lk-faults',
+      LOOKOUT_DATA_DIR: directory,
+      LOOKOUT_LOG_LEVEL: 'error',
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void server.kill('SIGKILL'))
+  let printed = ''
+  let logged = ''
+  server.stdout.on('data', (piece: Buffer) => {
+    printed += piece
+  })
+  server.stderr.on('data', (piece: Buffer) => {
+    logged += piece
+  })
+  await expect.poll(() => printed, { timeout: 60_000 }).toMatch(/JSON\n\n$/)
+  const url = /listens on (\S+)/.exec(printed)![1]!
+  const metrics = /Metrics: (\S+)/.exec(printed)![1]!
+  const counted = async () => {
+    const text = await (await fetch(metrics)).text()
+    return ['unhandled_rejections', 'uncaught_exceptions'].map((name) =>
+      Number(new RegExp(`^lookout_${name}_total (\\d+)$`, 'm').exec(text)?.[1]),
+    )
+  }
+  expect(await counted()).toEqual([0, 0])
 
-    server.kill('SIGUSR2')
-    await expect.poll(counted).toEqual([1, 0])
-    server.kill('SIGUSR2')
-    await expect.poll(counted).toEqual([1, 1])
+  server.kill('SIGUSR2')
+  await expect.poll(counted).toEqual([1, 0])
+  server.kill('SIGUSR2')
+  await expect.poll(counted).toEqual([1, 1])
 
-    const faults = logged
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line))
-    expect(faults).toMatchObject([
-      {
-        msg: 'Unhandled rejection',
-        err: { message: 'A rejection that nobody handles', stack: expect.stringMatching(/faults\.mjs/) },
-      },
-      {
-        msg: 'Uncaught exception',
-        err: { message: 'An event that nobody hears', stack: expect.stringMatching(/faults\.mjs/) },
-      },
-    ])
-    const models = await fetch(`${url}/v1/models`, { headers: { authorization: 'Bearer lk-faults' } })
-    expect(models.status).toBe(200)
-    server.kill('SIGTERM')
-    expect(await once(server, 'exit')).toEqual([0, null])
-  },
-)
+  const faults = logged
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect(faults).toMatchObject([
+    {
+      msg: 'Unhandled rejection',
+      err: { message: 'A rejection that nobody handles', stack: expect.stringMatching(/faults\.mjs/) },
+    },
+    {
+      msg: 'Uncaught exception',
+      err: { message: 'An event that nobody hears', stack: expect.stringMatching(/faults\.mjs/) },
+    },
+  ])
+  const models = await fetch(`${url}/v1/models`, { headers: { authorization: 'Bearer lk-faults' } })
+  expect(models.status).toBe(200)
+  server.kill('SIGTERM')
+  expect(await once(server, 'exit')).toEqual([0, null])
+})

@@ -123,12 +123,7 @@ function defaultBodyMemory(): number {
 
 /** Where the platform keeps an application's data. */
 function defaultDataDirectory(environment: Environment): string {
-  switch (process.platform) {
-    case 'darwin':
-      return join(homedir(), 'Library', 'Application Support', 'lookout')
-    case 'win32':
-      return join(environment.LOCALAPPDATA ?? join(homedir(), 'AppData', 'Local'), 'lookout')
-    default:
-      return join(environment.XDG_DATA_HOME || join(homedir(), '.local', 'share'), 'lookout')
-  }
+  return process.platform === 'darwin'
+    ? join(homedir(), 'Library', 'Application Support', 'lookout')
+    : join(environment.XDG_DATA_HOME || join(homedir(), '.local', 'share'), 'lookout')
 }

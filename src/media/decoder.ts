@@ -184,7 +184,6 @@ function start(memoryBytes: number): ChildProcess {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe'],
     env: CHILD_ENVIRONMENT,
   }
-  if (process.platform === 'win32') return spawn(process.execPath, [...CHILD_OPTIONS, SCRIPT], options)
   const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; exec "$@"`
   return spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, ...CHILD_OPTIONS, SCRIPT], options)
 }

@@ -69,7 +69,6 @@ export function ownSources({ own = [] }) {
 const PACKAGES = {
   'linux-x64': 'linux-x64',
   'linux-arm64': 'linux-arm64',
-  'darwin-x64': 'mac-x64',
   'darwin-arm64': 'mac-arm64-metal',
 }
 

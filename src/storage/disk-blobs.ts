@@ -100,8 +100,6 @@ export class DiskBlobs implements BlobStore {
 }
 
 async function syncFolder(path: string): Promise<void> {
-  // Windows cannot sync a folder, and does not need to.
-  if (process.platform === 'win32') return
   const folder = await open(path)
   try {
     await folder.sync()

@@ -168,7 +168,7 @@ const LOG_QUIET = -8
 
 /** @throws Error when the platform's package is not installed. */
 export function loadFFmpeg(): FFmpeg {
-  const name = `@seydx/node-av-${process.platform}-${process.arch}${process.platform === 'win32' ? '-msvc' : ''}`
+  const name = `@seydx/node-av-${process.platform}-${process.arch}`
   const ffmpeg = createRequire(import.meta.url)(`${name}/node-av.node`) as FFmpeg
   ffmpeg.Log.setLevel(LOG_QUIET)
   return ffmpeg
