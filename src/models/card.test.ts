@@ -62,7 +62,7 @@ test('the example in docs/ is a card, whose files are to be fetched', async () =
   const card = await loadCard(file!)
   expect(card).toMatchObject({ load: 'first_use', dialect: 'qwen3-vl', toolSyntax: 'hermes' })
   new ModelRegistry().add(card, new FakeEngine())
-  await expect(describeModel(card)).rejects.toThrow(/engine\.model: the file .+\.gguf is not there$/)
+  await expect(describeModel(card)).rejects.toThrow(/engine\.model: the file .+\.gguf does not exist$/)
 })
 
 test('paths lead to cards: a card, a folder with one, a folder of such folders', async () => {

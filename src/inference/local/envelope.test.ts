@@ -4,7 +4,7 @@ import { pack, unpack } from './envelope.ts'
 
 const view = fc.oneof(fc.uint8Array(), fc.float32Array({ noNaN: true }))
 
-test('what is packed comes out the same, and views are not copied', () => {
+test('unpacking restores what was packed, and packing copies no views', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.array(view), (value, views) => {
       const envelope = pack({ value, views })
@@ -15,7 +15,7 @@ test('what is packed comes out the same, and views are not copied', () => {
   )
 })
 
-test('what cannot be packed or unpacked is an error and nothing worse', () => {
+test('a value that cannot be packed or unpacked throws an error', () => {
   let deep: unknown = 1
   for (let level = 0; level < 100_000; level++) deep = [deep]
   expect(() => pack(deep)).toThrow()

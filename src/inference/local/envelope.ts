@@ -2,23 +2,23 @@ import { Deserializer, Serializer } from 'node:v8'
 
 declare module 'node:v8' {
   interface Serializer {
-    /** Missing in the types; `_writeHostObject` is called for typed arrays then. */
+    /** Missing from Node's types. Makes the serializer call `_writeHostObject` for typed arrays. */
     _setTreatArrayBufferViewsAsHostObjects(flag: boolean): void
   }
 }
 
 /**
- * A value on its way to the other process. The channel between the processes reads whole messages in a callback of its
- * own, where an error ends the process; what is packed is read where the error can be caught.
+ * A value on its way to the other process. Node reads messages in a callback of its own, where an error ends the
+ * process. An envelope is read later, where the error can be caught.
  */
 export interface Envelope {
-  /** The value as a structured clone, with the number of a view in place of each. */
+  /** The value as a structured clone, with its index in `views` in place of each view. */
   readonly body: Uint8Array
-  /** Pixels and samples: they are copied once, by the channel. */
+  /** Pixels and samples. Only the channel copies them. */
   readonly views: readonly ArrayBufferView[]
 }
 
-/** @throws Error for a value that no message can hold, such as one that is nested too deep. */
+/** @throws Error for a value that cannot be sent, such as one that is nested too deep. */
 export function pack(value: unknown): Envelope {
   const writer = new Writer()
   writer.writeHeader()
@@ -26,7 +26,7 @@ export function pack(value: unknown): Envelope {
   return { body: writer.releaseBuffer(), views: writer.views }
 }
 
-/** @throws Error for an envelope that holds no such value. */
+/** @throws Error for a malformed envelope. */
 export function unpack<T>({ body, views }: Envelope): T {
   const reader = new Reader(body, views)
   reader.readHeader()
@@ -56,7 +56,7 @@ class Reader extends Deserializer {
 
   _readHostObject(): ArrayBufferView {
     const view = this.#views[this.readUint32()]
-    if (view === undefined) throw new Error('An envelope lacks a view.')
+    if (view === undefined) throw new Error('The envelope refers to a view that it does not contain.')
     return view
   }
 }

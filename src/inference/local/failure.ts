@@ -1,7 +1,7 @@
 import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
 import type { EngineFailure } from './protocol.ts'
 
-/** Thrown in the engine process for what a caller must know; anything else is our own fault. */
+/** An error whose cause the caller must know. Any other error in the engine process is a bug in the server. */
 export class FailureError extends Error {
   readonly failure: EngineFailure
 
@@ -11,7 +11,7 @@ export class FailureError extends Error {
   }
 }
 
-/** @param seconds until there should be room. */
+/** @param seconds estimated time until there is room. */
 export function tooMany(message: string, seconds: number): FailureError {
   return new FailureError({ kind: 'overloaded', message: `${message} ${tryAgainIn(seconds)}`, retryAfter: seconds })
 }

@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-test('tells once when nothing is heard for too long, and not while something is', () => {
+test('reports silence once it lasts too long, and only once', () => {
   const silent = vi.fn()
   const monitor = new HeartbeatMonitor(10 * HEARTBEAT_MS, silent)
   for (let i = 0; i < 5; i++) {
@@ -20,14 +20,14 @@ test('tells once when nothing is heard for too long, and not while something is'
   expect(silent).toHaveBeenCalledOnce()
 })
 
-test('is quiet once stopped', () => {
+test('reports nothing after it is stopped', () => {
   const silent = vi.fn()
   new HeartbeatMonitor(HEARTBEAT_MS, silent).stop()
   vi.advanceTimersByTime(100 * HEARTBEAT_MS)
   expect(silent).not.toHaveBeenCalled()
 })
 
-test('leaves slow machines time for a long step', () => {
+test('allows for long steps on slow machines', () => {
   expect(silenceLimit(50)).toBe(10_000)
   expect(silenceLimit(200)).toBe(20_000)
   expect(silenceLimit(1000)).toBe(30_000)

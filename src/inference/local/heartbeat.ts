@@ -1,44 +1,49 @@
-/** The engine process says this often that its main thread gets on, in ms. It cannot while a native call runs. */
+/** Interval of the heartbeats of the engine's main thread, in ms. A native call delays them. */
 export const HEARTBEAT_MS = 500
-/** However fast a machine is, less silence than this may be its own, as when its disk wakes up; in ms. */
+/** A shorter silence may be the machine's own, for example when a disk wakes up; in ms. */
 const SHORTEST_LIMIT_MS = 10_000
-/** Where other programs are busy, steps take many times as long. Up to so long a silence, they may. */
+/**
+ * Upper limit of the extra time that steps get on a machine that is busy with other programs, where they slow down; in
+ * ms.
+ */
 const BUSY_LIMIT_MS = 30_000
 const LIMIT_IN_BUSY_STEPS = 100
-/** A step over a full context takes longer than the ones that were measured, over an empty one. */
+/** Steps are measured over an empty context; over a full one they take longer. */
 const LIMIT_IN_STEPS = 20
 
-/** How long the main thread of a healthy engine may be silent, by the longest step that was measured; in ms. */
+/**
+ * How long the main thread of a healthy engine may be silent, in ms. @param longestStepMs the longest measured step.
+ */
 export function silenceLimit(longestStepMs: number): number {
   const busy = Math.min(BUSY_LIMIT_MS, LIMIT_IN_BUSY_STEPS * longestStepMs)
   return Math.max(SHORTEST_LIMIT_MS, busy, LIMIT_IN_STEPS * longestStepMs)
 }
 
-/** A thread of the engine process says this often that the process runs, whatever its main thread is at; in ms. */
+/** Interval of the pulses that a thread of the engine process sends, independently of the main thread; in ms. */
 export const PULSE_MS = 500
-/** Without a pulse for so long, in ms, a process is stopped or worse. */
+/** A process that sends no pulse for this long is stopped or starved; in ms. */
 export const PULSE_LIMIT_MS = 8_000
-/** Number of the open file that the pulse goes to. */
+/** File descriptor that the pulses are written to. */
 export const PULSE_FILE = 4
 
-/** A stage of loading may read all of the weights, from a disk that is no slower than this. */
+/** Lowest supported disk speed: one stage of loading may read all of the weights. */
 const LOAD_BYTES_PER_MS = 20_000
 const SHORTEST_LOAD_LIMIT_MS = 120_000
 
-/** How long a process that loads so many bytes of weights may say nothing of a further stage; in ms. */
+/** How long one stage of loading may take for this many bytes of weights, in ms. */
 export function loadSilenceLimit(weightBytes: number): number {
   return Math.max(SHORTEST_LOAD_LIMIT_MS, weightBytes / LOAD_BYTES_PER_MS)
 }
 
 /**
- * Watches for signs of life, of which one should come every half second. Silence is counted in beats that should have come
- * while this process ran: after a machine slept, or this process was stopped, no time has passed.
+ * Watches for signs of life, expected every half second. It counts the beats missed while this process itself ran, so
+ * time during which the machine slept or this process was stopped does not count as silence.
  */
 export class HeartbeatMonitor {
   readonly #timer: NodeJS.Timeout
   #missed = 0
 
-  /** @param onSilence called once when nothing was heard for `limitMs`. */
+  /** @param onSilence called once, after `limitMs` without a beat. */
   constructor(limitMs: number, onSilence: () => void) {
     const limit = Math.ceil(limitMs / HEARTBEAT_MS)
     this.#timer = setInterval(() => {

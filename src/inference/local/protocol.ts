@@ -2,8 +2,8 @@ import type { EngineEvent, EngineStats, ModelInfo, PromptPart, PromptUsage } fro
 import type { Envelope } from './envelope.ts'
 
 /**
- * Messages between the API process and the engine process. They cross as structured clones, pixels as typed arrays. What
- * clients have a part in is in an envelope, beside the id that an error about it needs.
+ * Messages from the API process to the engine process. They are sent as structured clones, with pixels as typed arrays.
+ * Content from clients is in an envelope: if it cannot be read, the id beside it says which request has failed.
  */
 export type ToEngine =
   | { readonly type: 'load'; readonly settings: EngineSettings }
@@ -15,62 +15,63 @@ export type ToEngine =
   | { readonly type: 'stats'; readonly id: number }
   | { readonly type: 'close' }
 
-/** A prompt whose tokens are to be counted. */
+/** A prompt for counting its tokens. */
 export interface CountedPrompt {
   readonly organisation: string
-  /** Pictures have their size and no pixels. */
+  /** Images have their size, but no pixels. */
   readonly parts: readonly PromptPart[]
 }
 
+/** Messages from the engine process to the API process. */
 export type FromEngine =
-  /** `longestStepMs` is what one call into the native library took at most, while warming up. */
+  /** `longestStepMs`: longest duration of a call into the native library during warm-up. */
   | { readonly type: 'ready'; readonly info: ModelInfo; readonly longestStepMs: number }
-  /** A sign of life while the model is being loaded. */
+  /** Sent at the start of each stage of loading. */
   | { readonly type: 'loading'; readonly stage: LoadStage }
   | { readonly type: 'heartbeat' }
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'admitted'; readonly id: number; readonly prompts: readonly PromptUsage[] }
   | { readonly type: 'counted'; readonly id: number; readonly tokens: number }
   | { readonly type: 'stats'; readonly id: number; readonly stats: EngineStats }
-  /** Everything that one step produced. */
+  /** All events of one step. */
   | { readonly type: 'events'; readonly requests: readonly RequestEvents[] }
-  /** The request is refused or lost; nothing follows. */
+  /** The request is rejected or has failed; no further message follows for it. */
   | { readonly type: 'error'; readonly id: number; readonly error: EngineFailure }
 
-/** What an engine process is at before it is ready. */
+/** The stages of loading, before the engine process is ready. */
 export type LoadStage = 'libraries' | 'weights' | 'cache' | 'encoder' | 'warm-up'
 
 export interface RequestEvents {
   readonly id: number
   readonly events: readonly EngineEvent[]
-  /** Nothing follows for this request. */
+  /** No further events follow for this request. */
   readonly last: boolean
 }
 
-/** What the engine process must know of a model card and of the machine. */
+/** What the engine process must know about the model card and the machine. */
 export interface EngineSettings {
   readonly model: string
   readonly projector: string | null
   /** KV cells shared by all sequences. */
   readonly cells: number
-  /** Completions that run at the same time. */
+  /** Maximum completions that run at the same time. */
   readonly maxSequences: number
-  /** Control tokens that print their text. */
+  /** Texts of control tokens whose text is part of the output. */
   readonly printedTokens: readonly string[]
-  /** Null for none. */
+  /** Limits on repetition; null for none. */
   readonly repetition: RepetitionLimits | null
-  /** Of pictures and frames. */
+  /** Token limits of images and frames; null when the model takes none. */
   readonly image: { readonly pixelsPerToken: number; readonly minTokens: number; readonly maxTokens: number } | null
   readonly threads: number
-  /** Requests that may wait for their first completion to start. */
+  /** Maximum requests that wait for their first completion to start. */
   readonly maxWaiting: number
-  /** Cells that ended work may leave in the prefix cache, for later requests that begin in the same way. */
+  /** Maximum cells in the prefix cache, which keeps beginnings of finished work for later requests. */
   readonly prefixCacheCells: number
-  /** Base of the random numbers of every request; null draws a new one for each. */
+  /** Random seed of every request; null draws a new seed for each. */
   readonly seed: number | null
 }
 
-/** An error in a form that crosses between processes; see `toApiError`. */
+/** An error in the form in which it is sent between the processes; see `toApiError`. */
 export type EngineFailure =
   | {
       readonly kind: 'invalid'

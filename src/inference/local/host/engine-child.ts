@@ -8,13 +8,13 @@ import { Outbox } from './outbox.ts'
 
 export interface EngineChildEvents {
   message(message: FromEngine): void
-  /** The process is gone; `reason` says how, with the last lines of its log. Called once, and not after `close`. */
+  /** The process has ended. `reason` says how, with the last lines of its log. Called once, and never after `close`. */
   exit(reason: string): void
   log(line: string): void
 }
 
 const PROCESS_FILE = new URL('../worker/engine-process.ts', import.meta.url)
-/** Time to end by itself before SIGKILL, in ms. */
+/** Time that the process has to end by itself before SIGKILL, in ms. */
 const TERMINATION_MS = 2000
 const KEPT_LOG_LINES = 20
 
@@ -25,20 +25,20 @@ export class EngineChild {
   readonly #outbox: Outbox
   readonly #logLines: string[] = []
   readonly #exited: Promise<void>
-  /** A process that ends at once leaves none behind that is in the middle of a long call. */
+  /** Without this, a child in the middle of a long native call would outlive this process. */
   readonly #killAtExit = () => void this.#process.kill('SIGKILL')
-  /** Null until the process's thread for this has started. */
+  /** Null until the first pulse arrives. */
   #pulse: HeartbeatMonitor | null = null
   #closing = false
 
   constructor(events: EngineChildEvents) {
     this.#events = events
     this.#process = fork(PROCESS_FILE, [], {
-      // Typed arrays cross as they are.
+      // Needed for typed arrays.
       serialization: 'advanced',
       execArgv: [...CHILD_OPTIONS],
       env: { ...CHILD_ENVIRONMENT, ...process.env },
-      // The last one is the file that `PULSE_FILE` numbers.
+      // The last one is `PULSE_FILE`.
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe'],
     })
     this.#outbox = new Outbox(this.#process, (id, error) =>
@@ -51,12 +51,12 @@ export class EngineChild {
       try {
         events.message(message as FromEngine)
       } catch (error) {
-        // A process that says what cannot be understood is ended like one that says nothing.
-        this.#keepLog(`Its message could not be read: ${error}`)
+        // A process that sends unreadable messages is as unusable as a silent one.
+        this.#keepLog(`Cannot read a message from the engine process: ${error}`)
         this.kill()
       }
     })
-    // "close" comes after the last line of the log; "error" alone when the process could not start.
+    // "close" follows the last line of the log. If the process cannot start, only "error" is emitted.
     this.#exited = new Promise((resolve) => {
       process.once('exit', this.#killAtExit)
       const ended = (how: string) => {
@@ -80,16 +80,16 @@ export class EngineChild {
     this.#outbox.send(message)
   }
 
-  /** Ends a process that hangs; `exit` follows. */
+  /** Kills a process that hangs; `exit` follows. */
   kill(): void {
     this.#process.kill('SIGKILL')
   }
 
-  /** Ends the process for sure. */
+  /** Ends the process: asks it first, then kills it. */
   async close(): Promise<void> {
     this.#closing = true
     if (this.#process.exitCode === null && this.#process.signalCode === null) {
-      // Signals other than SIGKILL it leaves alone.
+      // The process ignores signals other than SIGKILL.
       this.send({ type: 'close' })
       const timer = setTimeout(() => this.#process.kill('SIGKILL'), TERMINATION_MS)
       await this.#exited
@@ -97,10 +97,10 @@ export class EngineChild {
     }
   }
 
-  /** Ends the process when it does not run at all any more: stopped from outside, or starved. */
+  /** Kills the process when it no longer runs at all, because it is stopped or starved. */
   #keepPulse(): void {
     this.#pulse ??= new HeartbeatMonitor(PULSE_LIMIT_MS, () => {
-      this.#keepLog(`The engine process has not run for ${PULSE_LIMIT_MS} ms and is ended.`)
+      this.#keepLog(`The engine process has not run for ${PULSE_LIMIT_MS} ms; killing it.`)
       this.kill()
     })
     this.#pulse.beat()

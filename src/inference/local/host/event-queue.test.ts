@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { EventQueue } from './event-queue.ts'
 
-test('delivers in order, what comes before and during iteration, up to the end', async () => {
+test('delivers values in order, whether pushed before or during iteration', async () => {
   const queue = new EventQueue<number>(() => {})
   queue.push([1, 2])
   setTimeout(() => queue.push([3]), 5)
@@ -11,7 +11,7 @@ test('delivers in order, what comes before and during iteration, up to the end',
   expect(seen).toEqual([1, 2, 3])
 })
 
-test('rejects with the reason of a failure', async () => {
+test('iteration rejects with the reason of a failure', async () => {
   const queue = new EventQueue<number>(() => {})
   queue.push([1])
   queue.fail(new Error('lost'))
@@ -19,7 +19,7 @@ test('rejects with the reason of a failure', async () => {
   await expect(iterator.next()).rejects.toThrow('lost')
 })
 
-test('tells when the consumer leaves early, and only then', async () => {
+test('reports a consumer that leaves before the end, and no other', async () => {
   const abandoned = vi.fn()
   const early = new EventQueue<number>(abandoned)
   early.push([1, 2])

@@ -1,4 +1,4 @@
-/** A queue of values between a producer that never waits and one consumer that iterates once. */
+/** Passes values from a producer that never waits to one consumer that iterates once. */
 export class EventQueue<T> implements AsyncIterable<T> {
   readonly #values: T[] = []
   readonly #onAbandon: () => void
@@ -22,7 +22,7 @@ export class EventQueue<T> implements AsyncIterable<T> {
     this.#wake?.()
   }
 
-  /** Iteration rejects with `reason` at once; values that were not read yet are dropped. */
+  /** Makes the iteration reject with `reason` at once and drops unread values. */
   fail(reason: unknown): void {
     if (this.#ended) return
     this.#ended = true

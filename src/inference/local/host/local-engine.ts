@@ -21,23 +21,23 @@ import { PendingCalls } from './pending-calls.ts'
 import { RestartPause } from './restart-pause.ts'
 
 export interface LocalEngineOptions {
-  /** Threads for encoding and decoding; by default as many as the size of the weights is worth. */
+  /** Threads for encoding and decoding; the default depends on the size of the weights. */
   readonly threads?: number
-  /** Requests that may wait for their first completion to start, before new ones are refused. The card's number wins. */
+  /** Maximum requests that wait for their first completion to start. The card's number takes precedence. */
   readonly maxWaiting?: number
-  /** Cells that ended work may leave in the prefix cache, for later requests that begin alike; 0 for none. */
+  /** Maximum cells in the prefix cache, which keeps beginnings of finished work for later requests; 0 for none. */
   readonly prefixCacheCells?: number
-  /** Silence of the engine process, in ms, after which it counts as hung and is restarted. */
+  /** Silence after which the engine process counts as hung and is restarted, in ms. */
   readonly silenceLimitMs?: number
-  /** The same while the model is being loaded, when it tells of every stage; by default by the size of its weights. */
+  /** Limit for one stage of loading, in ms; the default depends on the size of the weights. */
   readonly loadSilenceLimitMs?: number
-  /** Makes sampling repeatable, for tests. */
+  /** Makes sampling reproducible, for tests. */
   readonly seed?: number
-  /** Where the engine says what it does. Lines hold no text of users. */
+  /** Receives log lines. They contain no text from users. */
   readonly logger?: EngineLogger
-  /** Called whenever the process has ended by itself, and is to be started again. */
+  /** Called whenever the process has ended by itself and will be restarted. */
   readonly onRestart?: () => void
-  /** Ends a start that nobody waits for any more. */
+  /** Cancels the start. */
   readonly signal?: AbortSignal
 }
 
@@ -48,16 +48,18 @@ export interface EngineLogger {
 }
 
 const DEFAULT_MAX_WAITING = 128
-/** Of the number of KV cells; the copies that the prefix cache holds are not among these. */
+/**
+ * Default size of the prefix cache as a share of the KV cells. The cache's copies are held in addition to those cells.
+ */
 const PREFIX_CACHE_SHARE = 1 / 2
 /**
- * llama.cpp's threads meet after every operation and wait for each other busily. With less work than this for each
- * thread they gain nothing on an idle machine, and on a busy one every meeting waits for the operating system.
+ * llama.cpp's threads synchronise after every operation, in a busy wait. With less work than this per thread, more
+ * threads gain nothing on an idle machine, and on a busy one each barrier waits for the operating system's scheduler.
  */
 const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
 const SILENT: EngineLogger = { debug() {}, warn() {}, error() {} }
 
-/** Runs a model by llama.cpp in a process of its own, and starts that process again when it dies. */
+/** Runs a model with llama.cpp in a process of its own, and restarts that process when it ends. */
 export class LocalEngine implements Engine {
   readonly #settings: LoadSettings
   readonly #options: LocalEngineOptions
@@ -68,15 +70,15 @@ export class LocalEngine implements Engine {
   #state: EngineState = 'starting'
   #info: ModelInfo | null = null
   readonly #restartPause = new RestartPause()
-  /** When the next process should be ready, by `performance.now()`. */
+  /** When the next process is expected to be ready, by `performance.now()`. */
   #readyAgainAt = 0
   #restartTimer: NodeJS.Timeout | null = null
-  /** Milliseconds from a start to readiness, last time. */
+  /** Duration of the last start until ready, in ms. */
   #startDurationMs = 1000
 
   /**
    * Loads the card's model and warms it up.
-   * @throws Error that says what is missing or wrong, and what to do about it.
+   * @throws Error that says what is wrong and what to do about it.
    */
   static async start(card: ModelCard, options: LocalEngineOptions = {}): Promise<LocalEngine> {
     locateNativeLibraries()
@@ -109,7 +111,7 @@ export class LocalEngine implements Engine {
     return this.#state
   }
 
-  /** Of the engine process, while there is one. */
+  /** Process id of the engine process; undefined while there is none. */
   get pid(): number | undefined {
     return this.#child?.pid
   }
@@ -117,7 +119,7 @@ export class LocalEngine implements Engine {
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     signal.throwIfAborted()
     const child = this.#readyChild()
-    // What no message can hold must not be waited for.
+    // Packing may throw, so it comes before the call is registered.
     const packed = packWork(work)
     const { id, admitted } = this.#calls.addGeneration(signal, (id) => child.send({ type: 'abort', id }))
     this.#send(child, { type: 'generate', id, work: packed })
@@ -133,7 +135,6 @@ export class LocalEngine implements Engine {
     return tokens
   }
 
-  /** What the engine does right now, and what it did since its process started. */
   async stats(): Promise<EngineStats> {
     const child = this.#readyChild()
     const { id, stats } = this.#calls.addStats()
@@ -154,7 +155,7 @@ export class LocalEngine implements Engine {
   #readyChild(): EngineChild {
     if (this.#state === 'ready' && this.#child !== null) return this.#child
     if (this.#state === 'closed') throw modelOverloaded('The service is shutting down.', 1)
-    throw this.#refusal('The model is being restarted.')
+    throw this.#overloaded('The model is being restarted.')
   }
 
   #send(child: EngineChild, message: ToEngine & { readonly id: number }): void {
@@ -165,14 +166,14 @@ export class LocalEngine implements Engine {
     }
   }
 
-  #refusal(message: string): Error {
+  #overloaded(message: string): Error {
     const seconds = Math.max(1, (this.#readyAgainAt - performance.now()) / 1000)
     return modelOverloaded(`${message} ${tryAgainIn(seconds)}`, seconds)
   }
 
   /**
-   * Starts a process; resolves when it is ready, and from then on restarts it when it ends.
-   * @throws Error when it ends, or tells of no progress, before that.
+   * Starts a process. Resolves when it is ready; if it ends after that, it is restarted.
+   * @throws Error when it ends or stops making progress before it is ready.
    */
   async #launch(signal?: AbortSignal): Promise<ModelInfo> {
     const started = performance.now()
@@ -195,7 +196,7 @@ export class LocalEngine implements Engine {
           this.#info ??= { ...message.info, chatTemplate: this.#settings.chatTemplate ?? message.info.chatTemplate }
           this.#state = 'ready'
           const limitMs = this.#options.silenceLimitMs ?? silenceLimit(message.longestStepMs)
-          watch(limitMs, () => `The engine process has not answered for ${limitMs} ms and is ended.`)
+          watch(limitMs, () => `The engine process has not answered for ${limitMs} ms; killing it.`)
           resolve(this.#info)
         } else if (message.type === 'heartbeat') return
         else if (message.type === 'events') {
@@ -206,40 +207,40 @@ export class LocalEngine implements Engine {
       exit: (reason) => {
         this.#monitor?.stop()
         this.#child = null
-        const words = [failure, reason].filter((text) => text !== '').join('\n')
+        const cause = [failure, reason].filter((text) => text !== '').join('\n')
         if (readyAt === null) {
-          reject(new Error(words))
+          reject(new Error(cause))
           return
         }
-        this.#logger.error(words)
+        this.#logger.error(cause)
         this.#restart({ ms: performance.now() - readyAt, servedRequests })
       },
     })
-    const watch = (limitMs: number, complaint: () => string) => {
+    const watch = (limitMs: number, describe: () => string) => {
       this.#monitor?.stop()
       this.#monitor = new HeartbeatMonitor(limitMs, () => {
-        failure = complaint()
+        failure = describe()
         child.kill()
       })
     }
     this.#child = child
     const { engine, weightBytes } = this.#settings
     const limitMs = this.#options.loadSilenceLimitMs ?? loadSilenceLimit(weightBytes)
-    watch(limitMs, () => `The engine process made no progress for ${limitMs} ms while loading (${stage}) and is ended.`)
+    watch(limitMs, () => `The engine process made no progress for ${limitMs} ms while loading (${stage}); killing it.`)
     child.send({ type: 'load', settings: engine })
     const abandon = () => reject(signal?.reason)
     signal?.addEventListener('abort', abandon)
     return promise.finally(() => signal?.removeEventListener('abort', abandon))
   }
 
-  /** @param life of the process that ended, from its readiness on. */
+  /** @param life of the process that ended, from when it was ready. */
   #restart(life: { readonly ms: number; readonly servedRequests: number }): void {
     if (this.#state === 'closed') return
     this.#state = 'restarting'
     this.#options.onRestart?.()
     const pause = this.#restartPause.next(life)
     this.#readyAgainAt = performance.now() + pause + this.#startDurationMs
-    this.#calls.failAll(this.#refusal('The model stopped unexpectedly and is being restarted.'))
+    this.#calls.failAll(this.#overloaded('The model stopped unexpectedly and is being restarted.'))
     this.#restartTimer = setTimeout(() => {
       this.#launch().then(
         () => this.#logger.warn('The engine is running again.'),
@@ -255,14 +256,14 @@ export class LocalEngine implements Engine {
 interface LoadSettings {
   readonly engine: EngineSettings
   readonly weightBytes: number
-  /** Null for the one in the weights. */
+  /** Null for the template in the weights. */
   readonly chatTemplate: string | null
 }
 
 async function readSettings(card: ModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
   const { model, projector } = await findModelFiles(card)
   const weightBytes = model.bytes + (projector?.bytes ?? 0)
-  const worthwhile = Math.ceil(weightBytes / WEIGHT_BYTES_PER_THREAD)
+  const usefulThreads = Math.ceil(weightBytes / WEIGHT_BYTES_PER_THREAD)
   const engine = {
     model: model.path,
     projector: projector?.path ?? null,
@@ -270,8 +271,8 @@ async function readSettings(card: ModelCard, options: LocalEngineOptions): Promi
     maxSequences: card.engine.maxSequences,
     printedTokens: card.engine.printedTokens,
     repetition: card.engine.repetition,
-    image: pictureLimits(card),
-    threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), worthwhile),
+    image: imageLimits(card),
+    threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), usefulThreads),
     prefixCacheCells: options.prefixCacheCells ?? Math.floor(card.engine.contextTokens * PREFIX_CACHE_SHARE),
     maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
@@ -279,8 +280,8 @@ async function readSettings(card: ModelCard, options: LocalEngineOptions): Promi
   return { engine, weightBytes, chatTemplate: await readChatTemplate(card) }
 }
 
-/** Of still pictures and of frames: the library has one pair of limits for both. */
-function pictureLimits({ image, video }: ModelCard): EngineSettings['image'] {
+/** Limits that cover both images and frames: the library has only one pair of limits. */
+function imageLimits({ image, video }: ModelCard): EngineSettings['image'] {
   if (image === undefined || video === undefined) return image ?? video ?? null
   return {
     pixelsPerToken: image.pixelsPerToken,

@@ -20,15 +20,15 @@ const withFiles = (files: Partial<ModelCard['engine']>): ModelCard => ({
   engine: { ...card.engine, ...files },
 })
 
-test('the files say of the model what the engine says when it has loaded it', async () => {
+test('the description of the files agrees with the loaded engine', async () => {
   const { info, memoryBytes } = await describeModel(card)
   const engine = await LocalEngine.start(card)
   try {
-    // Of the vocabulary, the files' heads are read no further than its size.
+    // The headers give the size of the vocabulary, but its tokens are not read.
     const { longestTokenBytes } = engine.info
     expect({ ...info, longestTokenBytes }).toEqual(engine.info)
     const { residentBytes } = await engine.stats()
-    // An estimate, and none that is too low by much: a limit must be kept.
+    // The estimate must not be much too low, or the memory limit would not hold.
     expect(memoryBytes).toBeGreaterThan(0.8 * residentBytes)
     expect(memoryBytes).toBeLessThan(3 * residentBytes)
   } finally {
@@ -44,7 +44,7 @@ test('keys and values are counted for every cell', async () => {
   expect(large.memoryBytes - small.memoryBytes).toBe(16_384 * (1.5 * 6 * 2 * 128 * 2 + 512 * 4))
 })
 
-test('a chat template of the card takes the place of the one in the weights', async () => {
+test("the card's chat template replaces the one in the weights", async () => {
   const chatTemplate = join(directory, 'template.jinja')
   await writeFile(chatTemplate, '{{ messages[0].content }}')
   expect((await describeModel(withFiles({ chatTemplate }))).info.chatTemplate).toBe('{{ messages[0].content }}')
@@ -53,29 +53,25 @@ test('a chat template of the card takes the place of the one in the weights', as
   await engine.close()
 })
 
-describe('names the field of the card', () => {
+describe('an error names the field of the card', () => {
   type Files = Partial<ModelCard['engine']>
   test.each<[string, Files | ((shipped: ModelCard['engine']) => Files), RegExp]>([
+    ['a missing file', { model: 'none.gguf' }, /card\.json: engine\.model: the file .+none\.gguf does not exist$/],
+    ['a folder', { model: '.' }, /: engine\.model: the file .+ does not exist$/],
+    ['a missing part', { model: 'm-00001-of-00002.gguf' }, /the file .+m-00001-of-00002\.gguf does not exist$/],
     [
-      'a file that is not there',
-      { model: 'none.gguf' },
-      /card\.json: engine\.model: the file .+none\.gguf is not there$/,
-    ],
-    ['a folder', { model: '.' }, /: engine\.model: the file .+ is not there$/],
-    ['a part that is not there', { model: 'm-00001-of-00002.gguf' }, /the file .+m-00001-of-00002\.gguf is not there$/],
-    [
-      'no GGUF file',
+      'a file that is not GGUF',
       { model: 'card.json' },
-      /: engine\.model: .+card\.json cannot be read: the file is not a GGUF file$/,
+      /: engine\.model: cannot read .+card\.json: the file is not a GGUF file$/,
     ],
     [
       'an encoder in place of a model',
       ({ projector }) => ({ model: projector! }),
       /: engine\.model: .+ is not a language model$/,
     ],
-    ['no encoder', { projector: 'README.md' }, /: engine\.projector: .+README\.md cannot be read: /],
-    ['a model in place of an encoder', ({ model }) => ({ projector: model }), /: image: .* hold no image encoder$/],
-    ['no template', { chatTemplate: 'none' }, /: engine\.chatTemplate: the file .+none cannot be read: ENOENT/],
+    ['a projector that is not GGUF', { projector: 'README.md' }, /: engine\.projector: cannot read .+README\.md: /],
+    ['a model in place of an encoder', ({ model }) => ({ projector: model }), /: image: .* contain no image encoder$/],
+    ['a missing template', { chatTemplate: 'none' }, /: engine\.chatTemplate: cannot read the file .+none: ENOENT/],
     [
       'fewer cells than promised',
       { contextTokens: 1024 },

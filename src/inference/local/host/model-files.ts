@@ -4,16 +4,16 @@ import { CardError, type ModelCard } from '../../../models/card.ts'
 import { GgufArray, type GgufValue, readGgufMetadata } from '../../../models/gguf.ts'
 import type { ModelInfo } from '../../engine.ts'
 
-/** What the files of a model say without being loaded. */
+/** What the headers of a model's files say. The model is not loaded. */
 export interface ModelDescription {
   readonly info: ModelInfo
-  /** Bytes that the model is expected to take when it is loaded. */
+  /** Estimated memory of the loaded model, in bytes. */
   readonly memoryBytes: number
 }
 
 export interface ModelFile {
   readonly path: string
-  /** Of all parts together, when the file is the first of several. */
+  /** Size of all parts together, when the file is the first of several. */
   readonly bytes: number
 }
 
@@ -22,7 +22,7 @@ export interface ModelFiles {
   readonly projector: ModelFile | null
 }
 
-/** @throws CardError for a file that is not there. */
+/** Finds the files that a card names. @throws CardError for a missing file. */
 export async function findModelFiles(card: ModelCard): Promise<ModelFiles> {
   const { model, projector } = card.engine
   return {
@@ -31,19 +31,21 @@ export async function findModelFiles(card: ModelCard): Promise<ModelFiles> {
   }
 }
 
-/** Template that the card gives in place of the one in the weights. @throws CardError when it cannot be read. */
+/**
+ * Reads the card's own chat template, which replaces the one in the weights. @throws CardError when it cannot be read.
+ */
 export async function readChatTemplate(card: ModelCard): Promise<string | null> {
   const { chatTemplate } = card.engine
   if (chatTemplate === undefined) return null
   const path = resolve(card.directory, chatTemplate)
   return readFile(path, 'utf8').catch((error: Error) => {
-    throw new CardError(card.file, 'engine.chatTemplate', `the file ${path} cannot be read: ${error.message}`)
+    throw new CardError(card.file, 'engine.chatTemplate', `cannot read the file ${path}: ${error.message}`)
   })
 }
 
 /**
  * Reads the headers of a model's files.
- * @throws CardError for a file that is not there, or is not what it should be.
+ * @throws CardError for a missing file, a file of the wrong kind, or a card that claims more than the model can do.
  */
 export async function describeModel(card: ModelCard): Promise<ModelDescription> {
   const { model, projector } = await findModelFiles(card)
@@ -80,23 +82,19 @@ export async function describeModel(card: ModelCard): Promise<ModelDescription> 
   return { info, memoryBytes }
 }
 
-/** A card must not promise clients what the model cannot do. @throws CardError */
+/** @throws CardError when the card promises clients something that the model cannot do. */
 export function checkPromises(card: ModelCard, info: ModelInfo): void {
   for (const [index, { maxContextTokens }] of card.serves.entries()) {
     if (maxContextTokens <= info.contextTokens) continue
     throw new CardError(
       card.file,
       `serves[${index}].maxContextTokens`,
-      `promises ${maxContextTokens} context tokens, but the engine has ${info.contextTokens}: the smaller of ` +
-        'engine.contextTokens and what the model was trained for',
+      `promises ${maxContextTokens} context tokens, but the engine has ${info.contextTokens} (the lower of ` +
+        "engine.contextTokens and the model's trained context)",
     )
   }
   if (card.image !== undefined && !info.modalities.image) {
-    throw new CardError(
-      card.file,
-      'image',
-      'limits of images are given, but the files of the model hold no image encoder',
-    )
+    throw new CardError(card.file, 'image', "the card has image limits, but the model's files contain no image encoder")
   }
 }
 
@@ -105,13 +103,13 @@ async function findFile(card: ModelCard, field: string, name: string): Promise<M
   let bytes = 0
   for (const part of partsOf(path)) {
     const found = await stat(part).catch(() => null)
-    if (!found?.isFile()) throw new CardError(card.file, field, `the file ${part} is not there`)
+    if (!found?.isFile()) throw new CardError(card.file, field, `the file ${part} does not exist`)
     bytes += found.size
   }
   return { path, bytes }
 }
 
-/** Large models come in parts, of which the first is named: `name-00001-of-00003.gguf`. */
+/** Large models are split into parts. The card names the first one: `name-00001-of-00003.gguf`. */
 function partsOf(path: string): string[] {
   const numbered = /^(?<stem>.*)-00001-of-(?<count>\d{5})\.gguf$/s.exec(path)?.groups
   if (numbered === undefined) return [path]
@@ -127,7 +125,7 @@ async function readHeader(
   { path }: ModelFile,
 ): Promise<ReadonlyMap<string, GgufValue>> {
   return readGgufMetadata(path).catch((error: Error) => {
-    throw new CardError(card.file, field, `${path} cannot be read: ${error.message}`)
+    throw new CardError(card.file, field, `cannot read ${path}: ${error.message}`)
   })
 }
 
@@ -141,12 +139,15 @@ const F16_BYTES = 2
 const F32_BYTES = 4
 /** Node, llama.cpp's libraries and the caches of an engine process. */
 const PROCESS_BYTES = 256 * 2 ** 20
-/** As in `placement.ts`: most bytes of the sequences that the prefix cache keeps; and no more than half of the cells. */
+/**
+ * Maximum bytes of the prefix cache, as in `scheduler/sequence-manager.ts`. It also keeps at most half as many cells as
+ * the KV cache.
+ */
 const PREFIX_CACHE_BYTES = 256 * 2 ** 20
-/** As in `native/context.ts`: rows of the largest batch, each with its mask over all cells and its logits. */
+/** Rows of the largest batch, as in `native/context.ts`. Each has a mask over all cells and its logits. */
 const BATCH_ROWS = 512
 
-/** Keys and values of every layer in 16 bits, for every cell. */
+/** Size of the KV cache: 16-bit keys and values of every layer, for every cell. */
 function kvBytes(
   card: ModelCard,
   header: ReadonlyMap<string, GgufValue>,
@@ -156,7 +157,7 @@ function kvBytes(
   const heads = number('attention.head_count') ?? 1
   const headSize = (number('embedding_length') ?? 0) / heads
   const perHead = (number('attention.key_length') ?? headSize) + (number('attention.value_length') ?? headSize)
-  // A number for all layers, or one for each.
+  // One number for all layers, or an array with one for each.
   const kvHeads = header.get(`${header.get('general.architecture')}.attention.head_count_kv`) ?? heads
   let headsOfLayers = 0
   for (let layer = 0; layer < layers; layer++) {

@@ -5,9 +5,9 @@ import type { ToEngine } from '../protocol.ts'
 type Large = Extract<ToEngine, { type: 'generate' | 'count' }>
 
 /**
- * What is to be sent to the engine process. It reads about as much between two of its steps as one picture takes, so an
- * abort that stood behind many pictures would be seen many steps later, and what nobody waits for any more would go on.
- * So large messages are written one at a time, all others overtake them, and those that are aborted are never sent.
+ * Queues messages to the engine process. Between two steps the process reads about as much as one image, so an abort
+ * behind many images would arrive many steps late. Therefore large messages are written one at a time, all others
+ * overtake them, and a large message that is aborted while it waits is never sent.
  */
 export class Outbox {
   readonly #process: ChildProcess
@@ -15,13 +15,13 @@ export class Outbox {
   readonly #waiting = new Map<number, Large>()
   #isWriting = false
 
-  /** @param onLost called for a message that had to wait and cannot be sent. */
+  /** @param onLost called for a message that had to wait and then cannot be sent. */
   constructor(process: ChildProcess, onLost: (id: number, error: Error) => void) {
     this.#process = process
     this.#onLost = onLost
   }
 
-  /** @throws Error when the message cannot be sent, unless it has to wait. */
+  /** @throws Error when the message cannot be sent. One that has to wait is reported to `onLost` instead. */
   send(message: ToEngine): void {
     if (message.type === 'abort' && this.#waiting.delete(message.id)) return
     if (message.type !== 'generate' && message.type !== 'count') this.#write(message, () => {})
@@ -49,9 +49,9 @@ export class Outbox {
     }
   }
 
-  /** @param written called when the process has room for more. */
+  /** @param written called when the channel has room for more. */
   #write(message: ToEngine, written: () => void): void {
-    // A message to a process that just ended is lost; its "exit" tells whoever waits for an answer.
+    // A message to a process that has just ended is lost. Its "exit" event fails the pending calls.
     if (this.#process.connected) this.#process.send(message, written)
   }
 }

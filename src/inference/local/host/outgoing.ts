@@ -6,8 +6,8 @@ import { type Envelope, pack } from '../envelope.ts'
 import type { CountedPrompt } from '../protocol.ts'
 
 /**
- * A work as it goes to the engine's process.
- * @throws ApiError 400 for a schema that would exhaust the stack of whoever follows it.
+ * Packs a work for the engine process.
+ * @throws ApiError 400 for a schema nested so deep that recursion over it could exhaust the stack.
  */
 export function packWork(work: Work): Envelope {
   for (const { constraint } of work.branches) {
@@ -17,7 +17,7 @@ export function packWork(work: Work): Envelope {
   return pack(work)
 }
 
-/** The same for a prompt whose tokens are to be counted. Those of a picture follow from its size: no pixels cross. */
+/** Packs a prompt for counting its tokens. An image's tokens follow from its size, so no pixels are sent. */
 export function packPrompt(parts: readonly PromptPart[], organisation: string): Envelope {
   return pack({ organisation, parts: parts.map(withoutPixels) } satisfies CountedPrompt)
 }

@@ -11,14 +11,14 @@ interface PendingCall {
   fail(reason: unknown): void
 }
 
-/** What waits for answers of the engine process, by id. */
+/** The calls that wait for an answer from the engine process, by id. */
 export class PendingCalls {
   readonly #calls = new Map<number, PendingCall>()
   #lastId = 0
 
   /**
-   * Registers a generation; `admitted` settles when the engine takes or refuses it.
-   * @param abort called with the id when nobody waits for the generation any more.
+   * Registers a generation. `admitted` settles when the engine admits or rejects it.
+   * @param abort called with the id when the caller has left.
    */
   addGeneration(signal: AbortSignal, abort: (id: number) => void): { id: number; admitted: Promise<Generation> } {
     const id = ++this.#lastId
@@ -58,8 +58,8 @@ export class PendingCalls {
   }
 
   /**
-   * Registers a count of tokens.
-   * @param abort called with the id when nobody waits for the count any more.
+   * Registers a token count.
+   * @param abort called with the id when the caller has left.
    */
   addCount(signal: AbortSignal, abort: (id: number) => void): { id: number; tokens: Promise<number> } {
     const { id, answer } = this.#addCall((message) => (message.type === 'counted' ? message.tokens : null))
@@ -71,7 +71,7 @@ export class PendingCalls {
     return { id, tokens: answer.finally(() => signal.removeEventListener('abort', onAbort)) }
   }
 
-  /** Registers a question for the engine's state. */
+  /** Registers a request for the engine's statistics. */
   addStats(): { id: number; stats: Promise<EngineStats> } {
     const { id, answer } = this.#addCall((message) => (message.type === 'stats' ? message.stats : null))
     return { id, stats: answer }
@@ -102,7 +102,7 @@ export class PendingCalls {
     for (const message of requests) this.#calls.get(message.id)?.handleEvents?.(message)
   }
 
-  /** For a call whose message cannot be sent. */
+  /** Fails one call, for example because its message cannot be sent. */
   fail(id: number, reason: unknown): void {
     this.#calls.get(id)?.fail(reason)
   }
@@ -112,10 +112,10 @@ export class PendingCalls {
   }
 }
 
-/** Tokens of the completions of one generation. */
+/** Counts the completion tokens of one generation. */
 class TokenTally {
   tokens = 0
-  /** By completion, while it runs. */
+  /** Tokens of each running completion. */
   readonly #running = new Map<string, number>()
 
   add(events: readonly EngineEvent[]): void {

@@ -1,20 +1,20 @@
 import { expect, test } from 'vitest'
 import { RestartPause } from './restart-pause.ts'
 
-const USELESS = { ms: 500, servedRequests: 0 }
+const CRASHED_EARLY = { ms: 500, servedRequests: 0 }
 
-test('grows while processes do not last, up to some seconds', () => {
+test('the pause grows while processes end early, up to 8 seconds', () => {
   const pause = new RestartPause()
-  const pauses = Array.from({ length: 8 }, () => pause.next(USELESS))
+  const pauses = Array.from({ length: 8 }, () => pause.next(CRASHED_EARLY))
   expect(pauses).toEqual([250, 500, 1000, 2000, 4000, 8000, 8000, 8000])
 })
 
 test.each([
-  ['lived for a while', { ms: 10_000, servedRequests: 0 }],
+  ['ran for a while', { ms: 10_000, servedRequests: 0 }],
   ['served some requests', { ms: 500, servedRequests: 3 }],
-])('is short again for a process that %s', (_, life) => {
+])('the pause is short again after a process that %s', (_, life) => {
   const pause = new RestartPause()
-  for (let i = 0; i < 8; i++) pause.next(USELESS)
+  for (let i = 0; i < 8; i++) pause.next(CRASHED_EARLY)
   expect(pause.next(life)).toBe(250)
-  expect(pause.next(USELESS)).toBe(500)
+  expect(pause.next(CRASHED_EARLY)).toBe(500)
 })

@@ -10,8 +10,8 @@ beforeAll(async () => {
 })
 afterAll(() => engine?.close())
 
-/** Asks, and leaves at once: nothing may be left that a rejection could reach when nobody waits for it. */
-async function refusal(constraint: Constraint): Promise<unknown> {
+/** Generates and aborts at once. Nothing may be left behind that could cause an unhandled rejection. */
+async function rejection(constraint: Constraint): Promise<unknown> {
   const leaving = new AbortController()
   const error = await generate(engine, chat, [branch({ constraint })], { signal: leaving.signal }).catch(
     (thrown: unknown) => thrown,
@@ -26,21 +26,21 @@ function nested(levels: number): unknown {
   return schema
 }
 
-test('schemas that no message can hold are refused by name, in tags too', async () => {
+test('schemas too deep to send are rejected by name, in tags too', async () => {
   const { pid } = engine
   for (const levels of [101, 3000, 100_000]) {
     const content = { type: 'json_schema', schema: nested(levels), lenient: true } as const
-    const refused = apiError({ status: 400, param: 'tools', message: 'The schema is nested deeper than 100 levels' })
-    expect(await refusal({ ...content, param: 'tools' })).toEqual(refused)
+    const rejected = apiError({ status: 400, param: 'tools', message: 'The schema is nested deeper than 100 levels' })
+    expect(await rejection({ ...content, param: 'tools' })).toEqual(rejected)
     const tags = [{ begin: '<a>', content, end: '</a>' }]
-    expect(await refusal({ type: 'triggered_tags', triggers: ['<a>'], tags, param: 'tools' })).toEqual(refused)
+    expect(await rejection({ type: 'triggered_tags', triggers: ['<a>'], tags, param: 'tools' })).toEqual(rejected)
   }
   expect(engine.pid).toBe(pid)
 })
 
-test('a work that cannot be sent fails alone', async () => {
+test('a work that cannot be sent fails without affecting others', async () => {
   const { pid } = engine
-  expect(await refusal({ type: 'json_schema', schema: { const: () => 1 } })).toBeInstanceOf(Error)
+  expect(await rejection({ type: 'json_schema', schema: { const: () => 1 } })).toBeInstanceOf(Error)
   expect((await run(engine, chat, branch({ maxTokens: 4 }))).finishes).toHaveLength(1)
   expect(engine.pid).toBe(pid)
 })
