@@ -365,7 +365,7 @@ describe('LocalEngine.start', () => {
   test('a file that is not a model: the error names it and quotes the library', async () => {
     const card = await loadCard(CARD)
     const broken = { ...card, engine: { ...card.engine, model: 'card.json' } }
-    await expect(LocalEngine.start(broken)).rejects.toThrow(/card\.json cannot be loaded[\s\S]*magic/)
+    await expect(LocalEngine.start(broken)).rejects.toThrow(/Cannot load the model .*card\.json[\s\S]*magic/)
   })
 
   test('a card that promises more context than there is', async () => {

@@ -1,7 +1,7 @@
 import koffi from 'koffi'
 import type { Llama, NativeBatch } from './llama.ts'
 
-/** Rows for one decode call, written straight into native memory. */
+/** The rows of one decode call, written directly into native memory. */
 export class Batch {
   readonly #llama: Llama
   readonly #native: NativeBatch
@@ -39,7 +39,7 @@ export class Batch {
     this.#length = 0
   }
 
-  /** @returns the row, for reading its logits when `output` asks for them. */
+  /** @param output whether the row's logits are needed. @returns the row's index, for reading its logits. */
   add(token: number, position: number, sequence: number, output: boolean): number {
     const row = this.#length++
     this.#tokens[row] = token
@@ -49,14 +49,14 @@ export class Batch {
     return row
   }
 
-  /** The rows that were added, as the library takes them. */
+  /** The added rows, in the library's form. */
   toNative(): NativeBatch {
     return { ...this.#native, n_tokens: this.#length }
   }
 
   /**
-   * A batch of embeddings for one sequence, without outputs; it borrows this batch's rows.
-   * @param positions one plane of `count` positions per position dimension (4 for M-RoPE: t, y, x, 0).
+   * Makes a batch of embeddings for one sequence, without logits. It uses the memory of this batch's rows.
+   * @param positions one plane of `count` positions per dimension of positions (4 for M-RoPE: t, y, x, 0).
    */
   toNativeEmbeddings(embeddings: Float32Array, positions: Int32Array, count: number, sequence: number): NativeBatch {
     for (let row = 0; row < count; row++) {

@@ -7,18 +7,18 @@ import type { Pointer } from './structs.ts'
 export interface ContextOptions {
   /** KV cells shared by all sequences; one cell holds one token. */
   readonly cells: number
-  /** Sequence ids are below this. */
+  /** Number of sequences; their ids are below it. */
   readonly sequences: number
   readonly threads: number
 }
 
 /**
- * Most rows per decode call. Larger batches prefill little faster on a CPU and cost memory for activations and
- * logits; a running answer waits for at most one such batch.
+ * Maximum rows per decode call. On a CPU, larger batches prefill hardly faster and need more memory for activations and
+ * logits. A running completion waits for at most one such batch.
  */
 const BATCH_ROWS = 512
 
-/** The KV cache of a model and the decoding into it. */
+/** A llama.cpp context: a model's KV cache, and decoding into it. */
 export class Context {
   readonly #llama: Llama
   readonly #memory: Pointer
@@ -35,23 +35,23 @@ export class Context {
       n_batch: BATCH_ROWS,
       n_ubatch: BATCH_ROWS,
       n_seq_max: options.sequences,
-      // No less than sequences: the library plans for a batch with one output of each.
+      // The library reserves memory for a batch with one output per sequence.
       n_outputs_max: Math.min(options.sequences, BATCH_ROWS),
       n_threads: options.threads,
       n_threads_batch: options.threads,
       kv_unified: true,
     })
-    if (handle === null) throw new Error(`A KV cache of ${options.cells} tokens cannot be allocated.`)
+    if (handle === null) throw new Error(`Cannot allocate a KV cache of ${options.cells} tokens.`)
     this.#llama = llama
     this.#vocabularySize = model.vocabularySize
     this.handle = handle
     this.#memory = llama.get_memory(handle)
     this.cells = llama.n_ctx(handle)
-    // Fewer in a context of fewer cells.
+    // A context with fewer cells than BATCH_ROWS has a smaller batch.
     this.batch = new Batch(llama, llama.n_batch(handle))
   }
 
-  /** Decodes the rows of `batch` and empties it. Blocks for the whole step. */
+  /** Decodes the rows of `batch` and clears it. Blocks for the whole step. */
   decodeBatch(): void {
     const code = this.#llama.decode(this.handle, this.batch.toNative())
     this.batch.clear()
@@ -60,8 +60,8 @@ export class Context {
 
   /**
    * Decodes embeddings into one sequence.
-   * @param positions planes of `count` positions, see `Batch.toNativeEmbeddings`.
-   * @param causal false for families whose picture tokens see each other; all must then be in one call.
+   * @param positions planes of `count` positions; see `Batch.toNativeEmbeddings`.
+   * @param causal false for families whose image tokens attend to each other. All tokens must then be in one call.
    */
   decodeEmbeddings(
     embeddings: Float32Array,
@@ -77,7 +77,7 @@ export class Context {
     if (code !== 0) throw new Error(`llama_decode failed with code ${code} on embeddings.`)
   }
 
-  /** Logits of one row of the last decoded batch, by token. Valid until the next decode; samplers see what is written. */
+  /** Logits of one row of the last decoded batch, by token. Valid until the next decode. Samplers see changes to it. */
   logits(row: number): Float32Array {
     const pointer = this.#llama.get_logits_ith(this.handle, row)
     if (pointer === null) throw new Error(`Row ${row} of the batch has no logits.`)
@@ -85,7 +85,7 @@ export class Context {
   }
 
   /**
-   * Samples from a row whose logits `change` alters for this time only: several completions may share a row.
+   * Samples from a row after `change` has altered its logits, then restores them: several completions may share a row.
    * @returns what `sample` returns.
    */
   withChangedLogits<Result>(row: number, change: (logits: Float32Array) => void, sample: () => Result): Result {
@@ -100,30 +100,30 @@ export class Context {
     }
   }
 
-  /** Makes `target` share the cells of `source` at positions below `end`; nothing is copied. */
+  /** Makes `target` share the cells of `source` at positions below `end`, without a copy. */
   forkSequence(source: number, target: number, end: number): void {
     this.#llama.memory_seq_cp(this.#memory, source, target, 0, end)
   }
 
-  /** Removes what the sequence holds at positions from `start` on. */
+  /** Removes the sequence's cells at positions from `start`. */
   removeSequence(sequence: number, start = 0): void {
     this.#llama.memory_seq_rm(this.#memory, sequence, start, -1)
   }
 
-  /** A copy of a sequence's cells, as `restoreSequence` takes it. */
+  /** Copies a sequence's cells, for `restoreSequence`. */
   saveSequence(sequence: number): Uint8Array {
     const size = this.#llama.state_seq_get_size(this.handle, sequence)
-    // Not from Node's pool: a slice would keep all of it alive.
+    // A slice of Node's buffer pool would keep the whole pool alive.
     const state = Buffer.allocUnsafeSlow(size)
     const written = this.#llama.state_seq_get_data(this.handle, state, size, sequence)
-    if (written !== size) throw new Error(`A sequence of ${size} bytes could not be saved.`)
+    if (written !== size) throw new Error(`Cannot save a sequence of ${size} bytes.`)
     return state
   }
 
-  /** Fills an empty sequence. There must be as many free cells as were saved. */
+  /** Restores saved cells into an empty sequence. At least as many cells as were saved must be free. */
   restoreSequence(sequence: number, state: Uint8Array): void {
     const read = this.#llama.state_seq_set_data(this.handle, state, state.length, sequence)
-    if (read !== state.length) throw new Error(`A sequence of ${state.length} bytes could not be restored.`)
+    if (read !== state.length) throw new Error(`Cannot restore a sequence of ${state.length} bytes.`)
   }
 
   clear(): void {

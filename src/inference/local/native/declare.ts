@@ -3,10 +3,10 @@ import type { LibraryHandle, TypeObject } from 'koffi'
 
 type CType = string | TypeObject | ReturnType<typeof koffi.out>
 
-/** Names a C function and the TypeScript signature `F` that its C types amount to. */
+/** Declares a C function by its C types, with the corresponding TypeScript signature `F`. */
 export type Declare = <F>(name: string, result: string | TypeObject, args: CType[]) => F
 
-/** The same function on a thread of its own; what its arguments point to must stay as it is until it returns. */
+/** The same function on another thread. Memory that its arguments point to must not change until it returns. */
 export function inBackground<Args extends unknown[], Result>(
   native: (...args: Args) => Result,
 ): (...args: Args) => Promise<Result> {

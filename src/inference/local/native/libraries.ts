@@ -8,26 +8,27 @@ import type { Pointer } from './structs.ts'
 export interface NativeLibraries {
   readonly llama: Llama
   readonly mtmd: Mtmd
-  /** Writes out log lines that the libraries still hold back. */
+  /** Writes the log lines that the libraries have buffered. */
   flushLog(): void
 }
 
-/** Warnings and errors. One more would print the text of prompts: libmtmd logs what it tokenises. */
+/** Warnings and errors. The next level would print the text of prompts, because libmtmd logs what it tokenises. */
 const LOG_VERBOSITY_WARNING = 2
 
 /**
- * Loads llama.cpp into this process, once; there is no way to unload it.
+ * Loads llama.cpp into this process. Call it once; the libraries cannot be unloaded.
  * @throws Error when a library is not the pinned release or its structs differ from our layouts.
  */
 export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
-  // Each needs the ones before it, under `global` for those that refer to them by symbol only.
+  // Each library needs those before it. `global` is for libraries that refer to them by symbol only.
   koffi.load(paths.ggmlBase, { global: true })
   const ggml = koffi.load(paths.ggml, { global: true })
   const llamaLibrary = koffi.load(paths.llama, { global: true })
   const common = koffi.load(paths.llamaCommon)
 
   // llama.cpp's own logger writes to stderr from a thread of its own, so any thread may log. A JavaScript callback
-  // could not: it would wait for the thread that waits for it. The names are C++ (Itanium ABI).
+  // would deadlock: it would wait for the main thread, which waits for the native call. The names are C++ (Itanium
+  // ABI).
   const logCallback = common.symbol('_Z27common_log_default_callback14ggml_log_levelPKcPv') as Pointer
   const logMain = common.func('_Z15common_log_mainv', 'void *', []) as () => Pointer
   const logFlush = common.func('_Z16common_log_flushP10common_log', 'void', ['void *']) as (log: Pointer) => void
@@ -36,14 +37,14 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
 
   const llama = bindLlama(llamaLibrary)
   const version = llama.version()
-  // The prebuilt packages carry a suffix of their own, such as "-dev".
+  // The prebuilt packages add a suffix, such as "-dev".
   if (version.split('-')[0] !== LLAMA_RELEASE) {
     throw new Error(`This release of Lookout needs llama.cpp ${LLAMA_RELEASE}; ${paths.llama} is ${version}.`)
   }
   llama.log_set(logCallback, null)
   const loadBackend = ggml.func('ggml_backend_load', 'void *', ['str']) as (path: string) => Pointer | null
   const loadBackends = ggml.func('ggml_backend_load_all_from_path', 'void', ['str']) as (directory: string) => void
-  // Of the prebuilt kernels it takes those that suit the processor best.
+  // From the prebuilt kernels, ggml chooses the best for this processor.
   if (paths.kernels === null || loadBackend(paths.kernels) === null) loadBackends(paths.directory)
   llama.backend_init()
 

@@ -12,7 +12,7 @@ import {
   verifyDefaults,
 } from './structs.ts'
 
-/** One batch of `llama_decode`; see `batch.ts` for the memory behind the pointers. */
+/** The batch of one `llama_decode` call; `batch.ts` owns the memory behind the pointers. */
 export interface NativeBatch {
   n_tokens: number
   token: Pointer | null
@@ -23,7 +23,7 @@ export interface NativeBatch {
   logits: Pointer
 }
 
-/** libllama's C functions, named as there. Handles are passed as pointers; who frees them is the wrappers' matter. */
+/** libllama's C functions, under their own names. Handles are pointers; the wrapper classes free them. */
 export type Llama = ReturnType<typeof bindLlama>
 
 const p = 'void *'

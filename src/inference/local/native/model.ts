@@ -2,9 +2,10 @@ import { inBackground } from './declare.ts'
 import type { Llama } from './llama.ts'
 import type { Pointer } from './structs.ts'
 
-/** Of llama.cpp's kinds of vocabulary, those whose tokens print all of the text. Others drop or rewrite some of it. */
+/** llama.cpp's vocabulary types whose tokens reproduce the whole text. The other types drop or rewrite parts of it. */
 const VOCABULARY_SPM = 1
 const VOCABULARY_BPE = 2
+/** Bytes of a character in UTF-8, at most. */
 const LONGEST_CHARACTER = 4
 
 /** The weights of a language model and its vocabulary. */
@@ -12,28 +13,28 @@ export class Model {
   readonly #llama: Llama
   readonly #vocabulary: Pointer
   readonly #pieces = new Map<number, Uint8Array>()
-  /** Borrowed by contexts and projectors, which must be closed before. */
+  /** Used by contexts and projectors, which must be closed first. */
   readonly handle: Pointer
   readonly vocabularySize: number
   /** Context length that the model was trained for, in tokens. */
   readonly trainedContextTokens: number
-  /** Floats per token of a batch of embeddings. */
+  /** Floats per token in a batch of embeddings. */
   readonly embeddingSize: number
   readonly chatTemplate: string | null
   readonly bosToken: string
   readonly eosToken: string
-  /** Whether texts are cut into words, or less, before anything else is done with them. */
+  /** Whether the tokeniser first splits text into words or smaller pieces. */
   readonly cutsAtWords: boolean
-  /** No token stands for more bytes of a text; infinite where that cannot be said. */
+  /** Bytes of text in one token at most; infinite where that is unknown. */
   readonly longestTokenBytes: number
 
   /**
-   * @param printedTokens control tokens that print their text.
+   * @param printedTokens texts of control tokens whose text is part of the output.
    * @throws Error when the file is not a model that llama.cpp can load; its log says why.
    */
   constructor(llama: Llama, path: string, printedTokens: readonly string[] = []) {
     const handle = llama.model_load_from_file(path, llama.model_default_params())
-    if (handle === null) throw new Error(`The model ${path} cannot be loaded.`)
+    if (handle === null) throw new Error(`Cannot load the model ${path}.`)
     this.#llama = llama
     this.handle = handle
     this.#vocabulary = llama.model_get_vocab(handle)
@@ -41,12 +42,12 @@ export class Model {
     this.trainedContextTokens = llama.model_n_ctx_train(handle)
     this.embeddingSize = llama.model_n_embd_inp(handle)
     this.chatTemplate = llama.model_chat_template(handle, null)
-    // The library falls back on some token when the file names none.
-    this.bosToken = this.#names('tokenizer.ggml.bos_token_id') ? this.#tokenText(llama.vocab_bos(this.#vocabulary)) : ''
-    this.eosToken = this.#names('tokenizer.ggml.eos_token_id') ? this.#tokenText(llama.vocab_eos(this.#vocabulary)) : ''
+    // The library returns a default token when the file names none.
+    this.bosToken = this.#has('tokenizer.ggml.bos_token_id') ? this.#tokenText(llama.vocab_bos(this.#vocabulary)) : ''
+    this.eosToken = this.#has('tokenizer.ggml.eos_token_id') ? this.#tokenText(llama.vocab_eos(this.#vocabulary)) : ''
     for (const text of printedTokens) {
       const tokens = this.tokenize(text, true)
-      if (tokens.length !== 1) throw new Error(`The model ${path} has no token '${text}', which its card names.`)
+      if (tokens.length !== 1) throw new Error(`printedTokens: the model ${path} has no token '${text}'.`)
       this.#pieces.set(tokens[0]!, Buffer.from(text))
     }
     const type = llama.vocab_type(this.#vocabulary)
@@ -55,7 +56,7 @@ export class Model {
       type === VOCABULARY_BPE || type === VOCABULARY_SPM ? this.#longestPiece() : Number.POSITIVE_INFINITY
   }
 
-  /** @param parseControl whether text that reads like a control token becomes that token. */
+  /** @param parseControl whether the text of a control token becomes that token. */
   tokenize(text: string, parseControl: boolean): Int32Array {
     const bytes = Buffer.from(text)
     let tokens = new Int32Array(bytes.length + 1)
@@ -64,11 +65,11 @@ export class Model {
       tokens = new Int32Array(-count)
       count = this.#tokenizeInto(tokens, bytes, parseControl)
     }
-    if (count < 0) throw new Error(`A text of ${bytes.length} bytes cannot be tokenised.`)
+    if (count < 0) throw new Error(`Cannot tokenise a text of ${bytes.length} bytes.`)
     return tokens.slice(0, count)
   }
 
-  /** The same on another thread, for texts that take long. The library allows that beside all else. */
+  /** The same on another thread, for long texts. The library allows this at any time. */
   async tokenizeInBackground(text: string, parseControl: boolean): Promise<Int32Array> {
     const bytes = Buffer.from(text)
     const tokens = new Int32Array(bytes.length + 1)
@@ -77,7 +78,7 @@ export class Model {
     return count < 0 ? this.tokenize(text, parseControl) : tokens.slice(0, count)
   }
 
-  /** Bytes that a token prints: none for control tokens, and not always whole characters. */
+  /** The bytes that a token prints: none for control tokens, and not always whole characters. */
   piece(token: number): Uint8Array {
     let piece = this.#pieces.get(token)
     if (piece === undefined) {
@@ -100,7 +101,7 @@ export class Model {
   }
 
   #longestPiece(): number {
-    // A token for what is unknown stands for a character.
+    // The token for unknown text stands for one character.
     let longest = LONGEST_CHARACTER
     for (let token = 0; token < this.vocabularySize; token++) longest = Math.max(longest, this.piece(token).length)
     return longest
@@ -116,7 +117,7 @@ export class Model {
     return buffer.slice(0, length)
   }
 
-  #names(key: string): boolean {
+  #has(key: string): boolean {
     const value = new Uint8Array(32)
     return this.#llama.model_meta_val_str(this.handle, key, value, value.length) >= 0
   }

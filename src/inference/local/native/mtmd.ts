@@ -23,7 +23,7 @@ export interface DecoderPosition {
   z: number
 }
 
-/** libmtmd's C functions, named as there. */
+/** libmtmd's C functions, under their own names. */
 export type Mtmd = ReturnType<typeof bindMtmd>
 
 const p = 'void *'

@@ -10,7 +10,7 @@ import {
 /** Files of the native libraries that the engine loads. */
 export interface NativePaths extends PrebuiltLibraries {
   readonly mtmd: string
-  /** Kernels that were compiled for this processor; null where the prebuilt ones are used. */
+  /** Kernels compiled for this processor; null where the prebuilt ones are used. */
   readonly kernels: string | null
 }
 
@@ -19,9 +19,7 @@ export function locateNativeLibraries(): NativePaths {
   const prebuilt = locatePrebuilt()
   const mtmd = findLibrary(MTMD, prebuilt.platform)
   if (mtmd === null) {
-    throw new SetupError(
-      'The library of the picture encoder (libmtmd) is not built on this machine: run "npm run setup".',
-    )
+    throw new SetupError('The image encoder library (libmtmd) has not been built on this machine: run "npm run setup".')
   }
   return { ...prebuilt, mtmd, kernels: findLibrary(CPU, prebuilt.platform) }
 }

@@ -13,11 +13,11 @@ export interface ProjectorOptions {
 const CHUNK_TEXT = 0
 const CHUNK_IMAGE = 1
 const CHUNK_AUDIO = 2
-/** Of the treaty; an encoder that wants another is not used. */
+/** Sample rate of `AudioPart`. An encoder that needs another rate is not used. */
 const SAMPLE_RATE = 16_000
 const FLASH_ATTENTION_AUTO = -1
 
-/** The media encoders that belong to a model (its mmproj file). */
+/** The media encoders of a model (its mmproj file). */
 export class Projector {
   readonly #mtmd: Mtmd
   readonly #context: Pointer
@@ -38,7 +38,7 @@ export class Projector {
       image_min_tokens: options.image?.minTokens ?? -1,
       image_max_tokens: options.image?.maxTokens ?? -1,
     })
-    if (context === null) throw new Error(`The projector ${path} cannot be loaded for this model.`)
+    if (context === null) throw new Error(`Cannot load the projector ${path} for this model.`)
     this.#mtmd = mtmd
     this.#context = context
     this.#embeddingSize = model.embeddingSize
@@ -48,8 +48,8 @@ export class Projector {
   }
 
   /**
-   * Turns parts into the chunks that the model reads, with the tokens that its family puts around media.
-   * @param withData false when the chunks are only counted, never encoded.
+   * Turns parts into the chunks that the model reads, including the tokens that its family puts around media.
+   * @param withData false when the chunks will only be counted, not encoded.
    * @returns chunks that must be closed.
    */
   tokenize(parts: readonly PromptPart[], withData: boolean): MediaChunks {
@@ -82,7 +82,7 @@ export class Projector {
     return new MediaChunks(this.#mtmd, this.#context, chunks, this.#embeddingSize)
   }
 
-  /** The same for a sound, with its data, on another thread. The library allows that beside all else. */
+  /** The same for audio, with its data, on another thread. The library allows this at any time. */
   async tokenizeInBackground(part: AudioPart): Promise<MediaChunks> {
     const bitmap = this.#mtmd.bitmap_init_from_audio(part.samples.length, part.samples)
     const chunks = this.#mtmd.input_chunks_init()
@@ -104,9 +104,9 @@ export class Projector {
     if (part.type === 'audio') {
       return [mtmd.bitmap_init_from_audio(part.samples.length, withData ? part.samples : null)]
     }
-    const pictures = part.type === 'image' ? [part.image] : part.frames
-    const bitmaps = pictures.map(({ width, height, data }) => mtmd.bitmap_init(width, height, withData ? data : null))
-    // The library merges neighbours that are marked, where the family does: so only what is to be merged may be.
+    const images = part.type === 'image' ? [part.image] : part.frames
+    const bitmaps = images.map(({ width, height, data }) => mtmd.bitmap_init(width, height, withData ? data : null))
+    // The library merges adjacent mergeable bitmaps if the family does, so only frames of one part may be mergeable.
     if (bitmaps.length > 1) for (const bitmap of bitmaps) mtmd.bitmap_set_mergeable(bitmap, true)
     return bitmaps
   }
@@ -116,14 +116,14 @@ export class Projector {
   }
 }
 
-/** The library refuses texts without an address, which an empty buffer has not. */
+/** The library rejects a null pointer as text, and the address of an empty buffer is null. */
 function isNotEmpty(part: PromptPart): boolean {
   return part.type !== 'text' || part.text !== ''
 }
 
 export type TokenisedChunk = { readonly type: 'text'; readonly tokens: Int32Array } | EncodableChunk
 
-/** Chunks in prompt order, in native memory until closed. */
+/** Chunks in prompt order. They are in native memory until closed. */
 export class MediaChunks {
   readonly #mtmd: Mtmd
   readonly #handle: Pointer
@@ -136,7 +136,7 @@ export class MediaChunks {
       const chunk = mtmd.input_chunks_get(handle, index)
       const type = mtmd.input_chunk_get_type(chunk)
       if (type === CHUNK_IMAGE || type === CHUNK_AUDIO) return new EncodableChunk(mtmd, context, chunk, embeddingSize)
-      if (type !== CHUNK_TEXT) throw new Error(`A chunk of an unknown type (${type}) in a prompt.`)
+      if (type !== CHUNK_TEXT) throw new Error(`The prompt contains a chunk of unknown type ${type}.`)
       const count: [number] = [0]
       const address = mtmd.input_chunk_get_tokens_text(chunk, count)
       return { type: 'text', tokens: Int32Array.from(new Int32Array(koffi.view(address, 4 * count[0]))) }
@@ -148,7 +148,7 @@ export class MediaChunks {
   }
 }
 
-/** Media in a prompt, or a part of it: tokens whose embeddings an encoder computes. */
+/** A media item in a prompt, or a part of one: tokens whose embeddings an encoder computes. */
 export class EncodableChunk {
   readonly type = 'media'
   readonly modality: 'image' | 'audio'
@@ -156,9 +156,9 @@ export class EncodableChunk {
   readonly #context: Pointer
   readonly #handle: Pointer
   readonly #embeddingSize: number
-  /** Tokens, each one KV cell. */
+  /** Number of tokens; each takes one KV cell. */
   readonly length: number
-  /** By how much the position advances: fewer than `length` under M-RoPE. */
+  /** How far the position advances: less than `length` under M-RoPE. */
   readonly positions: number
   readonly causal: boolean
 
@@ -173,7 +173,7 @@ export class EncodableChunk {
     this.causal = !mtmd.decode_use_non_causal(context, handle)
   }
 
-  /** Runs the encoder. Blocks. @returns `length` x embedding size floats, a copy. */
+  /** Runs the encoder. Blocks. @returns a copy of the embeddings: `length` x embedding size floats. */
   encode(): Float32Array {
     const code = this.#mtmd.encode_chunk(this.#context, this.#handle)
     if (code !== 0) throw new Error(`mtmd_encode_chunk failed with code ${code}.`)
@@ -184,7 +184,7 @@ export class EncodableChunk {
   /** Decoder positions of tokens `from` to `to`, as planes t, y, x, 0 of `to - from` values each. */
   mropePositions(start: number, from: number, to: number): Int32Array {
     const count = to - from
-    // Sound has no rows and columns: its tokens follow each other like those of a text, in every plane but the last.
+    // Audio has no rows and columns: its positions count up as in text, in every plane but the last.
     if (this.modality === 'audio') {
       return Int32Array.from({ length: 4 * count }, (_, i) => (i < 3 * count ? start + from + (i % count) : 0))
     }

@@ -4,27 +4,27 @@ import type { Llama } from './llama.ts'
 import type { Pointer } from './structs.ts'
 
 export interface TokenSampler {
-  /** Chooses a token by the logits of one row of the last decoded batch. */
+  /** Chooses a token from the logits of one row of the last decoded batch. */
   sample(context: Context, row: number): number
-  /** Whether it has ended a thought because its budget was used up. */
+  /** Whether it ended a thought because the thought's budget was used up. */
   readonly thoughtInterrupted?: boolean
-  /** Ends a thought that goes on: the reply comes next. @returns false when there is none. */
+  /** Ends the current thought, so that the reply comes next. @returns false when there is no thought. */
   endThought?(): boolean
   /**
-   * Tokens that come next whatever the logits are. They count as chosen.
-   * @param most that there is room for.
+   * The tokens that come next, whatever the logits are. They count as chosen.
+   * @param most number of tokens that there is room for.
    */
   forced?(most: number): readonly number[]
   close(): void
 }
 
-/** Chooses the tokens of one completion, with the state that this needs: random numbers and token counts. */
+/** Chooses the tokens of one completion. It holds the random state and the token counts for penalties. */
 export class Sampler implements TokenSampler {
   readonly #llama: Llama
   readonly #chain: Pointer
 
   /**
-   * @param maxTokens length of the completion: penalties count all of its tokens, and none of the prompt's.
+   * @param maxTokens maximum length of the completion. Penalties count all of its tokens and none of the prompt's.
    */
   constructor(llama: Llama, sampling: Sampling, seed: number, vocabularySize: number, maxTokens: number) {
     this.#llama = llama

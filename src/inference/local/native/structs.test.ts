@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { contextDefaults, modelDefaults, mtmdDefaults, verifyDefaults } from './structs.ts'
 
-test('accepts the defaults of the release, size_t as a number or a bigint', () => {
+test('accepts the defaults of the release, with size_t as a number or a bigint', () => {
   verifyDefaults('llama_model_params', modelDefaults, modelDefaults)
   verifyDefaults('llama_context_params', { ...contextDefaults, n_samplers: 0n }, contextDefaults)
 })
@@ -9,7 +9,7 @@ test('accepts the defaults of the release, size_t as a number or a bigint', () =
 test('names the field that differs', () => {
   const moved = { ...contextDefaults, n_batch: 512, n_ubatch: 1 }
   expect(() => verifyDefaults('llama_context_params', moved, contextDefaults)).toThrow(
-    /llama_context_params\.n_batch is 512 by default where llama\.cpp 0\.4\.0 has 2048.*npm ci/,
+    /llama_context_params\.n_batch defaults to 512, but llama\.cpp 0\.4\.0 has 2048.*npm ci/,
   )
   const { warmup: _, ...short } = mtmdDefaults
   expect(() => verifyDefaults('mtmd_context_params', short, mtmdDefaults)).toThrow(/warmup is undefined/)

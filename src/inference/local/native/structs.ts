@@ -1,8 +1,9 @@
 import koffi from 'koffi'
 
 /**
- * C structs that cross by value. Their layouts belong to llama.cpp 0.4.0; nothing in the libraries describes them, so
- * `verifyDefaults` compares what the libraries' own default functions return with what that release documents.
+ * C structs that are passed by value, in the layout of llama.cpp 0.4.0. The libraries do not describe their layouts, so
+ * `verifyDefaults` checks them: it compares the values that the libraries' default functions return with the documented
+ * defaults of that release.
  */
 
 /** Address of native memory; null is C's NULL. */
@@ -114,7 +115,7 @@ export const mtmdDecoderPosition = koffi.struct({ t: 'uint32', x: 'uint32', y: '
 export type Field = number | bigint | boolean | string | null
 export type StructValue = Record<string, Field>
 
-/** Flash attention: let the library decide by model and device. */
+/** Lets the library decide by model and device whether to use flash attention. */
 const FLASH_ATTENTION_AUTO = -1
 const TYPE_F16 = 1
 
@@ -196,14 +197,14 @@ export const mtmdDefaults: StructValue = {
   progress_callback_user_data: null,
 }
 
-/** @throws Error that names the field, when a library's defaults are not those of the release. */
+/** @throws Error that names the field when a library's defaults differ from those of the release. */
 export function verifyDefaults(struct: string, actual: StructValue, expected: StructValue): void {
   for (const [field, value] of Object.entries(expected)) {
     const found = actual[field]
     if (found === value || (typeof found === 'bigint' && found === BigInt(value as number))) continue
     throw new Error(
-      `The native library does not fit this release of Lookout: ${struct}.${field} is ${String(found)} by default where ` +
-        `llama.cpp 0.4.0 has ${String(value)}. Reinstall the dependencies ("npm ci") and run "npm run setup".`,
+      `The native library does not match this release of Lookout: ${struct}.${field} defaults to ${String(found)}, ` +
+        `but llama.cpp 0.4.0 has ${String(value)}. Reinstall the dependencies ("npm ci") and run "npm run setup".`,
     )
   }
 }

@@ -13,7 +13,7 @@ interface Shape {
   readonly cells: number
   readonly streams: number
   readonly threads: number
-  /** Share of the cells that a row sees. */
+  /** Share of the cells that a row can see. */
   readonly seen: number
   readonly seed: number
 }
@@ -21,7 +21,7 @@ interface Shape {
 interface Outcome {
   /** [stream][row][head][width] */
   readonly found: Float32Array
-  /** The same for one row and head, by the definition. */
+  /** The same for one row and head, computed from the definition. */
   expected(stream: number, row: number, head: number): number[]
 }
 
@@ -37,7 +37,7 @@ const shapes: fc.Arbitrary<Shape> = fc.record({
   seed: fc.nat(),
 })
 
-/** Of sums in f32, beside the largest of the results. */
+/** Permitted error of f32 sums, relative to the largest result. */
 const ROUNDING = 1e-4
 const CHECKED = 6
 const F32 = 0
@@ -47,8 +47,8 @@ const ARENA_BYTES = 64 * 2 ** 20
 
 const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 
-describe.skipIf(kernels === null)('attention of our own kernels', () => {
-  test('is the weighted mean of the values that a row sees', () => {
+describe.skipIf(kernels === null)('attention of the compiled kernels', () => {
+  test('is the weighted mean of the values that a row can see', () => {
     const compute = attentionOf(kernels!)
     const check = (shape: Shape) => {
       const { width, rows, group, keyHeads, streams, seed } = shape
@@ -68,7 +68,7 @@ describe.skipIf(kernels === null)('attention of our own kernels', () => {
     fc.assert(fc.property(shapes, check), { numRuns: 40 })
   })
 
-  test('of a row is the same whatever rows are beside it', () => {
+  test('of a row does not depend on the other rows of the batch', () => {
     const compute = attentionOf(kernels!)
     const shape = { width: 64, keyHeads: 1, group: 1, cells: 512, streams: 1, threads: 1, seen: 0.3, seed: 7 }
     const together = compute({ ...shape, rows: 40 }).found
@@ -77,7 +77,7 @@ describe.skipIf(kernels === null)('attention of our own kernels', () => {
   })
 })
 
-/** Has these kernels compute a shape's random queries over its random cells, through ggml. */
+/** Makes the kernels compute a shape's random queries over its random cells, through ggml. */
 function attentionOf(path: string): (shape: Shape) => Outcome {
   koffi.load(ggmlBase, { global: true })
   koffi.load(ggml, { global: true })
@@ -120,7 +120,7 @@ function attentionOf(path: string): (shape: Shape) => Outcome {
       const heads = keyHeads * group
       const keys = filled(F16, [width, cells, keyHeads, streams], exactInHalf)
       const values = filled(F16, [width, cells, keyHeads, streams], exactInHalf)
-      // Hidden in whole blocks, as the cells of other sequences are, and one by one; all rows see the first cell.
+      // Cells are hidden in whole blocks, like those of other sequences, and singly. All rows see the first cell.
       const mask = filled(F16, [cells, rows, 1, streams], (random, i) => {
         if (i % cells === 0) return 0
         return Math.floor(i / 64) % 3 === 1 || random() >= seen ? Number.NEGATIVE_INFINITY : 0
@@ -159,7 +159,7 @@ function attentionOf(path: string): (shape: Shape) => Outcome {
   }
 }
 
-/** Between 0 and 1 (xorshift). */
+/** Pseudo-random numbers between 0 and 1 (xorshift). */
 function randomNumbers(seed: number): () => number {
   let state = (seed | 0) ^ 0x9e3779b9 || 1
   return () => {
@@ -170,12 +170,12 @@ function randomNumbers(seed: number): () => number {
   }
 }
 
-/** Between -2 and 2. */
+/** A number between -2 and 2 that f16 represents exactly. */
 function exactInHalf(random: () => number): number {
   return Math.floor(random() * 256 - 128) / 64
 }
 
-/** The bits as an f16 of a number that is one. */
+/** The bits of a number as an f16; the number must be representable. */
 function half(value: number): number {
   if (value === Number.NEGATIVE_INFINITY) return HIDDEN
   if (value === 0) return 0
