@@ -106,7 +106,7 @@ describe('a card that names a family', () => {
   test('may not promise what a family without a dialect cannot say', async () => {
     const card = await load({ family: 'smolvlm', image: limits, serves: [still], toolSyntax: 'hermes' })
     expect(card.dialect).toBeNull()
-    const message = /card\.json: serves\[0\]\.outputFormats: 'box', which a model without a dialect cannot say/
+    const message = /card\.json: serves\[0\]\.outputFormats: 'box' is not supported by a model without a dialect/
     expect(() => new ModelRegistry().add(card, new FakeEngine())).toThrow(message)
   })
 
