@@ -1,5 +1,5 @@
 import type { ConstrainedTag, Constraint, JsonSchemaConstraint, TagContent } from '../engine.ts'
-import { characters, type Grammar, GrammarBuilder, GrammarSizeError, matching } from './grammar.ts'
+import { characters, type Grammar, GrammarBuilder, GrammarSizeError, matching, SharedParts } from './grammar.ts'
 import { jsonSchemaGrammar } from './json-schema.ts'
 import { leniently } from './lenient.ts'
 import { PatternError, parsePattern } from './regex/parser.ts'
@@ -13,7 +13,8 @@ const MOST_TAGS = 256
  * @throws UnsupportedConstraint
  */
 export function grammarOf(constraint: Constraint): Grammar {
-  if (constraint.type !== 'triggered_tags') return contentGrammar(constraint)
+  const shared = new SharedParts()
+  if (constraint.type !== 'triggered_tags') return contentGrammar(constraint, shared)
   const { triggers, tags, atLeastOne = false, stopAfterFirst = false } = constraint
   if (tags.length === 0 || tags.length > MOST_TAGS) throw new UnsupportedConstraint(`expected 1 to ${MOST_TAGS} tags`)
   for (const [index, { begin }] of tags.entries()) {
@@ -21,19 +22,19 @@ export function grammarOf(constraint: Constraint): Grammar {
       throw new UnsupportedConstraint('exactly one trigger must be the beginning of the tag', ['tags', index])
     }
   }
-  const written = tags.map(({ begin, content, end }) => ({ begin, content: contentGrammar(content), end }))
+  const written = tags.map(({ begin, content, end }) => ({ begin, content: contentGrammar(content, shared), end }))
   return tagGrammar(written, { triggers, atLeastOne, stopAfterFirst })
 }
 
-function contentGrammar(content: TagContent): Grammar {
+function contentGrammar(content: TagContent, shared: SharedParts): Grammar {
   if (content.type === 'json_schema' && content.lenient) {
-    return leniently(content.schema, (schema) => strictGrammar({ ...content, schema }))
+    return leniently(content.schema, (schema) => strictGrammar({ ...content, schema }, shared))
   }
-  return strictGrammar(content)
+  return strictGrammar(content, shared)
 }
 
-function strictGrammar(content: TagContent): Grammar {
-  const builder = new GrammarBuilder()
+function strictGrammar(content: TagContent, shared: SharedParts): Grammar {
+  const builder = new GrammarBuilder(shared)
   try {
     return builder.build(
       content.type === 'regex'

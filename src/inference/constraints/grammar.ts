@@ -59,12 +59,22 @@ const LARGEST_GRAMMAR = 400_000
 
 export class GrammarSizeError extends Error {}
 
+/** What the grammars of one constraint have in common. */
+export class SharedParts {
+  readonly parts = new Map<string, Grammar>()
+  lastId = 0
+}
+
 /** A grammar that grows rule by rule. */
 export class GrammarBuilder {
+  readonly #shared: SharedParts
   readonly #rules = new Map<Reference, Expression>()
   readonly #byBody = new Map<string, Reference>()
-  #lastId = 0
   #size = 0
+
+  constructor(shared = new SharedParts()) {
+    this.#shared = shared
+  }
 
   /** A rule for an expression; equal expressions share one. */
   rule(expression: Expression): Reference {
@@ -81,12 +91,24 @@ export class GrammarBuilder {
 
   /** A rule that is defined later, so that it can refer to itself. */
   reserve(): Reference {
-    return { type: 'reference', id: ++this.#lastId }
+    return { type: 'reference', id: ++this.#shared.lastId }
   }
 
   define(reference: Reference, expression: Expression): void {
     this.#grow(write(expression))
     this.#rules.set(reference, expression)
+  }
+
+  /** A part that is written once for all grammars of the constraint. */
+  part(key: string, write: (builder: GrammarBuilder) => Expression): Expression {
+    let part = this.#shared.parts.get(key)
+    if (part === undefined) {
+      const builder = new GrammarBuilder(this.#shared)
+      part = builder.build(write(builder))
+      this.#shared.parts.set(key, part)
+    }
+    for (const [reference, expression] of part.rules) this.#rules.set(reference, expression)
+    return part.root
   }
 
   build(root: Expression): Grammar {

@@ -9,9 +9,9 @@ import {
   sequence,
 } from './grammar.ts'
 import { MarkAutomaton } from './mark-automaton.ts'
-import { type CodePoints, difference, intersection, setOf } from './regex/code-points.ts'
+import { type CodePoints, difference, intersection, setOf, union } from './regex/code-points.ts'
 
-interface Alphabet {
+export interface Alphabet {
   /** Characters that stand for themselves. */
   readonly plain: CodePoints
   /** Other texts that a text may be made of, such as escapes. */
@@ -26,18 +26,21 @@ export function textWithout(
 ): Expression {
   const automaton = new MarkAutomaton(marks)
   const rules = new Map([...automaton.states].map((state): [string, Reference] => [state, builder.reserve()]))
-  const special = setOf(marks.join(''))
-  const others = difference(plain, special)
-  const writtenAlone = [...new Set(marks.join(''))].filter(
-    (character) => intersection(plain, setOf(character)).length > 0,
-  )
+  const inMarks = setOf(marks.join(''))
+  const alone = Array.from(new Set(marks.join(''))).filter((one) => intersection(plain, setOf(one)).length > 0)
   for (const [state, rule] of rules) {
-    const steps = [...writtenAlone, ...escapes].flatMap((written) => {
-      const next = stateBehind(automaton, state, written)
-      return next === null ? [] : [sequence([literal(written), rules.get(next)!])]
+    const charactersTo = Map.groupBy(alone, (character) => stateBehind(automaton, state, character))
+    const sets = new Map([...charactersTo].map(([next, list]) => [next, setOf(list.join(''))]))
+    // No mark begins with any of the others.
+    sets.set('', union(difference(plain, inMarks), sets.get('') ?? []))
+    const steps = [...sets].flatMap(([next, set]) =>
+      next === null || set.length === 0 ? [] : [sequence([characters(set), rules.get(next)!])],
+    )
+    const escaped = escapes.flatMap((text) => {
+      const next = stateBehind(automaton, state, text)
+      return next === null ? [] : [sequence([literal(text), rules.get(next)!])]
     })
-    if (others.length > 0) steps.unshift(sequence([characters(others), rules.get('')!]))
-    builder.define(rule, choice([EMPTY, ...steps]))
+    builder.define(rule, choice([EMPTY, ...steps, ...escaped]))
   }
   return rules.get('')!
 }

@@ -12,7 +12,7 @@ import {
 } from './grammar.ts'
 import { ALL, type CodePoints, complement, difference, intersection, setOf, union } from './regex/code-points.ts'
 import { charactersOf, type Pattern } from './regex/pattern.ts'
-import { textWithout } from './text-without.ts'
+import { type Alphabet, textWithout } from './text-without.ts'
 
 /** How values are written. */
 export interface ValueStyle {
@@ -32,6 +32,8 @@ const SHORT_ESCAPES = new Map(
   [...'"\\\b\f\n\r\t'].map((character) => [character, JSON.stringify(character).slice(1, -1)]),
 )
 const ESCAPED = union(CONTROLS, setOf('"\\'))
+const JSON_CHARACTERS: Alphabet = { plain: complement(ESCAPED), escapes: [...SHORT_ESCAPES.values()] }
+const ANY_CHARACTERS: Alphabet = { plain: ALL, escapes: [] }
 const IN_ESCAPES = union(setOf('\\"'), [[0x30, 0x39]], [[0x61, 0x7a]])
 const BARE_KEY = /^[^\s:,{}[\]]+$/
 const LONGEST_NUMBER = 15
@@ -50,7 +52,6 @@ export class ValueText {
   readonly #marks: readonly string[]
   readonly #builder: GrammarBuilder
   #any: Expression | null = null
-  #text: Expression | null = null
 
   constructor(style: ValueStyle, builder: GrammarBuilder) {
     this.#style = style
@@ -62,12 +63,11 @@ export class ValueText {
   /** @param max null for no end. Counts are kept only where a string may hold any text. */
   string(min: number, max: number | null): Expression {
     if (this.#marks.length === 0) return this.#quoted(repeat(this.#character(ALL), min, max))
-    const alphabet =
-      this.#style.quote === null
-        ? { plain: complement(ESCAPED), escapes: [...SHORT_ESCAPES.values()] }
-        : { plain: ALL, escapes: [] }
-    this.#text ??= this.#quoted(textWithout(this.#marks, alphabet, this.#builder))
-    return this.#text
+    const { quote } = this.#style
+    const text = this.#builder.part(JSON.stringify([quote, this.#marks]), (builder) =>
+      textWithout(this.#marks, quote === null ? JSON_CHARACTERS : ANY_CHARACTERS, builder),
+    )
+    return this.#quoted(text)
   }
 
   /** Strings that a pattern matches; null when some of them may hold a text that no string may. */
