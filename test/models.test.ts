@@ -1,6 +1,8 @@
+import { dirname, join } from 'node:path'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { changedCard } from './support/changed-card.ts'
+import { CARD } from './support/local-engine.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
@@ -128,3 +130,24 @@ test.each([
   await expect(starting).rejects.toThrow(message)
   expect(loads).toBe(0)
 })
+
+test('a card that says neither family nor dialect grounds as the family of its files does', async () => {
+  const card = await changedCard(({ family: _, ...card }) => {
+    const engine = { ...card.engine, model: shipped(card.engine.model), projector: shipped(card.engine.projector!) }
+    const serves = card.serves.map((served) => ({ ...served, outputFormats: ['text', 'box'] }))
+    return { ...card, engine, serves }
+  })
+  const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
+  try {
+    other.engine.script = { texts: ['{"bbox_2d": [1, 2, 3, 4], "label": "cat"}'] }
+    const body = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Where is the cat?' }] }
+    const reply = await other.post('/v1/chat/completions', { ...body, vision_config: { annotation_format: 'box' } })
+    const { choices } = await jsonOf<{ choices: { message: { content: string } }[] }>(reply)
+    expect(choices[0]!.message.content).toBe('<point_box mention="cat"> (1,2) (3,4) </point_box>')
+  } finally {
+    await other.close()
+    await card.remove()
+  }
+})
+
+const shipped = (file: string) => join(dirname(CARD), file)

@@ -33,6 +33,7 @@ async function describe(card: ModelCard) {
     ids: card.serves.map(({ id }) => id),
     aliases: card.serves.flatMap((served) => served.aliases),
     card: card.file,
+    family: card.family,
     load: card.load,
     context_tokens: info.contextTokens,
     memory_bytes: memoryBytes,
@@ -42,6 +43,7 @@ async function describe(card: ModelCard) {
 function toText(model: Awaited<ReturnType<typeof describe>>): string {
   return `${model.ids.join(', ')}
 ${model.aliases.length === 0 ? '' : `  aliases: ${model.aliases.join(', ')}\n`}  card:    ${model.card}
+  family:  ${model.family ?? 'none'}
   loaded:  ${model.load === 'start' ? 'with the service' : 'on first use'}
   context: ${model.context_tokens} tokens
   memory:  about ${(model.memory_bytes / 2 ** 30).toFixed(2)} GiB\n`
