@@ -1,5 +1,5 @@
-// `npm run setup`, and the last step of `npm ci`: makes what the local engine needs beyond npm packages, once per
-// machine. Runs on Node 18 and later, since it may run on the machine's own Node.
+// `npm run setup`, and the last step of `npm ci`: compiles what the local engine needs beyond npm packages, once per
+// machine. It must run on Node 18 and later, because it may run on the machine's own Node.
 import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -21,7 +21,7 @@ import { checkNode, checkPlatform } from '../src/setup/requirements.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
 
 const PROJECT_ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
-/** Prefix of unfinished builds in the cache; one that is older than a day was left by a crash. */
+/** Prefix of unfinished builds in the cache. One that is older than a day was left by a crash. */
 const WORKSPACE_PREFIX = 'building-'
 const WORKSPACE_LIFETIME_MS = 24 * 3600 * 1000
 const PROGRESS_INTERVAL_MS = 3000
@@ -38,16 +38,16 @@ async function main() {
   const wanted = wantsOwnKernels(prebuilt.platform) ? [MTMD, CPU] : [MTMD]
   const missing = wanted.filter((recipe) => findLibrary(recipe, prebuilt.platform) === null)
   if (missing.length === 0) {
-    return log(`what is compiled of llama.cpp ${LLAMA_RELEASE} is already built (${nativeFolder(prebuilt)})`)
+    return log(`the libraries of llama.cpp ${LLAMA_RELEASE} are already built (${nativeFolder(prebuilt)})`)
   }
 
   try {
     await buildAll(missing, prebuilt, seconds)
     log(`llama.cpp ${LLAMA_RELEASE} is ready after ${seconds()}`)
   } catch (error) {
-    // Without a compiler or a network the prebuilt kernels do the same, more slowly; the encoder comes only from here.
+    // The prebuilt kernels are a slower substitute for the compiled ones. The image encoder has no substitute.
     if (findLibrary(MTMD, prebuilt.platform) === null) throw error
-    log(`${CPU.what} are not compiled; the prebuilt ones, which are slower, are used. ${error.message}`)
+    log(`cannot compile ${CPU.what}; using the prebuilt ones, which are slower. ${error.message}`)
   }
 }
 
@@ -67,7 +67,7 @@ async function buildAll(recipes, prebuilt, seconds) {
   }
 }
 
-/** Compiles one library and puts it into the cache. */
+/** Compiles one library and publishes it to the cache. */
 async function build(recipe, { compiler, source, workspace, prebuilt, seconds }) {
   const product = join(workspace, `product-${recipe.name}`)
   await mkdir(product)
@@ -99,7 +99,7 @@ function nativeFolder({ platform }) {
   return dirname(libraryDirectory(MTMD, platform))
 }
 
-/** A folder for this build alone, on the same file system as the cache so that the result can be renamed into it. */
+/** Creates a folder for this build, on the cache's file system so that the result can be renamed into the cache. */
 async function createWorkspace(parent) {
   try {
     await mkdir(parent, { recursive: true })
@@ -112,12 +112,14 @@ async function createWorkspace(parent) {
     return await mkdtemp(join(parent, WORKSPACE_PREFIX))
   } catch (error) {
     throw new SetupError(
-      `The cache folder ${parent} cannot be written (${error.message}). Set LOOKOUT_CACHE_DIR to one that can.`,
+      `Cannot write to the cache folder ${parent} (${error.message}). Set LOOKOUT_CACHE_DIR to a writable folder.`,
     )
   }
 }
 
-/** Puts the finished product in place in one step. Of two installs at once, the first wins and the second uses it. */
+/**
+ * Renames the product into the cache in one step. Of two concurrent installs, the first wins and the second uses it.
+ */
 async function publish(product, recipe, platform) {
   const target = libraryDirectory(recipe, platform)
   for (let attempt = 0; attempt < 3; attempt++) {
@@ -126,7 +128,7 @@ async function publish(product, recipe, platform) {
     } catch (error) {
       if (!['ENOTEMPTY', 'EEXIST', 'EPERM', 'ENOTDIR'].includes(error.code)) throw error
       if (findLibrary(recipe, platform) !== null) return
-      // What is there is damaged: take it away in one step too.
+      // The existing folder is damaged: move it away, also in one step.
       const damaged = `${product}-damaged-${attempt}`
       await rename(target, damaged).catch(() => {})
     }

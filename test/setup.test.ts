@@ -21,7 +21,7 @@ describe('setup', () => {
   let library: string
 
   beforeEach(async () => {
-    // A blank in the path, as on many a desktop.
+    // Paths on desktops often contain spaces.
     cache = await mkdtemp(join(tmpdir(), 'lookout setup '))
     const { platform } = locatePrebuilt()
     const built = findLibrary(MTMD, platform)
@@ -32,40 +32,40 @@ describe('setup', () => {
 
   afterEach(() => rm(cache, { recursive: true, force: true }))
 
-  test('takes a finished build from the cache, without compiler and network', async () => {
+  test('uses a finished build from the cache, without a compiler or a network', async () => {
     const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: cache, CXX: '/no/such/compiler', PATH: '' })
     expect(output).toContain('already built')
     expect(code).toBe(0)
   })
 
   test.runIf(wantsOwnKernels(locatePrebuilt().platform))(
-    'goes on with the prebuilt kernels where it cannot compile better ones',
+    'falls back to the prebuilt kernels when it cannot compile better ones',
     async () => {
       const native = join(cache, 'native')
       const kernels = (await readdir(native)).filter((name) => name.startsWith('cpu-'))
       for (const name of kernels) await rm(join(native, name), { recursive: true })
       const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: cache, CXX: '/no/such/compiler' })
-      expect(output).toMatch(/kernels for this machine's processor are not compiled.*slower.*CXX does not start/)
+      expect(output).toMatch(/cannot compile the kernels for this machine's processor.*slower.*CXX does not start/)
       expect(code).toBe(0)
     },
   )
 
-  test('does not take a damaged build', async () => {
+  test('does not use a damaged build', async () => {
     await truncate(library, 1000)
     const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: cache, CXX: '/no/such/compiler' })
-    expect(output).toContain('The compiler named by CXX does not start: /no/such/compiler')
+    expect(output).toContain('The compiler in CXX does not start: /no/such/compiler')
     expect(code).toBe(1)
   })
 
-  test('says what to install when there is no compiler', async () => {
+  test('without a compiler, says what to install', async () => {
     await rm(join(cache, 'native'), { recursive: true })
     const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: cache, CXX: '', PATH: '' })
-    expect(output).toMatch(/A C\+\+ compiler is missing.*(apt-get install g\+\+|xcode-select --install)/)
+    expect(output).toMatch(/No C\+\+ compiler found.*(apt-get install g\+\+|xcode-select --install)/)
     expect(code).toBe(1)
     expect(await readdir(cache)).toEqual([])
   })
 
-  test('refuses a cache folder that depends on where it runs', async () => {
+  test('rejects a relative cache folder', async () => {
     const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: 'relative/path' })
     expect(output).toContain('LOOKOUT_CACHE_DIR must be an absolute path')
     expect(code).toBe(1)

@@ -1,2 +1,2 @@
-/** Command and leading arguments of a C++ compiler that starts. */
+/** Finds a working C++ compiler. @returns its command and leading arguments. */
 export function findCompiler(): Promise<[command: string, ...args: string[]]>

@@ -6,12 +6,13 @@ import { basename, join } from 'node:path'
 import { ownSources, SetupError } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
 
-/** One compiler of the largest files takes about 600 MB. */
+/** Memory for one compiler process. The largest files take about 600 MB. */
 const BYTES_PER_JOB = 768 * 2 ** 20
 
 /**
- * `compiler` is what `findCompiler` returned, `source` the source tree, `objects` a folder for object files, `output`
- * the path of the library; `progress` is called with (files done, files in all).
+ * Compiles one library. `compiler` is the result of `findCompiler`, `source` the source tree, `objects` a folder for
+ * object files and `output` the path of the library. `progress` is called with the number of files done and of all
+ * files.
  */
 export async function compileLibrary(recipe, { compiler: command, source, objects, output, prebuilt, progress }) {
   const [compiler, ...compilerArgs] = command
@@ -28,7 +29,7 @@ export async function compileLibrary(recipe, { compiler: command, source, object
       const number = next++
       const file = files[number]
       const object = join(objects, `${number}-${basename(file)}.o`)
-      // What is called g++ or clang++ compiles C as well, if told so.
+      // g++ and clang++ compile C when told to.
       const flags = [...recipe.flags, ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17'])]
       await run(compiler, [...compilerArgs, ...flags, ...includes, '-c', file, '-o', object])
       objectFiles.push(object)
@@ -39,13 +40,13 @@ export async function compileLibrary(recipe, { compiler: command, source, object
   try {
     await Promise.all(workers)
   } finally {
-    // After a failure, let the others end their file before the folder is taken away.
+    // After a failure, let the other compilers finish their file before the folder is deleted.
     next = files.length
     await Promise.allSettled(workers)
   }
 
-  // The service loads llama.cpp's libraries before this one, which then finds them by name: no path is built in, so
-  // one compiled library serves every checkout on the machine.
+  // The service loads llama.cpp's libraries first, and this library then finds them by name. It contains no path to
+  // them, so one compiled library serves every checkout on the machine.
   const link =
     process.platform === 'darwin'
       ? ['-dynamiclib', '-undefined', 'dynamic_lookup']
@@ -58,22 +59,22 @@ export async function compileLibrary(recipe, { compiler: command, source, object
   await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link])
 }
 
-/** Command and leading arguments of a C++ compiler that starts. */
+/** Finds a working C++ compiler. @returns its command and leading arguments. */
 export async function findCompiler() {
   const { CXX } = process.env
   if (CXX) {
-    // By convention CXX may carry arguments ("ccache g++"); a path with blanks is taken whole.
+    // CXX may contain arguments ("ccache g++"). If it is the path of a file, spaces are part of the path.
     const command = existsSync(CXX) ? [CXX] : CXX.trim().split(/\s+/)
     if (await isInstalled(command[0], [...command.slice(1), '--version'])) return command
-    throw new SetupError(`The compiler named by CXX does not start: ${CXX}`)
+    throw new SetupError(`The compiler in CXX does not start: ${CXX}`)
   }
   for (const name of ['g++', 'clang++', 'c++']) if (await isInstalled(name)) return [name]
   throw new SetupError(
-    `A C++ compiler is missing: the picture encoder is compiled once, at installation. ${
+    `No C++ compiler found. The image encoder is compiled once, at installation. ${
       process.platform === 'darwin'
         ? 'Install one with: xcode-select --install'
         : 'Install one (Debian, Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++)'
-    } and try again, or name one in CXX.`,
+    } and try again, or set CXX to one.`,
   )
 }
 

@@ -1,5 +1,5 @@
-// Where the engine's native libraries are, shared by set-up (which may run on an older Node than the service) and by
-// the service itself. Plain JavaScript for that reason; types in native-library.d.mts.
+// Locates the engine's native libraries, for set-up and for the service. It is plain JavaScript because set-up may run
+// on an older Node than the service. The types are in native-library.d.mts.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -7,23 +7,24 @@ import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The llama.cpp release that the bindings are written for, and the npm release that carries it. */
+/** The llama.cpp release that the bindings are written for, and the npm release that contains it. */
 export const LLAMA_RELEASE = '0.4.0'
 export const PACKAGE_RELEASE = '3.21.1'
 
-/** The npm package whose tarball holds the source of that llama.cpp release. */
+/** The npm package whose tarball contains the source of that llama.cpp release. */
 export const SOURCE_PACKAGE = 'node-llama-cpp'
 export const SOURCE_INTEGRITY =
   'sha512-E3N0Ev2Va0wzydvXYFwM9Hvyo07PoWjt8T/9GMc43Cvt8YkV/NU/tYUgEMC1grTPv2o9PRjQi0G3Wb5P/awiMg=='
 
 /**
- * The libraries that set-up compiles, each with everything that decides what it is: a change gives it another folder in
- * the cache. `sources` are of `root`; `folders` are what the compilation reads of the source tree; `needs` are the prebuilt
- * libraries that it is linked with; `own` are sources of this project, compiled with the rest.
+ * A library that set-up compiles, with everything that determines the result: any change gives it another folder in the
+ * cache. `sources` are relative to `root`; `folders` are the parts of the source tree that the compilation reads;
+ * `needs` are the prebuilt libraries that it is linked with; `own` are sources of this project that are compiled with
+ * the others.
  */
 export const MTMD = {
   name: 'mtmd',
-  what: 'the picture encoder (libmtmd)',
+  what: 'the image encoder (libmtmd)',
   source: SOURCE_INTEGRITY,
   folders: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
   root: 'tools/mtmd',
@@ -34,9 +35,9 @@ export const MTMD = {
 }
 
 /**
- * ggml's kernels for just this processor, with attention of our own. The prebuilt ones are for a family of processors and,
- * for f16 weights, made with an optimisation that leaves half of the speed: set-up's take 0.65 of the time for a prompt.
- * Only where the package holds nothing better (Metal), and where it was tried.
+ * ggml's kernels compiled for this processor, with our own attention. The prebuilt kernels are made for a family of
+ * processors, and their code for f16 weights is slow: the compiled ones take 0.65 of the time for a prompt. They are
+ * compiled only where the package has nothing better (Metal) and where they have been tested.
  */
 export const CPU = {
   name: 'cpu',
@@ -72,7 +73,7 @@ const PACKAGES = {
   'darwin-arm64': 'mac-arm64-metal',
 }
 
-/** A problem that the person who installs can solve; its message says how. */
+/** A problem that the person who installs Lookout can solve. The message says how. */
 export class SetupError extends Error {
   constructor(message) {
     super(message)
@@ -82,25 +83,25 @@ export class SetupError extends Error {
 
 /**
  * Finds the prebuilt llama.cpp libraries in node_modules.
- * @throws SetupError when the platform has none or npm left them out.
+ * @throws SetupError when the platform is not supported or the package is not installed.
  */
 export function locatePrebuilt() {
   const platform = `${process.platform}-${process.arch}`
   const name = PACKAGES[platform]
   if (name === undefined) {
     throw new SetupError(
-      `Lookout's local engine does not run on ${platform} yet; it needs one of: ${Object.keys(PACKAGES).join(', ')}.`,
+      `Lookout's local engine does not support ${platform}. It supports ${Object.keys(PACKAGES).join(', ')}.`,
     )
   }
   if (process.platform === 'linux' && !usesGlibc()) {
     throw new SetupError(
-      "Lookout's local engine needs a Linux with glibc (Debian, Ubuntu, Fedora, ...); this one has another C library, such as Alpine's musl.",
+      "Lookout's local engine needs a Linux with glibc (Debian, Ubuntu, Fedora, ...). This one uses another C library, as Alpine does.",
     )
   }
   const module = `@node-llama-cpp/${name}`
   let root
   try {
-    // The entry is <package>/dist/index.js; package.json itself is not exported.
+    // The package exports dist/index.js, but not package.json.
     root = dirname(dirname(createRequire(import.meta.url).resolve(module)))
   } catch {
     throw new SetupError(
@@ -109,7 +110,7 @@ export function locatePrebuilt() {
   }
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   if (version !== PACKAGE_RELEASE) {
-    throw new SetupError(`${module} is ${version}, but this release of Lookout is built for ${PACKAGE_RELEASE}.`)
+    throw new SetupError(`${module} is version ${version}, but this release of Lookout needs ${PACKAGE_RELEASE}.`)
   }
   const directory = join(root, 'bins', name)
   const files = existsSync(directory) ? readdirSync(directory) : []
@@ -133,7 +134,7 @@ function usesGlibc() {
   return process.report.getReport().header.glibcVersionRuntime !== undefined
 }
 
-/** Folder for what is built once per machine. Outside node_modules, which `npm ci` deletes. */
+/** Folder for what is built once per machine. It is outside node_modules because `npm ci` deletes that. */
 export function cacheDirectory(env = process.env) {
   for (const [name, directory] of [
     ['LOOKOUT_CACHE_DIR', env.LOOKOUT_CACHE_DIR],
@@ -147,7 +148,7 @@ export function cacheDirectory(env = process.env) {
   return join(homedir(), '.cache', 'lookout')
 }
 
-/** The folder of a compiled library in the cache, whether it is there or not. */
+/** The folder of a compiled library in the cache. It may not exist. */
 export function libraryDirectory(recipe, platform, env = process.env) {
   const machine = recipe === CPU ? processorFeatures() : ''
   const hash = createHash('sha256')
@@ -157,12 +158,12 @@ export function libraryDirectory(recipe, platform, env = process.env) {
   return join(cacheDirectory(env), 'native', `${recipe.name}-${LLAMA_RELEASE}-${platform}-${hash}`)
 }
 
-/** Whether set-up compiles the kernels on such a machine. */
+/** Whether set-up compiles the kernels on this platform. */
 export function wantsOwnKernels(platform) {
   return platform === 'linux-x64' && processorFeatures() !== ''
 }
 
-/** What the processor can do: a cache folder may be shared by machines, or an image made on one run on another. */
+/** The processor's features. They are part of the cache key: machines may share a cache folder or a container image. */
 function processorFeatures() {
   try {
     const line = /^flags\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))
@@ -172,14 +173,14 @@ function processorFeatures() {
   }
 }
 
-/** The file of a compiled library. */
+/** File name of a compiled library. */
 export function libraryFile({ name }) {
   return `liblookout-${name}.${process.platform === 'darwin' ? 'dylib' : 'so'}`
 }
 
 export const MANIFEST_FILE = 'manifest.json'
 
-/** Path of a compiled library, or null when it is missing or not the file that was built. */
+/** Path of a compiled library; null when it is missing or damaged. */
 export function findLibrary(recipe, platform, env = process.env) {
   const directory = libraryDirectory(recipe, platform, env)
   const path = join(directory, libraryFile(recipe))

@@ -1,6 +1,6 @@
 import type { SpawnOptions } from 'node:child_process'
 
-/** Runs to the end and returns what the program printed. */
+/** Runs a program to its end and returns its output. */
 export function run(command: string, args: readonly string[], options?: SpawnOptions): Promise<string>
-/** Whether the program can be started at all. */
+/** Whether the program starts and exits with code 0. */
 export function isInstalled(command: string, args?: readonly string[]): Promise<boolean>

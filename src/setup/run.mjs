@@ -1,9 +1,9 @@
-// Starts a program without a shell, so that paths may hold blanks.
+// Runs programs without a shell, so that paths may contain spaces.
 import { spawn } from 'node:child_process'
 
 /**
- * Runs to the end and returns what the program printed.
- * @throws Error with the program's own words; `code` is ENOENT when there is no such program.
+ * Runs a program to its end and returns its output.
+ * @throws Error with what the program printed; `code` is ENOENT when the program does not exist.
  */
 export function run(command, args, options = {}) {
   return new Promise((resolve, reject) => {
@@ -19,13 +19,13 @@ export function run(command, args, options = {}) {
     child.on('error', reject)
     child.on('close', (code, signal) => {
       if (code === 0) return resolve(output)
-      const words = (errors || output).trim().split('\n').slice(0, 5).join('\n')
-      reject(new Error(`${command} ended with ${signal ?? `exit code ${code}`}:\n${words}`))
+      const lines = (errors || output).trim().split('\n').slice(0, 5).join('\n')
+      reject(new Error(`${command} ended with ${signal ?? `exit code ${code}`}:\n${lines}`))
     })
   })
 }
 
-/** Whether the program can be started at all. */
+/** Whether the program starts and exits with code 0. */
 export async function isInstalled(command, args = ['--version']) {
   try {
     await run(command, args)

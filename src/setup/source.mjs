@@ -1,4 +1,4 @@
-// Fetches the source of llama.cpp, which holds libmtmd: a git bundle inside the tarball of an npm package.
+// Fetches the source of llama.cpp, which includes libmtmd. It is a git bundle in the tarball of an npm package.
 import { createHash } from 'node:crypto'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -9,12 +9,14 @@ const BUNDLE = 'package/llama/gitRelease.bundle'
 
 /**
  * Puts the named folders of the source tree into `<workspace>/source` and returns that path.
- * @param projectRoot npm runs there, so that the project's own .npmrc (registry, proxy) counts.
+ * @param projectRoot where npm runs, so that the project's .npmrc (registry, proxy) applies.
  */
 export async function fetchSource(workspace, projectRoot, folders) {
   for (const tool of ['git', 'tar']) {
     if (!(await isInstalled(tool))) {
-      throw new SetupError(`"${tool}" is missing. Install it (Debian, Ubuntu: apt-get install ${tool}) and try again.`)
+      throw new SetupError(
+        `"${tool}" is not installed. Install it (Debian, Ubuntu: apt-get install ${tool}) and try again.`,
+      )
     }
   }
   const tarball = await downloadTarball(workspace, projectRoot)
@@ -41,13 +43,13 @@ async function downloadTarball(workspace, projectRoot) {
   ]
   const npm = process.env.npm_execpath
   try {
-    // Under npm, the npm that is running now; by hand, the one on the path.
+    // Use the npm that runs this script; without one, the npm on PATH.
     if (npm !== undefined && basename(npm) === 'npm-cli.js') {
       await run(process.execPath, [npm, ...args], { cwd: projectRoot })
     } else await run('npm', args, { cwd: projectRoot })
   } catch (error) {
     throw new SetupError(
-      `npm could not fetch ${spec}, whose tarball holds the source of llama.cpp. Check the network and npm's registry setting, then try again.\n${error.message}`,
+      `npm cannot fetch ${spec}, which contains the source of llama.cpp. Check the network and npm's registry setting, and try again.\n${error.message}`,
     )
   }
   const file = (await readdir(workspace)).find((name) => name.endsWith('.tgz'))
@@ -64,7 +66,7 @@ async function downloadTarball(workspace, projectRoot) {
   return tarball
 }
 
-/** Inside a git hook, GIT_DIR and its kin point at another repository. */
+/** In a git hook, variables such as GIT_DIR point to another repository. */
 function withoutGitVariables() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('GIT_')))
 }

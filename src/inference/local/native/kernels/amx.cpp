@@ -1,8 +1,8 @@
-// ggml's matrix products on AMX tiles, with the tiles' configuration loaded whole.
+// ggml's matrix products on AMX tiles, with a fix for how the tile configuration is loaded.
 //
-// GCC's _tile_loadconfig (12 has it so) tells the compiler that the instruction reads 8 bytes, where it reads 64: what ggml
-// writes into the rest is optimised away, and the process ends at the first product of quantised weights.
-// Compiled in place of ggml's amx/mmq.cpp, which it includes.
+// GCC's _tile_loadconfig (as of GCC 12) tells the compiler that the instruction reads 8 bytes, but it reads 64. The
+// compiler then optimises away what ggml writes to the other 56, and the process crashes at the first product of
+// quantised weights. This file is compiled in place of ggml's amx/mmq.cpp, which it includes.
 
 #include <immintrin.h>
 

@@ -1,13 +1,15 @@
-// Attention over a KV cache, in place of ggml's, on x86 with AVX2 or AVX-512.
+// Attention over a KV cache for x86 with AVX2 or AVX-512. It replaces ggml's.
 //
-// For the next tokens of running answers ggml computes one query against one cell at a time, with a scalar exponential for
-// each and sums kept in f16: most of a step, for a small model with some context. For prompts it works on tiles of rows,
-// and computes every cell that any row of a tile sees for all of them. Here sixteen cells at a time are made f32 once for
-// all the rows and heads that read them, cells that a row must not see are passed over sixteen at a time, and everything is
-// summed in f32 (online softmax: Dao et al., FlashAttention, 2022). What a row gets does not depend on the rows beside it.
+// To decode the next tokens of running completions, ggml computes one query against one cell at a time, with a scalar
+// exponential for each, and keeps the sums in f16. For a small model with some context, this takes most of a step. For
+// prompts it works on tiles of rows, and computes each cell that any row of a tile sees for all of its rows.
 //
-// Whatever else ggml can do (ALiBi, sinks, other types, no mask) goes to its own. Compiled in place of ggml's ops.cpp,
-// which it includes under another name.
+// Here, sixteen cells at a time are converted to f32, once for all the rows and heads that read them. Cells that a row
+// must not see are skipped sixteen at a time. All sums are in f32 (online softmax: Dao et al., FlashAttention, 2022). A
+// row's result does not depend on the other rows of the batch.
+//
+// ggml's own code handles everything else (ALiBi, sinks, other types, no mask). This file is compiled in place of
+// ggml's ops.cpp, which it includes with the replaced function renamed.
 
 #define ggml_compute_forward_flash_attn_ext ggml_stock_flash_attn_ext
 #include "ops.cpp"
@@ -63,26 +65,30 @@ inline Floats where_seen(Floats scores, Floats x) {
 inline __m256 halved(Floats x) { return x; }
 #endif
 
-/** Cells that are worked on together. */
+/** Cells that are processed together. */
 constexpr int CELLS = 16;
-/** Cells that are passed over together where no row sees any: most of the cache, for a short prompt beside a long one. */
+/**
+ * Cells that are skipped together when no row sees any. For a short prompt beside a long one, that is most of the
+ * cache.
+ */
 constexpr int BLOCK = 8 * CELLS;
-/** Queries (a row and a head) that share what is made f32: rows as many as make no more than this. */
+/** Maximum queries (a row and a head) in a tile; they share the cells converted to f32. */
 constexpr int QUERIES = 32;
+/** Maximum width of a key or value. */
 constexpr int WIDEST = 256;
-/** A thread's part of the cells is no smaller. */
+/** Minimum cells in a thread's part. */
 constexpr int64_t FEWEST_CELLS = 256;
-/** exp() of less is nothing beside the largest, which is exp(0). */
+/** exp() of a smaller number is negligible beside the largest weight, which is exp(0). */
 constexpr float SMALLEST_EXPONENT = -87.0f;
 
-/** The eight sums over the lanes of eight vectors. */
+/** The sums over the lanes of each of eight vectors. */
 inline __m256 lane_sums(const Floats * x) {
     const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(halved(x[0]), halved(x[1])), _mm256_hadd_ps(halved(x[2]), halved(x[3])));
     const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(halved(x[4]), halved(x[5])), _mm256_hadd_ps(halved(x[6]), halved(x[7])));
     return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-/** `scores[c]` = query . keys[c] of CELLS keys. */
+/** `scores[c]` = query . keys[c], for CELLS keys. */
 inline void dot(const float * query, const float * keys, int64_t width, float * scores) {
     for (int first = 0; first < CELLS; first += 8) {
         const float * rows = keys + first * width;
@@ -96,7 +102,7 @@ inline void dot(const float * query, const float * keys, int64_t width, float * 
     }
 }
 
-/** `out` += sum of weights[c] * values[c] over CELLS values, after `out` has been multiplied by `kept`. */
+/** `out` = `out` * `kept` + the sum of weights[c] * values[c] over CELLS values. */
 inline void add_weighted(float * out, float kept, const float * weights, const float * values, int64_t width) {
     constexpr int TOGETHER = 4;
     int64_t d = 0;
@@ -123,13 +129,13 @@ inline void to_floats(const char * first, size_t stride, int64_t width, float * 
     }
 }
 
-/** Whether a row must not see any of CELLS cells: minus infinity, in f16, for each. */
+/** Whether the mask hides all of CELLS cells: each is minus infinity in f16. */
 inline bool is_hidden(const ggml_fp16_t * mask) {
     const __m256i hidden = _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) mask), _mm256_set1_epi16((short) 0xFC00));
     return _mm256_movemask_epi8(hidden) == -1;
 }
 
-/** The same of BLOCK cells. */
+/** The same for BLOCK cells. */
 inline bool is_block_hidden(const ggml_fp16_t * mask) {
     const __m256i minus_infinity = _mm256_set1_epi16((short) 0xFC00);
     __m256i hidden = _mm256_set1_epi16(-1);
@@ -139,7 +145,10 @@ inline bool is_block_hidden(const ggml_fp16_t * mask) {
     return _mm256_movemask_epi8(hidden) == -1;
 }
 
-/** What a query has found so far: the largest score, the sum of exp(score - largest), and that of the values so weighted. */
+/**
+ * State of the online softmax of each query: the largest score, the sum of exp(score - largest), and the values
+ * weighted by it.
+ */
 struct Found {
     float largest[QUERIES];
     float total[QUERIES];
@@ -154,7 +163,7 @@ struct Attention {
     ggml_tensor * out;
     float scale;
     int64_t group;  // Query heads that read one key head.
-    int64_t tile;  // Rows that are worked on together.
+    int64_t tile;  // Rows that are processed together.
 
     explicit Attention(ggml_tensor * dst)
         : q(dst->src[0]), k(dst->src[1]), v(dst->src[2]), mask(dst->src[3]), out(dst), group(q->ne[2] / k->ne[2]),
@@ -185,12 +194,12 @@ struct Attention {
             stream % mask->ne[3] * mask->nb[3]);
     }
 
-    /** Rows and heads are exchanged in the result. */
+    /** In the result, the dimensions of rows and heads are swapped. */
     float * result(int64_t row, int64_t head, int64_t stream) const {
         return (float *) ((char *) out->data + ((stream * q->ne[1] + row) * q->ne[2] + head) * out->nb[1]);
     }
 
-    /** One tile of rows and the heads of one key head, over the cells from `start` to before `end`. */
+    /** Processes one tile of rows and the heads of one key head over the cells from `start` up to `end`. */
     void search(int64_t item, int64_t start, int64_t end, Found & found) const {
         const int64_t row0 = item % tiles() * tile;
         const int64_t rows = std::min(tile, q->ne[1] - row0);
@@ -236,7 +245,7 @@ struct Attention {
         }
     }
 
-    /** Whether no row sees any of the BLOCK cells from there on, by any head. */
+    /** Whether the mask hides the BLOCK cells from `cell` from every row and head. */
     bool sees_none(int64_t row0, int64_t rows, int64_t cell, int64_t stream) const {
         if (mask->ne[2] != 1) return false;
         for (int64_t row = 0; row < rows; row++) {
@@ -245,7 +254,7 @@ struct Attention {
         return true;
     }
 
-    /** Takes CELLS scores into what a query has found. */
+    /** Adds CELLS cells to a query's online softmax. */
     void weigh(const ggml_fp16_t * shown, float * scores, const float * values, int64_t width, int64_t query, Found & found) const {
         Floats largest_here = all(-INFINITY);
         for (int c = 0; c < CELLS; c += LANES) {
@@ -270,7 +279,7 @@ struct Attention {
         add_weighted(found.values + query * width, kept, scores, values, width);
     }
 
-    /** Row, head and stream of a query of an item. */
+    /** The result of one query of an item. */
     float * result_of(int64_t item, int64_t query) const {
         const int64_t row = item % tiles() * tile + query / group;
         const int64_t head = item / tiles() % k->ne[2] * group + query % group;
@@ -288,7 +297,7 @@ struct Attention {
         }
     }
 
-    /** Every thread takes its share of the items; where there are fewer than threads, of parts of their cells. */
+    /** Each thread takes a share of the items. With fewer items than threads, the items' cells are split into parts. */
     void run(const ggml_compute_params * params) const {
         const int64_t cells = k->ne[1];
         const int64_t width = v->ne[0];
