@@ -132,7 +132,7 @@ function labelsOf({ categories, exemplars }: DetectRequest): readonly string[] |
   return labels.length === 0 ? null : labels
 }
 
-/** Points are requested directly for a single label only. In all other cases they are the centres of boxes. */
+/** Points are requested for a single label, or from a model without boxes. Otherwise they are the centres of boxes. */
 function kindToFind(
   { output, exemplars, negatives }: DetectRequest,
   labels: readonly string[] | null,

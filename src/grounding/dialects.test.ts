@@ -331,7 +331,7 @@ describe('markup written by a model', () => {
     ['polygon', STILL, '<polygon> (1,2) (3,4) (5,6) </polygon>', '<polygon> (1,2) (3,4) </polygon>'],
     ['clip', { ...STILL, timed: true }, '<clip mention="a" t="1 seconds 2.5 seconds" />', '<clip mention="a" />'],
     ['point', { ...STILL, timed: true }, '<point t="1.0 seconds"> (1,2) </point>', '<point t="soon"> (1,2) </point>'],
-  ] as const)('the constraint of %s allows %s', (format, scene, right, wrong) => {
+  ] as const)('the constraint of %s allows only valid markup', (format, scene, right, wrong) => {
     const { triggers, tags } = DIALECTS.markup.tags(format, scene)
     expect(tags.every(({ begin }) => triggers.filter((trigger) => begin.startsWith(trigger)).length === 1)).toBe(true)
     const bound = (text: string) =>
