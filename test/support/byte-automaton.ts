@@ -5,13 +5,12 @@ import { TokenTrie } from '../../src/inference/constraints/token-trie.ts'
 import { isPartOfUtf8 } from '../../src/inference/constraints/utf8.ts'
 import type { Constraint } from '../../src/inference/engine.ts'
 
-/** The plainest vocabulary: a token for each byte, and one for the end. */
+/** A token for each byte, one for the end, and then pieces of what constraints are about: of JSON, and marks. */
 const END = 256
 const BYTES = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte))
-const trie = new TokenTrie({
-  tokens: [...BYTES.map((byte) => (isPartOfUtf8(byte) ? byte : '')), ''],
-  stopTokens: [END],
-})
+const PIECES = ['"', '\\', '{', '}', ']', ', ', ': ', '<', '</', '\n', '</parameter>', '</function>', '</tool_call>']
+const TOKENS = [...BYTES.map((byte) => (isPartOfUtf8(byte) ? byte : '')), '', ...PIECES, '<|"|>', '<tool_call|>']
+const trie = new TokenTrie({ tokens: TOKENS, stopTokens: [END] })
 
 export function byteAutomaton(constraint: Constraint): Automaton {
   return new Automaton(grammarOf(constraint), trie)
@@ -25,18 +24,23 @@ export function accepts(automaton: Automaton, text: string): boolean {
 /** A random text of the grammar; null when it does not end within the limit, in bytes. */
 export function randomText(automaton: Automaton, draw: () => number, limit = 3000): string | null {
   const matcher = automaton.createMatcher()
-  const bytes: number[] = []
+  let bytes = ''
   for (;;) {
     const mask = matcher.nextTokens()
-    const allowed = Array.from({ length: END + 1 }, (_, token) => token).filter(
-      (token) => ((mask[token >> 5]! >> (token & 31)) & 1) === 1,
-    )
+    const allowed = [...TOKENS.keys()].filter((token) => ((mask[token >> 5]! >> (token & 31)) & 1) === 1)
     expect(allowed).not.toEqual([])
+    const pieces = allowed.filter((token) => token > END)
     // Where the text may end, it often does.
-    const token = allowed.includes(END) && draw() < 0.3 ? END : allowed[Math.floor(draw() * allowed.length)]!
+    const token =
+      allowed.includes(END) && draw() < 0.3
+        ? END
+        : pieces.length > 0 && draw() < 0.3
+          ? pieces[Math.floor(draw() * pieces.length)]!
+          : allowed[Math.floor(draw() * allowed.length)]!
     expect(matcher.accept(token)).toBe(true)
-    if (token === END) return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Uint8Array.from(bytes))
-    bytes.push(token)
+    if (token === END)
+      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(bytes, 'latin1'))
+    bytes += TOKENS[token]
     if (bytes.length > limit) return null
   }
 }
