@@ -71,8 +71,8 @@ export interface EngineStats {
   readonly prefixMisses: number
   /** Tokens generated for completions, without end-of-turn tokens. */
   readonly decodedTokens: number
-  /** Preemptions: how often a completion gave up its cells, to be computed again later. */
-  readonly interruptions: number
+  /** How often a completion gave up its cells, to be computed again later. */
+  readonly preemptions: number
   /** Resident memory of the engine's process, in bytes. */
   readonly residentBytes: number
 }

@@ -110,7 +110,7 @@ export class Metrics implements PoolMeter {
       'counter',
       'interruptions_total',
       'Completions preempted for lack of KV cells and computed again.',
-      (s) => s.interruptions,
+      (s) => s.preemptions,
     ),
   ]
   readonly #eventLoopSeconds = this.#gauge(

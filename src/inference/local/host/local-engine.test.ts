@@ -235,7 +235,7 @@ describe('LocalEngine with a small KV cache', () => {
       const long = branch({ suffix: suffix(5), n: 6, maxTokens: 100, sampling: RANDOM })
       const { texts, finishes } = await run(engine, prefix, ...greedy.slice(0, 2), long, ...greedy.slice(2))
       expect(finishes).toHaveLength(16)
-      expect((await engine.stats()).interruptions).toBeGreaterThan(0)
+      expect((await engine.stats()).preemptions).toBeGreaterThan(0)
       // Each is the same as alone, although some were preempted and computed again.
       for (const [index, i] of [0, 1, null, 2, 3, 4].entries()) {
         if (i === null) continue

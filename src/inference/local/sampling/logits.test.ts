@@ -158,7 +158,7 @@ test('a completion that was interrupted and computed anew', () => {
   try {
     const scheduler = createScheduler(small)
     const interrupted = logitsOf(scheduler, works)
-    expect(scheduler.stats.interruptions).toBeGreaterThan(0)
+    expect(scheduler.stats.preemptions).toBeGreaterThan(0)
     const alone = works.map((work) => logitsOf(createScheduler(loaded), [work])[0]!)
     expect(interrupted.map((logits) => nearest(logits, alone))).toEqual([0, 1, 2, 3, 4, 5])
   } finally {

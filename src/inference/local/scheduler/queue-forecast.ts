@@ -17,6 +17,12 @@ export interface Load {
   readonly waiting: readonly Ahead[]
 }
 
+interface Forecast {
+  readonly at: number
+  /** Milliseconds from `at` until each place is free, in ascending order. */
+  readonly places: readonly number[]
+}
+
 /** Weight that a step keeps each time a later one is counted. */
 const MEMORY = 0.98
 /** Weight of the speed measured during warm-up, in ms of steps. */
@@ -24,9 +30,9 @@ const TRUST_MS = 50
 /** How long a forecast is used, in ms. */
 const FRESH_MS = 50
 /** Places that are forecast one by one; later ones follow at the same rate. */
-const FORESEEN = 1024
+const FORECAST_PLACES = 1024
 /** Most sequences that are simulated for that: a request may have many. */
-const MOST_STARTS = 8 * FORESEEN
+const MOST_STARTS = 8 * FORECAST_PLACES
 /** A client that comes a little late is admitted; one that comes a little early is refused again. */
 const MARGIN = 1.25
 /** Multiples of the golden ratio modulo 1 are spread evenly, however many there are. */
@@ -45,7 +51,7 @@ export class QueueForecast {
   #expectedMs = TRUST_MS
   /** When clients that were refused are to come back, by the clock of `now`. */
   #promised: number[] = []
-  #foreseen: { readonly at: number; readonly places: readonly number[] } = { at: Number.NEGATIVE_INFINITY, places: [] }
+  #latest: Forecast = { at: Number.NEGATIVE_INFINITY, places: [] }
 
   constructor(splitter: BatchSplitter) {
     this.#splitter = splitter
@@ -66,8 +72,8 @@ export class QueueForecast {
   /** Promises the next place that was not promised yet. @returns milliseconds until it is free. */
   promisePlace(load: () => Load, now = performance.now()): number {
     this.#promised = this.#promised.filter((due) => due > now)
-    if (now - this.#foreseen.at > FRESH_MS) this.#foreseen = { at: now, places: this.#foresee(load()) }
-    const { at, places } = this.#foreseen
+    if (now - this.#latest.at > FRESH_MS) this.#latest = { at: now, places: this.#simulate(load()) }
+    const { at, places } = this.#latest
     const place = this.#promised.length
     const last = places.at(-1) ?? 0
     const ms = places[place] ?? (last * (place + 1)) / Math.max(1, places.length)
@@ -77,7 +83,7 @@ export class QueueForecast {
   }
 
   /** Milliseconds from now at which places will be free, in ascending order. */
-  #foresee({ running, waiting }: Load): number[] {
+  #simulate({ running, waiting }: Load): number[] {
     const speed = (MARGIN * this.#tookMs) / Math.max(this.#expectedMs, Number.MIN_VALUE)
     let clock = 0
     let round = 0
@@ -93,7 +99,7 @@ export class QueueForecast {
     }
     for (const ahead of running) start(ahead)
     // By then, requests that are refused now wait as well; they are taken to be like those that wait already.
-    for (let next = 0; waiting.length > 0 && places.length < FORESEEN && started < MOST_STARTS; next++) {
+    for (let next = 0; waiting.length > 0 && places.length < FORECAST_PLACES && started < MOST_STARTS; next++) {
       const end = ends.pop()
       if (end !== undefined) {
         clock += (end - round) * this.#splitter.roundMs(ends.length + 1) * speed

@@ -408,7 +408,7 @@ describe('with room for two completions', () => {
   })
 })
 
-test('a prefix whose completions were all interrupted gives way to an older request', async () => {
+test('a prefix whose completions were all preempted gives way to an older request', async () => {
   const engine = await LocalEngine.start(await smallCard(512, 4), { prefixCacheCells: 0 })
   try {
     const older = await generate(engine, turn(untrusted('Old?')), [branch({ maxTokens: 480, sampling: REPEATING })])
@@ -420,7 +420,7 @@ test('a prefix whose completions were all interrupted gives way to an older requ
     const younger = await run(engine, [context], ...branches)
     expect(younger.finishes.map((finish) => finish.completionTokens)).toEqual([350, 350])
     expect((await ended).finishes[0]!.completionTokens).toBe(480)
-    expect((await engine.stats()).interruptions).toBeGreaterThan(1)
+    expect((await engine.stats()).preemptions).toBeGreaterThan(1)
     await expectAllFreed(engine)
   } finally {
     await engine.close()
@@ -622,6 +622,6 @@ describe('any schedule', () => {
     await fc.assert(fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), play), { numRuns: 12 })
     // Whether the drawn requests got in each other's way depends on the machine; these always do.
     await run(engine, turn(untrusted('Go.')), branch({ n: 6, maxTokens: 150, sampling: REPEATING }))
-    expect((await engine.stats()).interruptions).toBeGreaterThan(0)
+    expect((await engine.stats()).preemptions).toBeGreaterThan(0)
   })
 })

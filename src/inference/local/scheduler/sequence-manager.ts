@@ -59,12 +59,12 @@ export class SequenceManager {
     return this.#waitingGroups
   }
 
-  get stats(): Pick<EngineStats, 'running' | 'waiting' | 'interruptions'> & ReuseStats {
+  get stats(): Pick<EngineStats, 'running' | 'waiting' | 'preemptions'> & ReuseStats {
     return {
       ...this.#reuse.stats,
       running: this.#running.length,
       waiting: this.#waitingGroups,
-      interruptions: this.#preemptions,
+      preemptions: this.#preemptions,
     }
   }
 

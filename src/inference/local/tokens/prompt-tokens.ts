@@ -9,7 +9,7 @@ import { AudioFeatureCache } from './audio-feature-cache.ts'
 import { ContentKeys, picturesOf } from './content-keys.ts'
 import { Texts } from './texts.ts'
 
-/** A tokenised prompt, or a part of one. May hold native memory until closed. */
+/** A tokenized prompt, or a part of one. May hold native memory until closed. */
 export interface TokenizedPrompt {
   readonly chunks: readonly PromptChunk[]
   /** All tokens, each one KV cell; and those among them that come from images and from audio. */
