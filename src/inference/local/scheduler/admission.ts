@@ -1,10 +1,10 @@
 import type { PromptUsage, Sampling, Thought, Work } from '../../engine.ts'
 import { FailureError } from '../failure.ts'
 import type { CompiledConstraint } from '../sampling/constraint-compiler.ts'
-import type { PromptChunk, TokenizedPrompt } from '../tokens/prompt-tokens.ts'
+import type { PromptChunk, TokenisedPrompt } from '../tokens/prompt-tokens.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
-/** Work that fits the model: tokenized, and cut so that the last token of every branch is still to be decoded. */
+/** Work that fits the model: tokenised, and cut so that the last token of every branch is still to be decoded. */
 export interface AdmittedWork {
   /** What all branches share. */
   readonly prefix: readonly PromptChunk[]
@@ -31,11 +31,11 @@ export interface AdmittedBranch {
 const DEFAULT_PARAM = 'messages'
 
 /**
- * Tokenizes the work and checks that it fits; the scheduler calls it before it queues anything.
+ * Tokenises the work and checks that it fits; the scheduler calls it before it queues anything.
  * @throws FailureError when a branch does not fit the context window or the model does not support a part of it.
  */
 export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
-  const prompts: TokenizedPrompt[] = []
+  const prompts: TokenisedPrompt[] = []
   const read = (parts: Work['prefix'], param: string) => {
     const prompt = loaded.reader.read(parts, work.organisation, param)
     prompts.push(prompt)
@@ -109,7 +109,7 @@ function checkLength(promptTokens: number, maxTokens: number | null, contextToke
   throw tooLong(asked, contextTokens, param)
 }
 
-/** For a prompt whose tokenization stopped early because it is too long. */
+/** For a prompt whose tokenisation stopped early because it is too long. */
 export function contextExceeded(contextTokens: number, param = DEFAULT_PARAM): FailureError {
   return tooLong('The prompt is longer', contextTokens, param)
 }

@@ -9,8 +9,8 @@ import { AudioFeatureCache } from './audio-feature-cache.ts'
 import { ContentKeys, picturesOf } from './content-keys.ts'
 import { Texts } from './texts.ts'
 
-/** A tokenized prompt, or a part of one. May hold native memory until closed. */
-export interface TokenizedPrompt {
+/** A tokenised prompt, or a part of one. May hold native memory until closed. */
+export interface TokenisedPrompt {
   readonly chunks: readonly PromptChunk[]
   /** All tokens, each one KV cell; and those among them that come from images and from audio. */
   readonly tokens: number
@@ -40,7 +40,7 @@ export interface MediaTokens {
 }
 
 type PicturePart = ImagePart | FramesPart
-type ReadPart = Pick<TokenizedPrompt, 'chunks' | 'close'>
+type ReadPart = Pick<TokenisedPrompt, 'chunks' | 'close'>
 
 /** Turns the parts of a prompt into text tokens and media to encode. Admission and the token count of a request call it. */
 export class PromptReader {
@@ -68,12 +68,12 @@ export class PromptReader {
    * @param organisation owner of the request. Encoded images are shared only within it: timing would tell others.
    * @param param name of the input, for errors.
    */
-  read(parts: readonly PromptPart[], organisation: string, param: string): TokenizedPrompt {
+  read(parts: readonly PromptPart[], organisation: string, param: string): TokenisedPrompt {
     for (const part of parts.filter(isPicture)) for (const picture of picturesOf(part)) checkPixels(picture)
     return this.#read(parts, organisation, param)
   }
 
-  #read(parts: readonly PromptPart[], organisation: string, param: string): TokenizedPrompt {
+  #read(parts: readonly PromptPart[], organisation: string, param: string): TokenisedPrompt {
     const inputs = parts.filter(isMedia)
     if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
     this.#checkCapable(inputs, param)
@@ -146,8 +146,8 @@ export class PromptReader {
     const inputs = parts.filter(isPicture)
     if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
     const projector = this.#projector!
-    const tokenized = projector.tokenize(parts, false)
-    const encodables = mediaChunks(tokenized)
+    const tokenised = projector.tokenize(parts, false)
+    const encodables = mediaChunks(tokenised)
     const sources = inputs.map((part) => new PictureSource(projector, part, organisation, this.#keys))
     // Families that cut images into tiles make several chunks of one image.
     const owners =
@@ -155,7 +155,7 @@ export class PromptReader {
         ? sources.map((source) => ({ source, index: 0 }))
         : sources.flatMap((source) => Array.from({ length: source.countChunks() }, (_, index) => ({ source, index })))
     let next = 0
-    const chunks = tokenized.items.map((item): PromptChunk => {
+    const chunks = tokenised.items.map((item): PromptChunk => {
       if (item.type === 'text') return item
       const { source, index } = owners[next++]!
       return this.#mediaTokens(
@@ -164,10 +164,10 @@ export class PromptReader {
         () => source.encode(index),
       )
     })
-    return { chunks, close: () => tokenized.close() }
+    return { chunks, close: () => tokenised.close() }
   }
 
-  #readText(parts: readonly TextPart[]): TokenizedPrompt {
+  #readText(parts: readonly TextPart[]): TokenisedPrompt {
     const chunks = parts.map((part): TextTokens => ({ type: 'text', tokens: this.#texts.tokenize(part) }))
     return { chunks, ...countTokens(chunks), close() {} }
   }
@@ -256,7 +256,7 @@ class PictureSource {
 
 type PartGroup = AudioPart | TextPart | { readonly type: 'text-and-images'; readonly parts: PromptPart[] }
 
-/** Whatever lies between audio and prepared texts is tokenized together. */
+/** Whatever lies between audio and prepared texts is tokenised together. */
 function groups(parts: readonly PromptPart[], texts: Texts): PartGroup[] {
   const result: PartGroup[] = []
   for (const part of parts) {
@@ -296,7 +296,7 @@ function checkSize({ width, height }: RgbImage, limits: NonNullable<EngineSettin
   if (!fits) throw new Error(`An image of ${width}x${height} pixels was not prepared for this model.`)
 }
 
-function countTokens(chunks: readonly PromptChunk[]): Pick<TokenizedPrompt, 'tokens' | 'imageTokens' | 'audioTokens'> {
+function countTokens(chunks: readonly PromptChunk[]): Pick<TokenisedPrompt, 'tokens' | 'imageTokens' | 'audioTokens'> {
   let text = 0
   const media = { image: 0, audio: 0 }
   for (const chunk of chunks) {

@@ -9,7 +9,7 @@ export const SLICE_CHARACTERS = 4096
 const CUT_CHARACTERS = 1024
 
 /**
- * Cuts a long text where tokenizers of words and subwords cut it anyway: before a space between two words, or, in trusted
+ * Cuts a long text where tokenisers of words and subwords cut it anyway: before a space between two words, or, in trusted
  * text, before a control token at the start of a line or after another control token. A client's text that has no such
  * place is cut between two characters.
  */

@@ -3,17 +3,17 @@ import type { TextPart } from '../../engine.ts'
 import type { Model } from '../native/model.ts'
 import { SLICE_CHARACTERS, slicesOf } from './text-slices.ts'
 
-/** Time that tokenization may take in one turn of the event loop, in ms. Steps run between turns. */
+/** Time that tokenisation may take in one turn of the event loop, in ms. Steps run between turns. */
 const TURN_MS = 5
 
-type Tokenizer = Pick<Model, 'tokenize' | 'tokenizeInBackground' | 'cutsAtWords' | 'longestTokenBytes'>
+type Tokeniser = Pick<Model, 'tokenize' | 'tokenizeInBackground' | 'cutsAtWords' | 'longestTokenBytes'>
 
 /** Owns the tokens of long texts, prepared a slice at a time between steps. The prompt reader calls it. */
 export class Texts {
-  readonly #model: Tokenizer
+  readonly #model: Tokeniser
   readonly #prepared = new WeakMap<TextPart, Int32Array>()
 
-  constructor(model: Tokenizer) {
+  constructor(model: Tokeniser) {
     this.#model = model
   }
 
@@ -27,7 +27,7 @@ export class Texts {
   }
 
   /**
-   * Tokenizes the texts of a prompt ahead of time, if they are long.
+   * Tokenises the texts of a prompt ahead of time, if they are long.
    * @param most tokens that the context holds.
    * @returns false as soon as it is known that they have more; they are not prepared then.
    */

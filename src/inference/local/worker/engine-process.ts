@@ -65,7 +65,7 @@ class EngineProcess {
   }
 
   /**
-   * Submits work once its constraints are compiled, its long texts tokenized and its media hashed. Work that needs none
+   * Submits work once its constraints are compiled, its long texts tokenised and its media hashed. Work that needs none
    * of that is submitted at once, in order of arrival.
    */
   #generate(id: number, work: Work): void {
