@@ -1,8 +1,8 @@
 /**
- * Starts a server with the shipped model, asks three questions about a picture from the repository, prints the answers
- * as they stream in, and writes the picture with the boxes drawn that the model gave.
+ * Starts a server with the shipped model, asks three questions about an image, prints the answers as they stream in,
+ * and writes a copy of the image with the model's boxes drawn.
  *
- * Usage: npm run demo [-- picture.png [output.png]]
+ * Usage: npm run demo [-- image.png [output.png]]
  */
 import { mkdir, readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -16,7 +16,7 @@ import { gridToPixels, type Size } from '../src/media/index.ts'
 import { Service } from '../src/service.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const picture = resolve(process.argv[2] ?? `${root}/docs/pictures/shapes.png`)
+const imagePath = resolve(process.argv[2] ?? `${root}/docs/pictures/shapes.png`)
 const output = resolve(process.argv[3] ?? `${root}/out/demo.png`)
 
 interface Box {
@@ -27,13 +27,13 @@ interface Box {
   readonly bottom: number
 }
 
-/** A model may write a line that is no markup; that line is left out, and said so. */
+/** Parses the boxes in the answer. A line that is not valid markup is skipped and reported. */
 function boxesIn(answer: string, size: Size): Box[] {
   return answer.split('\n').flatMap((line) => {
     try {
       return parseMarkup(line).flatMap((item) => (item.kind === 'point_box' ? [toBox(item, size)] : []))
     } catch (error) {
-      process.stdout.write(`  (left out, ${(error as Error).message}: ${line})\n`)
+      process.stdout.write(`  (skipped, ${(error as Error).message}: ${line})\n`)
       return []
     }
   })
@@ -63,9 +63,9 @@ const service = await Service.start(
 )
 resources.defer(() => service.close())
 const client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey })
-const bytes = await readFile(picture)
+const bytes = await readFile(imagePath)
 const { width, height } = await sharp(bytes).metadata()
-const type = picture.endsWith('.png') ? 'png' : picture.endsWith('.webp') ? 'webp' : 'jpeg'
+const type = imagePath.endsWith('.png') ? 'png' : imagePath.endsWith('.webp') ? 'webp' : 'jpeg'
 const url = `data:image/${type};base64,${bytes.toString('base64')}`
 
 async function ask(question: string): Promise<string> {
@@ -97,7 +97,7 @@ async function ask(question: string): Promise<string> {
   return answer
 }
 
-process.stdout.write(`Looking at ${picture}\n`)
+process.stdout.write(`Image: ${imagePath}\n`)
 await ask('What is in this picture?')
 await ask('What colour is the star?')
 const boxes = boxesIn(await ask('Detect all objects.'), { width, height })

@@ -1,9 +1,9 @@
 /**
- * Evaluates the shipped model through HTTP: starts a server, lets the evaluation of `training/` ask it about pictures
- * and in phrasings that it was never trained on, and prints the table.
+ * Evaluates the shipped model over HTTP: starts a server and runs the evaluation of `training/` against it, which uses
+ * images and phrasings that the model was never trained on and prints a table.
  *
  * Usage: npm run eval [-- --pictures 500 --json out/eval.json]
- * Needs Python 3 with pillow and numpy (PYTHON names another interpreter), and the fonts that training/README.md lists.
+ * Needs Python 3 with pillow and numpy, and the fonts that training/README.md lists. PYTHON selects the interpreter.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -37,7 +37,7 @@ const service = await Service.start(readConfig(environment))
 try {
   process.exitCode = await evaluate(service)
 } catch (error) {
-  process.stderr.write(`The evaluation could not start ${python}: ${(error as Error).message}\n`)
+  process.stderr.write(`Cannot start ${python}: ${(error as Error).message}\n`)
   process.exitCode = 1
 } finally {
   await service.close()

@@ -1,15 +1,15 @@
 /**
- * Draws the rooms of `src` and which uses which, as dependency-cruiser reads them from the imports, into `docs/rooms.md`.
- * `npm run rooms` writes the page; with `--check` it fails when the page is not what it would write.
+ * Draws the rooms of `src` and the imports between them into `docs/rooms.md`, with dependency-cruiser. `npm run rooms`
+ * writes the page; with `--check` the script fails when the page is out of date.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const PAGE = fileURLToPath(new URL('../docs/rooms.md', import.meta.url))
-/** Used by nearly every room; their arrows would hide the others. */
+/** Excluded rooms: nearly every room uses them, and their arrows would hide the others. */
 const LEFT_OUT = '^src/(lib|config|setup)/|[.]test[.]ts$'
-/** A room for each of these, one for the files beside them, and one for every other folder of `src`. */
+/** Patterns of rooms. Files beside them form a room of their own, and so does every other folder of `src`. */
 const ROOMS = [
   'api/(http|openai|native)',
   'conversation/(request|prompt|tools|reply)',
@@ -35,6 +35,6 @@ ${drawing.replace('flowchart LR', 'flowchart TB').trim()}
 
 if (!process.argv.includes('--check')) writeFileSync(PAGE, page)
 else if (readFileSync(PAGE, 'utf8') !== page) {
-  console.error('docs/rooms.md is not the drawing of what is in src: run "npm run rooms"')
+  console.error('docs/rooms.md is out of date: run "npm run rooms"')
   process.exitCode = 1
 }

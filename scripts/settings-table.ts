@@ -1,4 +1,4 @@
-/** `npm run settings-table`: brings the table of settings in docs/operations.md up to date. */
+/** `npm run settings-table`: updates the table of settings in docs/operations.md. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { withSettingsTable } from '../src/config/settings-table.ts'
 

@@ -65,7 +65,9 @@ describe('the command line', () => {
   test('models: what the cards need, without loading them', async () => {
     const run = await outcome(start(['models'], {}))
     expect(run).toMatchObject({ code: 0, stderr: '' })
-    expect(run.stdout).toMatch(/^service-mk1\.5, service-mk1\n.*lookout-nano.card\.json\n {2}family: {2}lookout\n.*with the service\n/)
+    expect(run.stdout).toMatch(
+      /^service-mk1\.5, service-mk1\n.*lookout-nano.card\.json\n {2}family: {2}lookout\n.*with the service\n/,
+    )
     expect(run.stdout).toMatch(/context: 32768 tokens\n {2}memory: {2}about 0\.\d\d GiB\n$/)
     const [model] = JSON.parse(
       (await outcome(start(['models', '--json'], { LOOKOUT_ALIASES: 'a=service-mk1' }))).stdout,

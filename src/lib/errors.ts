@@ -1,6 +1,6 @@
 /**
- * The `type` of an error. Every error that reaches a client is an `ApiError`: thrown where the cause is known, naming
- * the parameter at fault, and turned into a response in one place (`api/http/error-handler.ts`).
+ * The `type` of an error. Every error that a client receives is an `ApiError`. It is thrown where the cause is known,
+ * names the parameter at fault, and becomes a response in one place (`api/http/error-handler.ts`).
  */
 export type ErrorType =
   | 'invalid_request_error'
@@ -15,7 +15,9 @@ export interface ApiErrorFields {
   /** Path of the parameter at fault, e.g. `messages[0].content[1].image_url`. */
   readonly param?: string | null
   readonly code?: string | null
-  /** Seconds for the `Retry-After` header, rounded up to whole ones; a fraction is also sent as `retry-after-ms`. */
+  /**
+   * Seconds for the `Retry-After` header, which rounds them up. A fraction is also sent exactly, as `retry-after-ms`.
+   */
   readonly retryAfter?: number
   readonly cause?: unknown
 }
@@ -54,7 +56,7 @@ export function invalidRequest(message: string, param: string | null, detail: De
   return new ApiError(message, { status: 400, type: 'invalid_request_error', param, ...detail })
 }
 
-/** The server cannot take the work now; `retryAfter` is in seconds. */
+/** The server cannot accept the work now. `retryAfter` is in seconds. */
 export function modelOverloaded(message: string, retryAfter: number): ApiError {
   return new ApiError(message, { status: 503, type: 'server_error', code: 'model_overloaded', retryAfter })
 }
@@ -64,18 +66,18 @@ export function internalError(cause: unknown): ApiError {
   return new ApiError('Internal error', { status: 500, type: 'server_error', cause })
 }
 
-/** A dependency (database, blob store, Redis) is unavailable; `retryAfter` is in whole seconds. */
+/** A dependency (database, blob store, Redis) is unavailable. `retryAfter` is in whole seconds. */
 export function serviceUnavailable(message: string, retryAfter: number, cause?: unknown): ApiError {
   return new ApiError(message, { status: 503, type: 'server_error', retryAfter, cause })
 }
 
-/** The sentence that ends a message with a retry delay. */
+/** The sentence with the retry delay that ends an error message. */
 export function tryAgainIn(seconds: number): string {
   const whole = wholeSeconds(seconds)
   return `Try again in ${whole} ${whole === 1 ? 'second' : 'seconds'}.`
 }
 
-/** Rounds up to whole seconds, at least 1, as `Retry-After` needs them. */
+/** Rounds up to whole seconds, at least 1, for `Retry-After`. */
 export function wholeSeconds(seconds: number): number {
   return Math.max(1, Math.ceil(seconds))
 }

@@ -4,27 +4,27 @@ interface Queued {
   readonly id: number
 }
 
-/** Serves organisations in turn, and the items of one in order of arrival. */
+/** Serves organisations in turn, and the items of each organisation in order of arrival. */
 export class FairQueue<T extends Queued> {
-  /** Items by organisation, none empty; whose turn it is comes first. */
+  /** Non-empty queues by organisation. The first is next to be served. */
   readonly #queues = new Map<string, T[]>()
 
   get isEmpty(): boolean {
     return this.#queues.size === 0
   }
 
-  /** The item whose turn it is; it stays until it is removed. */
+  /** The item that is next to be served. It stays in the queue until removed. */
   get head(): T | undefined {
     const [first] = this.#queues.values()
     return first?.[0]
   }
 
-  /** All items, those of one organisation after those of another. */
+  /** All items, grouped by organisation. */
   get items(): readonly T[] {
     return [...this.#queues.values()].flat()
   }
 
-  /** Puts an item at its place by arrival; one that is there already stays. */
+  /** Adds an item in order of arrival, unless it is already in the queue. */
   add(item: T): void {
     const queue = this.#queues.get(item.organisation)
     if (queue === undefined) {
@@ -35,7 +35,7 @@ export class FairQueue<T extends Queued> {
     if (queue[after] !== item) queue.splice(after + 1, 0, item)
   }
 
-  /** @returns whether it was there. */
+  /** @returns whether the item was in the queue. */
   remove(item: T): boolean {
     const queue = this.#queues.get(item.organisation)
     const index = queue?.indexOf(item) ?? -1
@@ -45,7 +45,7 @@ export class FairQueue<T extends Queued> {
     return true
   }
 
-  /** The organisation whose turn it was got something; the next one's turn comes. */
+  /** Ends the current organisation's turn: it moves to the end. */
   rotate(): void {
     const [first] = this.#queues
     if (first === undefined) return

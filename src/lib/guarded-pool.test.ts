@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { GuardedPool } from './guarded-pool.ts'
 
-/** Answers with the question; takes so many ms over it, or never ends. */
+/** A thread that answers with the question's name after `ms` milliseconds; null runs forever. */
 const FILE = new URL(
   `data:text/javascript,${encodeURIComponent(`
     import { parentPort } from 'node:worker_threads'
@@ -22,7 +22,7 @@ function open(threads: number, limitMs = 20_000) {
   return pool
 }
 
-test('owners take turns, whoever has asked more', async () => {
+test('owners take turns, however many questions each has', async () => {
   const pool = open(1)
   const order: string[] = []
   const ask = async (owner: string, name: string) => order.push((await pool.ask(owner, { ms: 1, name }))!)
@@ -30,9 +30,9 @@ test('owners take turns, whoever has asked more', async () => {
   expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
 })
 
-test('what never ends is given up, and meanwhile holds up its owner alone', async () => {
+test('a question that never ends is abandoned, and until then delays only its owner', async () => {
   const pool = open(2, 3000)
-  // Threads take their time to start.
+  // Both threads must have started: starting takes longer than an answer.
   await Promise.all([pool.ask('a', { ms: 1, name: 'a' }), pool.ask('b', { ms: 1, name: 'b' })])
   let ended = false
   const endless = [1, 2].map(() => pool.ask('a', { ms: null, name: 'never' }).finally(() => (ended = true)))

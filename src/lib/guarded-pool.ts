@@ -6,28 +6,28 @@ interface Waiting<Question, Answer> {
 }
 
 /**
- * Some threads for work that may fail or never end, shared by owners. Owners take turns, and each has one question
- * answered at a time: the slow questions of one hold up none of another while a thread is left.
+ * A pool of threads, shared by owners, for work that may fail or never end. Owners take turns, and only one question of
+ * each is answered at a time. One owner's slow questions do not delay another's while a thread is free.
  */
 export class GuardedPool<Question, Answer> {
   readonly #idle: GuardedWorker<Question, Answer>[]
   readonly #all: readonly GuardedWorker<Question, Answer>[]
-  /** By owner; whose turn is next comes first. */
+  /** Waiting questions by owner. The first owner is next. */
   readonly #queues = new Map<string, Waiting<Question, Answer>[]>()
   readonly #asking = new Set<string>()
 
-  /** @param limitMs time that an answer may take. A thread starts with its first question. */
+  /** @param limitMs how long an answer may take. Each thread starts with its first question. */
   constructor(file: URL, { threads, limitMs, data = null }: { threads: number; limitMs: number; data?: unknown }) {
     this.#all = Array.from({ length: threads }, () => new GuardedWorker(file, data, limitMs))
     this.#idle = [...this.#all]
   }
 
-  /** Questions of an owner whose turn has not come. */
+  /** Number of an owner's questions that wait for a thread. */
   waiting(owner: string): number {
     return this.#queues.get(owner)?.length ?? 0
   }
 
-  /** Time until they are answered, in ms, by what answers took lately. */
+  /** Estimated time until they are answered, in ms, from the duration of recent answers. */
   waitMs(owner: string): number {
     return this.waiting(owner) * Math.max(...this.#all.map(({ meanMs }) => meanMs))
   }
@@ -59,10 +59,10 @@ export class GuardedPool<Question, Answer> {
     this.#asking.add(owner)
     const answer = worker.ask(question).finally(() => {
       this.#asking.delete(owner)
-      // Behind all others.
+      // The owner moves behind all others.
       this.#queues.delete(owner)
       if (queue.length > 0) this.#queues.set(owner, queue)
-      // The one that runs already is asked first.
+      // Prefer threads that are already running.
       this.#idle.unshift(worker)
       this.#next()
     })

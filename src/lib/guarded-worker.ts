@@ -2,14 +2,15 @@ import { Worker } from 'node:worker_threads'
 
 const START_LIMIT_MS = 60_000
 const FIRST_GUESS_MS = 100
-/** How much the newest answer counts in the mean time of one. */
-const NEWEST = 0.2
-/** What the file of a guarded worker posts when it is ready to be asked. */
+/** Weight of the latest answer in the moving average of their duration. */
+const LATEST_WEIGHT = 0.2
+/** Message that a guarded worker's file posts when it is ready for questions. */
 export const READY = 'ready'
 
 /**
- * A thread for work that may fail or never end, one question at a time. It starts with the first question, is ended when
- * an answer takes too long, and started anew for the next one. It does not keep the process alive.
+ * A thread for work that may fail or never end. It answers one question at a time and starts with the first one. If an
+ * answer takes too long, the thread is terminated and restarted for the next question. It does not keep the process
+ * alive.
  */
 export class GuardedWorker<Question, Answer> {
   readonly #file: URL
@@ -25,12 +26,13 @@ export class GuardedWorker<Question, Answer> {
     this.#limitMs = limitMs
   }
 
-  /** What an answer took lately, in ms. */
+  /** Moving average of the duration of answers, in ms. */
   get meanMs(): number {
     return this.#meanMs
   }
 
   /**
+
    * @returns null when there was no answer within the limit.
    * @throws Error when the thread dies.
    */
@@ -40,7 +42,7 @@ export class GuardedWorker<Question, Answer> {
     return turn
   }
 
-  /** Ends the thread; a further question starts another. */
+  /** Terminates the thread. The next question starts a new one. */
   async stop(): Promise<void> {
     const worker = this.#worker
     this.#worker = null
@@ -62,7 +64,7 @@ export class GuardedWorker<Question, Answer> {
       await this.stop()
       throw error
     } finally {
-      this.#meanMs += NEWEST * (performance.now() - asked - this.#meanMs)
+      this.#meanMs += LATEST_WEIGHT * (performance.now() - asked - this.#meanMs)
     }
   }
 

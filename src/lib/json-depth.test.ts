@@ -7,7 +7,7 @@ function depthOf(value: unknown): number {
   return 1 + Math.max(0, ...Object.values(value).map(depthOf))
 }
 
-test('texts and values are measured as they are nested, whatever their strings hold', () => {
+test('measures the nesting of texts and values, whatever their strings contain', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), fc.nat(7), fc.constantFrom(0, 2), (value, levels, indent) => {
       const expected = depthOf(value) > levels
@@ -17,7 +17,7 @@ test('texts and values are measured as they are nested, whatever their strings h
   )
 })
 
-test('any text is measured, valid or not', () => {
+test('accepts any text, valid or not', () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom('[', ']', '{', '}', '"', '\\', 'a') }), (text) => {
       isTextDeeper(text, 3)
@@ -25,14 +25,14 @@ test('any text is measured, valid or not', () => {
   )
 })
 
-test('millions of levels need no stack', () => {
+test('millions of levels do not overflow the stack', () => {
   const text = `${'['.repeat(3_000_000)}${']'.repeat(3_000_000)}`
   expect(isTextDeeper(text)).toBe(true)
   expect(isValueDeeper(JSON.parse(text))).toBe(true)
   expect(isTextDeeper(text, 3_000_000)).toBe(false)
 })
 
-test.each([0, 1])('%i more levels than there may be', (more) => {
+test.each([0, 1])('%i levels above the limit', (more) => {
   const text = '{"a":'.repeat(MOST_JSON_LEVELS + more) + 1 + '}'.repeat(MOST_JSON_LEVELS + more)
   expect(isTextDeeper(text)).toBe(more > 0)
   expect(isValueDeeper(JSON.parse(text))).toBe(more > 0)

@@ -1,11 +1,11 @@
 /**
- * Levels of arrays and objects within each other that JSON of clients may have where it is worked on by recursion: in
- * schemas, in the parameters of tools and in the arguments of calls. A schema that can be kept has at most 40 levels of
- * its own, each of which is two levels of JSON.
+ * Maximum nesting of arrays and objects in JSON from clients that is processed by recursion: schemas, parameters of
+ * tools and arguments of calls. A supported schema has at most 40 levels of its own, and each of them is two levels of
+ * JSON.
  */
 export const MOST_JSON_LEVELS = 100
 
-/** Whether a JSON text is nested deeper than `levels`. Needs no stack, whatever the text; it need not be valid. */
+/** Whether a JSON text is nested deeper than `levels`. It does not recurse, and the text need not be valid. */
 export function isTextDeeper(json: string, levels: number = MOST_JSON_LEVELS): boolean {
   let depth = 0
   for (let at = 0; at < json.length; at++) {
@@ -25,7 +25,7 @@ export function isTextDeeper(json: string, levels: number = MOST_JSON_LEVELS): b
   return false
 }
 
-/** The same for a value as `JSON.parse` gives it. */
+/** The same for a parsed value. */
 export function isValueDeeper(value: unknown, levels: number = MOST_JSON_LEVELS): boolean {
   let level = [value].filter(isNested)
   for (let depth = 1; level.length > 0; depth++) {
@@ -39,7 +39,7 @@ function isNested(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }
 
-/** Position of the quote that ends the string, or of the text's end. */
+/** Position of the string's closing quote, or the length of the text if there is none. */
 function endOfString(json: string, start: number): number {
   for (let at = start + 1; at < json.length; at++) {
     const code = json.charCodeAt(at)

@@ -2,13 +2,13 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { rawItems, rawMember, rawMembers } from './raw-json.ts'
 
-/** Any JSON text without a key that is written twice, with blanks and spellings that `JSON.stringify` does not use. */
+/** Any JSON text without duplicate keys, including white space and spellings that `JSON.stringify` does not produce. */
 const blank = fc.constantFrom('', ' ', '\n', '\t\r\n')
 const string = fc.oneof(
   fc.string().map((text) => JSON.stringify(text)),
   fc.constantFrom('"\\u0061"', '"\\\\"', '"\\""', '"{[\\"]}"', '"__proto__"', '"toString"', '"10"', '""'),
 )
-/** Node's own JSON.parse confuses keys that are a quote with keys that are a backslash, when it has seen both. */
+/** Node's JSON.parse confuses a key that is a quote with a key that is a backslash when it has seen both. */
 const key = string.filter((text) => !/["\\]/.test(JSON.parse(text)))
 const { json } = fc.letrec<{ json: string }>((tie) => ({
   json: fc.oneof(
@@ -32,7 +32,7 @@ const { json } = fc.letrec<{ json: string }>((tie) => ({
   ),
 }))
 
-test('the parts of any text are those that JSON.parse finds', () => {
+test('finds the same parts as JSON.parse in any text', () => {
   fc.assert(
     fc.property(json, (text) => {
       const value = JSON.parse(text)
@@ -66,7 +66,7 @@ test('order and spelling stay', () => {
   expect(rawMember(text, '3')).toBeNull()
 })
 
-test('a long text is passed over once', () => {
+test('reads a long text only once', () => {
   const text = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)},"b":"${'\\\\'.repeat(1_000_000)}","c":"${'\\"'.repeat(1_000_000)}"}`
   expect(rawMembers(text)?.map(({ key }) => key)).toEqual(['a', 'b', 'c'])
 })

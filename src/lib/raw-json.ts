@@ -1,16 +1,17 @@
 /**
- * Finds parts of a JSON text as they are written. Objects of JavaScript put keys that look like integers first and know
- * one spelling of a number; a text keeps both. All functions take text that `JSON.parse` takes, and pass over it once.
+ * A member of an object in a JSON text, as it is written. JavaScript objects move integer-like keys to the front and
+ * lose the spelling of numbers; the text keeps both. The functions below need text that `JSON.parse` accepts, and read
+ * it once.
  */
 export interface RawMember {
-  /** Decoded. */
+  /** The decoded key. */
   readonly key: string
-  /** As written, with its quotes. */
+  /** The key as written, with its quotes. */
   readonly rawKey: string
   readonly value: string
 }
 
-/** The members of an object in their order, a key that is written twice twice; null for any other value. */
+/** The members of an object in the order of the text, including duplicate keys; null for any other value. */
 export function rawMembers(text: string): RawMember[] | null {
   const reader = new Reader(text)
   if (!reader.take('{')) return null
@@ -36,7 +37,7 @@ export function rawItems(text: string): string[] | null {
   return items
 }
 
-/** The value under a key, of several the last one, as `JSON.parse` has it; null when there is none. */
+/** The value of a key; null when there is none. The last of several wins, as in `JSON.parse`. */
 export function rawMember(text: string, key: string): string | null {
   return rawMembers(text)?.findLast((member) => member.key === key)?.value ?? null
 }
