@@ -8,7 +8,7 @@ import { S3Server } from './support/s3-server.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 import { createTestDatabase, findRedis, through } from './support/services.ts'
 
-/** Two servers on PostgreSQL, an S3 store and Redis, each of which can be cut off. */
+/** Two servers share PostgreSQL, an S3 store and Redis. The connections to each of them can be cut. */
 const postgres = await createTestDatabase()
 const redis = await findRedis()
 const missing = [postgres === null && 'PostgreSQL', redis === null && 'Redis'].filter(Boolean).join(' and ')
@@ -17,7 +17,7 @@ const title =
 
 describe.skipIf(missing !== '')(title, () => {
   let s3: S3Server
-  let ways: { database: CutProxy; blobs: CutProxy; redis: CutProxy }
+  let proxies: { database: CutProxy; blobs: CutProxy; redis: CutProxy }
   let servers: TestServer[]
   let accounts: { database: Database; accounts: Accounts }
   let png: Buffer
@@ -25,15 +25,15 @@ describe.skipIf(missing !== '')(title, () => {
   beforeAll(async () => {
     png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
     s3 = await S3Server.start()
-    ways = {
+    proxies = {
       database: await CutProxy.start(Number(new URL(postgres!.url).port || 5432), new URL(postgres!.url).hostname),
       blobs: await CutProxy.start(s3.port),
       redis: await CutProxy.start(Number(new URL(redis!).port || 6379), new URL(redis!).hostname),
     }
     const environment = {
-      DATABASE_URL: through(postgres!.url, ways.database.port),
-      LOOKOUT_BLOBS: `s3://lookout/files?endpoint=http://127.0.0.1:${ways.blobs.port}&young=0`,
-      REDIS_URL: through(redis!, ways.redis.port),
+      DATABASE_URL: through(postgres!.url, proxies.database.port),
+      LOOKOUT_BLOBS: `s3://lookout/files?endpoint=http://127.0.0.1:${proxies.blobs.port}&young=0`,
+      REDIS_URL: through(redis!, proxies.redis.port),
       LOOKOUT_RATE_LIMITS: 'on',
     }
     servers = await Promise.all([startTestServer({ environment }), startTestServer({ environment })])
@@ -65,7 +65,7 @@ describe.skipIf(missing !== '')(title, () => {
 
   const idOf = async (response: Response) => (await jsonOf<{ id: string }>(response)).id
 
-  test('what one server is told, the other knows', async () => {
+  test('a file uploaded to one server is available from the other', async () => {
     const key = await newKey()
     const id = await idOf(await upload(0, key, png))
     const content = await call(1, key, `/v1/files/${id}/content`)
@@ -81,7 +81,7 @@ describe.skipIf(missing !== '')(title, () => {
     expect([...s3.objects.keys()].filter((name) => name.includes(id))).toEqual([])
   })
 
-  test('limits are exact to the request over both servers', async () => {
+  test('limits are exact across both servers', async () => {
     const key = await newKey({ requestsPerMinute: { models: 37 } })
     const statuses = await Promise.all(
       Array.from({ length: 90 }, async (_, i) => {
@@ -91,10 +91,10 @@ describe.skipIf(missing !== '')(title, () => {
       }),
     )
     expect(statuses.filter((status) => status === 200)).toHaveLength(37)
-    const refused = await call(0, key, '/v1/models')
-    expect(refused.status).toBe(429)
-    expect(refused.headers.get('x-ratelimit-limit-requests')).toBe('37')
-    const seconds = Number(refused.headers.get('retry-after'))
+    const rejected = await call(0, key, '/v1/models')
+    expect(rejected.status).toBe(429)
+    expect(rejected.headers.get('x-ratelimit-limit-requests')).toBe('37')
+    const seconds = Number(rejected.headers.get('retry-after'))
     expect(seconds).toBeGreaterThan(0)
     expect(seconds).toBeLessThanOrEqual(60)
   })
@@ -103,18 +103,18 @@ describe.skipIf(missing !== '')(title, () => {
     ['database', 'The database is not responding; try again later'],
     ['blobs', 'The file store is not responding; try again later'],
     ['redis', 'Rate limits cannot be checked now; try again later'],
-  ] as const)('with the %s away: 503, and back without a restart', async (name, message) => {
+  ] as const)('503 while the %s is unreachable, and recovery without a restart', async (name, message) => {
     const key = await newKey()
     const kept = await idOf(await upload(0, key, png))
-    await ways[name].cut()
-    const refused = await upload(0, key, png)
-    expect(refused.status).toBe(503)
-    expect(await errorOf(refused)).toEqual({ message, type: 'server_error', param: null, code: null })
-    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    await proxies[name].cut()
+    const rejected = await upload(0, key, png)
+    expect(rejected.status).toBe(503)
+    expect(await errorOf(rejected)).toEqual({ message, type: 'server_error', param: null, code: null })
+    expect(Number(rejected.headers.get('retry-after'))).toBeGreaterThan(0)
     expect((await call(0, key, `/v1/files/${kept}/content`)).status).toBe(503)
-    // A key that nobody has used here cannot be told from a wrong one.
+    // Without the database, a key that is not in the cache cannot be checked.
     if (name === 'database') expect((await call(0, newApiKey(), '/v1/models')).status).toBe(503)
-    // Chat needs no database, once the key is known.
+    // Chat needs no database once the key is cached.
     if (name !== 'redis') {
       const chat = await fetch(`${servers[0]!.url}/v1/chat/completions`, {
         method: 'POST',
@@ -123,13 +123,13 @@ describe.skipIf(missing !== '')(title, () => {
       })
       expect(chat.status).toBe(200)
     }
-    await ways[name].mend()
+    await proxies[name].mend()
     await expect.poll(async () => (await upload(0, key, png)).status, { timeout: 20_000, interval: 300 }).toBe(200)
     const content = await call(0, key, `/v1/files/${kept}/content`)
     expect(Buffer.from(await content.arrayBuffer()).equals(png)).toBe(true)
   })
 
-  test('usage that was kept back while the database was away comes to the ledger', async () => {
+  test('usage recorded while the database is unreachable is written to it later', async () => {
     const key = await newKey()
     const chat = () =>
       fetch(`${servers[0]!.url}/v1/chat/completions`, {
@@ -138,9 +138,9 @@ describe.skipIf(missing !== '')(title, () => {
         body: JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }),
       })
     const traces = [(await chat()).headers.get('x-trace-id')!]
-    await ways.database.cut()
+    await proxies.database.cut()
     traces.push((await chat()).headers.get('x-trace-id')!, (await chat()).headers.get('x-trace-id')!)
-    await ways.database.mend()
+    await proxies.database.mend()
     const { sql } = await import('drizzle-orm')
     const known = async () => {
       const list = sql.join(
@@ -152,7 +152,7 @@ describe.skipIf(missing !== '')(title, () => {
     await expect.poll(known, { timeout: 20_000, interval: 300 }).toBe(3)
   })
 
-  test('objects that nobody knows of are gone after the next start, known ones are not', async () => {
+  test('the next start removes objects without a record, and keeps the others', async () => {
     const key = await newKey()
     const id = await idOf(await upload(0, key, png))
     s3.objects.set('files/nobody/file-0000000000000000000000', { bytes: png, modified: new Date(0) })
@@ -168,7 +168,7 @@ describe.skipIf(missing !== '')(title, () => {
   })
 })
 
-test('the columns that queries use are those that the migrations make', async () => {
+test('queries use exactly the columns that the migrations create', async () => {
   const { getTableConfig } = await import('drizzle-orm/pg-core')
   const { sql } = await import('drizzle-orm')
   const { TABLES } = await import('../src/storage/schema.ts')

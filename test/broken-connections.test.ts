@@ -12,7 +12,7 @@ import { createTestDatabase, findRedis, through } from './support/services.ts'
 import { type SilentServer, startSilentServer } from './support/silent-server.ts'
 import { StorageLoad } from './support/storage-load.ts'
 
-/** Times that the connections to each of the three are cut. */
+/** How often the connections to each of the three are cut. */
 const CUTS = Number(process.env.LOOKOUT_TEST_CUTS ?? 3)
 const KEYS = 20
 
@@ -24,19 +24,19 @@ const title = missing === '' ? '' : ` (${missing} not running here)`
 describe.skipIf(missing !== '')(`connections to PostgreSQL, S3 and Redis${title}`, () => {
   let directory: string
   let s3: S3Server
-  let ways: CutProxy[]
+  let proxies: CutProxy[]
   let server: SilentServer
   let load: StorageLoad
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'lookout-cuts-'))
     s3 = await S3Server.start()
-    ways = await Promise.all([
+    proxies = await Promise.all([
       CutProxy.toDatabase(postgres!.url),
       CutProxy.start(s3.port),
       CutProxy.start(Number(new URL(redis!).port || 6379), new URL(redis!).hostname),
     ])
-    const [database, blobs, counts] = ways.map(({ port }) => port) as [number, number, number]
+    const [database, blobs, counts] = proxies.map(({ port }) => port) as [number, number, number]
     const limit = 1_000_000
     server = await startSilentServer({
       DATABASE_URL: through(postgres!.url, database),
@@ -63,7 +63,7 @@ describe.skipIf(missing !== '')(`connections to PostgreSQL, S3 and Redis${title}
   })
   afterAll(async () => {
     server?.child.kill('SIGKILL')
-    for (const way of ways ?? []) await way.cut()
+    for (const proxy of proxies ?? []) await proxy.cut()
     await s3?.close()
     await postgres?.drop()
     await rm(directory, { recursive: true, force: true, maxRetries: 5 })
@@ -75,12 +75,12 @@ describe.skipIf(missing !== '')(`connections to PostgreSQL, S3 and Redis${title}
     let deaths = 0
     server.child.once('exit', () => deaths++)
     load.start()
-    for (let cut = 0; cut < CUTS * ways.length && deaths === 0; cut++) {
-      const way = ways[cut % ways.length]!
+    for (let cut = 0; cut < CUTS * proxies.length && deaths === 0; cut++) {
+      const proxy = proxies[cut % proxies.length]!
       await delay(randomInt(100, 500))
-      await way.cut()
+      await proxy.cut()
       await delay(randomInt(50, 500))
-      await way.mend()
+      await proxy.mend()
       await expect.poll(async () => (await load.upload()).status, { timeout: 20_000, interval: 100 }).toBe(200)
     }
     await load.stop()

@@ -5,7 +5,10 @@ import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { promptText, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
-/** What `compatibility: openai` takes beyond the contract. That the contract refuses it is tested beside its other rules. */
+/**
+ * Tests what `compatibility: openai` accepts beyond the contract. That the contract rejects it is tested with its other
+ * rules.
+ */
 const environment = { LOOKOUT_COMPATIBILITY: 'openai' }
 const user = { role: 'user', content: 'Weather in Bern?' }
 const weather = {
@@ -50,30 +53,30 @@ describe('whatever the engine says', () => {
     })
   })
 
-  test('a named function: one call of it, and the model is told of no other', async () => {
+  test('a named function: one call of it, and the prompt contains no other', async () => {
     await replyOf(await post({ tool_choice: named('weather') }))
     expect(constraint()).toMatchObject({ atLeastOne: true, stopAfterFirst: true, tags: [begin('weather')] })
     expect(promptText(server.engine)).toContain('"weather"')
     expect(promptText(server.engine)).not.toContain('"clock"')
   })
 
-  test('an annotation is no call', async () => {
+  test('an annotation does not count as a call', async () => {
     await replyOf(await post({ tool_choice: 'required', vision_config: { annotation_format: 'box' } }))
     expect(constraint()).toMatchObject({ atLeastOne: true, triggers: ['<tool_call>'] })
   })
 
-  test.each(['auto', 'none', null])('%s demands nothing', async (tool_choice) => {
+  test.each(['auto', 'none', null])('%s requires no call', async (tool_choice) => {
     await replyOf(await post({ tool_choice }))
     expect(constraint()).not.toHaveProperty('atLeastOne')
   })
 
-  test('a function that is not declared is refused', async () => {
+  test('a function that is not declared is rejected', async () => {
     const response = await post({ tool_choice: named('fly') })
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({ param: 'tool_choice', message: expect.stringContaining("'fly'") })
   })
 
-  test('json_object: any object, and nothing is said of it to the model', async () => {
+  test('json_object: any object, without a word about it in the prompt', async () => {
     server.engine.script = { texts: ['{"a": [1, {}]}'] }
     const { choices } = await replyOf(await post({ ...jsonObject, tools: [] }))
     expect(choices[0]!.message.content).toBe('{"a": [1, {}]}')
@@ -81,21 +84,21 @@ describe('whatever the engine says', () => {
     expect(promptText(server.engine)).not.toContain('schema')
   })
 
-  test('json_object: what is no object is no answer', async () => {
+  test('json_object: a reply that is not an object is an error', async () => {
     server.engine.script = { texts: ['[1]'] }
     const response = await post({ ...jsonObject, tools: [] })
     expect(response.status).toBe(500)
     expect(await errorOf(response)).toMatchObject({ code: 'output_validation_failed', param: 'response_format' })
   })
 
-  test('json_object beside tools stays refused, and so does a model without them', async () => {
+  test('json_object together with tools is rejected, and so are tools for a model without them', async () => {
     const both = await post(jsonObject)
     expect([both.status, (await errorOf(both)).code]).toEqual([400, 'unsupported_tools_combination'])
     const plain = await post({ model: 'service-mk1', tool_choice: 'required' })
     expect([plain.status, (await errorOf(plain)).param]).toEqual([400, 'tools'])
   })
 
-  test('models say so', async () => {
+  test('the models list the capabilities', async () => {
     const { data } = await jsonOf<{ data: { capabilities: string[] }[] }>(await server.get('/v1/models?extended=true'))
     expect(data.map(({ capabilities }) => capabilities)).toEqual([
       ['response_format_json_schema', 'regex', 'tool_calling', 'response_format_json_object', 'tool_choice_required'],
@@ -103,7 +106,7 @@ describe('whatever the engine says', () => {
     ])
   })
 
-  test('a file is processed once it is stored, which OpenAI’s client can wait for', async () => {
+  test('a stored file has the status processed, which OpenAI’s client waits for', async () => {
     const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
     const png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
     const { id } = await client.files.create({ file: await toFile(png, 'shapes.png'), purpose: 'vision' })
@@ -118,7 +121,7 @@ describe('with the built-in model', () => {
   })
   afterAll(() => server?.close())
 
-  test.each([0, 1])('it calls when it must, at temperature %i', async (temperature) => {
+  test.each([0, 1])('a required call is made, at temperature %i', async (temperature) => {
     const talk = [{ role: 'user', content: 'Hello!' }]
     for (const [tool_choice, names] of [
       ['required', /^(?:weather|clock)$/],
@@ -132,7 +135,7 @@ describe('with the built-in model', () => {
     }
   })
 
-  test.each([0, 1])('it writes an object when it must, at temperature %i', async (temperature) => {
+  test.each([0, 1])('a required object is written, at temperature %i', async (temperature) => {
     const fields = { ...jsonObject, tools: [], temperature, max_completion_tokens: 200 }
     const { choices } = await replyOf(await post(fields))
     expect(choices[0]!.message.content).toMatch(/^\s*\{/)

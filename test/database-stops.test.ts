@@ -11,7 +11,7 @@ import { OwnPostgres } from './support/own-postgres.ts'
 import { type SilentServer, startSilentServer } from './support/silent-server.ts'
 import { StorageLoad } from './support/storage-load.ts'
 
-/** Times that PostgreSQL is stopped. 20 is what a release is tried with. */
+/** How often PostgreSQL is stopped. Releases are tested with 20. */
 const STOPS = Number(process.env.LOOKOUT_TEST_STOPS ?? 3)
 const KEYS = 40
 
@@ -80,7 +80,7 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
   test.skipIf(process.platform !== 'linux')(
     'that hangs, it costs an upload five seconds, and a chat with a known key nothing',
     async () => {
-      // Every key is remembered from here on.
+      // From here on the server has every key in its cache.
       for (let n = 0; n < KEYS * 8; n++) expect((await load.call('/v1/models')).status).toBe(200)
       await postgres.halt()
       const hung = performance.now()
@@ -101,7 +101,7 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
             },
           })
         }
-        // The key is older than what is believed unasked by now, and goes on.
+        // By now the cached key is past its normal lifetime, and is still accepted.
         expect(performance.now() - hung).toBeGreaterThan(3_000)
         const since = performance.now()
         expect((await load.chat()).status).toBe(200)
@@ -113,7 +113,7 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
     },
   )
 
-  test.skipIf(process.platform !== 'linux')('that hangs, it does not keep the server from ending', async () => {
+  test.skipIf(process.platform !== 'linux')('that hangs, it does not keep the server from shutting down', async () => {
     await postgres.halt()
     try {
       const since = performance.now()

@@ -6,11 +6,9 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
-/** A small disk of its own; mounting one takes Linux and its superuser. */
+/** A small disk for this test. Mounting one requires root on Linux. */
 const mounted = process.platform === 'linux' && process.getuid?.() === 0 ? await mountSmallDisk() : null
-const title = mounted
-  ? 'on a disk that is full'
-  : 'on a disk that is full (skipped: mounting one takes the superuser of Linux)'
+const title = mounted ? 'on a full disk' : 'on a full disk (skipped: mounting one requires root on Linux)'
 
 describe.skipIf(mounted === null)(title, () => {
   const directory = mounted!
@@ -45,16 +43,16 @@ describe.skipIf(mounted === null)(title, () => {
     return response.status === 200 && Buffer.from(await response.arrayBuffer()).equals(png)
   }
 
-  test('uploads are refused, nothing is lost, and room is used as soon as there is some', async () => {
+  test('uploads are rejected, nothing is lost, and free space is used as soon as there is some', async () => {
     const response = await upload()
     expect(response.status).toBe(200)
     const { id } = await jsonOf<{ id: string }>(response)
     for (let round = 0; round < 2; round++) {
       await fill(junk)
-      const refused = await upload()
-      expect(refused.status).toBe(503)
-      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
-      expect(await errorOf(refused)).toMatchObject({
+      const rejected = await upload()
+      expect(rejected.status).toBe(503)
+      expect(Number(rejected.headers.get('retry-after'))).toBeGreaterThan(0)
+      expect(await errorOf(rejected)).toMatchObject({
         type: 'server_error',
         message: expect.stringMatching(/no room to store the file|database is not responding/),
       })
@@ -64,7 +62,7 @@ describe.skipIf(mounted === null)(title, () => {
       })
       expect(unseen.status).toBe(503)
       expect((await errorOf(unseen)).message).toMatch(/no room for more media|database is not responding/)
-      // Answers do not depend on what cannot be written.
+      // A chat without media needs no disk space.
       expect((await chat()).status).toBe(200)
       await rm(junk)
       await expect.poll(async () => (await upload()).status, { timeout: 20_000, interval: 300 }).toBe(200)
@@ -87,11 +85,11 @@ async function mountSmallDisk(): Promise<string | null> {
   }
 }
 
-/** To the last byte. */
+/** Fills the disk to the last byte. */
 async function fill(path: string): Promise<void> {
   const { bavail, bsize } = statfsSync(join(path, '..'))
   await writeFile(path, Buffer.alloc(bavail * bsize)).catch((error: NodeJS.ErrnoException) => {
-    // Others write at the same time.
+    // The server writes at the same time.
     if (error.code !== 'ENOSPC') throw error
   })
 }

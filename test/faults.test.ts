@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 
-test('an error that nothing handled is logged and counted, and the server serves on', async () => {
+test('an unhandled error is logged and counted, and the server serves on', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-faults-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   const server = spawn(process.execPath, ['--import', './test/fixtures/faults.mjs', 'src/main.ts', 'serve'], {
@@ -52,11 +52,11 @@ test('an error that nothing handled is logged and counted, and the server serves
   expect(faults).toMatchObject([
     {
       msg: 'Unhandled rejection',
-      err: { message: 'A rejection that nobody handles', stack: expect.stringMatching(/faults\.mjs/) },
+      err: { message: 'A rejection without a handler', stack: expect.stringMatching(/faults\.mjs/) },
     },
     {
       msg: 'Uncaught exception',
-      err: { message: 'An event that nobody hears', stack: expect.stringMatching(/faults\.mjs/) },
+      err: { message: 'An error event without a listener', stack: expect.stringMatching(/faults\.mjs/) },
     },
   ])
   const models = await fetch(`${url}/v1/models`, { headers: { authorization: 'Bearer lk-faults' } })

@@ -10,12 +10,12 @@ import { cacheDirectory } from '../src/setup/native-library.mjs'
 import { damaged, FUZZ, inflated } from './support/fuzz.ts'
 import { CHATS, DETECTS, MULTILOOKS } from './support/fuzz-bodies.ts'
 
-/** `FUZZ_RUNS=20000` is what a release is tried with. */
+/** Clients that send at the same time. Releases are tested with `FUZZ_RUNS=20000`. */
 const CLIENTS = 4
 const KEY = 'fuzz'
-/** One in so many bodies has a value as deep or as long as a body has room for. */
+/** One body in this many has a value that is as deep or as long as a body allows. */
 const INFLATED = 25
-/** The engine's own text may not have the structure that was asked for: the one 500 that is an answer. */
+/** The only permitted 500: the model's text lacks the requested structure, for example because it was cut. */
 const VALIDATION = 'output_validation_failed'
 const BOUNDARY = 'boundary'
 
@@ -42,11 +42,11 @@ beforeAll(async () => {
   server.stderr!.on('data', (piece) => {
     log += piece
   })
-  let said = ''
+  let printed = ''
   for await (const piece of server.stdout!.iterator({ destroyOnReturn: false })) {
-    said += piece
-    url = /listens on (\S+)/.exec(said)?.[1] ?? ''
-    metricsUrl = /Metrics: (\S+)/.exec(said)?.[1] ?? ''
+    printed += piece
+    url = /listens on (\S+)/.exec(printed)?.[1] ?? ''
+    metricsUrl = /Metrics: (\S+)/.exec(printed)?.[1] ?? ''
     if (url && metricsUrl) break
   }
   server.stdout!.resume()
@@ -126,7 +126,7 @@ async function metric(name: string): Promise<number> {
   return Number(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, 'm').exec(text)?.[1])
 }
 
-/** With few tokens, and without the reasoning that the shipped model does not do. */
+/** Limits the tokens and removes requests for reasoning. */
 function forShippedModel(body: object): object {
   const text = JSON.stringify(body, (key, value) =>
     key === 'reasoning_effort' || key === 'enable_thinking' ? undefined : value,
@@ -135,11 +135,11 @@ function forShippedModel(body: object): object {
   return 'media' in body ? plain : { ...plain, max_completion_tokens: 8 }
 }
 
-/** A form with a file and its purpose to which something happened. */
+/** A form with a file and its purpose, damaged at random places. */
 function damagedForm(): fc.Arbitrary<string> {
   const part = (name: string, more: string, value: string) =>
     `--${BOUNDARY}\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\n${value}\r\n`
-  const right = `${part('purpose', '', 'vision')}${part('file', '; filename="a.png"', 'not a picture')}--${BOUNDARY}--\r\n`
+  const right = `${part('purpose', '', 'vision')}${part('file', '; filename="a.png"', 'not an image')}--${BOUNDARY}--\r\n`
   const junk = fc.oneof(fc.string(), fc.constantFrom('\r\n', `--${BOUNDARY}`, '--', '"', '\u0000'))
   return fc
     .array(fc.tuple(fc.nat(right.length), fc.nat(40), junk, fc.constantFrom(1, 1, 1, 1000)), { maxLength: 3 })

@@ -13,7 +13,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'lookout-main-'))
 })
 afterAll(async () => {
-  // A test that failed may have left one.
+  // A failed test may have left a process.
   for (const child of started) child.kill('SIGKILL')
   await rm(directory, { recursive: true })
 })
@@ -32,7 +32,7 @@ describe('the command line', () => {
     expect(run).toEqual({ code, stdout: expect.stringMatching(stdout), stderr })
   })
 
-  test('warns of variables that look like settings, and names the one that is meant', async () => {
+  test('warns about variables that look like settings, and suggests the right name', async () => {
     const environment = {
       LOOKOUT_PROT: '1',
       LOOKOUT_FLY_TO_THE_MOON: '1',
@@ -49,7 +49,7 @@ describe('the command line', () => {
     expect(run.stdout).toMatch(/The configuration is fine\n$/)
   })
 
-  test('every setting is in the help', async () => {
+  test('the help lists every setting', async () => {
     const run = await outcome(start(['--help'], {}))
     const shown = [...run.stdout.matchAll(/^ {2}([A-Z_]+) /gm)].map(([, name]) => name)
     expect(shown).toEqual(SETTINGS.map(({ variable }) => variable))
@@ -62,7 +62,7 @@ describe('the command line', () => {
     }
   })
 
-  test('models: what the cards need, without loading them', async () => {
+  test('models: describes the models without loading them', async () => {
     const run = await outcome(start(['models'], {}))
     expect(run).toMatchObject({ code: 0, stderr: '' })
     expect(run.stdout).toMatch(
@@ -75,13 +75,13 @@ describe('the command line', () => {
     expect(model).toMatchObject({ ids: ['service-mk1.5', 'service-mk1'], aliases: ['a'], context_tokens: 32_768 })
   })
 
-  test('a card that is not there is named in one line', async () => {
+  test('the error for a missing card is one line that names it', async () => {
     const run = await outcome(start(['serve'], { LOOKOUT_MODEL_CARD: '/none/card.json' }))
     expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(/^lookout: [^\n]*\/none\/card\.json[^\n]*\n$/) })
   })
 })
 
-test('serves until it is told to stop', async () => {
+test('serves until SIGTERM', async () => {
   const server = start(['serve'], { LOOKOUT_PORT: '0' })
   const greeting = await untilPrinted(server, /JSON\n\n$/)
   const url = /^Lookout listens on (\S+)$/m.exec(greeting)![1]!
@@ -97,14 +97,14 @@ test('serves until it is told to stop', async () => {
   expect(await once(server, 'exit')).toEqual([0, null])
 })
 
-describe('told to stop in the middle of an answer', () => {
-  test('it lets the answer end first, whichever process of the service the signal reaches', async () => {
+describe('SIGTERM in the middle of an answer', () => {
+  test('the answer ends first, whichever process of the service the signal reaches', async () => {
     const { server, url, stream } = await streaming()
-    // As a service manager does it: to every process of the service.
+    // A service manager sends the signal to every process of the service.
     process.kill(-server.pid!, 'SIGTERM')
     await untilPrinted(server, /SIGTERM: no new requests; accepted ones have 30 s to end\n/)
-    const refused = await fetch(`${url}/v1/models`, { headers }).catch(() => null)
-    if (refused) expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
+    const rejected = await fetch(`${url}/v1/models`, { headers }).catch(() => null)
+    if (rejected) expect([rejected.status, rejected.headers.get('retry-after')]).toEqual([503, '5'])
     const answer = await stream.text()
     expect(answer).toMatch(/"finish_reason":"stop"[\s\S]*data: \[DONE\]\n\n$/)
     const texts = [...answer.matchAll(/"content":"([ab]*)"/g)].map((match) => match[1])
@@ -112,7 +112,7 @@ describe('told to stop in the middle of an answer', () => {
     expect(await once(server, 'exit')).toEqual([0, null])
   })
 
-  test.skipIf(process.platform !== 'linux')('a second signal ends it at once, and its engine with it', async () => {
+  test.skipIf(process.platform !== 'linux')('a second signal ends the server and its engine at once', async () => {
     const { server, stream } = await streaming()
     const children = childrenOf(server.pid!)
     expect(children.length).toBeGreaterThan(0)
@@ -125,7 +125,7 @@ describe('told to stop in the middle of an answer', () => {
     await expect.poll(() => children.filter(isAlive), { timeout: 20_000 }).toEqual([])
   })
 
-  test('with no time to end, answers end with an error', async () => {
+  test('with a drain time of 0, answers end with an error', async () => {
     const { server, stream } = await streaming({ LOOKOUT_DRAIN_SECONDS: '0' })
     server.kill('SIGTERM')
     const last = (await stream.text()).trim().split('\n\n').at(-1)!
@@ -136,12 +136,12 @@ describe('told to stop in the middle of an answer', () => {
   const headers = { authorization: 'Bearer lk-main', 'content-type': 'application/json' }
   const CHARACTERS = 2000
 
-  /** A server in the middle of an answer that takes a second or more. */
+  /** Starts a server and an answer that takes at least a second. */
   async function streaming(environment: Record<string, string> = {}) {
     const server = start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_API_KEY: 'lk-main', ...environment }, true)
     const url = /^Lookout listens on (\S+)$/m.exec(await untilPrinted(server, /JSON\n\n$/))![1]!
     const messages = [{ role: 'user', content: 'Hi' }]
-    // Who asks for repetition gets it: a reply that goes round in circles would be ended.
+    // Without the penalty, which asks for repetition, the limit on repetition would end the reply.
     const sampling = { temperature: 1, presence_penalty: -1 }
     const body = { model: 'service-mk1.5', stream: true, ...sampling, regex: `[ab]{${CHARACTERS}}`, messages }
     const stream = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
@@ -150,7 +150,7 @@ describe('told to stop in the middle of an answer', () => {
   }
 })
 
-/** As Linux tells of them. */
+/** Child processes, on Linux. */
 function childrenOf(pid: number): number[] {
   const list = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
   return list.split(' ').filter(Boolean).map(Number)
@@ -174,7 +174,7 @@ function start(args: readonly string[], environment: Record<string, string>, det
       ...environment,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A process group of its own.
+    // The process gets its own process group.
     detached,
   })
   started.push(child)

@@ -7,8 +7,8 @@ import { Service } from '../src/service.ts'
 import { readGguf, type Tensor, TensorType, writeGguf } from './support/gguf-writer.ts'
 
 /**
- * Most open checkpoints come with quantised weights, whose products take other kernels than the shipped f16 ones: those of
- * AMX, where the processor has it. Here the shipped model, its matrices as Q8_0.
+ * Most open checkpoints have quantised weights. Their products use other kernels than the shipped f16 weights: AMX,
+ * where the processor has it. This test serves the shipped model with its matrices as Q8_0.
  */
 const SHIPPED = 'models/lookout-nano'
 const BLOCK = 32
@@ -41,9 +41,9 @@ interface Choices {
   choices: { message: { content: string } }[]
 }
 
-test('quantised weights answer about a picture, alone and in a batch', async () => {
+test('quantised weights answer about an image, alone and in a batch', async () => {
   const url = `data:image/png;base64,${(await readFile('docs/pictures/shapes.png')).toString('base64')}`
-  const picture = { type: 'image_url', image_url: { url } }
+  const image = { type: 'image_url', image_url: { url } }
   const ask = async <Body>(path: string, body: object): Promise<Body> => {
     const response = await fetch(service.url + path, {
       method: 'POST',
@@ -55,20 +55,20 @@ test('quantised weights answer about a picture, alone and in a batch', async () 
   }
   const text = 'What colour is the star?'
   const chat = await ask<Choices>('/v1/chat/completions', {
-    messages: [{ role: 'user', content: [picture, { type: 'text', text }] }],
+    messages: [{ role: 'user', content: [image, { type: 'text', text }] }],
   })
   expect(chat.choices[0]?.message.content).toBe('Blue.')
 
   const prompts = Array.from({ length: 16 }, (_, n) => (n % 2 === 0 ? text : 'Is there a red circle?'))
   const looks = await ask<{ results: { completions: Choices['choices'] }[] }>('/v1/chat/completions/multilook', {
-    context: [{ role: 'user', content: [picture] }],
+    context: [{ role: 'user', content: [image] }],
     prompts,
   })
   const answers = looks.results.map((result) => result.completions.map(({ message }) => message.content))
   expect(answers).toEqual(prompts.map((prompt) => [prompt === text ? 'Blue.' : 'Yes.']))
 })
 
-/** Every f16 matrix as blocks of 32 eight-bit values, each block with a scale. */
+/** Copies a model with every f16 matrix as Q8_0: blocks of 32 eight-bit values with one scale each. */
 async function quantise(from: string, to: string): Promise<void> {
   const { metadata, tensors } = await readGguf(from)
   const isMatrix = ({ type, shape }: Tensor) => type === TensorType.F16 && shape.length === 2 && shape[0]! % BLOCK === 0

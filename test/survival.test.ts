@@ -10,7 +10,7 @@ import { cacheDirectory } from '../src/setup/native-library.mjs'
 import { Database } from '../src/storage/index.ts'
 import { type SilentServer, startSilentServer } from './support/silent-server.ts'
 
-/** Times that the server is killed. 50 is what a release is tried with. */
+/** How often the server is killed. Releases are tested with 50. */
 const KILLS = Number(process.env.LOOKOUT_TEST_KILLS ?? 4)
 const KEY = 'survivor'
 const WORKERS = 6
@@ -23,20 +23,20 @@ beforeAll(async () => {
 })
 afterAll(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
 
-/** What the server has said yes to. */
+/** Acknowledged uploads, by id, with the hash of their content; acknowledged deletions and chats below. */
 const kept = new Map<string, string>()
 const deleted = new Set<string>()
-/** Deletions that were asked for and not answered: either is right. */
-const doubtful = new Set<string>()
+/** Deletions that were requested but not acknowledged: the file may exist or not. */
+const unacknowledged = new Set<string>()
 const chats = new Set<string>()
-/** How many answers there were, by what was asked and their status. */
+/** Number of responses by kind of request and status. */
 const statuses: Record<string, number> = {}
 
 function count(kind: string, { status }: Response): void {
   statuses[`${kind} ${status}`] = (statuses[`${kind} ${status}`] ?? 0) + 1
 }
 
-test(`killed ${KILLS} times under load, it has lost nothing that it has acknowledged`, {
+test(`killed ${KILLS} times under load, the server loses nothing that it has acknowledged`, {
   timeout: 60_000 + KILLS * 30_000,
 }, async () => {
   for (let round = 0; round < KILLS; round++) {
@@ -44,10 +44,10 @@ test(`killed ${KILLS} times under load, it has lost nothing that it has acknowle
     await verify(server.url)
     const [answered, stored] = [chats.size, kept.size + deleted.size]
     const load = Array.from({ length: WORKERS }, () => work(server.url))
-    // On a slow machine a server that is killed sooner has acknowledged nothing that could be lost.
+    // Kill the server only after it has acknowledged something that could be lost.
     await vi.waitUntil(() => chats.size > answered + 1 && kept.size + deleted.size > stored + 1, { timeout: 20_000 })
     await delay(randomInt(300, 1200))
-    // The database's process is another one: at times it goes too, before or after.
+    // The embedded database is a process of its own. In some rounds it is killed too, before or after the server.
     const database = round % 2 === 1 ? await childrenOf(server.child.pid!) : []
     for (const pid of round % 4 === 1 ? database : []) process.kill(pid, 'SIGKILL')
     server.child.kill('SIGKILL')
@@ -57,7 +57,7 @@ test(`killed ${KILLS} times under load, it has lost nothing that it has acknowle
   }
   const server = await start()
   await verify(server.url)
-  // The ledger is brought to the database, every row once.
+  // At the end the ledger is written to the database, each row once.
   const exit = once(server.child, 'exit')
   server.child.kill('SIGTERM')
   expect(await exit).toEqual([0, null])
@@ -68,8 +68,8 @@ test(`killed ${KILLS} times under load, it has lost nothing that it has acknowle
   const known = new Set(rows.map(({ id }) => id))
   const unknown = [...chats].filter((id) => !known.has(id))
   console.info(
-    `${KILLS} kills: ${kept.size} uploads, ${deleted.size} deletions and ${chats.size} chats acknowledged; files as they ` +
-      `were acknowledged, ${unknown.length} chats without a usage row; answers ${JSON.stringify(statuses)}`,
+    `${KILLS} kills: ${kept.size} uploads, ${deleted.size} deletions and ${chats.size} chats acknowledged; no file lost, ` +
+      `${unknown.length} chats without a usage row; answers ${JSON.stringify(statuses)}`,
   )
   expect(unknown).toEqual([])
   expect(chats.size).toBeGreaterThan(KILLS)
@@ -81,7 +81,7 @@ function start(): Promise<SilentServer> {
   return startSilentServer({ LOOKOUT_API_KEY: KEY, LOOKOUT_DATA_DIR: directory })
 }
 
-/** Uploads, deletes and chats until the server is gone. */
+/** Uploads, deletes and chats until the server is killed. */
 async function work(url: string): Promise<void> {
   const headers = { authorization: `Bearer ${KEY}` }
   try {
@@ -97,9 +97,9 @@ async function work(url: string): Promise<void> {
         count('upload', response)
         if (response.status === 200) kept.set(id, digest(bytes))
       } else if (turn < 7) {
-        const id = [...kept.keys()].find((id) => !deleted.has(id) && !doubtful.has(id))
+        const id = [...kept.keys()].find((id) => !deleted.has(id) && !unacknowledged.has(id))
         if (id === undefined) continue
-        doubtful.add(id)
+        unacknowledged.add(id)
         const response = await fetch(`${url}/v1/files/${id}`, { method: 'DELETE', headers })
         await response.json()
         count('delete', response)
@@ -116,17 +116,17 @@ async function work(url: string): Promise<void> {
       }
     }
   } catch {
-    // The connection is lost: so is the server.
+    // The server was killed.
   }
 }
 
-/** Every acknowledged file is there bit by bit, every deleted one is gone, and there are no other bytes. */
+/** Expects every acknowledged file to be intact, every deleted one to be absent, and no other files on disk. */
 async function verify(url: string): Promise<void> {
   const get = (path: string) => fetch(url + path, { headers: { authorization: `Bearer ${KEY}` } })
   const { data } = (await (await get('/v1/files')).json()) as { data: { id: string; bytes: number }[] }
   const listed = new Map(data.map((file) => [file.id, file.bytes]))
   for (const [id, hash] of kept) {
-    if (doubtful.has(id) && !deleted.has(id) && !listed.has(id)) {
+    if (unacknowledged.has(id) && !deleted.has(id) && !listed.has(id)) {
       deleted.add(id)
       continue
     }
@@ -137,7 +137,7 @@ async function verify(url: string): Promise<void> {
     if (!deleted.has(id)) expect(digest(bytes)).toBe(hash)
   }
   for (const [id, bytes] of listed) {
-    // Files that were made and not acknowledged are whole.
+    // A file that was stored but not acknowledged must be complete.
     if (!kept.has(id)) expect((await (await get(`/v1/files/${id}/content`)).arrayBuffer()).byteLength).toBe(bytes)
   }
   const blobs = async () => {
@@ -156,7 +156,7 @@ function digest(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/** Of Linux; elsewhere the database's process is left to end by itself. */
+/** The database processes among a process's children, on Linux; elsewhere none, and they end by themselves. */
 async function childrenOf(pid: number): Promise<number[]> {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '')
   const pids = text.trim().split(' ').filter(Boolean).map(Number)

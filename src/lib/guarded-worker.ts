@@ -32,7 +32,6 @@ export class GuardedWorker<Question, Answer> {
   }
 
   /**
-
    * @returns null when there was no answer within the limit.
    * @throws Error when the thread dies.
    */

@@ -1,4 +1,4 @@
-"""Chats through the client in the folder argv[1] with the server argv[2] and the key argv[3]; prints the reply."""
+"""Sends a chat to the server argv[2] with the key argv[3], using the client in the folder argv[1]; prints the reply."""
 
 import sys
 

@@ -17,15 +17,17 @@ import { loadCard, type ModelCard } from '../../src/models/card.ts'
 
 export const CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
-/** Hot enough that completions differ, and hardly ever end, whatever the weights. */
+/** A temperature so high that completions differ and hardly ever end, whatever the weights. */
 export const RANDOM: Sampling = { ...GREEDY, temperature: 20 }
-/** The first token comes again up to the limit, whatever the noise. At the start of an answer it is not the last one. */
+/**
+ * Repeats the first token up to `maxTokens`. Use it at the start of an answer, where that is not the end-of-turn token.
+ */
 export const REPEATING: Sampling = { ...GREEDY, presencePenalty: -1000 }
 
 export const trusted = (text: string): PromptPart => ({ type: 'text', text, trusted: true })
 export const untrusted = (text: string): PromptPart => ({ type: 'text', text, trusted: false })
 
-/** @param seed makes pictures of one size differ. */
+/** @param seed makes images of the same size differ. */
 export function picture(width: number, height: number, seed = 0): ImagePart {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * 7 + seed * (i >> 8)) & 255)
   return { type: 'image', image: { width, height, data } }
@@ -54,7 +56,7 @@ export const assistant = trusted('<|im_start|>assistant\n')
 /** A question up to the start of its answer. */
 export const chat = [...question, assistant]
 
-/** Runs until it is stopped, at the start of an answer. */
+/** A branch that runs until it is aborted, for the start of an answer. */
 export const endless = (n = 8) => branch({ n, maxTokens: 3000, sampling: REPEATING })
 
 export interface Collected {
@@ -98,7 +100,7 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10))
 }
 
-/** Waits until nothing runs or waits; then nothing may hold cells or sequences. */
+/** Waits until no work runs or waits, then expects all cells and sequences to be free. */
 export async function expectAllFreed(engine: LocalEngine): Promise<EngineStats> {
   let stats = await engine.stats()
   await until(async () => {
@@ -123,7 +125,7 @@ export async function smallCard(contextTokens: number, maxSequences: number): Pr
   }
 }
 
-/** The longest time between two texts of a running work of another organisation, in ms, until the task is done. */
+/** The longest time between two texts of another organisation's work while the task runs, in ms. */
 export async function longestPause(engine: LocalEngine, task: () => Promise<unknown>): Promise<number> {
   const leaving = new AbortController()
   const { events } = await generate(engine, chat, [endless(1)], { signal: leaving.signal, organisation: 'other' })

@@ -8,12 +8,14 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-/** PostgreSQL refuses to run as root: then it is run as `nobody`. */
+/** PostgreSQL refuses to run as root; the tests then run it as `nobody`. */
 const USER = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
-/** Where distributions put the programs that are not for everybody's path. */
-const PLACES = ['/usr/lib/postgresql/*/bin', '/opt/homebrew/opt/postgresql*/bin', '/usr/local/bin', '/usr/bin']
+/** Where distributions install PostgreSQL's server programs, which may not be on PATH. */
+const FOLDERS = ['/usr/lib/postgresql/*/bin', '/opt/homebrew/opt/postgresql*/bin', '/usr/local/bin', '/usr/bin']
 
-/** A PostgreSQL server of a test's own, made by the machine's programs, that can be stopped, started and halted. */
+/**
+ * A PostgreSQL server for one test, made with the machine's programs. It can be stopped, started, halted and resumed.
+ */
 export class OwnPostgres {
   readonly url: string
   readonly #programs: string
@@ -27,12 +29,12 @@ export class OwnPostgres {
     this.url = `postgres://postgres@127.0.0.1:${port}/postgres`
   }
 
-  /** The folder of PostgreSQL's programs; null where there is none. */
+  /** Finds the folder of PostgreSQL's programs; null when they are not installed. */
   static async find(): Promise<string | null> {
     const given = process.env.LOOKOUT_TEST_POSTGRES_BIN
-    for (const place of given === undefined ? PLACES : [given]) {
+    for (const folder of given === undefined ? FOLDERS : [given]) {
       const found: string[] = []
-      for await (const path of glob(join(place, 'initdb'))) found.push(path)
+      for await (const path of glob(join(folder, 'initdb'))) found.push(path)
       if (found.length > 0) return join(found.sort().at(-1)!, '..')
     }
     return null
@@ -50,17 +52,17 @@ export class OwnPostgres {
   }
 
   async start(): Promise<void> {
-    // What it has acknowledged survives its end without fsync too, as long as the machine runs.
+    // Acknowledged data survives a stop without fsync, as long as the machine keeps running.
     const settings = `-p ${this.#port} -k ${this.#directory} -c listen_addresses=127.0.0.1 -c fsync=off`
     await this.#control('start', '-w', '-l', join(this.#directory, 'log'), '-o', settings)
   }
 
-  /** As if the machine had lost power: connections break wherever they are. */
+  /** Stops at once, as after a power failure: connections break at any point. */
   async stop(): Promise<void> {
     await this.#control('stop', '-m', 'immediate')
   }
 
-  /** Its processes do nothing from here on, and its connections stay open. */
+  /** Suspends its processes. Its connections stay open. */
   async halt(): Promise<void> {
     for (const pid of await this.#processes()) process.kill(pid, 'SIGSTOP')
   }
@@ -76,13 +78,13 @@ export class OwnPostgres {
   }
 
   async #control(...args: readonly string[]): Promise<void> {
-    // Its output would keep the pipe open as long as the server runs.
+    // Wait for "exit": the server inherits the pipe, so "close" would come only when it ends.
     const child = execFile(join(this.#programs, 'pg_ctl'), ['-s', '-D', join(this.#directory, 'data'), ...args], USER)
     const [code] = await once(child, 'exit')
     if (code !== 0) throw new Error(`pg_ctl ${args[0]} ended with status ${code}`)
   }
 
-  /** Of Linux. The first takes connections, so it is the first to stop; the others are its children. */
+  /** Linux only. The first process accepts connections, so it must be suspended first; the others are its children. */
   async #processes(): Promise<number[]> {
     const pid = Number((await readFile(join(this.#directory, 'data', 'postmaster.pid'), 'utf8')).split('\n')[0])
     const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')

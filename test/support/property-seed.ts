@@ -1,4 +1,7 @@
 import fc from 'fast-check'
 
-/** Continuous integration draws the same cases every time, so that it judges the change; at the desk each run draws new ones. */
+/**
+ * Continuous integration uses a fixed seed, so that results depend only on the change. Elsewhere each run draws new
+ * cases.
+ */
 if (process.env.CI) fc.configureGlobal({ seed: 20_261_121 })

@@ -1,6 +1,6 @@
 import type { Pattern } from '../../src/inference/constraints/regex/pattern.ts'
 
-/** The same pattern for JavaScript's own engine: it matches whole texts, and exactly those that `pattern` stands for. */
+/** The equivalent of `pattern` for JavaScript's own engine. It matches whole texts only. */
 export function toRegExp(pattern: Pattern): RegExp {
   return new RegExp(`^(?:${sourceOf(pattern)})$`, 'u')
 }

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 
 /** Watches the resident memory of this process and all its descendants. Linux only (reads /proc). */
 export class ResidentMemory implements AsyncDisposable {
-  /** Bytes, when the watch began. */
+  /** Bytes at the start. */
   readonly before: number
   #peak: number
   #isOver = false
@@ -18,7 +18,7 @@ export class ResidentMemory implements AsyncDisposable {
     return new ResidentMemory(await residentBytes())
   }
 
-  /** Bytes beyond those of the beginning, at the highest that was seen. */
+  /** Peak increase over `before`, in bytes. */
   get growth(): number {
     return this.#peak - this.before
   }
