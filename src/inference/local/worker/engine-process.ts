@@ -25,12 +25,12 @@ class EngineProcess {
 
   constructor(settings: EngineSettings) {
     let warm: WarmUp
-    const begins = (stage: LoadStage) => send({ type: 'loading', stage })
-    begins('libraries')
+    const report = (stage: LoadStage) => send({ type: 'loading', stage })
+    report('libraries')
     const libraries = loadNativeLibraries(locateNativeLibraries())
     try {
-      this.#loaded = new LoadedModel(libraries, settings, begins)
-      begins('warm-up')
+      this.#loaded = new LoadedModel(libraries, settings, report)
+      report('warm-up')
       warm = warmUp(this.#loaded, settings.image)
     } catch (error) {
       // The library's log says what is wrong.
