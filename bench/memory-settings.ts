@@ -32,7 +32,7 @@ interface Scenario {
 const SCENARIOS: readonly Scenario[] = [
   {
     name: 'A server that has just started, and has rested for 25 s',
-    settings: ['idle-release', 'pulse-heap', 'quick-wasm'],
+    settings: ['idle-release', 'quick-wasm'],
     async measure(server) {
       await delay(SETTLE_MS)
       const started = await residentByProgram(server.pid)
@@ -41,7 +41,6 @@ const SCENARIOS: readonly Scenario[] = [
       return {
         'all, started': sum(started),
         'all, rested': sum(rested),
-        'engine, rested': mib(rested, 'engine-process'),
         'database, started': mib(started, 'database-process'),
       }
     },
@@ -94,7 +93,7 @@ const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'Request bodies of 19 MB, sixteen at a time',
-    settings: ['body-collection', 'body-heap'],
+    settings: ['body-collection'],
     program: SILENT_SERVICE,
     async measure(server, seconds) {
       const photo = await photoOf(64, 64)

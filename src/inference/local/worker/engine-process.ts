@@ -3,7 +3,7 @@
  * this process.
  */
 import { Worker } from 'node:worker_threads'
-import { PULSE_THREAD, releaseMemoryWhenIdle } from '../../../lib/memory.ts'
+import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
 import type { Work } from '../../engine.ts'
 import { unpack } from '../envelope.ts'
 import { toFailure } from '../failure.ts'
@@ -116,7 +116,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 process.on('disconnect', () => process.exit(0))
 
 // Before the first native call: the library may take minutes to read the weights.
-new Worker(new URL('./pulse-thread.ts', import.meta.url), { resourceLimits: PULSE_THREAD }).unref()
+new Worker(new URL('./pulse-thread.ts', import.meta.url)).unref()
 releaseMemoryWhenIdle()
 
 let engine: EngineProcess | null = null
