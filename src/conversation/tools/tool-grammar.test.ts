@@ -34,6 +34,7 @@ const { object: objects } = fc.letrec<{ any: Sample; object: Sample }>((tie) => 
       .map((value) => ({ schema: { type: 'integer', minimum: -40, maximum: 900 }, value })),
     fc.integer({ min: -90_000, max: 90_000 }).map((n) => ({ schema: { type: 'number' }, value: n / 100 || 0 })),
     fc.boolean().map((value) => ({ schema: { type: ['boolean', 'null'] }, value })),
+    fc.constantFrom('metric', null).map((value) => ({ schema: { enum: ['metric', 'imperial', null] }, value })),
     fc
       .oneof(text, fc.constant(null))
       .filter((value) => value !== 'null')

@@ -287,11 +287,12 @@ class SchemaWriter {
     return sequence([key, this.#value(schema, place)])
   }
 
-  /** What may be a string is text, and is bound further when it can be nothing else. */
+  /** What may be a string is text, and is bound further when it can be nothing else but null. */
   #memberValue(name: string, schema: unknown, place: Place): Expression {
     const types = this.#typesOfMember(name)
     if (types !== null && !types.includes('string')) return this.#value(schema, place)
-    return types?.length === 1 ? this.#value(schema, { ...place, form: 'bare' }) : this.#bare.string(0, null)
+    const isBound = types?.every((type) => type === 'string' || type === 'null')
+    return isBound ? this.#value(schema, { ...place, form: 'bare' }) : this.#bare.string(0, null)
   }
 
   /** Members in their order; those that are not required may be left out. */
