@@ -206,7 +206,7 @@ export interface Notation {
   readonly member?: { readonly begin: string; readonly between: string; readonly end: string }
 }
 
-/** A text that the pattern matches from start to end. See `regex/parser.ts` for the dialect. */
+/** A text that the pattern matches from start to end. See `constraints/regex/parser.ts` for the dialect. */
 export interface RegexConstraint {
   readonly type: 'regex'
   readonly pattern: string

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { apiError, branch, CARD, chat, collect, generate, longestPause } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
-import type { Constraint } from '../../engine.ts'
+import type { Constraint, Notation } from '../../engine.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 let engine: LocalEngine
@@ -14,20 +14,24 @@ const tool = (seed: number) => {
   const deep = `${'{"type":"object","not":{},"properties":{"b":{"if":1},"a":'.repeat(30)}{"not":1}${'}}'.repeat(30)}`
   return JSON.parse(`{"x${seed}":1,"properties":{"z":${deep}}}`) as unknown
 }
-const tools: Constraint = {
+const tools = (notation?: Notation): Constraint => ({
   type: 'triggered_tags',
   triggers: ['<call>'],
   tags: Array.from({ length: 200 }, (_, i) => ({
     begin: `<call>${i}`,
-    content: { type: 'json_schema', schema: tool(i), lenient: true },
+    content: { type: 'json_schema', schema: tool(i), lenient: true, ...(notation && { notation }) },
     end: '</call>',
   })),
-}
+})
 
 test.each<[string, Constraint]>([
   ['a pattern of many counts', { type: 'regex', pattern: '(a?){5000}a{5000}' }],
   ['a pattern of counts within counts', { type: 'regex', pattern: '(a{1,9}[a-z]{0,90}){0,60}' }],
-  ['two hundred tools with much that is left out', tools],
+  ['two hundred tools with much that is left out', tools()],
+  [
+    'two hundred tools in a notation of their own',
+    tools({ without: ['</value>', '</call>'], member: { begin: '<value ', between: '>', end: '</value>' } }),
+  ],
 ])('%s holds up nobody', async (_, constraint) => {
   const pause = await longestPause(engine, async () => {
     const work = await generate(engine, chat, [branch({ constraint, maxTokens: 40 })])
