@@ -1,4 +1,4 @@
-"""The rows of the evaluation that are heard: sounds in voices and wordings never trained on. Needs espeak-ng, Pillow and numpy only."""
+"""The audio rows of the evaluation: voices and wordings that were never trained on. Needs only espeak-ng, Pillow and numpy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .world import pick_size, render_scene
 SPOKEN = "spoken question"
 HEARD_ROWS = (*SOUND_TASKS, SPOKEN)
 FIRST_SEED = HELD_OUT_SEED + 40_000
-SPOKEN_SHARE = 0.25  # Questions asked aloud about a picture, per sound.
+SPOKEN_SHARE = 0.25  # Spoken questions about an image, per sound.
 
 Heard = tuple[str, Split, str, str, str, dict[str, Any]]  # Row, wording, picture or "", question, truth, arguments of ChatClient.ask.
 
@@ -40,7 +40,7 @@ def wav_base64(samples: np.ndarray) -> str:
 
 
 def heard_questions(sounds: int) -> Iterator[Heard]:
-    """Every row once per sound and kind of phrasing, where the sound allows it; then spoken questions about pictures."""
+    """Yields each row once per sound and kind of phrasing, where the sound allows it, then spoken questions about images."""
     speech = LiveSpeech(HELD_OUT_VOICES)
     for index in range(sounds):
         rng = random.Random(FIRST_SEED + index)

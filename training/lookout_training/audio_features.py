@@ -1,6 +1,6 @@
-"""From samples to what the audio tower reads: the log-mel spectrogram of llama.cpp's `qwen3a` preprocessor. No PyTorch.
+"""The audio tower's input: the log-mel spectrogram of llama.cpp's `qwen3a` preprocessor. Does not need PyTorch.
 
-Steps and constants as in llama.cpp's tools/mtmd/mtmd-audio.cpp (mtmd_audio_preprocessor_qwen3a), which follows Whisper.
+The steps and constants are those of llama.cpp's tools/mtmd/mtmd-audio.cpp (mtmd_audio_preprocessor_qwen3a), which follows Whisper.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ SAMPLE_RATE = 16_000  # Hz.
 WINDOW = 400  # Samples per Fourier transform.
 HOP = 160  # Samples from one frame to the next.
 CHUNK_FRAMES = 100  # The convolutions see one second at a time ...
-CHUNK_TOKENS = 13  # ... and make this many tokens of it.
-ENCODER_CHUNKS = 8  # Attention reaches over this many seconds; longer sounds are encoded in pieces.
+CHUNK_TOKENS = 13  # ... and output this many tokens for it.
+ENCODER_CHUNKS = 8  # Attention spans this many seconds. Longer audio is encoded in pieces.
 POWER_FLOOR = 2.0**-24
 
 
@@ -42,9 +42,9 @@ def mel_filters(bins: int) -> np.ndarray:
 
 
 def log_mel(samples: np.ndarray, bins: int) -> np.ndarray:
-    """Mono float samples in -1..1 at SAMPLE_RATE, at least one, to (chunks, bins, CHUNK_FRAMES) float32; zeros fill the last chunk."""
+    """Converts mono samples in -1..1 at SAMPLE_RATE, at least one, to (chunks, bins, CHUNK_FRAMES) float32; zeros pad the last chunk."""
     pad = WINDOW // 2
-    # Mirrored at both ends; what a clip shorter than the padding cannot mirror is silence.
+    # Both ends are mirrored. Where a clip is shorter than the padding, the rest is silence.
     head, tail = samples[pad:0:-1], samples[-2 : -pad - 2 : -1]
     padded = np.zeros(len(samples) + 2 * pad, np.float32)
     padded[pad - len(head) : pad] = head
@@ -63,10 +63,10 @@ def log_mel(samples: np.ndarray, bins: int) -> np.ndarray:
 
 
 def chunk_count(samples: int) -> int:
-    """Started seconds of a sound, counted in frames: 16,000 samples are 101 frames and so two chunks."""
+    """Number of one-second chunks, counted in frames: 16,000 samples are 101 frames and therefore two chunks."""
     return -(-(samples // HOP + 1) // CHUNK_FRAMES)
 
 
 def token_count(samples: int) -> int:
-    """Audio tokens of a sound of that many samples."""
+    """Number of audio tokens for this many samples."""
     return chunk_count(samples) * CHUNK_TOKENS

@@ -1,4 +1,4 @@
-"""The audio tower in PyTorch, laid out so that llama.cpp's `qwen3a` graph computes the same numbers."""
+"""The audio tower in PyTorch. It computes the same numbers as llama.cpp's `qwen3a` graph."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AudioBlock(nn.Module):
 
 
 class AudioTower(nn.Module):
-    """Convolutions over one second at a time, a transformer over up to ENCODER_CHUNKS seconds, and a projector into the language model's width."""
+    """Convolutions over one second at a time, a transformer over up to ENCODER_CHUNKS seconds, and a projector to the model's width."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class AudioTower(nn.Module):
 
 
 def encode_clips(tower: AudioTower, clips: list[Tensor]) -> list[Tensor]:
-    """Spectrograms (chunks, bins, 100) of different lengths -> tokens (13 chunks, language width); equal lengths share a pass."""
+    """Encodes spectrograms (chunks, bins, 100) to tokens (13 chunks, language width). Spectrograms of equal length share a pass."""
     encoded: dict[int, Tensor] = {}
     for chunks in sorted({len(clip) for clip in clips}):
         places = [i for i, clip in enumerate(clips) if len(clip) == chunks]
@@ -89,14 +89,14 @@ def encode_clips(tower: AudioTower, clips: list[Tensor]) -> list[Tensor]:
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Whisper's position codes (length, width): sines, then cosines, with wavelengths from 2 pi to 20,000 pi."""
+    """Whisper's position embeddings (length, width): sines, then cosines, with wavelengths from 2 pi to 20,000 pi."""
     frequencies = torch.exp(-math.log(10_000) / (width // 2 - 1) * torch.arange(width // 2).float())
     angle = torch.arange(length)[:, None] * frequencies
     return torch.cat((angle.sin(), angle.cos()), dim=1)
 
 
 def initialise_audio(tower: AudioTower) -> None:
-    """Small random weights; convolutions keep the variance of their input."""
+    """Initialises the weights with small random numbers; convolutions keep the variance of their input."""
     for module in tower.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")

@@ -1,4 +1,4 @@
-"""Training samples with sounds, packed as `prompts` packs pictures: isolated questions behind a shared prefix.
+"""Training samples with audio, packed like the images of `prompts`: isolated questions after a shared prefix.
 
 Audio tokens have equal positions on all axes, like text.
 """
@@ -25,11 +25,11 @@ AUDIO = "<|audio_start|><|audio_pad|><|audio_end|>"
 
 
 class SoundLayout(Enum):
-    """What a row holds; all rows of a batch share one."""
+    """The layout of a row. All rows of a batch share one."""
 
     SOUND = "sound"
-    SOUND_LAST = "sound last"  # One question per row: the sound comes after it.
-    SPOKEN_QUESTIONS = "spoken questions"  # A picture, and sounds that ask about it.
+    SOUND_LAST = "sound last"  # One question per row, before the audio.
+    SPOKEN_QUESTIONS = "spoken questions"  # An image, and audio that asks about it.
     SOUND_AND_PICTURE = "sound and picture"  # Questions about either.
 
 
@@ -39,12 +39,12 @@ SOUND_LAYOUT_WEIGHTS = {
     SoundLayout.SPOKEN_QUESTIONS: 18,
     SoundLayout.SOUND_AND_PICTURE: 6,
 }
-MOST_QUESTIONS = 4  # About one sound, or asked aloud about one picture.
+MOST_QUESTIONS = 4  # Written questions about one sound, or spoken questions about one image.
 WITH_PICTURE = (SoundLayout.SPOKEN_QUESTIONS, SoundLayout.SOUND_AND_PICTURE)
 
 
 class SoundSampleMaker(SampleMaker):
-    """Lays out prompts with sounds. `speech` is where the voices come from; without it only written prompts can be made."""
+    """Lays out prompts with audio. `speech` provides the voices; without it only written prompts can be made."""
 
     def __init__(self, tokenizer: Tokenizer, speech: Speech | None, mel_bins: int, longest_text: int = 208) -> None:
         super().__init__(tokenizer, longest_text)
@@ -53,7 +53,7 @@ class SoundSampleMaker(SampleMaker):
         self.audio_token = tokenizer["<|audio_pad|>"]
 
     def make_heard(self, rng: random.Random, layout: SoundLayout, scene: Scene | None, split: Split = Split.SEEN, offset: bool = True) -> Sample:
-        """A row with one sound or, for SPOKEN_QUESTIONS, one per question. `scene` is None where the layout has no picture."""
+        """Makes a row with one sound or, for SPOKEN_QUESTIONS, one per question. `scene` is None where the layout has no image."""
         if self.speech is None:
             raise ValueError("no source of speech")
         sample = Sample()
@@ -86,7 +86,7 @@ class SoundSampleMaker(SampleMaker):
             about_picture = scene is not None and rng.random() < 0.4
             exchange = ask_something(rng, scene, split) if about_picture and scene else ask_about_sound(rng, sound, split)
             if exchange is None or asked[exchange.task] == 2 or asked.total() == MOST_QUESTIONS * (1 if scene is None else 2):
-                return None  # Rather more sounds than more questions about one.
+                return None  # Prefer more sounds to more questions about one sound.
             asked[exchange.task] += 1
             return exchange
 
@@ -94,7 +94,7 @@ class SoundSampleMaker(SampleMaker):
         return sample
 
     def heard_prompt(self, question: str, samples: np.ndarray, scene: Scene | None = None) -> Sample:
-        """A single question about a sound, behind a picture if there is one, ending where the answer begins."""
+        """A single question about a sound, after an image if there is one. The prompt ends where the answer begins."""
         sample = Sample()
         self._append(sample, "<|im_start|>user\n" + (PICTURE if scene else ""), iter([scene] if scene else []), 0, PREFIX)
         self._append_clip(sample, log_mel(samples, self.mel_bins), PREFIX)
@@ -105,9 +105,9 @@ class SoundSampleMaker(SampleMaker):
         self._append_clip(sample, log_mel(sound.samples, self.mel_bins), segment)
 
     def _append_clip(self, sample: Sample, clip: np.ndarray, segment: int) -> None:
-        """The tokens of a sound with their markers, behind whatever the sample ends with."""
+        """Appends the tokens of a sound and their markers to the sample."""
         identifiers = self._clip_tokens(clip)
-        start = sample.positions[-1][0] + 1  # A text token, as always between media.
+        start = sample.positions[-1][0] + 1  # Media are always separated by a text token.
         sample.clips.append(clip)
         self._extend(sample, identifiers, start, segment, [IGNORED] * len(identifiers))
 
@@ -123,7 +123,7 @@ class SoundSampleMaker(SampleMaker):
         sample.labels += labels
 
     def _add_segment(self, sample: Sample, exchange: Exchange, before: list[int]) -> None:
-        """A question (after `before`) and its answer as a segment of its own."""
+        """Adds a question (after `before`) and its answer as a separate segment."""
         question = before + self.tokenizer.encode(f"{exchange.question}{END}\n{ASSISTANT}")
         answer = self._encode_answer(exchange)
         start = _after_prefix(sample)
@@ -146,14 +146,14 @@ class SoundSampleMaker(SampleMaker):
 
 
 def _after_prefix(sample: Sample) -> int:
-    """The position behind the shared prefix, which ends with one text token at least."""
+    """The position after the shared prefix, which ends with at least one text token."""
     return sample.positions[sample.segments.count(PREFIX) - 1][0] + 1
 
 
 def heard_samples(
     rng: random.Random, size: int, maker: SoundSampleMaker, split: Split = Split.SEEN, layout: SoundLayout | None = None, offset: bool = True
 ) -> tuple[list[Sample], list[np.ndarray], list[Scene]]:
-    """Rows of one layout for about as much work as `size` rows with a picture; pictures (one size) and scenes in reading order."""
+    """Makes rows of one layout that cost about as much as `size` rows with an image. Images have one size; scenes are in reading order."""
     layout = layout or rng.choices(list(SOUND_LAYOUT_WEIGHTS), weights=list(SOUND_LAYOUT_WEIGHTS.values()))[0]
     width, height = pick_size(rng)
     rows = size if layout in WITH_PICTURE else 2 * size

@@ -1,4 +1,4 @@
-"""Questions about a sound, spoken questions about a picture, and their answers. No PyTorch."""
+"""Questions about a sound, spoken questions about an image, and their answers. Does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def _say(rng: random.Random, lines: Phrasings, split: Split, task: str, answer: 
 
 
 def transcript(sound: Sound) -> str:
-    """The words in small letters, but for names."""
+    """The words in lower case, except names."""
     return " ".join(sound.labels)
 
 
@@ -227,7 +227,7 @@ def description(sound: Sound) -> str:
 
 
 def said(rng: random.Random, sound: Sound, split: Split) -> Exchange | None:
-    if sound.kind is not Kind.SPEECH and rng.random() < 0.7:  # Asked in vain only now and then.
+    if sound.kind is not Kind.SPEECH and rng.random() < 0.7:  # Seldom asked where the sound has no such thing.
         return None
     return _say(rng, SAID, split, "said", sentence(transcript(sound)) if sound.kind is Kind.SPEECH else NOTHING)
 
@@ -297,7 +297,7 @@ SOUND_TASKS: dict[str, tuple[SoundAsker, float]] = {
 
 
 def ask_about_sound(rng: random.Random, sound: Sound, split: Split = Split.SEEN) -> Exchange | None:
-    """A random task of the mix; None where the sound does not allow it."""
+    """Draws a random task of the mix; None where the sound does not allow it."""
     name = rng.choices(list(SOUND_TASKS), weights=[weight for _, weight in SOUND_TASKS.values()])[0]
     return SOUND_TASKS[name][0](rng, sound, split)
 
@@ -306,7 +306,7 @@ def ask_about_sound(rng: random.Random, sound: Sound, split: Split = Split.SEEN)
 
 
 def spoken_question(rng: random.Random, scene: Scene, split: Split) -> tuple[str, Exchange] | None:
-    """What is asked aloud (one of `spoken_sentences`), and the exchange in writing, whose question may be empty."""
+    """The spoken sentence (one of `spoken_sentences`) and the written exchange, whose question may be empty."""
     task = rng.choice(list(SPOKEN_QUESTIONS))
     shapes = [item.kind for item in scene.shapes]
     about = rng.choice(shapes) if shapes and rng.random() < (0.4 if task == "exists" else 0.75) else rng.choice(SHAPES)

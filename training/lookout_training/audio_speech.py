@@ -1,4 +1,4 @@
-"""Spoken words and sentences by espeak-ng, with the place of every word, and a cache of them for training. No PyTorch."""
+"""Spoken words and sentences by espeak-ng, with the position of every word, and a cache of them for training. Does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHERS = (
 ).split()
 WORDS: tuple[str, ...] = tuple(dict.fromkeys([*NUMBERS, *COLOUR_NAMES, *SHAPES, *ANIMALS, *THINGS, *OTHERS]))
 
-# Questions about a picture that are asked aloud: task -> what is said. The slots are filled with kinds and colours of the world.
+# Spoken questions about an image: task -> sentences. The slots are filled with kinds and colours of the world.
 SPOKEN_QUESTIONS: dict[str, tuple[str, ...]] = {
     "colour": ("What colour is the {kind}?", "Which colour is the {kind}?"),
     "count kind": ("How many {kinds} are there?", "How many {kinds} do you see?"),
@@ -40,7 +40,7 @@ SPOKEN_QUESTIONS: dict[str, tuple[str, ...]] = {
     "count all": ("How many shapes are there?",),
 }
 
-# A voice is an accent with a variant of the throat. The last ones are never trained on.
+# A voice is an accent with a variant of espeak-ng. The last ones are never trained on.
 TRAINED_VOICES = tuple(
     (
         "en-us en-us+m1 en-us+m3 en-us+m4 en-us+m7 en-us+f1 en-us+f2 en-us+f4 en-us+Andy en-us+Gene en-us+Mike en-us+adam en-us+anika "
@@ -60,7 +60,7 @@ def plural(word: str) -> str:
 
 
 def spoken_sentences() -> dict[str, tuple[str, str]]:
-    """Every question that can be asked aloud -> its task and the kind it is about ("" for none)."""
+    """Every spoken question -> its task and the kind it is about ("" for none)."""
     sentences: dict[str, tuple[str, str]] = {}
     for task, forms in SPOKEN_QUESTIONS.items():
         for form in forms:
@@ -70,12 +70,12 @@ def spoken_sentences() -> dict[str, tuple[str, str]]:
 
 
 def words_of(text: str) -> list[str]:
-    """What is heard of a text, word by word."""
+    """The words that are spoken for a text."""
     return text.rstrip("?.").split()
 
 
 def vocabulary() -> list[str]:
-    """Every word that can be heard, in a fixed order."""
+    """Every word that can be spoken, in a fixed order."""
     said = [word.lower() if word == words_of(text)[0] else word for text in spoken_sentences() for word in words_of(text)]
     return list(dict.fromkeys([*WORDS, *said]))
 
@@ -89,14 +89,14 @@ class Utterance:
 
 
 class Speech(Protocol):
-    """Where utterances come from."""
+    """The source of utterances."""
 
     def separately(self, rng: random.Random, words: Sequence[str]) -> list[Utterance]:
-        """Words one by one, in one voice."""
+        """Words spoken separately, in one voice."""
         ...
 
     def phrase(self, rng: random.Random) -> Utterance:
-        """Two or three words of WORDS in one go."""
+        """Two or three words of WORDS spoken as a phrase."""
         ...
 
     def sentence(self, rng: random.Random, text: str) -> Utterance:
@@ -128,7 +128,7 @@ _SYNCHRONOUS, _RATE, _PITCH, _UTF8 = 2, 1, 3, 1
 
 
 class Espeak:
-    """The synthesiser; one per process, because the library keeps its state for itself."""
+    """The synthesiser. Use one per process, because the library's state is global."""
 
     def __init__(self) -> None:
         name = ctypes.util.find_library("espeak-ng")
@@ -139,7 +139,7 @@ class Espeak:
         if self._rate <= 0:
             raise RuntimeError("espeak-ng does not start")
         self._pieces: list[np.ndarray] = []
-        self._starts: list[tuple[int, int]] = []  # Place in the text and milliseconds, per word.
+        self._starts: list[tuple[int, int]] = []  # Position in the text and time in milliseconds, per word.
         self._callback = _CALLBACK(self._collect)
         self._library.espeak_SetSynthCallback(self._callback)
 
@@ -170,9 +170,9 @@ class Espeak:
 
 
 def align(text: str, starts: list[tuple[int, int]], end: int) -> tuple[tuple[str, int, int], ...]:
-    """Words with their first sample and end, from pairs of a place in `text` and a sample.
+    """Words with their first sample and end, from pairs of a position in `text` and a sample.
 
-    espeak-ng may report a word twice, or two words as one ("of the"); those share its time equally.
+    espeak-ng may report a word twice, or two words as one ("of the"). Such words share the time equally.
     """
     words = words_of(text)
     known: dict[int, int] = {}
@@ -185,14 +185,14 @@ def align(text: str, starts: list[tuple[int, int]], end: int) -> tuple[tuple[str
 
 
 def resample(samples: np.ndarray, rate: int) -> np.ndarray:
-    """To SAMPLE_RATE, by cutting off the spectrum above its half."""
+    """Resamples to SAMPLE_RATE by cutting off the spectrum above half of it."""
     count = round(len(samples) * SAMPLE_RATE / rate)
     spectrum = np.fft.rfft(samples)[: count // 2 + 1]
     return (np.fft.irfft(spectrum, count) * (count / len(samples))).astype(np.float32)
 
 
 class LiveSpeech:
-    """Speaks when asked, in the given voices."""
+    """Synthesises utterances on demand, in the given voices."""
 
     def __init__(self, voices: Sequence[str]) -> None:
         self._espeak = Espeak()
@@ -218,13 +218,13 @@ def random_phrase(rng: random.Random) -> str:
 
 # ---- Cache --------------------------------------------------------------------------------------------------------
 
-CACHE = "audio-cache"  # Its folder in the run folder.
+CACHE = "audio-cache"  # The cache's folder in the run folder.
 VOICE_TURNS = 3  # Speeds and pitches per voice.
 PHRASES_PER_TURN = 40
 
 
 def build_cache(directory: Path) -> None:
-    """Renders every word, sentence and some phrases in every trained voice: `samples.npy` (int16) and `index.json`."""
+    """Renders every word, every sentence and some phrases in every trained voice, into `samples.npy` (int16) and `index.json`."""
     directory.mkdir(parents=True, exist_ok=True)
     espeak = Espeak()
     rng = random.Random(5)
@@ -254,7 +254,7 @@ class CachedSpeech:
     def __init__(self, directory: Path) -> None:
         self._samples = np.load(directory / "samples.npy", mmap_mode="r")
         self._index = json.loads((directory / "index.json").read_text())
-        self._words: defaultdict[str, dict[str, int]] = defaultdict(dict)  # Manner -> word -> place in the index.
+        self._words: defaultdict[str, dict[str, int]] = defaultdict(dict)  # Manner -> word -> position in the index.
         self._sentences: defaultdict[str, list[int]] = defaultdict(list)
         self._phrases: list[int] = []
         for place, entry in enumerate(self._index):

@@ -1,4 +1,4 @@
-"""Stage 1 for the ear: the audio tower alone, taught what is heard at every token."""
+"""Stage 1 for audio: trains the audio tower alone to recognise what is heard at every token."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ NOTHING = 0  # Class of a token in which nothing is heard.
 LABELS = ("", *vocabulary(), *TONES, BEEP)
 NOTHING_WEIGHT = 0.3  # Silence is half of all tokens.
 PIECE_WEIGHT = 0.5
-SHARPNESS = 20.0  # Of the cosine between a token and the language model's embedding.
+SHARPNESS = 20.0  # Factor of the cosine between a token and the language model's embedding.
 NORM_WEIGHT = 0.05
 
 
 @dataclass
 class AudioBatch:
-    """Clips with what is heard at every token: class in LABELS, and entry of the language model's vocabulary."""
+    """Clips with what is heard at every token: a class in LABELS and an entry of the language model's vocabulary."""
 
     clips: list[np.ndarray]  # (chunks, bins, 100) float32 each.
     labels: np.ndarray  # Tokens of all clips, in order.
@@ -64,7 +64,7 @@ _PLACES = {label: place for place, label in enumerate(LABELS)}
 
 
 def make_batch(seed: int, size: int, speech: Speech, tokenizer: Tokenizer, bins: int) -> AudioBatch:
-    """`size` clips, reproducibly for one source of speech."""
+    """Makes `size` clips, reproducibly for one source of speech."""
     rng = random.Random(seed * 7919 + 29)
     sentences = list(spoken_sentences())
     sounds = [
@@ -77,10 +77,10 @@ def make_batch(seed: int, size: int, speech: Speech, tokenizer: Tokenizer, bins:
 
 
 class AudioHeads(nn.Module):
-    """What is heard, read off the tower's output; thrown away afterwards.
+    """Auxiliary heads that read what is heard from the tower's output. They are discarded after training.
 
-    A linear classifier, and the cosine with the language model's own embeddings: its input then already means the
-    word to the model that shall write it. All embeddings share a direction, that of "never seen", which is taken out.
+    A linear classifier, and the cosine with the language model's own embeddings, so that the tower's output already means
+    the word to the language model. The direction that all embeddings share ("never seen") is removed first.
     """
 
     def __init__(self, embedding: Tensor) -> None:
@@ -112,7 +112,7 @@ class AudioHeads(nn.Module):
 
 
 def heard_labels(classes: np.ndarray) -> tuple[str, ...]:
-    """Token classes -> what is heard, one entry per run of equal classes; a run of one token between others is a slip."""
+    """Token classes -> what is heard, one entry per run of equal classes. A run of one token between others is ignored as an error."""
     heard: list[str] = []
     previous = NOTHING
     for place, current in enumerate(classes):
@@ -126,7 +126,7 @@ def heard_labels(classes: np.ndarray) -> tuple[str, ...]:
 
 @torch.no_grad()
 def evaluate(tower: AudioTower, heads: AudioHeads, speech: Speech, tokenizer: Tokenizer, batches: int = 4, size: int = 64) -> dict[str, float]:
-    """Rates on held-out seeds: how many tokens, and how many whole clips by kind, are heard rightly."""
+    """Accuracy on held-out seeds: of tokens, and of whole clips by kind."""
     right: dict[str, list[bool]] = {}
     tokens_right, tokens_count, pieces_right = 0, 0, 0
     for index in range(batches):
@@ -151,7 +151,7 @@ def evaluate(tower: AudioTower, heads: AudioHeads, speech: Speech, tokenizer: To
 
 
 class AudioStage:
-    """Tower, heads, optimiser and place in the schedule."""
+    """The tower, the heads, the optimiser and the position in the schedule."""
 
     def __init__(self, config: NetworkConfig, embedding: Tensor) -> None:
         torch.manual_seed(2)
@@ -191,7 +191,7 @@ class AudioStage:
 
 
 def load_tower(tower: AudioTower, path: Path) -> None:
-    """Takes the weights of this stage's checkpoint."""
+    """Loads the weights of this stage's checkpoint."""
     tower.load_state_dict(load_checkpoint(path)["audio"])
 
 

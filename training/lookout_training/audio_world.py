@@ -1,4 +1,4 @@
-"""Sounds and what there is to hear in them: speech, tones, beeps, nothing; and how recordings go wrong. No PyTorch."""
+"""Sounds and their content (speech, tones, beeps or nothing), and the degradation of recordings. Does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .audio_speech import WORDS, Speech, Utterance
 
 
 class Kind(Enum):
-    """What a sound consists of."""
+    """The kind of content in a sound."""
 
     SPEECH = "speech"
     TONES = "tones"
@@ -23,9 +23,9 @@ class Kind(Enum):
 
 
 TONES = ("high", "low", "rising", "falling")
-BEEP = "beep"  # Not its number: the tower's positions begin anew every second, so that only the language model can count.
+BEEP = "beep"  # Not its number: the tower's positions restart every second, so only the language model can count.
 MOST_BEEPS = 6
-LONGEST_SECONDS = 4.4  # Of sounds made here, so that all fit into five chunks.
+LONGEST_SECONDS = 4.4  # Maximum seconds of sounds made here, so that all fit into five chunks.
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Sound:
-    """A recording with its truth."""
+    """A recording with its ground truth."""
 
     samples: np.ndarray  # float32 in -1..1 at SAMPLE_RATE.
     kind: Kind
@@ -54,13 +54,13 @@ class Sound:
 
 
 def _faded(wave: np.ndarray) -> np.ndarray:
-    """Without clicks at the ends (8 ms)."""
+    """Fades both ends over 8 ms, so that they do not click."""
     ramp = np.minimum(1, np.arange(len(wave)) / (0.008 * SAMPLE_RATE))
     return (wave * ramp * ramp[::-1]).astype(np.float32)
 
 
 def _timbre(rng: random.Random, phase: np.ndarray) -> np.ndarray:
-    """Sine, or with overtones that fall off."""
+    """A sine, or a tone with overtones that fall off."""
     wave = np.sin(phase)
     for overtone in range(2, rng.choice((1, 1, 2, 3, 5)) + 1):
         wave += np.sin(overtone * phase) * rng.uniform(0.1, 0.5) / overtone
@@ -86,7 +86,7 @@ def _silence(seconds: float) -> np.ndarray:
 
 
 class _Tape:
-    """Collects parts one after the other."""
+    """Appends parts one after the other."""
 
     def __init__(self) -> None:
         self.parts: list[np.ndarray] = []
@@ -116,12 +116,12 @@ class _Tape:
 
 
 def _edge(rng: random.Random) -> float:
-    """Seconds of silence before and after."""
+    """Seconds of silence before and after the content."""
     return rng.choice((0.02, rng.uniform(0.05, 0.5), rng.uniform(0.05, 0.5)))
 
 
 def words(rng: random.Random, speech: Speech) -> Sound:
-    """One to three words, one by one or in one go."""
+    """One to three words, spoken separately or as a phrase."""
     tape = _Tape()
     tape.pause(_edge(rng))
     if rng.random() < 0.3:
@@ -137,7 +137,7 @@ def words(rng: random.Random, speech: Speech) -> Sound:
 
 
 def spoken_sentence(rng: random.Random, speech: Speech, text: str) -> Sound:
-    """One of the questions that are asked aloud."""
+    """One of the spoken questions."""
     tape = _Tape()
     tape.pause(_edge(rng))
     tape.speak(speech.sentence(rng, text))
@@ -146,7 +146,7 @@ def spoken_sentence(rng: random.Random, speech: Speech, text: str) -> Sound:
 
 
 def tones(rng: random.Random) -> Sound:
-    """One or two tones; two differ."""
+    """One tone, or two different ones."""
     tape = _Tape()
     tape.pause(_edge(rng))
     for index, name in enumerate(rng.sample(TONES, rng.choice((1, 1, 2)))):
@@ -158,7 +158,7 @@ def tones(rng: random.Random) -> Sound:
 
 
 def beeps(rng: random.Random) -> Sound:
-    """One to MOST_BEEPS short equal tones in an even rhythm."""
+    """One to MOST_BEEPS equal short tones in an even rhythm."""
     tape = _Tape()
     tape.pause(_edge(rng))
     length, gap = rng.uniform(0.08, 0.22), rng.uniform(0.14, 0.35)
@@ -189,7 +189,7 @@ def any_sound(rng: random.Random, speech: Speech) -> Sound:
 
 
 def record(rng: random.Random, sound: Sound) -> Sound:
-    """What a microphone makes of it: other speed, room, background noise, loss of treble, level; stored in 16 bits."""
+    """Simulates a recording: speed, room, background noise, loss of treble and level, stored in 16 bits."""
     noise = np.random.default_rng(rng.getrandbits(32))
     if sound.kind is Kind.SPEECH and rng.random() < 0.7:
         sound = _at_speed(sound, rng.uniform(0.88, 1.13))
@@ -210,7 +210,7 @@ def record(rng: random.Random, sound: Sound) -> Sound:
 
 
 def _at_speed(sound: Sound, speed: float) -> Sound:
-    """Faster and higher, like a tape."""
+    """Changes speed and pitch together, like a tape."""
     count = max(2, round(len(sound.samples) / speed))
     places = np.arange(count) * speed
     samples = np.interp(places, np.arange(len(sound.samples)), sound.samples).astype(np.float32)
@@ -219,7 +219,7 @@ def _at_speed(sound: Sound, speed: float) -> Sound:
 
 
 def _in_room(rng: random.Random, noise: np.random.Generator, samples: np.ndarray) -> np.ndarray:
-    """Echoes that die away within 60 to 250 ms."""
+    """Adds echoes that decay within 60 to 250 ms."""
     length = round(rng.uniform(0.06, 0.25) * SAMPLE_RATE)
     response = noise.standard_normal(length) * np.exp(-5 * np.arange(length) / length) * rng.uniform(0.02, 0.1)
     response[0] = 1
@@ -229,7 +229,7 @@ def _in_room(rng: random.Random, noise: np.random.Generator, samples: np.ndarray
 
 
 def _background(rng: random.Random, noise: np.random.Generator, count: int) -> np.ndarray:
-    """Noise of level 1: white, or falling off with frequency, or with a hum of the mains."""
+    """Noise of level 1: white, falling off with frequency, or with mains hum."""
     slope = rng.choice((0, 0.5, 1.0))
     spectrum = np.fft.rfft(noise.standard_normal(_quick_size(count)))
     spectrum /= np.maximum(1, np.arange(len(spectrum)) * 20 / len(spectrum)) ** slope
@@ -241,7 +241,7 @@ def _background(rng: random.Random, noise: np.random.Generator, count: int) -> n
 
 
 def _dulled(rng: random.Random, samples: np.ndarray) -> np.ndarray:
-    """Without what lies above 3 to 7 kHz, as on a telephone."""
+    """Removes frequencies above 3 to 7 kHz, as on a telephone."""
     spectrum = np.fft.rfft(samples, _quick_size(len(samples)))
     spectrum[round(len(spectrum) * rng.uniform(3000, 7000) / (SAMPLE_RATE / 2)) :] = 0
     return np.fft.irfft(spectrum)[: len(samples)].astype(np.float32)

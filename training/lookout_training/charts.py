@@ -12,9 +12,9 @@ from .questions import TASKS_OF_HINT, Exchange, enumeration, sentence, with_arti
 from .world.chart import Bar, Chart
 
 Asker = Callable[[random.Random, Chart, Split], Exchange | None]
-# What may be asked of a chart as of any other picture. Of the rest, most would be unclear: are labels objects?
+# The general questions that also suit a chart. Most others would be ambiguous: are labels objects?
 OF_ANY_PICTURE = ("exists", "where", "left", "right", "kind", "detect", "detect all", "point", "point many")
-LONGEST = ("longest", "biggest", "largest"), ("tallest", "highest")  # Of any bar; of a standing one.
+LONGEST = ("longest", "biggest", "largest"), ("tallest", "highest")  # For any bar; for an upright one.
 SHORTEST = ("shortest", "smallest"), ("lowest",)
 LONGER = ("longer", "bigger", "larger"), ("taller", "higher")
 SHORTER = ("shorter", "smaller"), ("lower",)
@@ -81,11 +81,11 @@ CHART_TASKS: dict[str, tuple[Asker, float]] = {
     "chart value": (value, 6),
     "chart label": (label, 6),
 }
-ANY_PICTURE = 0.3  # Share of the questions without a hint that could be asked of any picture.
+ANY_PICTURE = 0.3  # Share of general questions among those without a hint.
 
 
 def ask_about_chart(rng: random.Random, chart: Chart, split: Split, hint: str | None) -> Exchange | None:
-    """A random task; `hint`: None, "BOX", "POINT" or "POLYGON"."""
+    """Draws a random task. `hint` is None, "BOX", "POINT" or "POLYGON"."""
     if hint or rng.random() < ANY_PICTURE:
         tasks = TASKS_OF_HINT[hint]
         names = list(tasks) if hint else list(OF_ANY_PICTURE)

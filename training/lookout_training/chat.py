@@ -1,4 +1,4 @@
-"""Small talk: what the model says without looking at a picture."""
+"""Small talk: questions and answers without an image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_PICTURE = "I see no picture."
 
 @dataclass(frozen=True)
 class Talk:
-    """Questions trained on (fixed, or made anew each time), questions kept for evaluation, and their answer."""
+    """Questions for training (fixed or generated each time), questions kept for evaluation, and their answer."""
 
     seen: tuple[str, ...]
     held_out: tuple[str, ...]
@@ -145,7 +145,7 @@ KEYS = "name city color room value text date time count label unit id url price 
 
 
 def copying(rng: random.Random, split: Split, words: list[str]) -> tuple[str, str]:
-    """A question whose answer stands in it: repeating some words, or a value of a JSON object."""
+    """A question that contains its answer: to repeat some words, or a value of a JSON object."""
     if rng.random() < 0.5:
         said = " ".join(rng.choice(words) for _ in range(rng.randint(1, 6)))
         return rng.choice(REPEAT_HELD_OUT if split is Split.HELD_OUT else REPEAT).format(said), said

@@ -1,4 +1,4 @@
-"""A minimal client of the server's API. No PyTorch."""
+"""A minimal client for the server's API. Does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PIL import Image
 
 
 def png_data_url(pixels: np.ndarray) -> str:
-    """(height, width, 3) uint8 -> data URL of a PNG, so that the server gets exactly these pixels."""
+    """Encodes (height, width, 3) uint8 as the data URL of a PNG, so that the server gets exactly these pixels."""
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
@@ -33,7 +33,7 @@ def user_turn(question: str, *, picture: str | None = None, sound: str | None = 
 
 
 class ChatClient:
-    """Asks at temperature 0."""
+    """A client that always sends temperature 0."""
 
     def __init__(self, base_url: str, api_key: str, model: str, timeout: float = 120.0) -> None:
         self.url = base_url.rstrip("/").removesuffix("/v1") + "/v1"

@@ -102,7 +102,7 @@ CLIP_HINT_TASKS: dict[str, tuple[Asker, float]] = {
 
 
 def ask_about_clip(rng: random.Random, clip: Clip, split: Split, hint: str | None) -> Exchange | None:
-    """A random task; `hint`: None or "CLIP"."""
+    """Draws a random task. `hint` is None or "CLIP"."""
     tasks = CLIP_HINT_TASKS if hint else CLIP_TASKS
     name = rng.choices(list(tasks), weights=[weight for _, weight in tasks.values()])[0]
     return tasks[name][0](rng, clip, split)

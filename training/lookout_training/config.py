@@ -1,10 +1,10 @@
-"""Sizes of the network. A checkpoint resumes only within one configuration."""
+"""The sizes of the network. A checkpoint can be resumed only with the same configuration."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-HELD_OUT_SEED = 10**9  # Pictures from this seed up are never trained on.
+HELD_OUT_SEED = 10**9  # Images from this seed up are never trained on.
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class NetworkConfig:
     audio_feed_forward: int = 512
     audio_layers: int = 4
     audio_heads: int = 4
-    audio_channels: int = 32  # Of the convolutions.
+    audio_channels: int = 32  # Channels of the convolutions.
     audio_norm_epsilon: float = 1e-5
     mel_bins: int = 80
 
     @property
     def merged_patch(self) -> int:
-        """Side in pixels of the square that one image token sees."""
+        """Side in pixels of the square that one image token covers."""
         return 2 * self.patch
 
 

@@ -1,4 +1,4 @@
-"""Reads exported GGUF files back into the network, the inverse of `export`: training goes on where no checkpoint is left."""
+"""Loads exported GGUF files into the network, the inverse of `export`. Training can continue from them without a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .running import on_device
 
 @torch.no_grad()
 def load_gguf(network: VisionLanguageModel, directory: Path) -> int:
-    """Takes the weights of the pair of files in `directory`, of whatever type; raises where a tensor is missing, left over or of another size.
+    """Loads the weights of the pair of files in `directory`, of any type. Raises if a tensor is missing, unexpected or of another size.
 
-    Files without an audio tower leave the network's as it is. Returns the steps that made the weights, 0 where that is not told.
+    If the files have no audio tower, the network's tower stays unchanged. Returns the training steps of the weights, or 0 if unknown.
     """
     model, projector = stored_pair(directory)
     stored = {name: on_device(values) for name, values in (read_tensors(model) | read_tensors(projector)).items()}

@@ -1,4 +1,4 @@
-"""The synthetic world: what can be seen in a picture, and how it is drawn. Needs Pillow and numpy only."""
+"""The synthetic world: what an image can show, and how it is drawn. Needs only Pillow and numpy."""
 
 from .emoji import EMOJI_NAMES
 from .palette import COLOUR_NAMES, COLOURS

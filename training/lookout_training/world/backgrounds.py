@@ -1,4 +1,4 @@
-"""Backgrounds: each painter returns a picture and the colours that objects must stand out from."""
+"""Backgrounds. Each painter returns an image and the colours that objects must contrast with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN: list[Colour] = [
 
 
 def any_colour(rng: random.Random) -> Colour:
-    """A uniformly random colour, or half the time one of the common plain grounds."""
+    """A uniformly random colour or, half of the time, a common plain background colour."""
     if rng.random() < 0.5:
         return rng.choice(PLAIN)
     return rng.randrange(256), rng.randrange(256), rng.randrange(256)

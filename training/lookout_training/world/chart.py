@@ -1,4 +1,4 @@
-"""Simple charts: a few bars, each of one colour, standing or lying, with labels and values where there is room."""
+"""Simple bar charts: a few bars of one colour each, vertical or horizontal, with labels and values where there is room."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .scene import PLAIN_WORLD, Box, Character, Scene, SceneObject, World, degra
 from .text import load_font
 
 BAR = "bar"
-STEP = 0.06  # Of the longest possible bar: no two are nearer in length.
+STEP = 0.06  # Minimum difference in length between two bars, as a share of the longest possible bar.
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass
 class Chart:
-    """A picture's scene (bars and printed text), and the bars in reading order."""
+    """An image's scene (bars and printed text), and the bars in reading order."""
 
     scene: Scene
     bars: list[Bar]
@@ -38,7 +38,7 @@ class Chart:
 
 
 def render_chart(rng: random.Random, width: int, height: int, world: World = PLAIN_WORLD) -> tuple[np.ndarray, Chart]:
-    """Draws a bar chart. Returns pixels (height, width, 3) uint8 and what they show."""
+    """Draws a bar chart. Returns pixels (height, width, 3) uint8 and the chart."""
     ground = rng.choice(PLAIN)
     visible = visible_on([ground])
     colours = rng.sample(visible, min(len(visible), rng.randint(2, 6)))
@@ -78,7 +78,7 @@ def render_chart(rng: random.Random, width: int, height: int, world: World = PLA
 
 
 def _lengths(rng: random.Random, count: int) -> list[float]:
-    """Shares of the longest possible bar, each clearly different from the others."""
+    """Lengths as shares of the longest possible bar, each clearly different from the others."""
     steps = rng.sample(range(2, int(1 / STEP) + 1), count)
     return [min(1.0, step * STEP + rng.uniform(0, STEP / 4)) for step in steps]
 

@@ -1,4 +1,4 @@
-"""Short frame sequences: things that come, go and move over one background."""
+"""Short frame sequences: things appear, disappear and move over one background."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIRECTIONS = {"right": (1, 0), "left": (-1, 0), "down": (0, 1), "up": (0, -1)}
 
 @dataclass(frozen=True)
 class Actor:
-    """A thing that is on stage from frame `first` to frame `last`, both included."""
+    """A thing that is visible from frame `first` to frame `last`, inclusive."""
 
     name: str
     first: int
@@ -31,23 +31,23 @@ class Actor:
 
 @dataclass(frozen=True)
 class Clip:
-    """Frame times in seconds and what happens."""
+    """The frame times in seconds and what happens."""
 
     times: tuple[float, ...]
     actors: tuple[Actor, ...]
 
     @property
     def pairs(self) -> list[tuple[int, ...]]:
-        """Frames that the network sees together: two by two, an odd last one alone."""
+        """The frames that the network sees together: in pairs, with an odd last one alone."""
         return [tuple(range(i, min(i + 2, len(self.times)))) for i in range(0, len(self.times), 2)]
 
     def pair_time(self, pair: tuple[int, ...]) -> float:
-        """Mean time of its frames."""
+        """Mean time of the pair's frames."""
         return sum(self.times[i] for i in pair) / len(pair)
 
 
 def random_clip(rng: random.Random) -> Clip:
-    """Times and actors; at most one of them moves, and at least one comes or goes."""
+    """Draws times and actors. At most one actor moves, and at least one appears or disappears."""
     count = rng.randint(2, MOST_FRAMES)
     interval = rng.choice(INTERVALS)
     start = 0.0 if rng.random() < 0.85 else rng.randint(1, 40) / 2
@@ -85,7 +85,7 @@ def render_clip(rng: random.Random, width: int, height: int) -> tuple[list[np.nd
 
 
 def _path(rng: random.Random, actor: Actor, stencil: Image.Image, width: int, height: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Where the left top corner begins and ends."""
+    """The first and the last position of the top left corner."""
     room = max(1, width - stencil.width), max(1, height - stencil.height)
     start = [rng.uniform(0, value) for value in room]
     end = list(start)
@@ -98,7 +98,7 @@ def _path(rng: random.Random, actor: Actor, stencil: Image.Image, width: int, he
 
 
 def _stencil(rng: random.Random, name: str, extent: float) -> Image.Image:
-    """RGBA picture of one actor."""
+    """An RGBA image of one actor."""
     if " " not in name:
         return emoji_picture(rng, name, extent)
     colour, kind = name.split()

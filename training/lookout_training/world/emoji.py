@@ -1,4 +1,4 @@
-"""Things drawn as emoji: names, characters and their pictures."""
+"""Things drawn as emoji: names, characters and their images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFont
 EMOJI_FONT = Path("/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")  # Debian's fonts-noto-color-emoji.
 NATIVE_SIZE = 109  # The only size that the bitmap font has.
 
-# Names without irregular plurals; nothing that is also one of the shapes.
+# No names with irregular plurals, and none that is also a shape.
 EMOJI: dict[str, str] = {
     "cat": "🐱", "dog": "🐶", "bird": "🐦", "bee": "🐝", "cow": "🐮", "pig": "🐷", "rabbit": "🐰", "lion": "🦁",
     "elephant": "🐘", "frog": "🐸", "turtle": "🐢", "duck": "🦆", "penguin": "🐧", "owl": "🦉", "butterfly": "🦋",
@@ -28,7 +28,7 @@ EMOJI_NAMES: list[str] = list(EMOJI)
 
 @lru_cache(maxsize=128)
 def _native(name: str) -> Image.Image:
-    """RGBA, cut to what is drawn."""
+    """An RGBA image, cropped to what is drawn."""
     font = ImageFont.truetype(str(EMOJI_FONT), NATIVE_SIZE)
     canvas = Image.new("RGBA", (160, 160))
     ImageDraw.Draw(canvas).text((12, 12), EMOJI[name], font=font, embedded_color=True)
@@ -36,7 +36,7 @@ def _native(name: str) -> Image.Image:
 
 
 def emoji_picture(rng: random.Random, name: str, extent: float) -> Image.Image:
-    """RGBA picture whose longer side is about `extent` pixels, cut to what is drawn; perhaps turned, mirrored, or a little off in colour."""
+    """An RGBA image, cropped, whose longer side is about `extent` pixels. It may be rotated, mirrored or slightly changed in colour."""
     picture = _native(name)
     if rng.random() < 0.4:
         picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)

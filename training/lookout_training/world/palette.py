@@ -19,7 +19,7 @@ COLOURS: dict[str, Colour] = {
     "white": (248, 248, 248),
     "gray": (132, 132, 132),
 }
-# What CSS, drawing libraries and style guides mean by the names: what people draw with who try a model.
+# The colours that CSS, drawing libraries and style guides give these names. People who try a model draw with them.
 SHADES: dict[str, tuple[Colour, ...]] = {
     "red": ((255, 0, 0), (220, 20, 60), (239, 68, 68), (244, 67, 54), (231, 76, 60), (204, 0, 0)),
     "green": ((0, 128, 0), (0, 255, 0), (34, 139, 34), (46, 204, 113), (76, 175, 80), (34, 197, 94), (50, 205, 50), (0, 100, 0)),
@@ -33,7 +33,7 @@ SHADES: dict[str, tuple[Colour, ...]] = {
     "white": ((255, 255, 255), (255, 255, 255), (250, 250, 250)),
     "gray": ((128, 128, 128), (128, 128, 128), (158, 158, 158), (105, 105, 105), (169, 169, 169), (107, 114, 128)),
 }
-SHADE_JITTER = 6  # Little: some of them are between two of COLOURS.
+SHADE_JITTER = 6  # Small, because some of them are between two of COLOURS.
 COLOUR_NAMES: list[str] = list(COLOURS)
 CONTRAST = 140  # Smallest sum of channel differences between an object and its background.
 
@@ -55,11 +55,11 @@ def jitter(rng: random.Random, colour: Colour, amount: int) -> Colour:
 
 
 def visible_on(backgrounds: list[Colour]) -> list[str]:
-    """Names of the colours that stand out from every one of the background colours."""
+    """Names of the colours that contrast with all of the background colours."""
     return [name for name, colour in COLOURS.items() if all(distance(colour, other) > CONTRAST for other in backgrounds)]
 
 
 def shade(rng: random.Random, name: str, backgrounds: list[Colour]) -> Colour:
-    """One of the colour's SHADES that stands out from all backgrounds; where none does, the colour itself."""
+    """One of the colour's SHADES that contrasts with all backgrounds; the colour itself if none does."""
     visible = [colour for colour in SHADES[name] if all(distance(colour, other) > CONTRAST for other in backgrounds)]
     return jitter(rng, rng.choice(visible or [COLOURS[name]]), SHADE_JITTER)

@@ -1,4 +1,4 @@
-"""Pictures as the server shows them to the model: stretched, so that what is small is seen by more patches."""
+"""Images as the server shows them to the model: stretched, so that more patches cover small things."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Picture = tuple[np.ndarray, Scene]
 
 
 def served_size(width: int, height: int) -> tuple[int, int]:
-    """The size in pixels to which the server stretches a picture (`targetSize` in `src/media/resize.ts`)."""
+    """The size in pixels to which the server stretches an image (`targetSize` in `src/media/resize.ts`)."""
     columns, rows = round(width / CELL), round(height / CELL)
     if columns * rows < LEAST_TOKENS:
         beta = math.sqrt(LEAST_TOKENS * CELL**2 / (width * height))
@@ -30,7 +30,7 @@ def served_size(width: int, height: int) -> tuple[int, int]:
 
 
 def _nearest_aspect(width: int, height: int) -> tuple[int, int]:
-    """Of all sizes within the limits the one whose aspect is nearest; of equally near ones the largest."""
+    """The size within the limits with the nearest aspect ratio; the largest of equally near ones."""
     best, least = (1, MOST_TOKENS), math.inf
     for columns in range(1, MOST_TOKENS + 1):
         fewest, most = math.ceil(LEAST_TOKENS / columns), MOST_TOKENS // columns
@@ -42,7 +42,7 @@ def _nearest_aspect(width: int, height: int) -> tuple[int, int]:
 
 
 def as_served(picture: Picture) -> Picture:
-    """A picture and its scene, stretched; objects in the order in which the model, by its own tokens, sees them."""
+    """Stretches an image and its scene. The objects are in reading order for the stretched image's tokens."""
     pixels, scene = picture
     size = served_size(scene.width, scene.height)
     return _resized(pixels, size), stretched(scene, *size)
@@ -56,7 +56,7 @@ def chart_as_served(pixels: np.ndarray, chart: Chart) -> tuple[np.ndarray, Chart
 
 
 def stretched(scene: Scene, width: int, height: int) -> Scene:
-    """The scene of another size in pixels."""
+    """The scene, scaled to another size in pixels."""
     objects = [_stretched(item, scene, width, height) for item in scene.objects]
     return Scene(width, height, sorted(objects, key=reading_order))
 

@@ -20,7 +20,7 @@ def _heart(degrees: float) -> Point:
 
 
 def _crescent() -> list[Point]:
-    """A disc less another disc of radius 0.8 shifted right by 0.5."""
+    """A disc minus another disc of radius 0.8 that is shifted right by 0.5."""
     outer = [_polar(angle) for angle in range(52, 309, 8)]
     inner = [(0.5 + x, y) for x, y in (_polar(angle, 0.8) for angle in range(278, 81, -8))]
     return outer + inner
@@ -46,7 +46,7 @@ SHAPES: list[str] = ["circle", "square", "triangle", "star", "diamond", "cross",
 
 
 def outline(kind: str, x: float, y: float, radius: float, degrees: float, mirrored: bool = False) -> list[Point]:
-    """Outline in pixels of a shape around (x, y), turned clockwise by `degrees`."""
+    """The outline in pixels of a shape around (x, y), rotated clockwise by `degrees`."""
     points = [_polar(11.25 * i) for i in range(32)] if kind in ROUND else OUTLINES[kind]
     sign = -radius if mirrored else radius
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
@@ -54,7 +54,7 @@ def outline(kind: str, x: float, y: float, radius: float, degrees: float, mirror
 
 
 def rough_outline(points: list[Point], most: int = 8) -> list[Point]:
-    """The convex hull, clockwise on the screen from its topmost vertex, less its flattest corners until `most` vertices are left."""
+    """The convex hull, clockwise on the screen from its topmost vertex, without its flattest corners: at most `most` vertices."""
     hull = _hull(points)
     while len(hull) > most:
         areas = [_turn(hull[i - 1], hull[i], hull[(i + 1) % len(hull)]) for i in range(len(hull))]

@@ -1,4 +1,4 @@
-"""Printed text: fonts, words and where each character lies."""
+"""Printed text: fonts, words and the position of each character."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ nice cool love hope luck peace happy smile thanks welcome please today now later
 
 
 def installed(fonts: list[str]) -> list[str]:
-    """Those that this machine has."""
+    """The fonts that are installed on this machine."""
     return [name for name in fonts if (FONT_ROOT / name).exists()]
 
 
@@ -154,7 +154,7 @@ def load_font(name: str, size: int) -> ImageFont.FreeTypeFont:
 
 @dataclass(frozen=True)
 class Lettering:
-    """A font, or what another font might look like: its letters slanted, widened, narrowed or thickened."""
+    """A font, possibly with its letters slanted, widened, narrowed or thickened to imitate other fonts."""
 
     font: ImageFont.FreeTypeFont
     stretch: float = 1.0  # Of the width.
@@ -166,7 +166,7 @@ class Lettering:
         return self.stretch == 1.0 and self.slant == 0.0 and not self.thick
 
     def ink(self, text: str) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom of what is printed, from the pen's start at the top of the line."""
+        """Left, top, right and bottom of the ink, relative to the pen's start at the top of the line."""
         if self.as_designed:
             return self.font.getbbox(text)
         mask, start = self.mask(text)
@@ -174,7 +174,7 @@ class Lettering:
         return start + left, top, start + right, bottom
 
     def advances(self, text: str) -> list[float]:
-        """Where each character begins, and where the last one ends, from the pen's start."""
+        """Where each character begins and where the last one ends, relative to the pen's start."""
         return [self.stretch * self.font.getlength(text[:index]) for index in range(len(text) + 1)]
 
     def print(self, picture: Image.Image, x: float, y: float, text: str, fill: tuple[int, int, int]) -> None:
@@ -191,7 +191,7 @@ class Lettering:
         large = load_font(str(Path(self.font.path).relative_to(FONT_ROOT)), 2 * int(self.font.size))
         stroke = 1 if self.thick else 0
         _, top, right, bottom = large.getbbox(text, stroke_width=stroke)
-        middle = (top + bottom) / 2  # Where slanting moves nothing: characters stay over their places.
+        middle = (top + bottom) / 2  # The height at which slanting moves nothing, so that characters stay in place.
         spare = 2 * int(abs(self.slant) * (bottom - top) / 4 + 3)
         height = bottom + spare
         plain = Image.new("L", (int(right + spare), int(height)))
@@ -218,20 +218,20 @@ CONSONANTS, VOWELS = "bcdfghjklmnpqrstvwxyz", "aeiou"
 
 
 def made_up_word(rng: random.Random) -> str:
-    """2 to 7 letters that can be spoken: it has to be read, not recognised."""
+    """A pronounceable made-up word of 2 to 7 letters. The model has to read it, because it cannot know it."""
     letters = [rng.choice(VOWELS if (index + rng.randrange(2)) % 2 else CONSONANTS) for index in range(rng.randint(2, 7))]
     return "".join(letters)
 
 
 def strange_word(rng: random.Random) -> str:
-    """2 to 8 letters in any order, half of them pronounceable: nothing but looking tells them."""
+    """2 to 8 letters in any order, half of the time pronounceable, that can only be read letter by letter."""
     if rng.random() < 0.5:
         return made_up_word(rng)
     return "".join(rng.choice(string.ascii_lowercase) for _ in range(rng.randint(2, 8)))
 
 
 def random_line(rng: random.Random, strange: float = 0.0) -> str:
-    """A line of a sign: one to three words or a word and a number. `strange`: share of the lines without a word that is known."""
+    """A line of a sign: one to three words, or a word and a number. `strange` is the share of lines without a known word."""
     if strange and rng.random() < strange:
         return " ".join(_cased(rng, strange_word(rng)) if rng.random() < 0.85 else str(rng.randrange(10000)) for _ in range(rng.choice((1, 1, 2, 2, 3))))
     words = [rng.choice(WORDS) if rng.random() < 0.7 else made_up_word(rng) for _ in range(rng.choice((1, 1, 1, 2, 2, 3)))]
