@@ -6,7 +6,7 @@
  */
 const BASICS = ['lib', 'config']
 const ROOMS = {
-  'main.ts': ['commands', ...BASICS],
+  'main.ts': ['commands', 'setup', ...BASICS],
   commands: ['service', 'inference/local/host', 'inference/*', 'models', 'accounts', 'storage', 'setup', ...BASICS],
   // The composition root: the only room that knows every part.
   service: [
