@@ -9,7 +9,6 @@ import OpenAI from 'openai'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
-import { parseMarkup } from '../src/grounding/index.ts'
 import { Service } from '../src/service.ts'
 
 /** The whole service over HTTP, with the real engine and the shipped model. */
@@ -83,17 +82,7 @@ async function streamed(request: Request) {
   return chunks
 }
 
-describe('a correct answer about an image', () => {
-  it.each([
-    ['What colour is the star?', /blue/i],
-    ['What color is the heart?', /purple/i],
-    ['Is there a red circle?', /yes/i],
-    ['Is there a black cross?', /no/i],
-    ['How many triangles are there?', /\b(1|one)\b/i],
-  ])('%s', async (question, expected) => {
-    expect(await answer(shapes, question)).toMatch(expected)
-  })
-
+describe('an answer about an image', () => {
   it('a stream has the same text and usage as a plain response', async () => {
     const request = about(shapes, 'Describe the image.')
     const whole = await client.chat.completions.create(request)
@@ -136,22 +125,6 @@ describe('a correct answer about an image', () => {
 describe('grounding', () => {
   const box = { vision_config: { annotation_format: 'box' } } as Partial<Request>
 
-  it('boxes are in the right places, in strictly valid markup', async () => {
-    const text = await answer(shapes, 'red circle', box)
-    const boxes = parseMarkup(text).flatMap((item) => (item.kind === 'point_box' ? [item.points] : []))
-    expect(boxes).toHaveLength(1)
-    // The circle covers (44,40) to (148,144) of 512 x 384.
-    const truth = { left: 86, top: 104, right: 289, bottom: 375 }
-    const [from, to] = boxes[0]!
-    const width = Math.min(to!.x, truth.right) - Math.max(from!.x, truth.left)
-    const height = Math.min(to!.y, truth.bottom) - Math.max(from!.y, truth.top)
-    const overlap = Math.max(0, width) * Math.max(0, height)
-    const area = (b: { left: number; top: number; right: number; bottom: number }) =>
-      (b.right - b.left) * (b.bottom - b.top)
-    const union = area(truth) + area({ left: from!.x, top: from!.y, right: to!.x, bottom: to!.y }) - overlap
-    expect(overlap / union).toBeGreaterThan(0.5)
-  })
-
   it('a hint has the same effect as the field', async () => {
     const question = [
       { type: 'image_url' as const, image_url: { url: shapes } },
@@ -166,24 +139,6 @@ describe('grounding', () => {
       ],
     })
     expect(hinted.choices[0]!.message.content).toBe(await answer(shapes, 'star', box))
-  })
-})
-
-describe('tools', () => {
-  it.each([{ required: ['color'] }, {}])('a call has its arguments, whether required or not: %o', async (required) => {
-    const parameters = { type: 'object', properties: { color: { type: 'string' } }, ...required }
-    const completion = await client.chat.completions.create({
-      model,
-      messages: [{ role: 'user', content: 'Set the lamp to blue.' }],
-      tools: [
-        { type: 'function', function: { name: 'set_lamp', description: 'Set the colour of the lamp.', parameters } },
-      ],
-    })
-    const { finish_reason: reason, message } = completion.choices[0]!
-    expect(reason).toBe('tool_calls')
-    const call = message.tool_calls![0] as OpenAI.ChatCompletionMessageFunctionToolCall
-    expect(call.function.name).toBe('set_lamp')
-    expect(JSON.parse(call.function.arguments)).toEqual({ color: 'blue' })
   })
 })
 

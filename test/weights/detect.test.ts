@@ -1,25 +1,19 @@
 import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { readConfig } from '../src/config/config.ts'
-import { parseMarkup } from '../src/grounding/index.ts'
-import { Service } from '../src/service.ts'
+import { parseMarkup } from '../../src/grounding/index.ts'
+import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
+import { startTestServer, type TestServer } from '../support/server.ts'
 
-/** Grounding with the real engine and the shipped model. */
-let service: Service
+/** What the shipped model finds, and where. */
+let server: TestServer
 let png: Buffer
 
 beforeAll(async () => {
   png = await readFile('docs/pictures/shapes.png')
-  const environment = {
-    LOOKOUT_PORT: '0',
-    LOOKOUT_API_KEY: 'k',
-    LOOKOUT_LOG_LEVEL: 'silent',
-    LOOKOUT_RATE_LIMITS: 'off',
-  }
-  service = await Service.start(readConfig(environment))
+  server = await startTestServer({ startEngine: (card) => LocalEngine.start(card) })
 })
-afterAll(() => service?.close())
+afterAll(() => server?.close())
 
 type Corners = [left: number, top: number, right: number, bottom: number]
 type Pixel = { x: number; y: number }
@@ -37,11 +31,7 @@ const TRUTH: Readonly<Record<string, Corners>> = {
 }
 
 async function post(path: string, body: object): Promise<unknown> {
-  const response = await fetch(service.url + path, {
-    method: 'POST',
-    headers: { authorization: 'Bearer k', 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
+  const response = await server.post(path, body)
   const json = await response.json()
   expect(json).not.toHaveProperty('error')
   return json

@@ -1,31 +1,24 @@
 import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readConfig } from '../src/config/config.ts'
-import type { RgbImage } from '../src/media/index.ts'
-import { Service } from '../src/service.ts'
-import { makeVideo } from './support/video.ts'
+import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
+import type { RgbImage } from '../../src/media/index.ts'
+import { KEY, startTestServer, type TestServer } from '../support/server.ts'
+import { makeVideo } from '../support/video.ts'
 
 /** The shipped model answers questions over HTTP about one scene, sent in every supported form. */
-let service: Service
+let server: TestServer
 let scene: Buffer
 let frame: RgbImage
 
 beforeAll(async () => {
-  scene = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+  scene = await readFile(new URL('../../docs/pictures/shapes.png', import.meta.url))
   const { data, info } = await sharp(scene).removeAlpha().raw().toBuffer({ resolveWithObject: true })
   frame = { width: info.width, height: info.height, data }
-  service = await Service.start(
-    readConfig({
-      LOOKOUT_PORT: '0',
-      LOOKOUT_API_KEY: 'lk-test',
-      LOOKOUT_LOG_LEVEL: 'silent',
-      LOOKOUT_RATE_LIMITS: 'off',
-    }),
-  )
+  server = await startTestServer({ startEngine: (card) => LocalEngine.start(card) })
 })
 
-afterAll(() => service?.close())
+afterAll(() => server?.close())
 
 const dataUrl = (type: string, bytes: Uint8Array) => `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
 const still = (type: string, bytes: Uint8Array) => ({ type: 'image_url', image_url: { url: dataUrl(type, bytes) } })
@@ -33,14 +26,10 @@ const video = (type: string, bytes: Uint8Array) => ({ type: 'video_url', video_u
 const frames = (count: number) => Array.from({ length: count }, () => frame)
 
 async function ask(part: object, text: string): Promise<{ content: string; usage: { prompt_tokens: number } }> {
-  const response = await fetch(`${service.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: 'Bearer lk-test', 'content-type': 'application/json' },
-    body: JSON.stringify({
-      model: 'service-mk1.5',
-      max_completion_tokens: 60,
-      messages: [{ role: 'user', content: [part, { type: 'text', text }] }],
-    }),
+  const response = await server.post('/v1/chat/completions', {
+    model: 'service-mk1.5',
+    max_completion_tokens: 60,
+    messages: [{ role: 'user', content: [part, { type: 'text', text }] }],
   })
   const body = (await response.json()) as {
     choices: { message: { content: string } }[]
@@ -55,11 +44,11 @@ async function upload(name: string, bytes: Uint8Array): Promise<string> {
   form.set('purpose', 'vision')
   form.set('file', new Blob([new Uint8Array(bytes)]), name)
   // The contract requires Content-Length, which a stream does not have.
-  const request = new Request(`${service.url}/v1/files`, { method: 'POST', body: form })
+  const request = new Request(`${server.url}/v1/files`, { method: 'POST', body: form })
   const body = await request.arrayBuffer()
   const response = await fetch(request.url, {
     method: 'POST',
-    headers: { authorization: 'Bearer lk-test', 'content-type': request.headers.get('content-type')! },
+    headers: { authorization: `Bearer ${KEY}`, 'content-type': request.headers.get('content-type')! },
     body,
   })
   expect(response.status).toBe(200)
@@ -107,7 +96,7 @@ const forms: [string, () => Promise<object>][] = [
   [
     'frames, some of them uploaded',
     async () => {
-      const stored = `${service.url}/v1/files/${await upload('shapes.png', scene)}/content`
+      const stored = `${server.url}/v1/files/${await upload('shapes.png', scene)}/content`
       const urls = [dataUrl('image/png', scene), stored]
       return {
         type: 'video_frames',
@@ -127,13 +116,9 @@ describe.each(forms)('%s', (_name, make) => {
 
 describe('coordinates refer to the upright image', () => {
   async function detect(jpeg: Uint8Array): Promise<{ mention: string; box: number[] }[]> {
-    const response = await fetch(`${service.url}/v1/detect`, {
-      method: 'POST',
-      headers: { authorization: 'Bearer lk-test', 'content-type': 'application/json' },
-      body: JSON.stringify({
-        media: { type: 'image', image_url: dataUrl('image/jpeg', jpeg) },
-        categories: ['blue star'],
-      }),
+    const response = await server.post('/v1/detect', {
+      media: { type: 'image', image_url: dataUrl('image/jpeg', jpeg) },
+      categories: ['blue star'],
     })
     expect(response.status).toBe(200)
     type Corner = { x: number; y: number }
