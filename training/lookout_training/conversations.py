@@ -41,20 +41,20 @@ FOCUS_TOOL = {
     },
 }
 FOCUS_SYSTEM = INTRODUCTION + "\n" + json.dumps(FOCUS_TOOL) + CLOSING
-WIDEST = 0.5  # Of the picture: text that is wider gains nothing by a closer look.
-ENLARGED = 3  # The original is this much larger than what is shown of it.
+WIDEST = 0.5  # Share of the image: wider text gains nothing from a closer look.
+ENLARGED = 3  # How much larger the original is than the image that is shown.
 
 
 @dataclass
 class Conversation:
-    """One row: pieces of text of which some are trained on, and the pictures that its image tokens stand for."""
+    """One row: pieces of text, some of which are trained on, and the images that its image tokens stand for."""
 
     task: str
     pieces: list[tuple[str, bool]]  # Text and whether the model has to write it (with the end of the turn).
     pictures: list[tuple[np.ndarray, Scene]]
-    original: np.ndarray | None = None  # What the first picture is a reduced copy of.
+    original: np.ndarray | None = None  # The original of which the first image is a reduced copy.
     question: str = ""  # What the user says.
-    printed: tuple[str, ...] = ()  # Words in the last trained piece that are read from a picture.
+    printed: tuple[str, ...] = ()  # Words in the last trained piece that are read from an image.
 
     @property
     def exchange(self) -> Exchange:
@@ -84,7 +84,7 @@ class Sought:
 
 @dataclass
 class ExemplarTask:
-    """Objects to find by a picture that shows some, and perhaps another that shows none."""
+    """Objects to find by an exemplar image that shows some, and possibly another that shows none."""
 
     label: str
     exemplar: tuple[np.ndarray, Scene]
@@ -99,7 +99,7 @@ class ExemplarTask:
 
 
 def exemplar_task(rng: random.Random, width: int, height: int, negative: bool, world: World = PLAIN_WORLD) -> ExemplarTask:
-    """One class, most often in the target picture too."""
+    """One class, which usually occurs in the target image too."""
     sought, exemplar = _sought(rng, width, height, world)
     any_colour = not sought.colour and sought.kind not in EMOJI_NAMES
     near = [(colour, sought.kind) for colour in (rng.sample(COLOUR_NAMES, 4) if any_colour else [sought.colour])]
@@ -114,7 +114,7 @@ def exemplar_task(rng: random.Random, width: int, height: int, negative: bool, w
 
 
 def _sought(rng: random.Random, width: int, height: int, world: World) -> tuple[Sought, tuple[np.ndarray, Scene]]:
-    """What is looked for, and a picture that shows it."""
+    """What is sought, and an image that shows it."""
     while True:
         picture = render_scene(rng, width, height, world=world)
         objects = [item for item in picture[1].objects if item.text is None]
@@ -123,7 +123,7 @@ def _sought(rng: random.Random, width: int, height: int, world: World) -> tuple[
 
 
 def _class_of(rng: random.Random, item: SceneObject, renamed: float = 0.5) -> Sought:
-    """`renamed`: how often the label says nothing of what it stands for."""
+    """`renamed` is how often the label says nothing about what it stands for."""
     if rng.random() < renamed:
         label = made_up_word(rng) if rng.random() < 0.15 else rng.choice(LABELS)
         return Sought(item.colour, item.kind, label)
@@ -134,7 +134,7 @@ def _class_of(rng: random.Random, item: SceneObject, renamed: float = 0.5) -> So
 
 @dataclass
 class ExemplarLesson:
-    """Worked turns about one to three classes, and what may be asked about the picture after them."""
+    """Example turns about one to three classes, and the questions that may follow about the image."""
 
     head: str  # Up to the question.
     pictures: list[tuple[np.ndarray, Scene]]
@@ -142,7 +142,7 @@ class ExemplarLesson:
 
 
 def exemplar_lesson(rng: random.Random, width: int, height: int) -> ExemplarLesson:
-    """Each class is asked for by itself, then again with a thought that says what stands where it is shown, and at last all together."""
+    """Asks for each class alone, then again with a thought that says what is at the exemplar's place, and finally for all together."""
     classes: list[Sought] = []
     while not classes:
         exemplar = as_served(render_scene(rng, width, height))
@@ -190,7 +190,7 @@ def exemplar_lesson(rng: random.Random, width: int, height: int) -> ExemplarLess
 
 
 def _first_shown(scene: Scene, sought: Sought, leaves: str) -> tuple[str, SceneObject]:
-    """The first annotation of a class, and what is there."""
+    """The first annotation of a class, and the object there."""
     for annotation in leaves.split("\n"):
         for item in scene.objects:
             if sought.fits(item) and annotation in (box_of(scene, item, sought.label), point_of(scene, item, sought.label)):
@@ -199,7 +199,7 @@ def _first_shown(scene: Scene, sought: Sought, leaves: str) -> tuple[str, SceneO
 
 
 def _thinking(task: str, exchange: Exchange, thought: str) -> Exchange:
-    """The exchange behind a thought that the server has opened."""
+    """The exchange after a thought that the server has opened."""
     return replace(exchange, task=task, answer=f"{thought}\n</think>\n\n{exchange.answer}", begun="<think>\n")
 
 
@@ -210,7 +210,7 @@ NAMING = (
 
 
 def naming_lesson(rng: random.Random, width: int, height: int) -> ExemplarLesson:
-    """One worked turn, and what the things are that it found under names that do not tell. What exemplars need first."""
+    """One example turn with meaningless labels, then the question what those things are. Exemplars build on this skill."""
     while True:
         picture = as_served(render_scene(rng, width, height))
         items = [item for item in picture[1].objects if item.text is None]
@@ -235,7 +235,7 @@ def naming_lesson(rng: random.Random, width: int, height: int) -> ExemplarLesson
 
 
 def with_focus(rng: random.Random, width: int, height: int, split: Split, world: World = PLAIN_WORLD) -> Conversation:
-    """Text too small to read: the model asks for its region, sees it enlarged, and reads. Other questions need no look."""
+    """Text too small to read: the model asks for its region, sees it enlarged and reads it. Other questions need no closer look."""
     large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True, world=world)
     while not 1 <= len(scene.texts) <= 4:
         large, scene = render_scene(rng, ENLARGED * width, ENLARGED * height, text_heavy=True, world=world)
@@ -271,7 +271,7 @@ def with_focus(rng: random.Random, width: int, height: int, split: Split, world:
 
 
 def _region(scene: Scene, item: SceneObject) -> list[int]:
-    """Around an object with some margin, on the 0..1000 grid and as wide as high there, so that the crop has the picture's aspect."""
+    """The region around an object with some margin, square on the 0..1000 grid, so that the crop has the image's aspect ratio."""
     (left, top), (right, bottom) = (grid_point(scene, *corner) for corner in (item.box[:2], item.box[2:]))
     side = min(1000, max(round(1.25 * (right - left)), round(1.6 * (bottom - top)), 200))
     x, y = (max(0, min(1000 - side, (low + high - side) // 2)) for low, high in ((left, right), (top, bottom)))

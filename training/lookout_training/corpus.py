@@ -1,4 +1,4 @@
-"""Text the tokenizer is trained on: all planned tasks, plain English, JSON and tool calls."""
+"""The tokenizer's training text: all planned tasks, plain English, JSON and tool calls."""
 
 from __future__ import annotations
 

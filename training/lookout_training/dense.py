@@ -1,4 +1,4 @@
-"""Dense targets and heads on the merged image tokens: they teach the vision tower what is where, and are thrown away after training."""
+"""Dense targets and heads on the merged image tokens. They teach the vision tower what is where and are discarded after training."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ KINDS = [*SHAPES, "text", *EMOJI_NAMES, BAR]
 NO_COLOUR = -100  # Of an emoji; what cross-entropy leaves out.
 SUB_ROWS, SUB_COLUMNS = 2, 4  # Character classes per token: sub-cells of 16 x 8 pixels.
 NO_CHARACTER = len(GLYPHS)  # The last class.
-SPELLED = 20  # Places of a text that are told apart; the last stands for all behind it.
-LINES = 8  # Texts of a picture that are told apart, from the top; the last stands for all below it.
+SPELLED = 20  # Distinct positions in a text; the last stands for all further ones.
+LINES = 8  # Distinct texts of an image, from the top; the last stands for all below it.
 NO_PLACE = -100  # Of a sub-cell without a character; what cross-entropy leaves out.
 PLACES = 6  # left, top, right, bottom, centre x, centre y; each as two digits of 0..999.
 
@@ -34,7 +34,7 @@ class DenseTargets:
     kind: np.ndarray  # (B, N) int64
     colour: np.ndarray  # (B, N) int64; NO_COLOUR for an emoji
     box: np.ndarray  # (B, N, 4) centre x, y within the grid cell (cells), log width, log height (cells)
-    places: np.ndarray  # (B, N, PLACES) float32: coordinates as shares of the picture times 10
+    places: np.ndarray  # (B, N, PLACES) float32: coordinates as shares of the image times 10
     digits: np.ndarray  # (B, N, PLACES, 2) int64: hundreds and tens of coordinates in 0..1000
     characters: np.ndarray  # (B, N, SUB_ROWS * SUB_COLUMNS) int64, NO_CHARACTER where empty
     spelled: np.ndarray  # (B, N, SUB_ROWS * SUB_COLUMNS) int64: place of the character in its text; NO_PLACE where empty
@@ -91,12 +91,12 @@ def dense_targets(scene: Scene) -> DenseTargets:
 def _covered_by(
     shape: tuple[int, ...], characters: tuple[Character, ...], top: float, bottom: float
 ) -> Iterator[tuple[Character, tuple[np.ndarray, ...]]]:
-    """Each character of a line with the 16 x 8 pixel sub-cells whose centres its advance box covers, as an index."""
+    """Yields each character of a line and an index of the 16 x 8 pixel sub-cells whose centres its advance box covers."""
     height, width = CELL / SUB_ROWS, CELL / SUB_COLUMNS
     row_centres = (np.arange(shape[0]) + 0.5) * height
     column_centres = (np.arange(shape[1]) + 0.5) * width
     covered_rows = (row_centres >= top - 1) & (row_centres <= bottom + 1)
-    if not covered_rows.any():  # A line lower than a sub-cell: take the nearest.
+    if not covered_rows.any():  # The line is lower than a sub-cell: take the nearest.
         covered_rows = np.abs(row_centres - (top + bottom) / 2) <= height / 2
     for character in characters:
         covered_columns = (column_centres >= character.left) & (column_centres < character.right)
@@ -104,7 +104,7 @@ def _covered_by(
 
 
 def stack_targets(targets: list[DenseTargets]) -> DenseTargets:
-    """A batch from single pictures of one size."""
+    """Makes a batch from single images of one size."""
     return DenseTargets(*(np.stack([getattr(t, name) for t in targets]) for name in DenseTargets.__dataclass_fields__))
 
 
@@ -140,7 +140,7 @@ def dense_loss(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> tupl
     place_loss = F.smooth_l1_loss(place_difference, torch.zeros_like(place_difference), beta=0.1)
     digit_targets = on_device(targets.digits)[centre].reshape(-1)
     digit_logits = heads.digits(at_centre).view(-1, 10)
-    # Without knowing the hundreds the tens are a fast wave over the picture, and hard; they only help a little.
+    # The tens change fast across the image and are hard to learn without the hundreds, so their weight is small.
     digit_weights = torch.tensor([1.0, 0.2]).repeat(len(digit_targets) // 2)
     digit_loss = (F.cross_entropy(digit_logits, digit_targets, reduction="none") * digit_weights).sum() / digit_weights.sum()
     characters = on_device(targets.characters).reshape(-1)
@@ -179,7 +179,7 @@ def _place_loss(logits: Tensor, places: np.ndarray, classes: int) -> Tensor:
 
 @torch.no_grad()
 def dense_counts(heads: DenseHeads, tokens: Tensor, targets: DenseTargets) -> dict[str, float]:
-    """Counts to sum over batches; `dense_metrics` turns them into rates."""
+    """Counts that can be summed over batches; `dense_metrics` turns them into rates."""
     kind = on_device(targets.kind)
     centre = kind >= 0
     predicted = heads.objectness(tokens)[..., 0] > 0

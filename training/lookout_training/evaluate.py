@@ -1,4 +1,4 @@
-"""Evaluation through the running server, on what was never trained on. Needs Pillow and numpy, for sounds espeak-ng too; no PyTorch."""
+"""Evaluation through a running server, on data that was never trained on. Needs Pillow and numpy, and espeak-ng for audio; no PyTorch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from .scoring import (
 COUNTS = ("count kind", "count colour", "count both", "count all")
 BY_CATEGORY = ("detect, in words", "detect, hint", "detect, annotation_format", "detect endpoint, categories")
 EXHAUSTIVE = ("detect all, in words", "detect all, hint", "detect endpoint, everything")
-# Gate -> rows pooled, least value, what is measured (a name of `Cell.measures`).
+# Gate -> pooled rows, minimum value, measure (a name of `Cell.measures`).
 GATES: dict[str, tuple[tuple[str, ...], float, str]] = {
     **{task: ((task,), 0.95, "rate") for task in ("colour", "left", "right", "exists", "where", "what-at")},
     "count": (COUNTS, 0.90, "rate"),
@@ -69,7 +69,7 @@ class Cell:
 
     asked: int = 0
     right: float = 0  # A clip counts by its overlap.
-    failed: int = 0  # Requests that were refused.
+    failed: int = 0  # Rejected requests.
     grounding: GroundingScore = field(default_factory=GroundingScore)
 
     def add(self, question: Question) -> None:
@@ -115,7 +115,7 @@ Table = dict[str, dict[tuple[bool, Split], Cell]]  # Row -> (shifted world, kind
 
 
 def collect(asked: list[Question]) -> Table:
-    """Rows in the order in which they were asked first."""
+    """Collects the rows in the order in which they were first asked."""
     table: Table = {}
     for question in asked:
         cells = table.setdefault(question.row, {(shifted, split): Cell() for shifted in (False, True) for split in EVALUATED})
@@ -195,7 +195,7 @@ def _verdict(value: float, needed: float) -> str:
 
 
 def today_and_commit() -> str:
-    """What a table is of: the date and, in a checkout, the commit of the code that asked."""
+    """The origin of a table: the date and, in a checkout, the commit of the evaluating code."""
     try:
         folder = Path(__file__).parent
         found = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=folder, capture_output=True, text=True, check=True)
@@ -205,7 +205,7 @@ def today_and_commit() -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Asks everything and prints the tables. A refused request counts as a wrong answer and is reported."""
+    """Asks everything and prints the tables. A rejected request is reported and counts as a wrong answer."""
     client = ChatClient(arguments.base_url, arguments.api_key, arguments.model)
     asked = [
         *picture_questions(arguments.pictures),
@@ -229,7 +229,7 @@ def run(arguments: argparse.Namespace) -> None:
     with ThreadPoolExecutor(arguments.concurrency) as pool:
         list(pool.map(ask, asked))
     seconds = time.monotonic() - started
-    # What a caption says is right in any order; that it is the order taught is told beside.
+    # A caption is right in any order. Whether it is in the taught order is reported separately.
     in_order = [replace(question, row="caption, in reading order", judge=WORDS) for question in asked if question.judge == FACTS]
     text, values = markdown([*asked, *in_order])
     print(text)

@@ -1,6 +1,6 @@
-"""The questions of the evaluation: pictures, charts, frame sequences, sounds and tools from seeds that no training uses.
+"""The evaluation's questions: images, charts, frame sequences, sounds and tools from seeds that no training uses.
 
-Every question knows how to ask the server (`reply`) and how to judge what comes back (`judge`).
+Every question knows how to ask the server (`reply`) and how to judge the answer (`judge`).
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ SHIFTS: dict[str, dict[str, Any]] = {
     "objects": {"extra_objects": 2},
     "jpeg": {"jpeg_quality": 30},
 }
-# Not part of the shifted world: what people draw with who try the model, whose colours are those of CSS and of style guides.
+# Not part of the shifted world: the colours of CSS and of style guides, which people use when they try the model.
 MORE_SHIFTS: dict[str, dict[str, Any]] = {"shades": {"shades": 1.0}}
 TEXT_HEAVY = 0.12  # Share of the pictures.
-UNSEEN_PHRASINGS = 4  # Every so many questions, one in words that are kept for evaluation is asked beside: a fifth.
+UNSEEN_PHRASINGS = 4  # After this many questions, one is also asked in a phrasing kept for evaluation: a fifth of them.
 SHORT_WORD = 6  # Letters.
 
 Reply = Callable[[ChatClient], str]
@@ -62,14 +62,14 @@ Reply = Callable[[ChatClient], str]
 
 @dataclass
 class Question:
-    """One request and its truth."""
+    """One request and its ground truth."""
 
     row: str
     split: Split
     shifted: bool
     question: str
     truth: str
-    judge: str  # How the answer is compared with the truth, see `scoring`.
+    judge: str  # How the answer is compared with the ground truth; see `scoring`.
     reply: Reply
     answer: str = ""
     error: str = ""
@@ -85,7 +85,7 @@ def annotations(form: str) -> dict[str, Any]:
     return {"vision_config": {"annotation_format": form}}
 
 
-# Row -> how to ask about one picture, and extra arguments of ChatClient.ask.
+# Row -> how to ask about one image, and extra arguments of ChatClient.ask.
 PICTURE_ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
     **{task: (WORD_TASKS[task][0], {}) for task in WORD_TASKS if task not in ("detect", "detect all", "point", "point many", "read", "region", "read region")},
     "count kind, thinking": (count_kind, {"reasoning_effort": "low"}),
@@ -100,7 +100,7 @@ PICTURE_ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
     "point, annotation_format": (POINT_HINT_TASKS["hint point"][0], annotations("point")),
     "polygon, annotation_format": (POLYGON_HINT_TASKS["hint polygon"][0], annotations("polygon")),
 }
-# The same of what people ask besides; of pictures with text the second.
+# The same for further questions; the second for images with text.
 FURTHER_ROWS: dict[str, tuple[Asker, dict[str, Any]]] = {
     row: (FURTHER_TASKS[None][task][0], {})
     for row, task in (("which", "which"), ("colours of", "colours of"), ("count two kinds", "count two"), ("detect two, in words", "detect two"))
@@ -116,7 +116,7 @@ def is_grounding(row: str) -> bool:
 
 
 def _attempt(ask: Callable[[], Exchange | None]) -> Exchange | None:
-    """A task may have a variant that this scene allows."""
+    """Tries a task several times, because this scene may allow only some of its variants."""
     return next((exchange for exchange in (ask() for _ in range(3)) if exchange), None)
 
 
@@ -125,7 +125,7 @@ def _splits(index: int) -> tuple[Split, ...]:
 
 
 def shifted_world(shifts: Iterable[str] = SHIFTS) -> World:
-    """The shifted world, or one in which other of SHIFTS and MORE_SHIFTS are made."""
+    """The shifted world, or one with a given selection of SHIFTS and MORE_SHIFTS."""
     changes: dict[str, Any] = {}
     for shift in shifts:
         changes |= (SHIFTS | MORE_SHIFTS)[shift]
@@ -133,7 +133,7 @@ def shifted_world(shifts: Iterable[str] = SHIFTS) -> World:
 
 
 def picture_questions(pictures: int, shifted: bool = False, shifts: Iterable[str] = SHIFTS) -> Iterator[Question]:
-    """Every row once per picture, where the picture allows it. `shifts` as in `shifted_world`."""
+    """Yields each row once per image, where the image allows it. `shifts` is as in `shifted_world`."""
     world = shifted_world(shifts) if shifted else PLAIN_WORLD
     first = HELD_OUT_SEED + (100_000 if shifted else 10_000)
     for index in range(pictures):
@@ -165,7 +165,7 @@ def picture_questions(pictures: int, shifted: bool = False, shifts: Iterable[str
 
 
 def _asked(rows: dict[str, Any], rng: random.Random, subject: Any, picture: str, split: Split, shifted: bool = False) -> Iterator[Question]:
-    """Every row once about a scene or a chart, where that allows it."""
+    """Yields each row once about a scene or a chart, where that allows it."""
     for row, (ask, extra) in rows.items():
         exchange = _attempt(lambda ask=ask: ask(rng, subject, split))
         if exchange:
@@ -188,13 +188,13 @@ def _json_questions(rng: random.Random, scene: Scene, picture: str, split: Split
     yield Question("JSON schema", split, shifted, structured.question, structured.answer, JSON_VALUE, _about(structured.question, picture, form))
 
 
-# Keys that no answer was trained under, for each kind of value.
+# Keys that no training answer uses, for each kind of value.
 UNSEEN_KEYS = {int: "quantity", str: "verdict", bool: "holds"}
-LONGEST_LIST = 200  # Tokens: more than the names of any scene take. A model that does not know the form would go on to the limit.
+LONGEST_LIST = 200  # Tokens, more than the names of any scene need. A model that does not know the form would continue to the limit.
 
 
 def _schema_questions(rng: random.Random, scene: Scene, picture: str, split: Split, shifted: bool) -> Iterator[Question]:
-    """Answers bound to a JSON schema of which the question says nothing: as clients ask that leave the form to `response_format`."""
+    """Answers bound to a JSON schema that the question does not mention, as from clients that leave the form to `response_format`."""
     task = rng.choice(("count kind", "count colour", "colour", "exists", "where", "left"))
     exchange = _attempt(lambda: WORD_TASKS[task][0](rng, scene, split))
     value = bare_value(exchange) if exchange else None
@@ -225,7 +225,7 @@ def _bound_to(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _in_markup(ask: Reply) -> Reply:
     def reply(client: ChatClient) -> str:
-        """The boxes of a list in JSON as markup; what is cut off stays as it is, which is malformed."""
+        """The boxes of a JSON list as markup. A list that was cut off stays unchanged and counts as malformed."""
         text = ask(client)
         try:
             boxes = [(thing["label"], thing["bbox_2d"]) for thing in json.loads(text)]
@@ -279,7 +279,7 @@ def _detect(body: dict[str, Any], scene: Scene) -> Reply:
 
 
 def focus_questions(pictures: int) -> Iterator[Question]:
-    """Text too small to read in what the model first sees of the picture."""
+    """Questions about text that is too small to read in the image that the model sees first."""
     for index in range(pictures):
         rng = random.Random(HELD_OUT_SEED + 300_000 + index)
         for split in _splits(index):
@@ -318,7 +318,7 @@ def clip_questions(clips: int) -> Iterator[Question]:
 
 
 def chart_questions(charts: int) -> Iterator[Question]:
-    """Bar charts: what only they have, and their bars found."""
+    """Questions about bar charts only, and detection of their bars."""
     rows = {
         **{task: (ask, {}) for task, (ask, _) in CHART_TASKS.items()},
         "detect bars": (lambda rng, chart, split: BOX_HINT_TASKS["hint all"][0](rng, chart.scene, split), annotations("box")),
@@ -335,7 +335,7 @@ CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.S)
 
 
 def tool_questions(prompts: int) -> Iterator[Question]:
-    """Requests that need one call, several, or none that is there; results to put into words."""
+    """Requests that need one call, several, or a tool that is not offered, and results to put into words."""
     for index in range(prompts):
         rng = random.Random(HELD_OUT_SEED + 500_000 + index)
         for split in _splits(index):
@@ -349,7 +349,7 @@ def tool_questions(prompts: int) -> Iterator[Question]:
 
 
 def _messages(asked: str) -> list[dict[str, Any]]:
-    """The turns of a question that holds earlier turns in the model's own format."""
+    """The turns of a question that contains earlier turns in the model's own format."""
     turns = asked.split("<|im_end|>\n")
     messages = [user_turn(turns[0])]
     if len(turns) > 1:
@@ -363,7 +363,7 @@ def _messages(asked: str) -> list[dict[str, Any]]:
 
 def _with_tools(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Reply:
     def reply(client: ChatClient) -> str:
-        """The calls as a JSON list, or what the model says."""
+        """The calls as a JSON list, or the model's text."""
         message = client.chat({"messages": messages, "tools": tools, "max_completion_tokens": 300})
         calls = [call["function"] for call in message.get("tool_calls") or []]
         try:
@@ -376,6 +376,6 @@ def _with_tools(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> 
 
 
 def sound_questions(sounds: int) -> Iterator[Question]:
-    """What is heard; see `audio_evaluate`."""
+    """Questions about audio; see `audio_evaluate`."""
     for row, split, picture, question, truth, extra in heard_questions(sounds) if sounds else ():
         yield Question(row, split, False, question, truth, WORDS, _about(question, picture or None, extra))

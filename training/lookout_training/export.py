@@ -1,4 +1,4 @@
-"""Writes the network as two GGUF files that llama.cpp loads: language model (`qwen3vl`) and the towers that see and hear (`mmproj`)."""
+"""Writes the network as two GGUF files for llama.cpp: the language model (`qwen3vl`) and the vision and audio towers (`mmproj`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tokenizer import Tokenizer
 
 TEMPLATE_FILE = Path(__file__).resolve().parent / "chat_template.jinja"
 PATCH_KERNELS = ("v.patch_embd.weight", "v.patch_embd.weight.1")  # For the first and the second frame of a pair.
-STEPS_KEY = "lookout.training.steps"  # Of all runs together: data seed = step, so that a warm start sees nothing twice.
+STEPS_KEY = "lookout.training.steps"  # Steps of all runs together. The data seed is the step, so that a warm start sees nothing twice.
 MODEL_NAME = "Lookout Nano"
 DESCRIPTION = "Small vision-language model trained from scratch, on synthetic pictures, texts and sounds only."
 
@@ -50,7 +50,7 @@ def load_network(checkpoint: Path | None, config: NetworkConfig) -> VisionLangua
 
 @torch.no_grad()
 def round_to_stored(network: VisionLanguageModel, weights: WeightType) -> VisionLanguageModel:
-    """Rounds the weights to what the exported files hold, in place."""
+    """Rounds the weights in place to the values in the exported files."""
     for name, parameter in stored_tensors(network).items():
         parameter.copy_(torch.from_numpy(unpacked(*packed(name, _values(parameter), weights))).view_as(parameter))
     patch = network.vision.patch.weight
@@ -113,7 +113,7 @@ def language_tensors(model: LanguageModel) -> dict[str, Parameter]:
 
 
 def vision_tensors(tower: VisionTower) -> dict[str, Parameter]:
-    """Name in the file -> parameter, but for the patch kernels."""
+    """Name in the file -> parameter, except the patch kernels."""
     tensors = {"v.patch_embd.bias": tower.patch.bias, "v.position_embd.weight": tower.position}
     layers = {}
     for index, block in enumerate(tower.blocks):
@@ -140,7 +140,7 @@ def patch_kernels(tower: VisionTower) -> dict[str, Tensor]:
 
 
 def stored_tensors(network: VisionLanguageModel) -> dict[str, Tensor]:
-    """Name in one of the two files -> parameter, but for the patch kernels."""
+    """Name in one of the two files -> parameter, except the patch kernels."""
     heard = audio_tensors(network.audio) if network.audio else {}
     return language_tensors(network.language) | vision_tensors(network.vision) | heard
 
@@ -180,7 +180,7 @@ def write_language_model(model: LanguageModel, tokenizer: Tokenizer, path: Path,
 
 
 def write_projector(tower: VisionTower, audio: AudioTower | None, path: Path, version: str, weights: WeightType) -> None:
-    """The `mmproj` file, projector types `qwen3vl_merger` and, where the network hears, `qwen3a`."""
+    """The `mmproj` file, with projector types `qwen3vl_merger` and, if the network has an audio tower, `qwen3a`."""
     config = tower.config
     writer = GGUFWriter(str(path), "clip")
     parameters = count_parameters(tower) + (count_parameters(audio) if audio else 0)
@@ -209,10 +209,10 @@ def write_projector(tower: VisionTower, audio: AudioTower | None, path: Path, ve
 
 
 def export_network(network: VisionLanguageModel, directory: Path, version: str, weights: WeightType, steps: int = 0) -> tuple[Path, Path]:
-    """Makes the network the model in `directory`: writes its pair of files, has a card there name them, and removes pairs of other types."""
+    """Makes the network the model in `directory`: writes its files, names them in the card there and removes files of other types."""
     directory.mkdir(parents=True, exist_ok=True)
     pair = directory / weights.model_file, directory / weights.projector_file
-    partials = [path.with_suffix(".partial") for path in pair]  # A server must never load half a file.
+    partials = [path.with_suffix(".partial") for path in pair]  # A server must never load a partly written file.
     write_language_model(network.language, Tokenizer.load(), partials[0], version, weights, steps)
     write_projector(network.vision, network.audio, partials[1], version, weights)
     for partial, path in zip(partials, pair, strict=True):

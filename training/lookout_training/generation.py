@@ -1,4 +1,4 @@
-"""Greedy decoding in PyTorch: for the curves of stage 2 and the parity check. Simple, without a KV cache."""
+"""Simple greedy decoding in PyTorch, without a KV cache, for the curves of stage 2 and the parity check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How weights are stored in GGUF files: number types, the names of a model's pair of files, reading them back."""
+"""Weights in GGUF files: number types, the names of a model's pair of files, and reading them back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK = 32  # Weights that share a scale in Q8_0; https://github.com/ggml-org/gg
 
 
 class WeightType(StrEnum):
-    """What most weights of a file are stored as."""
+    """The storage type of most weights of a file."""
 
     Q8_0 = "q8_0"  # Eight bits each and a scale per 32: half the size, and faster on a CPU.
     F16 = "f16"
@@ -35,7 +35,7 @@ class WeightType(StrEnum):
 def stored_type(name: str, shape: tuple[int, ...], weights: WeightType) -> GGMLQuantizationType:
     """The type of one tensor, by its name in the file and its shape, innermost last.
 
-    Matrices follow `weights`, where their rows are whole blocks; convolutions are halves; vectors and position tables singles.
+    Matrices whose rows are whole blocks have the type `weights`, convolutions f16, vectors and position tables f32.
     """
     if len(shape) < 2 or name.endswith(("bias", "position_embd.weight")):
         return GGMLQuantizationType.F32
@@ -45,18 +45,18 @@ def stored_type(name: str, shape: tuple[int, ...], weights: WeightType) -> GGMLQ
 
 
 def packed(name: str, values: np.ndarray, weights: WeightType) -> tuple[np.ndarray, GGMLQuantizationType]:
-    """float32 values as they are stored (of Q8_0 the bytes), and the type."""
+    """Converts float32 values to their stored form (bytes for Q8_0). Returns them with the type."""
     kind = stored_type(name, values.shape, weights)
     return quantize(np.ascontiguousarray(values), kind), kind
 
 
 def unpacked(data: np.ndarray, kind: GGMLQuantizationType) -> np.ndarray:
-    """The float32 values of stored ones."""
+    """Converts stored values to float32."""
     return dequantize(data, kind)
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Name -> float32 values, flat; a copy, so that the file may be replaced."""
+    """Name -> flat float32 values, copied so that the file may be replaced."""
     return {tensor.name: np.array(unpacked(tensor.data, tensor.tensor_type)).reshape(-1) for tensor in GGUFReader(str(path)).tensors}
 
 
@@ -67,9 +67,9 @@ def read_number(path: Path, key: str) -> int:
 
 
 def stored_pair(directory: Path) -> tuple[Path, Path]:
-    """Language model and projector in `directory`: those that its card names or, without a card, the only exported pair.
+    """The language model and the projector in `directory`: those that its card names or, without a card, the only exported pair.
 
-    Raises FileNotFoundError where there is none, or more than one.
+    Raises FileNotFoundError if there is none or more than one.
     """
     card = directory / "card.json"
     if card.exists():
@@ -83,7 +83,7 @@ def stored_pair(directory: Path) -> tuple[Path, Path]:
 
 
 def name_in_card(card: Path, weights: WeightType) -> None:
-    """Has the card name the files of these weights. The rest of its text stays as it is."""
+    """Writes the names of these weights' files into the card. The rest of its text stays unchanged."""
     text = card.read_text(encoding="utf-8")
     wanted = json.loads(text)
     for field, name in (("model", weights.model_file), ("projector", weights.projector_file)):

@@ -1,8 +1,8 @@
-"""Where the answer's next token is to be found: the centre of an object that is written down, the character that is read, the token of the prompt
-that a call of a function repeats.
+"""Where the answer's next token comes from: the centre of the object that is written, the character that is read, or the token of the
+prompt that a function call repeats.
 
-Two attention heads of the language model are taught to look there. Left to itself a network finds by trial alone what it needs among hundreds of
-tokens: letters are taken from the wrong line, and coordinates lie between two objects of a kind.
+Two attention heads of the language model are trained to look there. Without this, a network finds what it needs among hundreds of
+tokens only by trial: it takes letters from the wrong line and puts coordinates between two objects of a kind.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .world import Scene, SceneObject
 
 
 class Place(NamedTuple):
-    """As shares of the picture's width and height."""
+    """A place, as shares of the image's width and height."""
 
     x: float
     y: float
-    printed: bool  # Whether it is of a character, not of an object.
+    printed: bool  # Whether it is the place of a character, not of an object.
 
 
 LEAF = re.compile(r'<(?:point_box|point|polygon) mention="[^"<>]*"> ((?:\(\d+,\d+\) )+)</')
@@ -32,7 +32,7 @@ QUOTED = re.compile(r'"([^"]*)"')
 
 
 def places_of(exchange: Exchange, tokens: list[int], tokenizer: Tokenizer, scene: Scene) -> list[Place | None]:
-    """For each token of the encoded answer where it stands in `scene`; None where it stands nowhere, or in more than one place."""
+    """The place in `scene` of each token of the encoded answer; None where there is no place or more than one."""
     by_character = _by_character(exchange, scene)
     places: list[Place | None] = []
     offset = 0
@@ -45,7 +45,7 @@ def places_of(exchange: Exchange, tokens: list[int], tokenizer: Tokenizer, scene
 def _by_character(exchange: Exchange, scene: Scene) -> list[Place | None]:
     answer = exchange.answer
     places: list[Place | None] = [None] * len(answer)
-    said = answer.find("</think>") + 1  # A thought may speak of another picture.
+    said = answer.find("</think>") + 1  # A thought may be about another image.
     for match in LEAF.finditer(answer, said):
         points = [(int(x) / 1000, int(y) / 1000) for x, y in PAIR.findall(match[1])]
         xs, ys = [x for x, _ in points], [y for _, y in points]
@@ -92,7 +92,7 @@ def _centre(item: SceneObject, scene: Scene) -> Place:
 
 
 def _place_names(caption: str, scene: Scene, places: list[Place | None]) -> None:
-    """The objects of a caption stand in it in the scene's order; where only some are asked for, those do."""
+    """A caption names the objects in the scene's order, or only those that were asked for."""
     position = 0
     for item in scene.objects:
         words = with_article(item.name) if item.text is None else f'the text "{item.text}"'
@@ -134,7 +134,7 @@ ARGUMENT = re.compile(r'"([^"]+)": (?:"([^"]*)"|(\d+))')
 
 
 def definitions(prompt: Written) -> dict[str, Definition]:
-    """By name; none of a name that stands there twice."""
+    """Definitions by name, without names that occur twice."""
     found: dict[str, Definition] = {}
     twice: set[str] = set()
     for match in DEFINITION.finditer(prompt.text):

@@ -53,7 +53,7 @@ def clip_leaf(mention: str, start: float, end: float) -> str:
 
 
 def parse_clips(text: str) -> tuple[list[tuple[str, float, float]], str]:
-    """Mention, start and end of all clips in canonical spelling, and the text that is left without them."""
+    """Returns mention, start and end of all clips in canonical spelling, and the text without them."""
     found = []
     for mention, start, end in _CLIP.findall(text):
         found.append((html.unescape(mention), float(start), float(end or start)))
@@ -61,7 +61,7 @@ def parse_clips(text: str) -> tuple[list[tuple[str, float, float]], str]:
 
 
 def parse_annotations(text: str) -> tuple[list[Annotation], str]:
-    """All well-formed leaves in canonical spelling with coordinates in range, and the text that is left without them."""
+    """Returns all well-formed leaves in canonical spelling with coordinates in range, and the text without them."""
     found: list[Annotation] = []
     for match in _LEAF.finditer(text):
         tag, mention, body = _PARTS.match(match[0]).groups()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Averages a checkpoint with exported weights, tensor by tensor: what the end of a run has gained, without all that it has lost."""
+"""Averages a checkpoint with exported weights, tensor by tensor, to keep what the end of a run has gained and lose less of the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .warm_start import load_gguf
 
 @torch.no_grad()
 def run(arguments: argparse.Namespace) -> None:
-    """Writes a checkpoint of the mixed network, for `export` and `parity`. No stage can take it up: it has no optimiser."""
+    """Writes a checkpoint of the mixed network for `export` and `parity`. Training cannot continue from it: it has no optimiser state."""
     checkpoint = arguments.checkpoint or arguments.run_dir / "stage2.pt"
     config = CONFIGS[arguments.config]
     network, other = load_network(checkpoint, config), load_network(checkpoint, config)

@@ -1,4 +1,4 @@
-"""The network in PyTorch, laid out so that llama.cpp's `qwen3vl` + `qwen3vl_merger` graphs compute the same numbers.
+"""The network in PyTorch. It computes the same numbers as llama.cpp's `qwen3vl` and `qwen3vl_merger` graphs.
 
 Shapes use B = batch, N = tokens, P = patches, H = heads, D = width.
 """
@@ -256,14 +256,14 @@ class VisionLanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.vision = VisionTower(config)
-        self.audio: AudioTower | None = AudioTower(config)  # None in networks that were never taught to hear.
+        self.audio: AudioTower | None = AudioTower(config)  # None in networks without audio.
         self.language = LanguageModel(config)
 
 
 def initialise_vision(tower: VisionTower) -> None:
-    """Small random weights, and a sin-cos position table as loud as the patch embedding.
+    """Initialises small random weights, and a sin-cos position table of the same magnitude as the patch embedding.
 
-    A table that starts at std 0.02 stays invisible beside patches of std about 3, and coordinates are then never learned.
+    A table that starts at std 0.02 is lost beside patches of std about 3, and coordinates are then never learned.
     """
     for name, parameter in tower.named_parameters():
         if name == "position":
@@ -276,7 +276,7 @@ def initialise_vision(tower: VisionTower) -> None:
 
 
 def sine_cosine_table(grid: int, width: int, amplitude: float = 1.5) -> Tensor:
-    """Position codes (grid * grid, width): half the width per axis, 0.25 to 4 periods across the picture."""
+    """Position codes (grid * grid, width): half the width per axis, 0.25 to 4 periods across the image."""
     count = width // 4
     frequencies = torch.logspace(math.log10(0.25), math.log10(4.0), count)
     u = torch.arange(grid) / (grid - 1)

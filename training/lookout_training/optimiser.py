@@ -14,13 +14,13 @@ from torch import Tensor
 
 @cache
 def half_is_quicker() -> bool:
-    """Whether matrix products in bfloat16 are: a processor without instructions for them takes far longer than in float32."""
+    """Whether matrix products are faster in bfloat16. Without instructions for it, a processor takes far longer than in float32."""
     if torch.get_default_device().type != "cpu":
         return True
     seconds = {}
     for dtype in (torch.float32, torch.bfloat16):
         matrix = torch.ones(512, 512, dtype=dtype)
-        matrix @ matrix  # The first product also prepares the kernel.
+        matrix @ matrix  # The first product includes the preparation of the kernel.
         began = time.perf_counter()
         for _ in range(4):
             matrix @ matrix
@@ -53,7 +53,7 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
         for group in self.param_groups:
-            # Matrices of one shape are worked on together: alone they are too small to keep a core busy.
+            # Matrices of one shape are processed together: alone they are too small to keep a core busy.
             by_shape: defaultdict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is None:
@@ -107,7 +107,7 @@ class Optimiser:
 
     @property
     def multipliers(self) -> list[float]:
-        """Of all groups in order."""
+        """The multipliers of all groups, in order."""
         return [group["multiplier"] for member in self.members for group in member.param_groups]
 
     @multipliers.setter
@@ -124,7 +124,7 @@ class Optimiser:
 
 
 def hidden_matrices(module: nn.Module) -> list[nn.Parameter]:
-    """The matrices that Muon takes: all but embeddings, the patch embedding and the position table."""
+    """The matrices that Muon optimises: all except embeddings, the patch embedding and the position table."""
     excluded = ("position", "patch.weight", "embedding.weight")
     return [p for name, p in module.named_parameters() if p.dim() == 2 and not name.endswith(excluded)]
 

@@ -1,8 +1,8 @@
 """Parity: the server's greedy reply must be PyTorch's greedy reply, token for token, with the exported weights.
 
-With files in Q8_0 the weights are equal on both sides too, but not the sums: llama.cpp rounds what it multiplies with such a
-matrix to eight bits as well. So a reply may turn off where PyTorch holds two tokens about as likely, and what follows is then
-another reply. Only files in f16 can show that nothing else differs (export both types to compare both): their sums agree closely.
+With files in Q8_0, the weights are equal on both sides too, but the sums are not: llama.cpp also rounds what it multiplies with
+such a matrix to eight bits. So a reply may diverge where PyTorch holds two tokens to be about equally likely. Only files in f16
+can show that nothing else differs, because their sums agree closely (export both types to compare both).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TIES = {WeightType.F16: 0.01, WeightType.Q8_0: 0.5}
 
 @dataclass
 class Trial:
-    """A question put to both sides."""
+    """A question for both sides."""
 
     exchange: Exchange
     prompt: Sample
@@ -47,13 +47,13 @@ class Trial:
 
 
 def trials(maker: SoundSampleMaker, prompts: int, sounds: int) -> Iterator[Trial]:
-    """Questions about pictures that need no resizing, then about sounds."""
+    """Questions about images that need no resizing, then about sounds."""
     for index in range(prompts):
         rng = random.Random(HELD_OUT_SEED + 20_000 + index)
         width, height = pick_size(rng)
-        # Of a size that the server leaves as it is.
+        # A size that the server does not change.
         pixels, scene = as_served(render_scene(rng, width, height))
-        # By words only: a system text of the server's own making would not be ours to compare.
+        # Questions in words only: with a hint, the server would add a system text that PyTorch does not see.
         exchange = None
         while exchange is None:
             exchange = ask_something(rng, scene, Split.SEEN)

@@ -1,4 +1,4 @@
-"""Contact sheet of the world, to look at."""
+"""A contact sheet of the world, for inspection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CELL = 264  # Pixels per cell of the sheet.
 
 
 def write_contact_sheet(path: Path, columns: int = 6, rows: int = 5, seed: int = 1) -> None:
-    """Draws columns x rows pictures (the last row full of text, the one before charts) into one PNG."""
+    """Draws columns x rows images into one PNG: the last row is full of text, the one before shows charts."""
     sheet = Image.new("RGB", (columns * CELL, rows * CELL), (60, 60, 60))
     rng = random.Random(seed)
     for index in range(columns * rows):
