@@ -12,5 +12,5 @@ test('names the field that differs', () => {
     /llama_context_params\.n_batch defaults to 512, but llama\.cpp 0\.4\.0 has 2048.*npm ci/,
   )
   const { warmup: _, ...short } = mtmdDefaults
-  expect(() => verifyDefaults('mtmd_context_params', short, mtmdDefaults)).toThrow(/warmup is undefined/)
+  expect(() => verifyDefaults('mtmd_context_params', short, mtmdDefaults)).toThrow(/warmup defaults to undefined/)
 })
