@@ -1,4 +1,4 @@
-"""What every training stage needs: run folder, clock that ignores pauses, checkpoints, log, batch prefetching."""
+"""Shared parts of the training stages: run folder, a clock that ignores pauses, checkpoints, log, batch prefetching."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import torch.utils.data
 
 from .optimiser import half_is_quicker, learning_rate
 
-LONGEST_STEP_SECONDS = 30.0  # A step that took longer was paused from outside; the rest is not counted.
+LONGEST_STEP_SECONDS = 30.0  # A longer step was paused from outside; the excess is not counted.
 FIRST_REPORT = 20  # Steps.
-SAVED_EVERY = 300.0  # Seconds: no more than that is lost when the machine runs out of memory.
+SAVED_EVERY = 300.0  # Seconds: the most that is lost when the machine runs out of memory.
 
 
 def default_run_directory() -> Path:
-    """Where checkpoints and logs go: $LOOKOUT_TRAINING_DIR or ~/lookout-training; never inside the repository."""
+    """The folder of checkpoints and logs: $LOOKOUT_TRAINING_DIR or ~/lookout-training; never inside the repository."""
     return Path(os.environ.get("LOOKOUT_TRAINING_DIR", Path.home() / "lookout-training"))
 
 
 class StopRequest:
-    """Set by SIGTERM or SIGINT, so that the step at hand is finished and saved."""
+    """Set by SIGTERM or SIGINT, so that the current step is finished and saved."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -38,7 +38,7 @@ class StopRequest:
 
 
 class TrainingClock:
-    """Training seconds: the sum of step durations, each capped, so that a stopped process spends no schedule."""
+    """Counts training seconds: the sum of step durations, each capped, so that pauses do not use up the schedule."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
@@ -55,7 +55,7 @@ class TrainingClock:
 
 
 class Stage(Protocol):
-    """What is trained: its place in the schedule, and how it is kept."""
+    """What is trained, its position in the schedule and how it is saved."""
 
     step: int
     seen: int
@@ -65,7 +65,7 @@ class Stage(Protocol):
 
 
 class TrainingRun:
-    """From where a stage stands to the end of its schedule: learning rate, checkpoints, a line in the log now and then."""
+    """Runs a stage from its current position to the end of its schedule: learning rate, checkpoints, log lines."""
 
     def __init__(self, stage: Stage, checkpoint: Path, planned_seconds: float, report_seconds: float, report: Callable[[], str]) -> None:
         """`planned_seconds` and the stage's clock begin with its first run; `report` evaluates the stage for the log."""
@@ -84,11 +84,11 @@ class TrainingRun:
         return self.stage.clock.seconds < self.planned
 
     def learning_rate(self, peak: float, decay: float, warm_up: int = 100) -> float:
-        """For the step at hand; `warm_up` in steps, `decay` as a share of the schedule."""
+        """The current step's rate; `warm_up` in steps, `decay` as a share of the schedule."""
         return learning_rate(self.stage.step - self.first_step, self.stage.clock.seconds / self.planned, peak, warm_up, decay)
 
     def end_step(self, samples: int, losses: dict[str, float], rate: float) -> None:
-        """Counts a step; saves and reports where it is time to."""
+        """Counts a step; saves and reports when due."""
         stage = self.stage
         stage.step += 1
         stage.seen += samples
@@ -102,7 +102,7 @@ class TrainingRun:
             stage.clock.skip()
         if not due and stage.step != self.first_step + FIRST_REPORT:
             return
-        # The first line only shows that it runs, and how fast.
+        # The first line only shows that training runs, and how fast.
         evaluated = ""
         if due:
             self.last_report = seconds
@@ -152,14 +152,14 @@ def _keep(batch: Any) -> Any:
 
 
 def _one_thread(_: int) -> None:
-    # Who stops the whole process group means the one that saves; a worker ends when that one does.
+    # A signal to the process group is for the process that saves; a worker ends when that process does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     torch.set_num_threads(1)
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Writes atomically, so that a reader never sees half a file."""
+    """Writes atomically, so that a reader never sees a partly written file."""
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
     partial.replace(path)
@@ -194,7 +194,7 @@ def on_device(array: np.ndarray) -> torch.Tensor:
 
 
 def half_precision(enabled: bool = True) -> torch.autocast:
-    """Matrix products in bfloat16, where that is quicker."""
+    """Computes matrix products in bfloat16, where that is faster."""
     return torch.autocast(device().type, dtype=torch.bfloat16, enabled=enabled and half_is_quicker())
 
 

@@ -1,4 +1,4 @@
-"""Comparing answers with the truth; used by the evaluation over HTTP and by the curves of stage 2. No PyTorch."""
+"""Compares answers with the ground truth, for the evaluation over HTTP and for the curves of stage 2. Does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ POINT_TOLERANCE = 30  # On the 0..1000 grid, per axis-independent distance.
 
 
 def same_words(answer: str, truth: str) -> bool:
-    """Equal but for surrounding blanks and a final full stop."""
+    """Whether two texts are equal, ignoring surrounding blanks and a final full stop."""
     return answer.strip().rstrip(".") == truth.strip().rstrip(".")
 
 
 def same_facts(answer: str, truth: str) -> bool:
-    """Two captions that name the same objects, each as often, in whatever order."""
+    """Whether two captions name the same objects, each equally often, in any order."""
     wanted = _facts(truth)
     return same_words(answer, truth) if wanted is None else _facts(answer) == wanted
 
@@ -31,7 +31,7 @@ FACT = re.compile(r'the text "[^"]*"|an? [a-z ]+?(?=, | and |$)')
 
 
 def _facts(caption: str) -> list[str] | None:
-    """What a caption lists, sorted; None where it is anything but such a list."""
+    """The sorted objects that a caption lists; None if it is not such a list."""
     words = caption.strip().rstrip(".")
     words = words[:1].lower() + words[1:]
     found = FACT.findall(words)
@@ -118,13 +118,13 @@ def closeness(a: Annotation, b: Annotation) -> float:
 
 
 def _filled(points: tuple[Point, ...]) -> np.ndarray:
-    """The polygon as a mask of 250 x 250 cells."""
+    """The polygon, drawn as a mask of 250 x 250 cells."""
     picture = Image.new("1", (250, 250))
     ImageDraw.Draw(picture).polygon([(x / 4, y / 4) for x, y in points], fill=1)
     return np.asarray(picture)
 
 
-# How an answer is compared with the truth.
+# How an answer is compared with the ground truth.
 WORDS, FACTS, GROUNDING, JSON_VALUE, CALLS, CLIP = "words", "facts", "grounding", "JSON", "calls", "clip"
 
 

@@ -1,4 +1,4 @@
-"""Stage 1: the vision tower alone, taught by dense heads."""
+"""Stage 1: trains the vision tower alone, with dense heads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .running import (
 )
 from .world import TRAINING_WORLD, as_served, pick_size, render_scene
 
-TEXT_HEAVY = 0.2  # Share of the pictures.
+TEXT_HEAVY = 0.2  # Share of the images.
 
 
 @dataclasses.dataclass
@@ -37,7 +37,7 @@ class Stage1Batch:
 
 
 def make_batch(seed: int, size: int) -> Stage1Batch:
-    """`size` pictures of one common width and height."""
+    """Makes `size` images of one common width and height."""
     rng = random.Random(seed * 7919 + 13)
     width, height = pick_size(rng)
     scenes = [as_served(render_scene(rng, width, height, rng.random() < TEXT_HEAVY, TRAINING_WORLD)) for _ in range(size)]
@@ -46,7 +46,7 @@ def make_batch(seed: int, size: int) -> Stage1Batch:
 
 @torch.no_grad()
 def evaluate(vision: VisionTower, heads: DenseHeads, batches: int = 8, size: int = 24) -> dict[str, float]:
-    """Rates on held-out pictures."""
+    """Rates on held-out images."""
     total: dict[str, float] = {}
     for index in range(batches):
         batch = make_batch(HELD_OUT_SEED + index, size)
@@ -58,7 +58,7 @@ def evaluate(vision: VisionTower, heads: DenseHeads, batches: int = 8, size: int
 
 
 class Stage1:
-    """Model, optimiser and place in the schedule."""
+    """The model, the optimiser and the position in the schedule."""
 
     def __init__(self, config: NetworkConfig) -> None:
         torch.manual_seed(0)
@@ -91,7 +91,7 @@ class Stage1:
     def load(self, path: Path) -> None:
         state = load_checkpoint(path)
         self.vision.load_state_dict(state["vision"])
-        self.heads.load_state_dict(state["heads"], strict=False)  # A head added since then starts afresh.
+        self.heads.load_state_dict(state["heads"], strict=False)  # A head that was added since then starts untrained.
         try:
             self.optimiser.load_state_dict(state["optimiser"])
         except ValueError:

@@ -1,4 +1,4 @@
-"""Stage 2: vision tower and language model together, on packed questions; the dense heads go on as an auxiliary loss."""
+"""Stage 2: trains the vision tower and the language model together on packed questions. The dense heads stay as an auxiliary loss."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ from .world import TRAINING_WORLD, Scene, as_served, chart_as_served, pick_size,
 from .world.chart import render_chart
 from .world.clip import FRAME_SIZES, render_clip
 
-TEXT_HEAVY = 0.42  # Share of the pictures.
-DENSE_TEXT_HEAVY = 0.7  # The same, of the batches without questions.
-AUXILIARY_WEIGHT = 0.4  # Of the dense loss.
-REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.NAMING, Layout.FOCUS, Layout.VIDEO, Layout.CHART)  # Beside questions about one picture.
-HEAD_LESSONS = 40  # Batches without questions from which fresh dense heads learn before the first step.
-HEAD_RATE = 3e-3  # Learning rate of the first of them; it falls to nothing.
-FIRST_WARM_STEP = 70_000  # Of weights that do not tell how many steps made them; version 3 is the last.
-SOUND_SHARE = 0.06  # Of the batches, where there is a cache of speech.
+TEXT_HEAVY = 0.42  # Share of the images that are full of text.
+DENSE_TEXT_HEAVY = 0.7  # The same in batches without questions.
+AUXILIARY_WEIGHT = 0.4  # Weight of the dense loss.
+REPORTED_LAYOUTS = (Layout.TOOLS, Layout.EXEMPLAR, Layout.NAMING, Layout.FOCUS, Layout.VIDEO, Layout.CHART)  # Besides one image.
+HEAD_LESSONS = 40  # Batches without questions that train new dense heads before the first step.
+HEAD_RATE = 3e-3  # Learning rate of the first of them; it falls to 0.
+FIRST_WARM_STEP = 70_000  # Steps of weights whose files do not give them; version 3 is the last of these.
+SOUND_SHARE = 0.06  # Share of the batches, where there is a cache of speech.
 LOOKING_HEADS = {  # What is looked at -> layer and head.
     "object": (3, 1),  # That is written down.
     "source": (4, 1),  # The character that is read; the token of the prompt that a call repeats.
 }
-LOOKING_WEIGHT = 0.15  # Of the loss of looking elsewhere.
+LOOKING_WEIGHT = 0.15  # Weight of the loss of `looking_loss`.
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Stage2Batch:
 
 
 def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]) -> Stage2Batch:
-    """Pads rows to a common length, a multiple of 16 tokens."""
+    """Pads the rows to a common length, a multiple of 16 tokens."""
     length = -(-max((len(sample.identifiers) for sample in samples), default=0) // 16) * 16
     size = len(samples)
     identifiers = np.zeros((size, length), np.int64)
@@ -111,7 +111,7 @@ def collate(samples: list[Sample], pixels: list[np.ndarray], scenes: list[Scene]
 def make_batch(
     seed: int, size: int, maker: SampleMaker, split: Split = Split.SEEN, layout: Layout | None = None, offset: bool = True, rank: int = 0
 ) -> Stage2Batch:
-    """A batch of one layout and one picture size, which are the same for all processes of a team: their batches take equally long."""
+    """Makes a batch of one layout and one image size, the same for all processes of a team, so that their batches take equally long."""
     rng = random.Random(seed * 7919 + 17)
     width, height = pick_size(rng)
     layout = layout or rng.choices(list(LAYOUT_WEIGHTS), weights=list(LAYOUT_WEIGHTS.values()))[0]
@@ -152,7 +152,7 @@ def make_batch(
 
 
 def _video_batch(rng: random.Random, rows: int, maker: SampleMaker, split: Split) -> Stage2Batch:
-    """Frame sequences of one frame size. A pair enters the network as the mean of its frames: the two kernels are equal."""
+    """Frame sequences of one frame size. The network gets the mean of each pair's frames, because the two kernels are equal."""
     width, height = rng.choice(FRAME_SIZES)
     samples: list[Sample] = []
     pixels: list[np.ndarray] = []
@@ -166,7 +166,7 @@ def _video_batch(rng: random.Random, rows: int, maker: SampleMaker, split: Split
 
 
 def make_mixed_batch(seed: int, size: int, maker: SoundSampleMaker, rank: int = 0) -> Stage2Batch:
-    """A batch of the whole mix: sounds in SOUND_SHARE of the batches. `rank` as in `Team`."""
+    """Makes a batch of the whole mix, with sounds in SOUND_SHARE of the batches. `rank` is as in `Team`."""
     rng = random.Random(seed * 7919 + 31)
     if maker.speech and rng.random() < SOUND_SHARE:
         if rank:
@@ -192,12 +192,12 @@ def image_tokens(network: VisionLanguageModel, batch: Stage2Batch) -> Tensor | N
 
 
 def watched_heads(batch: Stage2Batch) -> WatchedHeads:
-    """The heads for which there is something to see in a batch."""
+    """The heads that have a target in a batch."""
     return {head: None for name, head in LOOKING_HEADS.items() if (batch.looks[name] != IGNORED).any()}
 
 
 def looking_loss(watched: WatchedHeads, batch: Stage2Batch) -> tuple[Tensor, dict[str, float]]:
-    """Cross-entropy of the attention of LOOKING_HEADS with where there is something to see, and how much of it lies there."""
+    """Cross-entropy of the attention of LOOKING_HEADS with its targets, and the share of the attention on them."""
     loss, seen = torch.zeros(()), {}
     mask = attention_mask(on_device(batch.segments))
     for name, head in LOOKING_HEADS.items():
@@ -209,7 +209,7 @@ def looking_loss(watched: WatchedHeads, batch: Stage2Batch) -> tuple[Tensor, dic
         logits = scores[rows, tokens].float().masked_fill(~mask[rows, 0, tokens], -1e9)
         entropy = F.cross_entropy(logits, on_device(wanted[rows, tokens]), reduction="none")
         loss = loss + entropy.mean()
-        # Copying from a prompt and reading a picture are told apart.
+        # Copying from a prompt and reading an image are measured separately.
         seen[name if batch.pixels is not None else f"{name}-text"] = (-entropy).exp().mean().item()
     return loss, seen
 
@@ -240,7 +240,7 @@ def forward(
 def exact_rates(
     network: VisionLanguageModel, maker: SoundSampleMaker, split: Split, batches: int, size: int = 16, heard: bool = False
 ) -> tuple[float, dict[str, float]]:
-    """Mean token loss and, per task, how many answers are right in every token (teacher-forced), on held-out pictures or sounds."""
+    """Mean token loss and, per task, the share of answers with every token right (teacher-forced), on held-out images or sounds."""
     right: defaultdict[str, list[bool]] = defaultdict(list)
     loss_sum, tokens = 0.0, 0
     layouts: list[Layout | None] = [Layout.PICTURE_FIRST] * batches + list(REPORTED_LAYOUTS)
@@ -266,7 +266,7 @@ def exact_rates(
 
 @torch.no_grad()
 def grounding(network: VisionLanguageModel, maker: SampleMaker, pictures: int = 24) -> dict[str, GroundingScore]:
-    """Greedy generation of boxes and points on held-out pictures of 224 x 224 pixels."""
+    """Greedy generation of boxes and points on held-out images of 224 x 224 pixels."""
     tokenizer = maker.tokenizer
     scores: dict[str, GroundingScore] = {}
     for task, (ask, hint) in {
@@ -292,9 +292,9 @@ def grounding(network: VisionLanguageModel, maker: SampleMaker, pictures: int = 
 
 
 class Stage2:
-    """Network, auxiliary heads, optimiser and place in the schedule.
+    """The network, the auxiliary heads, the optimiser and the position in the schedule.
 
-    `ear` is the checkpoint of a trained audio tower; without one the network has none.
+    `ear` is the checkpoint of a trained audio tower; without it the network has none.
     """
 
     def __init__(self, config: NetworkConfig, ear: Path | None = None) -> None:
@@ -332,19 +332,19 @@ class Stage2:
         self.heads.load_state_dict(state["heads"])
 
     def begin_from_gguf(self, directory: Path) -> None:
-        """Exported weights; the dense heads, which no export holds, start afresh."""
+        """Starts from exported weights. The dense heads are not exported and start untrained."""
         self.step = load_gguf(self.network, directory) or FIRST_WARM_STEP
         self.heads_are_fresh = True
 
     def _load_heads(self, stored: dict[str, Tensor]) -> None:
-        """Takes the heads whose size has not changed since; the others, where the world has grown, start afresh."""
+        """Loads the heads whose size is unchanged. The others, whose world has grown, start untrained."""
         own = self.heads.state_dict()
         fitting = {name: tensor for name, tensor in stored.items() if tensor.shape == own[name].shape}
         self.heads.load_state_dict(own | fitting)
         self.heads_are_fresh = len(fitting) < len(own)
 
     def _forget_heads(self) -> None:
-        """Drops optimiser state of another size than its parameter."""
+        """Drops optimiser state whose size differs from its parameter's."""
         for member in self.optimiser.members:
             for parameter, state in member.state.items():
                 if any(isinstance(value, Tensor) and value.dim() > 0 and value.shape != parameter.shape for value in state.values()):
@@ -369,7 +369,7 @@ class Stage2:
         multipliers = self.optimiser.multipliers
         states = state["optimiser"]
         self.optimiser.load_state_dict(states + self.optimiser.state_dict()[len(states) :])
-        self.optimiser.multipliers = multipliers  # As the code says now.
+        self.optimiser.multipliers = multipliers  # The code's current values, not the checkpoint's.
         self.step, self.seen = state["step"], state["seen"]
         self._load_heads(state["heads"])
         if self.heads_are_fresh:
@@ -378,7 +378,7 @@ class Stage2:
 
 
 def teach_heads(stage: Stage2, size: int, maker: SoundSampleMaker, team: Team) -> dict[str, float]:
-    """Has fresh dense heads learn what the tower sees, which stays as it is: what they say at first would only move it to and fro.
+    """Trains new dense heads while the tower stays unchanged: their first gradients would only disturb it.
 
     Returns the parts of the last loss.
     """
@@ -401,7 +401,7 @@ def teach_heads(stage: Stage2, size: int, maker: SoundSampleMaker, team: Team) -
 
 
 def report(stage: Stage2, maker: SoundSampleMaker, batches: int, generated: bool = True) -> str:
-    """Held-out rates as one line of the log; `generated`: with boxes and points by greedy decoding, which takes a while."""
+    """Held-out rates as one line of the log. `generated` adds boxes and points by greedy decoding, which takes a while."""
     parts = []
     if maker.speech:
         loss, rates = exact_rates(stage.network, maker, Split.SEEN, batches, size=8, heard=True)
@@ -441,11 +441,11 @@ def _train(arguments: argparse.Namespace, team: Team) -> None:
     else:
         stage.begin_from_stage1(directory / "stage1.pt")
     if not arguments.no_compile:
-        # A fifth faster, after a minute or two of compiling.
+        # A fifth faster, after one or two minutes of compilation.
         for block in stage.network.vision.blocks:
             block.compile(dynamic=True)
         for block in stage.network.language.blocks:
-            # In vectors of 512 bits the backward pass of rows without pictures is not finite on some Intel processors.
+            # With 512-bit vectors, the backward pass of rows without images is not finite on some Intel processors.
             block.compile(dynamic=True, options={"cpp.simdlen": 256})
     planned = stage.clock.seconds + arguments.more_minutes * 60 if arguments.more_minutes else arguments.minutes * 60
     size = arguments.batch // team.size
@@ -464,7 +464,7 @@ def _train(arguments: argparse.Namespace, team: Team) -> None:
         loss.backward()
         team.average_gradients(stage.parameters)
         norm = nn.utils.clip_grad_norm_(stage.parameters, 1.0)
-        if not norm.isfinite():  # Before the weights, and the checkpoint with them, are lost.
+        if not norm.isfinite():  # Stop before the weights, and with them the checkpoint, are lost.
             raise FloatingPointError(f"the gradient of step {stage.step} is not finite")
         rate = training.learning_rate(arguments.learning_rate, arguments.decay, warm_up)
         stage.optimiser.step(rate)
@@ -473,7 +473,7 @@ def _train(arguments: argparse.Namespace, team: Team) -> None:
             training.end_step(int(pictures), entry, rate)
         else:
             stage.step += 1
-        # All go by the clock of the one that leads, and stop together.
+        # All processes use the leader's clock, and stop together.
         stage.clock.seconds, asked = team.sum(stage.clock.seconds if team.leads else 0.0, stop.asked)
         stopped = asked > 0
     if not team.leads:
@@ -486,7 +486,7 @@ def _train(arguments: argparse.Namespace, team: Team) -> None:
 
 
 def _loss(stage: Stage2, batch: Stage2Batch, maker: SoundSampleMaker) -> tuple[Tensor, dict[str, float]]:
-    """Of one batch, and what of it goes into the log."""
+    """The loss of one batch, and its parts for the log."""
     entry: dict[str, float] = {}
     loss = torch.zeros(())
     if len(batch.identifiers):

@@ -1,6 +1,6 @@
-"""Processes that train one network together: each has batches of its own, and their gradients are averaged.
+"""Processes that train one network together. Each has its own batches, and their gradients are averaged.
 
-On two cores two processes of one thread each wait for each other once a step; two threads of one process wait at every operation.
+On two cores, two single-threaded processes wait for each other once per step; two threads of one process would wait at every operation.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import torch.nn as nn
 
 
 class Team:
-    """Where one process stands among `size` of them. A team of one costs nothing."""
+    """One process's position among `size` processes. A team of one costs nothing."""
 
     def __init__(self, rank: int = 0, size: int = 1, meeting: Path | None = None) -> None:
-        """`meeting`: a file, not there yet, through which the processes find each other."""
+        """`meeting` is a file that does not exist yet, through which the processes find each other."""
         self.rank, self.size = rank, size
         if size > 1:
             distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that reports and saves."""
+        """Whether this process reports and saves."""
         return self.rank == 0
 
     def sum(self, *values: float) -> list[float]:
-        """Of each value the sum over all processes."""
+        """The sum of each value over all processes."""
         if self.size == 1:
             return list(values)
         together = torch.tensor(values, dtype=torch.float64)
@@ -39,7 +39,7 @@ class Team:
         return together.tolist()
 
     def average_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Over the processes that have one: a batch without pictures has nothing to say about the vision tower."""
+        """Averages over the processes that have a gradient: a batch without images has none for the vision tower."""
         if self.size == 1:
             return
         sizes = [parameter.numel() for parameter in parameters]
@@ -55,7 +55,7 @@ class Team:
 
 
 def run_team(work: Callable[[argparse.Namespace, Team], None], arguments: argparse.Namespace, size: int) -> None:
-    """Calls `work` in this process and in `size` - 1 others, each with its place in the team. An error in one of them ends all."""
+    """Calls `work` in this process and in `size` - 1 others, each with its position in the team. An error in one ends all."""
     with tempfile.TemporaryDirectory() as folder:
         meeting = Path(folder) / "meeting"
         context = multiprocessing.get_context("spawn")
@@ -80,5 +80,5 @@ def _join(work: Callable[[argparse.Namespace, Team], None], arguments: argparse.
         if size > 1:
             distributed.destroy_process_group()
         for child in multiprocessing.active_children():
-            if child.daemon:  # A data worker: it heeds no other signal, and a process that failed would wait for it for ever.
+            if child.daemon:  # A data worker ignores other signals, and a failed process would wait for it forever.
                 child.kill()

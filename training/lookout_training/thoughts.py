@@ -1,4 +1,4 @@
-"""Short thoughts before the answer: what is seen, then what follows for the question."""
+"""Short thoughts before the answer: first what is seen, then what follows from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPENING = "<think>\n"
 def with_thought(exchange: Exchange, scene: Scene | None, announced: bool) -> Exchange:
     """The exchange whose answer begins with a thought, as the chat template writes `reasoning_content`.
 
-    Where the system turn asks for a thought (`announced`) the model opens it; elsewhere the server has done so.
+    If the system turn asks for a thought (`announced`), the model opens it; otherwise the server has opened it.
     """
     thought, printed = _thought(exchange, scene)
     answer = f"{thought}\n</think>\n\n{exchange.answer}"

@@ -1,4 +1,4 @@
-"""How much each token of an answer weighs in the loss: the few that decide something would drown among those that follow of themselves."""
+"""Weights of an answer's tokens in the loss. Without them, predictable tokens would outweigh the few that decide something."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .prompts import IGNORED
 from .tokenizer import Tokenizer
 from .tools import NO_TOOL
 
-LENGTH_EXPONENT = 0.5  # An answer of n tokens weighs n ** (1 - this): long detections do not drown short answers.
+LENGTH_EXPONENT = 0.5  # An answer of n tokens has the weight n ** (1 - this), so that long detections do not outweigh short answers.
 EMPHASIS = {"read": 2.0, "read region": 2.0, "region": 2.0, "naming": 2.0, "naming, thinking": 2.0, "caption": 2.5}  # Weights of tasks that are learnt slowly.
 DECISION = 2.5  # Weight of the tokens of markup that decide which object comes next, or that none does.
-CHOICE = 6.0  # Weight of the tokens that choose whether a function is called, and which: among thirty that follow of themselves they would count for nothing.
+CHOICE = 6.0  # Weight of the tokens that choose whether a function is called, and which, among about thirty predictable ones.
 SECOND_DIGIT = 2.0  # Weight of the second digit of x: it decides whether a point lies in a narrow thing, and version 8 had it right half of the time.
-NAME = 3.0  # Weight of the further tokens of a called function's name: of two that begin alike they choose.
+NAME = 3.0  # Weight of the further tokens of a called function's name: they choose between names that begin alike.
 BLANK = 2.0  # Weight of a blank between printed words: version 9 ran two words together in ten of 34 lines that it read wrong.
 LAST_DIGIT = 0.2  # Weight of the third digit of a coordinate: a guess within two pixels, whose loss would drown which object comes next.
 
 
 def answer_weight(task: str, tokens: int) -> float:
-    """Of each token of an answer of so many."""
+    """The weight of each token of an answer with this many tokens."""
     return EMPHASIS.get(task, 1.0) * tokens**-LENGTH_EXPONENT
 
 
 def token_weights(labels: np.ndarray) -> np.ndarray:
-    """(B, N) labels -> (B, N) float32: what the weight of the answer is multiplied by at each token."""
+    """(B, N) labels -> (B, N) float32: the factor of the answer's weight at each token."""
     weights = np.ones(labels.shape, np.float32)
     weights[labels == ord(" ")] *= BLANK  # A token of its own between spelled words, and before digits.
     weights[last_digits(labels)] *= LAST_DIGIT
