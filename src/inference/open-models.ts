@@ -19,7 +19,7 @@ export interface OpenModelsOptions {
   /** Whether the pool must know how much memory each model takes. */
   readonly measured: boolean
   readonly opener: ModelOpener
-  /** Is told of what should be changed in a card, in one line. */
+  /** Receives one-line warnings about cards that should be changed. */
   warn(message: string): void
 }
 
