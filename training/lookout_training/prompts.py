@@ -1,7 +1,7 @@
-"""Training samples: a shared prompt prefix with pictures, and several questions packed behind it as isolated segments.
+"""Training samples: a shared prompt prefix with images, followed by several questions as isolated segments.
 
-Each segment sees the prefix and itself, and its positions continue right after the prefix: the same that the server
-computes when it asks several questions about one picture.
+Each segment sees the prefix and itself, and its positions continue directly after the prefix. The server computes the same
+when it answers several questions about one image.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ SYSTEM_TEXTS = (
 
 
 class Layout(Enum):
-    """Where the pictures of a batch stand; all rows of a batch share one."""
+    """The positions of a batch's images. All rows of a batch share one layout."""
 
     PICTURE_FIRST = "picture first"
-    PICTURE_LAST = "picture last"  # One question per row: the picture comes after it.
+    PICTURE_LAST = "picture last"  # One question per row, before the image.
     TWO_PICTURES = "two pictures"
     NO_PICTURE = "no picture"
     TOOLS = "tools"
@@ -67,7 +67,7 @@ class Layout(Enum):
     FOCUS = "focus"
     VIDEO = "video"
     CHART = "chart"
-    DENSE = "dense"  # Pictures without questions, most of them full of text: only the vision tower learns, and cheaply.
+    DENSE = "dense"  # Images without questions, most of them full of text. Only the vision tower learns, at low cost.
 
 
 LAYOUT_WEIGHTS = {
@@ -86,12 +86,12 @@ LAYOUT_WEIGHTS = {
 }
 TASK_HINTS = {None: 62, "BOX": 13, "POINT": 23, "POLYGON": 2}  # Weights.
 MOST_REPEATED = 2  # Questions of a row with the same text for an answer.
-MOST_TEXT = 400  # Tokens of packed questions and answers behind a long prefix, but for the last of them.
+MOST_TEXT = 400  # Tokens of packed questions and answers after a long prefix, without the last of them.
 LONGEST_EXCHANGE = 450  # Tokens of a question and its answer.
 THINKING = 0.05  # Share of the prompts that ask for a thought.
 FURTHER = {None: 0.17, "BOX": 0.2, "POINT": 0.3}  # Share of the questions that no gate measures, or some gate too seldom, by the hint.
 IN_JSON = 0.06  # Share of the questions in words that ask for JSON.
-BOUND_TOO = 0.5  # Share of these whose reply a schema binds as well.
+BOUND_TOO = 0.5  # Share of these whose reply is also bound by a schema.
 BOUND = 0.17  # Share of the questions in words that say nothing of the JSON to which a schema binds the reply.
 CHOSEN = 0.9  # Share of these whose question is one of `BOUND_TASKS`.
 MADE_UP_TOOLS = 0.4  # Share of the tools on offer.
@@ -99,11 +99,11 @@ MADE_UP_TOOLS = 0.4  # Share of the tools on offer.
 
 @dataclass(frozen=True)
 class Mode:
-    """What the system turn asks for."""
+    """The mode that the system turn asks for."""
 
     hint: str | None = None  # BOX, POINT, POLYGON.
     think: bool = False
-    announced: bool = True  # Whether the system turn says that thinking is on; else the server opens the thought.
+    announced: bool = True  # Whether the system turn says that thinking is on; otherwise the server opens the thought.
     tools: ToolPrompt | None = None
 
     @property
@@ -114,13 +114,13 @@ class Mode:
 
 @dataclass(frozen=True)
 class PlacedPicture:
-    """A picture of a row and the place of its first token."""
+    """An image of a row and the position of its first token."""
 
     scene: Scene
     first: int
 
     def token_at(self, place: Place) -> int:
-        """The image token that holds a place."""
+        """The image token that covers a place."""
         columns, rows = self.scene.width // CELL, self.scene.height // CELL
         return self.first + min(rows - 1, max(0, int(place.y * rows))) * columns + min(columns - 1, max(0, int(place.x * columns)))
 
@@ -132,7 +132,7 @@ class Sample:
     identifiers: list[int] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
     segments: list[int] = field(default_factory=list)
-    labels: list[int] = field(default_factory=list)  # The next token, where it is trained on.
+    labels: list[int] = field(default_factory=list)  # The next token, where it is a training target.
     exchanges: list[Exchange] = field(default_factory=list)
     looks: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # As `LOOKING_HEADS` names them: token -> the token to look at.
     functions: dict[str, Definition] = field(default_factory=dict)  # That can be called.
@@ -157,11 +157,11 @@ class SampleMaker:
 
     def __init__(self, tokenizer: Tokenizer, longest_text: int = 208) -> None:
         self.tokenizer = tokenizer
-        self.longest_text = longest_text  # Tokens of packed questions and answers per row, but for the last of them.
+        self.longest_text = longest_text  # Tokens of packed questions and answers per row, without the last of them.
         self.image_token = tokenizer["<|image_pad|>"]
 
     def make(self, rng: random.Random, scenes: list[Scene], layout: Layout, split: Split = Split.SEEN, offset: bool = True) -> Sample:
-        """A row about `scenes` (one, two or none, as the layout wants)."""
+        """Makes a row about `scenes`: one, two or none, depending on the layout."""
         sample = Sample()
         start = rng.randint(1, 4000) if offset and rng.random() < 0.1 else 0
         mode = self._mode(rng, layout, split)
@@ -197,7 +197,7 @@ class SampleMaker:
         return Mode(rng.choices(list(TASK_HINTS), weights=list(TASK_HINTS.values()))[0], think, announced)
 
     def conversation(self, conversation: Conversation) -> Sample:
-        """A row with one segment: pieces of the conversation, some of them trained on."""
+        """Makes a row with one segment: pieces of a conversation, some of which are trained on."""
         sample = Sample(exchanges=[conversation.exchange])
         pictures = iter(scene for _, scene in conversation.pictures)
         last = len(conversation.pieces) - 1
@@ -208,7 +208,7 @@ class SampleMaker:
             answer = self._encode(text, conversation.printed if index == last else ())
             start = _next_position(sample.positions)
             sample.labels[-1:] = answer
-            # The end of the turn is read again only where the conversation goes on.
+            # The end of the turn is an input only if the conversation continues.
             said = answer if index < last else answer[:-1]
             sample.identifiers += said
             sample.positions += [(start + i,) * 3 for i in range(len(said))]
@@ -236,7 +236,7 @@ class SampleMaker:
         return sample
 
     def lesson(self, lesson: ExemplarLesson) -> Sample:
-        """Questions about the last of several pictures, after turns that show what is meant."""
+        """Questions about the last of several images, after example turns."""
         sample = Sample()
         self._append(sample, lesson.head, [scene for _, scene in lesson.pictures], 0, PREFIX)
         exchanges = iter(lesson.exchanges)
@@ -244,17 +244,17 @@ class SampleMaker:
         return sample
 
     def prompt(self, question: str, scene: Scene | None, system: str | None = None) -> Sample:
-        """A single question as the server lays it out, ending where the answer begins."""
+        """A single question in the server's layout. The prompt ends where the answer begins."""
         sample = Sample()
         head = system_turn(system) if system else ""
         self._append(sample, head + user_turn((PICTURE if scene else "") + question) + ASSISTANT, [scene] if scene else [], 0, PREFIX)
         return sample
 
     def _pack(self, sample: Sample, ask: Callable[[], Exchange | None]) -> None:
-        """Fills the row with questions, each a segment of its own. Behind a long prefix there are more of them.
+        """Fills the row with questions, each in a separate segment. After a long prefix there are more of them.
 
-        The last one may go beyond: were only those taken that fit in what is left, long answers would be rarer than they are asked for. Until
-        version 14 they were, and where the question had a schema behind it, hardly any list but the empty one was left.
+        The last one may exceed the limit. Otherwise only short answers would fit the remaining room, and long ones would become rare.
+        Until version 14 they were: after a question with a schema, hardly any list but the empty one was left.
         """
         longest = max(self.longest_text, min(MOST_TEXT, len(sample.identifiers)))
         prefix_length = len(sample.identifiers)
@@ -319,7 +319,7 @@ class SampleMaker:
 
     @staticmethod
     def _ask_about_one(rng: random.Random, scenes: list[Scene], split: Split, mode: Mode) -> Exchange | None:
-        """Of two pictures; without words for it, the last one is meant."""
+        """A question about one of two images. If the question does not say which, it is about the last."""
         which = rng.randrange(2)
         exchange = ask_something(rng, scenes[which], split, mode.hint)
         if exchange and mode.hint is None and exchange.task != "chat" and "point" not in exchange.task and "detect" not in exchange.task:
@@ -369,7 +369,7 @@ class SampleMaker:
         return self._encode(exchange.answer, exchange.printed)
 
     def _encode(self, answer: str, printed: tuple[str, ...]) -> list[int]:
-        """The answer and the end of the turn, with words read from the picture spelled letter by letter."""
+        """The answer and the end of the turn. Words read from the image are spelled letter by letter."""
         identifiers: list[int] = []
         rest = answer
         for word in printed:

@@ -14,7 +14,7 @@ from .questions import Exchange
 from .world import Scene
 from .world.text import WORDS
 
-# Task -> keys that the answer may be asked under.
+# Task -> possible keys of the answer.
 KEYS: dict[str, tuple[str, ...]] = {
     "count": ("count", "number", "n", "total", "amount", "how_many", "answer", "result"),
     "colour": ("color", "colour", "answer", "value", "result"),
@@ -28,12 +28,12 @@ KEYS: dict[str, tuple[str, ...]] = {
     "caption": ("objects", "things", "items", "contents"),
 }
 SAME_AS = {"right": "left", "top": "left", "bottom": "left", "what-at": "left", "region": "left", "read region": "read"}
-SCHEMA_PROMPT = "Answer as JSON with this schema: {schema}"  # As `schemaPrompt` of the card.
+SCHEMA_PROMPT = "Answer as JSON with this schema: {schema}"  # The `schemaPrompt` of the card.
 TYPE_NAMES = {int: "integer", str: "string", bool: "boolean", list: "array"}
 
 
 def as_json(rng: random.Random, exchange: Exchange) -> Exchange | None:
-    """The exchange in JSON; None for tasks that have no such form."""
+    """The exchange in JSON; None for tasks without a JSON form."""
     value = bare_value(exchange)
     if value is None:
         return None
@@ -61,12 +61,12 @@ def as_json(rng: random.Random, exchange: Exchange) -> Exchange | None:
 
 
 def with_schema(rng: random.Random, exchange: Exchange) -> Exchange:
-    """An exchange whose question asks for JSON, where a schema binds the reply too and stands behind the question."""
+    """An exchange whose question asks for JSON, with a schema after the question that also binds the reply."""
     return replace(exchange, question=_shown(rng, exchange.question, json.loads(exchange.answer)))
 
 
 def _shown(rng: random.Random, question: str, value: Any) -> str:
-    """The question with a schema of the value, as the server writes it there."""
+    """The question with a schema of the value, in the server's wording."""
     return question + "\n" + SCHEMA_PROMPT.format(schema=schema_of(rng, value))
 
 
@@ -76,12 +76,12 @@ def _form(exchange: Exchange) -> str:
 
 
 def keys_for(exchange: Exchange) -> tuple[str, ...]:
-    """What the answer may be asked under."""
+    """The possible keys of the answer."""
     return KEYS[_form(exchange)]
 
 
 def bare_value(exchange: Exchange) -> int | bool | str | list[str] | None:
-    """The answer without the words around it; None for tasks that have no such form."""
+    """The answer without the words around it; None for tasks without such a form."""
     task, answer = _form(exchange), exchange.answer
     bare = answer.rstrip(".").lower()
     if task == "count":
@@ -118,10 +118,10 @@ COLOURS = ("color", "colour")
 SHAPES = ("shape", "kind", "type", "object")
 ASKED = (" Answer in JSON.", " Reply as JSON.", " Use JSON.", " Return JSON.")
 SHOWN = 0.65  # Share of the schemas that the model sees.
-PYDANTIC = 0.35  # Share of these that are written as that library does: `parse` of the `openai` client sends its models so.
+PYDANTIC = 0.35  # Share of these in the form of that library, which `parse` of the `openai` client sends.
 DESCRIBED = 0.12  # Share of the properties with a description.
 DESCRIPTIONS = ("What is asked for", "The answer", "As seen in the picture", "One word", "In a few words", "All that are visible", "0 to 1000", "Never empty")
-BARE_LIST = re.compile(r"\[")  # Whether there is anything to list is to be learnt.
+BARE_LIST = re.compile(r"\[")  # The model must learn whether there is anything to list.
 OPENING = re.compile(r'\{"[^"]*":|[\[{]+"')  # Up to the first value, or into the first key or text.
 
 
@@ -132,7 +132,7 @@ def bound_json(rng: random.Random, exchange: Exchange, scene: Scene) -> Exchange
     """
     word = bare_value(exchange)
     if isinstance(word, str) and not exchange.printed and rng.random() < 0.15:
-        return replace(exchange, task="JSON", answer="", begun=word)  # Where it ends is all there is to learn.
+        return replace(exchange, task="JSON", answer="", begun=word)  # Only its end has to be learnt.
     value = _bound_value(rng, exchange, scene)
     if not isinstance(value, dict | list):
         return None
@@ -227,7 +227,7 @@ def _placed(rng: random.Random, exchange: Exchange) -> Any:
 
 
 def schema_of(rng: random.Random, value: Any) -> str:
-    """A schema that the value satisfies, as text without blanks, which is how the server writes it."""
+    """A schema that the value satisfies, as text without blanks, in the server's form."""
     definitions: dict[str, Any] = {}
     pydantic = rng.random() < PYDANTIC
     closed = rng.random() < 0.6
