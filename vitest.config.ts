@@ -1,15 +1,14 @@
 import { defineConfig } from 'vitest/config'
 
 /**
- * Tests that start an engine or a server process, or measure how long others wait. They run one file at a time: two
- * engines on two cores slow each other many times over.
+ * Tests that start an engine, or measure memory or how long others wait. They run one file at a time: two engines on two
+ * cores slow each other many times over.
  */
 const ALONE = [
   'src/inference/local/{host,sampling,scheduler,tokens}/*.test.ts',
-  'test/{audio,backends,broken-connections,commands,compatibility,database-stops,detect,dialects,disk-full}.test.ts',
-  'test/{end-to-end,faults,focus,fuzz,large-bodies,main,many-keys,media-descriptors,media-memory,models}.test.ts',
-  'test/{multilook,multilook-end-to-end,operations,quantised-weights,refusals,repetition,setup}.test.ts',
-  'test/{structured-output,survival,unknown-keys,usage}.test.ts',
+  'test/{audio,broken-connections,compatibility,database-stops,detect,dialects,end-to-end,faults,focus}.test.ts',
+  'test/{fuzz,main,media-descriptors,media-memory,models,multilook-end-to-end,operations}.test.ts',
+  'test/{quantised-weights,repetition,structured-output}.test.ts',
   'test/conformance/{generated-client,shipped-model,tool-syntaxes}.test.ts',
 ]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
@@ -33,6 +32,8 @@ export default defineConfig({
           name: 'parallel',
           include: ['{src,test,bench}/**/*.test.ts'],
           exclude: [...ALONE, ...WEIGHTS],
+          // By default Vitest leaves a core to itself, which would be half of two.
+          maxWorkers: '100%',
           sequence: { groupOrder: 0 },
         },
       },

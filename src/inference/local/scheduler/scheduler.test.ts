@@ -302,7 +302,7 @@ test('who is refused for a full queue is told when there will be a place', async
   }
 })
 
-test('a process that hangs is restarted', async () => {
+test.concurrent('a process that hangs is restarted', async () => {
   const engine = await LocalEngine.start(await loadCard(CARD), { silenceLimitMs: 1500 })
   try {
     const generation = await generate(engine, chat, [endless()])
@@ -318,7 +318,7 @@ test('a process that hangs is restarted', async () => {
   }
 })
 
-test('a process that does not run any more is found within ten seconds', async () => {
+test.concurrent('a process that does not run any more is found within ten seconds', async () => {
   const engine = await LocalEngine.start(await loadCard(CARD))
   try {
     const generation = await generate(engine, chat, [endless()])
