@@ -114,8 +114,8 @@ const cardFields = z.strictObject({
   /** How the model writes where things are; `markup` is the contract's own notation. Null: it does not. */
   dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]).nullable(),
   /**
-   * How the model is told of the JSON schema that its reply is bound to, behind the text of the last user turn; `{schema}`
-   * stands for the schema. Left out: not at all.
+   * Text that shows the model the JSON schema of its reply; `{schema}` stands for the schema. It follows the text of the
+   * last user turn. Without it the model does not see the schema.
    */
   schemaPrompt: z.string().includes('{schema}').optional(),
   /** How the model writes tool calls; needed for the capability `tool_calling`. */

@@ -15,7 +15,7 @@ export const writtenSchema = z.looseObject({
 })
 export type WrittenCard = z.infer<typeof writtenSchema>
 
-/** Where a card is, and who is told of what should be changed in it. */
+/** Where a card is, and where its deprecation warnings go. */
 export interface CardPlace {
   readonly file: string
   readonly directory: string

@@ -44,7 +44,7 @@ test('lists and tables whose lines differ do not', () => {
   expect(stopAt(Array.from({ length: 500 }, (_, i) => row(i)).flat())).toBeNull()
 })
 
-test('another text begins anew', () => {
+test('a reset starts over', () => {
   const repetition = new Repetition(limits)
   for (let i = 0; i < 19; i++) expect(repetition.push(7)).toBe(false)
   repetition.reset()

@@ -30,7 +30,7 @@ export class Repetition {
     return isStuck
   }
 
-  /** Begins anew, for another text. */
+  /** Starts over for another text. */
   reset(): void {
     this.#count = 0
     this.#runs.fill(0)

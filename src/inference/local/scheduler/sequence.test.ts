@@ -48,7 +48,7 @@ const finish = (reason: string, completionTokens: number) => ({
   completionTokens,
 })
 
-test('tells of whole characters, with all tokens that it took to write them', () => {
+test('emits whole characters, with the number of tokens that wrote them', () => {
   const { prefill, generate, sequence } = createSequence(10)
   prefill()
   expect([generate(7), generate(8), generate(5)]).toEqual([[], [text('ä', 2)], [text('x', 1)]])
