@@ -158,9 +158,9 @@ describe('without a name, the family is', () => {
     const { projector: _, ...text } = plain.engine
     await header('text.gguf', { 'general.architecture': 'llama' })
     await expect(load({ engine: { ...text, model: 'text.gguf' } })).rejects.toThrow(/: dialect: .* no image projector/)
-    await expect(load({ engine: text })).rejects.toThrow(/: engine\.model: the file .+model\.gguf is not there$/)
+    await expect(load({ engine: text })).rejects.toThrow(/: engine\.model: the file .+model\.gguf does not exist$/)
     const wrong = { ...engine, projector: 'card.json' }
-    await expect(load({ engine: wrong })).rejects.toThrow(/: engine\.projector: .+card\.json cannot be read: /)
+    await expect(load({ engine: wrong })).rejects.toThrow(/: engine\.projector: cannot read .+card\.json: /)
   })
 })
 

@@ -128,7 +128,7 @@ class CardFiles {
     const path = resolve(this.#place.directory, name)
     return readGgufMetadata(path).catch((error: NodeJS.ErrnoException) => {
       const message =
-        error.code === 'ENOENT' ? `the file ${path} is not there` : `${path} cannot be read: ${error.message}`
+        error.code === 'ENOENT' ? `the file ${path} does not exist` : `cannot read ${path}: ${error.message}`
       throw new CardError(this.#place.file, `engine.${field}`, message, { cause: error })
     })
   }

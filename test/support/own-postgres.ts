@@ -64,11 +64,11 @@ export class OwnPostgres {
 
   /** Suspends its processes. Its connections stay open. */
   async halt(): Promise<void> {
-    for (const pid of await this.#processes()) process.kill(pid, 'SIGSTOP')
+    for (const pid of await this.#processes()) signal(pid, 'SIGSTOP')
   }
 
   async resume(): Promise<void> {
-    for (const pid of await this.#processes()) process.kill(pid, 'SIGCONT')
+    for (const pid of await this.#processes()) signal(pid, 'SIGCONT')
   }
 
   async remove(): Promise<void> {
@@ -99,4 +99,13 @@ async function freePort(): Promise<number> {
   server.close()
   await once(server, 'close')
   return port
+}
+
+/** A process of PostgreSQL's may have ended since it was listed. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
 }
