@@ -1,4 +1,6 @@
-import { type ApiKey, FIRST_ORGANISATION, SCOPES, type Scope } from '../accounts/index.ts'
+import { SCOPES, type Scope } from '../accounts/api-key.ts'
+import type { ApiKey } from '../accounts/index.ts'
+import { FIRST_ORGANISATION } from '../accounts/principal.ts'
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import type { Command } from './command.ts'

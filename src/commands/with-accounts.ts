@@ -1,5 +1,4 @@
-import { Accounts } from '../accounts/index.ts'
-import { openDatabase } from '../state.ts'
+import type { Accounts } from '../accounts/index.ts'
 import type { Database } from '../storage/index.ts'
 import { loadConfig } from './load-config.ts'
 
@@ -8,7 +7,9 @@ const QUERY_TIMEOUT_MS = 600_000
 
 /** Does work with the database that the settings name, beside a server that runs on it or without one. */
 export async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
-  const database = await openDatabase(await loadConfig(), QUERY_TIMEOUT_MS)
+  // The database's libraries take most of a second to load, which wrong arguments and --help need not wait for.
+  const [{ openDatabase }, config] = await Promise.all([import('../state.ts'), loadConfig()])
+  const database = await openDatabase(config, QUERY_TIMEOUT_MS)
   try {
     return await work(database)
   } finally {
@@ -16,6 +17,9 @@ export async function withDatabase<Result>(work: (database: Database) => Promise
   }
 }
 
-export function withAccounts<Result>(work: (accounts: Accounts) => Promise<Result>): Promise<Result> {
-  return withDatabase((database) => work(new Accounts(database)))
+export async function withAccounts<Result>(work: (accounts: Accounts) => Promise<Result>): Promise<Result> {
+  return withDatabase(async (database) => {
+    const { Accounts } = await import('../accounts/index.ts')
+    return work(new Accounts(database))
+  })
 }
