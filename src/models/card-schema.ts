@@ -27,8 +27,8 @@ const cardFields = z.strictObject({
   license: z.string().min(1),
   ownedBy: z.string().min(1),
   /**
-   * Whether the model takes the contract's own request extensions: `vision_config`, and hints in system texts. Without
-   * them, `vision_config` is refused and a hint is text like any other.
+   * Whether the model takes the contract's own request extensions: `vision_config`, hints in system texts, and multilook.
+   * Without them, `vision_config` and multilook are rejected, and a hint is plain text.
    */
   extensions: z.boolean().default(true),
   /** The family whose knowledge completes the card. Null: the card says everything itself. */

@@ -16,7 +16,7 @@ const TYPE_OF_KEYWORDS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * A schema of exactly the values that a supported schema lets through: the narrowings of `docs/json-schema.md`, in JSON
+ * Turns a supported schema into one that allows exactly the values that the grammar allows: the narrowings of `docs/json-schema.md`, in JSON
  * Schema's own words.
  */
 export function promisedSchema(schema: unknown): unknown {
@@ -46,30 +46,43 @@ export function promisedSchema(schema: unknown): unknown {
   return promised
 }
 
-/** A value as the constraints write JSON, with the keys of its objects in every order, up to a limit. */
-export function formsOf(value: unknown): string[] {
-  if (Array.isArray(value)) return combined(value.map(formsOf)).map((items) => `[${items.join(', ')}]`)
-  if (!isObject(value)) return [JSON.stringify(value)]
-  return orders(Object.entries(value)).flatMap((members) => {
-    const texts = members.map(([key, inner]) => formsOf(inner).map((text) => `${JSON.stringify(key)}: ${text}`))
-    return combined(texts).map((parts) => `{${parts.join(', ')}}`)
-  })
+/**
+ * Whether some form of a value is accepted: as the constraints write JSON, with the keys of its objects in any order. Forms
+ * come one by one and end at a limit: an object of ten keys alone has 3.6 million.
+ */
+export function someForm(value: unknown, accepts: (form: string) => boolean): boolean {
+  let tries = 0
+  for (const form of formsIn(value)) {
+    if (accepts(form)) return true
+    if (++tries === MOST_FORMS) break
+  }
+  return false
 }
 
-const MOST_FORMS = 500
+const MOST_FORMS = 5000
 
-function combined(options: readonly (readonly string[])[]): string[][] {
-  return options.reduce<string[][]>(
-    (rows, texts) => rows.flatMap((row) => texts.map((text) => [...row, text])).slice(0, MOST_FORMS),
-    [[]],
-  )
+function* formsIn(value: unknown): Generator<string> {
+  if (Array.isArray(value)) {
+    for (const items of combined(value)) yield `[${items.join(', ')}]`
+  } else if (isObject(value)) {
+    for (const members of orders(Object.entries(value))) {
+      for (const forms of combined(members.map(([, inner]) => inner))) {
+        yield `{${members.map(([key], index) => `${JSON.stringify(key)}: ${forms[index]}`).join(', ')}}`
+      }
+    }
+  } else yield JSON.stringify(value)
 }
 
-function orders<Item>(items: readonly Item[]): Item[][] {
-  if (items.length <= 1) return [[...items]]
-  return items
-    .flatMap((first, index) => orders(items.toSpliced(index, 1)).map((rest) => [first, ...rest]))
-    .slice(0, MOST_FORMS)
+/** Every combination of a form of each value. */
+function* combined([value, ...others]: readonly unknown[]): Generator<string[]> {
+  if (value === undefined) return yield []
+  for (const form of formsIn(value)) for (const rest of combined(others)) yield [form, ...rest]
+}
+
+function* orders<Item>(items: readonly Item[]): Generator<Item[]> {
+  if (items.length <= 1) return yield [...items]
+  for (const [index, first] of items.entries())
+    for (const rest of orders(items.toSpliced(index, 1))) yield [first, ...rest]
 }
 
 function mapValues(values: Schema, map: (value: unknown) => unknown): Schema {

@@ -149,7 +149,7 @@ test('branches over a picture, and requests in one batch', () => {
   expect(among.map((logits) => nearest(logits, alone)).sort()).toEqual([0, 1, 2])
 })
 
-test('a completion that was interrupted and computed anew', () => {
+test('a completion that was preempted and computed again', () => {
   const works = Array.from({ length: 6 }, (_, i) => ({
     prefix: [user, picture(192, 192, i), untrusted(`Number ${i}?`), assistant],
     branches: [branch({ maxTokens: 80, sampling: REPEATING })],
