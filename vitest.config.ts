@@ -1,18 +1,22 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { keepCompiledCode } from './src/setup/compile-cache.mjs'
+
+// Engines, databases and commands start hundreds of times.
+keepCompiledCode()
 
 /**
- * Tests that start an engine, or measure memory or how long others wait. They run one file at a time: two engines on two
- * cores slow each other many times over.
+ * Tests that measure how long others wait, or how much memory the machine has left. They run one file at a time, after all
+ * others.
  */
 const ALONE = [
-  'src/inference/local/{host,sampling,scheduler,tokens}/*.test.ts',
-  'test/{audio,broken-connections,compatibility,database-stops,detect,dialects,end-to-end,faults,focus}.test.ts',
-  'test/{fuzz,main,media-descriptors,media-memory,models,multilook-end-to-end,operations}.test.ts',
-  'test/{quantised-weights,repetition,structured-output}.test.ts',
-  'test/conformance/{generated-client,shipped-model,tool-syntaxes}.test.ts',
+  'src/inference/local/{sampling/constraint-time,scheduler/scheduler}.test.ts',
+  'test/{media-descriptors,media-memory}.test.ts',
 ]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
 const WEIGHTS = ['test/weights/*.test.ts']
+
+const WORKERS = Math.min(8, Math.max(3, availableParallelism()))
 
 const shared = {
   setupFiles: ['test/support/property-seed.ts'],
@@ -32,8 +36,8 @@ export default defineConfig({
           name: 'parallel',
           include: ['{src,test,bench}/**/*.test.ts'],
           exclude: [...ALONE, ...WEIGHTS],
-          // By default Vitest leaves a core to itself, which would be half of two.
-          maxWorkers: '100%',
+          // More than two cores have: many tests wait for other processes, or for time to pass.
+          maxWorkers: WORKERS,
           sequence: { groupOrder: 0 },
         },
       },

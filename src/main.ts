@@ -1,8 +1,6 @@
 #!/usr/bin/env node
 import type { Command } from './commands/command.ts'
-import { ConfigError } from './config/config.ts'
-import { SETTINGS_HELP } from './config/settings-help.ts'
-import { version } from './lib/version.ts'
+import { keepCompiledCode } from './setup/compile-cache.mjs'
 import { checkNode, checkPlatform } from './setup/requirements.mjs'
 
 interface ListedCommand {
@@ -45,29 +43,31 @@ const COMMANDS: ReadonlyMap<string, ListedCommand> = new Map([
   ],
 ])
 
-const HELP = `Lookout: a self-hosted inference server for vision-language models.
+const help = async () => `Lookout: a self-hosted inference server for vision-language models.
 
 Usage: npx lookout [COMMAND] [--help] [--version]
 
 Commands:
 ${[...COMMANDS].map(([name, { summary }]) => `  ${name.padEnd(8)} ${summary}`).join('\n')}
 
-${SETTINGS_HELP}`
+${(await import('./config/settings-help.ts')).SETTINGS_HELP}`
 
 /** The first word names the command; without one the server is run. */
 async function main([first, ...rest]: readonly string[]): Promise<void> {
+  // Before anything else is loaded. That is why this file imports so little itself.
+  keepCompiledCode()
   if (first === '--help' || first === '-h') {
-    process.stdout.write(HELP)
+    process.stdout.write(await help())
     return
   }
   if (first === '--version' || first === '-v') {
-    process.stdout.write(`${await version()}\n`)
+    process.stdout.write(`${await (await import('./lib/version.ts')).version()}\n`)
     return
   }
   checkPlatform()
   checkNode()
   const listed = first === undefined ? serve : COMMANDS.get(first)
-  if (!listed) throw new ConfigError(`unknown command '${first}'; see --help`)
+  if (!listed) throw new Error(`unknown command '${first}'; see --help`)
   const command = await listed.load()
   if (rest.includes('--help') || rest.includes('-h')) process.stdout.write(command.help)
   else await command.run(rest)

@@ -177,7 +177,7 @@ test('closing ends engines, loads in progress and waiting requests', async () =>
   await ask(a)
   const waiting = ask(b)
   waiting.catch(() => {})
-  await delay(10)
+  await expect.poll(() => b.state).toBe('starting')
   await pool.close()
   await expect(waiting).rejects.toEqual(overloaded)
   expect([a.state, b.state, running.state]).toEqual(['closed', 'closed', 'closed'])

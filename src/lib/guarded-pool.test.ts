@@ -31,7 +31,7 @@ test('owners take turns, however many questions each has', async () => {
 })
 
 test('a question that never ends is abandoned, and until then delays only its owner', async () => {
-  const pool = open(2, 3000)
+  const pool = open(2, 1500)
   // Both threads must have started: starting takes longer than an answer.
   await Promise.all([pool.ask('a', { ms: 1, name: 'a' }), pool.ask('b', { ms: 1, name: 'b' })])
   let ended = false

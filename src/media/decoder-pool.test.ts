@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { ResidentMemory } from '../../test/support/resident-memory.ts'
 import { DecoderPool } from './decoder-pool.ts'
 
@@ -11,13 +11,14 @@ const small = () =>
     .png()
     .toBuffer()
 /** Takes long enough to decode that a test can act meanwhile. */
-const large = () =>
-  sharp({ create: { width: 9000, height: 9000, channels: 3, background: '#00ff00' } })
-    .png({ compressionLevel: 1 })
-    .toBuffer()
+let large: Buffer
 
 let pool: DecoderPool
 
+beforeAll(async () => {
+  const create = { width: 9000, height: 9000, channels: 3, background: '#00ff00' } as const
+  large = await sharp({ create }).png({ compressionLevel: 1 }).toBuffer()
+})
 afterEach(() => pool.close())
 
 const decode = (bytes: Uint8Array, param = 'p', signal = never, organisation = 'a') =>
@@ -35,7 +36,7 @@ async function killEach(times: number): Promise<void> {
 
 it('an input that crashes its process gets a 400, and the next one is decoded', async () => {
   pool = new DecoderPool({ size: 1 })
-  const doomed = decode(await large(), 'messages[0]')
+  const doomed = decode(large, 'messages[0]')
   const next = decode(await small())
   await Promise.all([expect(doomed).rejects.toMatchObject({ status: 400, param: 'messages[0]' }), killEach(2)])
   expect((await next).original).toEqual({ width: 64, height: 64 })
@@ -43,13 +44,13 @@ it('an input that crashes its process gets a 400, and the next one is decoded', 
 
 it('an input whose process is killed once is decoded in another', async () => {
   pool = new DecoderPool({ size: 1 })
-  const [unlucky] = await Promise.all([decode(await large()), killEach(1)])
+  const [unlucky] = await Promise.all([decode(large), killEach(1)])
   expect(unlucky.original.width).toBe(9000)
 })
 
 it('other inputs are not affected', async () => {
   pool = new DecoderPool({ size: 2 })
-  const big = await large()
+  const big = large
   const doomed = [decode(big), decode(big)]
   const [first, second] = pool.pids
   process.kill(first!, 'SIGKILL')
@@ -77,16 +78,16 @@ it.runIf(process.platform === 'linux')('time in which other processes have the p
 
 it.runIf(process.platform === 'linux')('large images are decoded one at a time', async () => {
   pool = new DecoderPool({ size: 4 })
-  // All pixels of a progressive JPEG are in memory at once: 370 MiB of these.
-  const jpeg = await sharp({ create: { width: 9900, height: 9900, channels: 3, background: '#00ff00' } })
+  // All pixels of a progressive JPEG are in memory at once: 190 MiB of these.
+  const jpeg = await sharp({ create: { width: 7000, height: 7000, channels: 3, background: '#00ff00' } })
     .jpeg({ progressive: true })
     .toBuffer()
   await decode(await small())
   await using memory = await ResidentMemory.watch()
   const all = await Promise.all(Array.from({ length: 4 }, () => decode(jpeg)))
-  expect(all.map(({ original }) => original.width)).toEqual([9900, 9900, 9900, 9900])
+  expect(all.map(({ original }) => original.width)).toEqual([7000, 7000, 7000, 7000])
   // The four processes themselves take 70 MiB each.
-  expect(memory.growth / 2 ** 20).toBeLessThan(370 + 4 * 110)
+  expect(memory.growth / 2 ** 20).toBeLessThan(190 + 4 * 110)
 })
 
 describe('the queue', () => {
@@ -129,7 +130,7 @@ describe('the queue', () => {
 
 it('an input that takes too long gets a 400, and its process is replaced', async () => {
   pool = new DecoderPool({ size: 1, timeoutMs: 20 })
-  await expect(decode(await large())).rejects.toMatchObject({ status: 400, message: /too long/ })
+  await expect(decode(large)).rejects.toMatchObject({ status: 400, message: /too long/ })
   const [slow] = pool.pids
   await pool.close()
   expect(slow === undefined || !isAlive(slow)).toBe(true)
@@ -138,7 +139,7 @@ it('an input that takes too long gets a 400, and its process is replaced', async
 it('an aborted input is not decoded to its end', async () => {
   pool = new DecoderPool({ size: 1 })
   const controller = new AbortController()
-  const unwanted = decode(await large(), 'p', controller.signal)
+  const unwanted = decode(large, 'p', controller.signal)
   const [busy] = pool.pids
   setTimeout(() => controller.abort(new Error('client disconnected')), 150)
   await expect(unwanted).rejects.toThrow('client disconnected')
@@ -164,7 +165,7 @@ it('a decoder does not get the server’s environment, which may hold keys', asy
 
 it('closing rejects waiting and running jobs', async () => {
   pool = new DecoderPool({ size: 1 })
-  const big = await large()
+  const big = large
   const failed = [decode(big), decode(big)].map((pending) => expect(pending).rejects.toThrow('closed'))
   await pool.close()
   await Promise.all(failed)

@@ -186,9 +186,9 @@ describe('with 150,000 tokens', () => {
         const valid = schemaValidator(schema)
         expect([text, valid(JSON.parse(text)), valid.errors]).toEqual([text, true, null])
       }),
-      { numRuns: 40 },
+      { numRuns: 25 },
     )
-    expect(finished).toBeGreaterThan(20)
+    expect(finished).toBeGreaterThan(12)
   }, 60_000)
 
   test('a pattern that can be read in very many ways is kept', () => {

@@ -28,8 +28,9 @@ import type { PromptPart } from '../../engine.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 const turn = (...parts: PromptPart[]) => [trusted('<|im_start|>user\n'), ...parts, trusted('<|im_end|>\n'), assistant]
-/** More than 4,000 tokens, and another text for every name. */
-const longText = (name: string) => untrusted(`${name} `.concat('one two three four five '.repeat(800)))
+/** More than 5 tokens for each repeat, and another text for every name. */
+const longText = (name: string, repeats = 800) =>
+  untrusted(`${name} `.concat('one two three four five '.repeat(repeats)))
 
 describe('several requests at once', () => {
   let engine: LocalEngine
@@ -99,7 +100,7 @@ describe('several requests at once', () => {
   test('short ones, with a picture or without, hardly wait while a long prompt is prefilled', async () => {
     const started = performance.now()
     let isOver = false
-    const long = generate(engine, [longText('first'), longText('second')], [branch({ maxTokens: 1 })])
+    const long = generate(engine, [longText('first', 1100)], [branch({ maxTokens: 1 })])
       .then(firstEvent)
       .finally(() => {
         isOver = true
@@ -123,7 +124,7 @@ describe('several requests at once', () => {
     const before = await engine.stats()
     const controller = new AbortController()
     const long = (name: string, organisation = name) =>
-      generate(engine, [longText(name)], [endless(1)], { organisation, signal: controller.signal })
+      generate(engine, [longText(name, 400)], [endless(1)], { organisation, signal: controller.signal })
     try {
       const waiting = await Promise.all([long('a'), long('b'), long('c'), long('more', 'c')])
       await Promise.race(waiting.map(firstEvent))
@@ -529,7 +530,7 @@ describe('the prefix cache', () => {
   })
 
   test('takes no room from running work, and no more than it may itself', async () => {
-    for (let i = 0; i < 30; i++) await run(engine, turn(picture(256, 256, 20 + i)), branch({ maxTokens: 1 }))
+    for (let i = 0; i < 30; i++) await run(engine, [longText(`${i}`, 14)], branch({ maxTokens: 1 }))
     const before = await expectAllFreed(engine)
     expect(before.cachedCells).toBeGreaterThan(20 * 66)
     expect(before.cachedCells).toBeLessThanOrEqual(2048)
@@ -619,7 +620,7 @@ describe('any schedule', () => {
       await Promise.all(ended)
       await expectAllFreed(engine)
     }
-    await fc.assert(fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), play), { numRuns: 12 })
+    await fc.assert(fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 12 }), play), { numRuns: 8 })
     // Whether the drawn requests got in each other's way depends on the machine; these always do.
     await run(engine, turn(untrusted('Go.')), branch({ n: 6, maxTokens: 150, sampling: REPEATING }))
     expect((await engine.stats()).preemptions).toBeGreaterThan(0)

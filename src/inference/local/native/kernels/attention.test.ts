@@ -32,7 +32,7 @@ const shapes: fc.Arbitrary<Shape> = fc.record({
   rows: fc.constantFrom(1, 2, 5, 16, 33, 70),
   cells: fc.constantFrom(16, 256, 1280),
   streams: fc.constantFrom(1, 1, 2),
-  threads: fc.constantFrom(1, 2, 3, 5),
+  threads: fc.constantFrom(1, 2, 3),
   seen: fc.constantFrom(0.02, 0.5, 1),
   seed: fc.nat(),
 })
@@ -65,7 +65,7 @@ describe.skipIf(kernels === null)('attention of the compiled kernels', () => {
         expect(furthest / largest).toBeLessThan(ROUNDING)
       }
     }
-    fc.assert(fc.property(shapes, check), { numRuns: 40 })
+    fc.assert(fc.property(shapes, check), { numRuns: 24 })
   })
 
   test('of a row does not depend on the other rows of the batch', () => {

@@ -1,0 +1,2 @@
+/** Has Node keep compiled code between starts, in the cache folder of set-up. */
+export declare function keepCompiledCode(): void
