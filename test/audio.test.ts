@@ -172,11 +172,11 @@ describe('a service with audio input', () => {
   })
 
   it('audio over the limit is rejected, never truncated', async () => {
-    const bytes = await makeAudio({ format: 'mp3', samples: new Float32Array(640 * 8000), rate: 8000 })
+    const bytes = await makeAudio({ format: 'mp3', samples: new Float32Array(80 * 8000), rate: 8000 })
     const expected = {
       type: 'invalid_request_error',
       code: 'audio_token_limit_exceeded',
-      message: expect.stringMatching(/8192 audio tokens, about 630 seconds/),
+      message: expect.stringMatching(/1024 audio tokens, about 78 seconds/),
     }
     const response = await ask([{ type: 'text', text: 'Listen.' }, input(bytes, 'mp3')])
     expect(response.status).toBe(400)
@@ -186,9 +186,9 @@ describe('a service with audio input', () => {
   it('the longest accepted audio stays within the limit', async () => {
     const sound = async (seconds: number) =>
       input(await makeAudio({ format: 'flac', samples: new Float32Array(seconds * RATE), rate: RATE }), 'flac')
-    // A one-second window has 13 tokens, so 630 windows have 8190.
-    expect((await ask([await sound(630)])).status).toBe(400)
-    expect(await audioTokens(await ask([await sound(629.9)]))).toBe(8190)
+    // A one-second window has 13 tokens, so 78 windows have 1014.
+    expect((await ask([await sound(78)])).status).toBe(400)
+    expect(await audioTokens(await ask([await sound(77.9)]))).toBe(1014)
   })
 
   it('silence counts like other audio', async () => {

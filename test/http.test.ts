@@ -1,5 +1,5 @@
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
@@ -245,9 +245,11 @@ describe('graceful shutdown', () => {
       `authorization: Bearer ${KEY}`,
       'content-type: application/json',
       `content-length: ${body.length}`,
+      'expect: 100-continue',
     ].join('\r\n')
     const slow = openSocket(closing.url, `${head}\r\n\r\n${body.slice(0, 20)}`)
-    await delay(50)
+    const [goOn] = await once(slow.socket, 'data')
+    expect(String(goOn)).toBe('HTTP/1.1 100 Continue\r\n\r\n')
 
     const closed = closing.close()
     const refused = await closing.post(chat, hello)
@@ -260,7 +262,7 @@ describe('graceful shutdown', () => {
     expect((await fetch(`${closing.url}/healthz`)).status).toBe(200)
 
     slow.socket.write(body.slice(20))
-    expect(await slow.answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*"late"/)
+    expect(await slow.answer).toMatch(/\r\n\r\nHTTP\/1\.1 200 OK\r\n[\s\S]*"late"/)
     stopping.abort()
     await expect(endless.text()).rejects.toThrow()
     await stream.body!.cancel()

@@ -45,7 +45,7 @@ export async function hearingCard(): Promise<HearingCard> {
   await writeGguf(projector, { metadata, tensors: [...seeing, ...hearing(outputs)] })
 
   for (const served of card.serves) served.modalities = ['text', 'image', 'video', 'audio']
-  card.audio = { tokensPerSecond: 12.5, windowSeconds: 1, maxTokens: 8192 }
+  card.audio = { tokensPerSecond: 12.5, windowSeconds: 1, maxTokens: 1024 }
   card.engine.model = join(from, card.engine.model)
   card.engine.projector = projector
   const path = join(directory, 'card.json')
