@@ -1,6 +1,6 @@
-"""What people ask besides, and no gate measures: which things are of a colour, two kinds at once, and texts by what they say, as of a button.
+"""Questions that people ask and no gate measures: objects of a colour, two kinds at once, and text by its words, such as a button's.
 
-And more of what gates measure and version 12 was weakest in: the centres of texts, names in the plural, places asked for in other words.
+Also more of what gates do measure and version 12 was worst at: centres of texts, plural names, and other wordings for places.
 """
 
 from __future__ import annotations
@@ -199,8 +199,8 @@ At which spot is the {name}?
 
 
 def which(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """The shapes of a colour, in reading order."""
-    if scene.things or scene.texts:  # They may have the colour too, and are no shapes.
+    """The shapes of one colour, in reading order."""
+    if scene.things or scene.texts:  # They may have the same colour but are not shapes.
         return None
     colour = rng.choice(scene.shapes).colour if rng.random() < 0.85 else rng.choice(COLOUR_NAMES)
     found = [item for item in scene.shapes if item.colour == colour]
@@ -208,7 +208,7 @@ def which(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
 
 
 def colours_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """The colours of a kind, each once, in reading order."""
+    """The colours of one kind, each once, in reading order."""
     kinds = sorted({item.kind for item in scene.shapes})
     if not kinds:
         return None
@@ -218,12 +218,12 @@ def colours_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
 
 
 def things(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """A caption, asked for as a list of shapes."""
+    """A caption, but the question asks for a list of shapes."""
     return caption(rng, scene, split, THINGS) if scene.shapes else None
 
 
 def count_two(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """Of two kinds together, at least one of which is there."""
+    """The number of objects of two kinds together, at least one of which is in the scene."""
     counts = Counter(item.kind for item in (*scene.shapes, *scene.things))
     kinds = _two_kinds(rng, scene)
     if kinds is None:
@@ -240,7 +240,7 @@ def _two_kinds(rng: random.Random, scene: Scene) -> tuple[str, str] | None:
 
 
 def detect_two(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """Two categories, as in a sentence."""
+    """Detection of two categories that a sentence names."""
     categories = disjoint_categories(rng, scene, 2)
     if len(categories) < 2:
         return None
@@ -251,7 +251,7 @@ def detect_two(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
 
 def _by_text(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: Phrasings) -> Asker:
     def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-        """The text that says something, in the case in which it is printed; now and then one that is not there."""
+        """A text given by its words, in the printed letter case; now and then a text that is not in the scene."""
         counts = Counter((item.text or "").lower() for item in scene.texts)
         single = [item for item in scene.texts if counts[(item.text or "").lower()] == 1]
         if not single:
@@ -270,7 +270,7 @@ def _by_text(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: P
 
 def _all_texts(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines: Phrasings) -> Asker:
     def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-        """Every printed text: to find the centre of one takes both of its ends, which may be far apart."""
+        """Every printed text. The centre of a text depends on both of its ends, which may be far apart."""
         if not scene.texts:
             return None
         return say(rng, lines, split, task, leaves_of(scene, {"text": "text"}, leaf), one="text", many="text", article="text", singular="text")
@@ -280,7 +280,7 @@ def _all_texts(task: str, leaf: Callable[[Scene, SceneObject, str], str], lines:
 
 def _in_the_plural(task: str, leaf: Callable[[Scene, SceneObject, str], str]) -> Asker:
     def ask(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-        """A list of categories as they were given, which is in the plural and now and then in capitals."""
+        """A list of plural categories, often capitalised. Mentions repeat the user's words."""
         categories = [category for category in disjoint_categories(rng, scene, rng.choice((1, 2, 2, 3))) if not category.endswith("text")]
         if not categories:
             return None
@@ -297,7 +297,7 @@ def where_besides(rng: random.Random, scene: Scene, split: Split) -> Exchange | 
     return where(rng, scene, split, WHERE_BESIDES)
 
 
-# Weights, by the hint of the system turn.
+# Tasks and their weights, by the hint in the system turn.
 FURTHER_TASKS: dict[str | None, dict[str, tuple[Asker, float]]] = {
     None: {
         "which": (which, 4),
@@ -323,14 +323,14 @@ FURTHER_TASKS: dict[str | None, dict[str, tuple[Asker, float]]] = {
 
 
 def ask_further(rng: random.Random, scene: Scene, split: Split, hint: str | None) -> Exchange | None:
-    """One of these; None where the scene or the hint does not allow it."""
+    """A question of one of these tasks; None if the scene or the hint does not allow it."""
     tasks = FURTHER_TASKS.get(hint)
     return ask_one_of(rng, tasks, scene, split) if tasks else None
 
 
 SINGLE_WEIGHTS = {"count kind": 8, "count colour": 6, "count both": 4, "count all": 6, "colour": 4, "exists": 6, "where": 6, "left": 2, "right": 2}
 LISTED_WEIGHTS = {"caption": 30, "read": 6, "detect": 24, "detect all": 14, "point many": 8}
-# What is asked of a reply that a schema binds: single numbers, words and yes and no, and lists of names and of places.
+# Tasks for replies that a schema binds: single numbers and words, yes and no, and lists of names and of places.
 BOUND_TASKS: dict[str, tuple[Asker, float]] = {
     "count two": (count_two, 3),
     "detect two": (detect_two, 4),
@@ -339,5 +339,5 @@ BOUND_TASKS: dict[str, tuple[Asker, float]] = {
 
 
 def ask_bound(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """One of these, answered in words still; None where the scene does not allow it."""
+    """A question of one of these tasks, with the answer still in words; None if the task does not fit the scene."""
     return ask_one_of(rng, BOUND_TASKS, scene, split)

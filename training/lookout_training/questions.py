@@ -14,20 +14,20 @@ from .markup import box_leaf, point_leaf, polygon_leaf
 from .phrasings import Phrasings, Split, fill, in_some_style
 from .world import COLOUR_NAMES, EMOJI_NAMES, SHAPES, Scene, SceneObject
 
-NOTHING_FOUND = "None."  # The answer of a detection or pointing task whose objects are absent.
-CLEAR_MARGIN = 0.04  # Of the picture: how far apart two objects must be for "leftmost" and the like.
-BORDER_MARGIN = 0.02  # Of the picture: objects this near a border of the 3 x 3 places are not asked about.
+NOTHING_FOUND = "None."  # The answer to a detection or pointing task if none of the objects is in the image.
+CLEAR_MARGIN = 0.04  # Share of the image: the least distance between two objects for questions about the leftmost, topmost and so on.
+BORDER_MARGIN = 0.02  # Share of the image: no questions about objects this close to a border of the 3 x 3 grid of places.
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One question with its only right answer."""
+    """A question and its only correct answer."""
 
     task: str
     question: str
     answer: str
-    printed: tuple[str, ...] = ()  # Parts of the answer that are read from the picture, in order.
-    begun: str = ""  # What the server writes at the head of the reply; the answer goes on from there.
+    printed: tuple[str, ...] = ()  # Parts of the answer that are text in the image, in order.
+    begun: str = ""  # The start of the reply, which the server writes; the answer continues from there.
 
 
 Asker = Callable[[random.Random, Scene, Split], Exchange | None]
@@ -37,7 +37,7 @@ Asker = Callable[[random.Random, Scene, Split], Exchange | None]
 
 
 def plural(name: str) -> str:
-    """ "red cross" -> "red crosses", "butterfly" -> "butterflies"; text has no plural here."""
+    """ "red cross" -> "red crosses", "butterfly" -> "butterflies"; "text" stays as it is."""
     if name.endswith("text"):
         return name
     if name.endswith("y") and name[-2] not in "aeiou":
@@ -46,14 +46,14 @@ def plural(name: str) -> str:
 
 
 def with_article(name: str) -> str:
-    """ "orange star" -> "an orange star"; text takes none."""
+    """ "orange star" -> "an orange star"; "text" takes no article."""
     if name.endswith("text"):
         return name
     return ("an " if name[0] in "aeiou" else "a ") + name
 
 
 def sentence(words: str) -> str:
-    """Capital first letter and a full stop."""
+    """Capitalises the first letter and adds a full stop."""
     return words[0].upper() + words[1:] + "."
 
 
@@ -63,15 +63,15 @@ def enumeration(parts: list[str]) -> str:
 
 
 def listing(objects: list[SceneObject]) -> str:
-    """Objects one by one, in reading order: "a red circle, a blue star and the text "OPEN"".
+    """Lists objects one by one, in reading order: "a red circle, a blue star and the text "OPEN"".
 
-    Equal objects are not drawn together ("2 red circles"): a network this small then leaves others out.
+    Equal objects are not grouped ("2 red circles"): with groups, a network this small leaves other objects out.
     """
     return enumeration([with_article(item.name) if item.text is None else f'the text "{item.text}"' for item in objects])
 
 
 def grid_point(scene: Scene, x: float, y: float) -> tuple[int, int]:
-    """Pixels to the 0..1000 grid."""
+    """Converts pixels to the 0..1000 grid."""
     return max(0, min(1000, round(x / scene.width * 1000))), max(0, min(1000, round(y / scene.height * 1000)))
 
 
@@ -85,19 +85,19 @@ def point_of(scene: Scene, item: SceneObject, mention: str) -> str:
 
 
 def polygon_of(scene: Scene, item: SceneObject, mention: str) -> str:
-    """A shape's rough outline; text and emoji by their box."""
+    """The rough outline of a shape; for text and emoji, the corners of the box."""
     left, top, right, bottom = item.box
     vertices = item.vertices or ((left, top), (right, top), (right, bottom), (left, bottom))
     return polygon_leaf(mention, [grid_point(scene, x, y) for x, y in vertices])
 
 
 def matches(item: SceneObject, category: str) -> bool:
-    """Whether an object belongs to "circle", "red circle" or "text"."""
+    """Whether an object belongs to a category such as "circle", "red circle" or "text"."""
     return category in (item.kind, item.name)
 
 
 def place_of(scene: Scene, item: SceneObject) -> str | None:
-    """One of nine places, "top left" .. "center" .. "bottom right"; None near a border between two."""
+    """One of nine places, "top left" .. "center" .. "bottom right"; None if the object is close to a border between two of them."""
     x, y = item.centre
     u, v = x / scene.width, y / scene.height
     if any(abs(value - border) < BORDER_MARGIN for value in (u, v) for border in (1 / 3, 2 / 3)):
@@ -108,7 +108,7 @@ def place_of(scene: Scene, item: SceneObject) -> str | None:
 
 
 def unique_names(scene: Scene) -> dict[str, SceneObject]:
-    """Every name that means exactly one object: "red heart", and "heart" when there is one heart."""
+    """All names that refer to exactly one object: "red heart", and also "heart" if there is only one heart."""
     counts = Counter(name for item in scene.objects for name in {item.name, item.kind})
     return {name: item for item in scene.objects for name in (item.name, item.kind) if counts[name] == 1}
 
@@ -119,7 +119,7 @@ def say(rng: random.Random, lines: Phrasings, split: Split, task: str, answer: s
 
 
 def _pick_unique(rng: random.Random, scene: Scene) -> tuple[str, SceneObject] | None:
-    """A unique full name twice as often as a unique kind."""
+    """Picks an object by a name that only it has; each full name is twice as likely as each kind."""
     names = unique_names(scene)
     if not names:
         return None
@@ -148,7 +148,7 @@ def colour_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None
 def kind_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     counts = Counter(item.colour for item in scene.objects)
     single = [item for item in scene.objects if counts[item.colour] == 1]
-    if not single or scene.things:  # An emoji may have the colour too.
+    if not single or scene.things:  # An emoji may have the same colour.
         return None
     item = rng.choice(single)
     return say(rng, phrasings.KIND_OF, split, "kind", sentence(with_article(item.kind)), name=item.colour)
@@ -184,7 +184,7 @@ def bottommost(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
 
 
 def exists(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """Half yes, half no; half of the noes are made of a colour and a kind that are both there."""
+    """Half of the answers are "yes". Half of the "no" questions combine a colour and a kind that both occur, but not together."""
     wanted = rng.random() < 0.5
     colours = {item.colour for item in scene.objects}
     kinds = {item.kind for item in scene.objects}
@@ -207,13 +207,16 @@ def exists(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
 
 
 def _possible_kinds(rng: random.Random, scene: Scene) -> list[str]:
-    """What one may ask for: emoji more often where there are some."""
+    """The kinds to ask about: emoji are more likely if the scene has some."""
     emoji = rng.random() < (0.7 if scene.things else 0.15)
     return EMOJI_NAMES if emoji else [*SHAPES, "text"]
 
 
 def _absent_name(rng: random.Random, scene: Scene) -> str:
-    """A colour and shape that do not occur together, where each occurs alone in half of the cases; or an absent emoji."""
+    """A colour and shape that do not occur together, or an absent emoji.
+
+    In half of the cases, the colour and the shape each occur in the scene separately.
+    """
     present = {item.name for item in scene.objects}
     if rng.random() < (0.5 if scene.things else 0.06):
         return rng.choice([name for name in EMOJI_NAMES if name not in present])
@@ -230,7 +233,7 @@ def _absent_name(rng: random.Random, scene: Scene) -> str:
 def _count(
     rng: random.Random, scene: Scene, split: Split, task: str, counts: Counter[str], absent: list[str], suffix: str = ""
 ) -> Exchange | None:
-    """Zero in a quarter of the cases, else every occurring number equally often."""
+    """The answer is zero in a quarter of the cases; otherwise every number that occurs is equally likely."""
     if absent and (not counts or rng.random() < 0.25):
         name, number = rng.choice(absent), 0
     elif counts:
@@ -257,7 +260,7 @@ def count_both(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
 
 
 def count_all(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    # "Objects" would be unclear beside printed text, "shapes" beside emoji.
+    # "Objects" would be ambiguous if there is printed text, and "shapes" if there are emoji.
     if scene.texts and scene.things:
         return None
     many = "shapes" if scene.texts else rng.choice(("objects", "things") if scene.things else ("shapes", "shapes", "objects", "things"))
@@ -275,7 +278,7 @@ def where(rng: random.Random, scene: Scene, split: Split, lines: Phrasings = phr
 def what_at(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     places = [place_of(scene, item) for item in scene.objects]
     counts = Counter(places)
-    if None in counts:  # An object between two places makes "what is there" unclear.
+    if None in counts:  # An object between two places would make the question ambiguous.
         return None
     single = [(place, item) for place, item in zip(places, scene.objects, strict=True) if place and counts[place] == 1]
     if not single:
@@ -293,7 +296,7 @@ def what_at(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
 
 
 def region(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """What an object in a given box, or at a given point, is: the way back from places to names, which an exemplar takes too."""
+    """The name of the object in a given box or at a given point. Exemplars need the same step from a place to a name."""
     item = rng.choice(scene.objects)
     return Exchange("region", _about_region(rng, scene, item, phrasings.REGION.pick(rng, split)), sentence(with_article(item.name)))
 
@@ -308,7 +311,7 @@ def read_region(rng: random.Random, scene: Scene, split: Split) -> Exchange | No
 
 
 def _about_region(rng: random.Random, scene: Scene, item: SceneObject, line: str) -> str:
-    """A question whose {region} is roughly the box, or the centre, of an object, written in one of several ways."""
+    """Fills {region} with roughly the box, or with the centre, of an object, in one of several notations."""
     corners = (grid_point(scene, *item.box[:2]), grid_point(scene, *item.box[2:]))
     left, top, right, bottom = (max(0, min(1000, value + rng.randint(-8, 8))) for corner in corners for value in corner)
     if rng.random() < 0.3:
@@ -335,7 +338,7 @@ def largest(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
 
 
 def size_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """Small below a tenth of the picture's shorter side (radius), large above 0.15; nothing near these borders is asked."""
+    """By the radius relative to the image's shorter side: small is below 0.10, large above 0.15. Objects close to a limit are skipped."""
     picked = _pick_unique(rng, scene)
     if not picked or picked[1] not in scene.shapes:
         return None
@@ -346,7 +349,7 @@ def size_of(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     return say(rng, phrasings.SIZE_OF, split, "size", answer, name=picked[0])
 
 
-RELATIONS = {  # Axis, whether the first has the smaller coordinate, how it is said.
+RELATIONS = {  # Axis, whether the first object has the smaller coordinate, wordings.
     "left": (0, True, ("left of", "to the left of", "on the left of")),
     "right": (0, False, ("right of", "to the right of", "on the right of")),
     "above": (1, True, ("above", "higher than", "further up than")),
@@ -356,7 +359,7 @@ COMPARED = {"left": "further left", "right": "further right", "above": "higher u
 
 
 def relation(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """Two objects with names of their own, clearly apart on the axis asked about."""
+    """About two objects with unique names, clearly apart on the axis of the question."""
     names = unique_names(scene)
     if len({id(item) for item in names.values()}) < 2:
         return None
@@ -380,10 +383,10 @@ def size(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
 
 
 def read(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
-    """All text, top to bottom, one line each; or the text of one colour."""
+    """All text from top to bottom, one line each; or the only text of a given colour."""
     texts = sorted(scene.texts, key=lambda item: item.centre[1])
     if not texts:
-        if rng.random() < 0.8:  # Asked in vain only now and then.
+        if rng.random() < 0.8:  # Ask about absent text only now and then.
             return None
         return say(rng, phrasings.READ, split, "read", "There is no text.")
     counts = Counter(item.colour for item in texts)
@@ -393,7 +396,7 @@ def read(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
         exchange = say(rng, phrasings.READ_ONE, split, "read", item.text or "", name=item.colour)
         return replace(exchange, printed=(exchange.answer,))
     if len(texts) > 4 or any(b.centre[1] - a.centre[1] < 0.5 * min(a.box[3] - a.box[1], b.box[3] - b.box[1]) for a, b in pairwise(texts)):
-        return None  # Too many, or side by side: which comes first would be unclear.
+        return None  # Too many, or side by side: their order would be ambiguous.
     printed = tuple(item.text or "" for item in texts)
     return replace(say(rng, phrasings.READ, split, "read", "\n".join(printed)), printed=printed)
 
@@ -407,7 +410,7 @@ def chat(rng: random.Random, _: Scene | None, split: Split) -> Exchange | None:
 
 
 def disjoint_categories(rng: random.Random, scene: Scene, count: int) -> list[str]:
-    """Disjoint categories, three quarters of them present: kinds, and colours with kinds."""
+    """Disjoint categories: a kind, or a colour and a kind. About three quarters of them are in the scene."""
     chosen: list[str] = []
     for _ in range(count):
         by_kind = rng.random() < 0.45
@@ -427,16 +430,16 @@ def disjoint_categories(rng: random.Random, scene: Scene, count: int) -> list[st
 
 
 def leaves_of(scene: Scene, mentions: dict[str, str], leaf: Callable[[Scene, SceneObject, str], str]) -> str:
-    """Every object of the categories (category -> mention): one category after another, each in reading order.
+    """All objects of the categories (category -> mention), category by category, each in reading order.
 
-    All categories in one reading order would have to be looked for at once, and names were mixed up there.
+    In one reading order over all categories, the model would have to search for all of them at once, and it mixed up names.
     """
     lines = [leaf(scene, item, mention) for category, mention in mentions.items() for item in scene.objects if matches(item, category)]
     return "\n".join(lines) or NOTHING_FOUND
 
 
 def _listed(rng: random.Random, scene: Scene) -> tuple[str, dict[str, str]]:
-    """A list of categories as a user writes it, and category -> mention (the words as given)."""
+    """A list of categories as a user would write it, and category -> mention (the user's words)."""
     categories = disjoint_categories(rng, scene, rng.choices((1, 2, 3, 4), weights=(40, 30, 22, 8))[0])
     many = rng.random() < 0.15
     mentions = {category: plural(category) if many else category for category in categories}
@@ -487,7 +490,7 @@ def point_many(rng: random.Random, scene: Scene, split: Split) -> Exchange | Non
     return say(rng, phrasings.POINT_MANY, split, "point", answer, one=category, many=plural(category))
 
 
-# Weights of the tasks that need no hint; tests and evaluation use the keys as task names.
+# The tasks that need no hint, with their weights. Tests and evaluation use the keys as task names.
 WORD_TASKS: dict[str, tuple[Asker, float]] = {
     "caption": (caption, 18),
     "colour": (colour_of, 4),
@@ -538,11 +541,11 @@ TASKS_OF_HINT: dict[str | None, dict[str, tuple[Asker, float]]] = {
 
 
 def ask_something(rng: random.Random, scene: Scene, split: Split = Split.SEEN, hint: str | None = None) -> Exchange | None:
-    """A random task of the mix; None where the scene does not allow it. `hint`: None, "BOX" or "POINT"."""
+    """A question of a random task, by weight; None if the task does not fit the scene. `hint`: None, "BOX", "POINT" or "POLYGON"."""
     return ask_one_of(rng, TASKS_OF_HINT[hint], scene, split)
 
 
 def ask_one_of(rng: random.Random, tasks: dict[str, tuple[Asker, float]], scene: Scene, split: Split) -> Exchange | None:
-    """One of the tasks, by their weights; None where the scene does not allow it."""
+    """A question of one of the tasks, drawn by weight; None if the task does not fit the scene."""
     name = rng.choices(list(tasks), weights=[weight for _, weight in tasks.values()])[0]
     return tasks[name][0](rng, scene, split)
