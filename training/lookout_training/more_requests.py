@@ -1,8 +1,8 @@
-"""More ways to ask for a tool, for training alone: the seen phrasings of the evaluation stay what they were."""
+"""More ways to ask for a tool, for training only. The evaluation keeps its own list of seen phrasings."""
 
 from __future__ import annotations
 
-# By the first name of the tool; slots as in its requests.
+# By the first name of the tool; placeholders as in its requests.
 MORE_REQUESTS: dict[str, tuple[str, ...]] = {
     name: tuple(lines.split("|"))
     for name, lines in {

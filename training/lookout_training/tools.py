@@ -1,8 +1,8 @@
 """Function calling in the format of the chat template: tools in the system turn, requests, calls, results.
 
-A tool has a name, parameters and ways to ask for it. Names of functions and parameters are drawn anew for every prompt
-(synonyms, letter case, prefixes), and half of the tools are made up for it, so that they have to be copied from the prompt.
-Some tools are kept for evaluation.
+A tool has a name, parameters and ways to ask for it. Each prompt varies the names of functions and parameters (synonyms,
+letter case, prefixes) and can replace some tools with made-up ones, so the model must copy names from the prompt. Some tools
+are used only in the evaluation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 
 
 def _of(values: list[str]) -> Callable[[random.Random], str]:
-    """One of the values, now and then a word that nobody has seen."""
+    """Draws one of the values. Where values are capitalised, one in eight is a made-up word instead."""
     return lambda rng: made_up_word(rng).capitalize() if values[0][0].isupper() and rng.random() < 0.12 else rng.choice(values)
 
 
@@ -61,7 +61,7 @@ def _expression(rng: random.Random) -> str:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument: names it may have, its JSON type, where its value comes from."""
+    """A parameter of a tool: its possible names, its JSON type, and a function that draws its value."""
 
     names: tuple[str, ...]
     type: str
@@ -71,15 +71,15 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Tool:
-    """A function. `requests` have one slot per parameter, {0}, {1}, ..."""
+    """A function. `requests` have one placeholder per parameter: {0}, {1}, ..."""
 
     names: tuple[str, ...]
     description: str
     parameters: tuple[Parameter, ...]
     requests: tuple[str, ...]
     held_out_requests: tuple[str, ...]
-    result: Callable[[random.Random], tuple[Any, str]] | None = None  # What it returns, and what the model then says.
-    more_requests: tuple[str, ...] = ()  # For training alone.
+    result: Callable[[random.Random], tuple[Any, str]] | None = None  # Draws what the function returns, and what the model then says.
+    more_requests: tuple[str, ...] = ()  # For training only.
 
 
 def _parameter(names: str, value: Callable[[random.Random], Any], type_: str = "string", choices: list[str] | None = None) -> Parameter:
@@ -180,7 +180,7 @@ TOOLS = (
           "Switch the mode {0}.|Turn the mode {0}.|Mode {0}|I want the mode {0}.|Please turn the mode {0}.",
           "The mode should be {0}.|Have the mode {0}."),
 )  # fmt: skip
-# For training alone: the more kinds of requests, the less is left to what a request merely sounds like.
+# For training only: the more kinds of requests there are, the less the model can rely on how a request sounds.
 MORE_TOOLS = (
     _tool("send_email email write_email mail", "Send an e-mail to a person.", [PERSON, _parameter("subject about topic", _words)],
           'Mail {0} about {1}.|Write an e-mail to {0} about {1}.|E-mail {0} with the subject "{1}".|Send {0} a mail about {1}.|{0} should get an e-mail about {1}.|Compose a mail to {0}, subject {1}.', ""),
@@ -219,7 +219,7 @@ MORE_TOOLS = (
     _tool("set_speed speed drive_speed velocity", "Set how fast the robot drives.", [_parameter("speed value percent level", _number(1, 100), "integer")],
           "Drive at speed {0}.|Set the speed to {0}.|Speed {0}|Go at {0} percent speed.|The robot should drive at {0}.|I want a speed of {0}.", ""),
 )  # fmt: skip
-# Whole tools that no training prompt shows.
+# Tools that no training prompt contains.
 HELD_OUT_TOOLS = (
     _tool("order_food order buy_food", "Order something to eat.", [_parameter("dish food meal", _of(FOODS)), _parameter("amount number portions", _number(1, 9), "integer")],
           "Order {1} portions of {0}.|I want {1} times {0}.", "Order {1} portions of {0}.|Please order {0}, {1} portions."),
@@ -228,9 +228,9 @@ HELD_OUT_TOOLS = (
     _tool("clean_room vacuum clean", "Send the vacuum cleaner to a room.", [ROOM],
           "Clean the {0}.|Vacuum the {0}.", "Clean the {0}.|Vacuum the {0}."),
 )  # fmt: skip
-HELD_OUT_WORDS = {"food", "room"}  # What those are about.
-NATURAL = 0.5  # Share of the made-up tools that are asked for without the names of their parameters.
-NEAR = 0.5  # Share of them that have the verb or the noun of another on offer: a name has to be read to its end.
+HELD_OUT_WORDS = {"food", "room"}  # The nouns of those tools.
+NATURAL = 0.5  # Share of the made-up tools whose requests do not name their parameters.
+NEAR = 0.5  # Share of them that have the verb or noun of another tool of the prompt, so the model must read the whole name.
 VERBS = (
     "start stop check scan paint open close lock count fill load save print sort mark move test fetch list show hide draw cut sell send watch lift push rename copy delete find add remove read pack weigh "
     "set get make take give bring turn put call play write build fix rent lend drop store sign share post plan pick hold join split mix heat cool wash dry feed train hire book pay sum guess track log run reset update "
@@ -245,7 +245,7 @@ VALUES: dict[str, Callable[[random.Random], Any]] = {
 
 
 def _verb_and_noun(rng: random.Random, near: tuple[str, str] | None) -> tuple[str, str]:
-    """What a made-up function does, and to what. `near`: one of the two is kept of these."""
+    """Draws the verb and the noun of a made-up function. With `near`, exactly one of the two is taken from there."""
     if near:
         verb, noun = _verb_and_noun(rng, None)
         kept = (near[0], noun) if rng.random() < 0.5 else (verb, near[1])
@@ -254,7 +254,7 @@ def _verb_and_noun(rng: random.Random, near: tuple[str, str] | None) -> tuple[st
 
 
 def made_up_tool(rng: random.Random, near: tuple[str, str] | None = None) -> Tool:
-    """A function that nobody has heard of: what it is for stands in its name and description, its arguments in the request."""
+    """A made-up function. Its name and description say what it does; requests give its arguments, often with parameter names."""
     verb, noun = _verb_and_noun(rng, near)
     names = [made_up_word(rng) if rng.random() < 0.15 else name for name in rng.sample(WHAT, rng.choices((0, 1, 2, 3), weights=(8, 45, 35, 12))[0])]
     types = rng.choices(("string", "integer", "boolean"), weights=(60, 30, 10), k=len(names))
@@ -275,7 +275,7 @@ def made_up_tool(rng: random.Random, near: tuple[str, str] | None = None) -> Too
 
 @dataclass(frozen=True)
 class Slot:
-    """An argument whose value tells what it is for, and how a request brings it in."""
+    """A parameter that its value identifies, and the phrases by which a request mentions the value."""
 
     parameter: Parameter
     phrases: tuple[str, ...]
@@ -304,7 +304,7 @@ UNITS = "pieces boxes bags cups packs units sets".split()
 
 
 def natural_tool(rng: random.Random, near: tuple[str, str] | None = None) -> Tool:
-    """A made-up function whose request names no parameter: what goes where shows in what it is, in any order."""
+    """A made-up function whose requests do not name parameters. Each value shows which parameter it belongs to; the order is random."""
     verb, noun = _verb_and_noun(rng, near)
     slots = rng.sample(SLOTS, rng.choices((1, 2, 3), weights=(35, 50, 15))[0])
     if rng.random() < 0.2:
@@ -327,7 +327,7 @@ def natural_tool(rng: random.Random, near: tuple[str, str] | None = None) -> Too
 
 
 def new_tool(rng: random.Random, others: list[Tool] | None = None) -> Tool:
-    """A made-up function of either sort; `others`: made up before it for the same prompt, one of which it may be mistaken for."""
+    """A made-up function of either sort. `others`: the ones already made for this prompt; the new one may resemble one of them."""
     near = None
     if others and rng.random() < NEAR:
         verb, noun = rng.choice(others).names[0].split("_")
@@ -340,7 +340,7 @@ PREFIXES = ("", "", "", "", "", "", "home.", "api_", "my_", "do_")
 
 @dataclass(frozen=True)
 class Offer:
-    """A tool as one prompt presents it."""
+    """A tool with the names that it has in one prompt."""
 
     tool: Tool
     name: str
@@ -351,7 +351,7 @@ class Offer:
         return f'<tool_call>\n{{"name": "{self.name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
 
     def schema(self, rng: random.Random, terse: bool) -> dict[str, Any]:
-        """The tool in the request's shape, with or without descriptions."""
+        """The tool in the format of `tools` in a request; `terse` leaves out descriptions."""
         properties: dict[str, Any] = {}
         for name, parameter in zip(self.parameters, self.tool.parameters, strict=True):
             properties[name] = {"type": parameter.type}
@@ -387,14 +387,14 @@ def _compact_parameters(schema: dict[str, Any]) -> str:
 
 
 class ToolPrompt:
-    """Up to four tools on offer, and requests to use them."""
+    """A prompt with up to four tools, and requests for them."""
 
     def __init__(self, rng: random.Random, split: Split, made_up: float = 0.0) -> None:
-        """`made_up`: share of the tools that are drawn anew for this prompt; none in the evaluation."""
+        """`made_up`: share of the tools that are made up for this prompt; 0 in the evaluation."""
         self.made_up = made_up
         self.known = TOOLS + MORE_TOOLS if made_up and split is not Split.HELD_OUT else TOOLS
         pool = self.known if split is not Split.HELD_OUT or rng.random() < 0.6 else TOOLS + HELD_OUT_TOOLS
-        # Where there is one tool alone nothing is learnt about which to choose.
+        # A prompt with a single tool teaches nothing about choosing between tools.
         chosen = rng.sample(pool, rng.choices((1, 2, 3, 4), weights=(18, 42, 25, 15) if made_up else (50, 32, 12, 6))[0])
         if pool is not self.known and not any(tool in HELD_OUT_TOOLS for tool in chosen):
             chosen[0] = rng.choice(HELD_OUT_TOOLS)
@@ -407,7 +407,7 @@ class ToolPrompt:
         self.offers = [self._offer(rng, tool) for tool in chosen]
         terse = rng.random() < 0.2
         self.schemas = [offer.schema(rng, terse) for offer in self.offers]
-        # The template writes the outer part with blanks; the parameters stand as the client has written them.
+        # The template writes the outer part with spaces, and the parameters exactly as the client wrote them.
         write = rng.choices((_spaced, _compact_parameters, _compact), weights=(50, 40, 10))[0]
         lines = "".join("\n" + write(schema) for schema in self.schemas)
         self.system = INTRODUCTION + lines + CLOSING
@@ -424,7 +424,7 @@ class ToolPrompt:
         return Offer(tool, name, tuple(taken))
 
     def request(self, rng: random.Random, split: Split) -> tuple[str, str, Offer]:
-        """A request in words, the call that answers it, and what is called."""
+        """A request in words, the call that answers it, and the tool that is called."""
         offer = rng.choice(self.offers)
         lines = self._ways_to_ask(offer.tool, split)
         values = [parameter.value(rng) for parameter in offer.tool.parameters]
@@ -436,7 +436,7 @@ class ToolPrompt:
         return tool.requests + (tool.more_requests if self.made_up else ())
 
     def ask(self, rng: random.Random, split: Split) -> tuple[str, str, str]:
-        """Task, question (earlier turns included), answer."""
+        """Returns task, question (with earlier turns) and answer."""
         choice = rng.random()
         question, call, offer = self.request(rng, split)
         if choice < 0.58:
@@ -449,7 +449,7 @@ class ToolPrompt:
             return "parallel calls", joined, f"{call}\n{second}"
         if choice < 0.75:
             talk, answer = small_talk(rng, split)
-            if answer != OFF_TOPIC:  # What a tool may be for.
+            if answer != OFF_TOPIC:  # A tool might handle the off-topic requests.
                 return "chat with tools", talk, answer
         if choice < 0.83:
             absent = [tool for tool in self.known if all(tool is not offer.tool for offer in self.offers)]
