@@ -1,6 +1,7 @@
-"""More ways to ask, for training alone: the seen phrasings of the evaluation stay what they were.
+"""More ways to ask, for training only. The evaluation keeps its own list of seen phrasings.
 
-What people say differs more than any list: the more ways are trained on, the better those are understood that stand in none. Slots as in `phrasings`.
+No list covers all that people say, but the more phrasings the model is trained on, the better it understands others.
+Placeholders as in `phrasings`.
 """
 
 from __future__ import annotations
@@ -353,7 +354,7 @@ What is written below the {name}?
 Give the label of the {name}.
 How is the {name} called?
 """
-# Small talk, by the first of its phrasings.
+# Small talk; the keys are the first phrasings in `chat`.
 TALK: dict[str, tuple[str, ...]] = {
     first: tuple(lines.split("|"))
     for first, lines in {

@@ -1,6 +1,6 @@
-"""How people ask. Every list is split in two: phrasings trained on, and phrasings kept for evaluation only.
+"""How people ask. Each task has phrasings for training and others that are used only in the evaluation.
 
-Slots in braces: {picture} picture/image/photo, {colour} colour/color; the other slots are filled by `questions`.
+Placeholders in braces: {picture} becomes picture, image or photo, and {colour} colour or color; `questions` fills the others.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from . import more_phrasings as more
 
 
 class Split(Enum):
-    """Which phrasings to use."""
+    """The set of phrasings to use."""
 
     SEEN = "seen"
     HELD_OUT = "held-out"
-    MISTYPED = "mistyped"  # Those seen and more, some with a slip of the keyboard or a word nobody knows: for training alone.
+    MISTYPED = "mistyped"  # For training only: the seen phrasings and more, some with a typing error.
 
 
 EVALUATED = (Split.SEEN, Split.HELD_OUT)
-SLIPS = 0.25  # Share of the mistyped phrasings that really are.
-MORE = 0.4  # Share of the phrasings that are trained on alone, where there are any.
+SLIPS = 0.25  # Share of the phrasings of MISTYPED that have a typing error.
+MORE = 0.4  # Share of the phrasings from `more`, for tasks that have any.
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def with_slip(rng: random.Random, template: str) -> str:
-    """Spoils one word of a template and no slot: letters swapped, lost, doubled, wrong or added, or the whole word left out."""
+    """Adds a typing error to one word that is not a placeholder: letters swapped, lost, doubled, wrong or added, or the whole word left out."""
     words = template.split(" ")
     places = [index for index, word in enumerate(words) if len(word) > 2 and word.isalpha()]
     if len(words) < 3 or not places:
@@ -53,10 +53,10 @@ def with_slip(rng: random.Random, template: str) -> str:
 class Phrasings:
     seen: tuple[str, ...]
     held_out: tuple[str, ...]
-    more: tuple[str, ...] = ()  # For training alone.
+    more: tuple[str, ...] = ()  # For training only.
 
     def pick(self, rng: random.Random, split: Split) -> str:
-        """One of the phrasings of `split`."""
+        """Draws a phrasing of `split`."""
         if split is Split.HELD_OUT:
             return rng.choice(self.held_out)
         further = self.more and split is Split.MISTYPED and rng.random() < MORE
@@ -619,7 +619,7 @@ Compare the {one} and the {other}. Which is {extreme}?
 Say which of the two is {extreme}: the {one} or the {other}.
 """,
 )
-# Detection asked in words: the category text is copied into `mention` from a list ...
+# Detection in words: with a list of categories, `mention` copies the words of the list ...
 DETECT_LIST = lines_of(
     """
 Detect: {list}
@@ -658,7 +658,7 @@ Detection targets: {list}
 """,
     more.DETECT_LIST,
 )
-# ... and named in the singular when it stands in a sentence.
+# ... and with a category in a sentence, `mention` is its singular.
 DETECT_SENTENCE = lines_of(
     """
 Find all {many}.
@@ -806,7 +806,7 @@ Mark each {one} with a point.
 """,
     more.POINT_MANY,
 )
-# With a <hint> in the system turn a plain question is answered in markup.
+# With a <hint> in the system turn, a plain question is answered in markup.
 HINT_LIST = lines_of(
     """
 {list}
@@ -963,7 +963,7 @@ Everything in the {picture}.
 """,
     more.HINT_ALL,
 )
-# About frame sequences.
+# About videos, as sequences of frames.
 WHEN_CLIP = lines_of(
     """
 When is the {name} visible? Answer with a clip.
@@ -1254,12 +1254,12 @@ POLITE_AFTER = (
 
 
 def fill(rng: random.Random, template: str, **slots: str) -> str:
-    """Fills a template; `picture` and `colour` are drawn at random."""
+    """Fills a template, with random words for `picture` and `colour`."""
     return template.format(picture=rng.choice(PICTURE_WORDS), colour=rng.choice(COLOUR_WORDS), **slots)
 
 
 def in_some_style(rng: random.Random, question: str, keep_case: bool = False) -> str:
-    """Varies spelling of grey, politeness, final punctuation and letter case as users do."""
+    """Varies the spelling of gray, politeness, final punctuation and letter case, as users do."""
     if "gray" in question and rng.random() < 0.5:
         question = question.replace("gray", "grey")
     if rng.random() < 0.12:
