@@ -1,6 +1,6 @@
-"""Byte-level BPE in the "qwen2" flavour: the same text gives the same tokens here and in llama.cpp.
+"""Byte-level BPE as llama.cpp's "qwen2" does it: the same text gives the same tokens here and there.
 
-Identifier layout: 256 bytes, merges, reserved unused entries, control tokens, user-defined tokens.
+Token identifiers, in order: 256 bytes, merges, reserved unused entries, control tokens, user-defined tokens.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import regex
 
-# Pre-tokenizer of Qwen2, as in llama.cpp's llama-vocab.cpp: words, single digits, punctuation, blanks.
+# Qwen2's pre-tokenizer, as in llama.cpp's llama-vocab.cpp: words, single digits, punctuation, whitespace.
 PRE_TOKENIZER = regex.compile(
     r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -30,7 +30,7 @@ CONTROL = [
     "<|audio_end|>",
     "<|audio_pad|>",
 ]
-# Parsed in any text, and printed. The pieces of markup save decode steps and keep a leaf's frame in one token each.
+# Recognised in any text, and part of the decoded text. The fixed parts of annotations are one token each, which saves decode steps.
 USER_DEFINED = [
     "<think>",
     "</think>",
@@ -76,7 +76,7 @@ def _spell(word: str) -> list[str]:
 
 
 def train_merges(corpus: Iterable[str], count: int) -> list[tuple[str, str]]:
-    """The `count` most frequent merges, greedily, over pre-tokenised words."""
+    """Greedily finds the `count` most frequent merges within pre-tokenised words."""
     frequencies = Counter(word for text in corpus for word in PRE_TOKENIZER.findall(text))
     words = [(_spell(word), frequency) for word, frequency in frequencies.items()]
     pairs: Counter[tuple[str, str]] = Counter()
@@ -118,7 +118,7 @@ def _merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 class Tokenizer:
-    """Text to token identifiers and back."""
+    """Converts text to token identifiers and back."""
 
     def __init__(self, merges: list[tuple[str, str]], vocabulary: int) -> None:
         self.merges = merges
@@ -152,7 +152,7 @@ class Tokenizer:
         return sorted(CONTROL + USER_DEFINED, key=len, reverse=True)
 
     def encode(self, text: str) -> list[int]:
-        """Special tokens are cut out first, the longest one first over the whole text, as llama.cpp does."""
+        """Text to tokens. Special tokens are split off first, the longest first over the whole text, as llama.cpp does."""
         pieces: list[str | int] = [text]
         for special in self._special_by_length:
             if special not in text:
@@ -179,7 +179,7 @@ class Tokenizer:
         return identifiers
 
     def spell(self, text: str) -> list[int]:
-        """One token per byte. Printed text is learnt letter by letter; `decode` does not see the difference."""
+        """Text to one token per byte. The model learns text in images letter by letter; `decode` gives the same text either way."""
         return [self.identifiers[symbol] for symbol in _spell(text)]
 
     def _encode_word(self, word: str) -> list[int]:
@@ -195,7 +195,7 @@ class Tokenizer:
         return self._words[word]
 
     def decode(self, identifiers: Iterable[int]) -> str:
-        """The text of the tokens; control tokens are written out."""
+        """Tokens to text, including the names of control tokens."""
         parts: list[bytes] = []
         for identifier in identifiers:
             token = self.tokens[identifier]
@@ -207,5 +207,5 @@ class Tokenizer:
 
 
 def merge_count(vocabulary: int) -> int:
-    """Merges that leave room for bytes, specials and the reserve."""
+    """The number of merges that leaves room for bytes, special tokens and the reserved entries."""
     return vocabulary - 256 - len(CONTROL) - len(USER_DEFINED) - RESERVED
