@@ -1,4 +1,4 @@
-"""Scenes: which objects stand where, and the picture of them. The same seed always gives the same scene."""
+"""Scenes: objects, their places, and the image of them. The same seed always gives the same scene."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .emoji import EMOJI_NAMES, emoji_picture
 from .palette import COLOURS, Colour, jitter, shade, visible_on
 from .text import FONTS, MORE_FONTS, Lettering, installed, load_font, random_lettering, random_line, random_text
 
-CELL = 32  # Pixels per side of what one image token sees.
-OVERSAMPLING = 2  # Shapes are drawn this much larger, then averaged down.
-MARGIN = 2  # Pixels between the boxes of two objects.
-STRONG_JPEG = 40  # Quality at and below which printed letters fray.
+CELL = 32  # Pixels per side of the square that one image token covers.
+OVERSAMPLING = 2  # Shapes are drawn this many times larger, then averaged down.
+MARGIN = 2  # Least pixels between the boxes of two objects.
+STRONG_JPEG = 40  # JPEG quality at and below which printed letters become ragged.
 Box = tuple[float, float, float, float]  # Left, top, right, bottom in pixels.
 
-# (width, height) in pixels, multiples of 32, 36..64 merged tokens; weights favour the cheap ones.
+# (width, height) in pixels, multiples of 32, at most 64 tokens -> weight. Smaller images are cheaper and more frequent.
 PICTURE_SIZES: dict[tuple[int, int], int] = {
     (192, 192): 8, (224, 192): 5, (192, 224): 5, (224, 224): 6, (256, 192): 5, (192, 256): 5, (256, 160): 3, (160, 256): 3,
     (256, 224): 3, (224, 256): 3, (256, 256): 6, (288, 160): 2, (160, 288): 2, (288, 192): 2, (192, 288): 2,
@@ -32,12 +32,12 @@ PICTURE_SIZES: dict[tuple[int, int], int] = {
 
 @dataclass(frozen=True)
 class Character:
-    """One printed character, or the blank between two words, and the horizontal span of its advance, in pixels."""
+    """A printed character, or the space between two words, with the horizontal span of its advance in pixels."""
 
     glyph: str
     left: float
     right: float
-    index: int  # In its text, from 0, blanks counted.
+    index: int  # In its text, from 0; spaces count.
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SceneObject:
     """Something that can be named, counted and boxed."""
 
     kind: str  # One of SHAPES, one of EMOJI_NAMES, or "text".
-    colour: str  # Empty for an emoji, which has many.
+    colour: str  # Empty for an emoji, which has several.
     box: Box
     radius: float = 0.0  # Of a shape, in pixels.
     vertices: tuple[tuple[float, float], ...] = ()  # Of a shape's rough outline, in pixels.
@@ -64,15 +64,15 @@ class SceneObject:
 
     @property
     def name(self) -> str:
-        """Colour and kind, "red circle"; of an emoji only the kind."""
+        """Colour and kind, such as "red circle"; for an emoji only the kind."""
         return f"{self.colour} {self.kind}" if self.colour else self.kind
 
 
 def reading_order(item: SceneObject) -> tuple[bool, float, float]:
-    """Sort key: left to right by the image token that holds the centre, from the top where two share a column of tokens.
+    """Sort key: from left to right by the column of image tokens that holds the centre; within a column, from top to bottom.
 
-    Ordered by the exact centre, what comes next of two things above each other hangs on a pixel, and lists went wrong there.
-    Printed text comes last, from the top: lines below each other have their centres anywhere.
+    With the exact centre as the key, a single pixel decided the order of two objects above each other, and lists went wrong there.
+    Printed text comes last, from top to bottom, because the centres of successive lines can be anywhere.
     """
     x, y = item.centre
     if item.text:
@@ -82,7 +82,7 @@ def reading_order(item: SceneObject) -> tuple[bool, float, float]:
 
 @dataclass
 class Scene:
-    """A picture's size and its objects, in `reading_order`."""
+    """The size of an image in pixels, and its objects in `reading_order`."""
 
     width: int
     height: int
@@ -103,35 +103,37 @@ class Scene:
 
 
 def pick_size(rng: random.Random) -> tuple[int, int]:
-    """Width and height of a picture."""
+    """Draws the width and height of an image."""
     return rng.choices(list(PICTURE_SIZES), weights=list(PICTURE_SIZES.values()))[0]
 
 
 @dataclass(frozen=True)
 class World:
-    """What may occur. The shifted world of the evaluation is another of these."""
+    """What scenes may contain. The evaluation's shifted world is another instance."""
 
     fonts: tuple[str, ...] = tuple(FONTS)
     colour_jitter: int = 14
     extra_objects: int = 0
-    jpeg_quality: int | None = None  # Every picture is compressed so.
-    jpeg_share: float = 0.15  # Of the pictures, where there is no fixed quality.
-    jpeg_lowest: int = 35  # The quality of these, up to 92.
-    jpeg_strong: float = 0.0  # Share of these whose quality is not above `STRONG_JPEG`.
-    strange_text: float = 0.0  # Share of the texts that no knowledge of words helps to read.
-    altered_letters: float = 0.0  # Share of the texts in letters that no font has.
-    crowded: float = 0.0  # Share of the scenes with up to three objects more.
-    signs: float = 0.35  # Share of the scenes full of text that are lines below each other.
-    shades: float = 0.0  # Share of the things in another shade of their colour.
-    stacked: float = 0.0  # Share of the scenes with several things above each other, in half of them of a kind.
+    jpeg_quality: int | None = None  # If set, every image is compressed at this quality.
+    jpeg_share: float = 0.15  # Share of the images that are compressed, if there is no fixed quality.
+    jpeg_lowest: int = 35  # The lowest quality of these; the highest is 92.
+    jpeg_strong: float = 0.0  # Share of these whose quality is at most `STRONG_JPEG`.
+    strange_text: float = 0.0  # Share of the texts without known words, which can only be read letter by letter.
+    altered_letters: float = 0.0  # Share of the texts whose letters are altered, so that no font has them.
+    crowded: float = 0.0  # Share of the scenes with one to three more objects.
+    signs: float = 0.35  # Share of the text-heavy scenes whose text is a block of lines.
+    shades: float = 0.0  # Share of the objects in another shade of their colour.
+    stacked: float = 0.0  # Share of the scenes with most objects in one column; in half of these, all objects are of one kind.
 
 
 PLAIN_WORLD = World()
-# What the evaluation asks too, but harder. Taught with words alone, of which there are two hundred, version 6 guessed: it read 94 of 100
-# characters of a known word and 75 of an unknown one. Version 8 left out or doubled half of the points at one of two things above each other.
-# With six families of fonts alone version 10 read 89 of 100 short words, 69 in the shifted world, which prints with fonts that it had never seen.
-# With 43 fonts more version 11 reads those as well as others; compression at quality 30 costs it 15 of 100 words, two objects more 17 of 100 captions.
-# Of 125 wrong captions of version 15 in the shifted world 47 leave things out, most of them once there and between others.
+# Harder than the evaluation's world. What led to these settings:
+# - Version 6 was trained only on words, about two hundred, and guessed: it read 94 % of the characters of known words and 75 % of others.
+# - Version 8 left out or doubled half of the points for objects above each other.
+# - Version 10 knew six font families. It read 89 % of short words, but 69 % in the shifted world, which prints with other fonts.
+# - Version 11 was trained with 43 more fonts and reads new fonts as well as known ones. JPEG quality 30 costs it 15 % of the words, two
+#   more objects 17 % of the captions.
+# - In the shifted world, 47 of 125 wrong captions of version 15 leave objects out, most of which occur once and stand between others.
 TRAINING_FONTS = (*FONTS, *FONTS, *installed(MORE_FONTS))
 TRAINING_WORLD = World(
     fonts=TRAINING_FONTS,
@@ -156,9 +158,9 @@ def render_scene(
     world: World = PLAIN_WORLD,
     favoured: Sequence[tuple[str, str]] = (),
 ) -> tuple[np.ndarray, Scene]:
-    """Draws a random scene with at least one object. Returns pixels (height, width, 3) uint8 and what they show.
+    """Draws a random scene with at least one object. Returns uint8 pixels (height, width, 3) and the scene that they show.
 
-    `favoured`: colours and kinds (an emoji has no colour) that half of the objects are of, where the background allows it.
+    `favoured`: pairs of colour (empty for an emoji) and kind. Half of the objects are among them, if the background allows it.
     """
     while True:
         background, grounds = paint_background(rng, width, height)
@@ -175,15 +177,15 @@ def render_scene(
 
 
 class _Painter:
-    """Places shapes and emoji on an enlarged canvas first, then text at final size. Most pictures have no overlaps."""
+    """Draws shapes and emoji on an enlarged canvas, then text at the final size. Objects overlap in few images."""
 
     def __init__(self, rng: random.Random, background: Image.Image, colours: list[str], world: World) -> None:
         self.rng = rng
         self.world = world
         self.grounds: list[Colour] = []
         self.favoured: list[tuple[str, str]] = []
-        self.overlap = 0.0  # Share of the smaller of two boxes that may be hidden or hide.
-        self.column: float | None = None  # Pixels from the left: about there most things stand.
+        self.overlap = 0.0  # Share of the smaller of two boxes that the other may overlap.
+        self.column: float | None = None  # Pixels from the left, if set: most objects stand close to it.
         self.width, self.height = background.size
         self.colours = colours
         scale = OVERSAMPLING
@@ -203,7 +205,7 @@ class _Painter:
         count = rng.choices((1, 2, 3, 4, 5, 6, 7), weights=(10, 16, 18, 18, 15, 12, 11))[0] + self.world.extra_objects
         if rng.random() < self.world.crowded:
             count += rng.randint(1, 3)
-        # Repeated kinds and colours make counting and "all the red ones" worth asking.
+        # Repeated kinds and colours make questions such as "how many" and "all the red ones" meaningful.
         kinds, colours, names = shapes.SHAPES, self.colours, EMOJI_NAMES
         if rng.random() < 0.45:
             kinds = rng.sample(kinds, rng.randint(1, 3))
@@ -233,7 +235,7 @@ class _Painter:
     def fill_with_text(self) -> None:
         rng = self.rng
         choice = rng.random()
-        if choice < self.world.signs:  # A sign: one to four lines, one below the other.
+        if choice < self.world.signs:  # A sign: a block of one to four lines.
             self.add_lines(rng.randint(1, 4))
         elif choice < self.world.signs + 0.3:
             for _ in range(rng.randint(1, 3)):
@@ -285,7 +287,7 @@ class _Painter:
         self.objects.append(SceneObject(name, "", box, radius=max(width, height) / 2))
 
     def add_text(self, text: str, minimum: int, maximum: int) -> None:
-        """`minimum`, `maximum`: font size in pixels per em."""
+        """Adds a text if there is room. `minimum`, `maximum`: font size in pixels per em."""
         rng = self.rng
         font = load_font(rng.choice(self.world.fonts), rng.randint(minimum, maximum))
         letters = random_lettering(rng, font, self.world.altered_letters)
@@ -296,7 +298,7 @@ class _Painter:
             self._print(text, letters, rng.choice(self.colours), centre[0] - width / 2, centre[1] - height / 2)
 
     def add_lines(self, count: int) -> None:
-        """Lines of one font and colour below each other, each an object of its own."""
+        """Adds a block of lines in one font and colour. Each line is a separate object."""
         rng = self.rng
         font = load_font(rng.choice(self.world.fonts), rng.randint(14, 34))
         lines = [random_line(rng, self.world.strange_text) for _ in range(count)]
@@ -313,7 +315,7 @@ class _Painter:
             self._print(line, letters, colour, x + indent, y + index * pitch + top)
 
     def _print(self, text: str, letters: Lettering, colour: str, x: float, y: float) -> None:
-        """Prints with the ink's left top corner at (x, y)."""
+        """Prints the text with the top left corner of its ink at (x, y)."""
         left, top, right, bottom = letters.ink(text)
         spans = [x - left + advance for advance in letters.advances(text)]
         characters = tuple(Character(glyph, spans[i], spans[i + 1], i) for i, glyph in enumerate(text))
@@ -322,7 +324,7 @@ class _Painter:
         self.pending_text.append((x - left, y - top, text, letters, self._shade(colour) or COLOURS[colour]))
 
     def _shade(self, colour: str) -> Colour | None:
-        """Another shade of it, now and then."""
+        """Another shade of the colour, for a share of the objects (`World.shades`); otherwise None."""
         if self.world.shades == 0 or self.rng.random() >= self.world.shades:
             return None
         return shade(self.rng, colour, self.grounds)
@@ -334,7 +336,7 @@ class _Painter:
         return picture
 
     def _place(self, width: float, height: float, overlap: float = 0.0) -> tuple[float, float] | None:
-        """A free centre for a box of this size, or None after a few tries."""
+        """Finds a free centre for a box of this size; None after several failed tries."""
         if width > self.width - 4 or height > self.height - 4:
             return None
         for _ in range(14):
@@ -352,7 +354,7 @@ class _Painter:
 
 
 def _apart(a: Box, b: Box, overlap: float) -> bool:
-    """Whether two boxes keep their distance or, where `overlap` is not 0, cover no more than that share of the smaller one."""
+    """Whether two boxes are at least `MARGIN` apart or overlap by at most the share `overlap` of the smaller one."""
     across, down = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
     if across <= -MARGIN or down <= -MARGIN:
         return True
@@ -366,7 +368,7 @@ def _random_quality(rng: random.Random, world: World) -> int:
 
 
 def degrade(rng: random.Random, picture: Image.Image, world: World) -> np.ndarray:
-    """Blur, light, lost resolution, JPEG artefacts or sensor noise in part of the pictures."""
+    """Adds blur, other light, lower resolution, JPEG artefacts or noise, each to some of the images."""
     if rng.random() < 0.08:
         picture = picture.filter(ImageFilter.GaussianBlur(rng.uniform(0.4, 0.8)))
     if rng.random() < 0.12:
