@@ -77,7 +77,7 @@ async function compare(peer: Peer, model: BenchModel, own: LocalEngine, options:
   })
   return `### Engine alone, ${model.name}, ${model.threads} thread${model.threads === 1 ? '' : 's'} each
 
-One shared prefix of about ${prefixTokens} tokens, ${OUTPUT_TOKENS} tokens for each sequence; tokens per second, medians of ${repetitions} repetitions in turn.
+One shared prefix of about ${prefixTokens} tokens, ${OUTPUT_TOKENS} tokens for each sequence; tokens per second, medians of ${repetitions} repetition${repetitions === 1 ? '' : 's'} in turn.
 
 ${table(
   [

@@ -20,9 +20,9 @@ type Kind = 'text' | 'image'
 interface Run {
   /** Times to the first text, in ms. */
   readonly alone: readonly number[]
-  readonly beside: readonly number[]
+  readonly concurrent: readonly number[]
   readonly longAlone: number
-  readonly longBeside: number
+  readonly longConcurrent: number
   readonly longTokens: number
 }
 
@@ -56,20 +56,21 @@ const repetitionsOf = ({ quick, repetitions }: BenchOptions) => repetitions ?? (
 const COLUMNS = [
   'short chats',
   'alone, ms',
-  'beside, ms',
+  'concurrent, ms',
   'ratio',
   'ratio, 95th percentile',
   'ratio, worst',
   'worst alone',
   'long prompt alone, ms',
-  'beside, ms',
+  'concurrent, ms',
   'ratio',
 ]
 
 function heading({ name, threads }: BenchModel, longTokens: number, options: BenchOptions): string {
-  return `### A long prompt beside short chats, ${name}, ${threads} thread${threads === 1 ? '' : 's'}
+  const repetitions = repetitionsOf(options)
+  return `### A long prompt and short chats, ${name}, ${threads} thread${threads === 1 ? '' : 's'}
 
-Time to the first text. The long prompt has ${longTokens} tokens; short chats have ${SHORT_WORDS} words (or a new image and a question) and ${OUTPUT_TOKENS} output tokens. One client sends them one after another while the long prompt runs. Ratios are to the median alone; ${repetitionsOf(options)} repetitions, each of which measures both alone first.
+Time to the first text. The long prompt has ${longTokens} tokens; short chats have ${SHORT_WORDS} words (or a new image and a question) and ${OUTPUT_TOKENS} output tokens. One client sends them one after another while the long prompt runs. Ratios are to the median alone; ${repetitions} repetition${repetitions === 1 ? '' : 's'}, with both measured alone first.
 `
 }
 
@@ -79,18 +80,18 @@ async function measure(server: BenchServer, fresh: FreshText, kind: Kind): Promi
   const alone: number[] = []
   for (let i = 0; i < CHATS_ALONE; i++) alone.push(await ask())
   const longAlone = await askLong()
-  const beside: number[] = []
+  const concurrent: number[] = []
   let isOver = false
   const long = askLong().finally(() => {
     isOver = true
   })
   while (!isOver) {
     const firstMs = await ask()
-    // The last chat ran beside the long prompt for only part of its time.
-    if (!isOver) beside.push(firstMs)
+    // A chat during which the long prompt ended does not count.
+    if (!isOver) concurrent.push(firstMs)
   }
-  const { firstMs: longBeside, promptTokens: longTokens } = await long
-  return { alone, beside, longAlone: longAlone.firstMs, longBeside, longTokens }
+  const { firstMs: longConcurrent, promptTokens: longTokens } = await long
+  return { alone, concurrent, longAlone: longAlone.firstMs, longConcurrent, longTokens }
 }
 
 async function short(fresh: FreshText, kind: Kind): Promise<Message> {
@@ -100,18 +101,18 @@ async function short(fresh: FreshText, kind: Kind): Promise<Message> {
 
 function row(kind: Kind, runs: readonly Run[]): string[] {
   const alone = runs.flatMap((run) => run.alone)
-  const ratios = runs.flatMap((run) => run.beside.map((ms) => ms / median(run.alone)))
+  const ratios = runs.flatMap((run) => run.concurrent.map((ms) => ms / median(run.alone)))
   const longAlone = median(runs.map((run) => run.longAlone))
   return [
     kind,
     median(alone).toFixed(0),
-    median(runs.flatMap(({ beside }) => beside)).toFixed(0),
+    median(runs.flatMap(({ concurrent }) => concurrent)).toFixed(0),
     median(ratios).toFixed(2),
     percentile(ratios, 0.95).toFixed(2),
     Math.max(...ratios).toFixed(2),
     (Math.max(...alone) / median(alone)).toFixed(2),
     longAlone.toFixed(0),
-    median(runs.map(({ longBeside }) => longBeside)).toFixed(0),
-    median(runs.map((run) => run.longBeside / run.longAlone)).toFixed(2),
+    median(runs.map(({ longConcurrent }) => longConcurrent)).toFixed(0),
+    median(runs.map((run) => run.longConcurrent / run.longAlone)).toFixed(2),
   ]
 }

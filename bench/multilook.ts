@@ -42,9 +42,10 @@ export const multilook: Benchmark = {
           rows.push([label, ...(await measure(model, lookout, llamaServer, CONTEXTS[kind], options))])
         }
       }
+      const repetitions = repetitionsOf(model, options)
       print(`### Multilook, ${model.name}, ${model.threads} thread${model.threads === 1 ? '' : 's'} each
 
-${PROMPTS} prompts over one new context, ${OUTPUT_TOKENS} tokens each; medians (minimum to maximum) of ${repetitionsOf(model, options)} repetitions in turn.
+${PROMPTS} prompts over one new context, ${OUTPUT_TOKENS} tokens each; medians (minimum to maximum) of ${repetitions} repetition${repetitions === 1 ? '' : 's'} in turn.
 
 ${table(
   [
