@@ -132,7 +132,7 @@ function imageCell({ patchSize, mergeSize, minTokens, maxTokens, square }: NonNu
 
 function videoCell({ layout, ...limits }: NonNullable<Family['video']>): string {
   const frames = layout.framesPerGrid === 2 ? 'pairs of frames' : 'single frames'
-  const shown = layout.timestamp === null ? frames : `${frames}, each behind \`${layout.timestamp}\``
+  const shown = layout.timestamp === null ? frames : `${frames}, each after \`${layout.timestamp}\``
   const { minTokens, maxTokens, framesPerSecond, maxFrames } = limits
   if (maxTokens === undefined) return `${shown}; limits: card`
   return `${shown}; ${minTokens} to ${maxTokens} tokens, ${framesPerSecond} frames/s, at most ${maxFrames} frames`
