@@ -65,7 +65,7 @@ def moves(rng: random.Random, clip: Clip, split: Split) -> Exchange | None:
 
 
 def order(rng: random.Random, clip: Clip, split: Split) -> Exchange | None:
-    """First and last, where one actor alone is it."""
+    """The actor that is seen first or last; None if that is not a single one."""
     if len(clip.actors) < 2:
         return None
     first = rng.random() < 0.5

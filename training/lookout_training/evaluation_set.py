@@ -44,7 +44,7 @@ from .world.chart import render_chart
 from .world.clip import FRAME_SIZES, render_clip
 from .world.text import UNSEEN_FONTS
 
-# What is shifted in the shifted world, each also to be had alone: fonts never trained on, colours further off, more objects, strong compression.
+# The shifts of the shifted world, each also available on its own: unseen fonts, colours further off, more objects, strong compression.
 SHIFTS: dict[str, dict[str, Any]] = {
     "fonts": {"fonts": tuple(UNSEEN_FONTS)},
     "colours": {"colour_jitter": 26},
@@ -53,8 +53,8 @@ SHIFTS: dict[str, dict[str, Any]] = {
 }
 # Not part of the shifted world: the colours of CSS and of style guides, which people use when they try the model.
 MORE_SHIFTS: dict[str, dict[str, Any]] = {"shades": {"shades": 1.0}}
-TEXT_HEAVY = 0.12  # Share of the pictures.
-UNSEEN_PHRASINGS = 4  # After this many questions, one is also asked in a phrasing kept for evaluation: a fifth of them.
+TEXT_HEAVY = 0.12  # Share of the images.
+UNSEEN_PHRASINGS = 4  # After this many questions, one more has a phrasing that training does not use: a fifth of all.
 SHORT_WORD = 6  # Letters.
 
 Reply = Callable[[ChatClient], str]

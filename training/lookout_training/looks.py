@@ -144,9 +144,9 @@ def definitions(prompt: Written) -> dict[str, Definition]:
 
 
 def copied_from(functions: dict[str, Definition], question: Written, answer: Written) -> dict[int, int]:
-    """Token that predicts a part of a call -> the token of the prompt where that stands; none where it stands in several places.
+    """Token that predicts a part of a call -> the token of the prompt that it copies. Parts that the prompt has several times are left out.
 
-    `answer`: its tokens numbered by the token that predicts each.
+    `answer`: each of its tokens has the number of the token that predicts it.
     """
     sources: list[int | None] = [None] * len(answer.text)
     for call in CALL.finditer(answer.text):

@@ -131,7 +131,10 @@ class _Batches(torch.utils.data.IterableDataset):
 
 
 def prefetch(make_batch: Callable[[int], Any], first_step: int, workers: int | None = None) -> Iterator[Any]:
-    """Batches for step first_step, first_step + 1, ... in order, made by worker processes: by default one, which a CPU cannot outrun, or all cores beside a GPU."""
+    """Batches for steps first_step, first_step + 1, ... in order, made by worker processes.
+
+    `workers`: by default one if the network trains on the CPU, which is enough for it, or one for each core but one with a GPU.
+    """
     dataset = _Batches(make_batch, first_step)
     if workers is None:
         workers = 1 if device().type == "cpu" else max(1, (os.cpu_count() or 2) - 1)
@@ -184,12 +187,12 @@ def choose_device() -> None:
 
 
 def device() -> torch.device:
-    """Where tensors are made and networks are trained."""
+    """The device on which tensors are created and networks are trained."""
     return torch.get_default_device()
 
 
 def on_device(array: np.ndarray) -> torch.Tensor:
-    """The array as a tensor where the training goes on."""
+    """The array as a tensor on the training device."""
     return torch.from_numpy(array).to(device())
 
 

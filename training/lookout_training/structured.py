@@ -126,9 +126,10 @@ OPENING = re.compile(r'\{"[^"]*":|[\[{]+"')  # Up to the first value, or into th
 
 
 def bound_json(rng: random.Random, exchange: Exchange, scene: Scene) -> Exchange | None:
-    """The exchange about `scene` in JSON of some schema, which stands behind the question or nowhere; None for tasks that have no such form.
+    """The exchange about `scene` with an answer in JSON of some schema; None for tasks without such a form.
 
-    How the reply begins is not trained on: it is the schema that decides for JSON. Some are a bare word, as of a regular expression.
+    The schema follows the question, or the model does not see it at all. The start of the reply is not trained on, because the schema
+    decides it. Some answers are a bare word, as with a regular expression.
     """
     word = bare_value(exchange)
     if isinstance(word, str) and not exchange.printed and rng.random() < 0.15:

@@ -71,7 +71,7 @@ def second_digits(labels: np.ndarray) -> np.ndarray:
     """(B, N) labels -> (B, N) bool: the second digits of x."""
     digit = _are_digits(labels)
     second = np.zeros(labels.shape, bool)
-    second[:, 2:] = digit[:, 2:] & digit[:, 1:-1] & np.isin(labels[:, :-2], _before_coordinate()[:2])  # Not the comma, which stands before y.
+    second[:, 2:] = digit[:, 2:] & digit[:, 1:-1] & np.isin(labels[:, :-2], _before_coordinate()[:2])  # Not the comma, which comes before y.
     return second
 
 
@@ -84,7 +84,7 @@ def _before_decision() -> list[int]:
 
 @lru_cache(maxsize=1)
 def _around_x() -> tuple[int, int]:
-    """The tokens before and behind the first coordinate of an object."""
+    """The tokens before and after the first coordinate of an object."""
     tokenizer = Tokenizer.load()
     return tokenizer['"> ('], tokenizer.encode(",")[0]
 
@@ -123,7 +123,7 @@ def choices(labels: np.ndarray) -> np.ndarray:
 
 
 def rest_of_names(labels: np.ndarray) -> np.ndarray:
-    """(B, N) labels -> (B, N) bool: tokens of the names of called functions behind the first, with the quote that ends them."""
+    """(B, N) labels -> (B, N) bool: tokens of the names of called functions after the first token, including the closing quote."""
     _, before_name = _around_choice()
     found = np.zeros(labels.shape, bool)
     if labels.shape[1] <= len(before_name):
