@@ -1,4 +1,4 @@
-"""Fast tests of the part that hears. A made-up voice stands in for espeak-ng, except where that itself is tested."""
+"""Fast tests of the audio code. A fake voice replaces espeak-ng, except in the tests of espeak-ng itself."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ needs_espeak = pytest.mark.skipif(ctypes.util.find_library("espeak-ng") is None,
 
 
 class Murmur:
-    """Speech of noise: a quarter of a second per word."""
+    """Noise in place of speech: a quarter of a second per word."""
 
     def _utter(self, rng: random.Random, words: Sequence[str]) -> Utterance:
         length = SAMPLE_RATE // 4
@@ -100,7 +100,7 @@ def test_spectrogram_of_a_tone_peaks_at_its_pitch() -> None:
     bin_of_1000_hz = int(mel_filters(NANO.mel_bins)[25].argmax())  # 25 x 40 Hz.
     assert mel[0].argmax(axis=0)[5:95].tolist() == [bin_of_1000_hz] * 90
     assert mel.max() - mel[0].min() <= 2.0001  # Eight powers of ten, a quarter each.
-    assert np.all(mel[1, :, 52:] == 0)  # Behind the end.
+    assert np.all(mel[1, :, 52:] == 0)  # After the end.
 
 
 @pytest.mark.parametrize("count", [1, 2, 150, 201, 15_999, 16_000, 31_999, 32_000])
@@ -145,7 +145,7 @@ def test_sounds_are_reproducible_and_their_spans_lie_inside() -> None:
 
 
 def test_a_noisy_recording_still_holds_the_sound() -> None:
-    """Louder inside the spans than between them, whatever the microphone did."""
+    """The sound is louder inside the spans than between them, whatever the microphone does."""
     louder = 0
     for seed in range(40):
         sound = any_sound(random.Random(seed), Murmur())
@@ -263,7 +263,7 @@ def test_packed_segments_read_like_conversations(maker: SoundSampleMaker, layout
 
 @pytest.mark.parametrize("layout", [SoundLayout.SOUND, SoundLayout.SPOKEN_QUESTIONS])
 def test_packed_questions_are_isolated(network: VisionLanguageModel, maker: SoundSampleMaker, layout: SoundLayout) -> None:
-    """A packed question has the logits that it has when asked alone."""
+    """A packed question has the same logits as the question on its own."""
     samples, pixels, scenes = heard_samples(random.Random(4), 1, maker, layout=layout, offset=False)
     batch = collate(samples[:1], pixels, scenes)
     own = (batch.segments[0] == 0) | (batch.segments[0] == 2)
@@ -313,7 +313,7 @@ def test_words_that_are_reported_together_share_their_time() -> None:
 
 @needs_espeak
 def test_heard_rows_reach_the_server() -> None:
-    """Every sound is sent as a WAV file, behind the picture it asks about and before the question; the reply is what is scored."""
+    """Every sound is sent as a WAV file, after the image that it asks about and before the question; the reply is scored."""
     bodies: list[dict] = []
 
     class Echo(BaseHTTPRequestHandler):
@@ -363,9 +363,9 @@ def test_cache_gives_back_what_was_said(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_generation_hears(maker: SoundSampleMaker) -> None:
-    """What is generated behind a sound depends on it, alone or in a batch."""
+    """The text generated after a sound depends on the sound, alone or in a batch."""
     torch.manual_seed(0)
-    network = VisionLanguageModel(NANO).eval()  # With lively weights, else the last token repeats itself.
+    network = VisionLanguageModel(NANO).eval()  # With large weights; otherwise the last token repeats itself.
     for parameter in network.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.1)

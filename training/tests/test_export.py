@@ -1,4 +1,4 @@
-"""Tests of the exported files: what is stored as what, read back, and made the model of a folder."""
+"""Tests of the exported files: how tensors are stored and read back, and how the files become the model of a folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TABLES = {"v.position_embd.weight", "a.position_embd.weight"}
 
 
 def lively() -> VisionLanguageModel:
-    """Weights that no rounding leaves alone, none of them zero."""
+    """Weights that every rounding changes, none of them zero."""
     torch.manual_seed(1)
     network = VisionLanguageModel(NANO).eval()
     for parameter in network.parameters():
@@ -91,7 +91,7 @@ def test_a_mix_lies_between_a_checkpoint_and_exported_weights(tmp_path: Path) ->
 
 
 def test_a_warm_start_from_q8_0_is_within_its_error(tmp_path: Path) -> None:
-    """From f16 files to Q8_0 files and back: a weight moves by half a step of its block's scale, and by the rounding of the scale to 16 bits."""
+    """From f16 files to Q8_0 files and back, a weight changes by half a step of its block's scale and the scale's rounding to 16 bits."""
     export_network(lively(), tmp_path / "f16", "test", WeightType.F16)
     network = read_back(tmp_path / "f16")
     export_network(network, tmp_path / "q8_0", "test", WeightType.Q8_0)

@@ -1,4 +1,4 @@
-"""Tests of the tasks beyond questions about one picture: tools, thoughts, JSON, exemplars, focus, frame sequences, and what the evaluation asks."""
+"""Tests of all tasks but questions about one image: tools, thoughts, JSON, exemplars, focus, videos, and the evaluation's questions."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_made_up_tool_is_not_asked_for_as_its_namesake() -> None:
 
 
 def render(messages: list[dict], tools: list[dict] | None = None) -> str:
-    """As the server does: JSON in the order given."""
+    """JSON in the given order, as the server writes it."""
     environment = jinja2.Environment()
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False}
     return environment.from_string(chat_template()).render(messages=messages, tools=tools, add_generation_prompt=True)
@@ -137,7 +137,7 @@ def render(messages: list[dict], tools: list[dict] | None = None) -> str:
 def test_tools_in_the_system_turn_are_what_the_template_renders() -> None:
     for seed in range(30):
         prompt = ToolPrompt(random.Random(seed), Split.SEEN)
-        if '":' in prompt.system.replace('": ', ""):  # Parameters written without blanks, as some clients send them.
+        if '":' in prompt.system.replace('": ', ""):  # Parameters without spaces, as some clients send them.
             continue
         assert render([{"role": "user", "content": "x"}], prompt.schemas).split(END)[0] == f"<|im_start|>system\n{prompt.system}"
 
@@ -187,7 +187,7 @@ def test_schemas_are_shown_as_the_server_shows_them() -> None:
 
 
 def assert_satisfies(value: Any, schema: dict[str, Any], definitions: dict[str, Any] | None = None) -> None:
-    """Of JSON schema what `schema_of` writes."""
+    """Checks a value against the part of JSON Schema that `schema_of` writes."""
     definitions = definitions or schema.get("$defs", {})
     if "$ref" in schema:
         schema = definitions[schema["$ref"].removeprefix("#/$defs/")]
@@ -362,7 +362,7 @@ def test_focus_row_calls_looks_and_reads(maker: SampleMaker) -> None:
             turns = [{"role": "user", "content": picture + talk.question}]
             turns.append({"role": "assistant", "content": "", "tool_calls": [{"function": call}]})
             turns.append({"role": "tool", "content": picture})
-            # The template writes the arguments with the same blanks as the row does.
+            # The template writes the arguments with the same spaces as the row.
             assert render(turns, [FOCUS_TOOL]) == "".join(text + (END if wanted else "") for text, wanted in talk.pieces[:-1])
     assert calls
 
@@ -450,7 +450,7 @@ def test_each_shift_of_the_shifted_world_can_be_had_alone() -> None:
         questions = picture_questions(6, shifted=True, shifts=shifts)
         return sum(len(parse_annotations(question.truth)[0]) for question in questions if question.row == "detect all, hint")
 
-    # Compression changes what a picture looks like, not what is in it.
+    # Compression changes the look of an image, not its content.
     assert 0 < objects(["jpeg"]) == objects([]) < objects(["objects"])
 
 
@@ -508,7 +508,7 @@ def test_answers_are_to_be_found_where_they_stand(maker: SampleMaker) -> None:
                 continue
             tokens = maker._encode_answer(exchange)
             places = places_of(exchange, tokens, tokenizer, scene)
-            assert len(places) == len(tokens) and places[-1] is None  # The end of the turn stands nowhere.
+            assert len(places) == len(tokens) and places[-1] is None  # The end of the turn is nowhere in the image.
             for token, place in zip(tokens, places, strict=True):
                 if place is None:
                     continue
@@ -530,7 +530,7 @@ def test_looks_point_at_the_tokens_of_the_picture(maker: SampleMaker) -> None:
     rows, tokens = np.nonzero(batch.looks["object"] != IGNORED)
     assert len(rows) and (batch.identifiers[rows, batch.looks["object"][rows, tokens]] == maker.image_token).all()
     assert (batch.labels[rows, tokens] != IGNORED).all()
-    # The picture that is asked about is the last.
+    # The question is about the last image.
     first_questions = [np.argmax(segments > 0) for segments in batch.segments]
     assert all(first_questions[row] - look < 160 for row, look in zip(rows, batch.looks["object"][rows, tokens], strict=True))
 
@@ -544,7 +544,7 @@ def test_calls_are_copied_from_the_prompt(maker: SampleMaker) -> None:
             copied += 1
             same += said in shown or shown.strip() in said
     assert copied > 500
-    assert same > 0.95 * copied  # The others are cut elsewhere.
+    assert same > 0.95 * copied  # The others are split differently.
 
 
 @pytest.mark.parametrize("layout", list(Layout))

@@ -1,4 +1,4 @@
-"""Which tokens of an answer weigh more or less than the others."""
+"""Tests of which tokens of an answer weigh more or less than others."""
 
 from __future__ import annotations
 

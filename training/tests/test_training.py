@@ -97,7 +97,7 @@ def test_scene_is_reproducible_and_inside_the_picture() -> None:
 
 @pytest.mark.parametrize(
     ("size", "served"),
-    [  # What `targetSize` of src/media/resize.ts makes of them within the limits of card.json.
+    [  # The results of `targetSize` in src/media/resize.ts within the limits of card.json.
         ((192, 192), (416, 416)),
         ((224, 192), (448, 384)),
         ((256, 160), (512, 320)),
@@ -233,7 +233,7 @@ def test_packed_segments_read_like_rendered_conversations(maker: SampleMaker, la
 
 
 def test_no_question_is_left_out_of_a_row_because_its_answer_is_long(maker: SampleMaker) -> None:
-    """Else lists would be shorter in training than they are in the world."""
+    """Otherwise lists would be shorter in training than in the world."""
     rng, _, scene = next(scenes(1))
     asked = [Exchange("detect", f"Question {number}?", " ".join(rng.choices(("red", "star"), k=rng.choice((1, 1, 120))))) for number in range(60)]
     sample = maker.lesson(ExemplarLesson("<|im_start|>user\n" + PICTURE, [(np.zeros((scene.height, scene.width, 3), np.uint8), scene)], asked))
@@ -266,7 +266,7 @@ def test_template_renders_tools_reasoning_and_media() -> None:
 
 
 def test_packed_segments_are_isolated(network: VisionLanguageModel, maker: SampleMaker) -> None:
-    """A packed question has the logits that it has when asked alone."""
+    """A packed question has the same logits as the question on its own."""
     batch = make_batch(3, 1, maker, layout=Layout.PICTURE_FIRST, offset=False)
     one = make_batch(3, 1, maker, layout=Layout.PICTURE_FIRST, offset=False)
     assert np.array_equal(batch.identifiers, one.identifiers)
