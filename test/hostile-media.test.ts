@@ -301,7 +301,7 @@ describe('audio', () => {
     const body = Buffer.concat(Array.from({ length: 36_000 }, () => second.subarray(-1008)))
     routes = { '/long.mp3': (_request, response) => response.writeHead(200).end(body) }
     const part = { type: 'audio_url', audio_url: { url: `${origin}/long.mp3` } }
-    await refused(part, /longer than 8192 audio tokens/, 'audio_token_limit_exceeded')
+    await refused(part, /longer than 1024 audio tokens/, 'audio_token_limit_exceeded')
   })
 
   it.each([
