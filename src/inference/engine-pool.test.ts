@@ -161,6 +161,30 @@ test('a model that never fits is rejected at once, and so are too many models at
   expect(a.state).toBe('ready')
 })
 
+test('a model that is removed serves those who hold it, then leaves its memory to others', async () => {
+  const { pool, add, log } = openPool({ memoryLimitBytes: GIB })
+  const [a, b] = [add('a').engine, add('b').engine]
+  const release = a.hold()
+  const generation = await begin(a)
+  const removed = pool.remove(a)
+  const other = ask(b)
+  await finish(generation)
+  expect(await other).toBe('Hello there.')
+  expect(await ask(a)).toBe('Hello there.')
+  expect(pool.engines).toEqual([a, b])
+  release()
+  await removed
+  expect([a.state, pool.engines]).toEqual(['closed', [b]])
+  expect(await ask(b)).toBe('Hello there.')
+  expect(log.filter((line) => line.startsWith('Unloaded a'))).toEqual([
+    'Unloaded a to make room for another model',
+    'Unloaded a, which is no longer served',
+  ])
+  const idle = add('c').engine
+  await pool.remove(idle)
+  expect(idle.state).toBe('closed')
+})
+
 test('a failed start gives its cause', async () => {
   const { pool, add } = openPool()
   const { engine } = add('a', async () => {

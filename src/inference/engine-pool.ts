@@ -72,7 +72,7 @@ export class EnginePool {
    * timing.
    */
   #lastLoad: Promise<unknown> = Promise.resolve()
-  /** Resolves when an engine becomes idle. */
+  /** Resolves when an engine becomes idle, or has left. */
   #released = Promise.withResolvers<void>()
   #uses = 0
 
@@ -106,6 +106,17 @@ export class EnginePool {
     })
     this.#engines.push(engine)
     return engine
+  }
+
+  /** Removes a model. Whoever uses it may finish; then its engine is closed. */
+  async remove(engine: PooledEngine): Promise<void> {
+    await engine.retire()
+    const index = this.#engines.indexOf(engine)
+    if (index >= 0) this.#engines.splice(index, 1)
+    if (!this.#resident.delete(engine)) return
+    this.#meter.unloaded(engine.model.name)
+    this.#logger.info(`Unloaded ${engine.model.name}, which is no longer served`)
+    this.#wake()
   }
 
   /** Loads engines one after the other. @throws Error when they do not fit together, or one cannot be loaded. */
@@ -189,6 +200,11 @@ export class EnginePool {
 
   #release(engine: PooledEngine): void {
     engine.lastUse = ++this.#uses
+    this.#wake()
+  }
+
+  /** Has loads that wait for room look for it again. */
+  #wake(): void {
     this.#released.resolve()
     this.#released = Promise.withResolvers()
   }
@@ -198,7 +214,7 @@ function bytesOf(model: PoolModel): number {
   return model.memoryBytes ?? 0
 }
 
-function gib(bytes: number): string {
+export function gib(bytes: number): string {
   return `${(bytes / 2 ** 30).toFixed(2)} GiB`
 }
 

@@ -36,6 +36,13 @@ export interface Engine {
    */
   stats?(): Promise<EngineStats>
 
+  /**
+   * Keeps the engine for a request, which may give it several works: where its model is removed meanwhile, the engine is
+   * closed after that. Absent where models are never removed.
+   * @returns the function that ends this.
+   */
+  hold?(): () => void
+
   /** Frees everything that the engine holds. Work in progress fails; new work is rejected with 503. */
   close(): Promise<void>
 }

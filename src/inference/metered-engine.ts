@@ -10,13 +10,18 @@ export interface TokenCounts {
   readonly audioTokens: number
 }
 
-/** Wraps an engine for one request and counts the tokens of everything that the engine does for it. */
+/**
+ * Wraps an engine for one request and counts the tokens of everything that the engine does for it. It holds the engine until
+ * it is closed.
+ */
 export class MeteredEngine implements Engine {
   readonly #engine: Engine
+  readonly #release: () => void
   readonly #generations: Generation[] = []
 
   constructor(engine: Engine) {
     this.#engine = engine
+    this.#release = engine.hold?.() ?? (() => {})
   }
 
   /** The counts so far. Tokens are counted when they are computed, even if the client has left. */
@@ -48,8 +53,10 @@ export class MeteredEngine implements Engine {
     return this.#engine.countTokens(parts, options)
   }
 
-  /** Does nothing: the engine serves other requests too. */
-  async close(): Promise<void> {}
+  /** Lets go of the engine, which serves other requests too. */
+  async close(): Promise<void> {
+    this.#release()
+  }
 }
 
 function sum(counts: readonly number[]): number {

@@ -43,6 +43,10 @@ export class PooledEngine implements Engine {
   #loading: Promise<void> | null = null
   /** Works in progress, and works that wait for the engine. */
   #users = 0
+  /** Requests that may still give it work. */
+  #holds = 0
+  /** Resolves when nobody uses or holds the engine; null while it may be used by anybody. */
+  #unused: PromiseWithResolvers<void> | null = null
   #waiting = 0
   #failures = 0
   /** Time of the next permitted load attempt, by `performance.now()`. */
@@ -134,6 +138,25 @@ export class PooledEngine implements Engine {
     await engine?.close()
   }
 
+  hold(): () => void {
+    this.#holds++
+    let held = true
+    return () => {
+      if (!held) return
+      held = false
+      this.#holds--
+      this.#noteUse()
+    }
+  }
+
+  /** Closes the engine once nobody uses or holds it any more. */
+  async retire(): Promise<void> {
+    this.#unused ??= Promise.withResolvers()
+    this.#noteUse()
+    await this.#unused.promise
+    await this.close()
+  }
+
   async close(): Promise<void> {
     this.#closing.abort(shuttingDown())
     await this.#loading?.catch(() => {})
@@ -208,6 +231,11 @@ export class PooledEngine implements Engine {
 
   #release(): void {
     if (--this.#users === 0) this.#pool.released()
+    this.#noteUse()
+  }
+
+  #noteUse(): void {
+    if (this.#users === 0 && this.#holds === 0) this.#unused?.resolve()
   }
 
   async *#watch(

@@ -4,7 +4,7 @@ import type { Caller } from '../../conversation/index.ts'
 import { MeteredEngine, type TokenCounts } from '../../inference/metered-engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError } from '../../lib/errors.ts'
-import { CLIENT_CLOSED_REQUEST } from './abort-signal.ts'
+import { CLIENT_CLOSED_REQUEST, closedSignal } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
 
 /** Where the usage of requests is recorded. */
@@ -33,11 +33,14 @@ export async function meter(
   { endpoint, model }: { readonly endpoint: string; readonly model: ServedModel },
 ): Promise<MeteredRequest> {
   request.servedModel = model.id
+  const engine = new MeteredEngine(model.engine)
+  const closed = closedSignal(reply)
+  closed.addEventListener('abort', () => engine.close())
+  if (closed.aborted) await engine.close()
   const principal = principalOf(request)
   await checkBudget(budgets, principal)
   const at = new Date()
   const started = performance.now()
-  const engine = new MeteredEngine(model.engine)
   let recorded = false
   const record = (status: number, finish: string) => {
     if (recorded) return
