@@ -72,7 +72,7 @@ async function ask(question: string): Promise<string> {
   process.stdout.write(`\n> ${question}\n`)
   const started = performance.now()
   const stream = await client.chat.completions.create({
-    model: service.models.list()[0]!.id,
+    model: (await service.models.list())[0]!.id,
     messages: [
       {
         role: 'user',

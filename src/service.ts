@@ -9,14 +9,16 @@ import type { Engine } from './inference/engine.ts'
 import { EnginePool } from './inference/engine-pool.ts'
 import { LocalEngine, type LocalEngineOptions } from './inference/local/host/local-engine.ts'
 import { describeModel } from './inference/local/host/model-files.ts'
-import { openModels } from './inference/open-models.ts'
-import type { ModelRegistry } from './inference/registry.ts'
-import { collectAllGarbage } from './lib/memory.ts'
+import { ModelCatalog } from './inference/model-catalog.ts'
+import { type ModelOpener, openModels } from './inference/open-models.ts'
+import { StoredModels } from './inference/stored-models.ts'
+import { collectAllGarbage, machineMemory } from './lib/memory.ts'
 import { version } from './lib/version.ts'
 import { MediaLoader } from './media/index.ts'
 import { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
 import type { ModelCard } from './models/card.ts'
+import { findStoredCards } from './models/stored-cards.ts'
 
 /** Parts and limits that tests replace. */
 export interface ServiceParts {
@@ -47,7 +49,7 @@ export class Service {
   readonly apiKey: string | null
   /** The address of the metrics, e.g. `http://127.0.0.1:9464/metrics`; null when they are off. */
   readonly metricsUrl: string | null
-  readonly models: ModelRegistry
+  readonly models: ModelCatalog
   readonly #resources: AsyncDisposableStack
   readonly #logger: Logger
   readonly #metrics: Metrics | null
@@ -83,22 +85,24 @@ export class Service {
       meter: metrics ?? undefined,
     })
     starting.defer(() => pool.close())
+    const opener: ModelOpener = {
+      describe: describeModel,
+      start: (card, name, signal) =>
+        startEngine(card, {
+          logger,
+          signal,
+          maxWaiting: config.queueLength,
+          onRestart: () => metrics?.restarted(name),
+        }),
+    }
     const loading = openModels({
       paths: config.modelCards,
       aliases: config.aliases,
+      others: await hasCards(config.modelStore),
       pool,
       measured: memoryLimitBytes !== null,
       warn: (message) => logger.warn(message),
-      opener: {
-        describe: describeModel,
-        start: (card, name, signal) =>
-          startEngine(card, {
-            logger,
-            signal,
-            maxWaiting: config.queueLength,
-            onRestart: () => metrics?.restarted(name),
-          }),
-      },
+      opener,
     })
     // The models load in their own processes; meanwhile this one loads its own code and opens its state.
     const opening = import('./state.ts').then(({ openState }) => openState(config, logger, parts.clock))
@@ -108,7 +112,7 @@ export class Service {
       opening,
       import('./api/index.ts'),
     ])
-    metrics?.watch(pool.engines)
+    metrics?.watch(() => pool.engines)
     const media =
       parts.media ??
       new MediaLoader({
@@ -128,12 +132,27 @@ export class Service {
     })
     starting.defer(() => conversations.close())
 
+    const stored = new StoredModels({
+      directory: config.modelStore,
+      registry,
+      pool,
+      opener,
+      aliases: config.aliases,
+      memoryBytes: memoryLimitBytes ?? machineMemory(),
+      prepare: (models) => conversations.addModels(models),
+      logger,
+    })
+    starting.defer(() => stored.close())
+    // The first request that needs it waits for it; the start does not.
+    void stored.refresh()
+    const models = new ModelCatalog(registry, stored)
+
     const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())
 
     const closing = new GracefulShutdown()
     const app = createApi({
-      registry,
+      models,
       conversations,
       ...state,
       bodies,
@@ -157,7 +176,7 @@ export class Service {
     await app.listen({ host: config.host, port: config.port })
     const url = urlOf(app.server.address() as AddressInfo)
     const apiKey = config.apiKey ?? (await state.createFirstKey())
-    return new Service({ url, apiKey, metricsUrl, models: registry }, { logger, metrics, resources: starting.move() })
+    return new Service({ url, apiKey, metricsUrl, models }, { logger, metrics, resources: starting.move() })
   }
 
   /** Logs and counts an error that nothing handled. */
@@ -177,6 +196,14 @@ function standardError(): DestinationStream {
   const destination = pino.destination(2)
   destination.on('error', () => {})
   return destination
+}
+
+/** A store that cannot be read is reported later, in the log. */
+async function hasCards(store: string): Promise<boolean> {
+  return findStoredCards(store).then(
+    (cards) => cards.size > 0,
+    () => true,
+  )
 }
 
 /** @throws Error when the server cannot listen on the address. */

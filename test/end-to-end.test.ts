@@ -9,6 +9,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
+import { ModelStore } from './support/model-store.ts'
 
 /** The whole service over HTTP, with the real engine and the shipped model. */
 const model = 'service-mk1.5'
@@ -215,6 +216,18 @@ describe('robustness', () => {
     const none = await prompt('x')
     // As control tokens the text would have about 5 tokens. As text it has one token per few characters.
     expect((await prompt(`x${hostile}`)) - none).toBeGreaterThan(10)
+  })
+
+  it('a model answers from the request after it was pulled until it is removed', { timeout: 120_000 }, async () => {
+    const store = new ModelStore(directory)
+    const asked: Request = about(shapes, 'What colour is the star?')
+    await store.put('pulled')
+    const reply = await client.chat.completions.create({ ...asked, model: 'pulled' })
+    expect(reply.model).toBe('pulled')
+    expect(reply.choices[0]!.message.content).toBe(await answer(shapes, 'What colour is the star?'))
+    await store.remove('pulled')
+    await expect(client.models.retrieve('pulled')).rejects.toThrow('404')
+    await expect(client.chat.completions.create({ ...asked, model: 'pulled' })).rejects.toThrow('does not exist')
   })
 
   it('closing ends the decoder and engine processes', async () => {

@@ -5,7 +5,7 @@ import type { ApiKeys, RateLimits } from '../accounts/index.ts'
 import type { Compatibility } from '../config/compatibility.ts'
 import type { Conversations } from '../conversation/index.ts'
 import type { Files } from '../files/index.ts'
-import type { ModelRegistry } from '../inference/registry.ts'
+import type { ModelCatalog } from '../inference/model-catalog.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import { requireApiKey } from './http/auth.ts'
 import type { BodyReader } from './http/body/body-reader.ts'
@@ -29,7 +29,7 @@ import { addModels } from './openai/models.ts'
 import { addOpenApi } from './openapi.ts'
 
 export interface ApiOptions extends Metering, LingeringOptions {
-  readonly registry: ModelRegistry
+  readonly models: ModelCatalog
   readonly conversations: Conversations
   readonly keys: ApiKeys
   readonly bodies: BodyReader
@@ -57,7 +57,7 @@ const CHECK_MS = 1_000
 
 /** Builds the HTTP server with all its endpoints. It does not listen yet. */
 export function createApi(options: ApiOptions): FastifyInstance {
-  const { registry, closing, headersTimeoutMs = HEADERS_TIMEOUT_MS } = options
+  const { models, closing, headersTimeoutMs = HEADERS_TIMEOUT_MS } = options
   const { draining, shutdown } = closing
   const app = Fastify({
     genReqId: newTraceId,
@@ -94,10 +94,10 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addChatCompletions(app, { ...options, shutdown })
   addMultilook(app, { ...options, shutdown })
   addDetect(app, { ...options, shutdown })
-  addModels(app, registry, options.compatibility)
+  addModels(app, models, options.compatibility)
   addFiles(app, { ...options, shutdown })
   addRoot(app)
-  addHealth(app, registry, draining)
+  addHealth(app, models, draining)
   addOpenApi(app)
   return app
 }

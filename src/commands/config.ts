@@ -2,6 +2,7 @@ import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { withAliases } from '../inference/aliases.ts'
 import { findCards, loadCard } from '../models/card.ts'
+import { findStoredCards } from '../models/stored-cards.ts'
 import { cacheDirectory } from '../setup/native-library.mjs'
 import { type Command, expectNoArguments } from './command.ts'
 import { loadConfig } from './load-config.ts'
@@ -18,7 +19,8 @@ ${SETTINGS_HELP}`,
     expectNoArguments(args)
     const settings = await loadConfig()
     const cards = await Promise.all((await findCards(settings.modelCards)).map((file) => loadCard(file, warn)))
-    withAliases(cards, settings.aliases)
+    const isStored = (await findStoredCards(settings.modelStore)).size > 0
+    withAliases(cards, settings.aliases, isStored ? warn : null)
     const lines = Object.entries(shown(settings)).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
     process.stdout.write(`${lines.join('\n')}\nThe configuration is fine\n`)
   },

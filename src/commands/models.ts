@@ -2,6 +2,7 @@ import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { withAliases } from '../inference/aliases.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
 import { findCards, loadCard, type ModelCard } from '../models/card.ts'
+import { findStoredCards } from '../models/stored-cards.ts'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
@@ -18,10 +19,11 @@ Reads the model cards and the headers of the files that they name, and loads not
 ${SETTINGS_HELP}`,
   async run(args) {
     const { values } = readOptions(args, { json: { type: 'boolean' } })
-    const { modelCards, aliases } = await loadConfig()
+    const { modelCards, modelStore, aliases } = await loadConfig()
     const files = await findCards(modelCards)
     const cards = await Promise.all(files.map((file) => loadCard(file, warn)))
-    const found = await Promise.all(withAliases(cards, aliases).map(describe))
+    const isStored = (await findStoredCards(modelStore)).size > 0
+    const found = await Promise.all(withAliases(cards, aliases, isStored ? warn : null).map(describe))
     if (values.json) printJson(found)
     else process.stdout.write(found.map(toText).join(''))
   },

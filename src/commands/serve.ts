@@ -22,7 +22,7 @@ ${SETTINGS_HELP}`,
     releaseMemoryWhenIdle()
     // Whoever read the greeting may be gone by the time there is more to say (`npm start | head`).
     process.stdout.on('error', () => {})
-    process.stdout.write(greeting(service, config.apiKey !== null))
+    process.stdout.write(await greeting(service, config.apiKey !== null))
     stopped.whenAsked(async (signal) => {
       process.stdout.write(`${signal}: no new requests; accepted ones have ${config.drainSeconds} s to end\n`)
       await service.close()
@@ -55,8 +55,8 @@ function stopSignal() {
 }
 
 /** A key that the operator set is not written to a terminal or a log; one that was made just now has to be told, once. */
-function greeting({ url, apiKey, metricsUrl, models }: Service, configured: boolean): string {
-  const ids = models.list().map(({ id }) => id)
+async function greeting({ url, apiKey, metricsUrl, models }: Service, configured: boolean): Promise<string> {
+  const ids = (await models.list()).map(({ id }) => id)
   const metrics = metricsUrl === null ? '' : `Metrics: ${metricsUrl}\n`
   const key = configured
     ? 'as set in LOOKOUT_API_KEY'

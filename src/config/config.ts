@@ -28,6 +28,8 @@ export interface Config {
   readonly compatibility: Compatibility
   /** Model cards to serve, and folders of such, as absolute paths. */
   readonly modelCards: readonly string[]
+  /** Folder of the models that were pulled, each in a folder with its card. */
+  readonly modelStore: string
   /** Further names that clients may send, each with the id of the model that answers. */
   readonly aliases: Readonly<Record<string, string>>
   /** Most bytes that loaded models may take together, by estimate; null for no limit. */
@@ -99,6 +101,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     logLevel: settings.log_level,
     compatibility: settings.compatibility,
     modelCards: [settings.model_card, ...settings.models].map((path) => resolve(path)),
+    modelStore: join(dataDirectory, 'models'),
     aliases: settings.aliases,
     modelMemoryBytes: settings.model_memory === null ? null : settings.model_memory * 2 ** 30,
     queueLength: settings.queue_length,

@@ -55,8 +55,7 @@ export class Conversations {
   readonly #chatBudgetSeconds: number
   readonly #multilookBudgetSeconds: number
   readonly #compatibility: Compatibility
-  /** Prompt styles by model id. */
-  readonly #styles = new Map<string, PromptStyle>()
+  readonly #styles = new WeakMap<ServedModel['card'], PromptStyle>()
   readonly #templateThreads = new TemplateThreads()
   readonly #structures = new StructureChecker()
 
@@ -67,17 +66,25 @@ export class Conversations {
     this.#compatibility = options.compatibility ?? 'contract'
     this.#chatBudgetSeconds = chatBudgetSeconds
     this.#multilookBudgetSeconds = multilookBudgetSeconds
+    this.addModels(registry.list())
+  }
+
+  /**
+   * Makes models known before the first request for them.
+   * @throws Error when a model's chat template cannot be used.
+   */
+  addModels(models: readonly ServedModel[]): void {
     const templates = new Map(
-      registry.list().map(({ engine }) => [engine, new ChatTemplate(engine.info, this.#templateThreads)]),
+      models.map(({ engine }) => [engine, new ChatTemplate(engine.info, this.#templateThreads)]),
     )
-    for (const model of registry.list()) {
+    for (const model of models) {
       const template = templates.get(model.engine)!
       // Any model with a tool syntax may get the server's own focus tool.
       const usesTools = model.served.capabilities.includes('tool_calling') || model.card.toolSyntax !== undefined
       if (usesTools && template.toolForms === null) {
         throw new Error(`The card of '${model.id}' promises tool calling, but its chat template does not render tools`)
       }
-      this.#styles.set(model.id, promptStyle(model, template))
+      this.#styles.set(model.card, promptStyle(model, template))
     }
   }
 
@@ -158,7 +165,7 @@ export class Conversations {
       images,
       maxTokens: limits.maxTokens ?? model.outputTokens,
       next: async (longer, left) => {
-        const parts = await buildPrompt(longer, this.#styles.get(model.id)!)
+        const parts = await buildPrompt(longer, this.#styles.get(model.card)!)
         const measured = new MeasuredPrompt(parts, { model, organisation, signal })
         const room = model.contextTokens - (await measured.countTokens())
         const rest = { ...limits, maxTokens: Math.min(left, room) }
@@ -179,7 +186,7 @@ export class Conversations {
     { model, organisation }: Caller,
     deadline: Deadline,
   ): Promise<AsyncGenerator<ReplyEvent, void, void>> {
-    const prefix = await buildPrompt(prompt, this.#styles.get(model.id)!)
+    const prefix = await buildPrompt(prompt, this.#styles.get(model.card)!)
     const { signal } = deadline
     const measured = new MeasuredPrompt(prefix, { model, organisation, signal })
     const maxTokens = await outputBudget([measured], limits, model, prompt.param)
@@ -194,7 +201,7 @@ export class Conversations {
    * @throws ApiError for an invalid request, an engine failure or a timeout.
    */
   async detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
-    const style = this.#styles.get(caller.model.id)!
+    const style = this.#styles.get(caller.model.card)!
     using held = holdMedia(imageUrlsOf(request).map(({ url }) => url))
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
@@ -209,7 +216,7 @@ export class Conversations {
    * @throws ApiError when the whole call fails; the first prompt's error when all prompts fail.
    */
   async multilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookReply> {
-    const style = this.#styles.get(caller.model.id)!
+    const style = this.#styles.get(caller.model.card)!
     using held = holdMedia(urlsOf([...request.context, ...request.prompts.map((content) => ({ content }))]))
     const deadline = new Deadline(
       this.#multilookBudgetSeconds,

@@ -5,23 +5,35 @@ export type Aliases = Readonly<Record<string, string>>
 
 /**
  * The cards, with the aliases of the settings as if the cards themselves had them.
- * @throws Error for an alias of an unknown model, or one that a model already has as its name.
+ * @param warn receives what is wrong with an alias of an unknown model, where there are models besides the cards.
+ * @throws Error for an alias that a model already has as its name, or, without `warn`, of an unknown model.
  */
-export function withAliases(cards: readonly ModelCard[], aliases: Aliases): readonly ModelCard[] {
+export function withAliases(
+  cards: readonly ModelCard[],
+  aliases: Aliases,
+  warn: ((message: string) => void) | null = null,
+): readonly ModelCard[] {
   const served = cards.flatMap((card) => card.serves)
   const taken = new Map(served.flatMap(({ id, aliases }) => [id, ...aliases].map((name) => [name, id])))
-  const added = new Map<string, string[]>()
   for (const [alias, target] of Object.entries(aliases)) {
     if (taken.has(alias)) throw new Error(`The alias '${alias}' is already a name of the model '${taken.get(alias)}'`)
-    const id = taken.get(target)
-    if (id === undefined) {
-      const ids = served.map(({ id }) => id).join(', ')
-      throw new Error(`The alias '${alias}' stands for '${target}', which is not a model; the models are ${ids}`)
-    }
-    added.set(id, [...(added.get(id) ?? []), alias])
+    if (taken.has(target)) continue
+    const stands = `The alias '${alias}' stands for '${target}', which is not a model`
+    if (warn === null) throw new Error(`${stands}; the models are ${served.map(({ id }) => id).join(', ')}`)
+    warn(`${stands} of the settings; it works while the model store has one of that name`)
   }
-  return cards.map((card) => ({
+  return cards.map((card) => addAliases(card, aliases))
+}
+
+/** The card with the aliases that stand for one of its models. */
+export function addAliases(card: ModelCard, aliases: Aliases): ModelCard {
+  const given = Object.entries(aliases)
+  return {
     ...card,
-    serves: card.serves.map((one) => ({ ...one, aliases: [...one.aliases, ...(added.get(one.id) ?? [])] })),
-  }))
+    serves: card.serves.map((one) => {
+      const names = [one.id, ...one.aliases]
+      const further = given.filter(([alias, target]) => names.includes(target) && !names.includes(alias))
+      return { ...one, aliases: [...one.aliases, ...further.map(([alias]) => alias)] }
+    }),
+  }
 }

@@ -15,6 +15,8 @@ export interface OpenModelsOptions {
   /** Model cards and folders of them. */
   readonly paths: readonly string[]
   readonly aliases: Aliases
+  /** Whether there are models besides these, which an alias may stand for. */
+  readonly others: boolean
   readonly pool: EnginePool
   /** Whether the pool must know how much memory each model takes. */
   readonly measured: boolean
@@ -29,9 +31,9 @@ export interface OpenModelsOptions {
  * @throws Error that names the card.
  */
 export async function openModels(options: OpenModelsOptions): Promise<ModelRegistry> {
-  const { paths, aliases, pool, measured, opener, warn } = options
+  const { paths, aliases, others, pool, measured, opener, warn } = options
   const files = await findCards(paths)
-  const cards = withAliases(await Promise.all(files.map((file) => loadCard(file, warn))), aliases)
+  const cards = withAliases(await Promise.all(files.map((file) => loadCard(file, warn))), aliases, others ? warn : null)
   const models = []
   for (const card of cards) {
     const name = card.serves[0]!.id

@@ -16,30 +16,43 @@ export interface ServedModel {
 
 /** The served models, by id and alias. */
 export class ModelRegistry {
-  readonly #models: ServedModel[] = []
+  #models: readonly ServedModel[] = []
   readonly #byId = new Map<string, ServedModel>()
 
-  /** @throws CardError when an id is taken or the card promises something that the model or the card lacks. */
-  add(card: ModelCard, engine: Engine): void {
-    for (const [index, served] of card.serves.entries()) {
+  /**
+   * Adds all models of a card, or none.
+   * @throws CardError when an id is taken or the card promises something that the model or the card lacks.
+   */
+  add(card: ModelCard, engine: Engine): readonly ServedModel[] {
+    const added = new Map<string, ServedModel>()
+    const models = card.serves.map((served, index) => {
       checkPromises(card, index, engine)
       const contextTokens = Math.min(served.maxContextTokens, engine.info.contextTokens)
       const outputTokens = Math.min(served.maxOutputTokens, contextTokens)
       const model = { id: served.id, served, card, engine, contextTokens, outputTokens }
       for (const id of [served.id, ...served.aliases]) {
-        const other = this.#byId.get(id)
+        const other = this.#byId.get(id) ?? added.get(id)
         if (other) throw new CardError(card.file, `serves[${index}]`, `'${id}' is already served by ${other.card.file}`)
-        this.#byId.set(id, model)
+        added.set(id, model)
       }
-      this.#models.push(model)
-    }
+      return model
+    })
+    for (const [id, model] of added) this.#byId.set(id, model)
+    this.#models = [...this.#models, ...models]
+    return models
+  }
+
+  /** Removes all models of a card. */
+  remove(card: ModelCard): void {
+    for (const [id, model] of this.#byId) if (model.card === card) this.#byId.delete(id)
+    this.#models = this.#models.filter((model) => model.card !== card)
   }
 
   find(id: string): ServedModel | undefined {
     return this.#byId.get(id)
   }
 
-  /** In the order of the cards; aliases are not listed. */
+  /** In the order in which the cards were added; aliases are not listed. */
   list(): readonly ServedModel[] {
     return this.#models
   }

@@ -33,7 +33,7 @@ const TOKEN_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 /** Everything that the service measures, in Prometheus' text format. */
 export class Metrics implements PoolMeter {
   readonly #registry = new Registry()
-  #engines: readonly MeasuredEngine[] = []
+  #engines: () => readonly MeasuredEngine[] = () => []
 
   readonly #requests = this.#counter('http_requests_total', 'Completed requests; status 499: client disconnected.', [
     'endpoint',
@@ -72,7 +72,11 @@ export class Metrics implements PoolMeter {
   ])
   readonly #loads = this.#counter('model_loads_total', 'Loads of models that succeeded or failed.', ['model', 'result'])
   readonly #loadSeconds = this.#gauge('model_load_seconds', 'Duration of the last model load.', ['model'])
-  readonly #unloads = this.#counter('model_unloads_total', 'Models unloaded to make room for others.', ['model'])
+  readonly #unloads = this.#counter(
+    'model_unloads_total',
+    'Models unloaded to make room for others, or because they were removed.',
+    ['model'],
+  )
   readonly #restarts = this.#counter('engine_restarts_total', 'Engine processes that ended unexpectedly.', ['model'])
 
   readonly #rejections = this.#counter('unhandled_rejections_total', 'Unhandled promise rejections: bugs.', [])
@@ -139,24 +143,23 @@ export class Metrics implements PoolMeter {
     return this.#registry.contentType
   }
 
-  /** Sets the engines that each scrape reads. */
-  watch(engines: readonly MeasuredEngine[]): void {
+  /** Sets where each scrape finds the engines that there are. */
+  watch(engines: () => readonly MeasuredEngine[]): void {
     this.#engines = engines
-    for (const { model } of engines) {
-      this.#restarts.inc({ model: model.name }, 0)
-      if (model.memoryBytes !== null) this.#estimate.set({ model: model.name }, model.memoryBytes)
-    }
   }
 
   /** All metrics in Prometheus' text format. */
   async read(): Promise<string> {
-    const all = await Promise.all(this.#engines.map(async (engine) => ({ engine, stats: await statsOf(engine) })))
+    const all = await Promise.all(this.#engines().map(async (engine) => ({ engine, stats: await statsOf(engine) })))
     // No await from here on, so that two concurrent scrapes do not mix their values.
+    for (const metric of [this.#ready, this.#loadWaiting, this.#estimate]) metric.reset()
     for (const { metric } of this.#stats) metric.reset()
     for (const { engine, stats } of all) {
       const model = { model: engine.model.name }
       this.#ready.set(model, engine.state === 'ready' ? 1 : 0)
       this.#loadWaiting.set(model, engine.waiting)
+      this.#restarts.inc(model, 0)
+      if (engine.model.memoryBytes !== null) this.#estimate.set(model, engine.model.memoryBytes)
       if (stats !== null) for (const { metric, value } of this.#stats) metric.inc(model, value(stats))
     }
     const { user, system } = process.cpuUsage()

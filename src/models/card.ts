@@ -28,9 +28,14 @@ export type AudioLimits = NonNullable<ModelCard['audio']>
  * Reads and checks a card. The files that it names are looked at only where the card leaves the family, or the numbers of
  * its images, to them.
  * @param warn is told, in one line, of each thing in the card that still works and should be changed.
+ * @param defaults of fields that the card leaves out.
  * @throws CardError
  */
-export async function loadCard(file: string, warn: (message: string) => void = () => {}): Promise<ModelCard> {
+export async function loadCard(
+  file: string,
+  warn: (message: string) => void = () => {},
+  defaults: Partial<Pick<ModelCard, 'load'>> = {},
+): Promise<ModelCard> {
   const path = resolve(file)
   const place = { file: path, directory: dirname(path) }
   const refuse: (field: string, message: string, cause: unknown) => never = (field, message, cause) => {
@@ -50,5 +55,5 @@ export async function loadCard(file: string, warn: (message: string) => void = (
     return refuse(z.core.toDotPath(issue.path), issue.message.replace(/^Invalid input: /, ''), parsed.error)
   }
   const completed = await completeCard(parse(writtenSchema, json), { ...place, warn })
-  return { ...parse(cardSchema, completed), ...place }
+  return { ...parse(cardSchema, { ...defaults, ...completed }), ...place }
 }

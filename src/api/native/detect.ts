@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Conversations, DetectReply, DetectRequest, Exemplar } from '../../conversation/index.ts'
-import type { ModelRegistry, ServedModel } from '../../inference/registry.ts'
+import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { ServedModel } from '../../inference/registry.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
@@ -11,7 +12,7 @@ import { type DetectRequestBody, type DetectResponseBody, detectBody } from './w
 
 export interface DetectOptions extends Metering {
   readonly bodies: BodyReader
-  readonly registry: ModelRegistry
+  readonly models: ModelCatalog
   readonly conversations: Conversations
   /** Fires when active requests are to be aborted. */
   readonly shutdown: AbortSignal
@@ -33,8 +34,8 @@ async function detect(
   options: DetectOptions,
 ): Promise<DetectResponseBody> {
   const { value: body } = await options.bodies.read(request, reply, detectBody)
-  const { registry, conversations, shutdown } = options
-  const model = modelFor(body, registry)
+  const { models, conversations, shutdown } = options
+  const model = await modelFor(body, models)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'detect', model })
   const found = await conversations.detect(toDetectRequest(body), caller, requestSignal(reply, shutdown))
   finish(found.finishReason)
@@ -42,8 +43,8 @@ async function detect(
 }
 
 /** The model to use. `model` is optional here: the contract's detect request has no such field. */
-function modelFor({ model: id }: DetectRequestBody, registry: ModelRegistry): ServedModel {
-  const model = typeof id === 'string' ? namedModel(registry, id) : registry.list().find(detectsObjects)
+async function modelFor({ model: id }: DetectRequestBody, models: ModelCatalog): Promise<ServedModel> {
+  const model = typeof id === 'string' ? await namedModel(models, id) : (await models.list()).find(detectsObjects)
   if (model && detectsObjects(model)) return model
   throw invalidRequest(
     model ? `Model '${model.id}' does not detect objects in images` : 'This server has no model that detects objects',

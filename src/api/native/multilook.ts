@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Conversations, MultilookReply, MultilookRequest, PromptResult } from '../../conversation/index.ts'
-import type { ModelRegistry } from '../../inference/registry.ts'
+import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { logServerError, toApiError } from '../http/error-handler.ts'
@@ -15,7 +15,7 @@ import type { MultilookCompletionBody, MultilookResultBody } from './wire/multil
 
 export interface MultilookOptions extends Metering {
   readonly bodies: BodyReader
-  readonly registry: ModelRegistry
+  readonly models: ModelCatalog
   readonly conversations: Conversations
   /** Fires when active requests are to be aborted. */
   readonly shutdown: AbortSignal
@@ -37,8 +37,8 @@ async function answer(
   options: MultilookOptions,
 ): Promise<MultilookCompletionBody> {
   const { value: body } = await options.bodies.read(request, reply, multilookBody)
-  const { registry, conversations, shutdown } = options
-  const model = namedModel(registry, body.model)
+  const { models, conversations, shutdown } = options
+  const model = await namedModel(models, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'multilook', model })
   const multilook = await conversations.multilook(toMultilookRequest(body), caller, requestSignal(reply, shutdown))
   finish(multilook.results.find((result) => result.type === 'answer')?.completions[0]?.reason ?? 'stop')

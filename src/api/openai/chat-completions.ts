@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
 import type { ChatRequest, Conversations, ReplyEvent, Structure, Usage, WholeReply } from '../../conversation/index.ts'
 import { collectReply } from '../../conversation/index.ts'
-import type { ModelRegistry } from '../../inference/registry.ts'
+import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import { invalidRequest } from '../../lib/errors.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
@@ -19,7 +19,7 @@ import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './w
 
 export interface ChatCompletionsOptions extends Metering {
   readonly bodies: BodyReader
-  readonly registry: ModelRegistry
+  readonly models: ModelCatalog
   readonly conversations: Conversations
   readonly compatibility: Compatibility
   /** Fires when active requests are to be aborted. */
@@ -51,8 +51,8 @@ async function complete(
 ): Promise<ChatCompletionBody | undefined> {
   const format = options.compatibility === 'openai' ? openAiChatBody : chatBody
   const { value: body, rawParameters } = await options.bodies.read(request, reply, format)
-  const { registry, conversations, shutdown, keepAliveMs } = options
-  const model = namedModel(registry, body.model)
+  const { models, conversations, shutdown, keepAliveMs } = options
+  const model = await namedModel(models, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
   const signal = requestSignal(reply, shutdown)
   const events = await conversations.startChat(toChatRequest(body, rawParameters), caller, signal)

@@ -1,19 +1,20 @@
 import type { FastifyInstance } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
-import type { ModelRegistry, ServedModel } from '../../inference/registry.ts'
+import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 import { addEndpoint } from '../http/routes.ts'
 import type { ExtendedModelBody, ModelBody } from './wire/models.ts'
 
 /** `GET /v1/models` and `GET /v1/models/{model_id}` */
-export function addModels(app: FastifyInstance, registry: ModelRegistry, compatibility: Compatibility): void {
+export function addModels(app: FastifyInstance, models: ModelCatalog, compatibility: Compatibility): void {
   addEndpoint(app, {
     url: '/v1/models',
     bucket: 'models',
     handlers: {
       GET: async (request) => {
         const describe = describer(request.query, compatibility)
-        return { object: 'list', data: registry.list().map(describe) }
+        return { object: 'list', data: (await models.list()).map(describe) }
       },
     },
   })
@@ -24,7 +25,7 @@ export function addModels(app: FastifyInstance, registry: ModelRegistry, compati
       GET: async (request) => {
         const describe = describer(request.query, compatibility)
         const { model_id: id } = request.params as { model_id: string }
-        const model = registry.find(id)
+        const model = await models.find(id)
         if (!model) throw modelNotFound(id)
         return describe(model)
       },

@@ -1,0 +1,40 @@
+import { mkdtemp, rm, utimes } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { findStoredCards } from '../models/stored-cards.ts'
+import { EnginePool } from './engine-pool.ts'
+import { ModelRegistry } from './registry.ts'
+import { StoredModels } from './stored-models.ts'
+
+async function watching(directory: string) {
+  const list = vi.fn(findStoredCards)
+  const warn = vi.fn()
+  const logger = { info() {}, warn, error() {} }
+  const opener = { start: () => Promise.reject(), describe: () => Promise.reject() }
+  const pool = new EnginePool({ memoryLimitBytes: null, logger })
+  const registry = new ModelRegistry()
+  const models = { registry, pool, opener, aliases: {}, memoryBytes: 1, prepare() {} }
+  const stored = new StoredModels({ directory, ...models, logger, list })
+  onTestFinished(() => stored.close())
+  return { stored, list, warn }
+}
+
+test('requests for unknown models do not have an unchanged store listed again and again', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-store-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  await utimes(directory, 1, 1)
+  const { stored, list } = await watching(directory)
+  await Promise.all(Array.from({ length: 100 }, () => stored.refresh()))
+  for (let i = 0; i < 100; i++) await stored.refresh()
+  expect(list).toHaveBeenCalledOnce()
+  await utimes(directory, 2, 2)
+  await stored.refresh()
+  expect(list).toHaveBeenCalledTimes(2)
+})
+
+test('a store that cannot be read is reported once', async () => {
+  const { stored, warn } = await watching(import.meta.filename)
+  for (let i = 0; i < 5; i++) await stored.refresh()
+  expect(warn.mock.calls).toEqual([[expect.stringContaining('Cannot read the model store: ENOTDIR')]])
+})

@@ -1,0 +1,195 @@
+import { stat } from 'node:fs/promises'
+import { type ApiError, invalidRequest } from '../lib/errors.ts'
+import { loadCard, type ModelCard } from '../models/card.ts'
+import { findStoredCards } from '../models/stored-cards.ts'
+import { type Aliases, addAliases } from './aliases.ts'
+import { type EnginePool, gib } from './engine-pool.ts'
+import type { ModelOpener } from './open-models.ts'
+import type { PooledEngine } from './pooled-engine.ts'
+import type { ModelRegistry, ServedModel } from './registry.ts'
+
+export interface StoredModelsOptions {
+  /** The model store; it need not exist. */
+  readonly directory: string
+  /** Holds the models of the settings, whose names take precedence. */
+  readonly registry: ModelRegistry
+  readonly pool: EnginePool
+  readonly opener: ModelOpener
+  readonly aliases: Aliases
+  /** Most bytes that one model may take, by estimate. */
+  readonly memoryBytes: number
+  /** Prepares the models of one card for requests. @throws Error when they cannot be served. */
+  prepare(models: readonly ServedModel[]): void
+  readonly logger: { info(message: string): void; warn(message: string): void }
+  /** Lists the cards in a folder; for tests. */
+  readonly list?: typeof findStoredCards
+}
+
+/** A folder that has not changed is listed again after this time: a card in it may have been replaced. */
+const LIST_MS = 1_000
+/** How often the store is looked at without a request, so that a model that was removed does not keep its memory. */
+const IDLE_LOOK_MS = 5_000
+/** Changes that are nearer to each other than this may leave a folder with the same time of change. */
+const COARSE_MS = 100
+
+/** A card of the store, as it was found. */
+interface Entry {
+  readonly version: string
+  /** What is served of it; null where it cannot be. */
+  readonly served: { readonly card: ModelCard; readonly engine: PooledEngine } | null
+  /** Ids that cannot be served because the model is too large, and what a request for them is told. */
+  readonly refusal: { readonly ids: readonly string[]; readonly error: ApiError } | null
+}
+
+/**
+ * Keeps the served models in step with the model store, while requests run. A model of the store is loaded on first use.
+ * A card that cannot be used costs a line in the log and nothing else.
+ */
+export class StoredModels {
+  readonly #options: StoredModelsOptions
+  readonly #list: typeof findStoredCards
+  readonly #entries = new Map<string, Entry>()
+  readonly #cards = new Set<ModelCard>()
+  #looking: Promise<void> | null = null
+  #nextLook: Promise<void> | null = null
+  #listedAt = Number.NEGATIVE_INFINITY
+  /** When the folder last changed, as of the last list; NaN, which equals nothing, where that is unsure. */
+  #changedAt = Number.NaN
+  #problem = ''
+  #closed = false
+  readonly #timer: NodeJS.Timeout
+
+  constructor(options: StoredModelsOptions) {
+    this.#options = options
+    this.#list = options.list ?? findStoredCards
+    this.#timer = setInterval(() => {
+      if (this.#entries.size > 0) void this.refresh()
+    }, IDLE_LOOK_MS).unref()
+  }
+
+  holds(model: ServedModel): boolean {
+    return this.#cards.has(model.card)
+  }
+
+  /** What a request for a model of the store is told that can never be loaded here. */
+  refusalOf(id: string): ApiError | undefined {
+    for (const { refusal } of this.#entries.values()) if (refusal?.ids.includes(id)) return refusal.error
+    return undefined
+  }
+
+  /**
+   * Looks at the store. What was in it before the call is served when the promise resolves, except that a card replaced
+   * in its place may take a second to be noticed. Calls share their looks; one costs a single file access where the store
+   * has not changed. Never rejects.
+   */
+  refresh(): Promise<void> {
+    // A look that has begun may already have passed what has just changed.
+    if (this.#looking !== null) {
+      this.#nextLook ??= this.#looking.then(() => {
+        this.#nextLook = null
+        return this.#begin()
+      })
+      return this.#nextLook
+    }
+    return this.#begin()
+  }
+
+  /** Changes nothing from then on. */
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    await this.#looking
+  }
+
+  #begin(): Promise<void> {
+    this.#looking = this.#look()
+      .catch((error: Error) => this.#warnOnce(`Cannot read the model store: ${error.message}`))
+      .finally(() => {
+        this.#looking = null
+      })
+    return this.#looking
+  }
+
+  async #look(): Promise<void> {
+    if (this.#closed) return
+    const { directory } = this.#options
+    const changedAt = await changeOf(directory)
+    const now = performance.now()
+    if (changedAt === this.#changedAt && now - this.#listedAt < LIST_MS) return
+    const found = await this.#list(directory)
+    this.#problem = ''
+    this.#listedAt = now
+    this.#changedAt = Date.now() - changedAt < COARSE_MS ? Number.NaN : changedAt
+    let removed = false
+    for (const [file, { version, served }] of this.#entries) {
+      if (found.get(file) === version) continue
+      this.#entries.delete(file)
+      if (served !== null) this.#remove(served)
+      removed = true
+    }
+    // A name that was taken may be free now.
+    if (removed) for (const [file, { served }] of this.#entries) if (served === null) this.#entries.delete(file)
+    for (const [file, version] of found) {
+      if (this.#closed) return
+      if (!this.#entries.has(file)) this.#entries.set(file, { version, ...(await this.#open(file)) })
+    }
+  }
+
+  /** Serves what the card says, if it can be used. */
+  async #open(file: string): Promise<Pick<Entry, 'served' | 'refusal'>> {
+    const { registry, pool, opener, aliases, memoryBytes: most, prepare, logger } = this.#options
+    try {
+      const written = await loadCard(file, (message) => logger.warn(message), { load: 'first_use' })
+      const card = addAliases(written, aliases)
+      const { info, memoryBytes } = await opener.describe(card)
+      const names = card.serves.flatMap(({ id, aliases }) => [id, ...aliases])
+      const name = names[0]!
+      if (memoryBytes > most) {
+        const problem = `needs about ${gib(memoryBytes)} of memory, and this server has ${gib(most)} for models`
+        logger.warn(`The stored model '${name}' is not served: it ${problem}`)
+        const error = invalidRequest(`Model '${name}' cannot be served: it ${problem}`, null)
+        return { served: null, refusal: { ids: names.filter((id) => !registry.find(id)), error } }
+      }
+      const start = (signal: AbortSignal) => opener.start(card, name, signal)
+      const engine = pool.add({ name, info, memoryBytes, start })
+      try {
+        prepare(registry.add(card, engine))
+      } catch (error) {
+        registry.remove(card)
+        void pool.remove(engine)
+        throw error
+      }
+      this.#cards.add(card)
+      logger.info(`Serving ${card.serves.map(({ id }) => id).join(', ')} from the model store`)
+      // The pool logs why a load failed, and the first request tries again.
+      if (card.load === 'start') pool.preload([engine]).catch(() => {})
+      return { served: { card, engine }, refusal: null }
+    } catch (error) {
+      logger.warn(`A stored model is not served: ${(error as Error).message}`)
+      return { served: null, refusal: null }
+    }
+  }
+
+  #remove({ card, engine }: NonNullable<Entry['served']>): void {
+    const { registry, pool, logger } = this.#options
+    registry.remove(card)
+    this.#cards.delete(card)
+    logger.info(
+      `No longer serving ${card.serves.map(({ id }) => id).join(', ')}: the stored card was removed or replaced`,
+    )
+    pool.remove(engine).catch((error: Error) => logger.warn(`Cannot unload ${engine.model.name}: ${error.message}`))
+  }
+
+  #warnOnce(problem: string): void {
+    if (problem !== this.#problem) this.#options.logger.warn(problem)
+    this.#problem = problem
+  }
+}
+
+/** When entries were last added to the folder or removed from it, in ms; 0 without a folder. */
+async function changeOf(directory: string): Promise<number> {
+  return stat(directory).then(
+    ({ mtimeMs }) => mtimeMs,
+    () => 0,
+  )
+}

@@ -1,0 +1,203 @@
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { FakeEngine } from './support/fake-engine.ts'
+import { ModelStore } from './support/model-store.ts'
+import { errorOf, jsonOf, startTestServer, type TestServerOptions } from './support/server.ts'
+
+const servers: { close(): Promise<void> }[] = []
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()))
+})
+
+async function serve(options: TestServerOptions = {}) {
+  const data = await mkdtemp(join(tmpdir(), 'lookout-store-'))
+  const store = new ModelStore(data)
+  /** The engines that were started, in order, by the first id of their card. */
+  const engines: [id: string, engine: FakeEngine][] = []
+  const start = async (parts: TestServerOptions = {}) => {
+    const server = await startTestServer({
+      startEngine: async (card) => {
+        const engine = new FakeEngine()
+        engines.push([card.serves[0]!.id, engine])
+        return engine
+      },
+      ...options,
+      ...parts,
+      environment: { LOOKOUT_DATA_DIR: data, ...options.environment },
+    })
+    servers.push(server)
+    return {
+      ...server,
+      ask: (model: string, more: object = {}) =>
+        server.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hi' }], ...more }),
+      ids: async () => {
+        const { data } = await jsonOf<{ data: { id: string }[] }>(await server.get('/v1/models'))
+        return data.map(({ id }) => id)
+      },
+      warnings: () => server.logs.map((line) => JSON.parse(line)).filter(({ level }) => level === 40),
+    }
+  }
+  return { store, engines, start, engineOf: (id: string) => engines.findLast(([name]) => name === id)?.[1] }
+}
+
+const SHIPPED = ['service-mk1.5', 'service-mk1']
+
+test('a model that was pulled is served at the next request, until it is removed', async () => {
+  const { store, engineOf, start } = await serve()
+  const server = await start()
+  expect((await server.ask('pulled')).status).toBe(400)
+  await store.put('pulled')
+  expect(engineOf('pulled')).toBeUndefined()
+  expect(await jsonOf(await server.ask('pulled'))).toMatchObject({ model: 'pulled' })
+  expect(await server.ids()).toEqual([...SHIPPED, 'pulled'])
+  expect((await server.get('/v1/models/pulled')).status).toBe(200)
+
+  await store.remove('pulled')
+  expect((await server.get('/v1/models/pulled')).status).toBe(404)
+  expect(await errorOf(await server.ask('pulled'))).toMatchObject({ message: "Model 'pulled' does not exist" })
+  expect(await server.ids()).toEqual(SHIPPED)
+  await expect.poll(() => engineOf('pulled')!.state).toBe('closed')
+  expect((await server.ask('service-mk1')).status).toBe(200)
+})
+
+test('many requests that arrive together see a model that has just been pulled', async () => {
+  const { store, engines, start } = await serve()
+  const server = await start()
+  const unknown = Array.from({ length: 20 }, (_, i) => server.ask(`unknown-${i}`))
+  await store.put('pulled')
+  const known = Array.from({ length: 20 }, () => server.ask('pulled'))
+  expect((await Promise.all(known)).map(({ status }) => status)).toEqual(known.map(() => 200))
+  expect((await Promise.all(unknown)).map(({ status }) => status)).toEqual(unknown.map(() => 400))
+  expect(engines.map(([id]) => id)).toEqual(['service-mk1.5', 'pulled'])
+})
+
+test('what is in the store at the start is loaded on first use, unless its card says otherwise', async () => {
+  const { store, engineOf, start } = await serve()
+  await store.put('lazy')
+  await store.put('eager', (card) => ({ ...card, load: 'start' }))
+  const server = await start()
+  expect(await server.ids()).toEqual([...SHIPPED, 'eager', 'lazy'])
+  await expect.poll(() => engineOf('eager')?.state).toBe('ready')
+  expect(engineOf('lazy')).toBeUndefined()
+  expect((await server.ask('lazy')).status).toBe(200)
+})
+
+test('a model that is removed while it answers finishes the answer', async () => {
+  const { store, engineOf, start } = await serve()
+  const server = await start()
+  await store.put('pulled')
+  await server.ask('pulled')
+  const engine = engineOf('pulled')!
+  engine.script = { texts: Array.from({ length: 50 }, () => 'so '), delayMs: 10 }
+  const stream = await server.ask('pulled', { stream: true })
+  await expect.poll(() => engine.emitted).toBeGreaterThan(3)
+  await store.remove('pulled')
+  expect((await server.ask('pulled')).status).toBe(400)
+  expect(engine.state).toBe('ready')
+  const text = await stream.text()
+  expect(text.split('so ').length).toBe(51)
+  expect(text).toContain('[DONE]')
+  await expect.poll(() => engine.state).toBe('closed')
+})
+
+test('a card that is replaced is served as it is now, by an engine of its own', async () => {
+  const { store, engines, start } = await serve()
+  const server = await start()
+  await store.put('pulled')
+  await server.ask('pulled')
+  await store.put('pulled', (card) => ({ ...card, ownedBy: 'somebody' }))
+  expect(await jsonOf(await server.get('/v1/models/pulled'))).toMatchObject({ owned_by: 'somebody' })
+  await server.ask('pulled')
+  await store.touch('pulled', new Date(2_000_000))
+  await expect.poll(async () => (await server.ask('pulled')) && engines.length, { timeout: 5_000 }).toBe(4)
+  await expect.poll(() => engines.map(([, { state }]) => state)).toEqual(['ready', 'closed', 'closed', 'ready'])
+})
+
+test('a stored card that cannot be used is one line in the log, until it is mended', async () => {
+  const { store, start } = await serve()
+  await store.write('broken', '{')
+  const server = await start()
+  expect((await server.ask('broken')).status).toBe(400)
+  await store.put('other')
+  expect(await server.ids()).toEqual([...SHIPPED, 'other'])
+  expect(server.warnings().map(({ msg }) => msg)).toEqual([expect.stringMatching(/broken.card\.json: not valid JSON/)])
+  await store.put('broken')
+  expect((await server.ask('broken')).status).toBe(200)
+  await store.put('missing', (card) => ({ ...card, engine: { ...card.engine, model: 'none.gguf' } }))
+  await store.put('mute', (card) => ({ ...card, schemaPrompt: 'no place for it' }))
+  expect((await server.ask('missing')).status).toBe(400)
+  expect(server.warnings().map(({ msg }) => msg)).toEqual([
+    expect.anything(),
+    expect.stringContaining('none.gguf does not exist'),
+    expect.stringContaining('schemaPrompt'),
+  ])
+})
+
+test('a name of the settings is never taken over by the store', async () => {
+  const { store, start } = await serve({ environment: { LOOKOUT_ALIASES: 'gpt-4o=service-mk1' } })
+  const server = await start()
+  await store.put('service-mk1', (card) => ({ ...card, ownedBy: 'somebody' }))
+  await store.put('gpt-4o')
+  expect(await server.ids()).toEqual(SHIPPED)
+  expect(await jsonOf(await server.get('/v1/models/service-mk1'))).toMatchObject({ owned_by: 'lookout' })
+  expect(server.warnings().map(({ msg }) => msg)).toEqual([
+    expect.stringContaining("'gpt-4o' is already served by"),
+    expect.stringContaining("'service-mk1' is already served by"),
+  ])
+})
+
+test('of two stored models with one name the other is served when the first is removed', async () => {
+  const { store, start } = await serve()
+  const server = await start()
+  await store.put('a', (card) => ({ ...card, ownedBy: 'first' }))
+  const owner = async () => (await jsonOf(await server.get('/v1/models/a'))).owned_by
+  expect(await owner()).toBe('first')
+  await store.put('b', (card) => ({ ...card, ownedBy: 'second', serves: [{ ...card.serves[0], id: 'a' }] }))
+  expect(await server.ids()).toEqual([...SHIPPED, 'a'])
+  await store.remove('a')
+  expect(await owner()).toBe('second')
+})
+
+test('an alias may stand for a stored model', async () => {
+  const { store, start } = await serve({ environment: { LOOKOUT_ALIASES: 'gpt-4o=pulled' } })
+  await expect(start()).rejects.toThrow("The alias 'gpt-4o' stands for 'pulled', which is not a model")
+  await store.put('pulled')
+  const server = await start()
+  expect(await jsonOf(await server.ask('gpt-4o'))).toMatchObject({ model: 'gpt-4o' })
+  await store.remove('pulled')
+  expect((await server.ask('gpt-4o')).status).toBe(400)
+})
+
+test('a stored model that is larger than the memory is refused with both numbers', async () => {
+  const { store, start } = await serve({ environment: { LOOKOUT_MODEL_MEMORY: '1' } })
+  const server = await start()
+  await store.put('huge', (card) => ({ ...card, engine: { ...card.engine, contextTokens: 10 ** 7 } }))
+  expect(await errorOf(await server.ask('huge'))).toMatchObject({
+    type: 'invalid_request_error',
+    message: expect.stringMatching(/^Model 'huge' cannot be served: it needs about [\d.]+ GiB of memory.* 1\.00 GiB/),
+  })
+  expect((await server.get('/v1/models/huge')).status).toBe(404)
+  expect(await server.ids()).toEqual(SHIPPED)
+  expect(server.warnings()).toHaveLength(1)
+})
+
+test('metrics have the stored models that there are', async () => {
+  const { store, start } = await serve({ environment: { LOOKOUT_METRICS_PORT: '0' } })
+  const server = await start()
+  const ready = async () => {
+    const text = await (await fetch(server.service.metricsUrl!)).text()
+    return [...text.matchAll(/^lookout_model_ready\{model="(.*)"\} (\d)$/gm)].map(
+      ([, name, value]) => `${name} ${value}`,
+    )
+  }
+  await store.put('pulled')
+  await server.ids()
+  expect(await ready()).toEqual(['service-mk1.5 1', 'pulled 0'])
+  await server.ask('pulled')
+  expect(await ready()).toEqual(['service-mk1.5 1', 'pulled 1'])
+  await store.remove('pulled')
+  await server.ids()
+  await expect.poll(ready).toEqual(['service-mk1.5 1'])
+})

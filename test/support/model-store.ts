@@ -1,0 +1,40 @@
+import { mkdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import type { ModelCard } from '../../src/models/card.ts'
+import { CARD } from './local-engine.ts'
+
+/** The model store of a server, filled as `lookout pull` does it. */
+export class ModelStore {
+  readonly #directory: string
+
+  /** @param data the server's data directory. */
+  constructor(data: string) {
+    this.#directory = join(data, 'models')
+  }
+
+  /** Puts the shipped model into the store, under the name of its folder as its id. @param change changes its card. */
+  async put(folder: string, change: (card: ModelCard) => object = (card) => card): Promise<void> {
+    const card = JSON.parse(await readFile(CARD, 'utf8'))
+    const at = (file: string) => resolve(dirname(CARD), file)
+    const engine = { ...card.engine, model: at(card.engine.model), projector: at(card.engine.projector) }
+    await this.write(folder, JSON.stringify(change({ ...card, serves: [{ ...card.serves[0], id: folder }], engine })))
+  }
+
+  /** @param text of the card. */
+  async write(folder: string, text: string): Promise<void> {
+    const unfinished = join(this.#directory, `.${folder}`)
+    await mkdir(unfinished, { recursive: true })
+    await writeFile(join(unfinished, 'card.json'), text)
+    await rm(join(this.#directory, folder), { recursive: true, force: true })
+    await rename(unfinished, join(this.#directory, folder))
+  }
+
+  /** Sets the time of the card, as if the same text had been written again then. */
+  async touch(folder: string, time: Date): Promise<void> {
+    await utimes(join(this.#directory, folder, 'card.json'), time, time)
+  }
+
+  async remove(folder: string): Promise<void> {
+    await rm(join(this.#directory, folder), { recursive: true })
+  }
+}
