@@ -1,6 +1,7 @@
 export { audioTokens, SAMPLE_RATE } from './audio-tokens.ts'
 export { GRID, type GridRegion, gridToPixels, isRegion, type Point, pixelsToGrid } from './coordinates.ts'
 export type { DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
+export { IMAGE_DETAILS, type ImageDetail, type ImageTarget, targetFor } from './image-detail.ts'
 export { InlineMedia } from './inline-media.ts'
 export { MediaLoader, type MediaLoaderOptions, type MediaMeter } from './media-loader.ts'
 export type { MediaInput, MediaRequest, VideoOptions } from './media-request.ts'

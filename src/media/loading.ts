@@ -1,6 +1,6 @@
 import type { LRUCache } from 'lru-cache'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
-import type { AudioLimits, ImageLimits } from '../models/card.ts'
+import type { AudioLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
 import { decodedBytes } from './decoded-bytes.ts'
 import type { DecoderPool } from './decoder-pool.ts'
@@ -15,6 +15,7 @@ import type {
 } from './decoding/protocol.ts'
 import type { FairSlots } from './fair-slots.ts'
 import type { GuardedFetcher } from './guarded-fetch.ts'
+import type { ImageTarget } from './image-detail.ts'
 import type { MediaInput, MediaRequest, VideoOptions } from './media-request.ts'
 import { locate } from './media-source.ts'
 import {
@@ -80,7 +81,7 @@ export class Loading implements MediaRequest {
     this.#signal = signal
   }
 
-  async image(input: MediaInput, target: ImageLimits | Size, region: GridRegion | null = null): Promise<DecodedImage> {
+  async image(input: MediaInput, target: ImageTarget | Size, region: GridRegion | null = null): Promise<DecodedImage> {
     using found = await this.#find(input, 'image')
     const options = { target, region }
     return await this.#decode({ type: 'image', data: found.data, ...options }, options, found, input)

@@ -1,6 +1,7 @@
-import type { AudioLimits, ImageLimits, VideoLimits } from '../models/card.ts'
+import type { AudioLimits, VideoLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
 import type { DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
+import type { ImageTarget } from './image-detail.ts'
 import type { MediaReference } from './media-source.ts'
 import type { Size } from './pixels.ts'
 
@@ -31,7 +32,7 @@ export interface MediaRequest extends Disposable {
    * @param target the size to stretch the image to, or the limits within which to choose the best size.
    * @param region the part of the upright original to return; all of it by default.
    */
-  image(input: MediaInput, target: ImageLimits | Size, region?: GridRegion): Promise<DecodedImage>
+  image(input: MediaInput, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
   video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo>
   /** @throws ApiError 400 `audio_token_limit_exceeded` when the audio is longer than the limits allow. */
   audio(input: MediaInput, limits: AudioLimits): Promise<DecodedAudio>

@@ -45,8 +45,8 @@ describe('targetSize', () => {
 
   it('is always a multiple of the token size and within the limits', () => {
     fc.assert(
-      fc.property(side, side, (width, height) => {
-        const size = targetSize({ width, height }, limits)
+      fc.property(side, side, fc.boolean(), (width, height, roundUp) => {
+        const size = targetSize({ width, height }, { ...limits, roundUp })
         expect(size.width % 32).toBe(0)
         expect(size.height % 32).toBe(0)
         expect(imageTokens(size, limits)).toBeLessThanOrEqual(64)

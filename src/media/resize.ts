@@ -1,4 +1,5 @@
 import type { ImageLimits } from '../models/card.ts'
+import type { ImageTarget } from './image-detail.ts'
 import type { RgbImage, Size } from './pixels.ts'
 
 /**
@@ -6,7 +7,7 @@ import type { RgbImage, Size } from './pixels.ts'
  * the model's token limits, and the aspect ratio is kept as closely as that allows. A model that takes only squares gets
  * its largest one.
  */
-export function targetSize(original: Size, limits: ImageLimits): Size {
+export function targetSize(original: Size, limits: ImageTarget): Size {
   if (limits.square) {
     const side = Math.sqrt(limits.maxTokens) * limits.pixelsPerToken
     return { width: side, height: side }
@@ -17,8 +18,10 @@ export function targetSize(original: Size, limits: ImageLimits): Size {
 }
 
 /** The rule of the reference processors for models that take any aspect ratio. For narrow images its rounding can miss both limits. */
-function smartResize({ width, height }: Size, { pixelsPerToken: unit, minTokens, maxTokens }: ImageLimits): Size {
-  const rounded = { width: toMultiple(Math.round, width, unit), height: toMultiple(Math.round, height, unit) }
+function smartResize({ width, height }: Size, limits: ImageTarget): Size {
+  const { pixelsPerToken: unit, minTokens, maxTokens, roundUp } = limits
+  const round = roundUp ? Math.ceil : Math.round
+  const rounded = { width: toMultiple(round, width, unit), height: toMultiple(round, height, unit) }
   const tokens = (rounded.width * rounded.height) / unit ** 2
   // The same order of operations as the reference: another order rounds differently for squares.
   if (tokens > maxTokens) {

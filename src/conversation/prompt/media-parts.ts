@@ -2,16 +2,18 @@ import type { VideoLayout } from '../../families/index.ts'
 import type { PromptPart } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError } from '../../lib/errors.ts'
-import type {
-  DecodedImage,
-  DecodedVideo,
-  GridRegion,
-  MediaInput,
-  MediaLoader,
-  MediaReference,
-  MediaRequest,
-  RgbImage,
-  Size,
+import {
+  type DecodedImage,
+  type DecodedVideo,
+  type GridRegion,
+  type ImageDetail,
+  type MediaInput,
+  type MediaLoader,
+  type MediaReference,
+  type MediaRequest,
+  type RgbImage,
+  type Size,
+  targetFor,
 } from '../../media/index.ts'
 import type { ImageLimits } from '../../models/card.ts'
 import {
@@ -173,7 +175,7 @@ async function load(part: MediaContent, param: string, options: MediaOptions): P
   const input: MediaInput = { reference, param: `${param}.${field}`, signal }
   const modality = modalityOf(part)
   if (modality === 'image') {
-    const { image } = await media.image(input, needed(card.image))
+    const { image } = await media.image(input, targetFor(needed(card.image), detailOf(part)))
     return [{ type: 'image', image }]
   }
   try {
@@ -187,6 +189,11 @@ async function load(part: MediaContent, param: string, options: MediaOptions): P
   } catch (error) {
     throw namingPart(error, param)
   }
+}
+
+function detailOf(part: MediaContent): ImageDetail | undefined {
+  if (part.type === 'image_url') return part.image_url.detail
+  return part.type === 'image_file_id' ? part.image_file_id.detail : undefined
 }
 
 /** A sound that is too long is named by its part; what is wrong with an address or its bytes, by the address. */

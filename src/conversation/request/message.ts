@@ -1,4 +1,4 @@
-import type { InlineMedia } from '../../media/index.ts'
+import type { ImageDetail, InlineMedia } from '../../media/index.ts'
 
 /** A message in the contract's format. Errors refer to positions in it by `param`, so it keeps the wire's names. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
@@ -54,9 +54,11 @@ export interface VideoFramesContent {
 
 type FileId = { readonly file_id: string }
 
+type Detail = { readonly detail?: ImageDetail | undefined }
+
 export type MediaContent =
-  | { readonly type: 'image_url'; readonly image_url: Url }
-  | { readonly type: 'image_file_id'; readonly image_file_id: FileId }
+  | { readonly type: 'image_url'; readonly image_url: Url & Detail }
+  | { readonly type: 'image_file_id'; readonly image_file_id: FileId & Detail }
   | { readonly type: 'video_url'; readonly video_url: Url }
   | { readonly type: 'video_file_id'; readonly video_file_id: FileId }
   | VideoFramesContent

@@ -1,5 +1,6 @@
-import type { AudioLimits, ImageLimits, VideoLimits } from '../../models/card.ts'
+import type { AudioLimits, VideoLimits } from '../../models/card.ts'
 import type { GridRegion } from '../coordinates.ts'
+import type { ImageTarget } from '../image-detail.ts'
 import type { AudioType, VideoType } from '../media-type.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import type { InvalidMediaCode } from './invalid-media.ts'
@@ -24,7 +25,7 @@ export interface ImageTask<Data = MediaData> {
   readonly type: 'image'
   readonly data: Data
   /** The size to stretch the image to, or the limits within which to choose the best size. */
-  readonly target: ImageLimits | Size
+  readonly target: ImageTarget | Size
   /** The part of the upright image to return; null for all of it. */
   readonly region: GridRegion | null
 }

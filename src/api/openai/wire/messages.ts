@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { MediaUrl } from '../../../conversation/index.ts'
+import { IMAGE_DETAILS } from '../../../media/index.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
 
 /**
@@ -19,14 +20,19 @@ const fileId = z
   .object({ file_id: z.string().min(1, 'expected a file id') })
   .register(requestSchemas, { id: 'FileReference' })
 
+/** Anything else counts as left out: the contract has clients' optional fields ignored, not refused. */
+const detail = z.enum(IMAGE_DETAILS).optional().catch(undefined)
+const imageUrlWithDetail = url.extend({ detail }).register(requestSchemas, { id: 'ImageUrl' })
+const imageFile = fileId.extend({ detail }).register(requestSchemas, { id: 'ImageFileReference' })
+
 export const textPart = z
   .object({ type: z.literal('text'), text: z.string() })
   .register(requestSchemas, { id: 'TextPart' })
 const imageUrl = z
-  .object({ type: z.literal('image_url'), image_url: url })
+  .object({ type: z.literal('image_url'), image_url: imageUrlWithDetail })
   .register(requestSchemas, { id: 'ImageUrlPart' })
 const imageFileId = z
-  .object({ type: z.literal('image_file_id'), image_file_id: fileId })
+  .object({ type: z.literal('image_file_id'), image_file_id: imageFile })
   .register(requestSchemas, { id: 'ImageFilePart' })
 
 const videoFrame = z

@@ -1,0 +1,22 @@
+import type { ImageLimits } from '../models/card.ts'
+
+/** How closely a client wants an image to be looked at. */
+export const IMAGE_DETAILS = ['low', 'high', 'auto', 'original'] as const
+export type ImageDetail = (typeof IMAGE_DETAILS)[number]
+
+/** The limits within which the size of a prepared image is chosen. */
+export interface ImageTarget extends ImageLimits {
+  /** Sides are rounded up, so that no detail of an image that fits is lost. */
+  readonly roundUp?: boolean
+}
+
+/** `low` takes at most this share of what a model's images may have beyond their least tokens. */
+const LOW_SHARE = 1 / 4
+
+/** A model's limits for an image with the given detail. A model that takes squares of one size knows no other. */
+export function targetFor(limits: ImageLimits, detail: ImageDetail = 'auto'): ImageTarget {
+  if (limits.square) return limits
+  const { minTokens, maxTokens } = limits
+  if (detail === 'low') return { ...limits, maxTokens: minTokens + Math.floor((maxTokens - minTokens) * LOW_SHARE) }
+  return detail === 'original' ? { ...limits, roundUp: true } : limits
+}
