@@ -37,7 +37,7 @@ const ROOMS = {
   metrics: ['inference/*'],
   'inference/local/host': ['inference/local/*', 'inference/local/native', 'inference/*', 'models', 'media', ...BASICS],
   'inference/local/worker': [
-    ...['inference/local/scheduler', 'inference/local/native', 'inference/local/*', 'inference/*', ...BASICS],
+    ...['inference/local/scheduler', 'inference/local/native', 'inference/local/*', 'inference/*', 'media', ...BASICS],
   ],
   'inference/local/scheduler': [
     ...['cache', 'tokens', 'sampling', 'native', '*'].map((name) => `inference/local/${name}`),

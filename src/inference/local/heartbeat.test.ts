@@ -28,8 +28,14 @@ test('reports nothing after it is stopped', () => {
 })
 
 test('allows for long steps on slow machines', () => {
-  expect(silenceLimit(50)).toBe(10_000)
-  expect(silenceLimit(200)).toBe(20_000)
-  expect(silenceLimit(1000)).toBe(30_000)
-  expect(silenceLimit(25_000)).toBeGreaterThan(10 * 25_000)
+  expect(silenceLimit(50, 0)).toBe(10_000)
+  expect(silenceLimit(200, 0)).toBe(20_000)
+  expect(silenceLimit(1000, 0)).toBe(30_000)
+  expect(silenceLimit(25_000, 0)).toBeGreaterThan(10 * 25_000)
+})
+
+test('allows for slow encoders', () => {
+  expect(silenceLimit(50, 90)).toBe(10_000)
+  expect(silenceLimit(50, 300)).toBe(30_000)
+  expect(silenceLimit(50, 60_000)).toBe(480_000)
 })

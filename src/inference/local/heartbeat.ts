@@ -10,13 +10,17 @@ const BUSY_LIMIT_MS = 30_000
 const LIMIT_IN_BUSY_STEPS = 100
 /** Steps are measured over an empty context; over a full one they take longer. */
 const LIMIT_IN_STEPS = 20
+/** The time of the encoder depends on the size of the image alone. */
+const LIMIT_IN_ENCODINGS = 8
 
 /**
- * How long the main thread of a healthy engine may be silent, in ms. @param longestStepMs the longest measured step.
+ * How long the main thread of a healthy engine may be silent, in ms.
+ * @param longestStepMs the longest measured step.
+ * @param longestEncodeMs what the encoder takes for the largest image.
  */
-export function silenceLimit(longestStepMs: number): number {
-  const busy = Math.min(BUSY_LIMIT_MS, LIMIT_IN_BUSY_STEPS * longestStepMs)
-  return Math.max(SHORTEST_LIMIT_MS, busy, LIMIT_IN_STEPS * longestStepMs)
+export function silenceLimit(longestStepMs: number, longestEncodeMs: number): number {
+  const busy = Math.min(BUSY_LIMIT_MS, LIMIT_IN_BUSY_STEPS * Math.max(longestStepMs, longestEncodeMs))
+  return Math.max(SHORTEST_LIMIT_MS, busy, LIMIT_IN_STEPS * longestStepMs, LIMIT_IN_ENCODINGS * longestEncodeMs)
 }
 
 /** Interval of the pulses that a thread of the engine process sends, independently of the main thread; in ms. */

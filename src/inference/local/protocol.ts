@@ -24,9 +24,17 @@ export interface CountedPrompt {
 
 /** Messages from the engine process to the API process. */
 export type FromEngine =
-  /** `longestStepMs`: longest duration of a call into the native library during warm-up. */
-  | { readonly type: 'ready'; readonly info: ModelInfo; readonly longestStepMs: number }
-  /** Sent at the start of each stage of loading. */
+  /**
+   * `longestStepMs`: longest duration of a step during warm-up. `longestEncodeMs`: what the encoder takes for the largest
+   * image.
+   */
+  | {
+      readonly type: 'ready'
+      readonly info: ModelInfo
+      readonly longestStepMs: number
+      readonly longestEncodeMs: number
+    }
+  /** Sent at the start of each stage of loading, and whenever a stage has made progress. */
   | { readonly type: 'loading'; readonly stage: LoadStage }
   | { readonly type: 'heartbeat' }
   | { readonly type: 'failed'; readonly message: string }

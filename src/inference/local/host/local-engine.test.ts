@@ -263,6 +263,20 @@ test('a model without a projector accepts text and rejects images', async () => 
   }
 })
 
+test('images of one size that is not a square are encoded before the first request', async () => {
+  const { video: _, ...card } = await loadCard(CARD)
+  const debug = vi.fn()
+  const image = { pixelsPerToken: 32, minTokens: 150, maxTokens: 150 }
+  const engine = await LocalEngine.start({ ...card, image }, { logger: { debug, warn() {}, error() {} } })
+  try {
+    expect(debug.mock.calls.flat()).toContainEqual(expect.stringMatching(/^ready: .* images up to [1-9]\d* ms$/))
+    const part = picture(15 * 32, 10 * 32)
+    expect((await run(engine, [part, untrusted('What is it?')], branch({ maxTokens: 2 }))).finishes).toHaveLength(1)
+  } finally {
+    await engine.close()
+  }
+})
+
 describe('a load that hangs', () => {
   test('is killed and retried at a restart', async () => {
     let restarts = 0

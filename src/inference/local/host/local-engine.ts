@@ -195,7 +195,9 @@ export class LocalEngine implements Engine {
           this.#startDurationMs = readyAt - started
           this.#info ??= { ...message.info, chatTemplate: this.#settings.chatTemplate ?? message.info.chatTemplate }
           this.#state = 'ready'
-          const limitMs = this.#options.silenceLimitMs ?? silenceLimit(message.longestStepMs)
+          const limitMs = this.#options.silenceLimitMs ?? silenceLimit(message.longestStepMs, message.longestEncodeMs)
+          const [stepMs, encodeMs] = [message.longestStepMs, message.longestEncodeMs].map(Math.ceil)
+          this.#logger.debug(`ready: steps take up to ${stepMs} ms, images up to ${encodeMs} ms`)
           watch(limitMs, () => `The engine process has not answered for ${limitMs} ms; killing it.`)
           resolve(this.#info)
         } else if (message.type === 'heartbeat') return

@@ -31,14 +31,15 @@ class EngineProcess {
     try {
       this.#loaded = new LoadedModel(libraries, settings, report)
       report('warm-up')
-      warm = warmUp(this.#loaded, settings.image)
+      warm = warmUp(this.#loaded, settings.image, () => report('warm-up'))
     } catch (error) {
       // The library's log says what is wrong.
       libraries.flushLog()
       throw error
     }
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send)
-    send({ type: 'ready', info: this.#loaded.info, longestStepMs: warm.longestStepMs })
+    const { longestStepMs, longestEncodeMs } = warm
+    send({ type: 'ready', info: this.#loaded.info, longestStepMs, longestEncodeMs })
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   }
 
