@@ -30,7 +30,6 @@ export interface ServiceParts {
   readonly bodyTimeoutMs?: number
   readonly headersTimeoutMs?: number
   readonly lingerSilenceMs?: number
-  readonly chatBudgetSeconds?: number
   readonly multilookBudgetSeconds?: number
   /** How long active requests may take to finish when the service closes; the configured time by default. */
   readonly graceMs?: number
@@ -127,7 +126,7 @@ export class Service {
       registry,
       media,
       compatibility: config.compatibility,
-      chatBudgetSeconds: parts.chatBudgetSeconds,
+      chatBudgetSeconds: config.chatSeconds,
       multilookBudgetSeconds: parts.multilookBudgetSeconds,
     })
     starting.defer(() => conversations.close())

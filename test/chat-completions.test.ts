@@ -206,7 +206,7 @@ describe('a client that disconnects', () => {
 
 describe('the time limit', () => {
   test.each([true, false])('ends a reply that has text with length (stream %s)', async (stream) => {
-    const other = await startTestServer({ chatBudgetSeconds: 0.15 })
+    const other = await startTestServer({ environment: { LOOKOUT_CHAT_SECONDS: '0.15' } })
     other.engine.script = { texts: ['tick '], delayMs: 20, endless: true }
     const text = await (await other.post('/v1/chat/completions', { ...hello, stream })).text()
     expect(text).toContain('tick ')
@@ -217,7 +217,7 @@ describe('the time limit', () => {
   })
 
   test('rejects a request without text as a timeout', async () => {
-    const other = await startTestServer({ chatBudgetSeconds: 0.05 })
+    const other = await startTestServer({ environment: { LOOKOUT_CHAT_SECONDS: '0.05' } })
     other.engine.script = { texts: ['late'], delayMs: 5000 }
     const response = await other.post('/v1/chat/completions', hello)
     expect(response.status).toBe(504)

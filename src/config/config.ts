@@ -38,6 +38,8 @@ export interface Config {
   readonly bodyMemoryBytes: number
   /** Requests that may wait for each model before further ones are refused. */
   readonly queueLength: number
+  /** Seconds that a chat or detect request may take. */
+  readonly chatSeconds: number
   /** Seconds that answers under way get to end when the service is told to stop. */
   readonly drainSeconds: number
   /** Where metrics are served, apart from the API; null for nowhere. A port of 0 takes any free one. */
@@ -105,6 +107,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     aliases: settings.aliases,
     modelMemoryBytes: settings.model_memory === null ? null : settings.model_memory * 2 ** 30,
     queueLength: settings.queue_length,
+    chatSeconds: settings.chat_seconds,
     mediaHosts: settings.media_hosts,
     bodyMemoryBytes: (settings.body_memory ?? defaultBodyMemory()) * 2 ** 20,
     drainSeconds: settings.drain_seconds,

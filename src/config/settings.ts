@@ -64,6 +64,9 @@ export const settingsSchema = z.object({
   queue_length: number('a number of requests from 1 to 99999', { min: 1, max: 99_999, whole: true })
     .default(128)
     .register(ABOUT, { help: 'requests that may wait for each model; the server answers 503 to any more' }),
+  chat_seconds: number('a number of seconds greater than 0', { min: 0.001, max: 86_400 }).default(120).register(ABOUT, {
+    help: 'seconds that a chat or detect request may take; then a reply that has begun ends with length, and others get a 504',
+  }),
   media_hosts: list().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that the server may fetch media from',
     default: 'none',
