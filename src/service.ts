@@ -200,7 +200,7 @@ function standardError(): DestinationStream {
 /** A store that cannot be read is reported later, in the log. */
 async function hasCards(store: string): Promise<boolean> {
   return findStoredCards(store).then(
-    (cards) => cards.size > 0,
+    ({ cards }) => cards.size > 0,
     () => true,
   )
 }

@@ -19,7 +19,7 @@ ${SETTINGS_HELP}`,
     expectNoArguments(args)
     const settings = await loadConfig()
     const cards = await Promise.all((await findCards(settings.modelCards)).map((file) => loadCard(file, warn)))
-    const isStored = (await findStoredCards(settings.modelStore)).size > 0
+    const isStored = (await findStoredCards(settings.modelStore)).cards.size > 0
     withAliases(cards, settings.aliases, isStored ? warn : null)
     const lines = Object.entries(shown(settings)).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
     process.stdout.write(`${lines.join('\n')}\nThe configuration is fine\n`)

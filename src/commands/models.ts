@@ -22,7 +22,7 @@ ${SETTINGS_HELP}`,
     const { modelCards, modelStore, aliases } = await loadConfig()
     const files = await findCards(modelCards)
     const cards = await Promise.all(files.map((file) => loadCard(file, warn)))
-    const isStored = (await findStoredCards(modelStore)).size > 0
+    const isStored = (await findStoredCards(modelStore)).cards.size > 0
     const found = await Promise.all(withAliases(cards, aliases, isStored ? warn : null).map(describe))
     if (values.json) printJson(found)
     else process.stdout.write(found.map(toText).join(''))

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, utimes } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -31,6 +31,20 @@ test('requests for unknown models do not have an unchanged store listed again an
   await utimes(directory, 2, 2)
   await stored.refresh()
   expect(list).toHaveBeenCalledTimes(2)
+})
+
+test('a card that comes after its folder is seen at once', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-store-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  const folder = join(directory, 'a')
+  await mkdir(folder)
+  for (const path of [folder, directory]) await utimes(path, 1, 1)
+  const { stored, list, warn } = await watching(directory)
+  for (let i = 0; i < 100; i++) await stored.refresh()
+  expect(list).toHaveBeenCalledTimes(2)
+  await writeFile(join(folder, 'card.json'), '{')
+  await stored.refresh()
+  expect(warn.mock.calls).toEqual([[expect.stringContaining('not valid JSON')]])
 })
 
 test('a store that cannot be read is reported once', async () => {

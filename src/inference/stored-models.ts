@@ -53,14 +53,17 @@ export class StoredModels {
   #looking: Promise<void> | null = null
   #nextLook: Promise<void> | null = null
   #listedAt = Number.NEGATIVE_INFINITY
-  /** When the folder last changed, as of the last list; NaN, which equals nothing, where that is unsure. */
+  /** When one of the watched folders last changed, as of the last list; NaN, which equals nothing, where that is unsure. */
   #changedAt = Number.NaN
+  /** The store, and folders in it that have no card yet. */
+  #watched: readonly string[]
   #problem = ''
   #closed = false
   readonly #timer: NodeJS.Timeout
 
   constructor(options: StoredModelsOptions) {
     this.#options = options
+    this.#watched = [options.directory]
     this.#list = options.list ?? findStoredCards
     this.#timer = setInterval(() => {
       if (this.#entries.size > 0) void this.refresh()
@@ -113,13 +116,16 @@ export class StoredModels {
   async #look(): Promise<void> {
     if (this.#closed) return
     const { directory } = this.#options
-    const changedAt = await changeOf(directory)
+    const changedAt = await changeOf(this.#watched)
     const now = performance.now()
     if (changedAt === this.#changedAt && now - this.#listedAt < LIST_MS) return
-    const found = await this.#list(directory)
+    const { cards: found, unfinished } = await this.#list(directory)
+    const watched = [directory, ...unfinished]
+    const isSure = changedAt < Date.now() - COARSE_MS && watched.join() === this.#watched.join()
     this.#problem = ''
     this.#listedAt = now
-    this.#changedAt = Date.now() - changedAt < COARSE_MS ? Number.NaN : changedAt
+    this.#changedAt = isSure ? changedAt : Number.NaN
+    this.#watched = watched
     let removed = false
     for (const [file, { version, served }] of this.#entries) {
       if (found.get(file) === version) continue
@@ -186,10 +192,13 @@ export class StoredModels {
   }
 }
 
-/** When entries were last added to the folder or removed from it, in ms; 0 without a folder. */
-async function changeOf(directory: string): Promise<number> {
-  return stat(directory).then(
-    ({ mtimeMs }) => mtimeMs,
-    () => 0,
+/** When entries were last added to a folder of these or removed from it, in ms; 0 for a folder that does not exist. */
+async function changeOf(directories: readonly string[]): Promise<number> {
+  const changes = directories.map((directory) =>
+    stat(directory).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => 0,
+    ),
   )
+  return Math.max(...(await Promise.all(changes)))
 }

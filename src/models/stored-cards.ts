@@ -1,23 +1,36 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
+/** What is in the model store: each folder in it that holds a `card.json` is a model. */
+export interface StoredCards {
+  /** By the paths of the cards, in the order of their folders. The value changes when the card is replaced. */
+  readonly cards: ReadonlyMap<string, string>
+  /** Folders that have no card, or none yet. */
+  readonly unfinished: readonly string[]
+}
+
 /**
- * The cards in the model store, by their paths: each folder in it that holds a `card.json` is a model. The value changes
- * when the card is replaced. Empty where there is no store. A folder whose name begins with a dot is not finished.
+ * Lists the model store; without one, there are no models. A folder whose name begins with a dot does not count.
  * @throws Error when the store cannot be read.
  */
-export async function findStoredCards(directory: string): Promise<ReadonlyMap<string, string>> {
-  const names = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
+export async function findStoredCards(directory: string): Promise<StoredCards> {
+  const entries = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return []
     throw error
   })
-  const files = names
-    .filter((name) => !name.startsWith('.'))
-    .sort()
-    .map((name) => join(directory, name, 'card.json'))
-  const versions = await Promise.all(files.map(versionOf))
-  return new Map(files.flatMap((file, index) => (versions[index] === null ? [] : [[file, versions[index]!]])))
+  const names = entries.filter((name) => !name.startsWith('.')).sort()
+  const cards = new Map<string, string>()
+  const unfinished: string[] = []
+  const found = await Promise.all(names.map((name) => versionOf(join(directory, name, CARD_FILE))))
+  for (const [index, version] of found.entries()) {
+    const folder = join(directory, names[index]!)
+    if (version === null) unfinished.push(folder)
+    else cards.set(join(folder, CARD_FILE), version)
+  }
+  return { cards, unfinished }
 }
+
+const CARD_FILE = 'card.json'
 
 /** Null where there is no such file. */
 async function versionOf(file: string): Promise<string | null> {
