@@ -73,8 +73,8 @@ export interface EngineSettings {
   readonly threads: number
   /** Maximum requests that wait for their first completion to start. */
   readonly maxWaiting: number
-  /** Maximum cells in the prefix cache, which keeps beginnings of finished work for later requests. */
-  readonly prefixCacheCells: number
+  /** Size of the prefix cache, which keeps beginnings of finished work for later requests; 0 for none. */
+  readonly prefixCacheBytes: number
   /** Random seed of every request; null draws a new seed for each. */
   readonly seed: number | null
 }

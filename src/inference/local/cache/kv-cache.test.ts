@@ -1,43 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { KvCache, type KvSequence } from './kv-cache.ts'
-
-/** Keeps the truth about cells the way the library does: every cell knows its sequences. */
-class FakeContext {
-  readonly cells = 10_000
-  readonly #saved = new Map<Uint8Array, readonly number[]>()
-  readonly sequencesOf: { readonly position: number; readonly sequences: Set<number> }[] = []
-
-  forkSequence(source: number, target: number, end: number): void {
-    for (const { position, sequences } of this.sequencesOf) {
-      if (sequences.has(source) && position < end) sequences.add(target)
-    }
-  }
-
-  removeSequence(sequence: number, start = 0): void {
-    for (const { position, sequences } of this.sequencesOf) if (position >= start) sequences.delete(sequence)
-  }
-
-  saveSequence(sequence: number): Uint8Array {
-    const held = this.sequencesOf.filter(({ sequences }) => sequences.has(sequence))
-    const state = new Uint8Array()
-    this.#saved.set(
-      state,
-      held.map(({ position }) => position),
-    )
-    return state
-  }
-
-  restoreSequence(sequence: number, state: Uint8Array): void {
-    for (const position of this.#saved.get(state)!) {
-      this.sequencesOf.push({ position, sequences: new Set([sequence]) })
-    }
-  }
-
-  get used(): number {
-    return this.sequencesOf.filter(({ sequences }) => sequences.size > 0).length
-  }
-}
+import { FakeContext } from '../../../../test/support/fake-context.ts'
+import { KvCache, type KvSequence, START } from './kv-cache.ts'
 
 test('counts every cell once, whatever is forked, cut, saved, restored, grown and released, in whatever order', () => {
   const operation = fc.record({
@@ -52,25 +16,42 @@ test('counts every cell once, whatever is forked, cut, saved, restored, grown an
       const sequences: KvSequence[] = []
       for (const { kind, which, size } of operations) {
         const sequence = sequences[which % Math.max(1, sequences.length)]
+        const { usedCells } = kv
         if (kind === 'empty' || sequence === undefined) sequences.push(kv.fork(null))
         else if (kind === 'fork') sequences.push(kv.fork(sequence))
         else if (kind === 'cut') {
           const cells = Math.min(size, sequence.cells)
           sequences.push(kv.fork(sequence, { cells, position: cells }))
         } else if (kind === 'restore') {
-          const cells = Math.min(size, sequence.cells)
-          sequences.push(kv.restore(kv.save(sequence), { cells, position: cells }))
-        } else if (kind === 'grow') {
-          for (let i = 0; i < size; i++) {
-            context.sequencesOf.push({ position: sequence.position + i, sequences: new Set([sequence.id]) })
+          // Two parts that overlap.
+          const cut = (share: number) => {
+            const cells = Math.floor(share * sequence.cells)
+            return { cells, position: cells }
           }
+          const [end, middle, start] = [cut(size / 9), cut(size / 20), cut(size / 30)]
+          const parts = [
+            { saved: kv.save(sequence, START, cut(1)), end: start },
+            { saved: kv.save(sequence, start, cut(1)), end: middle },
+            { saved: kv.save(sequence, middle, cut(1)), end },
+          ]
+          expect(parts.map(({ saved }) => saved.state.length)).toEqual(
+            parts.map(({ saved }) => kv.measure(sequence, saved.from, saved.to)),
+          )
+          const restored = kv.restore(parts.filter(({ saved, end: { cells } }) => cells > saved.from.cells))
+          expect(context.positionsOf(restored.id)).toEqual(Array.from({ length: end.cells }, (_, i) => i))
+          sequences.push(restored)
+        } else if (kind === 'grow') {
+          context.fill(sequence.id, sequence.position, size)
           kv.grow(sequence, size, size)
         } else {
+          const freed = kv.cellsFreedBy([sequence])
           sequences.splice(sequences.indexOf(sequence), 1)
           kv.release(sequence)
+          expect(usedCells - kv.usedCells).toBe(freed)
         }
         expect(kv.usedCells).toBe(context.used)
       }
+      expect(kv.cellsFreedBy(sequences)).toBe(kv.usedCells)
       for (const sequence of sequences) kv.release(sequence)
       expect([kv.usedCells, kv.freeSequences]).toEqual([0, 100])
     }),

@@ -30,13 +30,26 @@ export interface Cut {
   readonly position: number
 }
 
-/** A copy of a sequence's cells, outside the KV cache. */
-export interface SavedSequence {
-  readonly cells: number
+/** Before the first cell. */
+export const START: Cut = { cells: 0, position: 0 }
+
+/** A copy of some of a sequence's cells, outside the KV cache. */
+export interface SavedCells {
+  readonly from: Cut
+  readonly to: Cut
   readonly state: Uint8Array
 }
 
-type SequenceMemory = Pick<Context, 'cells' | 'forkSequence' | 'removeSequence' | 'saveSequence' | 'restoreSequence'>
+/** Saved cells, of which those before `end` are wanted. */
+export interface WantedCells {
+  readonly saved: SavedCells
+  readonly end: Cut
+}
+
+type SequenceMemory = Pick<
+  Context,
+  'cells' | 'forkSequence' | 'removeSequence' | 'sequenceBytes' | 'saveSequence' | 'restoreSequence'
+>
 
 /**
  * Owns the sequences of the KV cache and counts its cells: each once, however many sequences share it. The sequence
@@ -45,13 +58,17 @@ type SequenceMemory = Pick<Context, 'cells' | 'forkSequence' | 'removeSequence' 
 export class KvCache {
   readonly #context: SequenceMemory
   readonly #freeIds: number[]
+  /** The id under which a part of a sequence is copied. */
+  readonly #copyId: number
   /** Those that were not released. */
   readonly #sequences = new Map<KvSequence, OwnedSequence>()
   readonly capacity: number
   #used = 0
 
+  /** @param sequences that may be in use; the context must have one id more. */
   constructor(context: SequenceMemory, sequences: number) {
     this.#context = context
+    this.#copyId = sequences
     this.#freeIds = Array.from({ length: sequences }, (_, i) => sequences - 1 - i)
     this.capacity = context.cells
   }
@@ -86,16 +103,33 @@ export class KvCache {
     return this.#create(id, { cells, position }, this.#share(source, cells))
   }
 
-  save({ id, cells }: KvSequence): SavedSequence {
-    return { cells, state: this.#context.saveSequence(id) }
+  /** Exact size of a copy of the cells, in bytes. */
+  measure(sequence: KvSequence, from: Cut, to: Cut): number {
+    return this.#select(sequence, from, to, (id) => this.#context.sequenceBytes(id))
   }
 
-  /** A new sequence with the beginning of a saved one. All cells of the saved one must fit, if only for a moment. */
-  restore({ cells, state }: SavedSequence, cut: Cut): KvSequence {
+  /** Copies cells out of the KV cache. Blocks: about 0.1 ms per MB, and 0.5 to 3 ms per MB where memory is new. */
+  save(sequence: KvSequence, from: Cut, to: Cut): SavedCells {
+    return { from, to, state: this.#select(sequence, from, to, (id) => this.#context.saveSequence(id)) }
+  }
+
+  /**
+   * A new sequence of saved cells: each part begins where what is wanted of the one before it ends. All cells of a part
+   * must fit, if only for a moment.
+   */
+  restore(parts: readonly WantedCells[]): KvSequence {
     const sequence = this.fork(null)
-    this.#context.restoreSequence(sequence.id, state)
-    if (cut.cells < cells) this.#context.removeSequence(sequence.id, cut.position)
-    this.grow(sequence, cut.cells, cut.position)
+    for (const { saved, end } of parts) {
+      if (saved.from.cells === 0) {
+        this.#context.restoreSequence(sequence.id, saved.state)
+        if (end.cells < saved.to.cells) this.#context.removeSequence(sequence.id, end.position)
+      } else {
+        this.#context.restoreSequence(this.#copyId, saved.state)
+        this.#context.forkSequence(this.#copyId, sequence.id, end.position, saved.from.position)
+        this.#context.removeSequence(this.#copyId)
+      }
+      this.grow(sequence, end.cells - sequence.cells, end.position - sequence.position)
+    }
     return sequence
   }
 
@@ -117,6 +151,33 @@ export class KvCache {
     while (segment !== null && --segment.references === 0) {
       this.#used -= segment.cells
       segment = segment.parent
+    }
+  }
+
+  /** Cells that would be free if these sequences were released. */
+  cellsFreedBy(sequences: readonly KvSequence[]): number {
+    const released = new Map<Segment, number>()
+    let cells = 0
+    for (const sequence of sequences) {
+      for (let segment: Segment | null = this.#own(sequence).segment; segment !== null; segment = segment.parent) {
+        const references = (released.get(segment) ?? 0) + 1
+        released.set(segment, references)
+        if (references < segment.references) break
+        cells += segment.cells
+      }
+    }
+    return cells
+  }
+
+  /** @param use gets the id of a sequence that has these cells and no others. */
+  #select<Result>(sequence: KvSequence, from: Cut, to: Cut, use: (id: number) => Result): Result {
+    const { id, cells } = this.#own(sequence)
+    if (from.cells === 0 && to.cells === cells) return use(id)
+    this.#context.forkSequence(id, this.#copyId, to.position, from.position)
+    try {
+      return use(this.#copyId)
+    } finally {
+      this.#context.removeSequence(this.#copyId)
     }
   }
 

@@ -1,92 +1,234 @@
-import type { Cut, KvCache, KvSequence, SavedSequence } from './kv-cache.ts'
-import type { PrefixKey } from './prefix-key.ts'
+import { type Cut, type KvCache, type KvSequence, type SavedCells, START, type WantedCells } from './kv-cache.ts'
+import { HASHED_CELLS, type PrefixKey } from './prefix-key.ts'
 
-interface CachedPrefix {
+/**
+ * A piece of a saved sequence, after the first cells of its parent. Pieces form trees: the turns of a chat follow each
+ * other, and prompts that begin alike share their beginning.
+ */
+export interface CachedPrefix {
   readonly organisation: string
+  /** Null at the start of a sequence. */
+  readonly parent: CachedPrefix | null
+  /** Of all cells from the start to the end of this piece. */
   readonly key: PrefixKey
-  readonly saved: SavedSequence
+  readonly saved: SavedCells
 }
 
 /** Where a prompt's prefix has been computed already, and how much of it. */
-export interface PrefixMatch {
-  readonly source: KvSequence | SavedSequence
+export interface PrefixMatch<Source = KvSequence | CachedPrefix> {
+  readonly source: Source
   /** The part of the source that the prompt shares. */
   readonly cut: Cut
 }
 
+/** A sequence that is being copied into the cache, piece by piece. */
+export interface PrefixCopy {
+  readonly organisation: string
+  readonly key: PrefixKey
+  readonly pieceCells: number
+  /** What is in the cache so far. */
+  last: CachedPrefix | null
+  next: Cut
+}
+
 /** Shorter common prefixes, such as those that a template gives to all prompts, are faster to compute than to share. */
-export const SHORTEST_MATCH = 16
+export const SHORTEST_MATCH = HASHED_CELLS
+/**
+ * Size of a piece, unless an image needs more. Copying it takes 5 ms on an idle machine, because the system must provide
+ * new memory; 1 ms of that is the copy itself.
+ */
+const PIECE_BYTES = 8 * 2 ** 20
 
 /**
  * Owns copies of the sequences of ended work, so that a prompt with the same prefix need not compute it again: the next
  * turn of a chat, most of all. The copies lie outside the KV cache, because attention passes over every cell in use, if
  * only to skip it; within a few steps that costs more than the copy. Organisations never share them: the time to the
  * first token would tell one what another asked.
+ *
+ * What it holds never exceeds its limit in bytes. Pieces that were not used for longest are removed first, the end of a
+ * sequence before its beginning. Only `restore` and saving the same again count as use.
  */
 export class PrefixCache {
   readonly #kv: KvCache
-  readonly #limits: { readonly cells: number; readonly bytes: number }
-  /** Least recently used first. */
-  readonly #entries = new Set<CachedPrefix>()
+  readonly #limitBytes: number
+  /** Least recently used first. A piece is always later than those that continue it. */
+  readonly #pieces = new Set<CachedPrefix>()
+  /** By organisation and the hash of a beginning: the pieces that hold some of the cells after it. */
+  readonly #index = new Map<string, Map<number, Set<CachedPrefix>>>()
   #cells = 0
   #bytes = 0
+  #version = 0
 
-  constructor(kv: KvCache, limits: { readonly cells: number; readonly bytes: number }) {
+  constructor(kv: KvCache, limitBytes: number) {
     this.#kv = kv
-    this.#limits = limits
+    this.#limitBytes = limitBytes
   }
 
+  /** Pieces of saved sequences. */
   get entries(): number {
-    return this.#entries.size
+    return this.#pieces.size
   }
 
   get cells(): number {
     return this.#cells
   }
 
-  /** The entry with the longest common prefix; it counts as used now. */
-  find(organisation: string, key: PrefixKey): PrefixMatch | null {
-    let best: { readonly entry: CachedPrefix; readonly cut: Cut } | null = null
-    for (const entry of this.#entries) {
-      if (entry.organisation !== organisation) continue
-      const cut = entry.key.commonPrefix(key)
-      if (cut.cells >= SHORTEST_MATCH && cut.cells > (best?.cut.cells ?? 0)) best = { entry, cut }
-    }
-    if (best === null) return null
-    this.#touch(best.entry)
-    return { source: best.entry.saved, cut: best.cut }
+  get bytes(): number {
+    return this.#bytes
   }
 
-  /** Copies a sequence, unless an entry holds all of it already. @param key what the sequence consists of. */
-  add(organisation: string, key: PrefixKey, sequence: KvSequence): void {
-    if (key.length < SHORTEST_MATCH || key.length > this.#limits.cells) return
-    for (const entry of this.#entries) {
-      if (entry.organisation !== organisation) continue
-      const { cells } = entry.key.commonPrefix(key)
-      if (cells === key.length) {
-        this.#touch(entry)
-        return
-      }
-      if (cells === entry.key.length) this.#remove(entry)
+  /** Another number whenever another prefix may be found. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** The longest prefix of the key that is in the cache. Does not count as use. */
+  find(organisation: string, key: PrefixKey): PrefixMatch<CachedPrefix> | null {
+    const index = this.#index.get(organisation)
+    if (index === undefined) return null
+    let candidates: ReadonlySet<CachedPrefix> | null = null
+    let cells = 0
+    for (const hash of key.hashes) {
+      const pieces = index.get(hash)
+      if (pieces === undefined) break
+      candidates = pieces
+      cells += HASHED_CELLS
     }
-    const saved = this.#kv.save(sequence)
-    this.#entries.add({ organisation, key, saved })
-    this.#cells += saved.cells
-    this.#bytes += saved.state.length
-    for (const oldest of this.#entries) {
-      if (this.#cells <= this.#limits.cells && this.#bytes <= this.#limits.bytes) break
-      this.#remove(oldest)
+    let source: CachedPrefix | null = null
+    let most = 0
+    for (const candidate of candidates ?? []) {
+      const alike = candidate.key.alikeFrom(key, cells)
+      if (alike > most) [source, most] = [candidate, alike]
+    }
+    if (source === null) return null
+    const cut = source.key.commonPrefix(key)
+    return cut.cells < SHORTEST_MATCH ? null : { source, cut }
+  }
+
+  /** Cells that must be free to restore a match: all of each piece must fit, if only for a moment. */
+  cellsToRestore({ source, cut }: PrefixMatch<CachedPrefix>): number {
+    return Math.max(...wantedOf(source, cut).map(({ saved }) => saved.to.cells))
+  }
+
+  /** A new sequence with the matching cells. */
+  restore({ source, cut }: PrefixMatch<CachedPrefix>): KvSequence {
+    this.#touch(source)
+    return this.#kv.restore(wantedOf(source, cut))
+  }
+
+  /**
+   * Begins to copy a sequence. Copies nothing yet.
+   * @param key what the sequence consists of.
+   * @returns null when all of it is in the cache, or when it does not fit.
+   */
+  begin(organisation: string, key: PrefixKey, sequence: KvSequence): PrefixCopy | null {
+    if (key.length < SHORTEST_MATCH || this.#limitBytes === 0) return null
+    const match = this.find(organisation, key)
+    if (match?.cut.cells === key.length) {
+      this.#touch(match.source)
+      return null
+    }
+    const [last, next] = match === null ? [null, START] : [pieceAt(match.source, match.cut), match.cut]
+    const end = key.cutBefore(key.length)
+    const bytes = this.#kv.measure(sequence, next, end)
+    if (bytesOf(last) + bytes > this.#limitBytes) return null
+    const pieceCells = Math.max(1, Math.floor((PIECE_BYTES * (end.cells - next.cells)) / bytes))
+    return { organisation, key, pieceCells, last, next }
+  }
+
+  /**
+   * Copies the next piece of a sequence. Blocks for some milliseconds.
+   * @returns whether there is more to copy.
+   */
+  copyNext(copy: PrefixCopy, sequence: KvSequence): boolean {
+    const { organisation, key, last, next } = copy
+    // Without its beginning, the rest is of no use.
+    if (last !== null && !this.#pieces.has(last)) return false
+    const to = key.cutAfter(next.cells + copy.pieceCells)
+    if (!this.#makeRoom(this.#kv.measure(sequence, next, to), last)) return false
+    const saved = this.#kv.save(sequence, next, to)
+    copy.last = { organisation, parent: last, key: key.slice(to.cells)!, saved }
+    copy.next = to
+    this.#add(copy.last)
+    return to.cells < key.length
+  }
+
+  /** @param last the end of a sequence that stays. @returns false when there cannot be so much room. */
+  #makeRoom(bytes: number, last: CachedPrefix | null): boolean {
+    if (bytesOf(last) + bytes > this.#limitBytes) return false
+    const staying = new Set(chainOf(last))
+    for (const oldest of this.#pieces) {
+      if (this.#bytes + bytes <= this.#limitBytes) break
+      if (!staying.has(oldest)) this.#remove(oldest)
+    }
+    return true
+  }
+
+  #add(piece: CachedPrefix): void {
+    this.#touch(piece)
+    this.#cells += piece.saved.to.cells - piece.saved.from.cells
+    this.#bytes += piece.saved.state.length
+    this.#version++
+    const index = this.#index.get(piece.organisation) ?? new Map<number, Set<CachedPrefix>>()
+    this.#index.set(piece.organisation, index)
+    for (const hash of indexedHashes(piece)) {
+      const pieces = index.get(hash)
+      if (pieces === undefined) index.set(hash, new Set([piece]))
+      else pieces.add(piece)
     }
   }
 
-  #touch(entry: CachedPrefix): void {
-    this.#entries.delete(entry)
-    this.#entries.add(entry)
+  #remove(piece: CachedPrefix): void {
+    this.#pieces.delete(piece)
+    this.#cells -= piece.saved.to.cells - piece.saved.from.cells
+    this.#bytes -= piece.saved.state.length
+    this.#version++
+    const index = this.#index.get(piece.organisation)!
+    for (const hash of indexedHashes(piece)) {
+      const pieces = index.get(hash)!
+      pieces.delete(piece)
+      if (pieces.size === 0) index.delete(hash)
+    }
+    if (index.size === 0) this.#index.delete(piece.organisation)
   }
 
-  #remove(entry: CachedPrefix): void {
-    this.#entries.delete(entry)
-    this.#cells -= entry.saved.cells
-    this.#bytes -= entry.saved.state.length
+  /** Makes a piece the latest, and each of those before it later still. */
+  #touch(piece: CachedPrefix): void {
+    for (const part of chainOf(piece)) {
+      this.#pieces.delete(part)
+      this.#pieces.add(part)
+    }
   }
+}
+
+/** A piece and those before it, up to the start of the sequence. */
+function* chainOf(piece: CachedPrefix | null): Generator<CachedPrefix> {
+  for (let part = piece; part !== null; part = part.parent) yield part
+}
+
+function bytesOf(piece: CachedPrefix | null): number {
+  let bytes = 0
+  for (const { saved } of chainOf(piece)) bytes += saved.state.length
+  return bytes
+}
+
+/** The first piece of a chain, from its end, that has cells before the cut. */
+function pieceAt(piece: CachedPrefix, cut: Cut): CachedPrefix {
+  for (const part of chainOf(piece)) if (part.saved.from.cells < cut.cells) return part
+  return piece
+}
+
+function wantedOf(piece: CachedPrefix, cut: Cut): WantedCells[] {
+  const parts: WantedCells[] = []
+  let end = cut
+  for (const { saved } of chainOf(pieceAt(piece, cut))) {
+    parts.unshift({ saved, end })
+    end = saved.from
+  }
+  return parts
+}
+
+/** Of the beginnings after which a piece has cells. */
+function indexedHashes({ key, saved }: CachedPrefix): readonly number[] {
+  return key.hashes.slice(Math.max(0, Math.floor(saved.from.cells / HASHED_CELLS) - 1))
 }

@@ -25,8 +25,8 @@ export interface LocalEngineOptions {
   readonly threads?: number
   /** Maximum requests that wait for their first completion to start. The card's number takes precedence. */
   readonly maxWaiting?: number
-  /** Maximum cells in the prefix cache, which keeps beginnings of finished work for later requests; 0 for none. */
-  readonly prefixCacheCells?: number
+  /** Size of the prefix cache, which keeps beginnings of finished work for later requests; 0 for none. */
+  readonly prefixCacheBytes?: number
   /** Silence after which the engine process counts as hung and is restarted, in ms. */
   readonly silenceLimitMs?: number
   /** Limit for one stage of loading, in ms; the default depends on the size of the weights. */
@@ -48,10 +48,6 @@ export interface EngineLogger {
 }
 
 const DEFAULT_MAX_WAITING = 128
-/**
- * Default size of the prefix cache as a share of the KV cells. The cache's copies are held in addition to those cells.
- */
-const PREFIX_CACHE_SHARE = 1 / 2
 /**
  * llama.cpp's threads synchronise after every operation, in a busy wait. With less work than this per thread, more
  * threads gain nothing on an idle machine, and on a busy one each barrier waits for the operating system's scheduler.
@@ -275,7 +271,7 @@ async function readSettings(card: ModelCard, options: LocalEngineOptions): Promi
     repetition: card.engine.repetition,
     image: imageLimits(card),
     threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), usefulThreads),
-    prefixCacheCells: options.prefixCacheCells ?? Math.floor(card.engine.contextTokens * PREFIX_CACHE_SHARE),
+    prefixCacheBytes: options.prefixCacheBytes ?? 256 * 2 ** 20,
     maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
   }

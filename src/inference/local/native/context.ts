@@ -100,14 +100,19 @@ export class Context {
     }
   }
 
-  /** Makes `target` share the cells of `source` at positions below `end`, without a copy. */
-  forkSequence(source: number, target: number, end: number): void {
-    this.#llama.memory_seq_cp(this.#memory, source, target, 0, end)
+  /** Makes `target` share the cells of `source` at positions from `start` to below `end`, without a copy. */
+  forkSequence(source: number, target: number, end: number, start = 0): void {
+    this.#llama.memory_seq_cp(this.#memory, source, target, start, end)
   }
 
   /** Removes the sequence's cells at positions from `start`. */
   removeSequence(sequence: number, start = 0): void {
     this.#llama.memory_seq_rm(this.#memory, sequence, start, -1)
+  }
+
+  /** Exact size of what `saveSequence` would return, in bytes. Copies nothing. */
+  sequenceBytes(sequence: number): number {
+    return this.#llama.state_seq_get_size(this.handle, sequence)
   }
 
   /** Copies a sequence's cells, for `restoreSequence`. */

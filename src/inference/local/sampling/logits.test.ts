@@ -63,7 +63,7 @@ function load(cells: number): LoadedModel {
     image: { ...card.image!, minTokens: 36 },
     threads: 1,
     maxWaiting: 100,
-    prefixCacheCells: 0,
+    prefixCacheBytes: 0,
     seed: 1,
   })
 }
@@ -73,12 +73,12 @@ interface Asked {
   readonly branches: readonly Branch[]
 }
 
-function createScheduler(model: LoadedModel, prefixCacheCells = 0): Scheduler {
+function createScheduler(model: LoadedModel, prefixCacheBytes = 0): Scheduler {
   const planner = new BatchSplitter([{ rows: 1, ms: 1 }], 16, model.context.batch.capacity)
   const fail = (message: FromEngine) => {
     if (message.type === 'error') throw new Error(message.error.message)
   }
-  return new Scheduler(model, planner, { maxWaiting: 100, prefixCacheCells, seed: 1 }, fail)
+  return new Scheduler(model, planner, { maxWaiting: 100, prefixCacheBytes, seed: 1 }, fail)
 }
 
 /** @returns for every completion the logits that its tokens were sampled from. */

@@ -47,11 +47,13 @@ export class LoadedModel {
     // One for each sequence, and one for each shared prefix: 64 completions of 16 prompts take 81, and one completion
     // alone may need three. No more than that, because the library compares all with all at every step; a sequence that
     // finds none free waits.
-    const sequences = Math.min(MAX_SEQUENCE_IDS, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
+    const sequences = Math.min(MAX_SEQUENCE_IDS - 1, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
     this.maxRunning = settings.maxSequences
     this.repetition = settings.repetition
     begins('cache')
-    this.context = new Context(llama, this.model, { cells: settings.cells, sequences, threads: settings.threads })
+    const { cells } = settings
+    // One more for copies of parts of sequences.
+    this.context = new Context(llama, this.model, { cells, sequences: sequences + 1, threads: settings.threads })
     this.kv = new KvCache(this.context, sequences)
     const { projector, threads, image } = settings
     begins('encoder')

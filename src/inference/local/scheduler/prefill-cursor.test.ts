@@ -9,6 +9,7 @@ const noMemory = {
   cells: 1000,
   forkSequence() {},
   removeSequence() {},
+  sequenceBytes: () => 0,
   saveSequence: () => new Uint8Array(),
   restoreSequence() {},
 }

@@ -11,7 +11,14 @@ const LONG = 4000
 const ROWS = 100
 const batch = { add: () => 0 } as Partial<Batch> as Batch
 const kv = new KvCache(
-  { cells: 1e6, forkSequence() {}, removeSequence() {}, saveSequence: () => new Uint8Array(), restoreSequence() {} },
+  {
+    cells: 1e6,
+    forkSequence() {},
+    removeSequence() {},
+    sequenceBytes: () => 0,
+    saveSequence: () => new Uint8Array(),
+    restoreSequence() {},
+  },
   100,
 )
 

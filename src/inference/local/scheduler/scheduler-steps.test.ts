@@ -44,7 +44,7 @@ beforeAll(async () => {
       image: null,
       threads: 1,
       maxWaiting: 10,
-      prefixCacheCells: 0,
+      prefixCacheBytes: 0,
       seed: 1,
     },
   )
@@ -56,7 +56,7 @@ afterEach(() => vi.restoreAllMocks())
 function createScheduler(): { readonly scheduler: Scheduler; readonly sent: FromEngine[] } {
   const sent: FromEngine[] = []
   const splitter = new BatchSplitter([{ rows: 1, ms: 1 }], 4, loaded.context.batch.capacity)
-  const settings = { maxWaiting: 10, prefixCacheCells: 0, seed: 1 }
+  const settings = { maxWaiting: 10, prefixCacheBytes: 0, seed: 1 }
   return { scheduler: new Scheduler(loaded, splitter, settings, (message) => sent.push(message)), sent }
 }
 

@@ -28,6 +28,8 @@ import type { PromptPart } from '../../engine.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 
 const turn = (...parts: PromptPart[]) => [trusted('<|im_start|>user\n'), ...parts, trusted('<|im_end|>\n'), assistant]
+/** Of the shipped model: keys and values of 6 layers, and where they are. */
+const CELL_BYTES = 6 * 2 * 128 * 2 + 24
 /** More than 5 tokens for each repeat, and another text for every name. */
 const longText = (name: string, repeats = 800) =>
   untrusted(`${name} `.concat('one two three four five '.repeat(repeats)))
@@ -410,7 +412,7 @@ describe('with room for two completions', () => {
 })
 
 test('a prefix whose completions were all preempted gives way to an older request', async () => {
-  const engine = await LocalEngine.start(await smallCard(512, 4), { prefixCacheCells: 0 })
+  const engine = await LocalEngine.start(await smallCard(512, 4), { prefixCacheBytes: 0 })
   try {
     const older = await generate(engine, turn(untrusted('Old?')), [branch({ maxTokens: 480, sampling: REPEATING })])
     const ended = collect(older)
@@ -434,8 +436,8 @@ describe('the prefix cache', () => {
 
   beforeAll(async () => {
     const card = await smallCard(4096, 8)
-    engine = await LocalEngine.start(card, { prefixCacheCells: 2048 })
-    uncached = await LocalEngine.start(card, { prefixCacheCells: 0 })
+    engine = await LocalEngine.start(card, { prefixCacheBytes: 2048 * CELL_BYTES })
+    uncached = await LocalEngine.start(card, { prefixCacheBytes: 0 })
   })
 
   afterAll(async () => {
@@ -570,7 +572,7 @@ describe('any schedule', () => {
 
   beforeAll(async () => {
     // So small that requests get in each other's way.
-    engine = await LocalEngine.start(await smallCard(320, 6), { maxWaiting: 100, prefixCacheCells: 200 })
+    engine = await LocalEngine.start(await smallCard(320, 6), { maxWaiting: 100, prefixCacheBytes: 200 * CELL_BYTES })
   })
 
   afterAll(() => engine?.close())

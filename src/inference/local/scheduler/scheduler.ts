@@ -16,7 +16,11 @@ import { SequenceGroup } from './sequence-group.ts'
 import { SequenceManager } from './sequence-manager.ts'
 import { StepError } from './step.ts'
 
-export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheCells' | 'seed'>
+export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheBytes' | 'seed'>
+
+/** Time that copies into the prefix cache may take after a step, in ms, and as a share of the step. */
+const COPY_MS = 8
+const COPY_SHARE = 0.1
 
 /**
  * Takes requests, has them computed one step per turn of the event loop, and has the results sent. It owns the groups that
@@ -48,7 +52,7 @@ export class Scheduler {
     this.#loaded = loaded
     this.#settings = settings
     this.#send = send
-    this.#manager = new SequenceManager(loaded, settings.prefixCacheCells)
+    this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes)
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter)
     this.#runner = new ModelRunner(loaded)
     this.#forecast = new QueueForecast(splitter)
@@ -56,11 +60,13 @@ export class Scheduler {
   }
 
   get stats(): EngineStats {
+    const { kv, context } = this.#loaded
+    const { held } = this.#manager
     return {
       ...this.#manager.stats,
-      totalCells: this.#loaded.context.cells,
-      usedCells: this.#loaded.kv.usedCells,
-      usedSequences: this.#loaded.kv.usedSequences,
+      totalCells: context.cells,
+      usedCells: kv.usedCells - held.cells,
+      usedSequences: kv.usedSequences - held.sequences,
       prefilledTokens: this.#prefilledTokens,
       decodedTokens: this.#decodedTokens,
       residentBytes: process.memoryUsage.rss(),
@@ -104,6 +110,7 @@ export class Scheduler {
     const since = this.#lastStepEnd ?? started
     this.#manager.admit()
     if (this.#manager.running.length === 0) {
+      if (this.#manager.continueCopies(COPY_MS)) return true
       const { next } = this.#manager
       if (next === undefined) return false
       // Work that passed admission fits by itself, so this is no client's fault.
@@ -142,6 +149,7 @@ export class Scheduler {
     }
     this.#builder.learn(step, decodeMs, performance.now() - started)
     this.#manager.settle()
+    this.#manager.continueCopies(Math.max(COPY_MS, COPY_SHARE * decodeMs))
     return touched
   }
 

@@ -34,9 +34,9 @@ export class SequenceManager {
   /** Nothing is admitted between a preemption and the next end of a sequence. */
   #isCongested = false
 
-  constructor(loaded: LoadedModel, prefixCacheCells: number) {
+  constructor(loaded: LoadedModel, prefixCacheBytes: number) {
     this.#loaded = loaded
-    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheCells)
+    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes)
   }
 
   /** Oldest first. */
@@ -93,12 +93,22 @@ export class SequenceManager {
     for (const running of this.#running) this.#open(running.sequence, running)
   }
 
+  /** What ended work still holds in the KV cache, until it is copied or the cells are needed. */
+  get held(): PrefixReuse['held'] {
+    return this.#reuse.held
+  }
+
+  /** Copies some of what ended into the prefix cache. @returns whether anything waited for it. */
+  continueCopies(ms: number): boolean {
+    return this.#reuse.continueCopies(ms)
+  }
+
   /**
    * Frees some cells. It preempts the youngest sequence, never the oldest, so there is always progress.
    * @returns false when there is nothing to free.
    */
   reclaim(): boolean {
-    if (this.#closeIdlePrefix(null)) return true
+    if (this.#reuse.giveUpCopy() || this.#closeIdlePrefix(null)) return true
     const youngest = this.#running.at(-1)
     if (youngest === undefined || this.#running.length === 1) return false
     this.#preempt(youngest)

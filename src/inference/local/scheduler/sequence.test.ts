@@ -18,7 +18,14 @@ const batch = { add: () => 0 } as Partial<Batch> as Batch
 
 function createSequence(maxTokens: number, sampler: Partial<TokenSampler> = {}, repetition: Repetition | null = null) {
   const kv = new KvCache(
-    { cells: 100, forkSequence() {}, removeSequence() {}, saveSequence: () => new Uint8Array(), restoreSequence() {} },
+    {
+      cells: 100,
+      forkSequence() {},
+      removeSequence() {},
+      sequenceBytes: () => 0,
+      saveSequence: () => new Uint8Array(),
+      restoreSequence() {},
+    },
     2,
   )
   const branch = { maxTokens, lastToken: 4 } as Partial<AdmittedBranch> as AdmittedBranch

@@ -46,7 +46,7 @@ export function warmUp(loaded: LoadedModel, image: EngineSettings['image'], goes
   const fail = (message: FromEngine) => {
     if (message.type === 'error') throw new FailureError(message.error)
   }
-  const scheduler = new Scheduler(loaded, splitter, { maxWaiting: 1, prefixCacheCells: 0, seed: 0 }, fail)
+  const scheduler = new Scheduler(loaded, splitter, { maxWaiting: 1, prefixCacheBytes: 0, seed: 0 }, fail)
   scheduler.submit(0, work)
   let longestStepMs = splitter.fullBatchMs
   let started = performance.now()
