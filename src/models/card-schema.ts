@@ -62,6 +62,8 @@ const cardFields = z.strictObject({
       .default({ blockTokens: 64, repeats: 32, tokens: 1024 }),
     /** Threads that compute; by default as many as the weights are worth on this machine. */
     threads: z.int().positive().optional(),
+    /** MiB for copies of what finished requests have in the KV cache; by default LOOKOUT_PREFIX_CACHE. 0: none. */
+    prefixCache: z.number().nonnegative().optional(),
     /** Requests that may wait before further ones are refused; by default LOOKOUT_QUEUE_LENGTH. */
     queueLength: z.int().min(1).max(99_999).optional(),
   }),
