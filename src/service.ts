@@ -85,12 +85,13 @@ export class Service {
     })
     starting.defer(() => pool.close())
     const opener: ModelOpener = {
-      describe: describeModel,
+      describe: (card) => describeModel(card, config.caches),
       start: (card, name, signal) =>
         startEngine(card, {
           logger,
           signal,
           maxWaiting: config.queueLength,
+          ...config.caches,
           onRestart: () => metrics?.restarted(name),
         }),
     }

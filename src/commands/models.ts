@@ -1,3 +1,4 @@
+import type { Config } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { withAliases } from '../inference/aliases.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
@@ -19,18 +20,20 @@ Reads the model cards and the headers of the files that they name, and loads not
 ${SETTINGS_HELP}`,
   async run(args) {
     const { values } = readOptions(args, { json: { type: 'boolean' } })
-    const { modelCards, modelStore, aliases } = await loadConfig()
+    const { modelCards, modelStore, aliases, caches } = await loadConfig()
     const files = await findCards(modelCards)
     const cards = await Promise.all(files.map((file) => loadCard(file, warn)))
     const isStored = (await findStoredCards(modelStore)).cards.size > 0
-    const found = await Promise.all(withAliases(cards, aliases, isStored ? warn : null).map(describe))
+    const found = await Promise.all(
+      withAliases(cards, aliases, isStored ? warn : null).map((card) => describe(card, caches)),
+    )
     if (values.json) printJson(found)
     else process.stdout.write(found.map(toText).join(''))
   },
 }
 
-async function describe(card: ModelCard) {
-  const { info, memoryBytes } = await describeModel(card)
+async function describe(card: ModelCard, caches: Config['caches']) {
+  const { info, memoryBytes } = await describeModel(card, caches)
   return {
     ids: card.serves.map(({ id }) => id),
     aliases: card.serves.flatMap((served) => served.aliases),

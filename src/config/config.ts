@@ -34,6 +34,12 @@ export interface Config {
   readonly aliases: Readonly<Record<string, string>>
   /** Most bytes that loaded models may take together, by estimate; null for no limit. */
   readonly modelMemoryBytes: number | null
+  /** Sizes of caches of each model; null to go by the memory, and by the limit of all models together. */
+  readonly caches: {
+    readonly prefixCacheBytes: number | null
+    readonly encoderCacheBytes: number | null
+    readonly memoryLimitBytes: number | null
+  }
   /** Most bytes of large request bodies that are held at a time. */
   readonly bodyMemoryBytes: number
   /** Requests that may wait for each model before further ones are refused. */
@@ -105,7 +111,12 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     modelCards: [settings.model_card, ...settings.models].map((path) => resolve(path)),
     modelStore: join(dataDirectory, 'models'),
     aliases: settings.aliases,
-    modelMemoryBytes: settings.model_memory === null ? null : settings.model_memory * 2 ** 30,
+    modelMemoryBytes: bytes(settings.model_memory, 2 ** 30),
+    caches: {
+      prefixCacheBytes: bytes(settings.prefix_cache, 2 ** 20),
+      encoderCacheBytes: bytes(settings.encoder_cache, 2 ** 20),
+      memoryLimitBytes: bytes(settings.model_memory, 2 ** 30),
+    },
     queueLength: settings.queue_length,
     chatSeconds: settings.chat_seconds,
     mediaHosts: settings.media_hosts,
@@ -118,6 +129,10 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
 /** An empty variable counts as not set: shells and compose files cannot tell the two apart. */
 function isSet(value: unknown): boolean {
   return value !== undefined && value !== null && value !== ''
+}
+
+function bytes(given: number | null, unit: number): number | null {
+  return given === null ? null : Math.round(given * unit)
 }
 
 /** 1/200 of the memory, in MiB: six of the largest bodies with 24 GiB. The rest is for models. */

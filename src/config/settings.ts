@@ -61,6 +61,14 @@ export const settingsSchema = z.object({
     .nullable()
     .default(null)
     .register(ABOUT, { help: 'GiB that all loaded models may take together, by estimate', default: 'no limit' }),
+  prefix_cache: number('a number of MiB', { max: 999_999_999 }).nullable().default(null).register(ABOUT, {
+    help: 'MiB in which each model keeps what it computed for finished requests, for the next turn of a chat; 0 for none',
+    default: 'twice the KV cache, at most a quarter of the memory that the model leaves',
+  }),
+  encoder_cache: number('a number of MiB', { max: 999_999_999 }).nullable().default(null).register(ABOUT, {
+    help: 'MiB in which each model keeps encoded images and audio; 0 for none',
+    default: '128 of the largest, at most a sixteenth of the memory that the model leaves',
+  }),
   queue_length: number('a number of requests from 1 to 99999', { min: 1, max: 99_999, whole: true })
     .default(128)
     .register(ABOUT, { help: 'requests that may wait for each model; the server answers 503 to any more' }),

@@ -75,6 +75,8 @@ export interface EngineSettings {
   readonly maxWaiting: number
   /** Size of the prefix cache, which keeps beginnings of finished work for later requests; 0 for none. */
   readonly prefixCacheBytes: number
+  /** Size of the cache of encoded images and audio; 0 for none. */
+  readonly encoderCacheBytes: number
   /** Random seed of every request; null draws a new seed for each. */
   readonly seed: number | null
 }

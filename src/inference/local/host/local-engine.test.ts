@@ -376,10 +376,12 @@ describe('LocalEngine.start', () => {
     )
   })
 
-  test('a file that is not a model: the error names it and quotes the library', async () => {
+  test('a file that is not a model: the error names it', async () => {
     const card = await loadCard(CARD)
     const broken = { ...card, engine: { ...card.engine, model: 'card.json' } }
-    await expect(LocalEngine.start(broken)).rejects.toThrow(/Cannot load the model .*card\.json[\s\S]*magic/)
+    await expect(LocalEngine.start(broken)).rejects.toThrow(
+      /engine\.model: cannot read .*card\.json: the file is not a GGUF file$/,
+    )
   })
 
   test('a card that promises more context than there is', async () => {

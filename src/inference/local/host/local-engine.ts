@@ -14,19 +14,18 @@ import type {
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { EngineSettings, FromEngine, LoadStage, ToEngine } from '../protocol.ts'
+import type { CacheSettings } from './cache-sizes.ts'
 import { EngineChild } from './engine-child.ts'
-import { checkPromises, findModelFiles, readChatTemplate } from './model-files.ts'
+import { checkPromises, describeModel, findModelFiles, readChatTemplate } from './model-files.ts'
 import { packPrompt, packWork } from './outgoing.ts'
 import { PendingCalls } from './pending-calls.ts'
 import { RestartPause } from './restart-pause.ts'
 
-export interface LocalEngineOptions {
+export interface LocalEngineOptions extends CacheSettings {
   /** Threads for encoding and decoding; the default depends on the size of the weights. */
   readonly threads?: number
   /** Maximum requests that wait for their first completion to start. The card's number takes precedence. */
   readonly maxWaiting?: number
-  /** Size of the prefix cache, which keeps beginnings of finished work for later requests; 0 for none. */
-  readonly prefixCacheBytes?: number
   /** Silence after which the engine process counts as hung and is restarted, in ms. */
   readonly silenceLimitMs?: number
   /** Limit for one stage of loading, in ms; the default depends on the size of the weights. */
@@ -259,6 +258,7 @@ interface LoadSettings {
 }
 
 async function readSettings(card: ModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
+  const { caches } = await describeModel(card, options)
   const { model, projector } = await findModelFiles(card)
   const weightBytes = model.bytes + (projector?.bytes ?? 0)
   const usefulThreads = Math.ceil(weightBytes / WEIGHT_BYTES_PER_THREAD)
@@ -271,7 +271,7 @@ async function readSettings(card: ModelCard, options: LocalEngineOptions): Promi
     repetition: card.engine.repetition,
     image: imageLimits(card),
     threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), usefulThreads),
-    prefixCacheBytes: options.prefixCacheBytes ?? 256 * 2 ** 20,
+    ...caches,
     maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
   }

@@ -37,11 +37,21 @@ test('the description of the files agrees with the loaded engine', async () => {
 })
 
 test('keys and values are counted for every cell', async () => {
-  const large = await describeModel(card)
+  const settings = { prefixCacheBytes: 0, encoderCacheBytes: 0 }
+  const large = await describeModel(card, settings)
   const serves = card.serves.map((served) => ({ ...served, maxContextTokens: 16_384 }))
-  const small = await describeModel({ ...withFiles({ contextTokens: 16_384 }), serves })
-  // 6 layers, 2 heads of 64 + 64 numbers in 16 bits, half as much for the prefix cache; and 512 rows of a 32-bit mask.
-  expect(large.memoryBytes - small.memoryBytes).toBe(16_384 * (1.5 * 6 * 2 * 128 * 2 + 512 * 4))
+  const small = await describeModel({ ...withFiles({ contextTokens: 16_384 }), serves }, settings)
+  // 6 layers, 2 heads of 64 + 64 numbers in 16 bits; and 512 rows of a 32-bit mask.
+  expect(large.memoryBytes - small.memoryBytes).toBe(16_384 * (6 * 2 * 128 * 2 + 512 * 4))
+})
+
+test('the caches count as they are set', async () => {
+  const none = await describeModel(card, { prefixCacheBytes: 0, encoderCacheBytes: 0 })
+  const settings = { prefixCacheBytes: 2 ** 30, encoderCacheBytes: 2 ** 20 }
+  const both = await describeModel(card, settings)
+  expect(both.memoryBytes - none.memoryBytes).toBe(2 ** 30 + 2 ** 20)
+  const ofCard = await describeModel(withFiles({ prefixCache: 100 }), settings)
+  expect(ofCard.caches).toEqual({ prefixCacheBytes: 100 * 2 ** 20, encoderCacheBytes: 2 ** 20 })
 })
 
 test("the card's chat template replaces the one in the weights", async () => {

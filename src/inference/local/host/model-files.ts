@@ -3,12 +3,14 @@ import { resolve } from 'node:path'
 import { CardError, type ModelCard } from '../../../models/card.ts'
 import { GgufArray, type GgufValue, readGgufMetadata } from '../../../models/gguf.ts'
 import type { ModelInfo } from '../../engine.ts'
+import { type CacheSettings, type CacheSizes, cacheSizes } from './cache-sizes.ts'
 
 /** What the headers of a model's files say. The model is not loaded. */
 export interface ModelDescription {
   readonly info: ModelInfo
-  /** Estimated memory of the loaded model, in bytes. */
+  /** Estimated memory of the loaded model, its caches included, in bytes. */
   readonly memoryBytes: number
+  readonly caches: CacheSizes
 }
 
 export interface ModelFile {
@@ -47,7 +49,7 @@ export async function readChatTemplate(card: ModelCard): Promise<string | null> 
  * Reads the headers of a model's files.
  * @throws CardError for a missing file, a file of the wrong kind, or a card that claims more than the model can do.
  */
-export async function describeModel(card: ModelCard): Promise<ModelDescription> {
+export async function describeModel(card: ModelCard, settings: CacheSettings = {}): Promise<ModelDescription> {
   const { model, projector } = await findModelFiles(card)
   const language = await readHeader(card, 'engine.model', model)
   const encoder = projector === null ? null : await readHeader(card, 'engine.projector', projector)
@@ -76,10 +78,11 @@ export async function describeModel(card: ModelCard): Promise<ModelDescription> 
   }
   checkPromises(card, info)
   const weights = model.bytes + (projector?.bytes ?? 0)
-  const cache = kvBytes(card, language, number)
-  const memoryBytes =
-    weights + cache + Math.min(PREFIX_CACHE_BYTES, cache / 2) + scratchBytes(card, tokens.length) + PROCESS_BYTES
-  return { info, memoryBytes }
+  const kvCache = kvBytes(card, language, number)
+  const withoutCaches = weights + kvCache + scratchBytes(card, tokens.length) + PROCESS_BYTES
+  const embedding = F32_BYTES * (number('embedding_length') ?? 0) * (1 + (number('n_deepstack_layers') ?? 0))
+  const caches = cacheSizes(card, { kvCache, withoutCaches, embedding }, settings)
+  return { info, memoryBytes: withoutCaches + caches.prefixCacheBytes + caches.encoderCacheBytes, caches }
 }
 
 /** @throws CardError when the card promises clients something that the model cannot do. */
@@ -137,13 +140,8 @@ function tokenText(header: ReadonlyMap<string, GgufValue>, tokens: GgufArray, na
 
 const F16_BYTES = 2
 const F32_BYTES = 4
-/** Node, llama.cpp's libraries and the caches of an engine process. */
+/** Node and llama.cpp's libraries in an engine process. */
 const PROCESS_BYTES = 256 * 2 ** 20
-/**
- * Maximum bytes of the prefix cache, as in `scheduler/sequence-manager.ts`. It also keeps at most half as many cells as
- * the KV cache.
- */
-const PREFIX_CACHE_BYTES = 256 * 2 ** 20
 /** Rows of the largest batch, as in `native/context.ts`. Each has a mask over all cells and its logits. */
 const BATCH_ROWS = 512
 

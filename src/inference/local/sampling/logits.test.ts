@@ -64,6 +64,7 @@ function load(cells: number): LoadedModel {
     threads: 1,
     maxWaiting: 100,
     prefixCacheBytes: 0,
+    encoderCacheBytes: 0,
     seed: 1,
   })
 }

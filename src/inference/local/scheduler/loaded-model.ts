@@ -12,7 +12,6 @@ import { PromptReader } from '../tokens/prompt-tokens.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
-const EMBEDDING_CACHE_BYTES = 32 * 2 ** 20
 
 /**
  * A model ready for work. It owns the native memory of weights, encoders and KV cache, and the one instance of everything
@@ -61,7 +60,8 @@ export class LoadedModel {
       projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: image ?? undefined })
     this.usesMrope = this.#projector?.usesMrope ?? false
     const embeddings = new LRUCache<string, Float32Array>({
-      maxSize: EMBEDDING_CACHE_BYTES,
+      // An entry that is larger is not kept, and removes nothing.
+      maxSize: Math.max(1, settings.encoderCacheBytes),
       sizeCalculation: ({ byteLength }) => byteLength,
     })
     this.reader = new PromptReader(this.model, this.#projector, image, embeddings)

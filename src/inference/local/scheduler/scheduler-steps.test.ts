@@ -45,6 +45,7 @@ beforeAll(async () => {
       threads: 1,
       maxWaiting: 10,
       prefixCacheBytes: 0,
+      encoderCacheBytes: 0,
       seed: 1,
     },
   )

@@ -1,0 +1,42 @@
+import fc from 'fast-check'
+import { beforeAll, expect, test } from 'vitest'
+import { CARD } from '../../../../test/support/local-engine.ts'
+import { loadCard, type ModelCard } from '../../../models/card.ts'
+import { cacheSizes } from './cache-sizes.ts'
+
+const GIB = 2 ** 30
+let card: ModelCard
+beforeAll(async () => {
+  card = await loadCard(CARD)
+})
+
+test('with plenty of memory they go by the model: two KV caches, and 128 of the largest images', () => {
+  const needs = { kvCache: GIB, withoutCaches: 3 * GIB, embedding: 1024 }
+  expect(cacheSizes(card, needs, {}, 100 * GIB)).toEqual({
+    prefixCacheBytes: 2 * GIB,
+    encoderCacheBytes: 128 * 200 * 1024,
+  })
+})
+
+test('a model of 2B on a small machine gets a quarter and a sixteenth of what it leaves', () => {
+  const needs = { kvCache: 4 * GIB, withoutCaches: 7 * GIB, embedding: 32_768 }
+  expect(cacheSizes(card, needs, {}, 8 * GIB)).toEqual({ prefixCacheBytes: GIB / 4, encoderCacheBytes: GIB / 16 })
+  // A limit is for all models together.
+  expect(cacheSizes(card, needs, { memoryLimitBytes: 8 * GIB }, 100 * GIB)).toEqual({
+    prefixCacheBytes: GIB / 16,
+    encoderCacheBytes: GIB / 16,
+  })
+  expect(cacheSizes(card, needs, {}, 7 * GIB)).toEqual({ prefixCacheBytes: 0, encoderCacheBytes: 0 })
+})
+
+test('with what the model takes itself, they always fit the memory, where it does', () => {
+  const size = fc.nat(100 * GIB)
+  fc.assert(
+    fc.property(size, size, size, fc.nat(100_000), fc.option(size), (available, kvCache, others, embedding, limit) => {
+      const withoutCaches = kvCache + others
+      const sizes = cacheSizes(card, { kvCache, withoutCaches, embedding }, { memoryLimitBytes: limit }, available)
+      const taken = withoutCaches + sizes.prefixCacheBytes + sizes.encoderCacheBytes
+      expect(taken).toBeLessThanOrEqual(Math.max(Math.min(available, limit ?? available), withoutCaches))
+    }),
+  )
+})

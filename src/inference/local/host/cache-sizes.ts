@@ -1,0 +1,73 @@
+import { totalmem } from 'node:os'
+import type { ModelCard } from '../../../models/card.ts'
+
+/** Sizes of the caches that the engine process has beside the KV cache, in bytes; 0 for none. */
+export interface CacheSizes {
+  /** Copies of the KV cells of finished work. */
+  readonly prefixCacheBytes: number
+  /** What the encoders computed for images and audio. */
+  readonly encoderCacheBytes: number
+}
+
+/** What the server's settings say; the card takes precedence. Where neither says anything, it goes by the memory. */
+export type CacheSettings = Partial<{ readonly [Name in keyof CacheSizes]: number | null }> & {
+  /** Memory that all models may take together with their caches; null for no limit. */
+  readonly memoryLimitBytes?: number | null
+}
+
+/** What of a model decides the sizes, in bytes. */
+export interface ModelNeeds {
+  readonly kvCache: number
+  /** All that the model takes without these caches. */
+  readonly withoutCaches: number
+  /** Of one token of an image or of audio. */
+  readonly embedding: number
+}
+
+/** Two of the longest conversations, so that one alone does not displace all others. */
+const PREFIX_CACHE_PER_KV_CACHE = 2
+/** Shares of the memory that would be left beside the model. */
+const PREFIX_CACHE_SHARE = 1 / 4
+const ENCODER_CACHE_SHARE = 1 / 16
+/** Share of what would be left of the limit, which other models need as well; of each cache. */
+const LIMIT_SHARE = 1 / 16
+/** The encoder cache needs room for no more images or stretches of audio of the largest size than this. */
+const ENCODED_MEDIA = 128
+/** Encoders without a window of their own take sound in windows of 30 s. */
+const AUDIO_WINDOW_SECONDS = 30
+
+/** @param available bytes of memory that the machine, or its container, has left for the model. */
+export function cacheSizes(
+  card: ModelCard,
+  needs: ModelNeeds,
+  settings: CacheSettings = {},
+  available = availableMemory(),
+): CacheSizes {
+  const left = Math.max(0, available - needs.withoutCaches)
+  const leftOfLimit = Math.max(0, (settings.memoryLimitBytes ?? Number.POSITIVE_INFINITY) - needs.withoutCaches)
+  const ofCard = card.engine.prefixCache === undefined ? null : card.engine.prefixCache * 2 ** 20
+  const prefixCacheBytes =
+    ofCard ??
+    settings.prefixCacheBytes ??
+    Math.min(PREFIX_CACHE_PER_KV_CACHE * needs.kvCache, PREFIX_CACHE_SHARE * left, LIMIT_SHARE * leftOfLimit)
+  const encoderCacheBytes =
+    settings.encoderCacheBytes ??
+    Math.min(
+      ENCODED_MEDIA * largestMedia(card) * needs.embedding,
+      ENCODER_CACHE_SHARE * left,
+      LIMIT_SHARE * leftOfLimit,
+    )
+  return { prefixCacheBytes: Math.floor(prefixCacheBytes), encoderCacheBytes: Math.floor(encoderCacheBytes) }
+}
+
+/** Tokens of the largest image, pair of frames or window of audio. */
+function largestMedia({ image, video, audio }: ModelCard): number {
+  const audioTokens =
+    audio === undefined ? 0 : Math.ceil(audio.tokensPerSecond * (audio.windowSeconds ?? AUDIO_WINDOW_SECONDS))
+  return Math.max(image?.maxTokens ?? 0, video?.maxTokens ?? 0, audioTokens)
+}
+
+function availableMemory(): number {
+  // There, the system counts hardly anything as free that it could make free.
+  return process.platform === 'darwin' ? totalmem() / 2 : process.availableMemory()
+}
