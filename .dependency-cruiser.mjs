@@ -29,13 +29,15 @@ const ROOMS = {
   ],
   'conversation/prompt': [
     ...['conversation/tools', 'conversation/request'],
-    ...['inference/*', 'media', 'models', 'families', 'grounding', ...BASICS],
+    ...['inference/*', 'media', 'models', 'templates', 'families', 'grounding', ...BASICS],
   ],
   'conversation/tools': ['conversation/request', 'inference/constraints', 'inference/*', 'families', ...BASICS],
   'conversation/request': ['inference/*', 'media', 'grounding', ...BASICS],
 
   metrics: ['inference/*'],
-  'inference/local/host': ['inference/local/*', 'inference/local/native', 'inference/*', 'models', 'media', ...BASICS],
+  'inference/local/host': [
+    ...['inference/local/*', 'inference/local/native', 'inference/*', 'models', 'families', 'media', ...BASICS],
+  ],
   'inference/local/worker': [
     ...['inference/local/scheduler', 'inference/local/native', 'inference/local/*', 'inference/*', 'media', ...BASICS],
   ],
@@ -52,11 +54,12 @@ const ROOMS = {
   'inference/local/*': ['inference/*', ...BASICS],
   'inference/local/native': ['inference/*', 'setup'],
   'inference/constraints': ['inference/*', ...BASICS],
-  'inference/*': ['models', 'media', 'grounding', ...BASICS],
+  'inference/*': ['models', 'media', 'templates', 'grounding', ...BASICS],
 
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
-  models: ['families', 'grounding'],
+  models: ['templates', 'families', 'grounding'],
+  templates: ['families'],
   families: ['grounding'],
   grounding: [],
   accounts: ['storage', ...BASICS],

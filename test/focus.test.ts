@@ -20,7 +20,7 @@ class RoundsEngine extends FakeEngine {
   }
 }
 
-const engine = new RoundsEngine({ chatTemplate: null })
+const engine = new RoundsEngine()
 let server: TestServer
 /** 600 x 400: left half red, right half blue. */
 let url: string

@@ -10,6 +10,7 @@ import type {
   PromptPart,
   Work,
 } from '../../src/inference/engine.ts'
+import { CHATML } from '../../src/templates/chatml.ts'
 
 export interface Script extends BranchScript {
   /** Delay before each piece. Running completions take turns. */
@@ -62,7 +63,7 @@ export class FakeEngine implements Engine {
       contextTokens: 32_768,
       vocabularySize: 1024,
       longestTokenBytes: 16,
-      chatTemplate: null,
+      chatTemplate: CHATML,
       bosToken: '',
       eosToken: '<|im_end|>',
       modalities: { image: true, audio: true },

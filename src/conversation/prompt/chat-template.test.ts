@@ -1,15 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import type { PromptPart } from '../../inference/engine.ts'
+import { CHATML } from '../../templates/chatml.ts'
 import { type Message, placeMessages } from '../request/message.ts'
 import { ChatTemplate } from './chat-template.ts'
 import { buildPrompt, buildSharedPrompt, type PromptSource, type PromptStyle } from './prompt.ts'
 import { TemplateThreads } from './template-threads.ts'
 
-function template(chatTemplate: string | null): ChatTemplate {
+function template(chatTemplate: string): ChatTemplate {
   return new ChatTemplate({ chatTemplate, bosToken: '<s>', eosToken: '</s>' })
 }
 
-function style(chatTemplate: string | null): PromptStyle {
+function style(chatTemplate: string): PromptStyle {
   return { template: template(chatTemplate), thought: null, marks: [] }
 }
 
@@ -26,7 +27,7 @@ function conversation(...messages: Message[]): PromptSource {
   }
 }
 
-function prompt(source: string | null, ...messages: Message[]): Promise<PromptPart[]> {
+function prompt(source: string, ...messages: Message[]): Promise<PromptPart[]> {
   return buildPrompt(conversation(...messages), style(source))
 }
 
@@ -37,7 +38,7 @@ describe('an open last turn', () => {
   const system: Message = { role: 'system', content: 'Be brief.' }
 
   test('is rendered once for all contents', async () => {
-    const shared = await buildSharedPrompt(conversation(user), style(null))
+    const shared = await buildSharedPrompt(conversation(user), style(CHATML))
     const ending = text('<|im_end|>\n<|im_start|>assistant\n', true)
     expect(shared.prefix).toEqual([
       text('<|im_start|>user\n', true),
@@ -86,7 +87,10 @@ describe('an open last turn', () => {
 describe('chat templates', () => {
   test('without a template, ChatML is used', async () => {
     expect(
-      await template(null).render({ turns: [{ role: 'user', content: 'Hi' }], tools: [], thinking: false }, 'messages'),
+      await template(CHATML).render(
+        { turns: [{ role: 'user', content: 'Hi' }], tools: [], thinking: false },
+        'messages',
+      ),
     ).toBe('<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n')
   })
 
@@ -133,7 +137,7 @@ describe('chat templates', () => {
 
 describe('reasoning', () => {
   const thought = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' }
-  const ending = async (source: string | null, thinking: boolean) => {
+  const ending = async (source: string, thinking: boolean) => {
     const parts = await buildPrompt(
       { ...conversation(user), thinking },
       { template: template(source), thought, marks: ['<think>'] },
@@ -143,8 +147,8 @@ describe('reasoning', () => {
   }
   const messages = '{% for m in messages %}{{ m.content }}|{% endfor %}'
 
-  test.each<[string, string | null, string, string]>([
-    ['nothing', null, '<|im_end|>\n<|im_start|>assistant\n<think>\n', '<|im_end|>\n<|im_start|>assistant\n'],
+  test.each<[string, string, string, string]>([
+    ['nothing', CHATML, '<|im_end|>\n<|im_start|>assistant\n<think>\n', '<|im_end|>\n<|im_start|>assistant\n'],
     ['it, whenever', `${messages}{{ '<think>\\n' }}`, '|<think>\n', '|<think>\n</think>\n\n'],
     [
       'an empty thought when it is off',
@@ -187,7 +191,7 @@ test('JSON of the template and of the client forms one text, up to the templateâ
 
 test('a long conversation rendered in a thread gives the same text', async () => {
   const threads = new TemplateThreads()
-  const info = { chatTemplate: null, bosToken: '<s>', eosToken: '</s>' }
+  const info = { chatTemplate: CHATML, bosToken: '<s>', eosToken: '</s>' }
   const turns = Array.from({ length: 2000 }, (_, index) => ({ role: 'user' as const, content: `${index}` }))
   const input = { turns, tools: [], thinking: false }
   try {

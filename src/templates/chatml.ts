@@ -1,5 +1,5 @@
-/** The template for models without one: ChatML, with tool calls as JSON between tags. */
-export const FALLBACK_TEMPLATE = `{%- if tools -%}
+/** ChatML, with tool calls as JSON between tags. */
+export const CHATML = `{%- if tools -%}
 {{- '<|im_start|>system\\n' -}}
 {%- if messages[0].role == 'system' -%}{{- messages[0].content + '\\n\\n' -}}{%- endif -%}
 {{- '# Tools\\n\\nYou may call one or more functions to assist with the user query.\\n\\nYou are provided with function signatures within <tools></tools> XML tags:\\n<tools>' -}}

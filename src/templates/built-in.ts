@@ -1,0 +1,79 @@
+import { CHATML } from './chatml.ts'
+
+/*
+ * Templates for models whose files have none. A format is chosen only where the vocabulary has its marks: a mark that a
+ * model does not know reaches it as the characters that it is written with, and the model goes on writing such marks.
+ */
+
+/** `<start_of_turn>user … <end_of_turn>`; the system text stands before the first user turn. */
+const GEMMA = `{{- bos_token -}}
+{%- for message in messages -%}
+{%- if message.role == 'system' -%}{{- '<start_of_turn>user\\n' + message.content + '<end_of_turn>\\n' -}}
+{%- else -%}{{- '<start_of_turn>' + ('model' if message.role == 'assistant' else 'user') + '\\n' + message.content + '<end_of_turn>\\n' -}}{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<start_of_turn>model\\n' -}}{%- endif -%}`
+
+const LLAMA3 = `{{- bos_token -}}
+{%- for message in messages -%}{{- '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + message.content + '<|eot_id|>' -}}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}{%- endif -%}`
+
+const MISTRAL = `{{- bos_token -}}
+{%- for message in messages -%}
+{%- if message.role == 'assistant' -%}{{- message.content + eos_token -}}
+{%- else -%}{{- '[INST]' + message.content + '[/INST]' -}}{%- endif -%}
+{%- endfor -%}`
+
+/**
+ * A completion prompt without any marks, for models that were trained on no chat format, and for formats that are not
+ * known here: `User: …`, an empty line, `Assistant:`.
+ */
+export const PLAIN = `{{- bos_token -}}
+{%- for message in messages -%}
+{%- if message.role == 'system' -%}{{- message.content + '\\n\\n' -}}
+{%- else -%}{{- ('Assistant: ' if message.role == 'assistant' else 'User: ') + message.content + '\\n\\n' -}}{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- 'Assistant:' -}}{%- endif -%}`
+
+/** How a card names a built-in template in `engine.chatTemplate`: `built-in:chatml`. */
+export const BUILT_IN_PREFIX = 'built-in:'
+
+/** By the names that cards know them by. */
+export const BUILT_IN_TEMPLATES = {
+  chatml: CHATML,
+  gemma: GEMMA,
+  llama3: LLAMA3,
+  mistral: MISTRAL,
+  plain: PLAIN,
+} as const
+export type BuiltInName = keyof typeof BUILT_IN_TEMPLATES
+
+/** Tokens that the vocabulary must have; `plain` needs none. */
+const MARKS: Readonly<Record<BuiltInName, readonly string[]>> = {
+  chatml: ['<|im_start|>', '<|im_end|>'],
+  gemma: ['<start_of_turn>', '<end_of_turn>'],
+  llama3: ['<|start_header_id|>', '<|end_header_id|>', '<|eot_id|>'],
+  mistral: ['[INST]', '[/INST]'],
+  plain: [],
+}
+
+/** The marks by which `builtInFor` chooses. */
+export const BUILT_IN_MARKS: readonly string[] = Object.values(MARKS).flat()
+
+/**
+ * The template for a model that comes without one.
+ * @param has whether the vocabulary has a token.
+ */
+export function builtInFor(has: (token: string) => boolean): BuiltInName {
+  const names = Object.keys(MARKS) as BuiltInName[]
+  return names.find((name) => MARKS[name].every(has))!
+}
+
+/** @throws Error for an unknown name. */
+export function builtInTemplate(name: string): string {
+  const known = Object.entries(BUILT_IN_TEMPLATES).find(([other]) => other === name)
+  if (known === undefined) {
+    const names = Object.keys(BUILT_IN_TEMPLATES).map((other) => BUILT_IN_PREFIX + other)
+    throw new Error(`there is no template '${BUILT_IN_PREFIX}${name}'; there are ${names.join(', ')}`)
+  }
+  return known[1]
+}

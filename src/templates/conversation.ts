@@ -1,0 +1,90 @@
+/** A conversation in the form in which it is given to chat templates. */
+export interface Turn {
+  readonly role: 'system' | 'user' | 'assistant' | 'tool'
+  readonly content: string
+  readonly reasoning?: string
+  readonly toolCalls?: readonly TemplateToolCall[]
+  /** For a tool turn: the call that it answers. */
+  readonly answers?: { readonly id: string; readonly name: string }
+}
+
+export interface TemplateToolCall {
+  readonly id: string
+  readonly name: string
+  readonly arguments: TemplateValue
+}
+
+export interface TemplateTool {
+  readonly name: string
+  readonly description: string | null
+  readonly parameters: TemplateValue
+}
+
+/** A value in the form that the template expects, with placeholders for the parts that a client wrote. */
+export type TemplateValue = unknown
+
+export interface TemplateInput {
+  readonly turns: readonly Turn[]
+  readonly tools: readonly TemplateTool[]
+  /** Whether reasoning is on. */
+  readonly thinking: boolean
+}
+
+/** Whether a template reads `content` as a string or as a list of parts: the wrong one renders to nothing. */
+export type ContentShape = 'string' | 'parts'
+
+/** Texts of the special tokens that templates refer to; empty when the model has none. */
+export interface SpecialTokens {
+  readonly bosToken: string
+  readonly eosToken: string
+}
+
+/** Variables that turn thinking on and off in a template. */
+export interface ThinkingSwitch {
+  readonly on: Readonly<Record<string, unknown>>
+  readonly off: Readonly<Record<string, unknown>>
+}
+
+export interface ValueOptions {
+  readonly shape: ContentShape
+  readonly tokens: SpecialTokens
+  readonly thinking: ThinkingSwitch
+}
+
+/** The variables of a template that render this conversation, up to where the model's reply begins. */
+export function templateVariables(
+  { turns, tools, thinking }: TemplateInput,
+  { shape, tokens, thinking: { on, off } }: ValueOptions,
+): Record<string, unknown> {
+  const declared = tools.map(({ name, description, parameters }) => ({
+    type: 'function',
+    function: { name, ...(description === null ? {} : { description }), parameters },
+  }))
+  return {
+    bos_token: tokens.bosToken,
+    eos_token: tokens.eosToken,
+    messages: turns.map((turn) => toMessage(turn, shape)),
+    ...(declared.length === 0 ? {} : { tools: declared }),
+    add_generation_prompt: true,
+    ...(thinking ? on : off),
+  }
+}
+
+function toMessage({ role, content, reasoning, toolCalls = [], answers }: Turn, shape: ContentShape): object {
+  const empty = content === '' && toolCalls.length > 0
+  return {
+    role,
+    content: shape === 'string' ? content : empty ? [] : [{ type: 'text', text: content }],
+    ...(reasoning === undefined ? {} : { reasoning_content: reasoning }),
+    ...(toolCalls.length === 0
+      ? {}
+      : {
+          tool_calls: toolCalls.map(({ id, name, arguments: values }) => ({
+            id,
+            type: 'function',
+            function: { name, arguments: values },
+          })),
+        }),
+    ...(answers === undefined ? {} : { tool_call_id: answers.id, name: answers.name }),
+  }
+}

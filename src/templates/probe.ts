@@ -1,0 +1,142 @@
+import type { ThoughtMarks, ToolSyntaxName } from '../families/index.ts'
+import { type TemplateInput, templateVariables } from './conversation.ts'
+import { called, NEEDLE, NO_TOKENS, type Render, readTraits, type TemplateTraits, USER } from './traits.ts'
+
+/** What a chat template says about its model. */
+export interface TemplateFindings {
+  /** How the model calls tools; null when the template shows no tools, or none in a way that is known here. */
+  readonly toolSyntax: ToolSyntaxName | null
+  /** How the model marks its thoughts; null when the template has none that can be opened and closed. */
+  readonly thought: Omit<ThoughtMarks, 'exemplars'> | null
+  /** One line for each thing that the template has and that cannot be used. */
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Finds out by rendering short conversations, in the way in which conversations are rendered later, how a model writes
+ * tool calls and thoughts.
+ * @throws Error when the template does not render a plain conversation.
+ */
+export function probeTemplate(source: string, render: Render): TemplateFindings {
+  const traits = readTraits(render)
+  const attempt = (input: TemplateInput): string | null => {
+    try {
+      return render(templateVariables(input, { ...traits, tokens: NO_TOKENS }))
+    } catch {
+      return null
+    }
+  }
+  const warnings: string[] = []
+  const toolSyntax = probeTools(source, traits, attempt, warnings)
+  return { toolSyntax, thought: probeThought(attempt), warnings }
+}
+
+type Attempt = (input: TemplateInput) => string | null
+
+/** How a call of the function `f` looks in each syntax. Whichever its values are, they stand behind this. */
+const CALLS: readonly (readonly [ToolSyntaxName, RegExp])[] = [
+  ['qwen3_coder', /<tool_call>\s*<function=f>/],
+  ['hermes', /<tool_call>\s*\{(?:"arguments":.*,\s*)?"name":\s*"f"/s],
+  ['gemma4', /<\|tool_call>call:f\{/],
+  ['mistral', /\[TOOL_CALLS\]\s*(?:f\s*(?:\[CALL_ID\][^[]*)?\[ARGS\]|\[\{"name":\s*"f")/],
+  ['llama3', /\{"name":\s*"f",\s*"parameters":/],
+]
+
+function probeTools(
+  source: string,
+  { toolForms }: TemplateTraits,
+  attempt: Attempt,
+  warnings: string[],
+): ToolSyntaxName | null {
+  if (toolForms === null) {
+    if (/\btools\b/.test(source))
+      warnings.push('the chat template has tools, but does not render a call and its result: no tool calling')
+    return null
+  }
+  const rendered = attempt(called(toolForms.arguments === 'text' ? NEEDLE : { [NEEDLE]: 'v' })) ?? ''
+  // Not in the user's turn, and not in the declaration of tools, which may show several syntaxes.
+  const syntax = CALLS.find(([, pattern]) => pattern.test(rendered))
+  if (syntax !== undefined) return syntax[0]
+  warnings.push('the chat template writes tool calls in a syntax that is not known here: no tool calling')
+  return null
+}
+
+/** The mark that opens thoughts, and the one that ends them. */
+const MARKS: readonly (readonly [begin: string, end: string])[] = [
+  ['<think>', '</think>'],
+  ['◁think▷', '◁/think▷'],
+  ['[THINK]', '[/THINK]'],
+  ['<seed:think>', '</seed:think>'],
+  // Gemma 4.
+  ['<|channel>thought\n', '<channel|>'],
+]
+
+/**
+ * A model thinks if its prompt can open a thought, or can close one before it begins. That a template shows earlier
+ * thoughts is no sign by itself: templates of models that never think do so too.
+ */
+function probeThought(attempt: Attempt): TemplateFindings['thought'] {
+  const prompt = (thinking: boolean) => attempt({ turns: [USER], tools: [], thinking }) ?? ''
+  const on = prompt(true)
+  const off = prompt(false)
+  for (const [begin, end] of MARKS) {
+    const opened = tailFrom(on, begin, end)
+    const closed = tailFrom(off, begin, end)
+    const opens = opened !== null && !opened.includes(end)
+    const closes = closed?.includes(end) ?? false
+    // Some switch thinking on by a mark elsewhere, and leave it to the model to open its thought.
+    const switches = on !== off && opened === null && closed === null && mentions(attempt, begin, end)
+    if (!opens && !closes && !switches) continue
+    const between = betweenThoughtAndReply(attempt, begin, end)
+    const text = opens ? opened : (between?.begin ?? openingOf(closed ?? begin, begin, end))
+    const rest = opens && closes && closed!.startsWith(text) ? closed!.slice(text.length) : null
+    // Where a template opens a thought with a line break of its own, all known models end it in the same way.
+    const closing = rest ?? between?.closing ?? (text === `${begin}\n` ? `\n${end}\n\n` : end)
+    return { begin: text, end, closing }
+  }
+  return null
+}
+
+/** What follows the last mark that opens a thought, with the mark; null when there is none, or a reply follows it. */
+function tailFrom(prompt: string, begin: string, end: string): string | null {
+  const at = prompt.lastIndexOf(begin)
+  if (at === -1) return null
+  const tail = prompt.slice(at)
+  return tail.slice(begin.length).replace(end, '').trim() === '' ? tail : null
+}
+
+/** `<think>\n` of `<think>\n\n</think>\n\n`. */
+function openingOf(closed: string, begin: string, end: string): string {
+  const inner = closed.slice(begin.length, Math.max(begin.length, closed.indexOf(end)))
+  return begin + (inner.startsWith('\n') ? '\n' : '')
+}
+
+const THOUGHT = 'a-thought'
+const REPLY = 'a-reply'
+
+/** How the template itself writes a thought and the reply behind it. */
+function betweenThoughtAndReply(
+  attempt: Attempt,
+  begin: string,
+  end: string,
+): { readonly begin: string; readonly closing: string } | null {
+  const rendered = withThought(attempt)
+  const thought = rendered.indexOf(THOUGHT)
+  const from = rendered.lastIndexOf(begin, thought)
+  const to = rendered.indexOf(REPLY, thought)
+  if (thought === -1 || from === -1 || to === -1) return null
+  const opening = rendered.slice(from, thought)
+  const closing = rendered.slice(thought + THOUGHT.length, to)
+  if (opening.slice(begin.length).trim() !== '' || closing.replace(end, '').trim() !== '') return null
+  return closing.includes(end) ? { begin: opening, closing } : null
+}
+
+function mentions(attempt: Attempt, begin: string, end: string): boolean {
+  const rendered = withThought(attempt)
+  return rendered.includes(begin) && rendered.includes(end)
+}
+
+function withThought(attempt: Attempt): string {
+  const turns = [USER, { role: 'assistant', content: REPLY, reasoning: THOUGHT } as const]
+  return attempt({ turns, tools: [], thinking: true }) ?? ''
+}
