@@ -58,8 +58,8 @@ describe('a family is recognised by its files', () => {
   })
 })
 
-/** Where a family may be named: here, and where the notations are that families share. */
-const ELSEWHERE = /^src\/(families|grounding\/dialects|conversation\/tools)\/|\.test\.ts$/
+/** Where a family may be named: here, and where the notations and chat formats are that families share. */
+const ELSEWHERE = /^src\/(families|grounding\/dialects|conversation\/tools|templates)\/|\.test\.ts$/
 
 test('no other file of src knows a family by name', async () => {
   // This project's own name and that of llama.cpp mean other things as well.

@@ -1,3 +1,4 @@
+import { type AudioRule, audioRule } from './audio-encoders.ts'
 import type { ImageRule } from './family.ts'
 import { FAMILIES, FAMILY_NAMES, type FamilyName } from './index.ts'
 
@@ -23,8 +24,50 @@ export function familyMarks({ language, encoder }: ModelMetadata): FamilyMarks {
   return {
     architecture: text(language.get('general.architecture')),
     // Files with encoders for several modalities name a projector for each.
-    projector: text(encoder?.get('clip.vision.projector_type')) ?? text(encoder?.get('clip.projector_type')),
+    projector:
+      text(encoder?.get('clip.vision.projector_type')) ??
+      text(encoder?.get('clip.projector_type')) ??
+      text(encoder?.get('clip.audio.projector_type')),
   }
+}
+
+/** What the encoders of a model's files take. */
+export function encoders(encoder: GgufMetadata | null): { readonly image: boolean; readonly audio: boolean } {
+  return {
+    image: encoder?.get('clip.has_vision_encoder') === true,
+    audio: encoder?.get('clip.has_audio_encoder') === true,
+  }
+}
+
+/** How many tokens sound takes; null for an audio encoder that is not known here. */
+export function audioLimits(encoder: GgufMetadata): AudioRule | null {
+  const type = text(encoder.get('clip.audio.projector_type')) ?? text(encoder.get('clip.projector_type'))
+  const stack = encoder.get('clip.audio.projector.stack_factor')
+  return type === null ? null : audioRule(type, typeof stack === 'number' ? stack : undefined)
+}
+
+/** Projectors whose `projection_dim` is not the width of what they give to the language model, but that of their encoder. */
+const OTHER_WIDTHS: ReadonlySet<string> = new Set(['mlp', 'mlp_norm', 'ldp', 'ldpv2', 'resampler', 'adapter'])
+
+/**
+ * Why an encoder cannot belong to a language model: the vectors that it makes have another length. Null when nothing speaks
+ * against it.
+ */
+export function mismatch({ language, encoder }: ModelMetadata): string | null {
+  const architecture = text(language.get('general.architecture'))
+  const width = language.get(`${architecture}.embedding_length`)
+  if (encoder === null || typeof width !== 'number') return null
+  const { projector } = familyMarks({ language, encoder })
+  if (projector !== null && OTHER_WIDTHS.has(projector)) return null
+  const layers = language.get(`${architecture}.n_deepstack_layers`)
+  const deepstack = width * (1 + (typeof layers === 'number' ? layers : 0))
+  for (const kind of ['vision', 'audio'] as const) {
+    const made = encoder.get(`clip.${kind}.projection_dim`)
+    if (encoder.get(`clip.has_${kind}_encoder`) !== true || typeof made !== 'number') continue
+    if (made !== width && made !== deepstack)
+      return `it makes vectors of ${made} numbers, and the language model takes ${width}`
+  }
+  return null
 }
 
 /**

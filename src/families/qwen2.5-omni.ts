@@ -1,0 +1,17 @@
+import type { Family } from './family.ts'
+import { qwen25Vl } from './qwen2.5-vl.ts'
+
+/**
+ * One projector stands for an image encoder like that of Qwen2.5-VL and an audio
+ * encoder. In which space it gives coordinates is not known here.
+ */
+export const qwen25Omni: Family = {
+  title: 'Qwen2.5-Omni',
+  projectors: ['qwen2.5o'],
+  architectures: ['qwen2vl'],
+  image: qwen25Vl.image,
+  video: null,
+  dialect: null,
+  toolSyntax: null,
+  thought: null,
+}
