@@ -23,6 +23,13 @@ const COMMANDS: ReadonlyMap<string, ListedCommand> = new Map([
     },
   ],
   [
+    'card',
+    {
+      summary: 'show the card of a model, and where each value comes from',
+      load: async () => (await import('./commands/card.ts')).card,
+    },
+  ],
+  [
     'orgs',
     {
       summary: 'make, list, limit and revoke organisations',

@@ -56,7 +56,7 @@ describe('the command line', () => {
   })
 
   test('every command has its own help', async () => {
-    for (const command of ['serve', 'models', 'orgs', 'config', 'keys', 'usage']) {
+    for (const command of ['serve', 'models', 'card', 'orgs', 'config', 'keys', 'usage']) {
       const run = await outcome(start([command, '--help'], {}))
       expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(`^Usage: lookout ${command}\\b`), stderr: '' })
     }
@@ -65,10 +65,11 @@ describe('the command line', () => {
   test('models: describes the models without loading them', async () => {
     const run = await outcome(start(['models'], {}))
     expect(run).toMatchObject({ code: 0, stderr: '' })
-    expect(run.stdout).toMatch(
-      /^service-mk1\.5, service-mk1\n.*lookout-nano.card\.json\n {2}family: {2}lookout\n.*with the service\n/,
+    const [head, row] = run.stdout.split('\n')
+    expect(head).toMatch(/^ids +size +family +weights +memory +context +loaded +card$/)
+    expect(row).toMatch(
+      /^service-mk1\.5, service-mk1 +18\.\d MiB +lookout +F16 +\d{3}\.\d MiB +32768 +at start +.*lookout-nano.card\.json$/,
     )
-    expect(run.stdout).toMatch(/context: 32768 tokens\n {2}memory: {2}about 0\.\d\d GiB\n$/)
     const [model] = JSON.parse(
       (await outcome(start(['models', '--json'], { LOOKOUT_ALIASES: 'a=service-mk1' }))).stdout,
     )

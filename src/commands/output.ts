@@ -9,6 +9,13 @@ export function showMoment(time: Date | null): string {
   return time === null ? '-' : time.toISOString().slice(0, 16).replace('T', ' ')
 }
 
+/** A size in the largest unit of which there is at least one. */
+export function showBytes(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+  const unit = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), units.length - 1)
+  return `${(bytes / 2 ** (10 * unit)).toFixed(unit < 2 ? 0 : unit === 2 ? 1 : 2)} ${units[unit]}`
+}
+
 /** An array, written item by item: it may be larger than memory. Each item has a line of its own. */
 export class JsonArray {
   #isEmpty = true

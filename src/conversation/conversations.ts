@@ -78,13 +78,7 @@ export class Conversations {
       models.map(({ engine }) => [engine, new ChatTemplate(engine.info, this.#templateThreads)]),
     )
     for (const model of models) {
-      const template = templates.get(model.engine)!
-      // Any model with a tool syntax may get the server's own focus tool.
-      const usesTools = model.served.capabilities.includes('tool_calling') || model.card.toolSyntax !== undefined
-      if (usesTools && template.toolForms === null) {
-        throw new Error(`The card of '${model.id}' promises tool calling, but its chat template does not render tools`)
-      }
-      this.#styles.set(model.card, promptStyle(model, template))
+      this.#styles.set(model.card, promptStyle(model, templates.get(model.engine)!))
     }
   }
 

@@ -1,5 +1,5 @@
-import { DIALECTS } from '../grounding/index.ts'
 import { CardError, type ModelCard, type ServedId } from '../models/card.ts'
+import { checkPromises } from './card-checks.ts'
 import type { Engine } from './engine.ts'
 
 /** A model under one of the ids that it is served under. */
@@ -24,9 +24,9 @@ export class ModelRegistry {
    * @throws CardError when an id is taken or the card promises something that the model or the card lacks.
    */
   add(card: ModelCard, engine: Engine): readonly ServedModel[] {
+    checkPromises(card, engine.info)
     const added = new Map<string, ServedModel>()
     const models = card.serves.map((served, index) => {
-      checkPromises(card, index, engine)
       const contextTokens = Math.min(served.maxContextTokens, engine.info.contextTokens)
       const outputTokens = Math.min(served.maxOutputTokens, contextTokens)
       const model = { id: served.id, served, card, engine, contextTokens, outputTokens }
@@ -63,31 +63,5 @@ export class ModelRegistry {
    */
   get ready(): boolean {
     return this.#models.some(({ engine: { state } }) => state !== 'restarting' && state !== 'closed')
-  }
-}
-
-function checkPromises(card: ModelCard, index: number, engine: Engine): void {
-  const served = card.serves[index]!
-  const reject = (field: string, problem: string) => {
-    throw new CardError(card.file, `serves[${index}].${field}`, problem)
-  }
-  const { image, audio } = engine.info.modalities
-  for (const [modality, encoder] of [
-    ['image', image],
-    ['video', image],
-    ['audio', audio],
-  ] as const) {
-    if (!served.modalities.includes(modality) || (card[modality] && encoder)) continue
-    reject('modalities', `'${modality}' needs an encoder in the model's files and '${modality}' limits in the card`)
-  }
-  const { dialect } = card
-  const formats = dialect === null ? [] : DIALECTS[dialect].formats
-  const unsupported = served.outputFormats.find((format) => format !== 'text' && !formats.includes(format))
-  const owner = dialect === null ? 'a model without a dialect' : `the dialect '${dialect}'`
-  if (unsupported) reject('outputFormats', `'${unsupported}' is not supported by ${owner}`)
-  if (served.reasoning && !card.thought)
-    reject('reasoning', "reasoning needs 'thought' in the card, which says how thoughts are marked")
-  if (served.capabilities.includes('tool_calling') && !card.toolSyntax) {
-    reject('capabilities', "'tool_calling' needs 'toolSyntax' in the card, which says how calls are written")
   }
 }

@@ -6,7 +6,6 @@
  * Importing this module changes nothing. The entry point of a process calls the functions that it needs, and starts its
  * children with the options and the environment from here.
  */
-import { totalmem } from 'node:os'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { ResourceLimits } from 'node:worker_threads'
@@ -89,12 +88,6 @@ export function collectYoungGarbage(): void {
  */
 export function collectAllGarbage(): void {
   if (uses('body-collection')) collect({ type: 'major' })
-}
-
-/** Bytes of memory that the processes of this machine or container may take together. */
-export function machineMemory(): number {
-  // 0 and absurd numbers mean that nothing is limited.
-  return Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem())
 }
 
 const LOOK_MS = 10_000

@@ -33,13 +33,15 @@ const cardFields = z.strictObject({
   extensions: z.boolean().default(true),
   /** The family whose knowledge completes the card. Null: the card says everything itself. */
   family: z.enum(FAMILY_NAMES).nullable(),
+  /** Where the files were fetched from, e.g. `hf:user/repo@commit`. Nothing depends on it. */
+  source: z.string().min(1).optional(),
   serves: z.array(servedIdSchema).min(1),
   engine: z.strictObject({
-    type: z.literal('local'),
-    /** Files relative to the card: GGUF of the language model and of the encoders (mmproj). */
+    type: z.literal('local').default('local'),
+    /** Files, absolute or relative to the card: GGUF of the language model and of the encoders (mmproj). */
     model: z.string().min(1),
     projector: z.string().min(1).optional(),
-    /** A Jinja file in place of the chat template in the weights. */
+    /** A Jinja file in place of the chat template in the weights, or the name of a built-in one: `built-in:chatml`. */
     chatTemplate: z.string().min(1).optional(),
     /** KV cells shared by all sequences. */
     contextTokens: z.int().positive(),
@@ -117,7 +119,8 @@ const cardFields = z.strictObject({
   dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]).nullable(),
   /**
    * Text that shows the model the JSON schema of its reply; `{schema}` stands for the schema. It follows the text of the
-   * last user turn. Without it the model does not see the schema.
+   * last user turn. Without it the model does not see the schema. A card whose `capabilities` are derived gets one unless it
+   * says null.
    */
   schemaPrompt: z.string().includes('{schema}').optional(),
   /** How the model writes tool calls; needed for the capability `tool_calling`. */

@@ -25,7 +25,7 @@ async function written(name: string, content: unknown): Promise<string> {
 test.each<[string, (card: Record<string, unknown>) => unknown, RegExp]>([
   ['not JSON', () => '{', /^Model card .+card\.json: not valid JSON: /],
   ['not an object', () => [], /^Model card .+card\.json: expected object, received array$/],
-  ['a field too few', ({ license: _, ...card }) => card, /: license: expected string, received undefined$/],
+  ['a field too few', ({ engine: _, ...card }) => card, /: engine: expected object, received undefined$/],
   ['a field too many', (card) => ({ ...card, colour: 'red' }), /: Unrecognized key: "colour"$/],
   [
     'a wrong field',

@@ -3,7 +3,10 @@ import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
 import { CardError } from './card-error.ts'
 import { cardSchema, type servedIdSchema } from './card-schema.ts'
-import { completeCard, writtenSchema } from './complete-card.ts'
+import { completeCard } from './complete-card.ts'
+import type { Origins } from './origins.ts'
+import { cardOfWeights, isWeights } from './weights-card.ts'
+import { writtenSchema } from './written-card.ts'
 
 export { CardError } from './card-error.ts'
 export { findCards } from './find-cards.ts'
@@ -11,8 +14,8 @@ export { findCards } from './find-cards.ts'
 export type ServedId = z.infer<typeof servedIdSchema>
 /**
  * A model card (`card.json`) says everything the server must know about a model that its weights do not say: under which
- * ids it is served, what those ids may do, where the files are, and how images are prepared for it. What the card leaves
- * out is what the model's family says.
+ * ids it is served, what those ids may do, where the files are, and how images are prepared for it. What a card leaves out
+ * is what the model's family, its files and its chat template say.
  */
 export type ModelCard = z.infer<typeof cardSchema> & {
   /** Absolute path of the card itself. */
@@ -24,36 +27,59 @@ export type ImageLimits = NonNullable<ModelCard['image']>
 export type VideoLimits = Omit<NonNullable<ModelCard['video']>, 'layout'>
 export type AudioLimits = NonNullable<ModelCard['audio']>
 
+export type CardDefaults = Partial<Pick<ModelCard, 'load'>>
+
+/** A card as it was written, and as it is. */
+export interface ReadCard {
+  readonly card: ModelCard
+  readonly written: Readonly<Record<string, unknown>>
+  readonly origins: Origins
+}
+
 /**
- * Reads and checks a card. The files that it names are looked at only where the card leaves the family, or the numbers of
- * its images, to them.
- * @param warn is told, in one line, of each thing in the card that still works and should be changed.
+ * Reads and checks a card. The files that it names are looked at only for what the card leaves to them.
+ * @param file a card, or a GGUF file of a language model, which is read as a card that says nothing else.
+ * @param warn is told, in one line, of each thing that still works and that its owner should know of.
  * @param defaults of fields that the card leaves out.
  * @throws CardError
  */
 export async function loadCard(
   file: string,
   warn: (message: string) => void = () => {},
-  defaults: Partial<Pick<ModelCard, 'load'>> = {},
+  defaults: CardDefaults = {},
 ): Promise<ModelCard> {
+  return (await readCard(file, warn, defaults)).card
+}
+
+/** As `loadCard`, with where each value comes from. */
+export async function readCard(
+  file: string,
+  warn: (message: string) => void = () => {},
+  defaults: CardDefaults = {},
+): Promise<ReadCard> {
   const path = resolve(file)
   const place = { file: path, directory: dirname(path) }
-  const refuse: (field: string, message: string, cause: unknown) => never = (field, message, cause) => {
-    throw new CardError(path, field, message, { cause })
-  }
-  const text = await readFile(path, 'utf8').catch((error: Error) => refuse('', error.message, error))
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch (error) {
-    refuse('', `not valid JSON: ${(error as Error).message}`, error)
-  }
+  const json = isWeights(path) ? await cardOfWeights(path) : await readJson(path)
   const parse = <Output>(schema: z.ZodType<Output>, value: unknown): Output => {
     const parsed = schema.safeParse(value)
     if (parsed.success) return parsed.data
     const issue = parsed.error.issues[0]!
-    return refuse(z.core.toDotPath(issue.path), issue.message.replace(/^Invalid input: /, ''), parsed.error)
+    const message = issue.message.replace(/^Invalid input: /, '')
+    throw new CardError(path, z.core.toDotPath(issue.path), message, { cause: parsed.error })
   }
-  const completed = await completeCard(parse(writtenSchema, json), { ...place, warn })
-  return { ...parse(cardSchema, { ...defaults, ...completed }), ...place }
+  const written = parse(writtenSchema, json)
+  const { card, origins } = await completeCard(written, { ...place, warn })
+  return { card: { ...parse(cardSchema, { ...defaults, ...card }), ...place }, written, origins }
+}
+
+async function readJson(path: string): Promise<unknown> {
+  const refuse = (error: Error, message: string): never => {
+    throw new CardError(path, '', message, { cause: error })
+  }
+  const text = await readFile(path, 'utf8').catch((error: Error) => refuse(error, error.message))
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    return refuse(error as Error, `not valid JSON: ${(error as Error).message}`)
+  }
 }

@@ -376,11 +376,11 @@ describe('LocalEngine.start', () => {
     )
   })
 
-  test('a file that is not a model: the error names it', async () => {
+  test('a file that is not a model: the error names it and the field', async () => {
     const card = await loadCard(CARD)
     const broken = { ...card, engine: { ...card.engine, model: 'card.json' } }
     await expect(LocalEngine.start(broken)).rejects.toThrow(
-      /engine\.model: cannot read .*card\.json: the file is not a GGUF file$/,
+      /: engine\.model: cannot read .*card\.json: the file is not a GGUF file$/,
     )
   })
 

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
 import type { ModelCard } from '../../../models/card.ts'
+import { checkFiles } from '../../card-checks.ts'
 import type {
   CountOptions,
   Engine,
@@ -16,7 +17,7 @@ import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { EngineSettings, FromEngine, LoadStage, ToEngine } from '../protocol.ts'
 import type { CacheSettings } from './cache-sizes.ts'
 import { EngineChild } from './engine-child.ts'
-import { checkPromises, describeModel, findModelFiles, readChatTemplate } from './model-files.ts'
+import { describeModel, findModelFiles } from './model-files.ts'
 import { packPrompt, packWork } from './outgoing.ts'
 import { PendingCalls } from './pending-calls.ts'
 import { RestartPause } from './restart-pause.ts'
@@ -83,7 +84,7 @@ export class LocalEngine implements Engine {
     signal?.throwIfAborted()
     try {
       const info = await engine.#launch(signal)
-      checkPromises(card, info)
+      checkFiles(card, info)
       return engine
     } catch (error) {
       await engine.close()
@@ -188,7 +189,7 @@ export class LocalEngine implements Engine {
         else if (message.type === 'ready') {
           readyAt = performance.now()
           this.#startDurationMs = readyAt - started
-          this.#info ??= { ...message.info, chatTemplate: this.#settings.chatTemplate ?? message.info.chatTemplate }
+          this.#info ??= { ...message.info, chatTemplate: this.#settings.chatTemplate }
           this.#state = 'ready'
           const limitMs = this.#options.silenceLimitMs ?? silenceLimit(message.longestStepMs, message.longestEncodeMs)
           const [stepMs, encodeMs] = [message.longestStepMs, message.longestEncodeMs].map(Math.ceil)
@@ -253,12 +254,13 @@ export class LocalEngine implements Engine {
 interface LoadSettings {
   readonly engine: EngineSettings
   readonly weightBytes: number
-  /** Null for the template in the weights. */
   readonly chatTemplate: string | null
 }
 
 async function readSettings(card: ModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
-  const { caches } = await describeModel(card, options)
+  // What is wrong with the files is found, and said more clearly, before llama.cpp reads them.
+  const { info, caches, warnings } = await describeModel(card, options)
+  for (const warning of warnings) options.logger?.warn(warning)
   const { model, projector } = await findModelFiles(card)
   const weightBytes = model.bytes + (projector?.bytes ?? 0)
   const usefulThreads = Math.ceil(weightBytes / WEIGHT_BYTES_PER_THREAD)
@@ -275,7 +277,7 @@ async function readSettings(card: ModelCard, options: LocalEngineOptions): Promi
     maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
   }
-  return { engine, weightBytes, chatTemplate: await readChatTemplate(card) }
+  return { engine, weightBytes, chatTemplate: info.chatTemplate }
 }
 
 /** Limits that cover both images and frames: the library has only one pair of limits. */

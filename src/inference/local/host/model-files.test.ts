@@ -56,10 +56,11 @@ test('the caches count as they are set', async () => {
 
 test("the card's chat template replaces the one in the weights", async () => {
   const chatTemplate = join(directory, 'template.jinja')
-  await writeFile(chatTemplate, '{{ messages[0].content }}')
-  expect((await describeModel(withFiles({ chatTemplate }))).info.chatTemplate).toBe('{{ messages[0].content }}')
+  const source = '{{ tools | tojson }}{{ messages | tojson }}'
+  await writeFile(chatTemplate, source)
+  expect((await describeModel(withFiles({ chatTemplate }))).info.chatTemplate).toBe(source)
   const engine = await LocalEngine.start(withFiles({ chatTemplate }))
-  expect(engine.info.chatTemplate).toBe('{{ messages[0].content }}')
+  expect(engine.info.chatTemplate).toBe(source)
   await engine.close()
 })
 

@@ -1,0 +1,81 @@
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { GgufMetadata } from '../families/gguf.ts'
+import { BUILT_IN_MARKS, BUILT_IN_PREFIX, builtInFor, builtInTemplate } from '../templates/built-in.ts'
+import { CardError } from './card-error.ts'
+import { findTokens } from './vocabulary.ts'
+import type { CardFolder } from './weight-files.ts'
+
+export interface ChosenTemplate {
+  /** Jinja source. */
+  readonly source: string
+  /** Where it comes from, for people. */
+  readonly origin: string
+  /** The built-in template that it is, as a card names it; null for a template of the model's or the card's own. */
+  readonly builtIn: string | null
+}
+
+/**
+ * The chat template that a card names, or that is in the weights; a built-in one where neither has any.
+ * @param given `engine.chatTemplate` of the card.
+ * @throws CardError when the template that the card names cannot be had.
+ */
+export async function chooseTemplate(
+  given: string | undefined,
+  language: GgufMetadata,
+  place: CardFolder,
+): Promise<ChosenTemplate> {
+  if (given?.startsWith(BUILT_IN_PREFIX)) return builtIn(given.slice(BUILT_IN_PREFIX.length), language, place)
+  if (given !== undefined) return { source: await readTemplate(given, place), origin: given, builtIn: null }
+  const own = language.get('tokenizer.chat_template')
+  if (typeof own === 'string' && own.trim() !== '')
+    return { source: own, origin: 'tokenizer.chat_template', builtIn: null }
+  return chooseBuiltIn(language, place)
+}
+
+/** The built-in template whose marks the vocabulary has. */
+export function chooseBuiltIn(language: GgufMetadata, place: CardFolder): ChosenTemplate {
+  const known = findTokens(language, BUILT_IN_MARKS)
+  return builtIn(
+    builtInFor((token) => known.has(token)),
+    language,
+    place,
+  )
+}
+
+/** What to tell of a model that comes without a template. */
+export function builtInWarning(name: string): string {
+  const format =
+    name === `${BUILT_IN_PREFIX}plain`
+      ? 'it gets a plain completion prompt, since its vocabulary has the marks of no known chat format'
+      : `it gets '${name}', whose marks its vocabulary has`
+  return `the model has no chat template of its own: ${format}`
+}
+
+function builtIn(name: string, language: GgufMetadata, { file }: CardFolder): ChosenTemplate {
+  let source: string
+  try {
+    source = builtInTemplate(name)
+  } catch (error) {
+    throw new CardError(file, 'engine.chatTemplate', (error as Error).message)
+  }
+  const begins = name === 'plain' ? beginsWithBos(language) : true
+  return {
+    source: begins ? source : source.replace('{{- bos_token -}}\n', ''),
+    origin: 'the vocabulary',
+    builtIn: BUILT_IN_PREFIX + name,
+  }
+}
+
+/** Whether the model expects the token that begins a text. Only tokenisers of the oldest kind do unless they say so. */
+function beginsWithBos(language: GgufMetadata): boolean {
+  const said = language.get('tokenizer.ggml.add_bos_token')
+  return typeof said === 'boolean' ? said : language.get('tokenizer.ggml.model') === 'llama'
+}
+
+async function readTemplate(name: string, { file, directory }: CardFolder): Promise<string> {
+  const path = resolve(directory, name)
+  return readFile(path, 'utf8').catch((error: Error) => {
+    throw new CardError(file, 'engine.chatTemplate', `cannot read the file ${path}: ${error.message}`)
+  })
+}

@@ -1,0 +1,42 @@
+import type { GgufMetadata } from '../families/gguf.ts'
+import { probeGuarded, TemplateError } from '../templates/guarded-probe.ts'
+import type { TemplateFindings } from '../templates/probe.ts'
+import { CardError } from './card-error.ts'
+import { builtInWarning, chooseBuiltIn, chooseTemplate } from './chosen-template.ts'
+import type { CardFolder } from './weight-files.ts'
+
+/** What a model's chat template says of it. */
+export interface TemplateReading extends TemplateFindings {
+  /** The built-in template that stands in for the model's own, as a card names it. */
+  readonly builtIn?: string
+  /** Why it does. */
+  readonly origin: string
+}
+
+/**
+ * Probes the chat template that a card names or that is in the weights. Where there is none, or none that can be used, a
+ * built-in one takes its place; nothing is known then of the model's tools and thoughts.
+ * @param given `engine.chatTemplate` of the card.
+ * @throws CardError when the template that the card names cannot be used.
+ */
+export async function deriveTemplate(
+  given: string | undefined,
+  language: GgufMetadata,
+  place: CardFolder,
+): Promise<TemplateReading> {
+  const chosen = await chooseTemplate(given, language, place)
+  if (chosen.builtIn !== null && given === undefined) {
+    return { ...NOTHING, builtIn: chosen.builtIn, origin: chosen.origin, warnings: [builtInWarning(chosen.builtIn)] }
+  }
+  try {
+    return { ...(await probeGuarded(chosen.source)), origin: chosen.origin }
+  } catch (error) {
+    if (!(error instanceof TemplateError)) throw error
+    if (given !== undefined) throw new CardError(place.file, 'engine.chatTemplate', `${given}: ${error.message}`)
+    const { builtIn, origin } = chooseBuiltIn(language, place)
+    const warning = `the model's own chat template cannot be used, so it gets '${builtIn}': ${error.message}`
+    return { ...NOTHING, builtIn: builtIn!, origin, warnings: [warning] }
+  }
+}
+
+const NOTHING = { toolSyntax: null, thought: null } as const

@@ -1,0 +1,47 @@
+import { z } from 'zod'
+import { FAMILY_NAMES } from '../families/index.ts'
+import { CardError } from './card-error.ts'
+import type { CardFolder } from './weight-files.ts'
+
+/** What must be known of a card before it can be completed. Everything else is checked behind that. */
+export const writtenSchema = z.looseObject({
+  family: z.enum(FAMILY_NAMES).optional(),
+  /** What `extensions` was called before. */
+  ownModel: z.boolean().optional(),
+  serves: z
+    .array(
+      z.looseObject({
+        id: z.string().min(1).optional(),
+        capabilities: z.array(z.unknown()).optional(),
+        modalities: z.array(z.unknown()).optional(),
+        outputFormats: z.array(z.unknown()).optional(),
+        reasoning: z.boolean().optional(),
+        maxContextTokens: z.int().positive().optional(),
+      }),
+    )
+    .min(1)
+    .optional(),
+  engine: z.looseObject({
+    model: z.string().min(1),
+    projector: z.string().min(1).optional(),
+    chatTemplate: z.string().min(1).optional(),
+    contextTokens: z.int().positive().optional(),
+  }),
+})
+export type WrittenCard = z.infer<typeof writtenSchema>
+export type WrittenServe = NonNullable<WrittenCard['serves']>[number]
+
+/** Where a card is, and where what should be changed in it is told. */
+export interface CardPlace extends CardFolder {
+  /** @param message one line that names the card and the field. */
+  warn(message: string): void
+}
+
+export function withExtensions({ ownModel, ...card }: WrittenCard, { file, warn }: CardPlace): WrittenCard {
+  if (ownModel === undefined) return card
+  if (card.extensions !== undefined) {
+    throw new CardError(file, 'ownModel', "is the old name of 'extensions', which the card has as well: remove it")
+  }
+  warn(new CardError(file, 'ownModel', "is now called 'extensions'; rename it, its meaning is the same").message)
+  return { ...card, extensions: ownModel }
+}
