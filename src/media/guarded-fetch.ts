@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import ipaddr from 'ipaddr.js'
 import { Agent, request } from 'undici'
 import { ApiError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
-import { failureReason, isOwnFailure } from './fetch-failure.ts'
+import { failureReason, isOwnFailure } from '../lib/fetch-failure.ts'
 
 export interface FetchPolicy {
   /** The allow-list: hosts (`host` or `host:port`, lower case) that may be private and use any port. */
