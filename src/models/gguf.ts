@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises'
+import { type FileHandle, open } from 'node:fs/promises'
 
 /**
  * Reads the header of GGUF files: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
@@ -43,20 +43,53 @@ const ARRAY = 9
 const FIRST_READ_BYTES = 2 ** 20
 const MAX_HEADER_BYTES = 2 ** 28
 
+/** Bytes that are read piece by piece: of a file, or of an address that answers ranges. */
+export interface ByteSource {
+  readonly size: number
+  /** @returns `length` bytes from `position` on; fewer only where the source ends. */
+  read(position: number, length: number): Promise<Buffer>
+}
+
 /**
  * Reads the metadata of a file, and nothing of its tensors.
  * @throws Error that says why the file cannot be read.
  */
 export async function readGgufMetadata(path: string): Promise<ReadonlyMap<string, GgufValue>> {
   await using file = await open(path)
+  const { fields } = await readHead(await fileBytes(file), (head) => readFields(new Reader(head)))
+  return new Map([...fields].map(([key, { value }]) => [key, value]))
+}
+
+/**
+ * Reads a header, including the list of tensors, and no more of the source than that takes.
+ * @param from the path of a file, or its bytes.
+ * @throws Error that says why the header cannot be read.
+ */
+export async function readGgufHeader(from: string | ByteSource): Promise<GgufHeader> {
+  if (typeof from !== 'string') return readHead(from, parseGguf)
+  await using file = await open(from)
+  return readHead(await fileBytes(file), parseGguf)
+}
+
+async function fileBytes(file: FileHandle): Promise<ByteSource> {
   const { size } = await file.stat()
-  for (let bytes = FIRST_READ_BYTES; ; bytes *= 4) {
-    const length = Math.min(bytes, size, MAX_HEADER_BYTES)
-    const buffer = Buffer.alloc(length)
-    const { bytesRead } = await file.read(buffer, 0, length, 0)
+  return {
+    size,
+    async read(position, length) {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position)
+      return buffer.subarray(0, bytesRead)
+    },
+  }
+}
+
+/** Reads more and more of a source until its header is in what was read. */
+async function readHead<Header>(source: ByteSource, parse: (head: Buffer) => Header): Promise<Header> {
+  let head: Buffer = Buffer.alloc(0)
+  for (let bytes = FIRST_READ_BYTES; ; bytes *= 2) {
+    const length = Math.min(bytes, source.size, MAX_HEADER_BYTES)
+    head = Buffer.concat([head, await source.read(head.length, length - head.length)])
     try {
-      const { fields } = readFields(new Reader(buffer.subarray(0, bytesRead)))
-      return new Map([...fields].map(([key, { value }]) => [key, value]))
+      return parse(head)
     } catch (error) {
       if (!(error instanceof EndOfBuffer)) throw error
       if (length === MAX_HEADER_BYTES) throw new Error(`the file's header is larger than ${MAX_HEADER_BYTES} bytes`)
