@@ -7,7 +7,17 @@
 const BASICS = ['lib', 'config']
 const ROOMS = {
   'main.ts': ['commands', 'setup', ...BASICS],
-  commands: ['service', 'inference/local/host', 'inference/*', 'models', 'accounts', 'storage', 'setup', ...BASICS],
+  commands: [
+    'service',
+    'hub',
+    'inference/local/host',
+    'inference/*',
+    'models',
+    'accounts',
+    'storage',
+    'setup',
+    ...BASICS,
+  ],
   // The composition root: the only room that knows every part.
   service: [
     ...['api/*', 'api/http', 'conversation/*', 'inference/*', 'inference/local/host', 'models', 'media', 'metrics'],
@@ -58,6 +68,7 @@ const ROOMS = {
 
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
+  hub: ['models', ...BASICS],
   models: ['templates', 'families', 'grounding'],
   templates: ['families'],
   families: ['grounding'],

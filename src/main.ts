@@ -16,6 +16,21 @@ const serve: ListedCommand = {
 const COMMANDS: ReadonlyMap<string, ListedCommand> = new Map([
   ['serve', serve],
   [
+    'pull',
+    {
+      summary: 'fetch a model from Hugging Face, a mirror or an address',
+      load: async () => (await import('./commands/pull.ts')).pull,
+    },
+  ],
+  ['add', { summary: 'use a GGUF file of your own', load: async () => (await import('./commands/add.ts')).add }],
+  [
+    'rm',
+    {
+      summary: 'remove a model that was pulled or added',
+      load: async () => (await import('./commands/rm.ts')).rm,
+    },
+  ],
+  [
     'models',
     {
       summary: 'list the models that the settings name, and what they need',

@@ -1,0 +1,29 @@
+import { SETTINGS_HELP } from '../config/settings-help.ts'
+import { addModel, storeDirectory } from '../hub/index.ts'
+import type { Command } from './command.ts'
+import { loadConfig } from './load-config.ts'
+import { readOptions } from './options.ts'
+import { readId } from './pull.ts'
+
+export const add: Command = {
+  help: `Usage: lookout add FILE [--mmproj FILE] [--id NAME]
+
+Writes a card for a GGUF file of your own, which stays where it is. Of a model in parts, FILE is the first one.
+
+  --mmproj  image encoder
+  --id      id to serve the model under [the file's name]
+
+${SETTINGS_HELP}`,
+  async run(args) {
+    const { values, positionals } = readOptions(args, { mmproj: { type: 'string' }, id: { type: 'string' } }, ['FILE'])
+    const { dataDirectory } = await loadConfig()
+    const { card, replaced } = await addModel(storeDirectory(dataDirectory), {
+      model: positionals[0]!,
+      projector: values.mmproj ?? null,
+      id: readId(values.id),
+    })
+    const [id] = card.ids
+    if (replaced !== null) process.stdout.write(`Replaced the card of ${id} (${replaced.source ?? replaced.model})\n`)
+    process.stdout.write(`${id} is ready\nCard: ${card.file}\n`)
+  },
+}

@@ -1,0 +1,92 @@
+import { type Choice, formatBytes, formatSeconds, type PullEvent, type Report } from '../hub/index.ts'
+import { printTable } from './output.ts'
+
+/** On what is no terminal, a file's progress is told so often. */
+const LINE_MS = 10_000
+const BAR_CELLS = 24
+const CLEAR_LINE = '\r\x1b[K'
+
+/** Events as lines of JSON. */
+export function reportJson(event: PullEvent): void {
+  process.stdout.write(`${JSON.stringify(event)}\n`)
+}
+
+/**
+ * Events as text: results on standard output, what is under way on standard error, there with a bar for each file if it
+ * is a terminal.
+ */
+export function textReport(): Report {
+  const terminal = process.stderr.isTTY ? process.stderr : null
+  let bar = ''
+  let toldMs = performance.now()
+  const say = (line: string) => process.stderr.write(`${bar === '' ? '' : CLEAR_LINE}${line}\n${bar}`)
+  return (event) => {
+    switch (event.type) {
+      case 'choice':
+        return printChoice(event)
+      case 'note':
+        return void say(event.message)
+      case 'found':
+        return void say(`${event.file} is here already: ${event.path}`)
+      case 'check':
+        return void (terminal === null && say(`${event.file}: checking`))
+      case 'progress': {
+        const isWhole = event.done >= event.total
+        if (terminal !== null) {
+          bar = CLEAR_LINE + toBar(event, terminal.columns ?? 80)
+          terminal.write(isWhole ? `${bar}\n` : bar)
+          if (isWhole) bar = ''
+          return
+        }
+        if (!isWhole && performance.now() - toldMs < LINE_MS) return
+        toldMs = performance.now()
+        return void say(toLine(event))
+      }
+      case 'done':
+        return printDone(event)
+    }
+  }
+}
+
+type Progress = Extract<PullEvent, { type: 'progress' }>
+
+function toLine({ file, done, total, rate, eta }: Progress): string {
+  const share = total === 0 ? 100 : Math.floor((done / total) * 100)
+  const left = eta === null || done >= total ? '' : `, ${formatSeconds(eta)} left`
+  return `${file}: ${formatBytes(done)} of ${formatBytes(total)} (${share} %), ${formatBytes(rate)}/s${left}`
+}
+
+function toBar(event: Progress, columns: number): string {
+  const { file, done, total, rate, eta } = event
+  const share = total === 0 ? 1 : done / total
+  const cells = Math.floor(share * BAR_CELLS)
+  const left = done >= total ? 'done' : eta === null ? '' : `${formatSeconds(eta)} left`
+  const figures = `${'█'.repeat(cells)}${'░'.repeat(BAR_CELLS - cells)} ${String(Math.floor(share * 100)).padStart(3)} %  ${formatBytes(done)} of ${formatBytes(total)}  ${formatBytes(rate)}/s  ${left}`
+  const room = Math.max(8, columns - figures.length - 3)
+  const name = file.length > room ? `…${file.slice(1 - room)}` : file
+  return `${name}  ${figures}`.slice(0, columns - 1)
+}
+
+function printChoice({
+  model,
+  commit,
+  available,
+  context,
+  choices,
+  projector,
+}: Extract<PullEvent, { type: 'choice' }>): void {
+  process.stdout.write(`${model} at ${commit.slice(0, 12)}; ${formatBytes(available)} of memory are available\n\n`)
+  printTable(['', 'QUANT', 'FILES', 'MEMORY', 'FITS', ''], choices.map(toRow))
+  process.stdout.write(`\nMEMORY is an estimate for ${context} tokens of context and the largest image.\n`)
+  if (projector !== null) process.stdout.write(`Projector: ${projector.file} (${projector.reason})\n`)
+}
+
+function toRow({ quant, bytes, memory, fits, cached, chosen }: Choice): string[] {
+  return [chosen ? '*' : '', quant, formatBytes(bytes), formatBytes(memory), fits, cached ? 'in the cache' : '']
+}
+
+function printDone({ id, card, projector, replaces }: Extract<PullEvent, { type: 'done' }>): void {
+  if (replaces !== null) process.stdout.write(`Replaced the card of ${id} (${replaces})\n`)
+  const text = projector === null ? ', for text only: it has no projector' : ''
+  process.stdout.write(`${id} is ready${text}\nCard: ${card}\n`)
+}

@@ -1,0 +1,89 @@
+import { ConfigError } from '../config/config.ts'
+import { SETTINGS_HELP } from '../config/settings-help.ts'
+import { availableMemory, pull as pullModel, readHubSettings, storeDirectory, TUNING } from '../hub/index.ts'
+import type { Command } from './command.ts'
+import { loadConfig } from './load-config.ts'
+import { readOptions } from './options.ts'
+import { reportJson, textReport } from './pull-output.ts'
+
+export const pull: Command = {
+  help: `Usage: lookout pull MODEL [--quant NAME] [--mmproj FILE | --no-mmproj] [--id NAME] [--json]
+
+Fetches a model in the GGUF format and writes a card for it. What is interrupted goes on when the same command is run
+again. Files are kept where hf download, llama-server and vLLM keep them, and found there.
+
+MODEL is one of
+  user/repository           a repository on Hugging Face; the quantisation is chosen by the memory there is
+  user/repository:Q4_K_M    one of its quantisations, or the path of one of its files
+  hf://user/repository      the same
+  https://host/model.gguf   any GGUF file
+
+  --quant      quantisation or file of the repository, as after the colon
+  --mmproj     image encoder: a file of the repository, an https address or a file
+  --no-mmproj  text only, without an image encoder
+  --id         id to serve the model under [user/repository:QUANT]
+  --json       a line of JSON for everything that happens
+
+Variables of Hugging Face's tools are read as well: HF_ENDPOINT (or MODEL_ENDPOINT) for a mirror, HF_TOKEN for models
+that are gated or private, HF_HOME or HF_HUB_CACHE for the place of the files, HF_HUB_OFFLINE, HTTPS_PROXY, NO_PROXY.
+
+${SETTINGS_HELP}`,
+  async run(args) {
+    const { values, positionals } = readOptions(
+      args,
+      {
+        quant: { type: 'string' },
+        mmproj: { type: 'string' },
+        'no-mmproj': { type: 'boolean' },
+        id: { type: 'string' },
+        json: { type: 'boolean' },
+      },
+      ['MODEL'],
+    )
+    if (values.mmproj !== undefined && values['no-mmproj']) {
+      throw new ConfigError('--mmproj and --no-mmproj exclude each other; see --help')
+    }
+    const config = await loadConfig()
+    const settings = await readHubSettings(process.env)
+    const request = {
+      address: positionals[0]!,
+      quant: values.quant ?? null,
+      projector: values['no-mmproj'] ? null : (values.mmproj ?? ('auto' as const)),
+      id: readId(values.id),
+    }
+    const stop = new AbortController()
+    const codes = { SIGINT: 130, SIGTERM: 143 }
+    let code = 0
+    for (const [name, exitCode] of Object.entries(codes)) {
+      process.on(name, () => {
+        // Whoever asks twice does not want to wait for the disk.
+        if (code !== 0) process.exit(exitCode)
+        code = exitCode
+        stop.abort()
+      })
+    }
+    try {
+      await pullModel(request, {
+        settings,
+        store: storeDirectory(config.dataDirectory),
+        available: availableMemory(config.modelMemoryBytes),
+        tuning: TUNING,
+        signal: stop.signal,
+        report: values.json ? reportJson : textReport(),
+      })
+    } catch (error) {
+      if (code === 0) throw error
+      process.stderr.write(
+        `${process.stderr.isTTY ? '\n' : ''}lookout: stopped; the same command goes on where it stopped\n`,
+      )
+      process.exit(code)
+    }
+  },
+}
+
+/** @throws ConfigError */
+export function readId(id: string | undefined): string | null {
+  if (id === undefined) return null
+  if (/^[\x21-\x7e]{1,200}$/.test(id)) return id
+  throw new ConfigError(`--id: expected up to 200 visible ASCII characters without spaces, not '${id}'`)
+}

@@ -1,0 +1,128 @@
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { basename } from 'node:path/posix'
+import { ConfigError } from '../config/config.ts'
+import { checkSpace, type FileTarget, fetchFile } from './fetch-file.ts'
+import { partPaths, stemOf } from './gguf-names.ts'
+import { checkEncoder, checkLanguage, mismatch, readMetadata } from './header-check.ts'
+import { ConnectionError, type HttpClient } from './http-client.ts'
+import { HubError } from './hub-error.ts'
+import { estimateMemory, type Metadata } from './memory-estimate.ts'
+import { cardFolder, type NewCard } from './model-store.ts'
+import { ProgressMeter } from './progress-meter.ts'
+import type { PullOptions, PullRequest } from './pull-options.ts'
+import { RemoteFile } from './remote-file.ts'
+import { isPlainSubpath } from './safe-names.ts'
+import { formatBytes } from './units.ts'
+
+type Options = PullOptions & { readonly http: HttpClient }
+
+/** Fetches a GGUF file from an address into the folder of its card. @returns what the card is to say. */
+export async function pullFile(
+  url: URL,
+  request: PullRequest,
+  options: Options & { readonly outsideProjector: OutsideFile },
+): Promise<NewCard> {
+  if (request.quant !== null) throw new ConfigError('--quant: an address names one file; leave the option out')
+  const name = fileName(url)
+  const id = request.id ?? stemOf(name)
+  const folder = await cardFolder(options.store, id)
+  const files = partPaths(name).map((part) => fileAt(withName(url, part), options))
+  const model = await fetchFiles(files, folder, options)
+  const language = await readMetadata(model.path, model.size, name)
+  checkLanguage(language, name)
+  const { projector: given } = request
+  const projector = given === null || given === 'auto' ? null : await options.outsideProjector(given, folder)
+  if (given !== null && given !== 'auto' && projector === null) {
+    throw new ConfigError(`--mmproj: expected an https address or a file, not '${given}'`)
+  }
+  const problem = projector && mismatch(language, projector.metadata)
+  if (problem !== null) throw new HubError(`${given} is of another model than ${name}: ${problem}`)
+  const memory = estimateMemory({
+    bytes: model.bytes + (projector?.bytes ?? 0),
+    language,
+    encoder: projector?.metadata ?? null,
+  })
+  if (memory > options.available) {
+    const message = `${id} needs about ${formatBytes(memory)} of memory, and ${formatBytes(options.available)} are available; it will be slow, or not load`
+    options.report({ type: 'note', message })
+  }
+  return { id, source: `${url.origin}${url.pathname}`, model: model.path, projector: projector?.path ?? null }
+}
+
+export interface OutsideProjector {
+  readonly path: string
+  readonly bytes: number
+  readonly metadata: Metadata
+}
+/** @param folder where a file that is fetched goes. */
+export type OutsideFile = (given: string, folder: string) => Promise<OutsideProjector | null>
+
+/** Fetches an image encoder from an address. */
+export async function fetchProjector(url: URL, folder: string, options: Options): Promise<OutsideProjector> {
+  const name = fileName(url)
+  const { path, size, bytes } = await fetchFiles([fileAt(url, options)], folder, options)
+  const metadata = await readMetadata(path, size, name)
+  checkEncoder(metadata, name)
+  return { path, bytes, metadata }
+}
+
+function fileAt(url: URL, { http }: Options): RemoteFile {
+  return new RemoteFile(http, {
+    url,
+    origin: `${url.origin}${url.pathname}`,
+    name: fileName(url),
+    size: null,
+    isHashed: false,
+  })
+}
+
+/** @returns the first file, and the size of all together. */
+async function fetchFiles(files: readonly RemoteFile[], folder: string, options: Options) {
+  const { signal, tuning, report } = options
+  const note = (message: string) => report({ type: 'note', message })
+  const attempts = { signal, tuning, note }
+  const targets: (FileTarget & { readonly file: RemoteFile; readonly isHere: boolean })[] = []
+  for (const file of files) {
+    const path = join(folder, file.name)
+    const here = await stat(path).catch(() => null)
+    const size = await file.size(attempts).catch((error: unknown) => {
+      if (here === null || !(error instanceof ConnectionError)) throw error
+      note(`the server cannot be reached (${error.message}); using the file that is here`)
+      return here.size
+    })
+    targets.push({ file, path, size, blob: null, key: file.origin, isHere: here?.size === size })
+  }
+  // A broken file is found out before all of it is fetched.
+  const [head] = targets
+  await readMetadata(head!.isHere ? head!.path : await head!.file.bytes(attempts), head!.size, head!.file.name)
+  await checkSpace(
+    targets.filter(({ isHere }) => !isHere),
+    tuning,
+  )
+  for (const { file, ...target } of targets) {
+    using meter = new ProgressMeter(file.name, target.size, report)
+    const onProgress = (done: number) => meter.update(done)
+    const isNew = await fetchFile(file, target, { ...attempts, onProgress, onCheck: () => {} })
+    if (!isNew) report({ type: 'found', file: file.name, path: target.path })
+  }
+  const bytes = targets.reduce((sum, { size }) => sum + size, 0)
+  return { path: head!.path, size: head!.size, bytes }
+}
+
+function fileName(url: URL): string {
+  let name = basename(url.pathname)
+  try {
+    name = decodeURIComponent(name)
+  } catch {
+    // It is taken as it is written.
+  }
+  if (isPlainSubpath(name) && !name.includes('/') && /\.gguf$/i.test(name)) return name
+  throw new ConfigError(`'${url.origin}${url.pathname}' does not lead to a .gguf file`)
+}
+
+function withName(url: URL, name: string): URL {
+  const other = new URL(url)
+  other.pathname = `${url.pathname.slice(0, url.pathname.lastIndexOf('/') + 1)}${encodeURIComponent(name)}`
+  return other
+}

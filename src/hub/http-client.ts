@@ -1,0 +1,112 @@
+import type { Readable } from 'node:stream'
+import { EnvHttpProxyAgent, request } from 'undici'
+import { failureReason } from '../lib/fetch-failure.ts'
+import { version } from '../lib/version.ts'
+import { HubError } from './hub-error.ts'
+import type { HubSettings } from './hub-settings.ts'
+import type { Tuning } from './tuning.ts'
+
+export interface HttpAnswer {
+  /** Where the redirects ended. */
+  readonly url: URL
+  readonly status: number
+  header(name: string): string | null
+  readonly body: Readable & { dump(options?: { limit: number }): Promise<void> }
+}
+
+export interface HttpRequest {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+}
+
+/** A connection that failed or broke: worth another attempt. The message is the reason, for the middle of a sentence. */
+export class ConnectionError extends Error {
+  override readonly name = 'ConnectionError'
+}
+
+const MAX_REDIRECTS = 5
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+
+/**
+ * Sends requests to the hub and to where it redirects. The token goes only to the hub itself. Everything is https, unless
+ * the hub's own address is not. Proxies are those of the environment: HTTPS_PROXY, NO_PROXY.
+ */
+export class HttpClient {
+  readonly #settings: Pick<HubSettings, 'endpoint' | 'token'>
+  readonly #agent: EnvHttpProxyAgent
+
+  constructor(settings: Pick<HubSettings, 'endpoint' | 'token'>, { stallMs }: Pick<Tuning, 'stallMs'>) {
+    this.#settings = settings
+    this.#agent = new EnvHttpProxyAgent({
+      bodyTimeout: stallMs,
+      headersTimeout: stallMs,
+      connect: { timeout: stallMs },
+    })
+  }
+
+  get endpoint(): URL {
+    return this.#settings.endpoint
+  }
+
+  get hasToken(): boolean {
+    return this.#settings.token !== null
+  }
+
+  /**
+   * Follows redirects; whoever gets the answer reads or destroys its body.
+   * @throws ConnectionError; HubError for an address that must not be asked.
+   */
+  async get(url: URL, { headers = {}, signal }: HttpRequest): Promise<HttpAnswer> {
+    let target = url
+    for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+      this.#check(target)
+      const response = await this.#send(target, headers, signal)
+      const header = (name: string): string | null => {
+        const value = response.headers[name]
+        return (Array.isArray(value) ? value[0] : value) ?? null
+      }
+      const location = header('location')
+      if (!REDIRECTS.has(response.statusCode) || location === null) {
+        return { url: target, status: response.statusCode, header, body: response.body }
+      }
+      await response.body.dump({ limit: 64 * 1024 }).catch(() => {})
+      if (!URL.canParse(location, target.href))
+        throw new ConnectionError(`${target.host} redirects to an invalid address`)
+      target = new URL(location, target)
+    }
+    throw new ConnectionError(`${url.host} redirects more than ${MAX_REDIRECTS} times`)
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  async #send(url: URL, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
+    const { endpoint, token } = this.#settings
+    const own = url.origin === endpoint.origin && token !== null ? { authorization: `Bearer ${token}` } : {}
+    const all = { 'user-agent': `lookout/${await version()}`, 'accept-encoding': 'identity', ...headers, ...own }
+    try {
+      return await request(url.href, { dispatcher: this.#agent, signal, headers: all })
+    } catch (error) {
+      signal.throwIfAborted()
+      throw connectionError(url.host, error)
+    }
+  }
+
+  #check({ protocol, host }: URL): void {
+    if (protocol === 'https:' || (protocol === 'http:' && this.#settings.endpoint.protocol === 'http:')) return
+    throw new HubError(`Downloads from ${host} over ${protocol.slice(0, -1)} are not allowed: use an https address`)
+  }
+}
+
+export function connectionError(host: string, cause: unknown): ConnectionError {
+  return new ConnectionError(`${host}: ${failureReason(cause)}`, { cause })
+}
+
+/** Seconds that the server asks to wait; null when it does not say. */
+export function retryAfter(answer: Pick<HttpAnswer, 'header'>): number | null {
+  const text = answer.header('retry-after')
+  if (text === null) return null
+  const seconds = /^\d+$/.test(text.trim()) ? Number(text) : (Date.parse(text) - Date.now()) / 1000
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : null
+}

@@ -1,0 +1,58 @@
+import { readFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { HubError } from './hub-error.ts'
+
+/** Where models come from and where they are kept: the variables of Hugging Face's own tools. */
+export interface HubSettings {
+  /** Ends with a slash. */
+  readonly endpoint: URL
+  /** Sent to the endpoint, and nowhere else. */
+  readonly token: string | null
+  /** The cache that huggingface_hub, llama.cpp and vLLM share. */
+  readonly cacheRoot: string
+  /** Whether to use only what the cache has. */
+  readonly isOffline: boolean
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+const DEFAULT_ENDPOINT = 'https://huggingface.co'
+
+/** @throws HubError for a variable that cannot be used. */
+export async function readHubSettings(environment: Environment): Promise<HubSettings> {
+  const caches = environment.XDG_CACHE_HOME || join(homedir(), '.cache')
+  const home = withHome(environment.HF_HOME || join(caches, 'huggingface'))
+  return {
+    endpoint: readEndpoint(environment),
+    token: await readToken(environment, home),
+    cacheRoot: withHome(environment.HF_HUB_CACHE || environment.HUGGINGFACE_HUB_CACHE || join(home, 'hub')),
+    isOffline: /^(1|on|yes|true)$/i.test(environment.HF_HUB_OFFLINE ?? ''),
+  }
+}
+
+function readEndpoint(environment: Environment): URL {
+  const name = environment.HF_ENDPOINT ? 'HF_ENDPOINT' : 'MODEL_ENDPOINT'
+  const given = environment[name] || DEFAULT_ENDPOINT
+  const url = URL.canParse(given) ? new URL(given) : null
+  if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
+    throw new HubError(`${name}: expected an address such as ${DEFAULT_ENDPOINT}, not '${given}'`)
+  }
+  if (!url.pathname.endsWith('/')) url.pathname += '/'
+  return url
+}
+
+async function readToken(environment: Environment, home: string): Promise<string | null> {
+  const file = withHome(environment.HF_TOKEN_PATH || join(home, 'token'))
+  const given = environment.HF_TOKEN || (await readFile(file, 'utf8').catch(() => ''))
+  const token = given.trim()
+  if (token === '') return null
+  if (!/^[\x21-\x7e]+$/.test(token)) {
+    throw new HubError(`${environment.HF_TOKEN ? 'HF_TOKEN' : file}: expected a token such as hf_..., without spaces`)
+  }
+  return token
+}
+
+function withHome(path: string): string {
+  return resolve(path === '~' || path.startsWith('~/') ? join(homedir(), path.slice(1)) : path)
+}

@@ -1,0 +1,11 @@
+/** Models of others: fetches them, keeps cards of them, removes them. */
+export { HubError } from './hub-error.ts'
+export { readHubSettings } from './hub-settings.ts'
+export { addModel } from './local-file.ts'
+export { availableMemory } from './memory-estimate.ts'
+export { type StoredCard, storeDirectory, storedCards } from './model-store.ts'
+export { pull } from './pull.ts'
+export type { Choice, PullEvent, Report } from './pull-event.ts'
+export { removeModel } from './remove.ts'
+export { TUNING } from './tuning.ts'
+export { formatBytes, formatSeconds } from './units.ts'

@@ -1,0 +1,51 @@
+import { realpath, stat } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { partNumber, partPaths, stemOf } from './gguf-names.ts'
+import { checkEncoder, checkLanguage, mismatch, readMetadata } from './header-check.ts'
+import { HubError } from './hub-error.ts'
+import type { Metadata } from './memory-estimate.ts'
+import { type StoredCard, storeCard } from './model-store.ts'
+
+/** A file of the user's own, which is left where it is. */
+export interface LocalFile {
+  readonly path: string
+  /** Of all parts. */
+  readonly bytes: number
+  readonly metadata: Metadata
+}
+
+/** @throws HubError for a file that is missing, in part too, or broken. */
+export async function readLocal(path: string, kind: 'model' | 'projector'): Promise<LocalFile> {
+  const part = partNumber(path)
+  if (part !== null && part.number !== 1)
+    throw new HubError(`${path} is part ${part.number} of ${part.count}: name the first part`)
+  let bytes = 0
+  const found: { readonly path: string; readonly metadata: Metadata }[] = []
+  for (const name of partPaths(resolve(path))) {
+    const entry = await stat(name).catch(() => null)
+    if (!entry?.isFile()) throw new HubError(`${name}: there is no such file`)
+    bytes += entry.size
+    found.push({ path: name, metadata: await readMetadata(name, entry.size, name) })
+  }
+  const [first] = found
+  if (kind === 'model') checkLanguage(first!.metadata, path)
+  else checkEncoder(first!.metadata, path)
+  return { path: first!.path, bytes, metadata: first!.metadata }
+}
+
+/** Makes a card for files of the user's own. */
+export async function addModel(
+  store: string,
+  { model, projector, id }: { readonly model: string; readonly projector: string | null; readonly id: string | null },
+): Promise<{ readonly card: StoredCard; readonly replaced: StoredCard | null }> {
+  const language = await readLocal(model, 'model')
+  const encoder = projector === null ? null : await readLocal(projector, 'projector')
+  const problem = encoder && mismatch(language.metadata, encoder.metadata)
+  if (problem !== null) throw new HubError(`${projector} is of another model than ${model}: ${problem}`)
+  return storeCard(store, {
+    id: id ?? stemOf(language.path),
+    source: `file:${await realpath(language.path)}`,
+    model: language.path,
+    projector: encoder?.path ?? null,
+  })
+}

@@ -1,0 +1,25 @@
+import type { HubSettings } from './hub-settings.ts'
+import type { Report } from './pull-event.ts'
+import type { Tuning } from './tuning.ts'
+
+/** What the user asked for, besides the model's address. */
+export interface PullRequest {
+  readonly address: string
+  /** In place of what follows the colon of the address; null for none. */
+  readonly quant: string | null
+  /** A file of the repository, an address or a path; `auto` for the one that the rules choose, null for none at all. */
+  readonly projector: string | 'auto' | null
+  /** The id to serve the model under; null for the address. */
+  readonly id: string | null
+}
+
+export interface PullOptions {
+  readonly settings: HubSettings
+  /** Folder of the cards. */
+  readonly store: string
+  /** Bytes of memory that models may use. */
+  readonly available: number
+  readonly tuning: Tuning
+  readonly signal: AbortSignal
+  readonly report: Report
+}

@@ -1,0 +1,49 @@
+import { stat } from 'node:fs/promises'
+import { fetchProjector, type OutsideFile, pullFile } from './file-pull.ts'
+import { ConnectionError, HttpClient } from './http-client.ts'
+import { HubError } from './hub-error.ts'
+import { readLocal } from './local-file.ts'
+import { readAddress } from './model-address.ts'
+import { cardFolder, type StoredCard, storeCard } from './model-store.ts'
+import type { PullOptions, PullRequest } from './pull-options.ts'
+import { pullFromRepository } from './repository-pull.ts'
+
+/**
+ * Fetches a model and makes a card for it. What is interrupted goes on when the same is asked for again.
+ * @throws HubError or ConfigError with a sentence for the user; the signal's reason.
+ */
+export async function pull(request: PullRequest, options: PullOptions): Promise<StoredCard> {
+  const { settings, store, tuning, report, signal } = options
+  const address = readAddress(request.address, settings.endpoint)
+  const http = new HttpClient(settings, tuning)
+  const outside: OutsideFile = async (given, folder) => {
+    if (/^https?:\/\//i.test(given)) {
+      if (!URL.canParse(given)) throw new HubError(`--mmproj: '${given}' is no address`)
+      return fetchProjector(new URL(given), folder, { ...options, http })
+    }
+    return (await stat(given).catch(() => null)) === null ? null : readLocal(given, 'projector')
+  }
+  try {
+    const card =
+      address.kind === 'file'
+        ? await pullFile(address.url, request, { ...options, http, outsideProjector: outside })
+        : await pullFromRepository(address, request, {
+            ...options,
+            http,
+            outsideProjector: async (given) => outside(given, await cardFolder(store, request.id ?? address.id)),
+          })
+    signal.throwIfAborted()
+    const stored = await storeCard(store, card)
+    const { file, model, projector } = stored.card
+    const replaces = stored.replaced === null ? null : (stored.replaced.source ?? stored.replaced.model)
+    report({ type: 'done', id: card.id, card: file, model, projector, replaces })
+    return stored.card
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof ConnectionError)) throw error
+    const advice = 'check the network, HTTPS_PROXY and HF_ENDPOINT; the same command goes on where this one stopped'
+    throw new HubError(`The download does not go on: ${error.message}; ${advice}`, { cause: error })
+  } finally {
+    await http.close()
+  }
+}

@@ -1,0 +1,180 @@
+import { stat } from 'node:fs/promises'
+import { basename } from 'node:path/posix'
+import { ConfigError } from '../config/config.ts'
+import { checkSpace, type FetchOptions, fetchFile } from './fetch-file.ts'
+import { isProjector } from './gguf-names.ts'
+import { mismatch } from './header-check.ts'
+import type { HttpClient } from './http-client.ts'
+import type { HubFile } from './hub-client.ts'
+import { HubError } from './hub-error.ts'
+import { contextOf, type Metadata } from './memory-estimate.ts'
+import type { NewCard } from './model-store.ts'
+import { ProgressMeter } from './progress-meter.ts'
+import { projectorReason, projectorsFor } from './projector-choice.ts'
+import type { PullOptions, PullRequest } from './pull-options.ts'
+import {
+  checkMemory,
+  chooseByMemory,
+  estimate,
+  findCandidates,
+  readEncoder,
+  readLanguage,
+  toChoices,
+} from './quant-choice.ts'
+import { Repository } from './repository.ts'
+
+interface Wanted {
+  readonly id: string
+  readonly revision: string
+  readonly wanted: string | null
+}
+
+/** A projector outside of the repository is fetched by somebody else. */
+export type OutsideProjector = (given: string) => Promise<{ readonly path: string; readonly metadata: Metadata } | null>
+
+/** Fetches a model of a repository on the hub into the cache. @returns what its card is to say. */
+export async function pullFromRepository(
+  address: Wanted,
+  request: PullRequest,
+  options: PullOptions & { readonly http: HttpClient; readonly outsideProjector: OutsideProjector },
+): Promise<NewCard> {
+  const { http, signal, tuning, report, available, settings } = options
+  const note = (message: string) => report({ type: 'note', message })
+  const repository = await Repository.open(address, settings, http, { signal, tuning, note })
+  const { all, asked } = findCandidates(repository, request.quant ?? address.wanted)
+  const withProjector = request.projector !== null
+  const estimated = await estimate(repository, all, withProjector)
+  const chosen = estimated.find(({ candidate }) => candidate === asked) ?? chooseByMemory(estimated, available)
+  const language = await readLanguage(repository, chosen.candidate)
+  const first = chosen.candidate.files[0]!
+  const projector = await chooseProjector(repository, { model: first.path, language, request, options })
+  report({
+    type: 'choice',
+    model: repository.id,
+    commit: repository.commit,
+    available,
+    context: contextOf(language),
+    choices: await toChoices(repository, estimated, chosen, { available, withProjector }),
+    projector: projector && { file: projector.name, reason: projector.reason },
+  })
+  const warning = checkMemory(repository.id, chosen, estimated, { available, isAsked: asked !== null })
+  if (warning !== null) note(warning)
+  const files = [...chosen.candidate.files, ...(projector?.file === undefined ? [] : [projector.file])]
+  const paths = await fetchAll(repository, files, { ...options, note })
+  await repository.noteCommit(address.revision)
+  return {
+    id: request.id ?? `${repository.id}:${chosen.candidate.label}`,
+    source: `hf:${repository.id}@${repository.commit}`,
+    model: paths.get(first)!,
+    projector: projector === null ? null : projector.file === undefined ? projector.path : paths.get(projector.file)!,
+  }
+}
+
+interface ChosenProjector {
+  readonly name: string
+  readonly reason: string
+  /** Where it lies, for one that is not of the repository. */
+  readonly path: string
+  readonly file?: HubFile
+}
+
+async function chooseProjector(
+  repository: Repository,
+  {
+    model,
+    language,
+    request,
+    options,
+  }: {
+    readonly model: string
+    readonly language: Metadata
+    readonly request: PullRequest
+    readonly options: { readonly outsideProjector: OutsideProjector }
+  },
+): Promise<ChosenProjector | null> {
+  const given = request.projector
+  if (given === null) return null
+  if (given !== 'auto') {
+    const file = namedProjector(repository, given)
+    if (file === undefined) {
+      const outside = await options.outsideProjector(given)
+      if (outside === null) throw new ConfigError(noSuchProjector(repository, given))
+      const problem = mismatch(language, outside.metadata)
+      if (problem !== null) throw new HubError(`${given} is of another model than ${model}: ${problem}`)
+      return { name: given, reason: 'asked for', path: outside.path }
+    }
+    const problem = mismatch(language, await readEncoder(repository, file))
+    if (problem !== null) throw new HubError(`${file.path} is of another model than ${model}: ${problem}`)
+    return { name: file.path, reason: 'asked for', path: file.path, file }
+  }
+  const fitting = projectorsFor(model, repository.files)
+  const problems: string[] = []
+  for (const file of fitting) {
+    const problem = mismatch(language, await readEncoder(repository, file))
+    if (problem === null) {
+      return { name: file.path, reason: projectorReason(file, fitting, model), path: file.path, file }
+    }
+    problems.push(`${file.path}: ${problem}`)
+  }
+  if (problems.length === 0) return null
+  throw new HubError(
+    `${repository.id} has no projector that fits ${model} (${problems.join('; ')}). Name one with --mmproj, or go without images with --no-mmproj`,
+  )
+}
+
+function namedProjector({ files }: Repository, given: string): HubFile | undefined {
+  const text = given.toLowerCase()
+  const projectors = files.filter(({ path }) => /\.gguf$/i.test(path))
+  return (
+    projectors.find(({ path }) => path.toLowerCase() === text) ??
+    projectors.find(({ path }) => basename(path).toLowerCase() === text)
+  )
+}
+
+function noSuchProjector({ id, files }: Repository, given: string): string {
+  const names = files.filter(({ path }) => isProjector(path)).map(({ path }) => path)
+  const has = names.length === 0 ? 'none' : names.join(', ')
+  return `--mmproj: there is no file or address '${given}', and ${id} has no such projector; it has ${has}`
+}
+
+/** Fetches what is missing, one file after the other. @returns the snapshot's entries. */
+async function fetchAll(
+  repository: Repository,
+  files: readonly HubFile[],
+  options: PullOptions & { readonly note: (message: string) => void },
+): Promise<Map<HubFile, string>> {
+  const { signal, tuning, report, note } = options
+  const { cache, commit } = repository
+  const missing: HubFile[] = []
+  const paths = new Map<HubFile, string>()
+  for (const file of files) {
+    if (await repository.has(file)) {
+      const path = await cache.link(commit, file)
+      paths.set(file, path)
+      report({ type: 'found', file: file.path, path })
+    } else missing.push(file)
+  }
+  const targets = missing.map((file) => ({ file, target: targetOf(repository, file) }))
+  await checkSpace(
+    targets.map(({ target }) => target),
+    tuning,
+  )
+  for (const { file, target } of targets) {
+    using meter = new ProgressMeter(file.path, file.size, report)
+    const fetching: FetchOptions = {
+      ...{ signal, tuning, note },
+      onProgress: (done) => meter.update(done),
+      onCheck: () => report({ type: 'check', file: file.path }),
+    }
+    const isNew = await fetchFile(repository.remote(file), target, fetching)
+    const path = await cache.link(commit, file)
+    if (!isNew) report({ type: 'found', file: file.path, path })
+    paths.set(file, path)
+    if (!(await stat(path).catch(() => null))?.isFile()) throw new HubError(`${path} is not there after its download`)
+  }
+  return paths
+}
+
+function targetOf({ cache }: Repository, { size, blob }: HubFile) {
+  return { path: cache.blob(blob!), size, blob, key: blob! }
+}

@@ -1,0 +1,320 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { type FakeHub, gitName, sha256, startFakeHub } from './support/fake-hub.ts'
+
+/** The commands, against a hub of the test's own. */
+let hub: FakeHub
+let directory: string
+let model: Buffer
+let projector: Buffer
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'lookout-pull-'))
+  model = await readFile('models/lookout-nano/model-f16.gguf')
+  projector = await readFile('models/lookout-nano/mmproj-f16.gguf')
+})
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+/** A home of its own for each test: a cache and a data directory. */
+let home: string
+beforeEach(async () => {
+  home = await mkdtemp(join(directory, 'home-'))
+  hub = await startFakeHub()
+  onTestFinished(() => hub[Symbol.asyncDispose]())
+  // Larger and smaller copies: what follows the tensors is not read.
+  hub.repositories.set(
+    'acme/nano-GGUF',
+    new Map([
+      ['README.md', Buffer.from('# Nano')],
+      ['nano-Q2_K.gguf', model.subarray(0, -4096)],
+      ['nano-Q4_K_M.gguf', model],
+      ['nano-Q8_0.gguf', Buffer.concat([model, Buffer.alloc(2 ** 20)])],
+      ['nano-F16.gguf', Buffer.concat([model, Buffer.alloc(2 ** 21)])],
+      ['mmproj-nano-BF16.gguf', projector],
+      ['mmproj-nano-F16.gguf', Buffer.concat([projector, Buffer.alloc(1)])],
+      ['nano-imatrix.gguf', Buffer.from('x')],
+    ]),
+  )
+})
+
+const environment = (changes: Record<string, string> = {}) => ({
+  PATH: process.env.PATH,
+  HOME: home,
+  HF_HOME: join(home, 'hf'),
+  HF_ENDPOINT: hub.url,
+  LOOKOUT_DATA_DIR: join(home, 'data'),
+  ...changes,
+})
+
+interface Outcome {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+function lookout(args: readonly string[], changes: Record<string, string> = {}): Promise<Outcome> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['src/main.ts', ...args], { env: environment(changes) }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
+    })
+  })
+}
+
+const cache = (...path: string[]) => join(home, 'hf/hub/models--acme--nano-GGUF', ...path)
+const cardOf = async (folder: string) =>
+  JSON.parse(await readFile(join(home, 'data/models', folder, 'card.json'), 'utf8'))
+const blobs = async () => (await readdir(cache('blobs')).catch(() => [])).sort()
+const eventsOf = ({ stdout }: Outcome) =>
+  stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+
+describe('lookout pull', () => {
+  test('fetches what suits the memory into the shared cache, and writes a card', async () => {
+    const pulled = await lookout(['pull', 'acme/nano-GGUF'], { HF_TOKEN: 'hf_secret' })
+    expect(pulled).toMatchObject({ code: 0 })
+    expect(pulled.stdout).toMatch(/^\* +Q8_0 +.* yes$/m)
+    expect(pulled.stdout).toMatch(/^ +Q4_K_M +.* yes$/m)
+    expect(pulled.stdout).toContain('Projector: mmproj-nano-F16.gguf (F16 is preferred to BF16)')
+    expect(pulled.stderr).toMatch(/^nano-Q8_0\.gguf: 11\.1 MiB of 11\.1 MiB \(100 %\)/m)
+
+    const bytes = hub.repositories.get('acme/nano-GGUF')!.get('nano-Q8_0.gguf')!
+    const entry = cache('snapshots', hub.commit, 'nano-Q8_0.gguf')
+    expect(await readFile(cache('refs/main'), 'utf8')).toBe(hub.commit)
+    expect(await readlink(entry)).toBe(`../../blobs/${sha256(bytes)}`)
+    expect(sha256(await readFile(entry))).toBe(sha256(bytes))
+    expect(await blobs()).toHaveLength(2)
+    expect(await cardOf('acme--nano-GGUF--Q8_0')).toEqual({
+      serves: [{ id: 'acme/nano-GGUF:Q8_0' }],
+      source: `hf:acme/nano-GGUF@${hub.commit}`,
+      engine: { model: entry, projector: cache('snapshots', hub.commit, 'mmproj-nano-F16.gguf') },
+    })
+
+    // The token is the hub's, and not the other server's.
+    const tokens = (server: string) =>
+      new Set(hub.requests.filter((request) => request.server === server).map(({ authorization }) => authorization))
+    expect(tokens('api')).toEqual(new Set(['Bearer hf_secret']))
+    expect(tokens('cdn')).toEqual(new Set([null]))
+    // Pages of two files each.
+    expect(hub.requests.filter(({ url }) => url.includes('/tree/'))).toHaveLength(4)
+  })
+
+  test('finds what other programs have fetched, also without the hub', async () => {
+    const files = hub.repositories.get('acme/nano-GGUF')!
+    const put = async (path: string) => {
+      const bytes = files.get(path)!
+      await mkdir(cache('blobs'), { recursive: true })
+      await mkdir(cache('snapshots', hub.commit), { recursive: true })
+      await writeFile(cache('blobs', sha256(bytes)), bytes)
+      await symlink(`../../blobs/${sha256(bytes)}`, cache('snapshots', hub.commit, path))
+    }
+    await put('nano-Q4_K_M.gguf')
+    await put('mmproj-nano-F16.gguf')
+    await mkdir(cache('refs'))
+    await writeFile(cache('refs/main'), hub.commit)
+
+    const found = await lookout(['pull', 'hf://acme/nano-GGUF:q4_k_m', '--json'])
+    expect(found).toMatchObject({ code: 0, stderr: '' })
+    expect(eventsOf(found).map(({ type }) => type)).toEqual(['choice', 'found', 'found', 'done'])
+    expect(hub.requests.filter(({ server }) => server === 'cdn')).toEqual([])
+
+    await hub[Symbol.asyncDispose]()
+    await rm(join(home, 'data'), { recursive: true })
+    const offline = await lookout(['pull', 'acme/nano-GGUF'])
+    expect(offline.code).toBe(0)
+    expect(offline.stderr).toMatch(
+      /the hub cannot be reached \(.*connection refused\); using what the cache has of acme\/nano/,
+    )
+    expect(await cardOf('acme--nano-GGUF--Q4_K_M')).toMatchObject({ source: `hf:acme/nano-GGUF@${hub.commit}` })
+    const none = await lookout(['pull', 'acme/other'])
+    expect(none).toMatchObject({ code: 1, stdout: '' })
+    expect(none.stderr).toMatch(/lookout: Cannot fetch acme\/other: the hub cannot be reached .* check the network/)
+  })
+
+  test('stops at Ctrl-C and goes on with the same command', async () => {
+    hub.onDownload = ({ range }) =>
+      range?.startsWith('bytes=0-') && !range.endsWith('-1048575') ? { kind: 'stall', after: 3e6 } : undefined
+    const child = spawn(process.execPath, ['src/main.ts', 'pull', 'acme/nano-GGUF:Q4_K_M', '--no-mmproj', '--json'], {
+      env: environment(),
+    })
+    const text = (stream: NodeJS.ReadableStream) => {
+      const kept = { text: '' }
+      stream.setEncoding('utf8').on('data', (piece: string) => {
+        kept.text += piece
+      })
+      return kept
+    }
+    const [stdout, stderr] = [text(child.stdout), text(child.stderr)]
+    await expect.poll(() => stdout.text, { timeout: 20_000 }).toMatch(/"progress".*"done":[1-9]/)
+    child.kill('SIGINT')
+    expect(await once(child, 'close')).toEqual([130, null])
+    expect(stderr.text).toBe('lookout: stopped; the same command goes on where it stopped\n')
+    expect(await readdir(home)).not.toContain('data')
+
+    hub.onDownload = () => undefined
+    const before = hub.requests.length
+    const pulled = await lookout(['pull', 'acme/nano-GGUF:Q4_K_M', '--no-mmproj'])
+    expect(pulled).toMatchObject({ code: 0 })
+    const later = hub.requests
+      .slice(before)
+      .filter(({ server, range }) => server === 'cdn' && !/^bytes=0-/.test(range!))
+    expect(later).toEqual([
+      expect.objectContaining({
+        range: expect.stringMatching(/^bytes=[1-9]\d{4,}-/),
+        ifRange: expect.stringMatching(/^"v1-/),
+      }),
+    ])
+    expect(await blobs()).toEqual([sha256(model)])
+  })
+
+  test('two at once do not fight: the second waits for the first', async () => {
+    const both = await Promise.all([1, 2].map(() => lookout(['pull', 'acme/nano-GGUF:Q4_K_M'])))
+    expect(both.map(({ code }) => code)).toEqual([0, 0])
+    expect(await blobs()).toHaveLength(2)
+    const whole = hub.downloadsOf('nano-Q4_K_M.gguf').filter(({ range }) => range === `bytes=0-${model.length - 1}`)
+    expect(whole).toHaveLength(1)
+  })
+
+  test('a model in parts: all of them are fetched', async () => {
+    const parts = [model, Buffer.from('second part'), Buffer.alloc(5000, 3)]
+    const name = (part: number) => `Q4_K_M/big-Q4_K_M-0000${part}-of-00003.gguf`
+    hub.repositories.set('acme/nano-GGUF', new Map(parts.map((bytes, index) => [name(index + 1), bytes])))
+    const pulled = await lookout(['pull', 'acme/nano-GGUF'])
+    expect(pulled).toMatchObject({ code: 0 })
+    for (const [index, bytes] of parts.entries()) {
+      expect(sha256(await readFile(cache('snapshots', hub.commit, name(index + 1))))).toBe(sha256(bytes))
+    }
+    // A small file is not in LFS: git names it, and the hub has its bytes itself.
+    expect(await readlink(cache('snapshots', hub.commit, name(2)))).toBe(`../../../blobs/${gitName(parts[1]!)}`)
+    expect(pulled.stdout).toContain('acme/nano-GGUF:Q4_K_M is ready, for text only')
+    const removed = await lookout(['rm', 'acme/nano-GGUF'])
+    expect(removed).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Removed .*; 10\.1 MiB freed\n$/) })
+    expect(await readdir(join(home, 'hf/hub'))).toEqual([])
+  })
+
+  test('a file at an address, with a projector', async () => {
+    const at = (file: string) => `${hub.cdnUrl}/acme/nano-GGUF/${file}?signature=1&secret=1`
+    const pulled = await lookout([
+      'pull',
+      at('nano-Q4_K_M.gguf'),
+      '--mmproj',
+      at('mmproj-nano-BF16.gguf'),
+      '--id',
+      'mine',
+    ])
+    expect(pulled).toMatchObject({ code: 0 })
+    const folder = join(home, 'data/models/mine')
+    expect(await cardOf('mine')).toEqual({
+      serves: [{ id: 'mine' }],
+      source: `${hub.cdnUrl}/acme/nano-GGUF/nano-Q4_K_M.gguf`,
+      engine: { model: join(folder, 'nano-Q4_K_M.gguf'), projector: join(folder, 'mmproj-nano-BF16.gguf') },
+    })
+    expect((await readdir(folder)).sort()).toEqual(['card.json', 'mmproj-nano-BF16.gguf', 'nano-Q4_K_M.gguf'])
+    expect(await lookout(['rm', 'mine'])).toMatchObject({ code: 0, stdout: 'Removed mine; 18.7 MiB freed\n' })
+    expect(await readdir(join(home, 'data/models'))).toEqual([])
+  })
+})
+
+describe('what goes wrong is told in one sentence, and nothing is left half written', () => {
+  const refused = async (args: readonly string[], message: RegExp, changes: Record<string, string> = {}) => {
+    const outcome = await lookout(args, changes)
+    expect(outcome.stderr.trimEnd().split('\n').at(-1)).toMatch(message)
+    expect(outcome.code).toBe(1)
+    expect(await readdir(home)).not.toContain('data')
+    expect(await blobs()).toEqual([])
+  }
+
+  test('an unknown repository, one without models, a quantisation that it lacks', async () => {
+    hub.repositories.set('acme/plain', new Map([['model.safetensors', model]]))
+    await Promise.all([
+      refused(
+        ['pull', 'acme/none'],
+        /^lookout: 127\.0\.0\.1:\d+ has no acme\/none \(404\): check the name; if it is private, set HF_TOKEN$/,
+      ),
+      refused(
+        ['pull', 'acme/plain'],
+        /^lookout: acme\/plain has no GGUF model: look for a repository .* with GGUF in its name$/,
+      ),
+      refused(
+        ['pull', 'acme/nano-GGUF:Q3_K'],
+        /^lookout: acme\/nano-GGUF has no Q3_K; it has Q2_K, Q4_K_M, Q8_0, F16$/,
+      ),
+      refused(['pull', 'not a model'], /^lookout: 'not a model' is no model's address; expected user\/repository, /),
+    ])
+  })
+
+  test('a model larger than the memory, unless it is named', async () => {
+    const tight = { LOOKOUT_MODEL_MEMORY: '0.01' }
+    await refused(
+      ['pull', 'acme/nano-GGUF'],
+      /:Q4_K_M needs about \d+\.\d MiB of memory, and 10\.2 MiB are available; .* lookout pull acme\/nano-GGUF:Q4_K_M$/,
+      tight,
+    )
+    const named = await lookout(['pull', 'acme/nano-GGUF:Q4_K_M'], tight)
+    expect(named).toMatchObject({ code: 0, stderr: expect.stringContaining('it will be slow, or not load') })
+  })
+
+  test('bytes that are not those of the hub', async () => {
+    hub.onDownload = ({ range }) => (range === `bytes=0-${model.length - 1}` ? { kind: 'wrong' } : undefined)
+    await refused(
+      ['pull', 'acme/nano-GGUF:Q4_K_M'],
+      /^lookout: nano-Q4_K_M\.gguf of acme\/nano-GGUF arrived damaged: .* Run the same command again/,
+    )
+  })
+
+  test('a gated repository', async () => {
+    hub.onAsk = () => ({ kind: 'status', status: 403, headers: { 'x-error-code': 'GatedRepo' } })
+    await refused(
+      ['pull', 'acme/nano-GGUF'],
+      /acme\/nano-GGUF is gated or private \(403\): accept its terms at http.*acme\/nano-GGUF, and set HF_TOKEN/,
+    )
+  })
+})
+
+describe('lookout add and rm', () => {
+  test('a file of the user is added and removed, and stays', async () => {
+    const own = join(home, 'own-Q4_K_M.gguf')
+    const encoder = join(home, 'own-mmproj.gguf')
+    await writeFile(own, model)
+    await writeFile(encoder, projector)
+    expect(await lookout(['add', own, '--mmproj', encoder])).toMatchObject({ code: 0, stderr: '' })
+    expect(await cardOf('own-Q4_K_M')).toEqual({
+      serves: [{ id: 'own-Q4_K_M' }],
+      source: `file:${own}`,
+      engine: { model: own, projector: encoder },
+    })
+    const again = await lookout(['add', own])
+    expect(again.stdout).toContain(`Replaced the card of own-Q4_K_M (file:${own})`)
+    expect((await cardOf('own-Q4_K_M')).engine).toEqual({ model: own })
+    expect(await lookout(['add', encoder])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('is an image encoder'),
+    })
+    const unknown = await lookout(['rm', 'nothing'])
+    expect(unknown).toMatchObject({
+      code: 1,
+      stderr: "lookout: No model 'nothing' was pulled or added; there are own-Q4_K_M\n",
+    })
+    const removed = await lookout(['rm', 'own-Q4_K_M'])
+    expect(removed.stdout).toBe(`Kept ${own}: it is the user's own\nRemoved own-Q4_K_M; 0 B freed\n`)
+    expect((await lstat(own)).size).toBe(model.length)
+  })
+
+  test('a file that two models use stays until the second goes', async () => {
+    for (const quant of ['Q4_K_M', 'Q8_0'])
+      expect(await lookout(['pull', `acme/nano-GGUF:${quant}`])).toMatchObject({ code: 0 })
+    expect(await blobs()).toHaveLength(3)
+    const first = await lookout(['rm', 'acme/nano-GGUF:Q4_K_M'])
+    expect(first.stdout).toMatch(
+      /^Kept .*mmproj-nano-F16\.gguf: acme\/nano-GGUF:Q8_0 uses it\nRemoved .*; 10\.1 MiB freed\n$/,
+    )
+    expect(await blobs()).toHaveLength(2)
+    expect(await lookout(['rm', 'acme/nano-GGUF', '--keep-files'])).toMatchObject({ code: 0 })
+    expect(await blobs()).toHaveLength(2)
+  })
+})
