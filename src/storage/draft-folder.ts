@@ -20,7 +20,10 @@ type Keep = (path: string, name: string) => Promise<void>
 export class DraftFolder {
   readonly #directory: string
   readonly #lock: FolderLock
-  /** Whether no other process had the folder open when this one opened it. */
+  /**
+   * Whether no other process had the folder open when this one opened it. Between its two locks another one may have found
+   * the same. That one cleared a folder that nobody wrote to yet, and what this one writes is younger than either.
+   */
   readonly alone: boolean
 
   private constructor(directory: string, alone: boolean, lock: FolderLock) {
