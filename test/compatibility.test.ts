@@ -135,6 +135,30 @@ describe('with the built-in model', () => {
     }
   })
 
+  test.each([true, false])('usage tells the tokens of images (stream %s)', async (stream) => {
+    const url = `data:image/png;base64,${await readFile(new URL('../docs/pictures/shapes.png', import.meta.url), 'base64')}`
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
+    const usageOf = async (content: OpenAI.ChatCompletionContentPart[]) => {
+      const asked = {
+        model: 'service-mk1.5',
+        max_completion_tokens: 4,
+        messages: [{ role: 'user' as const, content: [...content, { type: 'text' as const, text: 'What is it?' }] }],
+      }
+      if (!stream) return (await client.chat.completions.create(asked)).usage!
+      const options = { stream: true as const, stream_options: { include_usage: true } }
+      let usage: OpenAI.CompletionUsage | undefined
+      for await (const chunk of await client.chat.completions.create({ ...asked, ...options })) {
+        usage = chunk.usage ?? usage
+      }
+      return usage!
+    }
+    const [without, one] = [await usageOf([]), await usageOf([{ type: 'image_url', image_url: { url } }])]
+    expect(without.prompt_tokens_details).toEqual({ audio_tokens: 0, image_tokens: 0 })
+    const { image_tokens: tokens } = one.prompt_tokens_details as { image_tokens?: number }
+    expect(tokens).toBeGreaterThanOrEqual(160)
+    expect(tokens).toBeLessThanOrEqual(one.prompt_tokens - without.prompt_tokens)
+  })
+
   test.each([0, 1])('a required object is written, at temperature %i', async (temperature) => {
     const fields = { ...jsonObject, tools: [], temperature, max_completion_tokens: 200 }
     const { choices } = await replyOf(await post(fields))

@@ -107,9 +107,9 @@ export async function* focusedReply(
 }
 
 /** Counts every token once: what one round generated and the next one reads counts as completion. */
-function sumOf(before: Usage | null, { promptTokens, completionTokens, audioTokens }: Usage): Usage {
+function sumOf(before: Usage | null, { promptTokens, completionTokens, ...media }: Usage): Usage {
   const written = before?.completionTokens ?? 0
-  return { promptTokens: promptTokens - written, completionTokens: written + completionTokens, audioTokens }
+  return { promptTokens: promptTokens - written, completionTokens: written + completionTokens, ...media }
 }
 
 /** Loads the region that the call names; null when the call is invalid or loading fails. */

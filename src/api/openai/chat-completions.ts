@@ -64,12 +64,13 @@ async function complete(
   if (!body.stream) {
     const whole = await collectReply(events)
     finish(whole.finish.reason)
-    return toCompletion(heading, whole)
+    return toCompletion(heading, whole, options.compatibility)
   }
 
   const stream = new EventStream(reply, keepAliveMs)
+  const usage = body.stream_options?.include_usage ? options.compatibility : null
   try {
-    for await (const chunk of toChunks(heading, events, body.stream_options?.include_usage ?? false)) {
+    for await (const chunk of toChunks(heading, events, usage)) {
       const reason = chunk.choices[0]?.finish_reason
       if (reason) finish(reason)
       await stream.send(JSON.stringify(chunk))
@@ -115,22 +116,25 @@ function structureOf({ regex, response_format: format }: ChatRequestBody): Struc
   return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema } : null
 }
 
-function toCompletion(heading: Heading, reply: WholeReply): ChatCompletionBody {
+function toCompletion(heading: Heading, reply: WholeReply, compatibility: Compatibility): ChatCompletionBody {
   return {
     id: heading.id,
     object: 'chat.completion',
     created: heading.created,
     model: heading.model,
     choices: [{ index: 0, message: toMessageBody(reply), finish_reason: reply.finish.reason }],
-    usage: toUsage(reply.finish.usage),
+    usage: toUsage(reply.finish.usage, compatibility),
   }
 }
 
-/** Yields the role, the pieces of the reply, and the finish, which carries the usage when the client asks for it. */
+/**
+ * Yields the role, the pieces of the reply, and the finish, which carries the usage when the client asks for it.
+ * @param wanted the form of the usage; null for none.
+ */
 async function* toChunks(
   heading: Heading,
   events: AsyncIterable<ReplyEvent>,
-  includeUsage: boolean,
+  wanted: Compatibility | null,
 ): AsyncGenerator<ChatCompletionChunkBody, void, void> {
   type Choice = ChatCompletionChunkBody['choices'][number]
   const chunk = (delta: Choice['delta'], finish: Choice['finish_reason'], usage: UsageBody | null) => ({
@@ -139,19 +143,26 @@ async function* toChunks(
     created: heading.created,
     model: heading.model,
     choices: [{ index: 0, delta, finish_reason: finish }],
-    ...(includeUsage ? { usage } : {}),
+    ...(wanted === null ? {} : { usage }),
   })
   yield chunk({ role: 'assistant', content: '' }, null, null)
   for await (const event of events) {
-    yield event.type === 'finish' ? chunk({}, event.reason, toUsage(event.usage)) : chunk(toDelta(event), null, null)
+    if (event.type !== 'finish') yield chunk(toDelta(event), null, null)
+    else yield chunk({}, event.reason, wanted === null ? null : toUsage(event.usage, wanted))
   }
 }
 
-function toUsage({ promptTokens, completionTokens, audioTokens }: Usage): UsageBody {
+/** `image_tokens` is not in the contract, whose replies have no other fields. */
+function toUsage(usage: Usage, compatibility: Compatibility): UsageBody {
+  const { promptTokens, completionTokens, imageTokens, audioTokens } = usage
+  const details = {
+    audio_tokens: audioTokens ?? 0,
+    ...(compatibility === 'openai' ? { image_tokens: imageTokens } : {}),
+  }
   return {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,
     total_tokens: promptTokens + completionTokens,
-    ...(audioTokens === null ? {} : { prompt_tokens_details: { audio_tokens: audioTokens } }),
+    ...(audioTokens === null && compatibility === 'contract' ? {} : { prompt_tokens_details: details }),
   }
 }

@@ -22,6 +22,8 @@ export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'tool_error' | 'to
 export interface Usage {
   readonly promptTokens: number
   readonly completionTokens: number
+  /** Those of the prompt that stand for images and videos. */
+  readonly imageTokens: number
   /** Null for a model without audio input. */
   readonly audioTokens: number | null
 }
@@ -147,5 +149,6 @@ function usageOf(generation: Generation, model: ServedModel, completionTokens: n
   const prompt = generation.prompts[0]
   if (!prompt) throw internalError(new Error('The engine reported no prompt usage'))
   const audioTokens = model.served.modalities.includes('audio') ? prompt.audioTokens : null
-  return { promptTokens: prompt.promptTokens, completionTokens, audioTokens }
+  const { promptTokens, imageTokens } = prompt
+  return { promptTokens, completionTokens, imageTokens, audioTokens }
 }
