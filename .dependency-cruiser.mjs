@@ -68,7 +68,7 @@ const ROOMS = {
 
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
-  hub: ['models', ...BASICS],
+  hub: ['models', 'families', ...BASICS],
   models: ['templates', 'families', 'grounding'],
   templates: ['families'],
   families: ['grounding'],

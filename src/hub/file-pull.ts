@@ -2,9 +2,10 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { basename } from 'node:path/posix'
 import { ConfigError } from '../config/config.ts'
+import { mismatch } from '../families/gguf.ts'
 import { checkSpace, type FileTarget, fetchFile } from './fetch-file.ts'
 import { partPaths, stemOf } from './gguf-names.ts'
-import { checkEncoder, checkLanguage, mismatch, readMetadata } from './header-check.ts'
+import { checkEncoder, checkLanguage, readMetadata } from './header-check.ts'
 import { ConnectionError, type HttpClient } from './http-client.ts'
 import { HubError } from './hub-error.ts'
 import { estimateMemory, type Metadata } from './memory-estimate.ts'
@@ -36,7 +37,7 @@ export async function pullFile(
   if (given !== null && given !== 'auto' && projector === null) {
     throw new ConfigError(`--mmproj: expected an https address or a file, not '${given}'`)
   }
-  const problem = projector && mismatch(language, projector.metadata)
+  const problem = mismatch({ language, encoder: projector?.metadata ?? null })
   if (problem !== null) throw new HubError(`${given} is of another model than ${name}: ${problem}`)
   const memory = estimateMemory({
     bytes: model.bytes + (projector?.bytes ?? 0),

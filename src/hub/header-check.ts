@@ -2,9 +2,6 @@ import { type ByteSource, type GgufHeader, readGgufHeader } from '../models/gguf
 import { HubError } from './hub-error.ts'
 import type { Metadata } from './memory-estimate.ts'
 
-/** Projectors whose `projection_dim` is something else than the size of what they hand over. */
-const OTHER_DIMENSION = new Set(['mlp', 'mlp_norm', 'ldp', 'ldpv2', 'resampler', 'adapter'])
-
 /**
  * Reads the header of a GGUF file, here or on a server, and checks that the file can hold the tensors that it lists.
  * @param shown the file, for errors.
@@ -42,22 +39,4 @@ export function checkLanguage(language: Metadata, shown: string): void {
 export function checkEncoder(encoder: Metadata, shown: string): void {
   if (encoder.get('general.architecture') === 'clip') return
   throw new HubError(`${shown} is no image or audio encoder (mmproj): name another file with --mmproj`)
-}
-
-/** What keeps an encoder from the model; null when it fits, or when the files do not tell. */
-export function mismatch(language: Metadata, encoder: Metadata): string | null {
-  const architecture = String(language.get('general.architecture'))
-  const width = language.get(`${architecture}.embedding_length`)
-  if (typeof width !== 'number') return null
-  const deep = language.get(`${architecture}.n_deepstack_layers`)
-  // With deepstack the encoder hands over a row for each layer as well; files count either.
-  const fitting = [width, width * (1 + (typeof deep === 'number' ? deep : 0))]
-  for (const kind of ['vision', 'audio']) {
-    const type = encoder.get(`clip.${kind}.projector_type`) ?? encoder.get('clip.projector_type')
-    const dimension = encoder.get(`clip.${kind}.projection_dim`)
-    if (typeof dimension !== 'number' || dimension === 0) continue
-    if (typeof type !== 'string' || OTHER_DIMENSION.has(type) || fitting.includes(dimension)) continue
-    return `it makes ${kind === 'vision' ? 'images' : 'audio'} into rows of ${dimension} numbers, and the model takes ${width}`
-  }
-  return null
 }

@@ -1,7 +1,8 @@
 import { realpath, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { mismatch } from '../families/gguf.ts'
 import { partNumber, partPaths, stemOf } from './gguf-names.ts'
-import { checkEncoder, checkLanguage, mismatch, readMetadata } from './header-check.ts'
+import { checkEncoder, checkLanguage, readMetadata } from './header-check.ts'
 import { HubError } from './hub-error.ts'
 import type { Metadata } from './memory-estimate.ts'
 import { type StoredCard, storeCard } from './model-store.ts'
@@ -40,7 +41,7 @@ export async function addModel(
 ): Promise<{ readonly card: StoredCard; readonly replaced: StoredCard | null }> {
   const language = await readLocal(model, 'model')
   const encoder = projector === null ? null : await readLocal(projector, 'projector')
-  const problem = encoder && mismatch(language.metadata, encoder.metadata)
+  const problem = mismatch({ language: language.metadata, encoder: encoder?.metadata ?? null })
   if (problem !== null) throw new HubError(`${projector} is of another model than ${model}: ${problem}`)
   return storeCard(store, {
     id: id ?? stemOf(language.path),

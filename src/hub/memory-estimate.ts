@@ -1,5 +1,6 @@
 import { totalmem } from 'node:os'
 import { GgufArray, type GgufValue } from '../models/gguf.ts'
+import { kvCost } from '../models/kv-cost.ts'
 
 export type Metadata = ReadonlyMap<string, GgufValue>
 
@@ -15,15 +16,11 @@ export interface ModelParts {
 const CONTEXT_TOKENS = 8192
 /** Rows of the largest batch. */
 const BATCH_ROWS = 512
-const F16_BYTES = 2
 const F32_BYTES = 4
 /** Libraries, Node and buffers that no model does without. */
 const PROCESS_BYTES = 300 * 2 ** 20
 /** Largest image, in tokens, of encoders that take any size and name no limit: that of Qwen's. */
 const LARGEST_IMAGE_TOKENS = 4096
-/** Of so many layers the last one sees the whole context, where files do not say it (llama.cpp, src/llama-model.cpp). */
-const SLIDING_PATTERNS: Readonly<Record<string, number>> = { gemma2: 2, gemma3: 6, gemma3n: 5, cohere2: 4 }
-
 /** Bytes that may be used for models: what is free, or what a container or a setting allows. */
 export function availableMemory(limit: number | null): number {
   // macOS counts memory as used that it gives away at once.
@@ -34,9 +31,11 @@ export function availableMemory(limit: number | null): number {
 
 /** Bytes that a loaded model takes, with one conversation of `contextOf` tokens. */
 export function estimateMemory({ bytes, language, encoder }: ModelParts): number {
+  const { perCell, perSequence } = kvCost(language)
   return (
     bytes +
-    cacheBytes(language) +
+    contextOf(language) * perCell +
+    perSequence +
     computeBytes(language) +
     (encoder === null ? 0 : encoderBytes(encoder)) +
     PROCESS_BYTES
@@ -46,34 +45,6 @@ export function estimateMemory({ bytes, language, encoder }: ModelParts): number
 /** Tokens of context that the estimate is for. */
 export function contextOf(language: Metadata): number {
   return Math.min(ownNumber(language, 'context_length') ?? CONTEXT_TOKENS, CONTEXT_TOKENS)
-}
-
-/** 16-bit keys and values of every layer. Layers with a sliding window keep no more than the window and a batch. */
-function cacheBytes(language: Metadata): number {
-  const number = (key: string) => ownNumber(language, key)
-  const layers = number('block_count') ?? 0
-  const heads = number('attention.head_count') ?? 1
-  const headSize = (number('embedding_length') ?? 0) / heads
-  const perHead = (number('attention.key_length') ?? headSize) + (number('attention.value_length') ?? headSize)
-  const cells = contextOf(language)
-  const window = number('attention.sliding_window') ?? 0
-  const slidingCells = window > 0 ? Math.min(cells, window + BATCH_ROWS) : cells
-  const interval = number('full_attention_interval') ?? 1
-  let bytes = 0
-  for (let layer = 0; layer < layers; layer++) {
-    // Of models that mix attention with recurrence, the other layers keep a state of a fixed, small size.
-    if ((layer + 1) % interval !== 0) continue
-    const kvHeads = itemOf(own(language, 'attention.head_count_kv'), layer) ?? heads
-    bytes += kvHeads * perHead * F16_BYTES * (isSliding(language, layer) ? slidingCells : cells)
-  }
-  return bytes
-}
-
-function isSliding(language: Metadata, layer: number): boolean {
-  const pattern = own(language, 'attention.sliding_window_pattern')
-  if (pattern instanceof GgufArray) return Boolean(pattern.at(layer))
-  const every = typeof pattern === 'number' ? pattern : SLIDING_PATTERNS[String(language.get('general.architecture'))]
-  return every !== undefined && every > 0 && (layer + 1) % every !== 0
 }
 
 function computeBytes(language: Metadata): number {
@@ -105,10 +76,4 @@ function own(language: Metadata, key: string): GgufValue | undefined {
 function ownNumber(language: Metadata, key: string): number | null {
   const value = own(language, key)
   return typeof value === 'number' ? value : null
-}
-
-/** One number for all layers, or an array with one for each. */
-function itemOf(value: GgufValue | undefined, index: number): number | null {
-  const item = value instanceof GgufArray ? value.at(index) : value
-  return typeof item === 'number' ? item : null
 }

@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path/posix'
 import { ConfigError } from '../config/config.ts'
+import { mismatch } from '../families/gguf.ts'
 import { checkSpace, type FetchOptions, fetchFile } from './fetch-file.ts'
 import { isProjector } from './gguf-names.ts'
-import { mismatch } from './header-check.ts'
 import type { HttpClient } from './http-client.ts'
 import type { HubFile } from './hub-client.ts'
 import { HubError } from './hub-error.ts'
@@ -99,18 +99,18 @@ async function chooseProjector(
     if (file === undefined) {
       const outside = await options.outsideProjector(given)
       if (outside === null) throw new ConfigError(noSuchProjector(repository, given))
-      const problem = mismatch(language, outside.metadata)
+      const problem = mismatch({ language, encoder: outside.metadata })
       if (problem !== null) throw new HubError(`${given} is of another model than ${model}: ${problem}`)
       return { name: given, reason: 'asked for', path: outside.path }
     }
-    const problem = mismatch(language, await readEncoder(repository, file))
+    const problem = mismatch({ language, encoder: await readEncoder(repository, file) })
     if (problem !== null) throw new HubError(`${file.path} is of another model than ${model}: ${problem}`)
     return { name: file.path, reason: 'asked for', path: file.path, file }
   }
   const fitting = projectorsFor(model, repository.files)
   const problems: string[] = []
   for (const file of fitting) {
-    const problem = mismatch(language, await readEncoder(repository, file))
+    const problem = mismatch({ language, encoder: await readEncoder(repository, file) })
     if (problem === null) {
       return { name: file.path, reason: projectorReason(file, fitting, model), path: file.path, file }
     }
