@@ -44,6 +44,7 @@ beforeEach(async () => {
 const environment = (changes: Record<string, string> = {}) => ({
   PATH: process.env.PATH,
   HOME: home,
+  NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
   HF_HOME: join(home, 'hf'),
   HF_ENDPOINT: hub.url,
   LOOKOUT_DATA_DIR: join(home, 'data'),
