@@ -122,6 +122,8 @@ test('a stored card that cannot be used is one line in the log, until it is mend
   expect((await server.ask('broken')).status).toBe(400)
   await store.put('other')
   expect(await server.ids()).toEqual([...SHIPPED, 'other'])
+  await store.remove('other')
+  expect(await server.ids()).toEqual(SHIPPED)
   expect(server.warnings().map(({ msg }) => msg)).toEqual([expect.stringMatching(/broken.card\.json: not valid JSON/)])
   await store.put('broken')
   expect((await server.ask('broken')).status).toBe(200)

@@ -37,9 +37,13 @@ interface Entry {
   readonly version: string
   /** What is served of it; null where it cannot be. */
   readonly served: { readonly card: ModelCard; readonly engine: PooledEngine } | null
+  /** Whether another model has one of its names. */
+  readonly isTaken: boolean
   /** Ids that cannot be served because the model is too large, and what a request for them is told. */
   readonly refusal: { readonly ids: readonly string[]; readonly error: ApiError } | null
 }
+
+const UNUSED = { served: null, isTaken: false, refusal: null }
 
 /**
  * Keeps the served models in step with the model store, while requests run. A model of the store is loaded on first use.
@@ -134,7 +138,7 @@ export class StoredModels {
       removed = true
     }
     // A name that was taken may be free now.
-    if (removed) for (const [file, { served }] of this.#entries) if (served === null) this.#entries.delete(file)
+    if (removed) for (const [file, { isTaken }] of this.#entries) if (isTaken) this.#entries.delete(file)
     for (const [file, version] of found) {
       if (this.#closed) return
       if (!this.#entries.has(file)) this.#entries.set(file, { version, ...(await this.#open(file)) })
@@ -142,19 +146,24 @@ export class StoredModels {
   }
 
   /** Serves what the card says, if it can be used. */
-  async #open(file: string): Promise<Pick<Entry, 'served' | 'refusal'>> {
+  async #open(file: string): Promise<Omit<Entry, 'version'>> {
     const { registry, pool, opener, aliases, memoryBytes: most, prepare, logger } = this.#options
     try {
       const written = await loadCard(file, (message) => logger.warn(message), { load: 'first_use' })
       const card = addAliases(written, aliases)
-      const { info, memoryBytes } = await opener.describe(card)
       const names = card.serves.flatMap(({ id, aliases }) => [id, ...aliases])
       const name = names[0]!
+      const taken = names.find((one) => registry.find(one))
+      if (taken !== undefined) {
+        logger.warn(`${file} is not served: '${taken}' is already served by ${registry.find(taken)!.card.file}`)
+        return { ...UNUSED, isTaken: true }
+      }
+      const { info, memoryBytes } = await opener.describe(card)
       if (memoryBytes > most) {
         const problem = `needs about ${gib(memoryBytes)} of memory, and this server has ${gib(most)} for models`
         logger.warn(`The stored model '${name}' is not served: it ${problem}`)
         const error = invalidRequest(`Model '${name}' cannot be served: it ${problem}`, null)
-        return { served: null, refusal: { ids: names.filter((id) => !registry.find(id)), error } }
+        return { ...UNUSED, refusal: { ids: names, error } }
       }
       const start = (signal: AbortSignal) => opener.start(card, name, signal)
       const engine = pool.add({ name, info, memoryBytes, start })
@@ -169,10 +178,10 @@ export class StoredModels {
       logger.info(`Serving ${card.serves.map(({ id }) => id).join(', ')} from the model store`)
       // The pool logs why a load failed, and the first request tries again.
       if (card.load === 'start') pool.preload([engine]).catch(() => {})
-      return { served: { card, engine }, refusal: null }
+      return { ...UNUSED, served: { card, engine } }
     } catch (error) {
       logger.warn(`A stored model is not served: ${(error as Error).message}`)
-      return { served: null, refusal: null }
+      return UNUSED
     }
   }
 
