@@ -1,4 +1,4 @@
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -6,13 +6,16 @@ import { FakeEngine } from './support/fake-engine.ts'
 import { ModelStore } from './support/model-store.ts'
 import { errorOf, jsonOf, startTestServer, type TestServerOptions } from './support/server.ts'
 
+const folders: string[] = []
 const servers: { close(): Promise<void> }[] = []
 afterEach(async () => {
   await Promise.all(servers.splice(0).map((server) => server.close()))
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true })
 })
 
 async function serve(options: TestServerOptions = {}) {
   const data = await mkdtemp(join(tmpdir(), 'lookout-store-'))
+  folders.push(data)
   const store = new ModelStore(data)
   /** The engines that were started, in order, by the first id of their card. */
   const engines: [id: string, engine: FakeEngine][] = []
