@@ -4,6 +4,8 @@ import { printTable } from './output.ts'
 /** On what is no terminal, a file's progress is told so often. */
 const LINE_MS = 10_000
 const BAR_CELLS = 24
+/** What the figures behind a bar take. */
+const FIGURES_COLUMNS = 54
 const CLEAR_LINE = '\r\x1b[K'
 
 /** Events as lines of JSON. */
@@ -56,15 +58,19 @@ function toLine({ file, done, total, rate, eta }: Progress): string {
   return `${file}: ${formatBytes(done)} of ${formatBytes(total)} (${share} %), ${formatBytes(rate)}/s${left}`
 }
 
+/** One line of the terminal: the name, a bar in the room that is left, and figures. */
 function toBar(event: Progress, columns: number): string {
   const { file, done, total, rate, eta } = event
   const share = total === 0 ? 1 : done / total
-  const cells = Math.floor(share * BAR_CELLS)
   const left = done >= total ? 'done' : eta === null ? '' : `${formatSeconds(eta)} left`
-  const figures = `${'█'.repeat(cells)}${'░'.repeat(BAR_CELLS - cells)} ${String(Math.floor(share * 100)).padStart(3)} %  ${formatBytes(done)} of ${formatBytes(total)}  ${formatBytes(rate)}/s  ${left}`
-  const room = Math.max(8, columns - figures.length - 3)
-  const name = file.length > room ? `…${file.slice(1 - room)}` : file
-  return `${name}  ${figures}`.slice(0, columns - 1)
+  const percent = String(Math.floor(share * 100)).padStart(3)
+  const figures = `${percent} %  ${formatBytes(done)} of ${formatBytes(total)}  ${formatBytes(rate)}/s  ${left}`
+  const room = columns - FIGURES_COLUMNS
+  const longest = Math.max(8, Math.floor(room * 0.6))
+  const name = file.length > longest ? `…${file.slice(1 - longest)}` : file
+  const cells = Math.min(BAR_CELLS, Math.max(4, room - name.length - 4))
+  const full = Math.floor(share * cells)
+  return `${name}  ${'█'.repeat(full)}${'░'.repeat(cells - full)} ${figures}`.slice(0, columns - 1)
 }
 
 function printChoice({

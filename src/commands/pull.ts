@@ -12,11 +12,10 @@ export const pull: Command = {
 Fetches a model in the GGUF format and writes a card for it. What is interrupted goes on when the same command is run
 again. Files are kept where hf download, llama-server and vLLM keep them, and found there.
 
-MODEL is one of
-  user/repository           a repository on Hugging Face; the quantisation is chosen by the memory there is
-  user/repository:Q4_K_M    one of its quantisations, or the path of one of its files
-  hf://user/repository      the same
-  https://host/model.gguf   any GGUF file
+  lookout pull user/repository          from Hugging Face; the quantisation is chosen by the memory there is
+  lookout pull user/repository:Q4_K_M   one of its quantisations, or the path of one of its files
+  lookout pull hf://user/repository     the same
+  lookout pull https://host/model.gguf  any GGUF file
 
   --quant      quantisation or file of the repository, as after the colon
   --mmproj     image encoder: a file of the repository, an https address or a file

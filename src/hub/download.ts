@@ -53,7 +53,7 @@ async function fetchParts(remote: RemoteFile, path: string, key: string, options
     await journal.remove()
     return fetchParts(remote, path, key, options)
   }
-  remote.resumeFrom(journal.etag)
+  if (journal.etag !== null) remote.resumeFrom(journal.etag)
   let done = journal.doneBytes
   onProgress(done)
   // A server that ignores ranges sends everything to each connection.

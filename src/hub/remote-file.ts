@@ -175,7 +175,9 @@ export class RemoteFile {
     if (isChanged && !this.#options.isHashed) throw new ChangedError(`${this.name} has changed on the server`)
     if (total !== null && total !== '*') {
       if (this.#size !== null && Number(total) !== this.#size) {
-        if (!this.#options.isHashed) throw new ChangedError(`${this.name} has changed on the server`)
+        if (!this.#options.isHashed) {
+          throw new HubError(`${this.name} has changed on the server while it was fetched: run the same command again`)
+        }
         throw new HubError(
           `${this.name} of ${this.origin} has ${total} bytes at ${answer.url.host} instead of ${this.#size}: try again later, or without a mirror`,
         )

@@ -59,6 +59,14 @@ export async function pullFromRepository(
   })
   const warning = checkMemory(repository.id, chosen, estimated, { available, isAsked: asked !== null })
   if (warning !== null) note(warning)
+  if (projector === null && withProjector) {
+    const elsewhere = repository.files.filter(({ path }) => isProjector(path)).map(({ path }) => path)
+    if (elsewhere.length > 0) {
+      note(
+        `no projector lies in the folder of ${first.path} or around it; --mmproj takes one of ${elsewhere.join(', ')}`,
+      )
+    }
+  }
   const files = [...chosen.candidate.files, ...(projector?.file === undefined ? [] : [projector.file])]
   const paths = await fetchAll(repository, files, { ...options, note })
   await repository.noteCommit(address.revision)
