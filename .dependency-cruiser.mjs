@@ -8,15 +8,8 @@ const BASICS = ['lib', 'config']
 const ROOMS = {
   'main.ts': ['commands', 'setup', ...BASICS],
   commands: [
-    'service',
-    'hub',
-    'inference/local/host',
-    'inference/*',
-    'models',
-    'accounts',
-    'storage',
-    'setup',
-    ...BASICS,
+    ...['service', 'client', 'drawing', 'exports', 'hub', 'inference/local/host', 'inference/*', 'media', 'models'],
+    ...['grounding', 'accounts', 'storage', 'setup', ...BASICS],
   ],
   // The composition root: the only room that knows every part.
   service: [
@@ -74,6 +67,10 @@ const ROOMS = {
   families: ['grounding'],
   grounding: [],
   accounts: ['storage', ...BASICS],
+  // What the commands do with pictures and with a server, whichever it is.
+  client: [],
+  drawing: [],
+  exports: [],
   storage: [...BASICS],
   config: [],
   setup: [],

@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
+import { csvLine } from '../exports/index.ts'
 import type { Command } from './command.ts'
 import { readMoment, readOptions } from './options.ts'
 import { JsonArray, printJson, printTable } from './output.ts'
@@ -121,10 +122,4 @@ async function printRows(which: ReturnType<typeof sql>, format: Format): Promise
 function toJson(row: Readonly<Record<string, string>>): object {
   const typed = (column: string) => (['status', ...ROW_NUMBERS].includes(column) ? Number(row[column]) : row[column])
   return Object.fromEntries(ROW_COLUMNS.map((column) => [column, typed(column)]))
-}
-
-/** RFC 4180. */
-function csvLine(cells: readonly string[]): string {
-  const quoted = cells.map((cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell))
-  return `${quoted.join(',')}\r\n`
 }

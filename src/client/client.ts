@@ -1,0 +1,242 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { readEvents } from './event-stream.ts'
+
+/** What a server answered in place of a result. The message is for the user. */
+export class ServerError extends Error {
+  override readonly name = 'ServerError'
+  readonly status: number
+  /** The field of the request at fault. */
+  readonly param: string | null
+  readonly code: string | null
+
+  constructor(message: string, { status, param = null, code = null }: ServerErrorFields) {
+    super(message)
+    this.status = status
+    this.param = param
+    this.code = code
+  }
+}
+
+interface ServerErrorFields {
+  readonly status: number
+  readonly param?: string | null
+  readonly code?: string | null
+}
+
+export interface ModelEntry {
+  readonly id: string
+}
+
+export interface Usage {
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly total_tokens: number
+}
+
+/** A piece of a reply as it comes. */
+export interface ReplyPiece {
+  readonly content: string
+  readonly reasoning: string
+}
+
+export interface FinishedReply extends ReplyPiece {
+  readonly finishReason: string | null
+  readonly usage: Usage | null
+}
+
+export interface Pixel {
+  readonly x: number
+  readonly y: number
+}
+
+/** In pixels of the upright picture. */
+export interface Detection {
+  readonly mention: string
+  readonly point?: Pixel
+  readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
+}
+
+export interface Detections {
+  readonly detections: readonly Detection[]
+  readonly finish_reason: string
+}
+
+export interface ClientOptions {
+  /** Without a path and a slash at its end. */
+  readonly url: string
+  readonly key: string | null
+  /** Told when the server asks to wait, before the client does so. */
+  readonly onWait?: (seconds: number, reason: string) => void
+}
+
+/** A request that the server is too busy for is sent again when the server says, for as long as this in all. */
+const MOST_WAIT_S = 600
+
+/** A server of this API, over HTTP, as any other client uses it. */
+export class LookoutClient {
+  readonly url: string
+  readonly #key: string | null
+  readonly #onWait: (seconds: number, reason: string) => void
+
+  constructor({ url, key, onWait = () => {} }: ClientOptions) {
+    this.url = url
+    this.#key = key
+    this.#onWait = onWait
+  }
+
+  async models(): Promise<readonly ModelEntry[]> {
+    return (await this.#json<{ data: ModelEntry[] }>('/v1/models')).data
+  }
+
+  /** Whether a model is served under the name: also under an alias, which lists leave out. */
+  async serves(name: string): Promise<boolean> {
+    try {
+      await this.#json(`/v1/models/${encodeURIComponent(name)}`)
+      return true
+    } catch (error) {
+      if (error instanceof ServerError && error.status === 404) return false
+      throw error
+    }
+  }
+
+  /**
+   * Streams a chat completion.
+   * @param body without `stream`.
+   * @param onPiece called with each piece; resolves when the next one may come.
+   */
+  async chat(body: object, onPiece: (piece: ReplyPiece) => Promise<void> | void): Promise<FinishedReply> {
+    const response = await this.#send('/v1/chat/completions', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
+    })
+    let content = ''
+    let reasoning = ''
+    let finishReason: string | null = null
+    let usage: Usage | null = null
+    for await (const data of readEvents(this.#bodyOf(response))) {
+      if (data === '[DONE]') return { content, reasoning, finishReason, usage }
+      const chunk = parseChunk(data)
+      if (chunk.error) throw new ServerError(chunk.error.message, { status: 500, code: chunk.error.code ?? null })
+      const [choice] = chunk.choices ?? []
+      const piece = { content: choice?.delta?.content ?? '', reasoning: choice?.delta?.reasoning_content ?? '' }
+      content += piece.content
+      reasoning += piece.reasoning
+      finishReason = choice?.finish_reason ?? finishReason
+      usage = chunk.usage ?? usage
+      if (piece.content !== '' || piece.reasoning !== '') await onPiece(piece)
+    }
+    throw new ServerError(`the server at ${this.url} broke off in the middle of the reply`, { status: 502 })
+  }
+
+  async detect(body: object): Promise<Detections> {
+    return this.#json('/v1/detect', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+  }
+
+  /** @returns the id of the stored file. */
+  async upload(bytes: Blob, filename: string): Promise<string> {
+    const form = new FormData()
+    form.set('purpose', 'user_data')
+    form.set('file', bytes, filename)
+    return (await this.#json<{ id: string }>('/v1/files', { method: 'POST', body: form })).id
+  }
+
+  async deleteFile(id: string): Promise<void> {
+    await this.#json(`/v1/files/${encodeURIComponent(id)}`, { method: 'DELETE' })
+  }
+
+  async #json<Body>(path: string, init: RequestInit = {}): Promise<Body> {
+    const response = await this.#send(path, init)
+    try {
+      return (await response.json()) as Body
+    } catch {
+      throw this.#notLookout()
+    }
+  }
+
+  /** @throws ServerError for every answer but a success. */
+  async #send(path: string, init: RequestInit): Promise<Response> {
+    const headers = { ...init.headers, ...(this.#key === null ? {} : { authorization: `Bearer ${this.#key}` }) }
+    let waited = 0
+    for (;;) {
+      const response = await fetch(this.url + path, { ...init, headers }).catch((error: unknown) => {
+        throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0 })
+      })
+      if (response.ok) return response
+      const error = await this.#errorOf(response)
+      const seconds = Number(response.headers.get('retry-after'))
+      const isBusy = error.code === 'rate_limit_exceeded' || error.code === 'model_overloaded'
+      if (!isBusy || !(seconds > 0) || waited + seconds > MOST_WAIT_S) throw error
+      this.#onWait(seconds, error.message)
+      waited += seconds
+      await delay(seconds * 1000)
+    }
+  }
+
+  #bodyOf(response: Response): AsyncIterable<Uint8Array> {
+    if (!response.headers.get('content-type')?.startsWith('text/event-stream') || response.body === null)
+      throw this.#notLookout()
+    return this.#named(response.body)
+  }
+
+  /** The bytes of a response; a connection that breaks is an error that says so. */
+  async *#named(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    try {
+      yield* body
+    } catch (error) {
+      throw new ServerError(`the connection to ${this.url} broke (${causeOf(error)})`, { status: 0 })
+    }
+  }
+
+  async #errorOf(response: Response): Promise<ServerError> {
+    const { status } = response
+    const body = (await response.json().catch(() => null)) as {
+      error?: { message?: string; param?: string | null; code?: string | null }
+    } | null
+    const error = body?.error
+    if (typeof error?.message !== 'string') return this.#notLookout(status)
+    if (status === 401) {
+      const message =
+        this.#key === null
+          ? `the server at ${this.url} needs a key: --key or LOOKOUT_API_KEY`
+          : `the server at ${this.url} does not know this key`
+      return new ServerError(message, { status })
+    }
+    return new ServerError(error.message, { status, param: error.param ?? null, code: error.code ?? null })
+  }
+
+  #notLookout(status = 502): ServerError {
+    return new ServerError(`what answers at ${this.url} is not a Lookout server`, { status })
+  }
+}
+
+interface Chunk {
+  readonly choices?: readonly {
+    readonly delta?: { readonly content?: string | null; readonly reasoning_content?: string | null }
+    readonly finish_reason?: string | null
+  }[]
+  readonly usage?: Usage | null
+  readonly error?: { readonly message: string; readonly code?: string | null }
+}
+
+function parseChunk(data: string): Chunk {
+  try {
+    return JSON.parse(data) as Chunk
+  } catch {
+    throw new ServerError('the server sent an event that is not JSON', { status: 502 })
+  }
+}
+
+/** `ECONNREFUSED` and the like: what `fetch failed` does not say. */
+function causeOf(error: unknown): string {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if ('code' in cause && typeof cause.code === 'string') return cause.code
+    if (cause instanceof AggregateError && cause.errors[0] instanceof Error) return causeOf(cause.errors[0])
+    if (cause.cause === undefined) return cause.message
+  }
+  return String(error)
+}

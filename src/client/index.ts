@@ -1,0 +1,10 @@
+export {
+  type Detection,
+  type Detections,
+  type FinishedReply,
+  LookoutClient,
+  type Pixel,
+  type ReplyPiece,
+  ServerError,
+  type Usage,
+} from './client.ts'

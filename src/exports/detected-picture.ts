@@ -1,0 +1,23 @@
+/** One picture with what was found on it. */
+export interface DetectedPicture {
+  /** As the exported file is to name it. */
+  readonly name: string
+  /** Of the upright picture, in pixels. */
+  readonly width: number
+  readonly height: number
+  readonly boxes: readonly DetectedBox[]
+}
+
+/** In pixels of the upright picture. */
+export interface DetectedBox {
+  readonly label: string
+  readonly left: number
+  readonly top: number
+  readonly right: number
+  readonly bottom: number
+}
+
+/** All labels: those that were asked for first, in their order, and behind them others in the order of appearance. */
+export function labelsOf(pictures: readonly DetectedPicture[], asked: readonly string[]): string[] {
+  return [...new Set([...asked, ...pictures.flatMap(({ boxes }) => boxes.map(({ label }) => label))])]
+}
