@@ -16,6 +16,20 @@ const serve: ListedCommand = {
 const COMMANDS: ReadonlyMap<string, ListedCommand> = new Map([
   ['serve', serve],
   [
+    'chat',
+    {
+      summary: 'ask a model about pictures, videos and sounds',
+      load: async () => (await import('./commands/chat.ts')).chat,
+    },
+  ],
+  [
+    'detect',
+    {
+      summary: 'find objects in pictures: as a drawing, a table, JSON, CSV, COCO or YOLO',
+      load: async () => (await import('./commands/detect.ts')).detect,
+    },
+  ],
+  [
     'pull',
     {
       summary: 'fetch a model from Hugging Face, a mirror or an address',

@@ -3,15 +3,16 @@ import { ConfigError } from '../config/config.ts'
 
 /**
  * Reads what follows the name of a command.
- * @param operands their names in the command's help; all are required.
+ * @param operands their names in the command's help; all are required. Null for any number of any.
  * @throws ConfigError
  */
 export function readOptions<Options extends ParseArgsOptionsConfig>(
   args: readonly string[],
   options: Options,
-  operands: readonly string[] = [],
+  operands: readonly string[] | null = [],
 ) {
   const parsed = parse(args, options)
+  if (operands === null) return parsed
   const missing = operands[parsed.positionals.length]
   if (missing !== undefined) throw new ConfigError(`${missing} is missing; see --help`)
   const spare = parsed.positionals[operands.length]

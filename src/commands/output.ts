@@ -1,8 +1,12 @@
-/** Columns as wide as what is in them. */
 export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  process.stdout.write(toTable(head, rows))
+}
+
+/** Columns as wide as what is in them. */
+export function toTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)))
   const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ')
-  process.stdout.write(`${[head, ...rows].map((row) => line(row).trimEnd()).join('\n')}\n`)
+  return `${[head, ...rows].map((row) => line(row).trimEnd()).join('\n')}\n`
 }
 
 export function showMoment(time: Date | null): string {

@@ -2,8 +2,8 @@ import type { Environment } from './config.ts'
 import { nearestName } from './nearest-name.ts'
 import { SETTINGS } from './settings.ts'
 
-/** Read elsewhere: by the search for the configuration file, by tests and by training. */
-const OTHERS = /^LOOKOUT_(?:CONFIG$|TEST_|TRAINING_)/
+/** Read elsewhere: by the search for the configuration file, by commands that ask a server, by tests and by training. */
+const OTHERS = /^LOOKOUT_(?:CONFIG$|URL$|TEST_|TRAINING_)/
 const VARIABLES = SETTINGS.map(({ variable }) => variable)
 
 /** One line for each variable that looks like a setting but is not: a misspelt one would otherwise go unnoticed. */

@@ -1,0 +1,176 @@
+import { fork } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { LookoutClient, ServerError } from '../../client/index.ts'
+import { type Config, ConfigError } from '../../config/config.ts'
+import { withAliases } from '../../inference/aliases.ts'
+import { findCards, loadCard, type ModelCard } from '../../models/card.ts'
+import { loadConfig } from '../load-config.ts'
+import { warn } from '../warn.ts'
+import { note } from './screen.ts'
+import type { ServiceProcessMessage } from './service-process.ts'
+import type { ModelNames } from './words.ts'
+
+export interface ConnectionOptions {
+  /** What `--server` names. */
+  readonly server: string | undefined
+  /** What `--key` names. */
+  readonly key: string | undefined
+}
+
+/** Where questions are answered. */
+export interface Place {
+  readonly names: ModelNames
+  /**
+   * @param model one of the names; null for the first model that `suits`.
+   * @returns the client, which closing ends.
+   */
+  open(model: string | null, suits?: (served: ModelCard['serves'][number]) => boolean): Promise<Opened>
+}
+
+export interface Opened extends AsyncDisposable {
+  readonly client: LookoutClient
+}
+
+export const CONNECTION_OPTIONS = {
+  server: { type: 'string' },
+  key: { type: 'string' },
+  model: { type: 'string', short: 'm' },
+} as const
+
+export const CONNECTION_HELP = `  --server   ask this server, http://host:port [LOOKOUT_URL]
+  --key      its API key [LOOKOUT_API_KEY]
+  -m, --model  the model, instead of naming it first
+
+Without --server, the server at LOOKOUT_HOST and LOOKOUT_PORT is asked if it runs and takes the key in LOOKOUT_API_KEY.
+Otherwise the model is loaded for this one command, and nothing is kept.`
+
+/** A local server that runs answers at once. */
+const PROBE_MS = 2_000
+
+/**
+ * Finds where to ask: the server that the options or LOOKOUT_URL name; the one that runs with the settings of this
+ * machine; or else a service of its own.
+ * @throws Error in one sentence.
+ */
+export async function findPlace(options: ConnectionOptions): Promise<Place> {
+  const config = await loadConfig()
+  const key = options.key ?? config.apiKey
+  const named = options.server ?? (process.env.LOOKOUT_URL || undefined)
+  if (named !== undefined) {
+    return remotePlace(await connect(readUrl(named, options.server === undefined ? 'LOOKOUT_URL' : '--server'), key))
+  }
+  const local = config.port === 0 ? null : await probe(localUrl(config), key)
+  return local === null ? ownPlace(config) : remotePlace(local)
+}
+
+interface Connected {
+  readonly client: LookoutClient
+  readonly ids: readonly string[]
+}
+
+async function connect(url: string, key: string | null): Promise<Connected> {
+  const client = new LookoutClient({
+    url,
+    key,
+    onWait: (seconds, reason) => note(`${reason} (waiting for ${Math.ceil(seconds)} s)`),
+  })
+  return { client, ids: (await client.models()).map(({ id }) => id) }
+}
+
+function remotePlace({ client, ids }: Connected): Place {
+  return {
+    names: { ids, has: async (name) => ids.includes(name) || client.serves(name) },
+    open: async () => ({ client, [Symbol.asyncDispose]: async () => {} }),
+  }
+}
+
+/** Null when no server runs there, or it does not take the key, which is said. */
+async function probe(url: string, key: string | null): Promise<Connected | null> {
+  const response = await fetch(`${url}/v1/models`, {
+    headers: key === null ? {} : { authorization: `Bearer ${key}` },
+    signal: AbortSignal.timeout(PROBE_MS),
+  }).catch(() => null)
+  const body = (await response?.json().catch(() => null)) as { object?: string; error?: { type?: string } } | null
+  if (response?.ok && body?.object === 'list') return connect(url, key)
+  if (response?.status === 401 && body?.error?.type === 'authentication_error') {
+    note(
+      `a server runs at ${url}, but ${key === null ? 'no key for it is known' : 'it does not know the key'}: set LOOKOUT_API_KEY to ask it`,
+    )
+  }
+  return null
+}
+
+function localUrl({ host, port }: Config): string {
+  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
+}
+
+function readUrl(given: string, origin: string): string {
+  const url = URL.canParse(given) ? new URL(given) : null
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    throw new ConfigError(`${origin}: expected an address such as http://127.0.0.1:8080, not '${given}'`)
+  }
+  return `${url.origin}${url.pathname}`.replace(/(\/v1)?\/*$/, '')
+}
+
+const SERVICE_PROCESS = fileURLToPath(new URL('service-process.ts', import.meta.url))
+
+/** A service for this command alone, with the one model that is needed, which leaves nothing behind. */
+async function ownPlace(config: Config): Promise<Place> {
+  const files = await findCards(config.modelCards)
+  const cards = withAliases(await Promise.all(files.map((file) => loadCard(file, warn))), config.aliases)
+  const cardOf = (name: string) =>
+    cards.find(({ serves }) => serves.some(({ id, aliases }) => id === name || aliases.includes(name)))
+  return {
+    names: {
+      ids: cards.flatMap(({ serves }) => serves.map(({ id }) => id)),
+      has: async (name) => cardOf(name) !== undefined,
+    },
+    open: async (model, suits = () => true) => {
+      const card = model === null ? cards.find(({ serves }) => serves.some(suits)) : cardOf(model)
+      return startOwn(config, card ?? cards[0]!)
+    },
+  }
+}
+
+async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
+  note(`loading ${card.name} (${card.serves[0]!.id}) ...`)
+  const known = new Set(card.serves.flatMap(({ id, aliases }) => [id, ...aliases]))
+  const key = randomBytes(24).toString('base64url')
+  const own: Config = {
+    ...config,
+    host: '127.0.0.1',
+    port: 0,
+    apiKey: key,
+    databaseUrl: null,
+    redisUrl: null,
+    rateLimits: null,
+    corsOrigins: [],
+    metrics: null,
+    logLevel: 'silent',
+    drainSeconds: 0,
+    modelCards: [card.file],
+    aliases: Object.fromEntries(Object.entries(config.aliases).filter(([, target]) => known.has(target))),
+  }
+  const child = fork(SERVICE_PROCESS, { serialization: 'advanced', stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
+  const ended = once(child, 'exit')
+  const close = async () => {
+    if (child.connected) child.disconnect()
+    await ended
+  }
+  const said = once(child, 'message').then(([message]) => message as ServiceProcessMessage)
+  child.send(own)
+  const message = await Promise.race([said, ended.then(() => ({ error: 'the process of the service ended' }))])
+  if ('error' in message) {
+    await close()
+    throw new Error(message.error)
+  }
+  return { client: new LookoutClient({ url: message.url, key }), [Symbol.asyncDispose]: close }
+}
+
+/** Whether an error is about the one input, so that others may still be answered. */
+export function isAboutInput(error: unknown): boolean {
+  return error instanceof ServerError && error.status === 400 && /^(media|messages\[)/.test(error.param ?? '')
+}

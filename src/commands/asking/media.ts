@@ -1,0 +1,194 @@
+import { openAsBlob } from 'node:fs'
+import { open, readdir, readFile, stat } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import sharp from 'sharp'
+import type { LookoutClient } from '../../client/index.ts'
+import { ConfigError } from '../../config/config.ts'
+import { pictureSize } from '../../drawing/index.ts'
+import { HEAD_BYTES, type MediaKind, type MediaType, mediaType, typeName } from '../../media/index.ts'
+
+/** A picture, video or sound that is to be asked about. */
+export interface Medium {
+  /** As errors and results name it: the path that was given. */
+  readonly name: string
+  readonly kind: MediaKind
+  readonly type: MediaType
+  readonly size: { readonly width: number; readonly height: number } | null
+  readonly byteLength: number
+  bytes(): Promise<Uint8Array>
+  blob(): Promise<Blob>
+}
+
+export interface Picture extends Medium {
+  readonly kind: 'image'
+  readonly size: { readonly width: number; readonly height: number }
+}
+
+/** A file that cannot be asked about. In a folder, the others still can. */
+export class MediaError extends ConfigError {}
+
+const TAKEN =
+  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF or SVG), a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
+export const STDIN_NAME = 'standard input'
+
+/** @throws MediaError */
+export async function openMedium(path: string): Promise<Medium> {
+  const head = await readHead(path)
+  const type = mediaType(head)
+  const kind = kindOf(type)
+  if (type === null || kind === null || kind === 'image') return pictureOf(path, await readWhole(path))
+  const { size } = await stat(path)
+  return {
+    name: path,
+    kind,
+    type,
+    size: null,
+    byteLength: size,
+    bytes: () => readWhole(path),
+    blob: () => openAsBlob(path, { type }),
+  }
+}
+
+/** @throws MediaError for what is not a picture. */
+export async function openPicture(path: string): Promise<Picture> {
+  const medium = await openMedium(path)
+  if (isPicture(medium)) return medium
+  throw new MediaError(`${path} is ${medium.type}, not a picture`)
+}
+
+export function isPicture(medium: Medium): medium is Picture {
+  return medium.kind === 'image'
+}
+
+/** What came from standard input: a medium if its first bytes say so, otherwise text. @throws MediaError */
+export async function readStandardInput(): Promise<Medium | string> {
+  const bytes = await buffer(process.stdin)
+  const type = mediaType(bytes.subarray(0, HEAD_BYTES))
+  const kind = kindOf(type)
+  if (type !== null && kind !== null && kind !== 'image') {
+    return {
+      name: STDIN_NAME,
+      kind,
+      type,
+      size: null,
+      byteLength: bytes.length,
+      bytes: async () => bytes,
+      blob: async () => new Blob([bytes], { type }),
+    }
+  }
+  if (typeName(bytes.subarray(0, HEAD_BYTES)).startsWith('image/')) return pictureOf(STDIN_NAME, bytes)
+  const text = bytes.toString('utf8').trim()
+  if (text === '') throw new MediaError('standard input is empty')
+  if (text.includes('\0') || text.includes('\ufffd'))
+    throw new MediaError(`standard input is neither text nor ${TAKEN}`)
+  return text
+}
+
+/** The pictures in a folder, by name; what is in folders within it is left out. */
+export async function picturesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
+    throw new ConfigError(`the folder ${folder} cannot be read: ${error.code}`)
+  })
+  const compare = new Intl.Collator('en', { numeric: true }).compare
+  const names = entries.filter((entry) => !entry.isDirectory() && !entry.name.startsWith('.')).map(({ name }) => name)
+  const pictures: string[] = []
+  for (const name of names.sort(compare)) {
+    const path = join(folder, name)
+    const head = await readHead(path).catch(() => null)
+    if (head !== null && typeName(head).startsWith('image/')) pictures.push(path)
+  }
+  if (pictures.length === 0) throw new ConfigError(`there is no picture in the folder ${folder}`)
+  return pictures
+}
+
+/** Bytes of media that fit into one request beside its text; base64 makes them a third longer. */
+const MOST_INLINE_BYTES = 12 * 2 ** 20
+
+/**
+ * Sends media to the server: in the request itself as long as they fit, otherwise as files of the server, which are
+ * removed when the stack is disposed of.
+ * @returns for each medium a data URL, or the id of a file.
+ */
+export async function sendMedia(
+  media: readonly Medium[],
+  client: LookoutClient,
+  uploads: AsyncDisposableStack,
+): Promise<readonly ({ readonly url: string } | { readonly fileId: string })[]> {
+  const sent = []
+  let inline = 0
+  for (const medium of media) {
+    // The contract takes QuickTime as an upload only.
+    if (medium.type !== 'video/quicktime' && inline + medium.byteLength <= MOST_INLINE_BYTES) {
+      inline += medium.byteLength
+      const data = Buffer.from(await medium.bytes()).toString('base64')
+      sent.push({ url: `data:${medium.type};base64,${data}` })
+      continue
+    }
+    const fileId = await client.upload(await medium.blob(), basename(medium.name))
+    uploads.defer(() => client.deleteFile(fileId).catch(() => {}))
+    sent.push({ fileId })
+  }
+  return sent
+}
+
+/** @throws MediaError for bytes that are not a picture that can be decoded. */
+async function pictureOf(name: string, given: Buffer): Promise<Picture> {
+  const found = typeName(given.subarray(0, HEAD_BYTES))
+  if (given.length === 0) throw new MediaError(`${name} is empty`)
+  if (!found.startsWith('image/')) {
+    throw new MediaError(`${name} is ${found === 'an unknown type' ? 'of an unknown type' : found}: expected ${TAKEN}`)
+  }
+  const isTaken = mediaType(given.subarray(0, HEAD_BYTES)) !== null
+  // The server takes three formats; the others become PNG, of the first page or frame.
+  const bytes = isTaken
+    ? given
+    : await toPng(given, `${name} is ${found}, which cannot be read here: expected ${TAKEN}`)
+  const size = await pictureSize(bytes).catch(() => {
+    throw new MediaError(`${name} is damaged`)
+  })
+  const type = mediaType(bytes.subarray(0, HEAD_BYTES))!
+  return {
+    name,
+    kind: 'image',
+    type,
+    size,
+    byteLength: bytes.length,
+    bytes: async () => bytes,
+    blob: async () => new Blob([new Uint8Array(bytes)], { type }),
+  }
+}
+
+function toPng(bytes: Uint8Array, problem: string): Promise<Buffer> {
+  return sharp(bytes)
+    .autoOrient()
+    .png()
+    .toBuffer()
+    .catch(() => {
+      throw new MediaError(problem)
+    })
+}
+
+async function readHead(path: string): Promise<Uint8Array> {
+  try {
+    await using file = await open(path)
+    const { buffer: head, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0)
+    return head.subarray(0, bytesRead)
+  } catch (error) {
+    throw unreadable(path, error)
+  }
+}
+
+function readWhole(path: string): Promise<Buffer> {
+  return readFile(path).catch((error: unknown) => {
+    throw unreadable(path, error)
+  })
+}
+
+function unreadable(path: string, error: unknown): MediaError {
+  return new MediaError(`${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? error}`)
+}
+
+function kindOf(type: MediaType | null): MediaKind | null {
+  return type === null ? null : (type.slice(0, type.indexOf('/')) as MediaKind)
+}

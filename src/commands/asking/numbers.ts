@@ -1,0 +1,13 @@
+import { ConfigError } from '../../config/config.ts'
+
+/** The number that an option has; undefined when it is not given. @throws ConfigError */
+export function readNumber(
+  text: string | undefined,
+  option: string,
+  { min, max, whole = false }: { readonly min: number; readonly max: number; readonly whole?: boolean },
+): number | undefined {
+  if (text === undefined) return undefined
+  const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN
+  if (value >= min && value <= max && (!whole || Number.isInteger(value))) return value
+  throw new ConfigError(`${option}: expected a ${whole ? 'whole ' : ''}number from ${min} to ${max}, not '${text}'`)
+}

@@ -1,0 +1,78 @@
+import type { Mark } from '../../drawing/index.ts'
+import { type Annotation, type Clip, type Leaf, MarkupError, parseMarkup } from '../../grounding/index.ts'
+import { gridToPixels } from '../../media/index.ts'
+import { isPicture, type Medium } from './media.ts'
+
+/** One annotation of a reply, as `--json` prints it. */
+export interface ReplyAnnotation {
+  readonly kind: 'point' | 'box' | 'polygon' | 'clip'
+  readonly mention: string
+  readonly file: string | null
+  /** [x, y] in pixels of the upright picture. */
+  readonly points?: readonly (readonly [number, number])[]
+  /** [x, y] on the 0..1000 grid, for a frame of a video. */
+  readonly grid_points?: readonly (readonly [number, number])[]
+  /** Seconds from the start of the video. */
+  readonly time?: number
+  readonly start?: number
+  readonly end?: number
+}
+
+const KINDS = { point: 'point', point_box: 'box', polygon: 'polygon' } as const
+
+/** The annotations in a reply, each with the medium that it is about. A reply of another server may hold none that parse. */
+export function annotationsIn(reply: string, media: readonly Medium[]): ReplyAnnotation[] {
+  let items: ReturnType<typeof parseMarkup>
+  try {
+    items = parseMarkup(reply)
+  } catch (error) {
+    if (error instanceof MarkupError) return []
+    throw error
+  }
+  return items.flatMap((item) => (item.kind === 'prose' ? [] : flatten(item, {}))).map((item) => describe(item, media))
+}
+
+export function marksOn(medium: Medium, annotations: readonly ReplyAnnotation[]): Mark[] {
+  return annotations.flatMap(({ kind, mention, file, points }) =>
+    kind === 'clip' || points === undefined || file !== medium.name
+      ? []
+      : [{ kind, label: mention, points: points.map(([x, y]) => ({ x, y })) }],
+  )
+}
+
+type Inherited = { readonly mention?: string; readonly assetIdx?: number; readonly t?: number }
+
+/** Members inherit what the annotation around them says. */
+function flatten(annotation: Annotation, above: Inherited): (Leaf | Clip)[] {
+  const own = { ...above, ...withoutUndefined(annotation) }
+  switch (annotation.kind) {
+    case 'collection':
+      return annotation.members.flatMap((member) => flatten(member, inherited(own)))
+    case 'track':
+      return annotation.waypoints.flatMap((leaf) => flatten(leaf, inherited(own)))
+    default:
+      return [own as Leaf | Clip]
+  }
+}
+
+function inherited({ mention, assetIdx, t }: Inherited): Inherited {
+  return withoutUndefined({ mention, assetIdx, t })
+}
+
+function withoutUndefined<Of extends object>(fields: Of): Of {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== '')) as Of
+}
+
+function describe(item: Leaf | Clip, media: readonly Medium[]): ReplyAnnotation {
+  const medium = item.assetIdx === undefined ? media.at(-1) : media[item.assetIdx]
+  const common = { mention: item.mention ?? '', file: medium?.name ?? null }
+  if (item.kind === 'clip') {
+    return { kind: 'clip', ...common, start: item.start, ...(item.end === undefined ? {} : { end: item.end }) }
+  }
+  const time = item.t === undefined ? {} : { time: item.t }
+  if (medium && isPicture(medium)) {
+    const points = item.points.map((point) => gridToPixels(point, medium.size)).map(({ x, y }) => [x, y] as const)
+    return { kind: KINDS[item.kind], ...common, points, ...time }
+  }
+  return { kind: KINDS[item.kind], ...common, grid_points: item.points.map(({ x, y }) => [x, y] as const), ...time }
+}

@@ -1,0 +1,28 @@
+/** What commands that ask a model say beside their results. */
+
+/**
+ * Lets Ctrl-C end the process at once, and lets a reader that has had enough (`| head -1`) end it quietly. A
+ * service that was started for this process sees it end and ends too.
+ */
+export function endWithUser(): void {
+  process.on('SIGINT', () => process.exit(130))
+  process.on('SIGTERM', () => process.exit(143))
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+  }
+}
+
+/** One line beside the results, for whoever watches. */
+export function note(text: string): void {
+  process.stderr.write(`${dim(text)}\n`)
+}
+
+export function dim(text: string): string {
+  return process.stderr.isTTY && !process.env.NO_COLOR ? `\x1b[2m${text}\x1b[22m` : text
+}
+
+/** Prints to standard output. Resolves when it takes more: a slow reader slows the reply down. */
+export async function print(text: string): Promise<void> {
+  if (process.stdout.write(text)) return
+  await new Promise<void>((resolve) => process.stdout.once('drain', resolve))
+}

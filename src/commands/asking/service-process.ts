@@ -1,0 +1,51 @@
+/**
+ * The process of a service that serves one command. It ends when that command does, however that ends, and removes what
+ * the service has kept: the command itself can do neither at the moment of a Ctrl-C.
+ *
+ * Gets a `Config`, of which it replaces the folders, and says a `ServiceProcessMessage`.
+ */
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Config } from '../../config/config.ts'
+import { LocalEngine } from '../../inference/local/host/local-engine.ts'
+import { Service } from '../../service.ts'
+
+export type ServiceProcessMessage = { readonly url: string } | { readonly error: string }
+
+// Ctrl-C reaches every process of the terminal; this one waits for the command to end, and then tidies up.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+const ending = new AbortController()
+const ended = once(process, 'disconnect').then(() => ending.abort())
+
+async function main(config: Config): Promise<void> {
+  const dataDirectory = await mkdtemp(join(tmpdir(), 'lookout-once-'))
+  try {
+    const own = { ...config, dataDirectory, blobs: join(dataDirectory, 'files') }
+    const service = await Service.start(own, {
+      startEngine: (card, options) =>
+        LocalEngine.start(card, {
+          ...options,
+          signal: AbortSignal.any([ending.signal, ...(options.signal ? [options.signal] : [])]),
+        }),
+      logs: { write: () => {} },
+    })
+    say({ url: service.url })
+    await ended
+    await service.close()
+  } catch (error) {
+    say({ error: error instanceof Error ? error.message : String(error) })
+    await ended
+  } finally {
+    await rm(dataDirectory, { recursive: true, force: true })
+  }
+}
+
+function say(message: ServiceProcessMessage): void {
+  if (process.connected) process.send!(message)
+}
+
+const [config] = await Promise.race([once(process, 'message') as Promise<[Config]>, ended.then(() => [null])])
+if (config) await main(config)
+process.exit(0)

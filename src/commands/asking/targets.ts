@@ -1,0 +1,80 @@
+import { constants } from 'node:fs'
+import { access, mkdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { basename, dirname, extname, join, resolve } from 'node:path'
+import { ConfigError } from '../../config/config.ts'
+import { PICTURE_FORMATS, type PictureFormat } from '../../drawing/index.ts'
+
+/** Where `-o` leads. */
+export type Target =
+  | { readonly kind: 'folder'; readonly path: string }
+  | { readonly kind: 'picture'; readonly path: string; readonly format: PictureFormat }
+  | { readonly kind: 'data'; readonly path: string; readonly ending: 'json' | 'csv' }
+
+/** @throws ConfigError before any work is done, where nothing could be written. */
+export async function readTarget(given: string): Promise<Target> {
+  if (given === '') throw new ConfigError('-o: expected a file or a folder')
+  const entry = await stat(given).catch(() => null)
+  const ending = extname(given).toLowerCase()
+  const isFolder = entry?.isDirectory() || /[/\\]$/.test(given) || (ending === '' && entry === null)
+  await checkWritable(given, isFolder ? given : dirname(resolve(given)))
+  if (isFolder) return { kind: 'folder', path: given }
+  if (Object.hasOwn(PICTURE_FORMATS, ending)) {
+    return { kind: 'picture', path: given, format: PICTURE_FORMATS[ending as keyof typeof PICTURE_FORMATS] }
+  }
+  if (ending === '.json' || ending === '.csv') {
+    return { kind: 'data', path: given, ending: ending === '.json' ? 'json' : 'csv' }
+  }
+  throw new ConfigError(`-o ${given}: expected a file that ends with .png, .jpg, .webp, .json or .csv, or a folder`)
+}
+
+/** Folders that are missing will be made, so it is the nearest one that exists that counts. */
+async function checkWritable(given: string, folder: string): Promise<void> {
+  for (let place = resolve(folder); ; place = dirname(place)) {
+    const entry = await stat(place).catch(() => null)
+    if (entry === null) {
+      if (dirname(place) === place) return
+      continue
+    }
+    if (!entry.isDirectory()) throw new ConfigError(`-o ${given}: ${place} is not a folder`)
+    await access(place, constants.W_OK).catch(() => {
+      throw new ConfigError(`-o ${given}: the folder ${place} cannot be written to`)
+    })
+    return
+  }
+}
+
+/** @throws ConfigError where a picture would be replaced by its drawing. */
+export async function keepOriginals(targets: readonly string[], originals: readonly string[]): Promise<void> {
+  const real = async (path: string) => realpath(path).catch(() => resolve(path))
+  const kept = new Set(await Promise.all(originals.map(real)))
+  for (const target of targets) {
+    if (kept.has(await real(target))) throw new ConfigError(`-o: ${target} is a picture that is asked about`)
+  }
+}
+
+/** Writes a file as a whole or not at all. Folders that are missing are made. */
+export async function writeWhole(path: string, data: string | Uint8Array): Promise<void> {
+  const draft = join(dirname(path), `.${basename(path)}.${process.pid}.part`)
+  try {
+    await mkdir(dirname(path), { recursive: true })
+    await writeFile(draft, data)
+    await rename(draft, path)
+  } catch (error) {
+    await rm(draft, { force: true }).catch(() => {})
+    throw new ConfigError(`${path} cannot be written: ${(error as NodeJS.ErrnoException).code ?? error}`)
+  }
+}
+
+/** For each picture the name of its drawing: its own with `.png`, with all of its own where two would be the same. */
+export function drawingNames(pictures: readonly string[]): string[] {
+  const stems = pictures.map((path) => basename(path).replace(/\.[^.]+$/, ''))
+  const names = pictures.map((path, i) =>
+    stems.filter((stem) => stem === stems[i]).length > 1 ? `${basename(path)}.png` : `${stems[i]}.png`,
+  )
+  const seen = new Map<string, number>()
+  return names.map((name) => {
+    const times = (seen.get(name) ?? 0) + 1
+    seen.set(name, times)
+    return times === 1 ? name : name.replace(/\.png$/, `-${times}.png`)
+  })
+}

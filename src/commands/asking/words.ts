@@ -1,0 +1,70 @@
+import { stat } from 'node:fs/promises'
+import { ConfigError } from '../../config/config.ts'
+
+/** The names under which models answer. */
+export interface ModelNames {
+  /** In the order in which they are served. */
+  readonly ids: readonly string[]
+  /** Whether a model has the name, also as an alias. */
+  has(name: string): Promise<boolean>
+}
+
+export interface SortedWords {
+  /** The name of a model; null when none was given. */
+  readonly model: string | null
+  /** Files and folders that exist, and `-` for standard input, in their order. */
+  readonly media: readonly string[]
+  /** What is neither: the question or the categories. */
+  readonly text: string | null
+}
+
+const MEDIA_NAME = /\.(png|jpe?g|webp|gif|tiff?|avif|svg|bmp|heic|heif|mp4|mov|webm|m4v|mkv|avi|wav|mp3|flac|ogg|m4a)$/i
+
+/**
+ * Tells apart what stands behind `chat` or `detect`: what exists as a file is media, a first word that names a model is
+ * the model, and one more word is the text.
+ * @param model what `--model` names.
+ * @param meaning of the text, for errors: `question`, `categories`.
+ * @throws ConfigError in one sentence where an argument could mean several things, or nothing.
+ */
+export async function sortWords(
+  given: readonly string[],
+  { model, names, meaning }: { model: string | null; names: ModelNames; meaning: string },
+): Promise<SortedWords> {
+  const media: string[] = []
+  const words: string[] = []
+  let named = model
+  if (model !== null && !(await names.has(model))) throw unknownModel(model, names)
+  for (const [index, word] of given.entries()) {
+    const exists = word === '-' || (word !== '' && (await stat(word).catch(() => null)) !== null)
+    const mayBeModel = index === 0 && model === null && !/\s/.test(word) && word !== '-' && word !== ''
+    if (mayBeModel && !looksLikeFile(word) && (await names.has(word))) {
+      if (exists) throw new ConfigError(`'${word}' is a model and a file: write --model ${word} or ./${word}`)
+      named = word
+    } else if (exists) media.push(word)
+    else if (/^https?:\/\//i.test(word) && !/\s/.test(word)) {
+      throw new ConfigError(`'${word}' is an address: download it first, and name the file`)
+    } else if (looksLikeFile(word)) throw new ConfigError(`there is no file '${word}'`)
+    else words.push(word)
+  }
+  if (media.filter((word) => word === '-').length > 1) throw new ConfigError('- can be given only once')
+  const [text = null, spare] = words
+  if (spare !== undefined) {
+    if (given[0] !== text)
+      throw new ConfigError(`expected one argument with the ${meaning}, not '${text}' and '${spare}': quote it`)
+    throw new ConfigError(`'${text}' is neither a file nor a model; the models are ${names.ids.join(', ')}`)
+  }
+  if (text !== null && named === null && names.ids.includes(text)) {
+    throw new ConfigError(`'${text}' is a model: name it before the files`)
+  }
+  return { model: named, media, text }
+}
+
+export function unknownModel(name: string, { ids }: ModelNames): ConfigError {
+  return new ConfigError(`unknown model '${name}'; the models are ${ids.join(', ')}`)
+}
+
+/** A name that was meant to be a file's, whether or not there is one. */
+function looksLikeFile(word: string): boolean {
+  return !/\s/.test(word) && (MEDIA_NAME.test(word) || /^(~|\.{0,2})\/./.test(word))
+}

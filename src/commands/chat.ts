@@ -1,0 +1,299 @@
+import { stat } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { FinishedReply, LookoutClient } from '../client/index.ts'
+import { ConfigError } from '../config/config.ts'
+import { drawMarks, Palette } from '../drawing/index.ts'
+import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
+import {
+  isPicture,
+  MediaError,
+  type Medium,
+  openMedium,
+  picturesIn,
+  readStandardInput,
+  sendMedia,
+} from './asking/media.ts'
+import { readNumber } from './asking/numbers.ts'
+import { annotationsIn, marksOn, type ReplyAnnotation } from './asking/reply-annotations.ts'
+import { dim, endWithUser, note, print } from './asking/screen.ts'
+import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
+import { sortWords } from './asking/words.ts'
+import type { Command } from './command.ts'
+import { readOptions } from './options.ts'
+import { JsonArray } from './output.ts'
+import { warn } from './warn.ts'
+
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high'] as const
+const FORMATS = { points: 'point', boxes: 'box', polygons: 'polygon', clips: 'clip' } as const
+
+export const chat: Command = {
+  help: `Usage: lookout chat [MODEL] [FILE | FOLDER | -]... [QUESTION] [options]
+
+Asks a model, and prints the reply as it comes. Files are pictures, videos and sounds; all of them belong to one question.
+Each picture in a folder is asked about by itself. - reads standard input: a picture, video or sound, or text that is
+put behind the question. Without a model, the first one answers.
+
+  -o, --output  draw what the reply names on the picture: a file (.png, .jpg, .webp), or a folder for several pictures
+  --boxes, --points, --polygons, --clips
+                ask for places of this kind
+  --system      instructions for the model
+  --effort      how much to think: ${EFFORTS.join(', ')}
+  --hide-thoughts  keep thoughts off the terminal
+  --audio       also listen to the sound of videos
+  --max-tokens  most tokens of the reply
+  --temperature 0 to 2 [0]
+  --json        the whole reply as JSON, with places in pixels
+${CONNECTION_HELP}
+
+lookout --help lists the settings.
+`,
+  async run(args) {
+    endWithUser()
+    await ask(args)
+  },
+}
+
+function readChatOptions(args: readonly string[]) {
+  const { values, words } = readWords(args)
+  const formats = (['points', 'boxes', 'polygons', 'clips'] as const).filter((name) => values[name])
+  if (formats.length > 1) {
+    throw new ConfigError(`expected only one of ${formats.map((name) => `--${name}`).join(' and ')}`)
+  }
+  const effort = EFFORTS.find((name) => name === values.effort)
+  if (values.effort !== undefined && effort === undefined) {
+    throw new ConfigError(
+      `--effort: expected ${EFFORTS.slice(0, -1).join(', ')} or ${EFFORTS.at(-1)}, not '${values.effort}'`,
+    )
+  }
+  const [format] = formats
+  const vision = {
+    ...(format === undefined ? {} : { annotation_format: FORMATS[format] }),
+    ...(values.audio ? { enable_audio_in_video: true } : {}),
+  }
+  const maxTokens = readNumber(values['max-tokens'], '--max-tokens', { min: 1, max: 1_000_000, whole: true })
+  const temperature = readNumber(values.temperature, '--temperature', { min: 0, max: 2 })
+  return {
+    values,
+    words,
+    body: {
+      ...(maxTokens === undefined ? {} : { max_completion_tokens: maxTokens }),
+      ...(temperature === undefined ? {} : { temperature }),
+      ...(effort === undefined ? {} : { reasoning_effort: effort }),
+      ...(Object.keys(vision).length === 0 ? {} : { vision_config: vision }),
+    },
+  }
+}
+
+function readWords(args: readonly string[]) {
+  const { values, positionals } = readOptions(
+    args,
+    {
+      ...CONNECTION_OPTIONS,
+      output: { type: 'string', short: 'o' },
+      points: { type: 'boolean' },
+      boxes: { type: 'boolean' },
+      polygons: { type: 'boolean' },
+      clips: { type: 'boolean' },
+      system: { type: 'string' },
+      effort: { type: 'string' },
+      'hide-thoughts': { type: 'boolean' },
+      audio: { type: 'boolean' },
+      'max-tokens': { type: 'string' },
+      temperature: { type: 'string' },
+      json: { type: 'boolean' },
+    },
+    null,
+  )
+  return { values, words: positionals }
+}
+
+/** The media of one question, which are opened only when it is asked: a folder may hold more than memory does. */
+interface Question {
+  readonly name: string
+  open(): Promise<readonly Medium[]>
+}
+
+async function ask(args: readonly string[]): Promise<void> {
+  const { values, words, body } = readChatOptions(args)
+  const target = values.output === undefined ? null : await readTarget(values.output)
+  const place = await findPlace({ server: values.server, key: values.key })
+  const sorted = await sortWords(words, { model: values.model ?? null, names: place.names, meaning: 'question' })
+  const { questions, text, isFolder } = await collect(sorted.media, sorted.text)
+  const drawing = target && (await planDrawing(target, questions, isFolder))
+  const model = sorted.model ?? place.names.ids[0]
+  if (model === undefined) throw new ConfigError('the server has no model')
+
+  await using opened = await place.open(model)
+  const array = values.json && isFolder ? new JsonArray() : null
+  const palette = new Palette()
+  let failures = 0
+  for (const [index, question] of questions.entries()) {
+    try {
+      const media = await question.open()
+      if (isFolder && !values.json) await print(`${index === 0 ? '' : '\n'}${question.name}:\n`)
+      const reply = await askOne(
+        { client: opened.client, media, text, system: values.system, body: { model, ...body } },
+        values.json ? null : { showsThoughts: !values['hide-thoughts'] && process.stderr.isTTY },
+      )
+      const annotations = annotationsIn(reply.content, media)
+      if (values.json) {
+        const result = toJson(model, media, reply, annotations)
+        if (array) array.write([result])
+        else await print(`${JSON.stringify(result, null, 2)}\n`)
+      }
+      if (drawing) await draw(media, annotations, drawing(index, media), palette)
+    } catch (error) {
+      if (!isFolder || !(error instanceof MediaError || isAboutInput(error))) throw error
+      failures++
+      warn(error instanceof MediaError ? error.message : `${question.name}: ${(error as Error).message}`)
+    }
+  }
+  array?.end()
+  if (failures > 0) throw new ConfigError(`${failures} of ${questions.length} pictures could not be asked about`)
+}
+
+async function collect(words: readonly string[], text: string | null) {
+  const folders = []
+  for (const word of words) if (word !== '-' && (await stat(word)).isDirectory()) folders.push(word)
+  const piped = words.includes('-') ? await readStandardInput() : null
+  const question = typeof piped === 'string' ? [text, piped].filter((part) => part !== null).join('\n\n') : text
+  const [folder] = folders
+  if (folder !== undefined) {
+    if (words.length > (typeof piped === 'string' ? 2 : 1)) {
+      throw new ConfigError('a folder is asked about picture by picture, so no other files can stand beside it')
+    }
+    const pictures = await picturesIn(folder)
+    const questions = pictures.map((path): Question => ({ name: path, open: async () => [await openMedium(path)] }))
+    return { questions, text: question ?? 'What is in this image?', isFolder: true }
+  }
+  const media: Medium[] = []
+  for (const word of words) {
+    if (word !== '-') media.push(await openMedium(word))
+    else if (piped !== null && typeof piped !== 'string') media.push(piped)
+  }
+  const name = media.map((medium) => medium.name).join(', ')
+  return {
+    questions: [{ name, open: async () => media }] satisfies Question[],
+    text: question ?? defaultQuestion(media),
+    isFolder: false,
+  }
+}
+
+function defaultQuestion(media: readonly Medium[]): string {
+  const kinds = new Set(media.map(({ kind }) => kind))
+  if (kinds.size === 0) {
+    throw new ConfigError('expected a question, as in: lookout chat picture.jpg "What is in this image?"')
+  }
+  if (kinds.size > 1) throw new ConfigError('expected a question about these files')
+  if (kinds.has('image')) return media.length === 1 ? 'What is in this image?' : 'What is in these images?'
+  return kinds.has('video') ? 'What happens in this video?' : 'What is said?'
+}
+
+interface Asked {
+  readonly client: LookoutClient
+  readonly media: readonly Medium[]
+  readonly text: string
+  readonly system: string | undefined
+  readonly body: object
+}
+
+/** @param live null to print nothing. */
+async function askOne(
+  { client, media, text, system, body }: Asked,
+  live: { readonly showsThoughts: boolean } | null,
+): Promise<FinishedReply> {
+  await using uploads = new AsyncDisposableStack()
+  const sent = await sendMedia(media, client, uploads)
+  const parts = sent.map((where, index) => mediaPart(media[index]!, where))
+  const messages = [
+    ...(system === undefined ? [] : [{ role: 'system', content: system }]),
+    { role: 'user', content: parts.length === 0 ? text : [...parts, { type: 'text', text }] },
+  ]
+  let last = ''
+  let isThinking = false
+  const reply = await client.chat({ ...body, messages }, async ({ content, reasoning }) => {
+    if (live?.showsThoughts && reasoning !== '') {
+      process.stderr.write(dim(reasoning))
+      isThinking = true
+    }
+    if (live === null || content === '') return
+    if (isThinking) process.stderr.write('\n')
+    isThinking = false
+    await print(content)
+    last = content
+  })
+  if (live && !last.endsWith('\n')) await print('\n')
+  if (reply.finishReason === 'length') note('the reply was cut off at its token limit')
+  else if (reply.finishReason !== 'stop') note(`the reply ended early: ${reply.finishReason}`)
+  return reply
+}
+
+function mediaPart({ kind, type }: Medium, where: { readonly url: string } | { readonly fileId: string }): object {
+  if ('fileId' in where) return { type: `${kind}_file_id`, [`${kind}_file_id`]: { file_id: where.fileId } }
+  if (kind !== 'audio') return { type: `${kind}_url`, [`${kind}_url`]: { url: where.url } }
+  const format = type === 'audio/mpeg' ? 'mp3' : type === 'audio/flac' ? 'flac' : 'wav'
+  return { type: 'input_audio', input_audio: { data: where.url, format } }
+}
+
+function toJson(
+  model: string,
+  media: readonly Medium[],
+  { content, reasoning, finishReason, usage }: FinishedReply,
+  annotations: readonly ReplyAnnotation[],
+): object {
+  return {
+    model,
+    files: media.map(({ name }) => name),
+    reply: content,
+    ...(reasoning === '' ? {} : { thoughts: reasoning }),
+    annotations,
+    finish_reason: finishReason,
+    usage,
+  }
+}
+
+/** Where the drawing of each picture goes. */
+interface Drawing {
+  readonly medium: Medium
+  readonly path: string
+  readonly format: Extract<Target, { kind: 'picture' }>['format']
+}
+type DrawingPlan = (index: number, media: readonly Medium[]) => readonly Drawing[]
+
+async function planDrawing(target: Target, questions: readonly Question[], isFolder: boolean): Promise<DrawingPlan> {
+  if (target.kind === 'data')
+    throw new ConfigError('-o: expected a picture or a folder; --json prints the reply as JSON')
+  if (isFolder) {
+    const paths = questions.map(({ name }) => name)
+    if (target.kind !== 'folder')
+      throw new ConfigError(`-o ${target.path}: several pictures need a folder, such as -o out/`)
+    const files = drawingNames(paths).map((name) => join(target.path, name))
+    await keepOriginals(files, paths)
+    return (index, [medium]) => [{ medium: medium!, path: files[index]!, format: 'png' }]
+  }
+  const pictures = (await questions[0]!.open()).filter(isPicture)
+  if (pictures.length === 0) throw new ConfigError('-o draws on pictures, and there is none')
+  const names = pictures.map(({ name }) => name)
+  if (target.kind === 'folder') {
+    const files = drawingNames(names).map((name) => join(target.path, name))
+    await keepOriginals(files, names)
+    return () => pictures.map((medium, index) => ({ medium, path: files[index]!, format: 'png' }))
+  }
+  if (pictures.length > 1) throw new ConfigError(`-o ${target.path}: several pictures need a folder, such as -o out/`)
+  await keepOriginals([target.path], names)
+  return () => [{ medium: pictures[0]!, path: target.path, format: target.format }]
+}
+
+async function draw(
+  media: readonly Medium[],
+  annotations: readonly ReplyAnnotation[],
+  drawings: readonly Drawing[],
+  palette: Palette,
+): Promise<void> {
+  for (const { medium, path, format } of drawings) {
+    const marks = marksOn(medium, annotations)
+    if (marks.length === 0 && media.length === 1)
+      note(`the reply names no place to draw in ${basename(path)}; --boxes asks for some`)
+    await writeWhole(path, await drawMarks(await medium.bytes(), marks, format, palette))
+  }
+}

@@ -1,0 +1,282 @@
+import { stat } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { Detection, LookoutClient } from '../client/index.ts'
+import { ConfigError } from '../config/config.ts'
+import { drawMarks, type Mark, Palette } from '../drawing/index.ts'
+import { csvLine, type DetectedPicture, toCoco, toYolo, yoloName } from '../exports/index.ts'
+import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
+import {
+  isPicture,
+  MediaError,
+  openPicture,
+  type Picture,
+  picturesIn,
+  readStandardInput,
+  sendMedia,
+} from './asking/media.ts'
+import { endWithUser, note, print } from './asking/screen.ts'
+import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
+import { sortWords } from './asking/words.ts'
+import type { Command } from './command.ts'
+import { readOptions } from './options.ts'
+import { toTable } from './output.ts'
+import { warn } from './warn.ts'
+
+const FORMATS = ['table', 'json', 'csv', 'coco', 'yolo'] as const
+type Format = (typeof FORMATS)[number]
+
+export const detect: Command = {
+  help: `Usage: lookout detect [MODEL] FILE | FOLDER | - ... [CATEGORY,CATEGORY...] [options]
+
+Finds objects of the categories in each picture, or without categories every object. - reads a picture from standard
+input. Without a model, the first one that detects objects is asked. Coordinates are pixels of the upright picture.
+
+  -o, --output  where to write; can be given more than once:
+                  a picture (.png, .jpg, .webp) with the boxes drawn, of one picture
+                  a folder, with a drawing of each picture, or with the files of --format yolo
+                  a .json or .csv file for the results, instead of printing them
+  --format      ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [table, or what the name of the output says]
+  --json        the same as --format json
+  --points      points instead of boxes
+  --think       let the model think first
+${CONNECTION_HELP}
+
+lookout --help lists the settings.
+`,
+  async run(args) {
+    endWithUser()
+    await search(args)
+  },
+}
+
+/** A picture to search, which is opened in its turn: a folder may hold more than memory does. */
+interface Input {
+  readonly name: string
+  open(): Promise<Picture>
+}
+
+interface Found {
+  readonly name: string
+  readonly picture: Picture
+  readonly detections: readonly Detection[]
+  readonly finish_reason: string
+}
+/** What is kept of a picture after its turn. */
+type Result = Omit<Found, 'picture'> & Picture['size']
+
+async function search(args: readonly string[]): Promise<void> {
+  const { values, positionals } = readOptions(
+    args,
+    {
+      ...CONNECTION_OPTIONS,
+      output: { type: 'string', short: 'o', multiple: true },
+      format: { type: 'string' },
+      json: { type: 'boolean' },
+      points: { type: 'boolean' },
+      think: { type: 'boolean' },
+    },
+    null,
+  )
+  const targets = await Promise.all((values.output ?? []).map(readTarget))
+  const outputs = sortTargets(targets, readFormat(values.format, values.json ?? false), values.points ?? false)
+  const place = await findPlace({ server: values.server, key: values.key })
+  const { model, media, text } = await sortWords(positionals, {
+    model: values.model ?? null,
+    names: place.names,
+    meaning: 'categories',
+  })
+  const { inputs, isSingle } = await collect(media)
+  const categories = [...new Set((text ?? '').split(',').map((name) => name.trim()))].filter((name) => name !== '')
+  const drawings = await planDrawings(outputs, inputs)
+
+  await using opened = await place.open(model, ({ modalities, outputFormats }) => {
+    return modalities.includes('image') && outputFormats.some((format) => format === 'box' || format === 'point')
+  })
+  const options = {
+    ...(model === null ? {} : { model }),
+    ...(categories.length === 0 ? {} : { categories }),
+    config: { output: values.points ? 'point' : 'box', enable_thinking: values.think ?? false },
+  }
+  const results: Result[] = []
+  const palette = new Palette()
+  for (const category of categories) palette.of(category)
+  let failures = 0
+  for (const [index, input] of inputs.entries()) {
+    if (inputs.length > 1 && process.stderr.isTTY) note(`${index + 1}/${inputs.length} ${input.name}`)
+    try {
+      const { picture, ...found } = await searchOne(opened.client, input, options)
+      results.push({ ...found, ...picture.size })
+      for (const { path, format } of drawings[index]!) {
+        await writeWhole(path, await drawMarks(await picture.bytes(), found.detections.map(toMark), format, palette))
+      }
+    } catch (error) {
+      if (!(error instanceof MediaError || isAboutInput(error))) throw error
+      const named = error instanceof MediaError ? error.message : `${input.name}: ${(error as Error).message}`
+      if (isSingle) throw new ConfigError(named)
+      failures++
+      warn(named)
+    }
+  }
+  await report(results, categories, outputs)
+  if (failures > 0) throw new ConfigError(`${failures} of ${inputs.length} pictures could not be searched`)
+}
+
+function readFormat(given: string | undefined, json: boolean): Format | null {
+  if (given === undefined) return json ? 'json' : null
+  const format = FORMATS.find((name) => name === given)
+  if (format === undefined) {
+    throw new ConfigError(`--format: expected ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)}, not '${given}'`)
+  }
+  if (json && format !== 'json') throw new ConfigError('--format and --json: expected only one of them')
+  return format
+}
+
+interface Outputs {
+  readonly format: Format
+  readonly isPoints: boolean
+  /** Null: standard output. */
+  readonly data: string | null
+  readonly labels: string | null
+  readonly drawing: Exclude<Target, { kind: 'data' }> | null
+}
+
+function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints: boolean): Outputs {
+  const [data, spareData] = targets.filter((target) => target.kind === 'data')
+  const format = wanted ?? data?.ending ?? 'table'
+  const folders = targets.filter(({ kind }) => kind === 'folder')
+  const labels = format === 'yolo' ? folders.shift() : undefined
+  const [drawing, spareDrawing] = [...targets.filter((target) => target.kind === 'picture'), ...folders] as (
+    | Exclude<Target, { kind: 'data' }>
+    | undefined
+  )[]
+  const spare = spareData ?? spareDrawing
+  if (spare) throw new ConfigError(`-o ${spare.path}: another -o is of the same kind`)
+  if (format === 'yolo' && labels === undefined) {
+    throw new ConfigError('--format yolo writes one file for each picture: add a folder, such as -o labels/')
+  }
+  const ending = format === 'csv' ? 'csv' : 'json'
+  if (data && (format === 'table' || format === 'yolo' || data.ending !== ending)) {
+    throw new ConfigError(`-o ${data.path}: --format ${format} is not written to a .${data.ending} file`)
+  }
+  if (isPoints && (format === 'coco' || format === 'yolo')) {
+    throw new ConfigError(`--points: --format ${format} has boxes only`)
+  }
+  return { format, isPoints, data: data?.path ?? null, labels: labels?.path ?? null, drawing: drawing ?? null }
+}
+
+async function collect(words: readonly string[]): Promise<{ inputs: readonly Input[]; isSingle: boolean }> {
+  const inputs: Input[] = []
+  let isSingle = words.length === 1
+  for (const word of words) {
+    if (word === '-') {
+      const piped = await readStandardInput()
+      if (typeof piped === 'string' || !isPicture(piped)) throw new ConfigError('standard input is not a picture')
+      inputs.push({ name: piped.name, open: async () => piped })
+    } else if ((await stat(word)).isDirectory()) {
+      isSingle = false
+      inputs.push(...(await picturesIn(word)).map((path) => ({ name: path, open: () => openPicture(path) })))
+    } else if (words.length === 1) {
+      // What is wrong with the only picture is said before a model is loaded.
+      const picture = await openPicture(word)
+      inputs.push({ name: word, open: async () => picture })
+    } else inputs.push({ name: word, open: () => openPicture(word) })
+  }
+  if (inputs.length === 0) throw new ConfigError('expected a picture, as in: lookout detect picture.jpg cat,dog')
+  return { inputs, isSingle }
+}
+
+interface Drawing {
+  readonly path: string
+  readonly format: Extract<Target, { kind: 'picture' }>['format']
+}
+
+/** For each picture where it is drawn. @throws ConfigError where one file would be written twice. */
+async function planDrawings(
+  { drawing, labels, data }: Outputs,
+  inputs: readonly Input[],
+): Promise<readonly (readonly Drawing[])[]> {
+  const names = inputs.map(({ name }) => name)
+  if (labels !== null) {
+    const files = ['classes.txt', ...names.map(yoloName)]
+    const twice = files.find((file, index) => files.indexOf(file) !== index)
+    if (twice !== undefined) throw new ConfigError(`--format yolo would write ${twice} for two of the pictures`)
+  }
+  const planned = plan(drawing, names)
+  const paths = planned.flatMap((drawings) => drawings.map(({ path }) => path))
+  await keepOriginals(data === null ? paths : [...paths, data], names)
+  return planned
+}
+
+function plan(drawing: Outputs['drawing'], names: readonly string[]): readonly (readonly Drawing[])[] {
+  if (drawing === null) return names.map(() => [])
+  if (drawing.kind === 'folder') {
+    return drawingNames(names).map((name) => [{ path: join(drawing.path, name), format: 'png' }])
+  }
+  if (names.length > 1) throw new ConfigError(`-o ${drawing.path}: several pictures need a folder, such as -o out/`)
+  return [[drawing]]
+}
+
+async function searchOne(client: LookoutClient, input: Input, options: object): Promise<Found> {
+  const picture = await input.open()
+  await using uploads = new AsyncDisposableStack()
+  const [where] = await sendMedia([picture], client, uploads)
+  const url = 'url' in where! ? where.url : `${client.url}/v1/files/${where!.fileId}/content`
+  const found = await client.detect({ ...options, media: { type: 'image', image_url: url } })
+  if (found.finish_reason !== 'complete') note(`${input.name}: the answer was cut off, so objects may be missing`)
+  return { name: input.name, picture, detections: found.detections, finish_reason: found.finish_reason }
+}
+
+function toMark({ mention, point, point_box: box }: Detection): Mark {
+  return box
+    ? { label: mention, kind: 'box', points: [box.top_left, box.bottom_right] }
+    : { label: mention, kind: 'point', points: [point!] }
+}
+
+async function report(results: readonly Result[], categories: readonly string[], outputs: Outputs): Promise<void> {
+  const { format, data, labels } = outputs
+  if (format === 'yolo') {
+    for (const [name, text] of toYolo(results.map(toDetected), categories)) await writeWhole(join(labels!, name), text)
+    return
+  }
+  const text = toText(results, categories, outputs)
+  if (data === null) await print(text)
+  else await writeWhole(data, text)
+  if (format === 'table' && results.every(({ detections }) => detections.length === 0)) note('nothing was found')
+}
+
+function toText(results: readonly Result[], categories: readonly string[], { format, isPoints }: Outputs): string {
+  if (format === 'json') {
+    const items = results.map(({ name, ...result }) => JSON.stringify({ file: name, ...result }))
+    return items.length === 0 ? '[]\n' : `[\n${items.join(',\n')}\n]\n`
+  }
+  if (format === 'coco') {
+    const names = results.map(({ name }) => basename(name))
+    const isClear = new Set(names).size === names.length
+    const pictures = results.map((result, index) => ({
+      ...toDetected(result),
+      ...(isClear ? { name: names[index]! } : {}),
+    }))
+    return `${JSON.stringify(toCoco(pictures, categories))}\n`
+  }
+  const head = ['file', 'label', ...(isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom'])]
+  const rows = results.flatMap(({ name, detections }) => {
+    return detections.map((detection) => [name, detection.mention, ...numbersOf(detection).map(String)])
+  })
+  if (format === 'csv') return [head, ...rows].map(csvLine).join('')
+  return toTable(
+    head.map((title) => title.toUpperCase()),
+    rows,
+  )
+}
+
+function numbersOf({ point, point_box: box }: Detection): number[] {
+  return box ? [box.top_left.x, box.top_left.y, box.bottom_right.x, box.bottom_right.y] : [point!.x, point!.y]
+}
+
+function toDetected({ name, width, height, detections }: Result): DetectedPicture {
+  const boxes = detections.map((detection) => {
+    const [left, top, right, bottom] = numbersOf(detection) as [number, number, number, number]
+    return { label: detection.mention, left, top, right, bottom }
+  })
+  return { name, width, height, boxes }
+}

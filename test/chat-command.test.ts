@@ -1,0 +1,214 @@
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import sharp from 'sharp'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import type { Work } from '../src/inference/engine.ts'
+import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
+import { KEY, startTestServer, type TestServer } from './support/server.ts'
+
+const SHAPES = 'docs/pictures/shapes.png'
+let server: TestServer
+let directory: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'lookout-chat-'))
+  server = await startTestServer()
+})
+afterAll(async () => {
+  await server?.close()
+  await rm(directory, { recursive: true, force: true })
+})
+beforeEach(() => {
+  server.engine.script = { texts: ['Hello', ' there.'] }
+  server.engine.works.length = 0
+})
+
+const place = (name: string) => join(directory, name)
+
+function chat(args: readonly string[], { input = '', ...environment }: Record<string, string> = {}): Promise<Outcome> {
+  const settings = { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, ...environment }
+  return outcomeOf(startLookout(['chat', ...args], settings), input)
+}
+
+/** The texts of a prompt; `*` for each picture or sound. */
+function promptOf({ prefix, branches: [branch] }: Work): string {
+  return [...prefix, ...branch!.suffix].map((part) => (part.type === 'text' ? part.text : '*')).join('')
+}
+
+describe('chat with a server', () => {
+  test('sends the picture and the question, and prints the reply', async () => {
+    const run = await chat([
+      SHAPES,
+      'What is this?',
+      '--system',
+      'Be brief.',
+      '--max-tokens',
+      '7',
+      '--temperature',
+      '0.5',
+    ])
+    expect(run).toEqual({ code: 0, stdout: 'Hello there.\n', stderr: '' })
+    const [work] = server.engine.works
+    expect(promptOf(work!)).toMatch(/Be brief\.[\s\S]*\*[\s\S]*What is this\?/)
+    expect(work!.branches[0]).toMatchObject({ maxTokens: 7, sampling: { temperature: 0.5 } })
+  })
+
+  test('prints each piece when it comes', async () => {
+    server.engine.script = { texts: ['one ', 'two '], endless: true, delayMs: 20 }
+    const child = startLookout(['chat', 'Count.'], { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY })
+    for await (const data of child.stdout!.setEncoding('utf8')) if (String(data).includes('two')) break
+    // Whoever read it has had enough: breaking out of the loop closed the pipe.
+    expect(await once(child, 'exit')).toEqual([0, null])
+    expect(await text(child.stderr!)).toBe('')
+    await expect.poll(() => server.engine.aborts).toHaveLength(1)
+  })
+
+  test('takes a model by its name, several files, and text from standard input', async () => {
+    const run = await chat(['service-mk1', SHAPES, SHAPES, '-', 'Summarise:', '--json'], { input: 'the text\n' })
+    expect(JSON.parse(run.stdout)).toEqual({
+      model: 'service-mk1',
+      files: [SHAPES, SHAPES],
+      reply: 'Hello there.',
+      annotations: [],
+      finish_reason: 'stop',
+      usage: expect.objectContaining({ completion_tokens: 2 }),
+    })
+    expect(promptOf(server.engine.works[0]!)).toMatch(/\*[\s\S]*\*[\s\S]*Summarise:\n\nthe text/)
+  })
+
+  test('draws the places of the reply, which --json has in pixels', async () => {
+    const reply =
+      '<collection mention="shape"><point_box> (0,0) (500,500) </point_box><point> (750,750) </point></collection>' +
+      '<polygon mention="tri"> (600,100) (900,100) (750,400) </polygon>'
+    server.engine.script = { texts: [reply] }
+    const drawn = place('drawn.png')
+    const run = await chat([SHAPES, 'Where?', '--boxes', '--json', '-o', drawn])
+    expect(JSON.parse(run.stdout).annotations).toEqual([
+      {
+        kind: 'box',
+        mention: 'shape',
+        file: SHAPES,
+        points: [
+          [0, 0],
+          [256, 192],
+        ],
+      },
+      { kind: 'point', mention: 'shape', file: SHAPES, points: [[384, 288]] },
+      {
+        kind: 'polygon',
+        mention: 'tri',
+        file: SHAPES,
+        points: [
+          [307, 38],
+          [461, 38],
+          [384, 154],
+        ],
+      },
+    ])
+    const at = async (left: number, top: number) => [
+      ...(await sharp(drawn).extract({ left, top, width: 1, height: 1 }).removeAlpha().raw().toBuffer()),
+    ]
+    expect(await at(256, 100)).toEqual([0xff, 0x3b, 0x30])
+    expect(await at(384, 288)).toEqual([0xff, 0x3b, 0x30])
+    expect(await at(440, 38)).toEqual([0x0a, 0x84, 0xff])
+  })
+
+  test('asks about each picture in a folder, also one that is no PNG, JPEG or WebP', async () => {
+    await mkdir(place('folder'))
+    const grey = sharp({ create: { width: 40, height: 30, channels: 3, background: '#808080' } })
+    await writeFile(place('folder/a.gif'), await grey.gif().toBuffer())
+    await writeFile(place('folder/b.png'), await grey.png().toBuffer())
+    const run = await chat([place('folder'), 'What?', '-o', place('out/')])
+    expect(run.stdout).toBe(`${place('folder/a.gif')}:\nHello there.\n\n${place('folder/b.png')}:\nHello there.\n`)
+    expect(run.code).toBe(0)
+    expect((await readdir(place('out'))).sort()).toEqual(['a.png', 'b.png'])
+    // A picture this small is enlarged for its labels.
+    expect(await sharp(await readFile(place('out/a.png'))).metadata()).toMatchObject({ width: 400, height: 300 })
+  })
+
+  test('what does not fit into a request is uploaded, and removed afterwards', async () => {
+    const noise = Buffer.alloc(2400 * 2400 * 3)
+    for (let i = 0, state = 1; i < noise.length; i++) {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+      noise[i] = state >>> 24
+    }
+    const raw = { width: 2400, height: 2400, channels: 3 } as const
+    await writeFile(place('large.png'), await sharp(noise, { raw }).png({ compressionLevel: 0 }).toBuffer())
+    expect(await chat([place('large.png'), 'What?'])).toMatchObject({ code: 0, stdout: 'Hello there.\n' })
+    const files = await (await server.get('/v1/files')).json()
+    expect(files).toMatchObject({ data: [] })
+  })
+
+  test('an error in the middle of a reply is one line', async () => {
+    server.engine.script = { texts: ['Hel'], failure: new Error('broken') }
+    expect(await chat(['Hi there'])).toEqual({ code: 1, stdout: 'Hel', stderr: 'lookout: Internal error\n' })
+  })
+
+  test.each([
+    [[], {}, /^expected a question, as in: lookout chat picture\.jpg "What is in this image\?"/],
+    [['docs/pictures', SHAPES, 'What?'], {}, /^a folder is asked about picture by picture/],
+    [['Hi', '--boxes', '--points'], {}, /^expected only one of --points and --boxes/],
+    [['Hi', '-o', 'a.txt'], {}, /^-o a\.txt: expected a file that ends with \.png/],
+    [['Hi'], { LOOKOUT_API_KEY: 'wrong' }, /does not know this key/],
+    [['Hi'], { LOOKOUT_URL: 'http://127.0.0.1:1' }, /^no server answers at http:\/\/127\.0\.0\.1:1 \(/],
+  ] as [string[], Record<string, string>, RegExp][])(
+    'refuses %j %j in one line',
+    async (args, environment, message) => {
+      const { code, stdout, stderr } = await chat(args, environment)
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+      expect(stderr).toMatch(/^lookout: [^\n]+\n$/)
+      expect(stderr.slice('lookout: '.length, -1)).toMatch(message)
+    },
+  )
+
+  test('without an address, asks the server that runs with the settings', async () => {
+    const { hostname, port } = new URL(server.url)
+    const run = await chat(['Hi there'], { LOOKOUT_URL: '', LOOKOUT_HOST: hostname, LOOKOUT_PORT: port })
+    expect(run).toEqual({ code: 0, stdout: 'Hello there.\n', stderr: '' })
+  })
+})
+
+describe('chat by itself', () => {
+  /** A port at which nobody listens. */
+  async function freePort(): Promise<string> {
+    const taken = createServer().listen(0, '127.0.0.1')
+    await once(taken, 'listening')
+    const { port } = taken.address() as { port: number }
+    taken.close()
+    return String(port)
+  }
+
+  async function alone(): Promise<Record<string, string>> {
+    const temporary = await mkdtemp(join(tmpdir(), 'lookout-alone-'))
+    onTestFinished(() => rm(temporary, { recursive: true, force: true }))
+    return { TMPDIR: temporary, LOOKOUT_PORT: await freePort(), LOOKOUT_DATA_DIR: place('unused') }
+  }
+
+  test('loads the model, answers, and leaves nothing behind', { timeout: 60_000 }, async () => {
+    const environment = await alone()
+    const run = await outcomeOf(
+      startLookout(['chat', SHAPES, 'What is in this image?', '--max-tokens', '4'], environment),
+    )
+    expect(run).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/\S\n$/),
+      stderr: 'loading Lookout Nano (service-mk1.5) ...\nthe reply was cut off at its token limit\n',
+    })
+    expect(await readdir(environment.TMPDIR!)).toEqual([])
+    await expect(readdir(place('unused'))).rejects.toThrow('ENOENT')
+  })
+
+  test('Ctrl-C ends it at once, and the service soon after', { timeout: 60_000 }, async () => {
+    const environment = await alone()
+    const child = startLookout(['chat', 'Tell a story.'], environment)
+    await once(child.stderr!, 'data')
+    // Its folder appears when the service begins to start, which Ctrl-C is to interrupt.
+    await expect.poll(() => readdir(environment.TMPDIR!), { timeout: 20_000 }).toHaveLength(1)
+    child.kill('SIGINT')
+    expect(await once(child, 'exit')).toEqual([130, null])
+    await expect.poll(() => readdir(environment.TMPDIR!), { timeout: 20_000 }).toEqual([])
+  })
+})

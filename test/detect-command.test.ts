@@ -1,0 +1,164 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import sharp from 'sharp'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
+import { KEY, startTestServer, type TestServer } from './support/server.ts'
+
+let server: TestServer
+let directory: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'lookout-detect-'))
+  server = await startTestServer()
+  // Each category is a branch of its own, whose question names it.
+  server.engine.script = {
+    branch: ({ suffix }) => {
+      const question = suffix.map((part) => (part.type === 'text' ? part.text : '')).join('')
+      if (question.includes('dog')) return { texts: [''] }
+      const name = question.includes('big, cat') ? 'big, cat' : 'cat'
+      return { texts: [`<point_box mention="${name}"> (100,200) (500,800) </point_box>`] }
+    },
+  }
+})
+afterAll(async () => {
+  await server?.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+const place = (name: string) => join(directory, name)
+
+/** A grey picture. With an EXIF orientation of 6, a viewer turns it by a quarter, so its sides change places. */
+async function picture(name: string, width: number, height: number, orientation?: number): Promise<string> {
+  const grey = sharp({ create: { width, height, channels: 3, background: '#808080' } })
+  const turned = orientation === undefined ? grey : grey.withMetadata({ orientation })
+  const ending = name.endsWith('.png') ? 'png' : 'jpeg'
+  await writeFile(place(name), await turned.toFormat(ending).toBuffer())
+  return place(name)
+}
+
+function detect(
+  args: readonly string[],
+  { input, ...environment }: Record<string, string | Buffer> = {},
+): Promise<Outcome> {
+  const settings = { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, ...(environment as Record<string, string>) }
+  return outcomeOf(startLookout(['detect', ...args], settings), input)
+}
+
+/** The pixel at a place, as red, green and blue. */
+async function pixel(file: string, left: number, top: number): Promise<number[]> {
+  return [...(await sharp(file).extract({ left, top, width: 1, height: 1 }).removeAlpha().raw().toBuffer())]
+}
+
+test('prints a table, and draws the boxes on the picture as a viewer shows it', async () => {
+  const file = await picture('turned.jpg', 1000, 500, 6)
+  const run = await detect([file, 'cat,dog', '-o', place('drawn/turned.png')])
+  expect(run).toEqual({
+    code: 0,
+    stderr: '',
+    // Upright, the picture is 500 wide and 1000 high.
+    stdout: expect.stringMatching(/^FILE +LABEL +LEFT +TOP +RIGHT +BOTTOM\n\S+turned\.jpg +cat +50 +200 +250 +800\n$/),
+  })
+  const drawn = place('drawn/turned.png')
+  expect(await sharp(drawn).metadata()).toMatchObject({ width: 500, height: 1000 })
+  expect(await pixel(drawn, 50, 500)).toEqual([0xff, 0x3b, 0x30])
+  expect(await pixel(drawn, 150, 800)).toEqual([0xff, 0x3b, 0x30])
+  expect(await pixel(drawn, 150, 500)).toEqual([128, 128, 128])
+})
+
+test('COCO and JSON: one valid file for all pictures of a folder', async () => {
+  await mkdir(place('album'))
+  await picture('album/10.png', 200, 100)
+  await picture('album/9.jpg', 400, 300)
+  await writeFile(place('album/notes.txt'), 'not a picture')
+  const run = await detect([
+    place('album'),
+    'dog,cat',
+    '--format',
+    'coco',
+    '-o',
+    place('found.json'),
+    '-o',
+    place('marked'),
+  ])
+  expect(run).toEqual({ code: 0, stdout: '', stderr: '' })
+  expect(JSON.parse(await readFile(place('found.json'), 'utf8'))).toEqual({
+    images: [
+      { id: 1, file_name: '9.jpg', width: 400, height: 300 },
+      { id: 2, file_name: '10.png', width: 200, height: 100 },
+    ],
+    annotations: [
+      { id: 1, image_id: 1, category_id: 2, bbox: [40, 60, 160, 180], area: 28_800, iscrowd: 0 },
+      { id: 2, image_id: 2, category_id: 2, bbox: [20, 20, 80, 60], area: 4800, iscrowd: 0 },
+    ],
+    categories: [
+      { id: 1, name: 'dog' },
+      { id: 2, name: 'cat' },
+    ],
+  })
+  expect((await readdir(place('marked'))).sort()).toEqual(['10.png', '9.png'])
+
+  const json = await detect([place('album/10.png'), 'cat', '--json'])
+  expect(JSON.parse(json.stdout)).toEqual([
+    {
+      file: place('album/10.png'),
+      width: 200,
+      height: 100,
+      detections: [{ mention: 'cat', point_box: { top_left: { x: 20, y: 20 }, bottom_right: { x: 100, y: 80 } } }],
+      finish_reason: 'complete',
+    },
+  ])
+})
+
+test('YOLO: a text file for each picture beside the classes; CSV: quoted where it must be', async () => {
+  const file = await picture('one.png', 200, 100)
+  await picture('two.png', 50, 50)
+  expect(await detect([file, place('two.png'), 'dog,cat', '--format', 'yolo', '-o', place('labels/')])).toEqual({
+    code: 0,
+    stdout: '',
+    stderr: '',
+  })
+  expect((await readdir(place('labels'))).sort()).toEqual(['classes.txt', 'one.txt', 'two.txt'])
+  expect(await readFile(place('labels/classes.txt'), 'utf8')).toBe('dog\ncat\n')
+  expect(await readFile(place('labels/one.txt'), 'utf8')).toBe('1 0.300000 0.500000 0.400000 0.600000\n')
+
+  const csv = await detect(['-', 'cat', '--format', 'csv'], { input: await readFile(file) })
+  expect(csv).toMatchObject({
+    code: 0,
+    stdout: 'file,label,left,top,right,bottom\r\nstandard input,cat,20,20,100,80\r\n',
+  })
+})
+
+test('a damaged picture in a folder leaves the others their results', async () => {
+  await mkdir(place('mixed'))
+  await picture('mixed/a.png', 100, 100)
+  await writeFile(place('mixed/b.png'), (await readFile(place('mixed/a.png'))).subarray(0, 60))
+  await picture('mixed/c.png', 100, 100)
+  const run = await detect([place('mixed'), 'cat', '--format', 'csv'])
+  expect(run.code).toBe(1)
+  expect(run.stdout.match(/cat/g)).toHaveLength(2)
+  expect(run.stderr).toMatch(
+    /^lookout: \S+b\.png[^\n]* damaged[^\n]*\nlookout: 1 of 3 pictures could not be searched\n$/,
+  )
+})
+
+test.each([
+  [['missing.png', 'cat'], /^there is no file 'missing\.png'/],
+  [['package.json', 'cat'], /^package\.json is of an unknown type: expected a picture/],
+  [
+    ['docs/pictures/shapes.png', 'cat', '-m', 'gpt'],
+    /^unknown model 'gpt'; the models are service-mk1\.5, service-mk1$/,
+  ],
+  [['docs/pictures/shapes.png', '--format', 'yolo'], /^--format yolo writes one file for each picture: add a folder/],
+  [['docs/pictures', 'cat', '-o', 'out.png'], /^-o out\.png: several pictures need a folder/],
+  [['docs/pictures/shapes.png', '-o', 'package.json/out.png'], /^-o package\.json\/out\.png: \S+ is not a folder/],
+  [
+    ['docs/pictures/shapes.png', '-o', 'docs/pictures/shapes.png'],
+    /^-o: docs\/pictures\/shapes\.png is a picture that is/,
+  ],
+])('refuses %j in one line', async (args, message) => {
+  const { code, stdout, stderr } = await detect(args)
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toMatch(/^lookout: [^\n]+\n$/)
+  expect(stderr.slice('lookout: '.length, -1)).toMatch(message)
+})
