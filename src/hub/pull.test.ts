@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type FakeHub, type Fault, sha256, startFakeHub } from '../../test/support/fake-hub.ts'
-import { readGguf, string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
+import { bool, readGguf, string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
 import { HubError } from './hub-error.ts'
 import { pull } from './pull.ts'
 import type { PullEvent } from './pull-event.ts'
@@ -282,6 +282,7 @@ describe('projectors', () => {
     await writeGguf(path, {
       metadata: new Map([
         ['general.architecture', string('clip')],
+        ['clip.has_vision_encoder', bool(true)],
         ['clip.vision.projector_type', string('qwen3vl_merger')],
         ['clip.vision.projection_dim', uint32(dimension)],
       ]),
@@ -297,7 +298,7 @@ describe('projectors', () => {
     expect(card.projector).toBe(repository('snapshots', hub.commit, 'mmproj-Q8_0.gguf'))
     hub.repositories.get('acme/nano')!.delete('mmproj-Q8_0.gguf')
     await expect(fetched()).rejects.toThrow(
-      /^acme\/nano has no projector that fits nano-Q4_K_M\.gguf \(mmproj-F16\.gguf: it makes images into rows of 2560 numbers, and the model takes 256\)\. Name one with --mmproj/,
+      /^acme\/nano has no projector that fits nano-Q4_K_M\.gguf \(mmproj-F16\.gguf: it makes vectors of 2560 numbers, and the language model takes 256\)\. Name one with --mmproj/,
     )
     await expect(fetched({ projector: 'mmproj-F16.gguf' })).rejects.toThrow(/^mmproj-F16\.gguf is of another model/)
     await expect(fetched({ projector: 'none.gguf' })).rejects.toThrow(/has no such projector; it has mmproj-F16\.gguf$/)
