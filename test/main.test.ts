@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -70,9 +70,9 @@ describe('the command line', () => {
     expect(row).toMatch(
       /^service-mk1\.5, service-mk1 +18\.\d MiB +lookout +F16 +\d{3}\.\d MiB +32768 +at start +.*lookout-nano.card\.json$/,
     )
-    const [model] = JSON.parse(
-      (await outcome(start(['models', '--json'], { LOOKOUT_ALIASES: 'a=service-mk1' }))).stdout,
-    )
+    const settings = join(directory, 'aliases.yaml')
+    await writeFile(settings, 'aliases: { a: service-mk1 }')
+    const [model] = JSON.parse((await outcome(start(['models', '--json'], { LOOKOUT_CONFIG: settings }))).stdout)
     expect(model).toMatchObject({ ids: ['service-mk1.5', 'service-mk1'], aliases: ['a'], context_tokens: 32_768 })
   })
 

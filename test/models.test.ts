@@ -1,8 +1,11 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { changedCard } from './support/changed-card.ts'
 import { CARD } from './support/local-engine.ts'
+import { writeHeader } from './support/model-header.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
@@ -132,10 +135,15 @@ test.each([
 })
 
 test('a card that says neither family nor dialect grounds as the family of its files does', async () => {
+  const files = await mkdtemp(join(tmpdir(), 'lookout-files-'))
+  onTestFinished(() => rm(files, { recursive: true }))
+  const model = join(files, 'model.gguf')
+  const projector = join(files, 'mmproj.gguf')
+  await writeHeader(model, { 'general.architecture': 'qwen3vl' })
+  await writeHeader(projector, { 'clip.has_vision_encoder': true, 'clip.projector_type': 'qwen3vl_merger' })
   const card = await changedCard(({ family: _, ...card }) => {
-    const engine = { ...card.engine, model: shipped(card.engine.model), projector: shipped(card.engine.projector!) }
     const serves = card.serves.map((served) => ({ ...served, outputFormats: ['text', 'box'] }))
-    return { ...card, engine, serves }
+    return { ...card, engine: { ...card.engine, model, projector }, serves }
   })
   const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
   try {
@@ -150,4 +158,17 @@ test('a card that says neither family nor dialect grounds as the family of its f
   }
 })
 
-const shipped = (file: string) => join(dirname(CARD), file)
+test("the shipped model's files are served without a card, with all that the contract offers", async () => {
+  const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: join(dirname(CARD), 'model-f16.gguf') } })
+  onTestFinished(() => other.close())
+  expect(await jsonOf(await other.get('/v1/models/model-f16?extended=true'))).toMatchObject({
+    name: 'Lookout Nano',
+    capabilities: ['response_format_json_schema', 'regex', 'tool_calling'],
+    modalities: ['text', 'image', 'video', 'audio'],
+    output_formats: ['text', 'point', 'box', 'polygon', 'clip'],
+    reasoning: { supported: true },
+  })
+  const prompts = ['What is this?', 'Where?']
+  const looked = await other.post('/v1/chat/completions/multilook', { model: 'model-f16', context: [], prompts })
+  expect(looked.status).toBe(200)
+})

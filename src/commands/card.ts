@@ -3,7 +3,7 @@ import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { checkPromises } from '../inference/card-checks.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
-import { findCards, type ModelCard, type ReadCard, readCard } from '../models/card.ts'
+import { findCards, isWeights, type ModelCard, type ReadCard, readCard } from '../models/card.ts'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
@@ -86,6 +86,7 @@ interface Row {
 
 function rowsOf({ card, written, origins }: ReadCard): Row[] {
   const { file: _file, directory: _directory, ...fields } = card
+  const source = isWeights(card.file) ? 'its name' : 'card'
   const rows: Row[] = []
   const visit = (field: string, value: unknown, given: unknown) => {
     if (value === undefined) return
@@ -96,7 +97,7 @@ function rowsOf({ card, written, origins }: ReadCard): Row[] {
       for (const [index, inner] of value.entries())
         visit(`${field}[${index}]`, inner, Array.isArray(given) ? given[index] : undefined)
     } else {
-      rows.push({ field, value, origin: given !== undefined ? 'card' : (origins.of(field) ?? 'default') })
+      rows.push({ field, value, origin: given !== undefined ? source : (origins.of(field) ?? 'default') })
     }
   }
   visit('', fields, written)

@@ -1,7 +1,7 @@
 import { glob, readFile } from 'node:fs/promises'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { familyMarks, familyOf, imageLimits } from './gguf.ts'
+import { audioLimits, familyMarks, familyOf, imageLimits, mismatch } from './gguf.ts'
 import { FAMILIES, FAMILY_NAMES, type Family } from './index.ts'
 
 describe('a family is recognised by its files', () => {
@@ -16,6 +16,13 @@ describe('a family is recognised by its files', () => {
     ['internvl', 'qwen3', 'internvl'],
     ['idefics3', 'llama', 'smolvlm'],
     ['pixtral', 'llama', 'mistral'],
+    ['resampler', 'qwen2', 'minicpm-v'],
+    ['glm4v', 'glm4', 'glm4v'],
+    ['kimivl', 'deepseek2', 'kimi-vl'],
+    ['lfm2', 'lfm2', 'lfm2-vl'],
+    ['mlp', 'llama', 'llava'],
+    ['qwen2.5o', 'qwen2vl', 'qwen2.5-omni'],
+    ['voxtral', 'llama', 'voxtral'],
     // A model that reads text only is known by its architecture, if only one family has it.
     [null, 'qwen3vl', 'qwen3-vl'],
     [null, 'llama4', 'llama'],
@@ -56,6 +63,46 @@ describe('a family is recognised by its files', () => {
     const older = new Map([['clip.projector_type', 'qwen2vl_merger']])
     expect(familyMarks({ language, encoder: older }).projector).toBe('qwen2vl_merger')
   })
+})
+
+test('or by a key of its own, whatever else they say', () => {
+  const language = new Map<string, unknown>([
+    ['general.architecture', 'qwen3vl'],
+    ['lookout.training.steps', 1],
+  ])
+  const encoder = new Map([['clip.projector_type', 'qwen3vl_merger']])
+  expect(familyOf(familyMarks({ language, encoder }))).toBe('lookout')
+})
+
+test.each([
+  [{ 'clip.audio.projector_type': 'qwen2a' }, { tokensPerSecond: 25, windowSeconds: 30 }],
+  [
+    { 'clip.projector_type': 'ultravox', 'clip.audio.projector.stack_factor': 8 },
+    { tokensPerSecond: 6.25, windowSeconds: 30 },
+  ],
+  [{ 'clip.audio.projector_type': 'gemma4a' }, { tokensPerSecond: 25 }],
+  // Without a factor nothing is known.
+  [{ 'clip.projector_type': 'voxtral' }, null],
+  [{ 'clip.projector_type': 'no-such' }, null],
+  [{}, null],
+])('sound takes as many tokens as its encoder makes: %j', (encoder, rule) => {
+  expect(audioLimits(new Map<string, unknown>(Object.entries(encoder)))).toEqual(rule)
+})
+
+test('the width of an old projector is that of its encoder, and says nothing', () => {
+  const language = new Map<string, unknown>([
+    ['general.architecture', 'llama'],
+    ['llama.embedding_length', 4096],
+  ])
+  const encoder = (type: string) =>
+    new Map<string, unknown>([
+      ['clip.has_vision_encoder', true],
+      ['clip.projector_type', type],
+      ['clip.vision.projection_dim', 768],
+    ])
+  expect(mismatch({ language, encoder: encoder('mlp') })).toBeNull()
+  expect(mismatch({ language, encoder: encoder('internvl') })).toMatch(/vectors of 768 numbers, .+ takes 4096$/)
+  expect(mismatch({ language, encoder: null })).toBeNull()
 })
 
 /** Where a family may be named: here, and where the notations and chat formats are that families share. */
@@ -109,9 +156,10 @@ test('docs/families.md has the table of all families', async () => {
 })
 
 function rowOf(name: string, family: Family): string {
-  const { title, projectors, architectures, image, video, dialect, toolSyntax, thought } = family
+  const { title, projectors, architectures, key, image, video, dialect, toolSyntax, thought } = family
   const codes = (values: readonly string[]) => values.map((value) => `\`${value}\``).join(', ')
-  const recognised = projectors.length === 0 ? 'its name in the card' : codes(projectors)
+  const named = key === undefined ? 'its name in the card' : `the key ${codes([key])}`
+  const recognised = projectors.length === 0 ? named : codes(projectors)
   const cells = [
     `\`${name}\` (${title})`,
     architectures.length === 0 ? recognised : `${recognised} with ${codes(architectures)}`,

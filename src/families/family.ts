@@ -19,6 +19,8 @@ export interface Family {
    * these. Empty: any architecture.
    */
   readonly architectures: readonly string[]
+  /** A key in the header of its language models that no other family's have. Left out where there is none. */
+  readonly key?: string
   /** Null where images are not simply stretched to a multiple of a token's side; the card must then give its limits. */
   readonly image: ImageRule | null
   /** Null where it is not known how the family is shown video. */
@@ -31,6 +33,8 @@ export interface Family {
   readonly printedTokens?: readonly string[]
   /** Null for a family without models that think first. */
   readonly thought: ThoughtMarks | null
+  /** All its models can think, though their chat templates neither open a thought nor have a switch for it. */
+  readonly thinksUnshown?: true
 }
 
 /**

@@ -1,5 +1,5 @@
 import { type AudioRule, audioRule } from './audio-encoders.ts'
-import type { ImageRule } from './family.ts'
+import type { Family, ImageRule } from './family.ts'
 import { FAMILIES, FAMILY_NAMES, type FamilyName } from './index.ts'
 
 /** Values in the header of a GGUF file, by key. */
@@ -16,12 +16,18 @@ export interface ModelMetadata {
 export interface FamilyMarks {
   /** `general.architecture` of the language model. */
   readonly architecture: string | null
-  /** The projector type of the image encoder. */
+  /** The projector type of the image encoder; without one, that of the audio encoder. */
   readonly projector: string | null
+  /** The family whose own key the language model has. */
+  readonly family?: FamilyName | undefined
 }
 
 export function familyMarks({ language, encoder }: ModelMetadata): FamilyMarks {
   return {
+    family: FAMILY_NAMES.find((name) => {
+      const { key }: Family = FAMILIES[name]
+      return key !== undefined && language.has(key)
+    }),
     architecture: text(language.get('general.architecture')),
     // Files with encoders for several modalities name a projector for each.
     projector:
@@ -74,7 +80,8 @@ export function mismatch({ language, encoder }: ModelMetadata): string | null {
  * The one family that the marks fit; null when none does. A model that has an image encoder is known by that, since
  * language models are shared between families, and its notation for coordinates is never guessed.
  */
-export function familyOf({ architecture, projector }: FamilyMarks): FamilyName | null {
+export function familyOf({ architecture, projector, family }: FamilyMarks): FamilyName | null {
+  if (family !== undefined) return family
   const fitting = FAMILY_NAMES.filter((name) => {
     const { projectors, architectures } = FAMILIES[name]
     const fits = architecture !== null && architectures.includes(architecture)

@@ -2,16 +2,18 @@ import type { Family } from './family.ts'
 import { TIMED_PAIRS } from './video-layout.ts'
 
 /**
- * This project's own models (`training/`). They are built like Qwen3-VL and their files say so, so a card must name the
- * family. How many tokens an image has differs between the models: it is what each was trained with.
+ * This project's own models (`training/`). They are built like Qwen3-VL and their files say so; the key tells them apart.
+ * The limits are what the shipped model was trained with.
  */
 export const lookout: Family = {
   title: 'Lookout',
   projectors: [],
   architectures: [],
-  image: { patchSize: 16, mergeSize: 2 },
-  video: { layout: TIMED_PAIRS },
+  key: 'lookout.training.steps',
+  image: { patchSize: 16, mergeSize: 2, minTokens: 160, maxTokens: 200 },
+  video: { layout: TIMED_PAIRS, minTokens: 16, maxTokens: 36, framesPerSecond: 2, maxFrames: 128 },
   dialect: 'markup',
   toolSyntax: 'hermes',
   thought: { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n', exemplars: true },
+  thinksUnshown: true,
 }

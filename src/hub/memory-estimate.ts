@@ -19,7 +19,7 @@ const BATCH_ROWS = 512
 const F32_BYTES = 4
 /** Libraries, Node and buffers that no model does without. */
 const PROCESS_BYTES = 300 * 2 ** 20
-/** Largest image, in tokens, of encoders that take any size and name no limit: that of Qwen's. */
+/** Largest image, in tokens, of encoders that take any size and name no limit. */
 const LARGEST_IMAGE_TOKENS = 4096
 /** Bytes that may be used for models: what is free, or what a container or a setting allows. */
 export function availableMemory(limit: number | null): number {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { FakeEngine } from '../../test/support/fake-engine.ts'
+import { writeHeader } from '../../test/support/model-header.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
 import { ModelRegistry } from '../inference/registry.ts'
 import { findCards, loadCard } from './card.ts'
@@ -57,12 +58,26 @@ test('a card that is not there', async () => {
   await expect(loadCard(join(directory, 'none.json'))).rejects.toThrow(/^Model card .+none\.json: ENOENT/)
 })
 
-test('the example in docs/ is a card, whose files are to be fetched', async () => {
+test('the example in docs/ is a card: its files say the rest', async () => {
   const [file] = await findCards(['docs/example-cards'])
-  const card = await loadCard(file!)
-  expect(card).toMatchObject({ load: 'first_use', dialect: 'qwen3-vl', toolSyntax: 'hermes' })
-  new ModelRegistry().add(card, new FakeEngine())
-  await expect(describeModel(card)).rejects.toThrow(/engine\.model: the file .+\.gguf does not exist$/)
+  await expect(loadCard(file!)).rejects.toThrow(/engine\.model: the file .+Q4_K_M\.gguf does not exist$/)
+  const example = JSON.parse(await readFile(file!, 'utf8'))
+  const copy = await written('example/card.json', example)
+  await writeHeader(join(directory, 'example', example.engine.model), {
+    'general.architecture': 'qwen3vl',
+    'qwen3vl.context_length': 262_144,
+    'tokenizer.ggml.tokens': ['a'],
+    'tokenizer.chat_template': '{% for m in messages %}{{ m.content }}{% endfor %}',
+  })
+  await writeHeader(join(directory, 'example', example.engine.projector), {
+    'clip.has_vision_encoder': true,
+    'clip.projector_type': 'qwen3vl_merger',
+  })
+  const card = await loadCard(copy)
+  expect(card).toMatchObject({ dialect: 'qwen3-vl', image: { minTokens: 1024, maxTokens: 4096 } })
+  expect(card.serves[0]).toMatchObject({ id: 'qwen3-vl-4b-instruct', outputFormats: ['text', 'point', 'box'] })
+  const { info } = await describeModel(card)
+  new ModelRegistry().add(card, new FakeEngine(info))
 })
 
 test('paths lead to cards: a card, a folder with one, a folder of such folders', async () => {

@@ -10,6 +10,7 @@ import { writtenSchema } from './written-card.ts'
 
 export { CardError } from './card-error.ts'
 export { findCards } from './find-cards.ts'
+export { isWeights } from './weights-card.ts'
 
 export type ServedId = z.infer<typeof servedIdSchema>
 /**

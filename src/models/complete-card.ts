@@ -1,4 +1,12 @@
-import { audioLimits, encoders, type FamilyImageLimits, familyMarks, familyOf, imageLimits } from '../families/gguf.ts'
+import {
+  audioLimits,
+  encoders,
+  type FamilyImageLimits,
+  type FamilyMarks,
+  familyMarks,
+  familyOf,
+  imageLimits,
+} from '../families/gguf.ts'
 import {
   FAMILIES,
   type Family,
@@ -121,8 +129,7 @@ class Completion {
     const encoder = await this.#headers.encoder()
     const marks = familyMarks({ language: await this.#headers.language(), encoder })
     const found = familyOf(marks)
-    const origin = marks.projector === null ? 'general.architecture' : 'the projector and general.architecture'
-    if (found !== null) return this.#origins.note('family', found, origin)
+    if (found !== null) return this.#origins.note('family', found, originOf(marks, FAMILIES[found]))
     const seen = marks.projector === null ? 'no image projector' : `the image projector '${marks.projector}'`
     const architecture = `the architecture '${marks.architecture ?? 'unknown'}'`
     const sees = this.#promises('modalities', 'image') || this.#promises('modalities', 'video')
@@ -279,9 +286,10 @@ class Completion {
       if (family?.thought && thought === undefined) this.#origins.note('thought', true, 'family')
       return merged(family?.thought ?? null, thought, true)
     }
+    const own = family?.thinksUnshown ? family.thought : null
     const found =
-      reading.thought === null ? null : { exemplars: family?.thought?.exemplars ?? false, ...reading.thought }
-    if (found !== null && thought === undefined) this.#origins.note('thought', true, PROBE)
+      reading.thought === null ? own : { exemplars: family?.thought?.exemplars ?? false, ...reading.thought }
+    if (found !== null && thought === undefined) this.#origins.note('thought', true, found === own ? 'family' : PROBE)
     return merged(found, thought, true)
   }
 
@@ -367,6 +375,11 @@ const IMAGE_KEYS: Readonly<Record<string, readonly string[]>> = {
   minTokens: ['clip.vision.image_min_pixels'],
   maxTokens: ['clip.vision.image_max_pixels'],
   square: [],
+}
+
+function originOf({ projector }: FamilyMarks, { key }: Family): string {
+  if (key !== undefined) return key
+  return projector === null ? 'general.architecture' : 'clip.projector_type, general.architecture'
 }
 
 function named(family: FamilyName): string {

@@ -5,11 +5,14 @@ import { CHATML } from './chatml.ts'
  * model does not know reaches it as the characters that it is written with, and the model goes on writing such marks.
  */
 
-/** `<start_of_turn>user … <end_of_turn>`; the system text stands before the first user turn. */
+/** Formats without a system role: the system text begins the user's turn behind it. */
+const JOINED = `{%- set joins = message.role == 'system' and not loop.last and messages[loop.index0 + 1].role == 'user' -%}
+{%- set head = messages[loop.index0 - 1].content + '\\n\\n' if message.role == 'user' and not loop.first and messages[loop.index0 - 1].role == 'system' else '' -%}`
+
 const GEMMA = `{{- bos_token -}}
 {%- for message in messages -%}
-{%- if message.role == 'system' -%}{{- '<start_of_turn>user\\n' + message.content + '<end_of_turn>\\n' -}}
-{%- else -%}{{- '<start_of_turn>' + ('model' if message.role == 'assistant' else 'user') + '\\n' + message.content + '<end_of_turn>\\n' -}}{%- endif -%}
+${JOINED}
+{%- if not joins -%}{{- '<start_of_turn>' + ('model' if message.role == 'assistant' else 'user') + '\\n' + head + message.content + '<end_of_turn>\\n' -}}{%- endif -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<start_of_turn>model\\n' -}}{%- endif -%}`
 
@@ -19,8 +22,9 @@ const LLAMA3 = `{{- bos_token -}}
 
 const MISTRAL = `{{- bos_token -}}
 {%- for message in messages -%}
+${JOINED}
 {%- if message.role == 'assistant' -%}{{- message.content + eos_token -}}
-{%- else -%}{{- '[INST]' + message.content + '[/INST]' -}}{%- endif -%}
+{%- elif not joins -%}{{- '[INST]' + head + message.content + '[/INST]' -}}{%- endif -%}
 {%- endfor -%}`
 
 /**

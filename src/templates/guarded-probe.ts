@@ -18,7 +18,7 @@ export interface ProbeLimits {
 const LIMIT_MS = 10_000
 /** The longest ones that are known have 40,000. */
 const MAX_CHARACTERS = 2 ** 18
-const MAX_HEAP_MB = 128
+const MAX_HEAP_MB = 64
 
 /**
  * Probes a template in a thread. Templates come with files of others, and can loop for ever or fill the memory.

@@ -1,0 +1,141 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { CARD } from './support/local-engine.ts'
+import { writeHeader } from './support/model-header.ts'
+
+const directory = await mkdtemp(join(tmpdir(), 'lookout-card-'))
+afterAll(() => rm(directory, { recursive: true }))
+
+interface Outcome {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+function lookout(args: readonly string[], environment: Record<string, string> = {}): Promise<Outcome> {
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...environment }
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['src/main.ts', ...args], { env }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
+    })
+  })
+}
+
+const MODEL = {
+  'general.architecture': 'qwen3vl',
+  'general.name': 'Some Model',
+  'general.file_type': 15,
+  'qwen3vl.context_length': 4096,
+  'qwen3vl.embedding_length': 64,
+  'tokenizer.ggml.tokens': ['a', '<start_of_turn>', '<end_of_turn>'],
+}
+const ENCODER = { 'clip.has_vision_encoder': true, 'clip.vision.projection_dim': 64 }
+
+test('card show: a table of a model in the settings, by id or alias', async () => {
+  const environment = { LOOKOUT_ALIASES: 'gpt-4o=service-mk1' }
+  const [byId, byAlias] = await Promise.all([
+    lookout(['card', 'show', 'service-mk1.5'], environment),
+    lookout(['card', 'show', 'gpt-4o', '--json'], environment),
+  ])
+  expect(byId).toMatchObject({ code: 0, stderr: '' })
+  const lines = byId.stdout.split('\n').map((line) => line.split(/ {2,}/))
+  expect(lines[0]).toEqual(['field', 'value', 'from'])
+  expect(lines).toContainEqual(['license', 'MIT', 'card'])
+  expect(lines).toContainEqual(['dialect', 'markup', 'family lookout'])
+  expect(lines).toContainEqual(['thought.begin', '"<think>\\n"', 'family'])
+  expect(byId.stdout).toMatch(/\nSize: 18\.\d MiB\. Memory: about \d+\.\d MiB\.\n$/)
+  const json = JSON.parse(byAlias.stdout)
+  expect(json).toMatchObject({ file: CARD, card: { name: 'Lookout Nano' }, warnings: [] })
+  expect(json.origins).toMatchObject({ dialect: 'family lookout', 'serves[1].id': 'card' })
+})
+
+test('card show: what is derived for weights alone, with warnings on standard error', async () => {
+  const file = join(directory, 'some-Q4_K_M.gguf')
+  await writeHeader(file, MODEL)
+  await writeHeader(join(directory, 'mmproj-some.gguf'), { ...ENCODER, 'clip.projector_type': 'no-such' })
+  const { code, stdout, stderr } = await lookout(['card', 'show', file])
+  expect(code).toBe(0)
+  const lines = stdout.split('\n').map((line) => line.split(/ {2,}/))
+  expect(lines).toContainEqual(['name', 'Some Model', 'general.name'])
+  expect(lines).toContainEqual(['serves[0].id', 'some-Q4_K_M', "the file's name"])
+  expect(lines).toContainEqual(['serves[0].modalities', 'text', 'the encoders'])
+  expect(lines).toContainEqual(['engine.contextTokens', '4096', 'qwen3vl.context_length'])
+  expect(lines).toContainEqual(['engine.chatTemplate', 'built-in:gemma', 'the vocabulary'])
+  expect(stderr.trim().split('\n')).toEqual([
+    expect.stringMatching(/^lookout: Model card .+: engine\.projector: the image projector 'no-such' .+ text only$/),
+    expect.stringMatching(
+      /^lookout: Model card .+: engine\.chatTemplate: the model has no chat template of its own: .+$/,
+    ),
+  ])
+
+  const listed = await lookout(['models'], { LOOKOUT_MODEL_CARD: file })
+  expect(listed.stdout).toMatch(/^some-Q4_K_M +\d+ (B|KiB) +- +Q4_K_M +\d+\.\d MiB +4096 +at start /m)
+})
+
+const card = (change: object) => ({ ...{ engine: { model: 'model.gguf', projector: 'encoder.gguf' } }, ...change })
+test.each<[string, object, RegExp]>([
+  [
+    'a missing file',
+    card({ engine: { model: 'none.gguf' } }),
+    /: engine\.model: the file .+none\.gguf does not exist$/,
+  ],
+  [
+    'a broken file',
+    card({ engine: { model: 'broken.gguf' } }),
+    /: engine\.model: cannot read .+broken\.gguf: the file is not a GGUF file$/,
+  ],
+  ['a projector of another model', card({}), /: engine\.projector: .+encoder\.gguf does not belong to .+model\.gguf: /],
+  [
+    'a promise that the card cannot keep',
+    card({ serves: [{ id: 'a', capabilities: ['tool_calling'] }], dialect: null, engine: { model: 'model.gguf' } }),
+    /: serves\[0\]\.capabilities: 'tool_calling' needs 'toolSyntax' in the card/,
+  ],
+  [
+    'tools that the template does not render',
+    card({ toolSyntax: 'hermes', engine: { model: 'model.gguf' } }),
+    /: engine\.chatTemplate: the card has a 'toolSyntax', but the chat template does not render tools/,
+  ],
+])('%s is said in one line', async (_name, content, message) => {
+  await writeHeader(join(directory, 'model.gguf'), {
+    ...MODEL,
+    'general.architecture': 'llama',
+    'llama.context_length': 512,
+    'llama.embedding_length': 64,
+  })
+  await writeHeader(join(directory, 'encoder.gguf'), {
+    ...ENCODER,
+    'clip.vision.projection_dim': 128,
+    'clip.projector_type': 'internvl',
+  })
+  await writeFile(join(directory, 'broken.gguf'), 'no model')
+  const file = join(directory, 'card.json')
+  await writeFile(file, JSON.stringify(content))
+  const shown = await lookout(['card', 'show', file])
+  // The other command runs the same checks; one of each kind shows it.
+  const isPromise = 'serves' in content
+  const outcomes = isPromise ? [shown, await lookout(['models'], { LOOKOUT_MODEL_CARD: file })] : [shown]
+  for (const { code, stderr } of outcomes) {
+    const last = stderr.trimEnd().split('\n').at(-1)
+    expect(code).toBe(1)
+    expect(last).toMatch(/^lookout: Model card .+card\.json: /)
+    expect(last).toMatch(message)
+  }
+})
+
+test.each([
+  [['card'], /expected card show/],
+  [['card', 'show'], /MODEL is missing/],
+  [
+    ['card', 'show', 'no-such'],
+    /'no-such' is neither a file nor a model; the models are service-mk1\.5, service-mk1\n$/,
+  ],
+  [['card', 'show', dirname(dirname(CARD)), 'b'], /'b' is one argument too many/],
+])('%j is refused in one line', async (args, message) => {
+  const { code, stdout, stderr } = await lookout(args)
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toMatch(/^lookout: [^\n]+\n$/)
+  expect(stderr).toMatch(message)
+})
