@@ -100,7 +100,7 @@ function tokenText(header: GgufMetadata, tokens: GgufArray, name: 'bos' | 'eos')
 const F32_BYTES = 4
 /** Node and llama.cpp's libraries in an engine process. */
 const PROCESS_BYTES = 256 * 2 ** 20
-/** Rows of the largest batch, as in `native/context.ts`. Each has a mask over all cells and its logits. */
+/** Rows of the largest batch, as in `scheduler/loaded-model.ts`. Each has a mask over all cells and its logits. */
 const BATCH_ROWS = 512
 
 function scratchBytes(card: ModelCard, vocabularySize: number): number {

@@ -10,13 +10,9 @@ export interface ContextOptions {
   /** Number of sequences; their ids are below it. */
   readonly sequences: number
   readonly threads: number
+  /** Maximum rows per decode call; a context with fewer cells takes no more than those. */
+  readonly batchRows: number
 }
-
-/**
- * Maximum rows per decode call. On a CPU, larger batches prefill hardly faster and need more memory for activations and
- * logits. A running completion waits for at most one such batch.
- */
-const BATCH_ROWS = 512
 
 /** A llama.cpp context: a model's KV cache, and decoding into it. */
 export class Context {
@@ -32,11 +28,11 @@ export class Context {
     const handle = llama.init_from_model(model.handle, {
       ...llama.context_default_params(),
       n_ctx: options.cells,
-      n_batch: BATCH_ROWS,
-      n_ubatch: BATCH_ROWS,
+      n_batch: options.batchRows,
+      n_ubatch: options.batchRows,
       n_seq_max: options.sequences,
       // The library reserves memory for a batch with one output per sequence.
-      n_outputs_max: Math.min(options.sequences, BATCH_ROWS),
+      n_outputs_max: Math.min(options.sequences, options.batchRows),
       n_threads: options.threads,
       n_threads_batch: options.threads,
       kv_unified: true,
@@ -47,7 +43,6 @@ export class Context {
     this.handle = handle
     this.#memory = llama.get_memory(handle)
     this.cells = llama.n_ctx(handle)
-    // A context with fewer cells than BATCH_ROWS has a smaller batch.
     this.batch = new Batch(llama, llama.n_batch(handle))
   }
 

@@ -8,6 +8,8 @@ import type { Pointer } from './structs.ts'
 export interface NativeLibraries {
   readonly llama: Llama
   readonly mtmd: Mtmd
+  /** Whether attention runs on the kernels that set-up compiles, not on ggml's own. */
+  readonly hasOwnKernels: boolean
   /** Writes the log lines that the libraries have buffered. */
   flushLog(): void
 }
@@ -45,10 +47,11 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   const loadBackend = ggml.func('ggml_backend_load', 'void *', ['str']) as (path: string) => Pointer | null
   const loadBackends = ggml.func('ggml_backend_load_all_from_path', 'void', ['str']) as (directory: string) => void
   // From the prebuilt kernels, ggml chooses the best for this processor.
-  if (paths.kernels === null || loadBackend(paths.kernels) === null) loadBackends(paths.directory)
+  const hasOwnKernels = paths.kernels !== null && loadBackend(paths.kernels) !== null
+  if (!hasOwnKernels) loadBackends(paths.directory)
   llama.backend_init()
 
   const mtmd = bindMtmd(koffi.load(paths.mtmd))
   mtmd.log_set(logCallback, null)
-  return { llama, mtmd, flushLog: () => logFlush(logMain()) }
+  return { llama, mtmd, hasOwnKernels, flushLog: () => logFlush(logMain()) }
 }

@@ -18,7 +18,8 @@ interface Needs {
 /**
  * From this many rows on, ggml's own attention (where `native/kernels` is not compiled) works on tiles of this many rows
  * and computes every cell that any row of a tile sees for all of them. That is fast for the rows of one prompt, and a
- * waste for rows of different sequences.
+ * waste for rows of different sequences: 128 next tokens of the shipped model took 115 ms in batches of 63, and 260 in
+ * one. Our own kernels took 61 and 38.
  */
 const TILE_ROWS = 64
 /** Where nothing decodes, the embeddings of an image may take as long as this many other steps. */
@@ -177,7 +178,8 @@ export class BatchBuilder {
       due = decoding
     }
     const wanted = besidePrompts ? due.length : this.#splitter.firstOf(due.length)
-    const most = Math.min(TILE_ROWS - 1, this.#loaded.context.batch.capacity)
+    const { context, tilesRows } = this.#loaded
+    const most = Math.min(tilesRows ? TILE_ROWS - 1 : Number.POSITIVE_INFINITY, context.batch.capacity)
     return due.slice(0, Math.ceil(wanted / Math.ceil(wanted / most)))
   }
 

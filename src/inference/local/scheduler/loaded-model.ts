@@ -9,9 +9,15 @@ import { Projector } from '../native/projector.ts'
 import type { EngineSettings, LoadStage, RepetitionLimits } from '../protocol.ts'
 import { ConstraintCompiler } from '../sampling/constraint-compiler.ts'
 import { PromptReader } from '../tokens/prompt-tokens.ts'
+import { largestPicture } from './largest-picture.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
+/**
+ * Maximum rows per decode call, unless an image that must be decoded in one call has more. On a CPU, larger batches
+ * prefill hardly faster and need more memory for activations and logits. `PrefillPace` decides how many a step takes.
+ */
+const BATCH_ROWS = 512
 
 /**
  * A model ready for work. It owns the native memory of weights, encoders and KV cache, and the one instance of everything
@@ -28,6 +34,8 @@ export class LoadedModel {
   readonly info: ModelInfo
   /** Sequences that may run at the same time. */
   readonly maxRunning: number
+  /** Whether attention computes all cells of many rows for each of them; see `BatchBuilder`. */
+  readonly tilesRows: boolean
   readonly repetition: RepetitionLimits | null
   readonly #projector: Projector | null
 
@@ -36,7 +44,7 @@ export class LoadedModel {
    * @throws Error that names the file that does not load.
    */
   constructor(
-    { llama, mtmd }: NativeLibraries,
+    { llama, mtmd, hasOwnKernels }: NativeLibraries,
     settings: EngineSettings,
     begins: (stage: LoadStage) => void = () => {},
   ) {
@@ -49,15 +57,16 @@ export class LoadedModel {
     const sequences = Math.min(MAX_SEQUENCE_IDS - 1, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
     this.maxRunning = settings.maxSequences
     this.repetition = settings.repetition
-    begins('cache')
-    const { cells } = settings
-    // One more for copies of parts of sequences.
-    this.context = new Context(llama, this.model, { cells, sequences: sequences + 1, threads: settings.threads })
-    this.kv = new KvCache(this.context, sequences)
-    const { projector, threads, image } = settings
+    this.tilesRows = !hasOwnKernels
+    const { projector, threads, image, cells } = settings
     begins('encoder')
     this.#projector =
       projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: image ?? undefined })
+    begins('cache')
+    const batchRows = Math.max(BATCH_ROWS, rowsAtOnce(this.#projector, image))
+    // One more for copies of parts of sequences.
+    this.context = new Context(llama, this.model, { cells, sequences: sequences + 1, threads, batchRows })
+    this.kv = new KvCache(this.context, sequences)
     this.usesMrope = this.#projector?.usesMrope ?? false
     const embeddings = new LRUCache<string, Float32Array>({
       // An entry that is larger is not kept, and removes nothing.
@@ -85,5 +94,16 @@ export class LoadedModel {
     this.#projector?.close()
     this.context.close()
     this.model.close()
+  }
+}
+
+/** Tokens of the largest image, where they attend to each other, so that one call must decode them all. */
+function rowsAtOnce(projector: Projector | null, limits: EngineSettings['image']): number {
+  if (projector === null || limits === null || !projector.supportsImages) return 0
+  const chunks = projector.tokenize([largestPicture(limits)], false)
+  try {
+    return Math.max(0, ...chunks.items.map((item) => (item.type === 'media' && !item.causal ? item.length : 0)))
+  } finally {
+    chunks.close()
   }
 }
