@@ -177,14 +177,14 @@ export class LocalEngine implements Engine {
     let readyAt: number | null = null
     let servedRequests = 0
     let failure = ''
-    let stage: LoadStage = 'libraries'
+    let stage: LoadStage | null = null
     const child = new EngineChild({
       log: (line) => this.#logger.debug(line),
       message: (message: FromEngine) => {
         this.#monitor?.beat()
         if (message.type === 'loading') {
+          if (message.stage !== stage) this.#logger.debug(`loading: ${message.stage}`)
           stage = message.stage
-          this.#logger.debug(`loading: ${stage}`)
         } else if (message.type === 'failed') failure = message.message
         else if (message.type === 'ready') {
           readyAt = performance.now()
@@ -224,7 +224,11 @@ export class LocalEngine implements Engine {
     this.#child = child
     const { engine, weightBytes } = this.#settings
     const limitMs = this.#options.loadSilenceLimitMs ?? loadSilenceLimit(weightBytes)
-    watch(limitMs, () => `The engine process made no progress for ${limitMs} ms while loading (${stage}); killing it.`)
+    watch(
+      limitMs,
+      () =>
+        `The engine process made no progress for ${limitMs} ms while loading (${stage ?? 'libraries'}); killing it.`,
+    )
     child.send({ type: 'load', settings: engine })
     const abandon = () => reject(signal?.reason)
     signal?.addEventListener('abort', abandon)

@@ -1,24 +1,38 @@
 import { BatchSplitter, type StepTime } from '../scheduler/batch-splitter.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 
-const ROW_COUNTS = [1, 2, 4, 8, 16, 32, 64]
+const ROW_COUNTS = [1, 2, 4, 8, 16, 32, 64, 128]
+/** For a model that is so slow that all of them would take long. */
+const FEW_ROW_COUNTS = [1, 4, 16, 64]
+/** A model whose step of one row takes this long is slow, in ms. */
+const SLOW_MS = 50
 /** The fastest try counts: whatever slows down a try is the rest of the machine. */
 const TRIES = 5
 /** Once this is used up, each row count is tried once; in ms. */
 const BUDGET_MS = 200
+/** Once this is used up, no further row count is tried: the splitter then takes time to grow with the rows; in ms. */
+const LIMIT_MS = 5000
 
-/** Measures how long it takes to decode one token for each of 1, 2, 4, ... sequences. Blocks. */
-export function calibrate(loaded: LoadedModel): BatchSplitter {
+/**
+ * Measures how long it takes to decode one token for each of 1, 2, 4, ... sequences. Blocks.
+ * @param progressed called after each step.
+ */
+export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}): BatchSplitter {
   const { maxRunning } = loaded
-  const counts = ROW_COUNTS.filter((rows) => rows < maxRunning)
   const started = performance.now()
-  const measured = [...counts, maxRunning].map((rows): StepTime => {
+  const spent = () => performance.now() - started
+  const measured: StepTime[] = []
+  let counts = ROW_COUNTS
+  for (let rows = 1; ; rows = Math.min(maxRunning, counts.find((count) => count > rows) ?? maxRunning)) {
     let ms = Number.POSITIVE_INFINITY
-    for (let i = 0; i < TRIES && (i === 0 || performance.now() - started < BUDGET_MS); i++) {
+    for (let i = 0; i < TRIES && (i === 0 || spent() < BUDGET_MS); i++) {
       ms = Math.min(ms, measureStep(loaded, rows))
+      progressed()
     }
-    return { rows, ms }
-  })
+    measured.push({ rows, ms })
+    if (rows === 1 && ms > SLOW_MS) counts = FEW_ROW_COUNTS
+    if (rows === maxRunning || spent() > LIMIT_MS) break
+  }
   return new BatchSplitter(measured, maxRunning, loaded.context.batch.capacity)
 }
 

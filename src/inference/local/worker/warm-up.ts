@@ -7,8 +7,12 @@ import { Scheduler } from '../scheduler/scheduler.ts'
 import { calibrate } from './calibration.ts'
 import { measureEncoder } from './encoder-times.ts'
 
+const HELLO: PromptPart = { type: 'text', text: 'Hello', trusted: false }
 /** Samples in a second of audio. */
 const SECOND = 16_000
+/** A prompt that takes longer is left once its media are encoded: a slow model would prefill them for a minute; in ms. */
+const PROMPT_MS = 5000
+const PROGRESS_MS = 1000
 
 export interface WarmUp {
   readonly splitter: BatchSplitter
@@ -19,41 +23,46 @@ export interface WarmUp {
 }
 
 /**
- * Measures step times, and runs encoder and decoder once, so that memory is allocated and pages are read before the first
- * request. Blocks.
- * @param goesOn called before each image: a slow encoder must not look hung.
+ * Measures step times, and runs encoders and decoder once, so that memory is allocated and pages are read before the
+ * first request. Blocks.
+ * @param progressed called between steps about once a second, and before each image: with a large model all of it takes a
+ * while, and a slow encoder must not look hung.
  */
-export function warmUp(loaded: LoadedModel, image: EngineSettings['image'], goesOn: () => void): WarmUp {
-  const parts: PromptPart[] = [{ type: 'text', text: 'Hello', trusted: false }]
+export function warmUp(loaded: LoadedModel, image: EngineSettings['image'], progressed: () => void = () => {}): WarmUp {
+  let lastProgress = performance.now()
+  const progress = () => {
+    if (performance.now() - lastProgress < PROGRESS_MS) return
+    lastProgress = performance.now()
+    progressed()
+  }
+  const splitter = calibrate(loaded, progress)
+  const prompts: PromptPart[][] = [[HELLO]]
+  if (loaded.info.modalities.audio) prompts.push([{ type: 'audio', samples: new Float32Array(SECOND) }, HELLO])
   let longestEncodeMs = 0
   if (image !== null && loaded.info.modalities.image) {
     const encoder = measureEncoder(image, (picture) => {
-      goesOn()
+      progressed()
       return timeToEncode(loaded, picture)
     })
-    parts.unshift(encoder.picture)
+    progressed()
+    prompts.push([encoder.picture, HELLO])
     longestEncodeMs = encoder.longestMs
-    goesOn()
   }
-  if (loaded.info.modalities.audio) parts.unshift({ type: 'audio', samples: new Float32Array(SECOND) })
-  const sampling = { temperature: 1, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
-  const work: Work = {
-    organisation: '',
-    prefix: parts,
-    branches: [{ suffix: [{ type: 'text', text: ' world', trusted: false }], n: 2, maxTokens: 4, sampling }],
-  }
-  const splitter = calibrate(loaded)
   const fail = (message: FromEngine) => {
     if (message.type === 'error') throw new FailureError(message.error)
   }
   const scheduler = new Scheduler(loaded, splitter, { maxWaiting: 1, prefixCacheBytes: 0, seed: 0 }, fail)
-  scheduler.submit(0, work)
   let longestStepMs = splitter.fullBatchMs
-  let started = performance.now()
-  while (scheduler.step()) {
-    const now = performance.now()
-    longestStepMs = Math.max(longestStepMs, now - started)
-    started = now
+  for (const [id, prefix] of prompts.entries()) {
+    const { prefilledTokens } = scheduler.stats
+    const begun = performance.now()
+    scheduler.submit(id, workOf(prefix))
+    for (let started = begun; scheduler.step(); started = performance.now()) {
+      const now = performance.now()
+      longestStepMs = Math.max(longestStepMs, now - started)
+      progress()
+      if (now - begun > PROMPT_MS && scheduler.stats.prefilledTokens > prefilledTokens) scheduler.abort(id)
+    }
   }
   return { splitter, longestStepMs, longestEncodeMs }
 }
@@ -71,5 +80,14 @@ function timeToEncode({ reader }: LoadedModel, picture: ImagePart): number {
     )
   } finally {
     prompt.close()
+  }
+}
+
+function workOf(prefix: readonly PromptPart[]): Work {
+  const sampling = { temperature: 1, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
+  return {
+    organisation: '',
+    prefix,
+    branches: [{ suffix: [{ type: 'text', text: ' world', trusted: false }], n: 2, maxTokens: 4, sampling }],
   }
 }
