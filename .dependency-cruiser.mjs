@@ -8,7 +8,7 @@ const BASICS = ['lib', 'config']
 const ROOMS = {
   'main.ts': ['commands', 'setup', ...BASICS],
   commands: [
-    ...['service', 'client', 'drawing', 'exports', 'hub', 'inference/local/host', 'inference/*', 'media', 'models'],
+    ...['service', 'doctor', 'client', 'drawing', 'exports', 'hub', 'inference/local/host', 'inference/*', 'media', 'models'],
     ...['grounding', 'accounts', 'storage', 'setup', ...BASICS],
   ],
   // The composition root: the only room that knows every part.
@@ -21,6 +21,8 @@ const ROOMS = {
   'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
   'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', ...BASICS],
   'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'accounts', 'storage', ...BASICS],
+
+  doctor: ['conversation/*', 'conversation/prompt', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
 
   'conversation/*': [
     ...['conversation/reply', 'conversation/prompt', 'conversation/tools', 'conversation/request'],

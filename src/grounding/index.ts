@@ -1,5 +1,12 @@
 export type { Annotation, Clip, Collection, GridPoint, Leaf, LeafKind, Prose, Track } from './annotation.ts'
-export type { AnnotationReader, DetectionKind, Dialect, Scene, TagRules } from './dialect.ts'
+export {
+  type AnnotationReader,
+  type DetectionKind,
+  type Dialect,
+  escapePattern,
+  type Scene,
+  type TagRules,
+} from './dialect.ts'
 export { DIALECTS, type DialectName } from './dialects/index.ts'
 export { type AnnotationFormat, formatHint, HINT_MARKS, type Hint, hintedFormat, takeHints } from './hints.ts'
 export { MarkupError, type MarkupErrorCode, parseMarkup } from './markup-parser.ts'
