@@ -1,0 +1,159 @@
+import { type ChatRequest, Conversations, collectReply, type WholeReply } from '../conversation/index.ts'
+import { ChatTemplate } from '../conversation/prompt/chat-template.ts'
+import { untrusted } from '../conversation/prompt/placeholders.ts'
+import { buildSharedPrompt, type PromptStyle, promptStyle } from '../conversation/prompt/prompt.ts'
+import type { Branch, Constraint, Engine, FinishEvent, PromptPart, Sampling } from '../inference/engine.ts'
+import { ModelRegistry, type ServedModel } from '../inference/registry.ts'
+import { type DecodedImage, InlineMedia, MediaLoader } from '../media/index.ts'
+import type { ModelCard, ServedId } from '../models/card.ts'
+
+export const ORGANISATION = 'doctor'
+export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
+const CHAT_TOKENS = 128
+/** A slow model may take this long for one reply. */
+const REPLY_SECONDS = 600
+
+export interface Question {
+  readonly text: string
+  readonly maxTokens: number
+  readonly constraint?: Constraint
+}
+
+/** Questions about one image, or about none. */
+export interface Asked {
+  readonly image: DecodedImage | null
+  /** The text of the system turn; null for none. */
+  readonly instruction: string | null
+  readonly questions: readonly Question[]
+  /** The most tokens of a thought before the reply; left out: the model is not asked to think. */
+  readonly thoughtTokens?: number
+}
+
+/** A chat request; what is left out is off. */
+export type ChatFields = Pick<ChatRequest, 'messages'> & Partial<Pick<ChatRequest, 'tools' | 'toolUse' | 'structure'>>
+
+/** A reply as the model wrote it: nothing has read, translated or removed anything. */
+export interface RawReply {
+  readonly text: string
+  readonly finish: FinishEvent
+}
+
+/** The model that is examined, as a server would run it. */
+export class Subject {
+  readonly card: ModelCard
+  readonly model: ServedModel
+  readonly engine: Engine
+  readonly style: PromptStyle
+  readonly #media: MediaLoader
+  readonly #conversations: Conversations
+
+  private constructor(model: ServedModel, style: PromptStyle, media: MediaLoader, conversations: Conversations) {
+    this.card = model.card
+    this.model = model
+    this.engine = model.engine
+    this.style = style
+    this.#media = media
+    this.#conversations = conversations
+  }
+
+  /**
+   * @param id one of the ids that the card serves.
+   * @throws Error when the card promises what the model lacks, or the chat template cannot be used.
+   */
+  static async open(card: ModelCard, { id }: ServedId, engine: Engine): Promise<Subject> {
+    const registry = new ModelRegistry()
+    registry.add(card, engine)
+    const model = registry.find(id)!
+    const style = promptStyle(model, new ChatTemplate(engine.info))
+    await using opening = new AsyncDisposableStack()
+    const media = opening.adopt(new MediaLoader(), (loader) => loader.close())
+    const conversations = new Conversations({
+      registry,
+      media,
+      compatibility: 'openai',
+      chatBudgetSeconds: REPLY_SECONDS,
+    })
+    opening.move()
+    return new Subject(model, style, media, conversations)
+  }
+
+  /** Why the model is not asked about images; null when it is. */
+  get blindness(): string | null {
+    return this.model.served.modalities.includes('image') ? null : 'the model is not served with images'
+  }
+
+  /** An image as the model gets it. @param png bytes of a file. */
+  async prepare(png: Buffer): Promise<DecodedImage> {
+    const signal = new AbortController().signal
+    using request = this.#media.open(ORGANISATION, signal)
+    const reference = { type: 'inline', media: new InlineMedia(png) } as const
+    return await request.image({ reference, param: 'image', signal }, this.card.image!)
+  }
+
+  /** Asks several questions over one prefix. */
+  async ask({ image, instruction, questions, thoughtTokens }: Asked): Promise<RawReply[]> {
+    const shared = await buildSharedPrompt(
+      {
+        param: 'messages',
+        messages: [],
+        media: new Map(),
+        instruction,
+        demand: null,
+        tools: [],
+        thinking: thoughtTokens !== undefined,
+        replaysReasoning: false,
+      },
+      this.style,
+    )
+    const shown: PromptPart[] = image === null ? [] : [{ type: 'image', image: image.image }]
+    const branches = questions.map(({ text, maxTokens, constraint }): Branch => {
+      // Every question begins with the image, which is the last part of the prefix.
+      const suffix = shared.suffix([...shown, ...untrusted(text)]).slice(shown.length)
+      const thought = thoughtTokens === undefined ? undefined : { ...this.card.thought!, budget: thoughtTokens }
+      return {
+        suffix,
+        n: 1,
+        maxTokens,
+        sampling: GREEDY,
+        ...(constraint === undefined ? {} : { constraint }),
+        ...(thought === undefined ? {} : { thought }),
+      }
+    })
+    return this.generate([...shared.prefix, ...shown], branches)
+  }
+
+  /** What a client gets. */
+  async chat(fields: ChatFields): Promise<WholeReply> {
+    const request: ChatRequest = {
+      tools: [],
+      toolUse: { choice: 'none', parallel: false },
+      structure: null,
+      maxTokens: CHAT_TOKENS,
+      maxTokensParam: 'max_completion_tokens',
+      sampling: GREEDY,
+      reasoningEffort: null,
+      vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
+      ...fields,
+    }
+    const caller = { model: this.model, organisation: ORGANISATION }
+    return collectReply(await this.#conversations.startChat(request, caller, new AbortController().signal))
+  }
+
+  /** @returns the completion of each branch. */
+  async generate(prefix: readonly PromptPart[], branches: readonly Branch[]): Promise<RawReply[]> {
+    const work = { organisation: ORGANISATION, prefix, branches }
+    const { events } = await this.engine.generate(work, new AbortController().signal)
+    const texts = branches.map(() => '')
+    const finishes: FinishEvent[] = []
+    for await (const event of events) {
+      if (event.type === 'error') throw event.error
+      if (event.type === 'text') texts[event.branch] += event.text
+      else finishes[event.branch] = event
+    }
+    return texts.map((text, branch) => ({ text, finish: finishes[branch]! }))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#conversations.close(), this.#media.close()])
+  }
+}
