@@ -8,7 +8,18 @@ const BASICS = ['lib', 'config']
 const ROOMS = {
   'main.ts': ['commands', 'setup', ...BASICS],
   commands: [
-    ...['service', 'doctor', 'client', 'drawing', 'exports', 'hub', 'inference/local/host', 'inference/*', 'media', 'models'],
+    ...[
+      'service',
+      'doctor',
+      'client',
+      'drawing',
+      'exports',
+      'hub',
+      'inference/local/host',
+      'inference/*',
+      'media',
+      'models',
+    ],
     ...['grounding', 'accounts', 'storage', 'setup', ...BASICS],
   ],
   // The composition root: the only room that knows every part.

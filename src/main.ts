@@ -13,78 +13,66 @@ const serve: ListedCommand = {
   summary: 'run the server',
   load: async () => (await import('./commands/serve.ts')).serve,
 }
-const COMMANDS: ReadonlyMap<string, ListedCommand> = new Map([
-  ['serve', serve],
-  [
-    'chat',
-    {
-      summary: 'ask a model about pictures, videos and sounds',
-      load: async () => (await import('./commands/chat.ts')).chat,
-    },
-  ],
-  [
-    'detect',
-    {
-      summary: 'find objects in pictures: as a drawing, a table, JSON, CSV, COCO or YOLO',
-      load: async () => (await import('./commands/detect.ts')).detect,
-    },
-  ],
-  [
-    'pull',
-    {
-      summary: 'fetch a model from Hugging Face, a mirror or an address',
-      load: async () => (await import('./commands/pull.ts')).pull,
-    },
-  ],
-  ['add', { summary: 'use a GGUF file of your own', load: async () => (await import('./commands/add.ts')).add }],
-  [
-    'rm',
-    {
-      summary: 'remove a model that was pulled or added',
-      load: async () => (await import('./commands/rm.ts')).rm,
-    },
-  ],
-  [
-    'models',
-    {
-      summary: 'list the models that the settings name, and what they need',
-      load: async () => (await import('./commands/models.ts')).models,
-    },
-  ],
-  [
-    'card',
-    {
-      summary: 'show the card of a model, and where each value comes from',
-      load: async () => (await import('./commands/card.ts')).card,
-    },
-  ],
-  [
-    'orgs',
-    {
-      summary: 'make, list, limit and revoke organisations',
-      load: async () => (await import('./commands/orgs.ts')).orgs,
-    },
-  ],
-  [
-    'config',
-    {
-      summary: 'check the settings without starting anything',
-      load: async () => (await import('./commands/config.ts')).config,
-    },
-  ],
-  ['keys', { summary: 'make, list and revoke API keys', load: async () => (await import('./commands/keys.ts')).keys }],
-  [
-    'usage',
-    { summary: 'what has been used, as a table or CSV', load: async () => (await import('./commands/usage.ts')).usage },
-  ],
-])
+const COMMANDS: Readonly<Record<string, ListedCommand>> = {
+  serve,
+  chat: {
+    summary: 'ask a model about images, videos and audio',
+    load: async () => (await import('./commands/chat.ts')).chat,
+  },
+  detect: {
+    summary: 'find objects in images: as a drawing, a table, JSON, CSV, COCO or YOLO',
+    load: async () => (await import('./commands/detect.ts')).detect,
+  },
+  pull: {
+    summary: 'fetch a model from Hugging Face, a mirror or an address',
+    load: async () => (await import('./commands/pull.ts')).pull,
+  },
+  add: {
+    summary: 'use a GGUF file of your own',
+    load: async () => (await import('./commands/add.ts')).add,
+  },
+  rm: {
+    summary: 'remove a model that was pulled or added',
+    load: async () => (await import('./commands/rm.ts')).rm,
+  },
+  models: {
+    summary: 'list the models, and what they need',
+    load: async () => (await import('./commands/models.ts')).models,
+  },
+  card: {
+    summary: 'show the card of a model, and where each value comes from',
+    load: async () => (await import('./commands/card.ts')).card,
+  },
+  doctor: {
+    summary: 'examine a model: what it does, against what its card promises',
+    load: async () => (await import('./commands/doctor.ts')).doctor,
+  },
+  keys: {
+    summary: 'make, list and revoke API keys',
+    load: async () => (await import('./commands/keys.ts')).keys,
+  },
+  orgs: {
+    summary: 'make, list, limit and revoke organisations',
+    load: async () => (await import('./commands/orgs.ts')).orgs,
+  },
+  usage: {
+    summary: 'what has been used, as a table or CSV',
+    load: async () => (await import('./commands/usage.ts')).usage,
+  },
+  config: {
+    summary: 'check the settings without starting anything',
+    load: async () => (await import('./commands/config.ts')).config,
+  },
+}
 
 const help = async () => `Lookout: a self-hosted inference server for vision-language models.
 
 Usage: npx lookout [COMMAND] [--help] [--version]
 
 Commands:
-${[...COMMANDS].map(([name, { summary }]) => `  ${name.padEnd(8)} ${summary}`).join('\n')}
+${Object.entries(COMMANDS)
+  .map(([name, { summary }]) => `  ${name.padEnd(8)} ${summary}`)
+  .join('\n')}
 
 ${(await import('./config/settings-help.ts')).SETTINGS_HELP}`
 
@@ -102,7 +90,7 @@ async function main([first, ...rest]: readonly string[]): Promise<void> {
   }
   checkPlatform()
   checkNode()
-  const listed = first === undefined ? serve : COMMANDS.get(first)
+  const listed = first === undefined ? serve : Object.hasOwn(COMMANDS, first) ? COMMANDS[first] : undefined
   if (!listed) throw new Error(`unknown command '${first}'; see --help`)
   const command = await listed.load()
   if (rest.includes('--help') || rest.includes('-h')) process.stdout.write(command.help)

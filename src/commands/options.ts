@@ -4,18 +4,20 @@ import { ConfigError } from '../config/config.ts'
 /**
  * Reads what follows the name of a command.
  * @param operands their names in the command's help; all are required. Null for any number of any.
+ * @param optional operands after those that may be left out.
  * @throws ConfigError
  */
 export function readOptions<Options extends ParseArgsOptionsConfig>(
   args: readonly string[],
   options: Options,
   operands: readonly string[] | null = [],
+  optional: readonly string[] = [],
 ) {
   const parsed = parse(args, options)
   if (operands === null) return parsed
   const missing = operands[parsed.positionals.length]
   if (missing !== undefined) throw new ConfigError(`${missing} is missing; see --help`)
-  const spare = parsed.positionals[operands.length]
+  const spare = parsed.positionals[operands.length + optional.length]
   if (spare !== undefined) throw new ConfigError(`'${spare}' is one argument too many; see --help`)
   return parsed
 }

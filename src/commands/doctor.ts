@@ -1,0 +1,101 @@
+import { stat } from 'node:fs/promises'
+import { ConfigError } from '../config/config.ts'
+import { SETTINGS_HELP } from '../config/settings-help.ts'
+import { examine, type Finding, IMAGES, isIll, overall } from '../doctor/index.ts'
+import { withAliases } from '../inference/aliases.ts'
+import { LocalEngine } from '../inference/local/host/local-engine.ts'
+import { findCards, loadCard, type ModelCard, type ServedId } from '../models/card.ts'
+import type { Command } from './command.ts'
+import { loadConfig } from './load-config.ts'
+import { readOptions } from './options.ts'
+import { printTable } from './output.ts'
+import { warn } from './warn.ts'
+
+export const doctor: Command = {
+  help: `Usage: lookout doctor [MODEL] [--images N] [--json]
+
+Loads a model, asks it about images that it draws itself, and prints what the model does, against what its card promises:
+the chat template, whether it sees, in which coordinates it writes places and how exactly, tools, thoughts, JSON schemas,
+and its speed. Exits with code 1 if something failed, or if answers are no better than chance.
+
+  MODEL       an id or alias of the models in the settings, or a card or its folder [the first model]
+  --images N  how many images to ask about, ${IMAGES.fewest} to ${IMAGES.most} [${IMAGES.default}]
+  --json      a JSON object instead of a table
+
+${SETTINGS_HELP}`,
+  async run(args) {
+    const options = { images: { type: 'string' }, json: { type: 'boolean' } } as const
+    const { values, positionals } = readOptions(args, options, [], ['MODEL'])
+    const images = readImages(values.images)
+    const { card, served } = await findModel(positionals[0])
+    progress(`loading ${served.id}`)
+    const engine = await LocalEngine.start(card, { seed: 1 })
+    const findings: Finding[] = []
+    try {
+      for await (const finding of examine({ card, served, engine, images })) {
+        progress(finding.check)
+        findings.push(finding)
+      }
+    } finally {
+      await engine.close()
+    }
+    progress('')
+    if (values.json) {
+      const report = { model: served.id, card: card.file, ok: !isIll(findings), overall: overall(findings), findings }
+      process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
+    } else {
+      process.stdout.write(`${served.id} (${card.file})\n\n`)
+      printTable(['check', 'verdict', 'finding'], findings.flatMap(rowsOf))
+      process.stdout.write(`\n${overall(findings)}\n`)
+    }
+    if (isIll(findings)) process.exitCode = 1
+  },
+}
+
+interface NamedModel {
+  readonly card: ModelCard
+  readonly served: ServedId
+}
+
+/** @throws ConfigError when nothing has the name. */
+async function findModel(name: string | undefined): Promise<NamedModel> {
+  const { modelCards, aliases } = await loadConfig()
+  const load = async (paths: readonly string[]) =>
+    Promise.all((await findCards(paths)).map((file) => loadCard(file, warn)))
+  // A path before the settings' models: their cards need not be right to examine another one.
+  if (name !== undefined && (await stat(name).catch(() => null)) !== null) {
+    const [card] = await load([name])
+    return { card: card!, served: card!.serves[0]! }
+  }
+  const cards = withAliases(await load(modelCards), aliases)
+  const models = cards.flatMap((card) => card.serves.map((served) => ({ card, served })))
+  const model = models.find(({ served }) => name === undefined || [served.id, ...served.aliases].includes(name))
+  if (model !== undefined) return model
+  const ids = models.map(({ served }) => served.id).join(', ')
+  throw new ConfigError(`'${name}' is neither a card nor a model in the settings; the models are ${ids}`)
+}
+
+function readImages(text: string | undefined): number {
+  if (text === undefined) return IMAGES.default
+  const count = Number(text)
+  if (/^\d+$/.test(text) && count >= IMAGES.fewest && count <= IMAGES.most) return count
+  throw new ConfigError(`--images: expected a number from ${IMAGES.fewest} to ${IMAGES.most}, not '${text}'`)
+}
+
+const FINDING_WIDTH = 84
+
+/** A finding is broken into lines, of which only the first one has a name. */
+function rowsOf({ check, verdict, finding }: Finding): string[][] {
+  const lines = ['']
+  for (const word of finding.split(' ')) {
+    const line = lines.at(-1)!
+    if (line !== '' && line.length + 1 + word.length > FINDING_WIDTH) lines.push(word)
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
+  }
+  return lines.map((line, i) => (i === 0 ? [check, verdict, line] : ['', '', line]))
+}
+
+/** One line of a terminal, which the next one replaces. */
+function progress(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)
+}
