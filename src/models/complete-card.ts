@@ -1,24 +1,11 @@
-import {
-  audioLimits,
-  encoders,
-  type FamilyImageLimits,
-  type FamilyMarks,
-  familyMarks,
-  familyOf,
-  imageLimits,
-} from '../families/gguf.ts'
-import {
-  FAMILIES,
-  type Family,
-  type FamilyName,
-  TIMED_PAIRS,
-  TOOL_MARKS,
-  type ToolSyntaxName,
-} from '../families/index.ts'
+import { type FamilyMarks, familyMarks, familyOf } from '../families/gguf.ts'
+import { FAMILIES, type Family, type FamilyName, TOOL_MARKS, type ToolSyntaxName } from '../families/index.ts'
 import { DIALECTS, type DialectName } from '../grounding/index.ts'
 import { CardError } from './card-error.ts'
+import { isObject, merged, named } from './card-values.ts'
 import { deriveContext } from './derived-context.ts'
 import { deriveIdentity } from './derived-identity.ts'
+import { deriveMedia, type MediaLimits } from './derived-media.ts'
 import { deriveTemplate, type TemplateReading } from './derived-template.ts'
 import { ModelHeaders } from './model-headers.ts'
 import { Origins } from './origins.ts'
@@ -33,12 +20,8 @@ export interface CompletedCard {
 
 /** Shows the model the schema of its reply, where nobody has said how. */
 const SCHEMA_PROMPT = 'Answer as JSON that satisfies this JSON schema:\n{schema}'
-/** The contract's largest reply and sound, in tokens. */
+/** The contract's largest reply, in tokens. */
 const MOST_OUTPUT = 8192
-const MOST_AUDIO = 8192
-/** The share of the context that one picture may take, and one video or sound. */
-const PICTURE_SHARE = 1 / 2
-const FILM_SHARE = 3 / 4
 
 /**
  * Adds what a card leaves out: what its family says, what the headers of its files say, and what its chat template shows.
@@ -76,7 +59,15 @@ class Completion {
     const family = await this.#family()
     const knowledge: Family | null = family === null ? null : FAMILIES[family]
     const reading = this.#leavesOpen('capabilities', 'reasoning') ? await this.#template() : null
-    const media = await this.#media(knowledge, family, context.contextTokens)
+    const media = await deriveMedia({
+      card,
+      serves: this.#serves,
+      family,
+      headers: this.#headers,
+      contextTokens: context.contextTokens,
+      origins: this.#origins,
+      warn: (message) => this.#warn('engine.projector', message),
+    })
     const toolSyntax = this.#toolSyntax(knowledge, reading)
     const thought = this.#thought(knowledge, reading)
     const dialect = card.dialect === undefined ? (knowledge?.dialect ?? null) : card.dialect
@@ -185,91 +176,6 @@ class Completion {
     }
   }
 
-  /** Limits of what the model is shown, for what its ids promise and for what they leave open. */
-  async #media(family: Family | null, name: FamilyName | null, contextTokens: number): Promise<MediaLimits> {
-    const card = this.#card
-    const isOpen = this.#leavesOpen('modalities')
-    const has = isOpen ? encoders(await this.#headers.encoder()) : { image: false, audio: false }
-    const seesImages = this.#promises('modalities', 'image') || this.#promises('modalities', 'video') || has.image
-    const image = await this.#image(family, name, seesImages, contextTokens)
-    if (has.image && name !== null && !isComplete(image, IMAGE_FIELDS)) {
-      const { projector } = familyMarks({ language: new Map(), encoder: await this.#headers.encoder() })
-      this.#warn(
-        'engine.projector',
-        `how images of ${FAMILIES[name].title} ('${projector}') are sized is not known here: the model is served without them`,
-      )
-    }
-    const showsVideo = this.#promises('modalities', 'video') || (has.image && isComplete(image, IMAGE_FIELDS))
-    const video = this.#video(family, name, { image, showsVideo, isOpen, contextTokens })
-    const audio = isOpen && has.audio ? await this.#audio(contextTokens) : card.audio
-    return {
-      image: isComplete(image, IMAGE_FIELDS) || card.image !== undefined || !isOpen ? image : undefined,
-      video,
-      audio,
-      // An encoder that is there and whose limits are known is served.
-      derived: [
-        'text',
-        ...(has.image && isComplete(image, IMAGE_FIELDS) ? ['image'] : []),
-        ...(has.image && isComplete(video, VIDEO_FIELDS) ? ['video'] : []),
-        ...(has.audio && audio !== undefined ? ['audio'] : []),
-      ],
-    }
-  }
-
-  /** Limits of images, where the card serves such or gives some of its own. */
-  async #image(
-    family: Family | null,
-    name: FamilyName | null,
-    served: boolean,
-    contextTokens: number,
-  ): Promise<unknown> {
-    const { image } = this.#card
-    const rule = family?.image ?? null
-    if (rule === null || name === null || (image === undefined && !served)) return image
-    const given = isObject(image) ? image : {}
-    const encoder = isComplete(given, IMAGE_FIELDS) ? null : await this.#headers.encoder()
-    const known = imageLimits(rule, encoder)
-    const isOpen = this.#leavesOpen('modalities')
-    const limits = isOpen ? fitting(known, Math.floor(contextTokens * PICTURE_SHARE)) : known
-    for (const [field, keys] of Object.entries(IMAGE_KEYS)) {
-      if (field in given || !(field in limits)) continue
-      const read = keys.filter((key) => encoder?.has(key))
-      this.#origins.note(`image.${field}`, true, read.length > 0 ? read.join(', ') : named(name))
-    }
-    return merged(limits, image, true)
-  }
-
-  #video(
-    family: Family | null,
-    name: FamilyName | null,
-    { image, showsVideo, isOpen, contextTokens }: VideoContext,
-  ): unknown {
-    const { video: given } = this.#card
-    // Video was shown in this way to all models before there were families.
-    if (name === null) return merged({ layout: TIMED_PAIRS }, given, false)
-    const rule = family?.video ?? null
-    // One encoder takes images and frames, so a token covers as much of either.
-    const side = isObject(image) && image.pixelsPerToken !== undefined ? { pixelsPerToken: image.pixelsPerToken } : {}
-    const video = merged(rule === null ? null : { ...side, ...rule }, given, showsVideo)
-    if (isOpen && given === undefined && !isComplete(video, VIDEO_FIELDS)) return undefined
-    this.#origins.note('video', video, named(name))
-    for (const field of isObject(given) ? Object.keys(given) : []) this.#origins.note(`video.${field}`, true, 'card')
-    return isOpen && isObject(video) && !isObject(given) ? shortened(video, contextTokens * FILM_SHARE) : video
-  }
-
-  async #audio(contextTokens: number): Promise<unknown> {
-    const { audio } = this.#card
-    if (audio !== undefined) return audio
-    const encoder = (await this.#headers.encoder())!
-    const rule = audioLimits(encoder)
-    if (rule === null) {
-      this.#warn('engine.projector', 'the audio encoder is of no known kind: the model is served without sound')
-      return undefined
-    }
-    const maxTokens = Math.min(MOST_AUDIO, Math.floor(contextTokens * FILM_SHARE))
-    return this.#origins.note('audio', { ...rule, maxTokens }, 'the audio projector')
-  }
-
   #toolSyntax(family: Family | null, reading: TemplateReading | null): unknown {
     const { toolSyntax } = this.#card
     if (toolSyntax !== undefined) return toolSyntax
@@ -325,7 +231,7 @@ class Completion {
     const { context, media, toolSyntax, thought, dialect } = about
     const add = <Value>(field: string, value: Value, origin: string) =>
       served[field] === undefined ? this.#origins.note(`serves[${index}].${field}`, value, origin) : served[field]
-    const modalities = add('modalities', media.derived, 'the encoders') as readonly string[]
+    const modalities = add('modalities', media.modalities, 'the encoders') as readonly string[]
     const maxContextTokens = add('maxContextTokens', context.contextTokens, context.origin)
     return {
       ...served,
@@ -343,21 +249,6 @@ class Completion {
   }
 }
 
-interface MediaLimits {
-  readonly image: unknown
-  readonly video: unknown
-  readonly audio: unknown
-  /** The modalities of an id that names none. */
-  readonly derived: readonly string[]
-}
-
-interface VideoContext {
-  readonly image: unknown
-  readonly showsVideo: boolean
-  readonly isOpen: boolean
-  readonly contextTokens: number
-}
-
 interface ServedFrom {
   readonly context: { readonly contextTokens: number; readonly origin: string }
   readonly media: MediaLimits
@@ -367,23 +258,9 @@ interface ServedFrom {
 }
 
 const PROBE = 'the chat template'
-const IMAGE_FIELDS = ['pixelsPerToken', 'minTokens', 'maxTokens']
-const VIDEO_FIELDS = [...IMAGE_FIELDS, 'framesPerSecond', 'maxFrames', 'layout']
-/** What `imageLimits` reads for each limit. */
-const IMAGE_KEYS: Readonly<Record<string, readonly string[]>> = {
-  pixelsPerToken: ['patch_size', 'spatial_merge_size', 'projector.scale_factor'].map((key) => `clip.vision.${key}`),
-  minTokens: ['clip.vision.image_min_pixels'],
-  maxTokens: ['clip.vision.image_max_pixels'],
-  square: [],
-}
-
 function originOf({ projector }: FamilyMarks, { key }: Family): string {
   if (key !== undefined) return key
   return projector === null ? 'general.architecture' : 'clip.projector_type, general.architecture'
-}
-
-function named(family: FamilyName): string {
-  return `family ${family}`
 }
 
 /** A family's notation is offered for what it can be about. */
@@ -391,36 +268,4 @@ function formats(dialect: unknown, modalities: readonly string[]): readonly stri
   if (typeof dialect !== 'string' || !(dialect in DIALECTS) || !modalities.includes('image')) return ['text']
   const offered = DIALECTS[dialect as DialectName].formats
   return ['text', ...offered.filter((format) => format !== 'clip' || modalities.includes('video'))]
-}
-
-/** No picture may fill the context; one that always has the same size cannot be made smaller. */
-function fitting(limits: FamilyImageLimits, most: number): FamilyImageLimits {
-  const { minTokens, maxTokens, square } = limits
-  if (square || minTokens === undefined || maxTokens === undefined || maxTokens <= most) return limits
-  return { ...limits, maxTokens: Math.max(minTokens, most) }
-}
-
-/** As many frames of a video as fit. */
-function shortened(video: Readonly<Record<string, unknown>>, most: number): unknown {
-  const { maxTokens, maxFrames, layout } = video as {
-    maxTokens: number
-    maxFrames: number
-    layout: { framesPerGrid: number }
-  }
-  const fits = Math.max(2, Math.floor(most / maxTokens) * layout.framesPerGrid)
-  return { ...video, maxFrames: Math.min(maxFrames, fits) }
-}
-
-function isComplete(limits: unknown, fields: readonly string[]): boolean {
-  return isObject(limits) && fields.every((field) => limits[field] !== undefined)
-}
-
-/** A field of the card wins. @param wanted whether the family's fields count where the card gives none. */
-function merged(defaults: object | null, given: unknown, wanted: boolean): unknown {
-  if (given === undefined) return wanted ? (defaults ?? undefined) : undefined
-  return isObject(given) ? { ...defaults, ...given } : given
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null
 }

@@ -211,3 +211,15 @@ test('a long conversation rendered in a thread gives the same text', async () =>
     await threads.close()
   }
 })
+
+test.each([
+  ['enable_thinking', '{{ enable_thinking }}', 'True', 'False'],
+  ['thinking', '{% if thinking is defined and thinking %}deep{% else %}quick{% endif %}', 'deep', 'quick'],
+  ['reasoning_effort', '{{ reasoning_effort }}', 'high', 'none'],
+])('the template is told of thinking by the variable that it knows: %s', async (_name, shown, on, off) => {
+  const thoughtful = template(`{% for m in messages %}{{ m.content }}{% endfor %}|${shown}`)
+  const rendered = (thinking: boolean) =>
+    thoughtful.render({ turns: [{ role: 'user', content: 'Hi' }], tools: [], thinking }, 'messages')
+  expect((await rendered(true)).toLowerCase()).toBe(`Hi|${on}`.toLowerCase())
+  expect((await rendered(false)).toLowerCase()).toBe(`Hi|${off}`.toLowerCase())
+})
