@@ -228,6 +228,7 @@ describe('what goes wrong is told in one sentence, and nothing is left half writ
     expect(outcome.code).toBe(1)
     expect(await readdir(home)).not.toContain('data')
     expect(await blobs()).toEqual([])
+    return outcome
   }
 
   test('an unknown repository, and what is no address', async () => {
@@ -258,10 +259,11 @@ describe('what goes wrong is told in one sentence, and nothing is left half writ
 
   test('a gated repository', async () => {
     hub.onAsk = () => ({ kind: 'status', status: 403, headers: { 'x-error-code': 'GatedRepo' } })
-    await refused(
-      ['pull', 'acme/nano-GGUF'],
+    const outcome = await refused(
+      ['pull', 'acme/nano-GGUF', '--json'],
       /acme\/nano-GGUF is gated or private \(403\): accept its terms at http.*acme\/nano-GGUF, and set HF_TOKEN/,
     )
+    expect(eventsOf(outcome)).toEqual([{ type: 'error', message: expect.stringContaining('gated') }])
   })
 })
 

@@ -46,6 +46,8 @@ export function textReport(): Report {
       }
       case 'done':
         return printDone(event)
+      case 'error':
+        return void say(event.message)
     }
   }
 }

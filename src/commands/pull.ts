@@ -71,6 +71,7 @@ ${SETTINGS_HELP}`,
         report: values.json ? reportJson : textReport(),
       })
     } catch (error) {
+      if (values.json && code === 0) reportJson({ type: 'error', message: (error as Error).message })
       if (code === 0) throw error
       process.stderr.write(
         `${process.stderr.isTTY ? '\n' : ''}lookout: stopped; the same command goes on where it stopped\n`,

@@ -22,7 +22,8 @@ const MAX_CHANGES = 3
  * @param key what is fetched: an earlier attempt counts only if it was at the same.
  * @throws HubError; ConnectionError when the server stays away; the signal's reason.
  */
-export async function download(remote: RemoteFile, path: string, key: string, options: DownloadOptions): Promise<void> {
+export async function download(remote: RemoteFile, path: string, key: string, given: DownloadOptions): Promise<void> {
+  const options = { ...given, note: withoutRepeats(given.note) }
   for (let changes = 0; ; changes++) {
     try {
       return await fetchParts(remote, path, key, options)
@@ -33,6 +34,15 @@ export async function download(remote: RemoteFile, path: string, key: string, op
       remote.resumeFrom(null)
       options.note(`${error.message}; fetching it from its beginning`)
     }
+  }
+}
+
+/** Connections often fail together, with the same words. */
+function withoutRepeats(note: (message: string) => void): (message: string) => void {
+  let last = ''
+  return (message) => {
+    if (message !== last) note(message)
+    last = message
   }
 }
 

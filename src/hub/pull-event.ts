@@ -44,6 +44,8 @@ export type PullEvent =
     }
   /** All bytes are there; their hash is computed. */
   | { readonly type: 'check'; readonly file: string }
+  /** Nothing follows. */
+  | { readonly type: 'error'; readonly message: string }
   | {
       readonly type: 'done'
       /** The id that the model is served under. */

@@ -15,7 +15,7 @@ import { TUNING, type Tuning } from './tuning.ts'
 /** What goes wrong on the way, with small parts and short times. The commands themselves are tested in test/pull.test.ts. */
 const MIB = 2 ** 20
 const NAME = 'nano-Q4_K_M.gguf'
-const FAST: Tuning = { ...TUNING, partBytes: MIB, stallMs: 400, retryMs: 5, longestRetryMs: 20, lockPollMs: 5 }
+const FAST: Tuning = { ...TUNING, partBytes: MIB, stallMs: 20_000, retryMs: 5, longestRetryMs: 20, lockPollMs: 5 }
 
 let directory: string
 let model: Buffer
@@ -116,12 +116,10 @@ describe('a download', () => {
 
   test('asks for a new address when a connection stalls', async () => {
     failFirst({ kind: 'stall', after: 50_000 })
-    await fetched()
+    await fetched({}, { tuning: { ...FAST, stallMs: 400 } })
     await expectWhole()
     expect(hub.requests.filter(({ url }) => url.includes('/resolve/')).length).toBeGreaterThan(1)
-    expect(notes()).toEqual([
-      expect.stringMatching(/^127\.0\.0\.1:\d+: the server did not respond; trying again in 1 s$/),
-    ])
+    expect(notes()[0]).toMatch(/^127\.0\.0\.1:\d+: the server did not respond; trying again in 1 s$/)
   })
 
   test('waits as long as a busy server asks', async () => {
@@ -193,7 +191,7 @@ describe('a download', () => {
       await pull({ address: 'acme/nano:Q4_K_M', quant: null, projector: 'auto', id: null }, {
         settings: { endpoint: new URL('${hub.url}/'), token: null, cacheRoot: '${join(home, 'cache')}', isOffline: false },
         store: '${join(home, 'store')}', available: 2 ** 33, signal: new AbortController().signal,
-        tuning: ${JSON.stringify({ ...FAST, stallMs: 60_000 })},
+        tuning: ${JSON.stringify(FAST)},
         report: () => {},
       })`
     const child = spawn(process.execPath, ['--input-type=module', '-e', code], {

@@ -117,7 +117,8 @@ export class RemoteFile {
         if (piece.length === 0) continue
         missing -= piece.length
         yield missing < 0 ? piece.subarray(0, missing) : piece
-        if (missing <= 0) return
+        // An answer that was read to its end leaves its connection for the next part.
+        if (missing < 0 || (missing === 0 && answer.status === 200)) return
       }
     } catch (error) {
       signal.throwIfAborted()
@@ -125,7 +126,7 @@ export class RemoteFile {
     } finally {
       answer.body.on('error', () => {}).destroy()
     }
-    throw new ConnectionError(`${answer.url.host}: the connection ended early`)
+    if (missing > 0) throw new ConnectionError(`${answer.url.host}: the connection ended early`)
   }
 
   /** @returns an answer with status 206 that has what was asked for, or one with 200 that has the whole file. */
@@ -149,6 +150,7 @@ export class RemoteFile {
       }
       await answer.body.dump({ limit: 64 * 1024 }).catch(() => {})
       if (answer.status === 429 || answer.status >= 500) throw new BusyError(answer)
+      if (answer.status === 416 && this.#size === null) throw new HubError(`${this.name} of ${this.origin} is empty`)
       if (answer.status === 416) throw new ChangedError(`${this.name} is shorter than before`)
       const isSigned = answer.url.href !== this.#options.url.href
       if (isSigned && [401, 403, 404, 410].includes(answer.status) && expired++ < MAX_EXPIRIES) {

@@ -185,7 +185,15 @@ export async function startFakeHub({ pageSize = 2, lfsBytes = 1000 }: FakeHubOpt
   return hub
 }
 
-export const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+const hashes = new WeakMap<Buffer, string>()
+
+/** Files are asked for in many parts, and hashed once. */
+export function sha256(bytes: Buffer): string {
+  const hash = hashes.get(bytes) ?? createHash('sha256').update(bytes).digest('hex')
+  hashes.set(bytes, hash)
+  return hash
+}
+
 export const gitName = (bytes: Buffer) =>
   createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex')
 
