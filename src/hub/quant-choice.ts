@@ -3,7 +3,6 @@ import { checkEncoder, checkLanguage } from './header-check.ts'
 import type { HubFile } from './hub-client.ts'
 import { HubError } from './hub-error.ts'
 import { estimateMemory, type Metadata } from './memory-estimate.ts'
-import { projectorsFor } from './projector-choice.ts'
 import type { Choice } from './pull-event.ts'
 import type { Repository } from './repository.ts'
 import { formatBytes } from './units.ts'
@@ -16,6 +15,9 @@ const LEAST = 'Q4_K_M'
 const UNQUANTISED = /^B?FP?(16|32)$/i
 /** A repository of more different models than this is no list of quantisations. */
 const MAX_HEADERS = 4
+
+/** The image encoder that a model would get. */
+export type ProjectorOf = (candidate: Candidate) => HubFile | undefined
 
 export interface EstimatedCandidate {
   readonly candidate: Candidate
@@ -43,7 +45,7 @@ export function findCandidates(
 export async function estimate(
   repository: Repository,
   candidates: readonly Candidate[],
-  withProjector: boolean,
+  projectorOf: ProjectorOf,
 ): Promise<EstimatedCandidate[]> {
   const headers = new Map<string, Metadata | null>()
   const encoders = new Map<string, Metadata | null>()
@@ -52,7 +54,7 @@ export async function estimate(
     const key = modelKey(candidate)
     if (!headers.has(key)) headers.set(key, headers.size < MAX_HEADERS ? await tryHeader(repository, candidate) : null)
     const language = headers.get(key) ?? new Map()
-    const projector = withProjector ? projectorOf(repository.files, candidate) : undefined
+    const projector = projectorOf(candidate)
     if (projector !== undefined && !encoders.has(projector.path)) {
       encoders.set(projector.path, encoders.size < MAX_HEADERS ? await tryEncoder(repository, projector) : null)
     }
@@ -118,11 +120,11 @@ export async function toChoices(
   repository: Repository,
   estimated: readonly EstimatedCandidate[],
   chosen: EstimatedCandidate,
-  { available, withProjector }: { readonly available: number; readonly withProjector: boolean },
+  { available, projectorOf }: { readonly available: number; readonly projectorOf: ProjectorOf },
 ): Promise<Choice[]> {
   return Promise.all(
     estimated.map(async ({ candidate, memory }) => {
-      const projector = withProjector ? projectorOf(repository.files, candidate) : undefined
+      const projector = projectorOf(candidate)
       const files = [...candidate.files, ...(projector === undefined ? [] : [projector])]
       const here = await Promise.all(files.map((file) => repository.has(file)))
       return {
@@ -140,10 +142,6 @@ export async function toChoices(
 
 export function labelsOf(candidates: readonly Candidate[]): string {
   return candidates.map(({ label }) => label).join(', ')
-}
-
-function projectorOf(files: readonly HubFile[], { files: [first] }: Candidate): HubFile | undefined {
-  return projectorsFor(first!.path, files)[0]
 }
 
 /** What is left of a file's name without its quantisation. */

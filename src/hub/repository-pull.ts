@@ -17,6 +17,7 @@ import {
   chooseByMemory,
   estimate,
   findCandidates,
+  type ProjectorOf,
   readEncoder,
   readLanguage,
   toChoices,
@@ -42,8 +43,11 @@ export async function pullFromRepository(
   const note = (message: string) => report({ type: 'note', message })
   const repository = await Repository.open(address, settings, http, { signal, tuning, note })
   const { all, asked } = findCandidates(repository, request.quant ?? address.wanted)
-  const withProjector = request.projector !== null
-  const estimated = await estimate(repository, all, withProjector)
+  const { projector: given } = request
+  const named = given === null || given === 'auto' ? undefined : namedProjector(repository, given)
+  const projectorOf: ProjectorOf = ({ files: [first] }) =>
+    given === 'auto' ? projectorsFor(first!.path, repository.files)[0] : named
+  const estimated = await estimate(repository, all, projectorOf)
   const chosen = estimated.find(({ candidate }) => candidate === asked) ?? chooseByMemory(estimated, available)
   const language = await readLanguage(repository, chosen.candidate)
   const first = chosen.candidate.files[0]!
@@ -54,12 +58,12 @@ export async function pullFromRepository(
     commit: repository.commit,
     available,
     context: contextOf(language),
-    choices: await toChoices(repository, estimated, chosen, { available, withProjector }),
+    choices: await toChoices(repository, estimated, chosen, { available, projectorOf }),
     projector: projector && { file: projector.name, reason: projector.reason },
   })
   const warning = checkMemory(repository.id, chosen, estimated, { available, isAsked: asked !== null })
   if (warning !== null) note(warning)
-  if (projector === null && withProjector) {
+  if (projector === null && given !== null) {
     const elsewhere = repository.files.filter(({ path }) => isProjector(path)).map(({ path }) => path)
     if (elsewhere.length > 0) {
       note(
