@@ -1,10 +1,10 @@
-import { stat } from 'node:fs/promises'
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { checkPromises } from '../inference/card-checks.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
-import { findCards, isWeights, type ModelCard, type ReadCard, readCard } from '../models/card.ts'
+import { isWeights, type ModelCard, type ReadCard } from '../models/card.ts'
 import type { Command } from './command.ts'
+import { findKnownCard } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
 import { printTable, showBytes } from './output.ts'
@@ -16,7 +16,7 @@ export const card: Command = {
 Prints the complete card of a model, with where each value comes from: the card, a key in the header of a file, the chat
 template, the family or a default. Loads nothing.
 
-  MODEL   the id of a model that the settings name, a model card, a folder with one, or a GGUF file
+  MODEL   the id of a model, a model card, a folder with one, or a GGUF file
   --json  a JSON object instead of a table
 
 ${SETTINGS_HELP}`,
@@ -24,7 +24,7 @@ ${SETTINGS_HELP}`,
     if (action !== 'show') throw new ConfigError('expected card show; see lookout card --help')
     const { values, positionals } = readOptions(args, { json: { type: 'boolean' } }, ['MODEL'])
     const warnings: string[] = []
-    const read = await find(positionals[0]!, (message) => warnings.push(message))
+    const read = await findKnownCard(positionals[0]!, await loadConfig(), (message) => warnings.push(message))
     const rows = rowsOf(read)
     // What a server would refuse is shown as well.
     const described = await describeChecked(read.card).catch((error: Error) => error)
@@ -54,28 +54,6 @@ async function describeChecked(card: ModelCard) {
   const described = await describeModel(card)
   checkPromises(card, described.info)
   return described
-}
-
-/** Warnings are those of the model that was asked for. */
-async function find(model: string, note: (message: string) => void): Promise<ReadCard> {
-  const entry = await stat(model).catch(() => null)
-  if (entry !== null) {
-    const [file] = await findCards([model])
-    return readCard(file!, note)
-  }
-  const { modelCards, aliases } = await loadConfig()
-  const ids: string[] = []
-  for (const file of await findCards(modelCards)) {
-    const warnings: string[] = []
-    const read = await readCard(file, (message) => warnings.push(message))
-    const names = read.card.serves.flatMap((served) => [served.id, ...served.aliases])
-    if (names.includes(aliases[model] ?? model)) {
-      warnings.forEach(note)
-      return read
-    }
-    ids.push(...read.card.serves.map(({ id }) => id))
-  }
-  throw new ConfigError(`'${model}' is neither a file nor a model; the models are ${ids.join(', ')}`)
 }
 
 interface Row {

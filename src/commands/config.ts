@@ -1,12 +1,9 @@
 import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { withAliases } from '../inference/aliases.ts'
-import { findCards, loadCard } from '../models/card.ts'
-import { findStoredCards } from '../models/stored-cards.ts'
 import { cacheDirectory } from '../setup/native-library.mjs'
 import { type Command, expectNoArguments } from './command.ts'
+import { readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
-import { warn } from './warn.ts'
 
 export const config: Command = {
   help: `Usage: lookout config check
@@ -18,9 +15,7 @@ ${SETTINGS_HELP}`,
     if (action !== 'check') throw new ConfigError('expected config check; see lookout config --help')
     expectNoArguments(args)
     const settings = await loadConfig()
-    const cards = await Promise.all((await findCards(settings.modelCards)).map((file) => loadCard(file, warn)))
-    const isStored = (await findStoredCards(settings.modelStore)).cards.size > 0
-    withAliases(cards, settings.aliases, isStored ? warn : null)
+    await readKnownCards(settings)
     const lines = Object.entries(shown(settings)).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
     process.stdout.write(`${lines.join('\n')}\nThe configuration is fine\n`)
   },

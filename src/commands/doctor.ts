@@ -1,15 +1,13 @@
-import { stat } from 'node:fs/promises'
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { examine, type Finding, IMAGES, isIll, overall } from '../doctor/index.ts'
-import { withAliases } from '../inference/aliases.ts'
 import { LocalEngine } from '../inference/local/host/local-engine.ts'
-import { findCards, loadCard, type ModelCard, type ServedId } from '../models/card.ts'
+import type { ModelCard, ServedId } from '../models/card.ts'
 import type { Command } from './command.ts'
+import { findKnownCard, readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
 import { printTable } from './output.ts'
-import { warn } from './warn.ts'
 
 export const doctor: Command = {
   help: `Usage: lookout doctor [MODEL] [--images N] [--json]
@@ -18,7 +16,7 @@ Loads a model, asks it about images that it draws itself, and prints what the mo
 the chat template, whether it sees, in which coordinates it writes places and how exactly, tools, thoughts, JSON schemas,
 and its speed. Exits with code 1 if something failed, or if answers are no better than chance.
 
-  MODEL       an id or alias of the models in the settings, or a card or its folder [the first model]
+  MODEL       the id of a model, a model card, a folder with one, or a GGUF file [the first model]
   --images N  how many images to ask about, ${IMAGES.fewest} to ${IMAGES.most} [${IMAGES.default}]
   --json      a JSON object instead of a table
 
@@ -59,20 +57,10 @@ interface NamedModel {
 
 /** @throws ConfigError when nothing has the name. */
 async function findModel(name: string | undefined): Promise<NamedModel> {
-  const { modelCards, aliases } = await loadConfig()
-  const load = async (paths: readonly string[]) =>
-    Promise.all((await findCards(paths)).map((file) => loadCard(file, warn)))
-  // A path before the settings' models: their cards need not be right to examine another one.
-  if (name !== undefined && (await stat(name).catch(() => null)) !== null) {
-    const [card] = await load([name])
-    return { card: card!, served: card!.serves[0]! }
-  }
-  const cards = withAliases(await load(modelCards), aliases)
-  const models = cards.flatMap((card) => card.serves.map((served) => ({ card, served })))
-  const model = models.find(({ served }) => name === undefined || [served.id, ...served.aliases].includes(name))
-  if (model !== undefined) return model
-  const ids = models.map(({ served }) => served.id).join(', ')
-  throw new ConfigError(`'${name}' is neither a card nor a model in the settings; the models are ${ids}`)
+  const config = await loadConfig()
+  const { card } = name === undefined ? (await readKnownCards(config))[0]! : await findKnownCard(name, config)
+  const served = card.serves.find(({ id, aliases }) => name !== undefined && [id, ...aliases].includes(name))
+  return { card, served: served ?? card.serves[0]! }
 }
 
 function readImages(text: string | undefined): number {

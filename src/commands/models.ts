@@ -1,11 +1,10 @@
 import type { Config } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { withAliases } from '../inference/aliases.ts'
 import { checkPromises } from '../inference/card-checks.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
-import { findCards, loadCard, type ModelCard } from '../models/card.ts'
-import { findStoredCards } from '../models/stored-cards.ts'
+import type { ModelCard } from '../models/card.ts'
 import type { Command } from './command.ts'
+import { readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
 import { printJson, printTable, showBytes } from './output.ts'
@@ -14,21 +13,18 @@ import { warn } from './warn.ts'
 export const models: Command = {
   help: `Usage: lookout models [--json]
 
-Reads the model cards and the headers of the files that they name, checks what a server would check before it loads
-them, and loads nothing. The memory is an estimate.
+Lists the models that a server would serve: those that the settings name, and those that were pulled or added. Reads
+their cards and the headers of their files, checks what a server would check, and loads nothing. The memory is an
+estimate.
 
   --json  a JSON array instead of a table
 
 ${SETTINGS_HELP}`,
   async run(args) {
     const { values } = readOptions(args, { json: { type: 'boolean' } })
-    const { modelCards, modelStore, aliases, caches } = await loadConfig()
-    const files = await findCards(modelCards)
-    const cards = await Promise.all(files.map((file) => loadCard(file, warn)))
-    const isStored = (await findStoredCards(modelStore)).cards.size > 0
-    const found = await Promise.all(
-      withAliases(cards, aliases, isStored ? warn : null).map((card) => describe(card, caches)),
-    )
+    const config = await loadConfig()
+    const known = await readKnownCards(config)
+    const found = await Promise.all(known.map(({ card }) => describe(card, config.caches)))
     if (values.json) printJson(found)
     else printTable(HEAD, found.map(toRow))
   },

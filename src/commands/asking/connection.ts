@@ -4,10 +4,9 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { LookoutClient, ServerError } from '../../client/index.ts'
 import { type Config, ConfigError } from '../../config/config.ts'
-import { withAliases } from '../../inference/aliases.ts'
-import { findCards, loadCard, type ModelCard } from '../../models/card.ts'
+import type { ModelCard } from '../../models/card.ts'
+import { readKnownCards } from '../known-models.ts'
 import { loadConfig } from '../load-config.ts'
-import { warn } from '../warn.ts'
 import { note } from './screen.ts'
 import type { ServiceProcessMessage } from './service-process.ts'
 import type { ModelNames } from './words.ts'
@@ -119,8 +118,7 @@ const SERVICE_PROCESS = fileURLToPath(new URL('service-process.ts', import.meta.
 
 /** A service for this command alone, with the one model that is needed, which leaves nothing behind. */
 async function ownPlace(config: Config): Promise<Place> {
-  const files = await findCards(config.modelCards)
-  const cards = withAliases(await Promise.all(files.map((file) => loadCard(file, warn))), config.aliases)
+  const cards = (await readKnownCards(config)).map(({ card }) => card)
   const cardOf = (name: string) =>
     cards.find(({ serves }) => serves.some(({ id, aliases }) => id === name || aliases.includes(name)))
   return {

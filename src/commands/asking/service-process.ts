@@ -22,7 +22,12 @@ const ended = once(process, 'disconnect').then(() => ending.abort())
 async function main(config: Config): Promise<void> {
   const dataDirectory = await mkdtemp(join(tmpdir(), 'lookout-once-'))
   try {
-    const own = { ...config, dataDirectory, blobs: join(dataDirectory, 'files') }
+    const own = {
+      ...config,
+      dataDirectory,
+      blobs: join(dataDirectory, 'files'),
+      modelStore: join(dataDirectory, 'models'),
+    }
     const service = await Service.start(own, {
       startEngine: (card, options) =>
         LocalEngine.start(card, {

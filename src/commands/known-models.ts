@@ -1,0 +1,71 @@
+import { stat } from 'node:fs/promises'
+import { type Config, ConfigError } from '../config/config.ts'
+import { addAliases, withAliases } from '../inference/aliases.ts'
+import { findCards, type ModelCard, type ReadCard, readCard } from '../models/card.ts'
+import { findStoredCards } from '../models/stored-cards.ts'
+import { warn } from './warn.ts'
+
+/**
+ * The cards of the models that a server with these settings would serve, aliases included: those that the settings name,
+ * then those of the model store. As on a server, a stored card that cannot be used costs a warning and nothing else.
+ * @param note receives warnings, in one line each, with the card that they are about.
+ * @throws Error for a card of the settings that cannot be used, or an alias of no model.
+ */
+export async function readKnownCards(
+  { modelCards, modelStore, aliases }: Pick<Config, 'modelCards' | 'modelStore' | 'aliases'>,
+  note: (message: string, file: string) => void = warn,
+): Promise<readonly ReadCard[]> {
+  const read = await Promise.all(
+    (await findCards(modelCards)).map((file) => readCard(file, (message) => note(message, file))),
+  )
+  const taken = new Set(read.flatMap(({ card }) => namesOf(card)))
+  const stored = (await findStoredCards(modelStore)).cards
+  for (const file of stored.keys()) {
+    try {
+      const one = await readCard(file, (message) => note(message, file), { load: 'first_use' })
+      const other = namesOf(one.card).find((name) => taken.has(name))
+      if (other !== undefined) throw new Error(`${file}: '${other}' is the name of another model`)
+      for (const name of namesOf(one.card)) taken.add(name)
+      read.push(one)
+    } catch (error) {
+      note(`A stored model is not served: ${(error as Error).message}`, file)
+    }
+  }
+  withAliases(
+    read.map(({ card }) => card),
+    aliases,
+    stored.size === 0 ? null : (message) => note(message, ''),
+  )
+  return read.map((one) => ({ ...one, card: addAliases(one.card, aliases) }))
+}
+
+/**
+ * The card of one model: of a path to a card, to a folder with one or to a GGUF file, or of a known model's id or alias.
+ * @throws ConfigError that lists the models when nothing has the name.
+ */
+export async function findKnownCard(
+  model: string,
+  config: Config,
+  note: (message: string) => void = warn,
+): Promise<ReadCard> {
+  // A path comes before the known models: their cards need not be right to look at another one.
+  if ((await stat(model).catch(() => null)) !== null) {
+    const [file] = await findCards([model])
+    return readCard(file!, note)
+  }
+  const warnings = new Map<string, string[]>()
+  const known = await readKnownCards(config, (message, file) => {
+    warnings.set(file, [...(warnings.get(file) ?? []), message])
+  })
+  const found = known.find(({ card }) => namesOf(card).includes(model))
+  if (found === undefined) {
+    const ids = known.flatMap(({ card }) => card.serves.map(({ id }) => id))
+    throw new ConfigError(`'${model}' is neither a file nor a model; the models are ${ids.join(', ')}`)
+  }
+  warnings.get(found.card.file)?.forEach(note)
+  return found
+}
+
+function namesOf({ serves }: ModelCard): string[] {
+  return serves.flatMap(({ id, aliases }) => [id, ...aliases])
+}
