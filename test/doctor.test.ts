@@ -83,7 +83,7 @@ describe('the command', () => {
   })
 
   test.each([
-    [['nobody'], "'nobody' is neither a card nor a model in the settings; the models are service-mk1.5, service-mk1"],
+    [['nobody'], "'nobody' is neither a file nor a model; the models are service-mk1.5, service-mk1"],
     [['--images', '5'], "--images: expected a number from 6 to 100, not '5'"],
     [['a', 'b'], "'b' is one argument too many; see --help"],
   ])('refuses %j in one line', async (args, message) => {
