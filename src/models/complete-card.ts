@@ -153,27 +153,20 @@ class Completion {
 
   /** Cells, and what ids may use of them. */
   async #context() {
-    const { engine } = this.#card
-    const isGiven = engine.contextTokens !== undefined
-    if (isGiven && !this.#leavesOpen('maxContextTokens')) {
-      return { engine: {}, contextTokens: engine.contextTokens!, origin: 'engine.contextTokens' }
+    const { contextTokens: given, maxSequences } = this.#card.engine
+    const origin = 'engine.contextTokens'
+    if (given !== undefined) {
+      if (!this.#leavesOpen('maxContextTokens')) return { engine: {}, contextTokens: given, origin }
+      const language = await this.#headers.language()
+      const trained = language.get(`${language.get('general.architecture')}.context_length`)
+      const contextTokens = typeof trained === 'number' ? Math.min(given, trained) : given
+      return { engine: {}, contextTokens, origin }
     }
-    const language = await this.#headers.language()
-    const derived = await deriveContext(this.#card, language, this.#place)
-    const trained = language.get(`${language.get('general.architecture')}.context_length`)
-    const contextTokens = isGiven
-      ? Math.min(engine.contextTokens!, typeof trained === 'number' ? trained : Number.POSITIVE_INFINITY)
-      : derived.contextTokens
-    if (isGiven) return { engine: {}, contextTokens, origin: 'engine.contextTokens' }
-    this.#origins.note('engine.contextTokens', contextTokens, derived.origin)
-    const { maxSequences } = engine
-    if (maxSequences === undefined)
-      this.#origins.note('engine.maxSequences', derived.maxSequences, derived.sequencesOrigin)
-    return {
-      engine: { contextTokens, maxSequences: maxSequences ?? derived.maxSequences },
-      contextTokens,
-      origin: 'engine.contextTokens',
-    }
+    const derived = await deriveContext(this.#card, await this.#headers.language(), this.#place)
+    const contextTokens = this.#origins.note(origin, derived.contextTokens, derived.origin)
+    if (maxSequences !== undefined) return { engine: { contextTokens }, contextTokens, origin }
+    this.#origins.note('engine.maxSequences', derived.maxSequences, derived.sequencesOrigin)
+    return { engine: { contextTokens, maxSequences: derived.maxSequences }, contextTokens, origin }
   }
 
   #toolSyntax(family: Family | null, reading: TemplateReading | null): unknown {

@@ -320,6 +320,12 @@ describe('the context', () => {
     expect(await at(0.1)).toMatchObject({ contextTokens: 2048 })
   })
 
+  test('has no room where the weights have none, which says what to do', async () => {
+    await expect(deriveContext(await written(), about(large), place, 8)).rejects.toThrow(
+      /card\.json: engine\.model: its files take 0\.0 GiB and this machine has 0\.0: take a model with fewer bits /,
+    )
+  })
+
   test('holds fewer sequences of a model whose layers keep a state for each', async () => {
     const hybrid = {
       ...large,

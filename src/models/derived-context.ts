@@ -1,4 +1,5 @@
 import type { GgufMetadata } from '../families/gguf.ts'
+import { CardError } from './card-error.ts'
 import { kvCost } from './kv-cost.ts'
 import { machineMemory } from './machine-memory.ts'
 import { type CardFolder, findWeights } from './weight-files.ts'
@@ -28,7 +29,10 @@ export interface DerivedContext {
   readonly sequencesOrigin: string
 }
 
-/** How many tokens and sequences a model's cache has room for, by its training and the machine's memory. */
+/**
+ * How many tokens and sequences a model's cache has room for, by its training and the machine's memory.
+ * @throws CardError when not even the weights have room.
+ */
 export async function deriveContext(
   card: WrittenCard,
   language: GgufMetadata,
@@ -39,6 +43,14 @@ export async function deriveContext(
   const weights =
     (await findWeights(place, 'engine.model', model)).bytes +
     (projector === undefined ? 0 : (await findWeights(place, 'engine.projector', projector)).bytes)
+  if (weights > memoryBytes) {
+    throw new CardError(
+      place.file,
+      'engine.model',
+      `its files take ${inGib(weights)} GiB and this machine has ${inGib(memoryBytes)}: take a model with fewer bits or ` +
+        'fewer parameters, or set engine.contextTokens to try it all the same',
+    )
+  }
   const { perCell, perSequence } = kvCost(language)
   const room = Math.max(0, memoryBytes * MEMORY_SHARE - weights - PROCESS_BYTES)
   const maxSequences =
@@ -62,4 +74,8 @@ export async function deriveContext(
     maxSequences,
     sequencesOrigin: maxSequences < USUAL_SEQUENCES ? "states of the model's layers, by memory" : 'default',
   }
+}
+
+function inGib(bytes: number): string {
+  return (bytes / 2 ** 30).toFixed(1)
 }
