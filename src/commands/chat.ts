@@ -1,8 +1,10 @@
 import { stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { createInterface } from 'node:readline'
 import type { FinishedReply, LookoutClient } from '../client/index.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks, Palette } from '../drawing/index.ts'
+import type { MediaKind } from '../media/index.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
 import {
   isPicture,
@@ -31,18 +33,18 @@ export const chat: Command = {
 
 Asks a model, and prints the reply as it comes. Files are pictures, videos and sounds; all of them belong to one question.
 Each picture in a folder is asked about by itself. - reads standard input: a picture, video or sound, or text that is
-put behind the question. Without a model, the first one answers.
+put behind the question. Without a model, the first one answers. Without a question, on a terminal, you can ask many.
 
-  -o, --output  draw what the reply names on the picture: a file (.png, .jpg, .webp), or a folder for several pictures
+  -o, --output     draw what the reply names on the picture: a file (.png, .jpg, .webp), or a folder for several
   --boxes, --points, --polygons, --clips
-                ask for places of this kind
-  --system      instructions for the model
-  --effort      how much to think: ${EFFORTS.join(', ')}
+                   ask for places of this kind
+  --system         instructions for the model
+  --effort         how much to think: ${EFFORTS.join(', ')}
   --hide-thoughts  keep thoughts off the terminal
-  --audio       also listen to the sound of videos
-  --max-tokens  most tokens of the reply
-  --temperature 0 to 2 [0]
-  --json        the whole reply as JSON, with places in pixels
+  --audio          also listen to the sound of videos
+  --max-tokens     most tokens of the reply
+  --temperature    0 to 2 [0]
+  --json           the whole reply as JSON, with places in pixels
 ${CONNECTION_HELP}
 
 lookout --help lists the settings.
@@ -119,6 +121,8 @@ async function ask(args: readonly string[]): Promise<void> {
   const place = await findPlace({ server: values.server, key: values.key })
   const sorted = await sortWords(words, { model: values.model ?? null, names: place.names, meaning: 'question' })
   const { questions, text, isFolder } = await collect(sorted.media, sorted.text)
+  const isDialogue = text === null && !isFolder && !values.json && process.stdin.isTTY && process.stdout.isTTY
+  const asked = text ?? defaultQuestion(isFolder ? ['image'] : (await questions[0]!.open()).map(({ kind }) => kind))
   const drawing = target && (await planDrawing(target, questions, isFolder))
   const model = sorted.model ?? place.names.ids[0]
   if (model === undefined) throw new ConfigError('the server has no model')
@@ -126,15 +130,22 @@ async function ask(args: readonly string[]): Promise<void> {
   await using opened = await place.open(model)
   const array = values.json && isFolder ? new JsonArray() : null
   const palette = new Palette()
+  const live = values.json ? null : { showsThoughts: !values['hide-thoughts'] && process.stderr.isTTY }
   let failures = 0
   for (const [index, question] of questions.entries()) {
     try {
       const media = await question.open()
       if (isFolder && !values.json) await print(`${index === 0 ? '' : '\n'}${question.name}:\n`)
-      const reply = await askOne(
-        { client: opened.client, media, text, system: values.system, body: { model, ...body } },
-        values.json ? null : { showsThoughts: !values['hide-thoughts'] && process.stderr.isTTY },
-      )
+      await using chat = await startChat(opened.client, media, { model, ...body }, values.system)
+      if (isDialogue) {
+        await converse(chat, live!, async ({ content }) => {
+          const annotations = annotationsIn(content, media)
+          // Most questions are not about places: the last drawing stays.
+          if (drawing && annotations.length > 0) await draw(media, annotations, drawing(index, media), palette)
+        })
+        continue
+      }
+      const reply = await chat.ask(asked, live)
       const annotations = annotationsIn(reply.content, media)
       if (values.json) {
         const result = toJson(model, media, reply, annotations)
@@ -164,7 +175,7 @@ async function collect(words: readonly string[], text: string | null) {
     }
     const pictures = await picturesIn(folder)
     const questions = pictures.map((path): Question => ({ name: path, open: async () => [await openMedium(path)] }))
-    return { questions, text: question ?? 'What is in this image?', isFolder: true }
+    return { questions, text: question, isFolder: true }
   }
   const media: Medium[] = []
   for (const word of words) {
@@ -174,13 +185,13 @@ async function collect(words: readonly string[], text: string | null) {
   const name = media.map((medium) => medium.name).join(', ')
   return {
     questions: [{ name, open: async () => media }] satisfies Question[],
-    text: question ?? defaultQuestion(media),
+    text: question,
     isFolder: false,
   }
 }
 
-function defaultQuestion(media: readonly Medium[]): string {
-  const kinds = new Set(media.map(({ kind }) => kind))
+function defaultQuestion(media: readonly MediaKind[]): string {
+  const kinds = new Set(media)
   if (kinds.size === 0) {
     throw new ConfigError('expected a question, as in: lookout chat picture.jpg "What is in this image?"')
   }
@@ -189,29 +200,42 @@ function defaultQuestion(media: readonly Medium[]): string {
   return kinds.has('video') ? 'What happens in this video?' : 'What is said?'
 }
 
-interface Asked {
-  readonly client: LookoutClient
-  readonly media: readonly Medium[]
-  readonly text: string
-  readonly system: string | undefined
-  readonly body: object
+/** Null to print nothing. */
+type Live = { readonly showsThoughts: boolean } | null
+
+/** A conversation about media that are sent once. Disposing of it removes what was uploaded. */
+interface Chat extends AsyncDisposable {
+  /** Sends the next turn, and prints the reply as it comes. */
+  ask(text: string, live: Live): Promise<FinishedReply>
 }
 
-/** @param live null to print nothing. */
-async function askOne(
-  { client, media, text, system, body }: Asked,
-  live: { readonly showsThoughts: boolean } | null,
-): Promise<FinishedReply> {
-  await using uploads = new AsyncDisposableStack()
-  const sent = await sendMedia(media, client, uploads)
-  const parts = sent.map((where, index) => mediaPart(media[index]!, where))
-  const messages = [
-    ...(system === undefined ? [] : [{ role: 'system', content: system }]),
-    { role: 'user', content: parts.length === 0 ? text : [...parts, { type: 'text', text }] },
-  ]
+async function startChat(
+  client: LookoutClient,
+  media: readonly Medium[],
+  body: object,
+  system: string | undefined,
+): Promise<Chat> {
+  await using starting = new AsyncDisposableStack()
+  const sent = await sendMedia(media, client, starting)
+  let parts = sent.map((where, index) => mediaPart(media[index]!, where))
+  const messages: object[] = system === undefined ? [] : [{ role: 'system', content: system }]
+  const uploads = starting.move()
+  return {
+    ask: async (text, live) => {
+      messages.push({ role: 'user', content: parts.length === 0 ? text : [...parts, { type: 'text', text }] })
+      parts = []
+      const reply = await streamReply(client, { ...body, messages }, live)
+      messages.push({ role: 'assistant', content: reply.content })
+      return reply
+    },
+    [Symbol.asyncDispose]: () => uploads.disposeAsync(),
+  }
+}
+
+async function streamReply(client: LookoutClient, body: object, live: Live): Promise<FinishedReply> {
   let last = ''
   let isThinking = false
-  const reply = await client.chat({ ...body, messages }, async ({ content, reasoning }) => {
+  const reply = await client.chat(body, async ({ content, reasoning }) => {
     if (live?.showsThoughts && reasoning !== '') {
       process.stderr.write(dim(reasoning))
       isThinking = true
@@ -226,6 +250,21 @@ async function askOne(
   if (reply.finishReason === 'length') note('the reply was cut off at its token limit')
   else if (reply.finishReason !== 'stop') note(`the reply ended early: ${reply.finishReason}`)
   return reply
+}
+
+/** Asks what is typed, line by line, until an empty line or the end of the input. */
+async function converse(chat: Chat, live: Live, onReply: (reply: FinishedReply) => Promise<void>): Promise<void> {
+  const lines = createInterface({ input: process.stdin, output: process.stdout, prompt: '> ' })
+  // The terminal is in raw mode, where Ctrl-C is a key.
+  lines.on('SIGINT', () => process.exit(130))
+  note('ask about it; an empty line ends')
+  lines.prompt()
+  for await (const line of lines) {
+    if (line.trim() === '') break
+    await onReply(await chat.ask(line, live))
+    lines.prompt()
+  }
+  lines.close()
 }
 
 function mediaPart({ kind, type }: Medium, where: { readonly url: string } | { readonly fileId: string }): object {

@@ -1,21 +1,28 @@
 import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { cacheDirectory } from '../setup/native-library.mjs'
-import { type Command, expectNoArguments } from './command.ts'
+import type { Command } from './command.ts'
 import { readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
+import { readOptions } from './options.ts'
 
 export const config: Command = {
-  help: `Usage: lookout config check
+  help: `Usage: lookout config check [--json]
 
 Reads the settings and the model cards, starts nothing, and prints what a server would run with. Passwords are left out.
+
+  --json  a JSON object instead of text
 
 ${SETTINGS_HELP}`,
   async run([action, ...args]) {
     if (action !== 'check') throw new ConfigError('expected config check; see lookout config --help')
-    expectNoArguments(args)
+    const { values } = readOptions(args, { json: { type: 'boolean' } })
     const settings = await loadConfig()
     await readKnownCards(settings)
+    if (values.json) {
+      process.stdout.write(`${JSON.stringify(shown(settings), null, 2)}\n`)
+      return
+    }
     const lines = Object.entries(shown(settings)).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
     process.stdout.write(`${lines.join('\n')}\nThe configuration is fine\n`)
   },

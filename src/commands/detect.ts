@@ -31,14 +31,14 @@ export const detect: Command = {
 Finds objects of the categories in each picture, or without categories every object. - reads a picture from standard
 input. Without a model, the first one that detects objects is asked. Coordinates are pixels of the upright picture.
 
-  -o, --output  where to write; can be given more than once:
-                  a picture (.png, .jpg, .webp) with the boxes drawn, of one picture
-                  a folder, with a drawing of each picture, or with the files of --format yolo
-                  a .json or .csv file for the results, instead of printing them
-  --format      ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [table, or what the name of the output says]
-  --json        the same as --format json
-  --points      points instead of boxes
-  --think       let the model think first
+  -o, --output     where to write; can be given more than once:
+                     a picture (.png, .jpg, .webp) with the boxes drawn, of one picture
+                     a folder, with a drawing of each picture, or with the files of --format yolo
+                     a .json or .csv file for the results, instead of printing them
+  --format         ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [table, or what the name of the output says]
+  --json           the same as --format json
+  --points         points instead of boxes
+  --think          let the model think first
 ${CONNECTION_HELP}
 
 lookout --help lists the settings.

@@ -38,9 +38,9 @@ export const CONNECTION_OPTIONS = {
   model: { type: 'string', short: 'm' },
 } as const
 
-export const CONNECTION_HELP = `  --server   ask this server, http://host:port [LOOKOUT_URL]
-  --key      its API key [LOOKOUT_API_KEY]
-  -m, --model  the model, instead of naming it first
+export const CONNECTION_HELP = `  -m, --model      the model, instead of naming it first
+  --server         ask this server, http://host:port [LOOKOUT_URL]
+  --key            its API key [LOOKOUT_API_KEY]
 
 Without --server, the server at LOOKOUT_HOST and LOOKOUT_PORT is asked if it runs and takes the key in LOOKOUT_API_KEY.
 Otherwise the model is loaded for this one command, and nothing is kept.`
