@@ -1,5 +1,5 @@
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { addModel, storeDirectory } from '../hub/index.ts'
+import { addModel } from '../hub/index.ts'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
@@ -16,8 +16,8 @@ Writes a card for a GGUF file of your own, which stays where it is. Of a model i
 ${SETTINGS_HELP}`,
   async run(args) {
     const { values, positionals } = readOptions(args, { mmproj: { type: 'string' }, id: { type: 'string' } }, ['FILE'])
-    const { dataDirectory } = await loadConfig()
-    const { card, replaced } = await addModel(storeDirectory(dataDirectory), {
+    const { modelStore } = await loadConfig()
+    const { card, replaced } = await addModel(modelStore, {
       model: positionals[0]!,
       projector: values.mmproj ?? null,
       id: readId(values.id),

@@ -1,6 +1,6 @@
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { availableMemory, pull as pullModel, readHubSettings, storeDirectory, TUNING } from '../hub/index.ts'
+import { availableMemory, pull as pullModel, readHubSettings, TUNING } from '../hub/index.ts'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
@@ -64,7 +64,7 @@ ${SETTINGS_HELP}`,
     try {
       await pullModel(request, {
         settings,
-        store: storeDirectory(config.dataDirectory),
+        store: config.modelStore,
         available: availableMemory(config.modelMemoryBytes),
         tuning: TUNING,
         signal: stop.signal,

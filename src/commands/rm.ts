@@ -1,5 +1,5 @@
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { formatBytes, readHubSettings, removeModel, storeDirectory } from '../hub/index.ts'
+import { formatBytes, readHubSettings, removeModel } from '../hub/index.ts'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
@@ -15,10 +15,10 @@ another model or another snapshot in the cache uses them. Files that were given 
 ${SETTINGS_HELP}`,
   async run(args) {
     const { values, positionals } = readOptions(args, { 'keep-files': { type: 'boolean' } }, ['MODEL'])
-    const { dataDirectory } = await loadConfig()
+    const { modelStore } = await loadConfig()
     const { cacheRoot } = await readHubSettings(process.env)
     const { card, freedBytes, kept } = await removeModel(positionals[0]!, {
-      store: storeDirectory(dataDirectory),
+      store: modelStore,
       cacheRoot,
       keepFiles: values['keep-files'] ?? false,
     })

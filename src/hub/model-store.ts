@@ -32,11 +32,6 @@ const cardSchema = z.looseObject({
   engine: z.looseObject({ model: z.string(), projector: z.string().optional() }),
 })
 
-/** Where cards of fetched models are, in the data directory. */
-export function storeDirectory(dataDirectory: string): string {
-  return join(dataDirectory, 'models')
-}
-
 /** All cards in the store, by their ids. Files that are no cards are left out. */
 export async function storedCards(directory: string): Promise<StoredCard[]> {
   const names = await readdir(directory).catch(() => [])
