@@ -20,7 +20,7 @@ export class PrefixCopies {
   readonly #kv: KvCache
   readonly #cache: PrefixCache
   readonly #pending: PendingCopy[] = []
-  /** Time that copies have taken since the last call of `continue`, in ms. */
+  /** Time that copies have taken in this step, in ms. */
   #spentMs = 0
 
   constructor(kv: KvCache, cache: PrefixCache) {
@@ -41,20 +41,20 @@ export class PrefixCopies {
     if (this.#kv.freeSequences > 0) this.#pending.push({ copy, sequence: this.#kv.fork(sequence) })
   }
 
-  /** Copies pieces for about so long, at least one. @returns whether any were pending. */
+  /**
+   * Ends a step: copies pieces until so much time is spent on copies in this step. At least one, unless one was copied
+   * when its sequence ended.
+   * @returns whether any were pending.
+   */
   continue(ms: number): boolean {
+    const hasAny = this.#pending.length > 0
+    for (let next = this.#pending[0]; next !== undefined && this.#spentMs < ms; next = this.#pending[0]) {
+      if (this.#advance(next.copy, next.sequence, ms)) continue
+      this.#pending.shift()
+      this.#kv.release(next.sequence)
+    }
     this.#spentMs = 0
-    const [first] = this.#pending
-    if (first === undefined) return false
-    do {
-      const [next] = this.#pending
-      if (next === undefined) break
-      if (!this.#advance(next.copy, next.sequence, ms)) {
-        this.#pending.shift()
-        this.#kv.release(next.sequence)
-      }
-    } while (this.#spentMs < ms)
-    return true
+    return hasAny
   }
 
   /** Forgets the youngest. @returns whether there was one. */
