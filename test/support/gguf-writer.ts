@@ -7,6 +7,14 @@ export interface GgufFile {
   readonly tensors: readonly Tensor[]
 }
 
+/** A value of the metadata in the form in which it is written. */
+export type WrittenField = Pick<GgufField, 'bytes'>
+
+export interface WrittenFile {
+  readonly metadata: ReadonlyMap<string, WrittenField>
+  readonly tensors: readonly Tensor[]
+}
+
 export interface Tensor extends Omit<GgufTensor, 'offset'> {
   read(): Buffer
 }
@@ -22,6 +30,14 @@ export const uint32 = (value: number): GgufField => field(4, value, rawUint32(va
 export const float32 = (value: number): GgufField => field(6, value, Buffer.from(Float32Array.of(value).buffer))
 export const bool = (value: boolean): GgufField => field(7, value, Buffer.of(value ? 1 : 0))
 export const string = (value: string): GgufField => field(8, value, rawString(value))
+export const int32s = (values: readonly number[]): WrittenField =>
+  array(5, values.length, Buffer.from(Int32Array.from(values).buffer))
+export const float32s = (values: readonly number[]): WrittenField =>
+  array(6, values.length, Buffer.from(Float32Array.from(values).buffer))
+export const bools = (values: readonly boolean[]): WrittenField =>
+  array(7, values.length, Buffer.from(values.map((value) => (value ? 1 : 0))))
+export const strings = (values: readonly string[]): WrittenField =>
+  array(8, values.length, Buffer.concat(values.map(rawString)))
 
 export async function readGguf(path: string): Promise<GgufFile> {
   const file = await readFile(path)
@@ -36,7 +52,7 @@ export async function readGguf(path: string): Promise<GgufFile> {
 }
 
 /** Tensors are read one by one, so that they need not be in memory together. */
-export async function writeGguf(path: string, { metadata, tensors }: GgufFile): Promise<void> {
+export async function writeGguf(path: string, { metadata, tensors }: WrittenFile): Promise<void> {
   const parts = [rawUint32(MAGIC), rawUint32(VERSION), rawUint64(tensors.length), rawUint64(metadata.size)]
   for (const [key, { bytes }] of metadata) parts.push(rawString(key), bytes)
   let offset = 0
@@ -73,6 +89,10 @@ const align = (offset: number) => Math.ceil(offset / ALIGNMENT) * ALIGNMENT
 
 function field(type: number, value: GgufValue, bytes: Buffer): GgufField {
   return { value, bytes: Buffer.concat([rawUint32(type), bytes]) }
+}
+
+function array(type: number, length: number, items: Buffer): WrittenField {
+  return { bytes: Buffer.concat([rawUint32(9), rawUint32(type), rawUint64(length), items]) }
 }
 
 function rawUint32(value: number): Buffer {

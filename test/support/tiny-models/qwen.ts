@@ -1,0 +1,129 @@
+import { int32s, uint32, type WrittenField } from '../gguf-writer.ts'
+import { addLinear, imageEncoder, PATCH_EMBEDDING } from './encoder.ts'
+import { EMBEDDING, languageModel } from './language.ts'
+import { CHAT_ML, CHAT_ML_TEMPLATE, CHAT_ML_TOKENS, type TinyModel } from './tiny-model.ts'
+import { bytePairs } from './vocabulary.ts'
+import type { Weights } from './weights.ts'
+
+const vocabulary = bytePairs({
+  control: [...CHAT_ML_TOKENS, '<|vision_start|>', '<|vision_end|>', '<|image_pad|>', '<|video_pad|>'],
+  texts: ['\n\n'],
+  addsBos: false,
+  chatTemplate: CHAT_ML_TEMPLATE,
+})
+/** Of the pairs of a head's rotation, how many turn with time, row and column. */
+const SECTIONS: Record<string, WrittenField> = { 'rope.dimension_sections': int32s([2, 3, 3, 0]) }
+/** Four patches become one token. */
+const MERGED = 4 * PATCH_EMBEDDING
+
+function merger(weights: Weights): void {
+  addLinear(weights, 'mm.0', MERGED, MERGED)
+  addLinear(weights, 'mm.2', MERGED, EMBEDDING)
+}
+
+export const qwen2Vl: TinyModel = {
+  name: 'qwen2vl',
+  about: 'M-RoPE',
+  language: () =>
+    languageModel({ architecture: 'qwen2vl', vocabulary, seed: 'qwen2vl', qkvBias: true, metadata: SECTIONS }),
+  encoder: () =>
+    imageEncoder({
+      projector: 'qwen2vl_merger',
+      seed: 'qwen2vl encoder',
+      patch: 14,
+      imageSize: 560,
+      temporal: true,
+      project: merger,
+    }),
+  image: { pixelsPerToken: 28, minTokens: 8, maxTokens: 64 },
+  pictures: [
+    { width: 112, height: 84 },
+    { width: 84, height: 140 },
+  ],
+  turn: CHAT_ML,
+}
+
+export const qwen25Vl: TinyModel = {
+  ...qwen2Vl,
+  name: 'qwen2.5vl',
+  about: 'M-RoPE, window attention in the encoder',
+  encoder: () =>
+    imageEncoder({
+      projector: 'qwen2.5vl_merger',
+      seed: 'qwen2.5vl encoder',
+      patch: 14,
+      imageSize: 560,
+      temporal: true,
+      gate: true,
+      norm: 'rms',
+      activation: 'use_silu',
+      // Every second layer attends to the whole image.
+      metadata: { n_wa_pattern: uint32(2) },
+      project: merger,
+    }),
+  pictures: [
+    { width: 168, height: 112 },
+    { width: 140, height: 224 },
+  ],
+}
+
+const DEEPSTACK_LAYERS = 1
+
+function qwen3Encoder() {
+  return imageEncoder({
+    projector: 'qwen3vl_merger',
+    seed: 'qwen3vl encoder',
+    patch: 16,
+    imageSize: 128,
+    positions: 64,
+    temporal: true,
+    patchBias: true,
+    merged: true,
+    metadata: { spatial_merge_size: uint32(2) },
+    project: (weights) => {
+      merger(weights)
+      for (let layer = 0; layer < DEEPSTACK_LAYERS; layer++) {
+        const name = (part: string) => `v.deepstack.${layer}.${part}`
+        weights.norm(name('norm.weight'), MERGED)
+        weights.bias(name('norm.bias'), MERGED)
+        addLinear(weights, name('fc1'), MERGED, MERGED)
+        addLinear(weights, name('fc2'), MERGED, EMBEDDING)
+      }
+    },
+  })
+}
+
+export const qwen3Vl: TinyModel = {
+  name: 'qwen3vl',
+  about: 'M-RoPE, deepstack',
+  language: () =>
+    languageModel({
+      architecture: 'qwen3vl',
+      vocabulary,
+      seed: 'qwen3vl',
+      qkNorm: true,
+      metadata: { ...SECTIONS, n_deepstack_layers: uint32(DEEPSTACK_LAYERS) },
+    }),
+  encoder: qwen3Encoder,
+  image: { pixelsPerToken: 32, minTokens: 8, maxTokens: 64 },
+  pictures: [
+    { width: 128, height: 96 },
+    { width: 96, height: 160 },
+  ],
+  turn: CHAT_ML,
+}
+
+export const qwen3VlMoe: TinyModel = {
+  ...qwen3Vl,
+  name: 'qwen3vl-moe',
+  about: 'M-RoPE, deepstack, experts',
+  language: () =>
+    languageModel({
+      architecture: 'qwen3vlmoe',
+      vocabulary,
+      seed: 'qwen3vlmoe',
+      qkNorm: true,
+      experts: 4,
+      metadata: { ...SECTIONS, n_deepstack_layers: uint32(DEEPSTACK_LAYERS) },
+    }),
+}
