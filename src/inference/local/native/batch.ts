@@ -12,17 +12,21 @@ export class Batch {
   readonly capacity: number
   #length = 0
 
-  constructor(llama: Llama, capacity: number) {
+  /**
+   * @param capacity rows of tokens.
+   * @param most rows of tokens or embeddings; no fewer than `capacity`.
+   */
+  constructor(llama: Llama, capacity: number, most = capacity) {
     this.#llama = llama
     this.capacity = capacity
-    const native = llama.batch_init(capacity, 0, 1)
+    const native = llama.batch_init(most, 0, 1)
     this.#native = native
-    this.#tokens = new Int32Array(koffi.view(native.token, 4 * capacity))
-    this.#positions = new Int32Array(koffi.view(native.pos, 4 * capacity))
-    this.#outputs = new Int8Array(koffi.view(native.logits, capacity))
-    new Int32Array(koffi.view(native.n_seq_id, 4 * capacity)).fill(1)
+    this.#tokens = new Int32Array(koffi.view(native.token, 4 * most))
+    this.#positions = new Int32Array(koffi.view(native.pos, 4 * most))
+    this.#outputs = new Int8Array(koffi.view(native.logits, most))
+    new Int32Array(koffi.view(native.n_seq_id, 4 * most)).fill(1)
     this.#sequences = Array.from(
-      { length: capacity },
+      { length: most },
       (_, row) => new Int32Array(koffi.view(koffi.decode(native.seq_id, 8 * row, 'void *'), 4)),
     )
   }

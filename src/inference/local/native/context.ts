@@ -10,8 +10,10 @@ export interface ContextOptions {
   /** Number of sequences; their ids are below it. */
   readonly sequences: number
   readonly threads: number
-  /** Maximum rows per decode call; a context with fewer cells takes no more than those. */
+  /** Rows of tokens that one decode call takes at most. */
   readonly batchRows: number
+  /** Embeddings that one decode call must be able to take. */
+  readonly mediaRows?: number
 }
 
 /** A llama.cpp context: a model's KV cache, and decoding into it. */
@@ -22,14 +24,17 @@ export class Context {
   readonly handle: Pointer
   readonly batch: Batch
   readonly cells: number
+  /** Embeddings that one decode call can take. */
+  readonly mediaRows: number
   readonly #vocabularySize: number
 
   constructor(llama: Llama, model: Model, options: ContextOptions) {
+    const rows = Math.max(options.batchRows, options.mediaRows ?? 0)
     const handle = llama.init_from_model(model.handle, {
       ...llama.context_default_params(),
       n_ctx: options.cells,
-      n_batch: options.batchRows,
-      n_ubatch: options.batchRows,
+      n_batch: rows,
+      n_ubatch: rows,
       n_seq_max: options.sequences,
       // The library reserves memory for a batch with one output per sequence.
       n_outputs_max: Math.min(options.sequences, options.batchRows),
@@ -43,7 +48,9 @@ export class Context {
     this.handle = handle
     this.#memory = llama.get_memory(handle)
     this.cells = llama.n_ctx(handle)
-    this.batch = new Batch(llama, llama.n_batch(handle))
+    // A context with fewer cells has a smaller batch.
+    this.mediaRows = llama.n_batch(handle)
+    this.batch = new Batch(llama, Math.min(options.batchRows, this.mediaRows), this.mediaRows)
   }
 
   /** Decodes the rows of `batch` and clears it. Blocks for the whole step. */

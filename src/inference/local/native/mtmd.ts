@@ -43,7 +43,7 @@ export function bindMtmd(library: LibraryHandle) {
     support_audio: declare<(context: Pointer) => boolean>('mtmd_support_audio', 'bool', [p]),
     get_audio_sample_rate: declare<(context: Pointer) => number>('mtmd_get_audio_sample_rate', 'int', [p]),
     decode_use_mrope: declare<(context: Pointer) => boolean>('mtmd_decode_use_mrope', 'bool', [p]),
-    decode_use_non_causal: declare<(context: Pointer, chunk: Pointer) => boolean>(
+    decode_use_non_causal: declare<(context: Pointer, chunk: Pointer | null) => boolean>(
       'mtmd_decode_use_non_causal',
       'bool',
       [p, p],

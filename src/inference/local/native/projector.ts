@@ -26,6 +26,8 @@ export class Projector {
   readonly supportsAudio: boolean
   /** Whether positions have the planes of M-RoPE: t, y, x, 0. */
   readonly usesMrope: boolean
+  /** Whether the tokens of an image attend to each other, so that one call must decode them all. */
+  readonly attendsWithinImages: boolean
 
   /** @throws Error when the file is not a projector of this model; the library's log says why. */
   constructor(mtmd: Mtmd, path: string, model: Model, options: ProjectorOptions) {
@@ -45,6 +47,7 @@ export class Projector {
     this.supportsImages = mtmd.support_vision(context)
     this.supportsAudio = mtmd.support_audio(context) && mtmd.get_audio_sample_rate(context) === SAMPLE_RATE
     this.usesMrope = mtmd.decode_use_mrope(context)
+    this.attendsWithinImages = this.supportsImages && mtmd.decode_use_non_causal(context, null)
   }
 
   /**

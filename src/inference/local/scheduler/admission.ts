@@ -39,7 +39,7 @@ export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
   const read = (parts: Work['prefix'], param: string) => {
     const prompt = loaded.reader.read(parts, work.organisation, param)
     prompts.push(prompt)
-    checkMedia(prompt.chunks, loaded.context.batch.capacity, param)
+    checkMedia(prompt.chunks, loaded.context.mediaRows, param)
     return prompt
   }
   try {

@@ -129,7 +129,7 @@ export class BatchBuilder {
       if (cursor.needsEncoding) return { type: 'encode', number, promptTokens: 0, prefill }
       const steps = decoding.length > 0 ? 1 : ALONE_MEDIA_STEPS
       const wanted = this.#pace.rowsWithin(steps * this.#pace.stepMs, cursor.kvSequence.cells)
-      const rows = cursor.mediaRows(wanted, this.#loaded.context.batch.capacity)
+      const rows = cursor.mediaRows(wanted, this.#loaded.context.mediaRows)
       // This may preempt the owner of the media itself, if it is the youngest.
       while (this.#loaded.kv.freeCells < rows) {
         if (!this.#manager.reclaim()) throw new Error('The KV cache is full.')

@@ -9,7 +9,6 @@ import { Projector } from '../native/projector.ts'
 import type { EngineSettings, LoadStage, RepetitionLimits } from '../protocol.ts'
 import { ConstraintCompiler } from '../sampling/constraint-compiler.ts'
 import { PromptReader } from '../tokens/prompt-tokens.ts'
-import { largestPicture } from './largest-picture.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
@@ -63,9 +62,16 @@ export class LoadedModel {
     this.#projector =
       projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: image ?? undefined })
     begins('cache')
-    const batchRows = Math.max(BATCH_ROWS, rowsAtOnce(this.#projector, image))
-    // One more for copies of parts of sequences.
-    this.context = new Context(llama, this.model, { cells, sequences: sequences + 1, threads, batchRows })
+    // Image tokens that attend to each other must be in one batch.
+    const mediaRows = this.#projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0
+    this.context = new Context(llama, this.model, {
+      cells,
+      // One more for copies of parts of sequences.
+      sequences: sequences + 1,
+      threads,
+      batchRows: BATCH_ROWS,
+      mediaRows,
+    })
     this.kv = new KvCache(this.context, sequences)
     this.usesMrope = this.#projector?.usesMrope ?? false
     const embeddings = new LRUCache<string, Float32Array>({
@@ -94,16 +100,5 @@ export class LoadedModel {
     this.#projector?.close()
     this.context.close()
     this.model.close()
-  }
-}
-
-/** Tokens of the largest image, where they attend to each other, so that one call must decode them all. */
-function rowsAtOnce(projector: Projector | null, limits: EngineSettings['image']): number {
-  if (projector === null || limits === null || !projector.supportsImages) return 0
-  const chunks = projector.tokenize([largestPicture(limits)], false)
-  try {
-    return Math.max(0, ...chunks.items.map((item) => (item.type === 'media' && !item.causal ? item.length : 0)))
-  } finally {
-    chunks.close()
   }
 }
