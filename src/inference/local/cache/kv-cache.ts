@@ -60,15 +60,20 @@ export class KvCache {
   readonly #freeIds: number[]
   /** The id under which a part of a sequence is copied. */
   readonly #copyId: number
+  readonly #cuttablePositions: number
   /** Those that were not released. */
   readonly #sequences = new Map<KvSequence, OwnedSequence>()
   readonly capacity: number
   #used = 0
 
-  /** @param sequences that may be in use; the context must have one id more. */
-  constructor(context: SequenceMemory, sequences: number) {
+  /**
+   * @param sequences that may be in use; the context must have one id more.
+   * @param cuttablePositions see `Model.cuttablePositions`.
+   */
+  constructor(context: SequenceMemory, sequences: number, cuttablePositions = Number.POSITIVE_INFINITY) {
     this.#context = context
     this.#copyId = sequences
+    this.#cuttablePositions = cuttablePositions
     this.#freeIds = Array.from({ length: sequences }, (_, i) => sequences - 1 - i)
     this.capacity = context.cells
   }
@@ -87,6 +92,16 @@ export class KvCache {
 
   get freeSequences(): number {
     return this.#freeIds.length
+  }
+
+  /** Whether a part of a sequence can be copied. The state of a recurrent layer is that of the whole sequence. */
+  get copiesParts(): boolean {
+    return this.#cuttablePositions > 0
+  }
+
+  /** Whether the beginning of a sequence can be reused without the rest. */
+  canCut(source: Cut, cut: Cut): boolean {
+    return cut.cells === source.cells || source.position <= this.#cuttablePositions
   }
 
   /**

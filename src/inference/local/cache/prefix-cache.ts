@@ -101,8 +101,16 @@ export class PrefixCache {
       if (alike > most) [source, most] = [candidate, alike]
     }
     if (source === null) return null
-    const cut = source.key.commonPrefix(key)
-    return cut.cells < SHORTEST_MATCH ? null : { source, cut }
+    const match = this.#whereCuttable(source, source.key.commonPrefix(key))
+    return match === null || match.cut.cells < SHORTEST_MATCH ? null : match
+  }
+
+  /** The match itself, or the end of the piece before it where a piece can only be used whole. */
+  #whereCuttable(source: CachedPrefix, cut: Cut): PrefixMatch<CachedPrefix> | null {
+    const piece = pieceAt(source, cut)
+    if (this.#kv.canCut(piece.saved.to, cut)) return { source, cut }
+    // Where a piece continues another one, that one was cut when it was saved, so it can be.
+    return piece.parent === null ? null : { source: piece.parent, cut: piece.saved.from }
   }
 
   /** Cells that must be free to restore a match: all of each piece must fit, if only for a moment. */
@@ -128,11 +136,14 @@ export class PrefixCache {
       this.#touch(match.source)
       return null
     }
-    const [last, next] = match === null ? [null, START] : [pieceAt(match.source, match.cut), match.cut]
+    const continues = match !== null && this.#kv.copiesParts
+    const [last, next] = continues ? [pieceAt(match.source, match.cut), match.cut] : [null, START]
     const end = key.cutBefore(key.length)
     const bytes = this.#kv.measure(sequence, next, end)
     if (bytesOf(last) + bytes > this.#limitBytes) return null
-    const pieceCells = Math.max(1, Math.floor((PIECE_BYTES * (end.cells - next.cells)) / bytes))
+    const pieceCells = this.#kv.copiesParts
+      ? Math.max(1, Math.floor((PIECE_BYTES * (end.cells - next.cells)) / bytes))
+      : end.cells
     return { organisation, key, pieceCells, last, next }
   }
 

@@ -109,7 +109,8 @@ export class Context {
 
   /** Removes the sequence's cells at positions from `start`. */
   removeSequence(sequence: number, start = 0): void {
-    this.#llama.memory_seq_rm(this.#memory, sequence, start, -1)
+    const isRemoved = this.#llama.memory_seq_rm(this.#memory, sequence, start, -1)
+    if (!isRemoved) throw new Error(`Sequence ${sequence} cannot be cut at position ${start}.`)
   }
 
   /** Exact size of what `saveSequence` would return, in bytes. Copies nothing. */

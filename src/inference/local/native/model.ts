@@ -20,6 +20,11 @@ export class Model {
   readonly trainedContextTokens: number
   /** Floats per token in a batch of embeddings. */
   readonly embeddingSize: number
+  /**
+   * Positions up to which a sequence can be cut anywhere. Of a longer one, only all of it can be reused: a recurrent layer
+   * keeps its last state, and a layer with a sliding window may lack the cells before the cut.
+   */
+  readonly cuttablePositions: number
   readonly chatTemplate: string | null
   readonly bosToken: string
   readonly eosToken: string
@@ -41,6 +46,7 @@ export class Model {
     this.vocabularySize = llama.vocab_n_tokens(this.#vocabulary)
     this.trainedContextTokens = llama.model_n_ctx_train(handle)
     this.embeddingSize = llama.model_n_embd_inp(handle)
+    this.cuttablePositions = cuttablePositions(llama, handle)
     this.chatTemplate = llama.model_chat_template(handle, null)
     // The library returns a default token when the file names none.
     this.bosToken = this.#has('tokenizer.ggml.bos_token_id') ? this.#tokenText(llama.vocab_bos(this.#vocabulary)) : ''
@@ -125,4 +131,10 @@ export class Model {
   #tokenText(token: number): string {
     return token < 0 ? '' : this.#llama.vocab_get_text(this.#vocabulary, token)
   }
+}
+
+function cuttablePositions(llama: Llama, model: Pointer): number {
+  if (llama.model_is_recurrent(model) || llama.model_is_hybrid(model)) return 0
+  const window = llama.model_n_swa(model)
+  return window > 0 ? window : Number.POSITIVE_INFINITY
 }

@@ -72,7 +72,7 @@ export class LoadedModel {
       batchRows: BATCH_ROWS,
       mediaRows,
     })
-    this.kv = new KvCache(this.context, sequences)
+    this.kv = new KvCache(this.context, sequences, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
     const embeddings = new LRUCache<string, Float32Array>({
       // An entry that is larger is not kept, and removes nothing.

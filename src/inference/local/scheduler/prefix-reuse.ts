@@ -58,7 +58,8 @@ export class PrefixReuse {
       const common = this.#commonPrefix(key, about.key)
       const cut = source.cells < common.cells ? key.cutBefore(source.cells) : common
       // Cells that are shared cost less than copied ones.
-      if (cut.cells >= SHORTEST_MATCH && cut.cells >= (best?.cut.cells ?? 0)) best = { source, cut }
+      if (cut.cells < SHORTEST_MATCH || cut.cells < (best?.cut.cells ?? 0)) continue
+      if (this.#kv.canCut(source, cut)) best = { source, cut }
     }
     return best
   }
@@ -142,8 +143,9 @@ export class PrefixReuse {
       if (rank >= sequence.rank || other === group || other.organisation !== group.organisation) return false
       const { root } = other
       if (root === null || root.kvSequence === null || root.cursor === null) return false
-      const { cells } = this.#commonPrefix(group.key, other.key)
-      return cells >= found + SHORTEST_MATCH && cells > root.kvSequence.cells
+      const cut = this.#commonPrefix(group.key, other.key)
+      const whole = { cells: other.key.length, position: other.key.length }
+      return cut.cells >= found + SHORTEST_MATCH && cut.cells > root.kvSequence.cells && this.#kv.canCut(whole, cut)
     })
   }
 }
