@@ -118,7 +118,7 @@ test('a turn after cached ones, with pictures in both', () => {
     ...[user, picture(256, 192, seed), untrusted('What is here?'), assistant],
     ...[untrusted('A circle.'), assistant, user, picture(192, 256, 2), untrusted('And here?'), assistant],
   ]
-  const caching = createScheduler(loaded, 1024)
+  const caching = createScheduler(loaded, 4 * 2 ** 20)
   logitsOf(caching, [{ prefix: before, branches: [branch({ maxTokens: 4 })] }])
   const [cached] = logitsOf(caching, [{ prefix: second(1), branches: [first] }])
   expect(caching.stats.reusedTokens).toBeGreaterThan(50)
