@@ -166,3 +166,15 @@ test('a copy whose beginning was removed meanwhile ends', () => {
   expect(cache.bytes).toBe(100)
   kv.release(sequence)
 })
+
+test('pieces that are too short to be found by themselves are removed like others', () => {
+  const { cache, keep, found } = setUp(40)
+  keep(words(1, 40), 'a', 5)
+  expect([found(words(1, 40)), cache.entries]).toEqual([40, 8])
+  for (const name of [2, 3]) {
+    keep(words(name, 40), 'b', 40)
+    expect([cache.bytes, cache.entries, found(words(1, 40)), found(words(name, 40), 'b')]).toEqual([40, 1, 0, 40])
+    keep(words(1, 40), 'a', 5)
+    expect([cache.bytes, found(words(1, 40))]).toEqual([40, 40])
+  }
+})

@@ -194,11 +194,13 @@ export class PrefixCache {
     this.#cells -= piece.saved.to.cells - piece.saved.from.cells
     this.#bytes -= piece.saved.state.length
     this.#version++
-    const index = this.#index.get(piece.organisation)!
+    // None where its last pieces are all too short to be found by themselves.
+    const index = this.#index.get(piece.organisation)
+    if (index === undefined) return
     for (const hash of indexedHashes(piece)) {
-      const pieces = index.get(hash)!
-      pieces.delete(piece)
-      if (pieces.size === 0) index.delete(hash)
+      const pieces = index.get(hash)
+      pieces?.delete(piece)
+      if (pieces?.size === 0) index.delete(hash)
     }
     if (index.size === 0) this.#index.delete(piece.organisation)
   }
@@ -239,7 +241,7 @@ function wantedOf(piece: CachedPrefix, cut: Cut): WantedCells[] {
   return parts
 }
 
-/** Of the beginnings after which a piece has cells. */
+/** Of the beginnings that end in a piece or where it begins. A piece within the first 16 cells has none. */
 function indexedHashes({ key, saved }: CachedPrefix): readonly number[] {
   return key.hashes.slice(Math.max(0, Math.floor(saved.from.cells / HASHED_CELLS) - 1))
 }
