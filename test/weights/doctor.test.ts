@@ -1,0 +1,107 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { examine, type Finding, isIll, overall } from '../../src/doctor/index.ts'
+import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
+import { loadCard, type ModelCard, type ServedId } from '../../src/models/card.ts'
+import { outcomeOf, startLookout } from '../support/command-line.ts'
+import { CARD } from '../support/local-engine.ts'
+
+/** `lookout doctor`, with the shipped weights, and their card turned wrong. */
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'lookout-doctor-'))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+/** The findings' verdicts by their checks. */
+const verdicts = (findings: readonly Finding[]) => Object.fromEntries(findings.map((one) => [one.check, one.verdict]))
+
+describe('the command', () => {
+  const doctor = (...args: readonly string[]) =>
+    outcomeOf(startLookout(['doctor', ...args], { LOOKOUT_DATA_DIR: folder }))
+
+  test('finds the shipped model healthy', { timeout: 90_000 }, async () => {
+    const { code, stdout, stderr } = await doctor('service-mk1.5', '--images', '6', '--json')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const report = JSON.parse(stdout) as { model: string; ok: boolean; overall: string; findings: Finding[] }
+    expect(report).toMatchObject({
+      model: 'service-mk1.5',
+      card: CARD,
+      ok: true,
+      overall: 'The model does what its card promises.',
+    })
+    expect(verdicts(report.findings)).toEqual({
+      template: 'ok',
+      images: 'ok',
+      coordinates: 'ok',
+      'coordinates in plain words': 'measured',
+      'forced call': 'ok',
+      'chosen call': 'ok',
+      thinking: 'ok',
+      'not thinking': 'ok',
+      'JSON schema': 'ok',
+      speed: 'measured',
+    })
+    const numbers = (check: string) => report.findings.find((one) => one.check === check)!.numbers!
+    expect(numbers('coordinates')).toMatchObject({
+      verdict: 'fits',
+      answers: 6,
+      best: { space: '0..1000', order: 'x first', form: 'corners' },
+    })
+    expect((numbers('coordinates').best as { error: number }).error).toBeLessThan(0.5)
+    for (const [name, value] of Object.entries(numbers('speed'))) expect(value, name).toBeGreaterThan(0)
+  })
+})
+
+describe('a card that does not fit its model', () => {
+  let engine: LocalEngine
+  let shipped: ModelCard
+  beforeAll(async () => {
+    shipped = await loadCard(CARD)
+    engine = await LocalEngine.start(shipped)
+  })
+  afterAll(() => engine?.close())
+
+  const findingsOf = async (card: ModelCard) => {
+    const findings: Finding[] = []
+    const examination = examine({ card, served: card.serves[0]!, engine, images: 6 })
+    for await (const finding of examination) findings.push(finding)
+    return findings
+  }
+  const examined = async (card: Partial<ModelCard>, served: Partial<ServedId>) => {
+    const changed = { ...shipped, ...card, serves: [{ ...shipped.serves[0]!, ...served }] }
+    const findings = await findingsOf(changed)
+    const textOf = (check: string) => findings.find((one) => one.check === check)?.finding
+    return { findings, verdicts: verdicts(findings), textOf }
+  }
+
+  test('a wrong dialect: coordinates fail, and the right dialect is named', async () => {
+    const { findings, verdicts, textOf } = await examined(
+      { dialect: 'gemma' },
+      { outputFormats: ['text', 'box'], capabilities: [], reasoning: false },
+    )
+    expect(verdicts).toMatchObject({
+      images: 'ok',
+      coordinates: 'failed',
+      'tool calls': 'skipped',
+      thinking: 'skipped',
+    })
+    expect(textOf('coordinates')).toMatch(
+      /In the dialect 'markup' the mean error is 0\.\d\d patches: set "dialect": "markup"/,
+    )
+    expect(isIll(findings)).toBe(true)
+    expect(overall(findings)).toBe('The model does not do what its card promises: coordinates failed.')
+  })
+
+  test('no dialect: the one that fits is named', async () => {
+    const { findings, verdicts, textOf } = await examined(
+      { dialect: null },
+      { outputFormats: ['text'], capabilities: [], reasoning: false },
+    )
+    expect(verdicts.coordinates).toBe('warning')
+    expect(textOf('coordinates')).toContain('set "dialect": "markup" in the card')
+    expect(overall(findings)).toBe('The model does what its card promises. Warnings: coordinates.')
+  })
+})
