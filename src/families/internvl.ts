@@ -1,7 +1,7 @@
 import type { Family } from './family.ts'
 
 /**
- * Images are cut into up to 12 tiles of 448 pixels. Boxes are `<ref>…</ref><box>[[…]]</box>`, which is not read here. Its
+ * Images are cut into up to 12 tiles of 448 pixels; boxes refer to the whole image. Its
  * language models come from several families, which call tools each in their own way.
  */
 export const internVl: Family = {
@@ -10,7 +10,7 @@ export const internVl: Family = {
   architectures: [],
   image: null,
   video: null,
-  dialect: null,
+  dialect: 'internvl',
   toolSyntax: null,
   thought: null,
 }

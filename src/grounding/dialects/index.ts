@@ -1,5 +1,6 @@
 import type { Dialect } from '../dialect.ts'
 import { gemma } from './gemma.ts'
+import { internVl } from './internvl.ts'
 import { markup } from './markup.ts'
 import { molmo } from './molmo.ts'
 import { paligemma } from './paligemma.ts'
@@ -13,5 +14,6 @@ export const DIALECTS = {
   gemma,
   molmo,
   paligemma,
+  internvl: internVl,
 } as const satisfies Readonly<Record<string, Dialect>>
 export type DialectName = keyof typeof DIALECTS
