@@ -151,7 +151,7 @@ test.each([
   ],
   [['docs/pictures/shapes.png', '--format', 'yolo'], /^--format yolo writes one file for each picture: add a folder/],
   [['docs/pictures', 'cat', '-o', 'out.png'], /^-o out\.png: several pictures need a folder/],
-  [['docs/pictures/shapes.png', '-o', 'package.json/out.png'], /^-o package\.json\/out\.png: \S+ is not a folder/],
+  [['docs/pictures/shapes.png', '-o', 'package.json/out.png'], /^-o package\.json\/out\.png: .+ is not a folder/],
   [
     ['docs/pictures/shapes.png', '-o', 'docs/pictures/shapes.png'],
     /^-o: docs\/pictures\/shapes\.png is a picture that is/,
