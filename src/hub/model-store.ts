@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
+import { findStoredCards } from '../models/stored-cards.ts'
 import { writeAtomically } from './hub-cache.ts'
 import { folderName } from './safe-names.ts'
 
@@ -34,8 +35,8 @@ const cardSchema = z.looseObject({
 
 /** All cards in the store, by their ids. Files that are no cards are left out. */
 export async function storedCards(directory: string): Promise<StoredCard[]> {
-  const names = await readdir(directory).catch(() => [])
-  const found = await Promise.all(names.map((name) => readCard(join(directory, name, CARD))))
+  const { cards } = await findStoredCards(directory)
+  const found = await Promise.all([...cards.keys()].map(readCard))
   return found.filter((card) => card !== null).sort((a, b) => a.ids[0]!.localeCompare(b.ids[0]!, 'en'))
 }
 
