@@ -286,6 +286,10 @@ describe('lookout add and rm', () => {
       code: 1,
       stderr: expect.stringContaining('is an image encoder'),
     })
+    expect(await lookout(['add', 'README.md'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^lookout: \S+README\.md cannot be used: the file is not a GGUF file\.[^\n]+\n$/),
+    })
     const unknown = await lookout(['rm', 'nothing'])
     expect(unknown).toMatchObject({
       code: 1,

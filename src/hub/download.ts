@@ -61,7 +61,7 @@ async function fetchParts(remote: RemoteFile, path: string, key: string, options
   const { size: there } = await file.stat()
   if (journal.done.some(([, to]) => to > there)) {
     await journal.remove()
-    return fetchParts(remote, path, key, options)
+    return await fetchParts(remote, path, key, options)
   }
   if (journal.etag !== null) remote.resumeFrom(journal.etag)
   let done = journal.doneBytes

@@ -68,7 +68,7 @@ export async function readGgufMetadata(path: string): Promise<ReadonlyMap<string
 export async function readGgufHeader(from: string | ByteSource): Promise<GgufHeader> {
   if (typeof from !== 'string') return readHead(from, parseGguf)
   await using file = await open(from)
-  return readHead(await fileBytes(file), parseGguf)
+  return await readHead(await fileBytes(file), parseGguf)
 }
 
 async function fileBytes(file: FileHandle): Promise<ByteSource> {
