@@ -9,10 +9,7 @@ keepCompiledCode()
  * Tests that measure how long others wait, or how much memory the machine has left. They run one file at a time, after all
  * others.
  */
-const ALONE = [
-  'src/inference/local/{sampling/constraint-time,scheduler/scheduler}.test.ts',
-  'test/{media-descriptors,media-memory}.test.ts',
-]
+const ALONE = ['src/inference/local/sampling/constraint-time.test.ts', 'test/{media-descriptors,media-memory}.test.ts']
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
 const WEIGHTS = ['test/weights/*.test.ts']
 
