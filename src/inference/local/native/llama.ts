@@ -63,6 +63,8 @@ export function bindLlama(library: LibraryHandle) {
     vocab_n_tokens: declare<(vocab: Pointer) => number>('llama_vocab_n_tokens', 'int32', [p]),
     vocab_get_text: declare<(vocab: Pointer, token: number) => string>('llama_vocab_get_text', 'str', [p, 'int32']),
     vocab_is_eog: declare<(vocab: Pointer, token: number) => boolean>('llama_vocab_is_eog', 'bool', [p, 'int32']),
+    vocab_get_add_bos: declare<(vocab: Pointer) => boolean>('llama_vocab_get_add_bos', 'bool', [p]),
+    vocab_get_attr: declare<(vocab: Pointer, token: number) => number>('llama_vocab_get_attr', 'int', [p, 'int32']),
     vocab_bos: declare<(vocab: Pointer) => number>('llama_vocab_bos', 'int32', [p]),
     vocab_eos: declare<(vocab: Pointer) => number>('llama_vocab_eos', 'int32', [p]),
     tokenize: declare<

@@ -5,6 +5,10 @@ import type { Pointer } from './structs.ts'
 /** llama.cpp's vocabulary types whose tokens reproduce the whole text. The other types drop or rewrite parts of it. */
 const VOCABULARY_SPM = 1
 const VOCABULARY_BPE = 2
+/** llama.cpp's attributes of tokens that only a text with `parseControl` can hold: unknown and control. */
+const CONTROL_ATTRIBUTES = (1 << 0) | (1 << 3)
+/** A character that no vocabulary has: a token never joins it with what follows. */
+const SEPARATOR = '\uE000'
 /** Bytes of a character in UTF-8, at most. */
 const LONGEST_CHARACTER = 4
 
@@ -28,6 +32,10 @@ export class Model {
   readonly chatTemplate: string | null
   readonly bosToken: string
   readonly eosToken: string
+  /** The token that every prompt begins with; null where only the chat template decides. */
+  readonly beginToken: number | null
+  /** Whether tokens may reach over words, so that texts behind each other must be read as one. */
+  readonly readsAsOne: boolean
   /** Whether the tokeniser first splits text into words or smaller pieces. */
   readonly cutsAtWords: boolean
   /** Bytes of text in one token at most; infinite where that is unknown. */
@@ -57,6 +65,8 @@ export class Model {
       this.#pieces.set(tokens[0]!, Buffer.from(text))
     }
     const type = llama.vocab_type(this.#vocabulary)
+    this.beginToken = llama.vocab_get_add_bos(this.#vocabulary) ? llama.vocab_bos(this.#vocabulary) : null
+    this.readsAsOne = type === VOCABULARY_SPM
     this.cutsAtWords = type === VOCABULARY_BPE
     this.longestTokenBytes =
       type === VOCABULARY_BPE || type === VOCABULARY_SPM ? this.#longestPiece() : Number.POSITIVE_INFINITY
@@ -73,6 +83,17 @@ export class Model {
     }
     if (count < 0) throw new Error(`Cannot tokenise a text of ${bytes.length} bytes.`)
     return tokens.slice(0, count)
+  }
+
+  /** The same for a text that follows another one: the tokeniser puts no blank before it. */
+  tokenizeContinuation(text: string, parseControl: boolean): Int32Array {
+    const head = this.tokenize(SEPARATOR, false)
+    return this.tokenize(SEPARATOR + text, parseControl).subarray(head.length)
+  }
+
+  /** Whether the token is one that only trusted text can hold. */
+  isControl(token: number): boolean {
+    return (this.#llama.vocab_get_attr(this.#vocabulary, token) & CONTROL_ATTRIBUTES) !== 0
   }
 
   /** The same on another thread, for long texts. The library allows this at any time. */

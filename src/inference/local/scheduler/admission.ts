@@ -36,8 +36,8 @@ const DEFAULT_PARAM = 'messages'
  */
 export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
   const prompts: TokenisedPrompt[] = []
-  const read = (parts: Work['prefix'], param: string) => {
-    const prompt = loaded.reader.read(parts, work.organisation, param)
+  const read = (parts: Work['prefix'], param: string, before?: TokenisedPrompt) => {
+    const prompt = loaded.reader.read(parts, work.organisation, param, before)
     prompts.push(prompt)
     checkMedia(prompt.chunks, loaded.context.mediaRows, param)
     return prompt
@@ -45,7 +45,7 @@ export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
   try {
     const params = work.branches.map((branch) => branch.param ?? DEFAULT_PARAM)
     const prefix = read(work.prefix, params[0] ?? DEFAULT_PARAM)
-    const suffixes = work.branches.map((branch, index) => read(branch.suffix, params[index]!))
+    const suffixes = work.branches.map((branch, index) => read(branch.suffix, params[index]!, prefix))
     // Each branch needs a token of its own to decode. If one has no suffix, all take the last token of the prefix.
     const borrow = suffixes.some((suffix) => suffix.tokens === 0)
     const shared = borrow ? splitLast(prefix.chunks, params[0]!) : null

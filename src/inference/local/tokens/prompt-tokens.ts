@@ -7,6 +7,7 @@ import type { EncodableChunk, MediaChunks, Projector } from '../native/projector
 import type { EngineSettings } from '../protocol.ts'
 import { AudioFeatureCache } from './audio-feature-cache.ts'
 import { ContentKeys, picturesOf } from './content-keys.ts'
+import { JoinedTexts } from './joined-texts.ts'
 import { Texts } from './texts.ts'
 
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
@@ -49,6 +50,8 @@ export class PromptReader {
   readonly #cache: LRUCache<string, Float32Array>
   readonly #audio: AudioFeatureCache | null
   readonly #texts: Texts
+  readonly #joined: JoinedTexts
+  readonly #model: Model
   readonly #keys = new ContentKeys()
 
   constructor(
@@ -62,15 +65,32 @@ export class PromptReader {
     this.#cache = cache
     this.#audio = projector === null ? null : new AudioFeatureCache(projector, this.#keys)
     this.#texts = new Texts(model)
+    this.#joined = new JoinedTexts(model)
+    this.#model = model
   }
 
   /**
    * @param organisation owner of the request. Encoded images are shared only within it: timing would tell others.
    * @param param name of the input, for errors.
+   * @param before what the parts follow; left out for the beginning of a prompt.
    */
-  read(parts: readonly PromptPart[], organisation: string, param: string): TokenisedPrompt {
+  read(parts: readonly PromptPart[], organisation: string, param: string, before?: TokenisedPrompt): TokenisedPrompt {
     for (const part of parts.filter(isPicture)) for (const picture of picturesOf(part)) checkPixels(picture)
-    return this.#read(parts, organisation, param)
+    const last = before?.chunks.at(-1)
+    const token = last?.type === 'text' ? last.tokens.at(-1) : undefined
+    const continues = token !== undefined && !this.#model.isControl(token)
+    const prompt = this.#read(this.#joined.join(parts, continues), organisation, param)
+    return before === undefined || before.tokens === 0 ? this.#begin(prompt) : prompt
+  }
+
+  /** Puts the token before a prompt that its model must see first, unless the template has written it. */
+  #begin(prompt: TokenisedPrompt): TokenisedPrompt {
+    const { beginToken } = this.#model
+    const first = prompt.chunks.find((chunk) => chunk.type === 'media' || chunk.tokens.length > 0)
+    if (beginToken === null || first === undefined) return prompt
+    if (first.type === 'text' && first.tokens[0] === beginToken) return prompt
+    const begin: PromptChunk = { type: 'text', tokens: Int32Array.of(beginToken) }
+    return { ...prompt, chunks: [begin, ...prompt.chunks], tokens: prompt.tokens + 1 }
   }
 
   #read(parts: readonly PromptPart[], organisation: string, param: string): TokenisedPrompt {
@@ -78,7 +98,7 @@ export class PromptReader {
     if (inputs.length === 0) return this.#readText(parts as readonly TextPart[])
     this.#checkCapable(inputs, param)
     for (const part of inputs) this.#check(part)
-    const pieces = groups(parts, this.#texts).map((group) => {
+    const pieces = groups(parts, (part) => this.#tokensOf(part) !== undefined).map((group) => {
       if (group.type === 'audio') return this.#readAudio(group, organisation)
       return group.type === 'text' ? this.#readText([group]) : this.#readTextAndImages(group.parts, organisation)
     })
@@ -118,7 +138,7 @@ export class PromptReader {
 
   /** Number of tokens that the parts cost. Images need no pixels for that. */
   count(parts: readonly PromptPart[], organisation: string): number {
-    const prompt = this.#read(parts, organisation, 'messages')
+    const prompt = this.#begin(this.#read(this.#joined.join(parts, false), organisation, 'messages'))
     prompt.close()
     return prompt.tokens
   }
@@ -168,8 +188,15 @@ export class PromptReader {
   }
 
   #readText(parts: readonly TextPart[]): TokenisedPrompt {
-    const chunks = parts.map((part): TextTokens => ({ type: 'text', tokens: this.#texts.tokenize(part) }))
+    const chunks = parts.map(
+      (part): TextTokens => ({ type: 'text', tokens: this.#tokensOf(part) ?? this.#texts.tokenize(part) }),
+    )
     return { chunks, ...countTokens(chunks), close() {} }
+  }
+
+  /** Tokens that are known already. */
+  #tokensOf(part: TextPart): Int32Array | undefined {
+    return this.#joined.tokensOf(part) ?? this.#texts.preparedTokens(part)
   }
 
   /** @param key computed only when needed. */
@@ -257,11 +284,11 @@ class PictureSource {
 type PartGroup = AudioPart | TextPart | { readonly type: 'text-and-images'; readonly parts: PromptPart[] }
 
 /** Whatever lies between audio and prepared texts is tokenised together. */
-function groups(parts: readonly PromptPart[], texts: Texts): PartGroup[] {
+function groups(parts: readonly PromptPart[], isTokenised: (part: TextPart) => boolean): PartGroup[] {
   const result: PartGroup[] = []
   for (const part of parts) {
     const last = result.at(-1)
-    if (part.type === 'audio' || (part.type === 'text' && texts.isPrepared(part))) result.push(part)
+    if (part.type === 'audio' || (part.type === 'text' && isTokenised(part))) result.push(part)
     else if (last?.type === 'text-and-images') last.parts.push(part)
     else result.push({ type: 'text-and-images', parts: [part] })
   }

@@ -22,8 +22,8 @@ export class Texts {
     return texts.reduce((sum, { text }) => sum + text.length, 0) > SLICE_CHARACTERS
   }
 
-  isPrepared(part: TextPart): boolean {
-    return this.#prepared.has(part)
+  preparedTokens(part: TextPart): Int32Array | undefined {
+    return this.#prepared.get(part)
   }
 
   /**

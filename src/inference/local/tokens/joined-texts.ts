@@ -1,0 +1,84 @@
+import type { PromptPart, TextPart } from '../../engine.ts'
+import type { Model } from '../native/model.ts'
+
+type Tokeniser = Pick<Model, 'readsAsOne' | 'tokenize' | 'tokenizeContinuation' | 'isControl'>
+
+/**
+ * Reads texts that follow each other as one, for the vocabularies where that matters: SentencePiece puts a blank before
+ * each text, and its tokens may reach from one text into the next. So the tokens are those of the whole prompt, as in
+ * training. Where a client's text would complete a control token, each text is read by itself.
+ */
+export class JoinedTexts {
+  readonly #model: Tokeniser
+  readonly #tokens = new WeakMap<TextPart, Int32Array>()
+
+  constructor(model: Tokeniser) {
+    this.#model = model
+  }
+
+  /** Tokens of a part that `join` returned. */
+  tokensOf(part: TextPart): Int32Array | undefined {
+    return this.#tokens.get(part)
+  }
+
+  /**
+   * The same prompt with the texts between media in one part each, or in several that do not start anew.
+   * @param continues whether the first part follows text that ends in text, not in a control token.
+   */
+  join(parts: readonly PromptPart[], continues: boolean): readonly PromptPart[] {
+    if (!this.#model.readsAsOne) return parts
+    const joined: PromptPart[] = []
+    let run: TextPart[] = []
+    let follows = continues
+    const close = () => {
+      joined.push(...this.#joinRun(run, follows))
+      run = []
+      follows = false
+    }
+    for (const part of parts) {
+      if (part.type === 'text') {
+        if (part.text !== '') run.push(part)
+      } else {
+        close()
+        joined.push(part)
+      }
+    }
+    close()
+    return joined
+  }
+
+  #joinRun(run: readonly TextPart[], continues: boolean): readonly TextPart[] {
+    if (run.length === 0) return []
+    const whole: TextPart = {
+      type: 'text',
+      text: run.map(({ text }) => text).join(''),
+      trusted: run.some(({ trusted }) => trusted),
+    }
+    const tokens = this.#tokenize(whole, continues)
+    const wanted = run.filter(({ trusted }) => trusted).reduce((sum, part) => sum + this.#controls(this.#read(part)), 0)
+    if (!whole.trusted || this.#controls(tokens) === wanted) {
+      this.#tokens.set(whole, tokens)
+      return [whole]
+    }
+    let follows = continues
+    return run.map(({ text, trusted }) => {
+      const part: TextPart = { type: 'text', text, trusted }
+      const own = this.#tokenize(part, follows)
+      this.#tokens.set(part, own)
+      follows = own.length > 0 && !this.#model.isControl(own.at(-1)!)
+      return part
+    })
+  }
+
+  #read({ text, trusted }: TextPart): Int32Array {
+    return this.#model.tokenize(text, trusted)
+  }
+
+  #tokenize(part: TextPart, continues: boolean): Int32Array {
+    return continues ? this.#model.tokenizeContinuation(part.text, part.trusted) : this.#read(part)
+  }
+
+  #controls(tokens: Int32Array): number {
+    return tokens.reduce((count, token) => count + (this.#model.isControl(token) ? 1 : 0), 0)
+  }
+}
