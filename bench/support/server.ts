@@ -80,6 +80,8 @@ export interface PeerOptions {
   readonly contextTokens: number
   /** One KV cache for all slots. By default, llama-server splits it into one part per slot. */
   readonly unified?: boolean
+  /** Further arguments of its command line. */
+  readonly arguments?: readonly string[]
 }
 
 /** Starts `llama-server` with its defaults, except for `options`. Its log goes to a file in the temporary folder. */
@@ -97,6 +99,7 @@ export async function startPeer(peer: Peer, model: BenchModel, options: PeerOpti
       ...(model.projector === null ? [] : ['--mmproj', model.projector]),
       ...(image ? ['--image-min-tokens', String(image.minTokens), '--image-max-tokens', String(image.maxTokens)] : []),
       '--no-ui',
+      ...(options.arguments ?? []),
     ],
     { stdio: ['ignore', 'pipe', 'pipe'] },
   )

@@ -12,7 +12,7 @@ const KV_HEADS = 2
 const FEED_FORWARD = 96
 const LAYERS = 2
 /** Queries and keys so large that attention prefers a few tokens: the reply then depends on all of the prompt. */
-const SHARPNESS = 2
+const SHARPNESS = 1.25
 
 export interface LanguageOptions {
   readonly architecture: string
@@ -44,7 +44,10 @@ export function languageModel(options: LanguageOptions): WrittenFile {
   weights.add('token_embd.weight', [EMBEDDING, vocabulary.size], { deviation: options.embeddingScale ?? 1 })
   weights.norm(`${options.outputNorm ?? 'output_norm'}.weight`, EMBEDDING)
   // Every other token's logit is 0, and one of the words' is higher.
-  weights.add('output.weight', [EMBEDDING, vocabulary.size], { deviation: 0.5, rows: vocabulary.words })
+  weights.add('output.weight', [EMBEDDING, vocabulary.size], {
+    deviation: 0.4 / Math.sqrt(EMBEDDING),
+    rows: vocabulary.words,
+  })
   for (let layer = 0; layer < layers; layer++) addLayer(weights, layer, options)
   const own: Record<string, WrittenField> = {
     context_length: uint32(CONTEXT_TOKENS),

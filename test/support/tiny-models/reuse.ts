@@ -1,0 +1,149 @@
+import type { Branch, Engine, EngineStats, PromptPart, Sampling } from '../../../src/inference/engine.ts'
+import { imagesOf, promptsOf, trusted, turnOf, untrusted } from './prompts.ts'
+import type { TinyModel } from './tiny-model.ts'
+
+export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
+export const REPLY_TOKENS = 64
+/** KV cells of the engines that are checked: too few for the completions of `preemption`. */
+export const REUSE_CELLS = 2560
+
+/** What a way of reusing what was computed came to. */
+export interface ReuseResult {
+  /** Replies that differ from those of a fresh run, as `reuse != fresh`. */
+  readonly differing: readonly string[]
+  /** Whether anything was reused. Models whose state cannot be cut compute more again. */
+  readonly reused: boolean
+}
+
+interface StatefulEngine extends Engine {
+  stats(): Promise<EngineStats>
+}
+
+/** Ways in which the engine reuses what it has computed. Each must give the replies of a run that reuses nothing. */
+export const REUSES: Readonly<Record<string, (engine: StatefulEngine, model: TinyModel) => Promise<ReuseResult>>> = {
+  forks: async (engine, model) => {
+    const { parts } = longestPrompt(model)
+    const replies = await answers(engine, 'forks', parts, [branch({ n: 4 })])
+    return compared(replies, Array(4).fill(await fresh(engine, parts)), true)
+  },
+
+  multilook: async (engine, model) => {
+    const [begin, end] = model.turn
+    const prefix = [
+      trusted(begin),
+      ...(imagesOf(model) ?? []).slice(0, 1),
+      untrusted('Say what is here.'),
+      trusted(end),
+    ]
+    const looks = ['Where?', 'How many of them are there?', 'Why?'].map((text) => [
+      trusted(begin),
+      untrusted(text),
+      trusted(end),
+    ])
+    const replies = await answers(
+      engine,
+      'multilook',
+      prefix,
+      looks.map((suffix) => branch({ suffix })),
+    )
+    const expected: string[] = []
+    for (const suffix of looks) expected.push((await answers(engine, unique(), prefix, [branch({ suffix })]))[0]!)
+    return compared(replies, expected, true)
+  },
+
+  'same prompt': async (engine, model) => {
+    const { parts } = longestPrompt(model)
+    await answers(engine, 'same prompt', parts, [branch()])
+    return reusing(engine, async () => [
+      await answers(engine, 'same prompt', parts, [branch()]),
+      [await fresh(engine, parts)],
+    ])
+  },
+
+  'same beginning': async (engine, model) => {
+    const [image] = imagesOf(model) ?? []
+    const ask = (text: string) =>
+      turnOf(model, ...(image ? [image] : []), untrusted(`Tell me in short what is to be seen in this. ${text}`))
+    await answers(engine, 'same beginning', ask('Is it red?'), [branch()])
+    return reusing(engine, async () => [
+      await answers(engine, 'same beginning', ask('Or blue, or green?'), [branch()]),
+      [await fresh(engine, ask('Or blue, or green?'))],
+    ])
+  },
+
+  'next turn': async (engine, model) => {
+    const { parts } = longestPrompt(model)
+    const [reply] = await answers(engine, 'next turn', parts, [branch()])
+    const second = imagesOf(model)?.[1]
+    const next = [
+      ...parts,
+      untrusted(reply!),
+      trusted(model.turn[1].split(model.turn[0].slice(0, 4))[0]!),
+      ...turnOf(model, ...(second ? [second] : []), untrusted('And now?')),
+    ]
+    return reusing(engine, async () => [
+      await answers(engine, 'next turn', next, [branch()]),
+      [await fresh(engine, next)],
+    ])
+  },
+
+  preemption: async (engine, model) => {
+    const { parts } = promptsOf(model)[imagesOf(model) ? 1 : 0]!
+    const before = await engine.stats()
+    const long = { maxTokens: 400 }
+    const replies = await answers(engine, 'preemption', parts, [branch({ ...long, n: 8 })])
+    const { preemptions } = await engine.stats()
+    const expected = (await answers(engine, unique(), parts, [branch(long)]))[0]!
+    return compared(replies, Array(8).fill(expected), preemptions > before.preemptions)
+  },
+}
+
+/** The reply to a prompt of which nothing has been computed: caches are not shared between organisations. */
+async function fresh(engine: Engine, parts: readonly PromptPart[]): Promise<string> {
+  return (await answers(engine, unique(), parts, [branch()]))[0]!
+}
+
+let organisations = 0
+const unique = () => `fresh ${organisations++}`
+
+export function branch(fields: Partial<Branch> = {}): Branch {
+  return { suffix: [], n: 1, maxTokens: REPLY_TOKENS, sampling: GREEDY, ...fields }
+}
+
+/** The texts of all completions, branch by branch. */
+export async function answers(
+  engine: Engine,
+  organisation: string,
+  prefix: readonly PromptPart[],
+  branches: readonly Branch[],
+): Promise<string[]> {
+  const { events } = await engine.generate({ organisation, prefix, branches }, new AbortController().signal)
+  const texts = branches.map(({ n }) => Array<string>(n).fill(''))
+  for await (const event of events) {
+    if (event.type === 'error') throw event.error
+    if (event.type === 'text') texts[event.branch]![event.completion]! += event.text
+  }
+  return texts.flat()
+}
+
+function longestPrompt(model: TinyModel) {
+  const prompts = promptsOf(model)
+  return prompts.find(({ name }) => name === 'image between texts') ?? prompts.at(-1)!
+}
+
+function compared(replies: readonly string[], expected: readonly string[], reused: boolean): ReuseResult {
+  const differing = replies.flatMap((reply, index) =>
+    reply === expected[index] ? [] : [`${JSON.stringify(reply)} != ${JSON.stringify(expected[index])}`],
+  )
+  return { differing, reused }
+}
+
+async function reusing(
+  engine: StatefulEngine,
+  run: () => Promise<readonly [replies: readonly string[], expected: readonly string[]]>,
+): Promise<ReuseResult> {
+  const before = await engine.stats()
+  const [replies, expected] = await run()
+  const { reusedTokens } = await engine.stats()
+  return compared(replies, expected, reusedTokens > before.reusedTokens)
+}
