@@ -25,7 +25,8 @@ export class EngineReplies {
       image: image ?? null,
       threads: Math.min(2, availableParallelism()),
       maxWaiting: 1,
-      prefixCacheCells: 0,
+      prefixCacheBytes: 0,
+      encoderCacheBytes: 0,
       seed: 0,
     })
   }
@@ -56,7 +57,7 @@ export class EngineReplies {
       if (message.type === 'events') for (const { events } of message.requests) receive(events)
     }
     const splitter = new BatchSplitter([{ rows: 1, ms: 1 }], 1, context.batch.capacity)
-    const scheduler = new Scheduler(this.#loaded, splitter, { maxWaiting: 1, prefixCacheCells: 0, seed: 0 }, send)
+    const scheduler = new Scheduler(this.#loaded, splitter, { maxWaiting: 1, prefixCacheBytes: 0, seed: 0 }, send)
     try {
       scheduler.submit(0, { organisation: 'parity', prefix: parts, branches: [branch({ maxTokens: tokens })] })
       while (scheduler.step()) {}

@@ -55,8 +55,7 @@ export class JoinedTexts {
       trusted: run.some(({ trusted }) => trusted),
     }
     const tokens = this.#tokenize(whole, continues)
-    const wanted = run.filter(({ trusted }) => trusted).reduce((sum, part) => sum + this.#controls(this.#read(part)), 0)
-    if (!whole.trusted || this.#controls(tokens) === wanted) {
+    if (!whole.trusted || this.#isHarmless(run, tokens)) {
       this.#tokens.set(whole, tokens)
       return [whole]
     }
@@ -70,15 +69,24 @@ export class JoinedTexts {
     })
   }
 
-  #read({ text, trusted }: TextPart): Int32Array {
-    return this.#model.tokenize(text, trusted)
+  /** Whether the tokens of the whole hold the control tokens of the trusted texts, and no others. */
+  #isHarmless(run: readonly TextPart[], tokens: Int32Array): boolean {
+    const wanted: number[] = []
+    for (const { text, trusted } of run) {
+      const controls = this.#controls(this.#model.tokenize(text, true))
+      if (trusted) wanted.push(...controls)
+      else if (controls.length > 0) return false
+    }
+    const found = this.#controls(tokens)
+    return found.length === wanted.length && found.every((token, index) => token === wanted[index])
   }
 
   #tokenize(part: TextPart, continues: boolean): Int32Array {
-    return continues ? this.#model.tokenizeContinuation(part.text, part.trusted) : this.#read(part)
+    const { text, trusted } = part
+    return continues ? this.#model.tokenizeContinuation(text, trusted) : this.#model.tokenize(text, trusted)
   }
 
-  #controls(tokens: Int32Array): number {
-    return tokens.reduce((count, token) => count + (this.#model.isControl(token) ? 1 : 0), 0)
+  #controls(tokens: Int32Array): number[] {
+    return [...tokens].filter((token) => this.#model.isControl(token))
   }
 }
