@@ -1,7 +1,7 @@
 /**
  * Checks that models of every family compute right: greedy replies and probabilities as llama-server of the same release
  * gives them, and the same replies wherever the engine reuses what it has computed. The models are tiny, with random
- * weights, and are generated anew.
+ * weights, and are generated for each run.
  *
  * Usage: npm run parity -- families [MODEL...]
  */

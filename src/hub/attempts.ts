@@ -36,7 +36,7 @@ export class Patience {
     this.#attempts = attempts
   }
 
-  /** Something was reached: counting begins anew. */
+  /** Something was reached: counting starts again. */
   reset(): void {
     this.#failures = 0
   }

@@ -184,7 +184,7 @@ test('names from outside stay in their folder', () => {
 })
 
 test('addresses of models', () => {
-  const read = (text: string) => readAddress(text, new URL('https://mirror.example/'))
+  const read = (text: string) => readAddress(text, new URL('https://hub.example/'))
   const hub = (wanted: string | null, revision = 'main') => ({
     kind: 'repository',
     id: 'user/repo-GGUF',
@@ -194,7 +194,7 @@ test('addresses of models', () => {
   expect(read('user/repo-GGUF')).toEqual(hub(null))
   expect(read('hf://user/repo-GGUF:Q8_0')).toEqual(hub('Q8_0'))
   expect(read('https://huggingface.co/user/repo-GGUF')).toEqual(hub(null))
-  expect(read('https://mirror.example/user/repo-GGUF/resolve/v2/a/b.gguf?download=true')).toEqual(hub('a/b.gguf', 'v2'))
+  expect(read('https://hub.example/user/repo-GGUF/resolve/v2/a/b.gguf?download=true')).toEqual(hub('a/b.gguf', 'v2'))
   expect(read('https://huggingface.co/user/repo-GGUF/tree/main')).toEqual(hub(null))
   expect(read('https://example.org/x/y.gguf')).toEqual({ kind: 'file', url: new URL('https://example.org/x/y.gguf') })
   for (const wrong of ['repo', 'a/b/c', '../b', 'a/..', 'a/b:../c', 'https://example.org/x', 'https://', 'a/b:']) {

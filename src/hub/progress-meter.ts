@@ -39,7 +39,7 @@ export class ProgressMeter implements Disposable {
     const begin = this.#samples.findLastIndex((sample) => ms - sample.ms > WINDOW_MS)
     this.#samples = this.#samples.slice(Math.max(0, begin))
     const first = this.#samples[0]!
-    // An attempt that begins anew goes back to nothing.
+    // An attempt that starts again goes back to zero.
     const rate = ms > first.ms ? Math.max(0, (this.#done - first.done) / ((ms - first.ms) / 1000)) : 0
     const eta = rate > 0 ? (this.#total - this.#done) / rate : null
     const state = `${this.#done} ${Math.round(rate)}`

@@ -159,7 +159,7 @@ describe('a download', () => {
     await expectWhole()
   })
 
-  test('of wrong bytes is deleted, and only then begins anew', async () => {
+  test('of wrong bytes is deleted, and only then starts again', async () => {
     failFirst({ kind: 'wrong' })
     await expect(fetched()).rejects.toThrow(
       /^nano-Q4_K_M\.gguf of acme\/nano arrived damaged: its hash is [0-9a-f]{12}\.\.\./,
@@ -225,7 +225,7 @@ describe('a download', () => {
     expect(await blobs()).toEqual([])
   })
 
-  test('of a file at an address begins anew when the file changes', async () => {
+  test('of a file at an address starts again when the file changes', async () => {
     const address = `${hub.cdnUrl}/acme/nano/${NAME}?signature=1`
     let downloads = 0
     hub.onDownload = () => {
@@ -289,7 +289,7 @@ describe('projectors', () => {
     return readFile(path)
   }
 
-  test('one of another model is passed over, and refused when it is the only one', async () => {
+  test('one of another model is skipped, and refused when it is the only one', async () => {
     const other = await withDimension(2560)
     hub.repositories.get('acme/nano')!.set('mmproj-F16.gguf', other).set('mmproj-Q8_0.gguf', projector)
     const card = await fetched()

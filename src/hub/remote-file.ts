@@ -145,7 +145,7 @@ export class RemoteFile {
         if (fits) return answer
         answer.body.on('error', () => {}).destroy()
         if (++renamed === MAX_RENAMINGS)
-          throw new ConnectionError(`${answer.url.host} names the file anew at every request`)
+          throw new ConnectionError(`${answer.url.host} gives the file another ETag at every request`)
         continue
       }
       await answer.body.dump({ limit: 64 * 1024 }).catch(() => {})

@@ -216,7 +216,7 @@ test.each([
   ['enable_thinking', '{{ enable_thinking }}', 'True', 'False'],
   ['thinking', '{% if thinking is defined and thinking %}deep{% else %}quick{% endif %}', 'deep', 'quick'],
   ['reasoning_effort', '{{ reasoning_effort }}', 'high', 'none'],
-])('the template is told of thinking by the variable that it knows: %s', async (_name, shown, on, off) => {
+])('thinking is set by the variable that the template knows: %s', async (_name, shown, on, off) => {
   const thoughtful = template(`{% for m in messages %}{{ m.content }}{% endfor %}|${shown}`)
   const rendered = (thinking: boolean) =>
     thoughtful.render({ turns: [{ role: 'user', content: 'Hi' }], tools: [], thinking }, 'messages')

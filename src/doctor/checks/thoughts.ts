@@ -41,5 +41,5 @@ function silent(text: string, marks: readonly string[]): Finding {
   const found = marks.find((mark) => text.includes(mark))
   return found === undefined
     ? { check, verdict: 'ok', finding: `The model replies at once: ${quoted(text)}.` }
-    : { check, verdict: 'warning', finding: `The model writes ${found} all the same. Clients get that as reasoning.` }
+    : { check, verdict: 'warning', finding: `The model still writes ${found}. Clients get that as reasoning.` }
 }

@@ -22,7 +22,7 @@ export class JoinedTexts {
   }
 
   /**
-   * The same prompt with the texts between media in one part each, or in several that do not start anew.
+   * The same prompt with the texts between media in one part each, or in several of which none starts the prompt again.
    * @param continues whether the first part follows text that ends in text, not in a control token.
    */
   join(parts: readonly PromptPart[], continues: boolean): readonly PromptPart[] {
