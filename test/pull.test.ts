@@ -288,7 +288,7 @@ describe('lookout add and rm', () => {
     })
     expect(await lookout(['add', 'README.md'])).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^lookout: \S+README\.md cannot be used: the file is not a GGUF file\.[^\n]+\n$/),
+      stderr: expect.stringMatching(/^lookout: .+README\.md cannot be used: the file is not a GGUF file\.[^\n]+\n$/),
     })
     const unknown = await lookout(['rm', 'nothing'])
     expect(unknown).toMatchObject({
