@@ -5,7 +5,7 @@ import { CARD } from './support/local-engine.ts'
 import { jsonOf, startTestServer } from './support/server.ts'
 
 /** Far more than the card allows of the same. */
-const MOST = 3500
+const MOST = 2800
 
 interface Answer {
   readonly choices: readonly { readonly finish_reason: string; readonly message: { readonly content: string } }[]

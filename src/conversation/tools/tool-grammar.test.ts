@@ -136,7 +136,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
           calls: [[called, value]],
         })
       }),
-      { numRuns: 100 },
+      { numRuns: 60 },
     )
   })
 
@@ -155,7 +155,7 @@ describe.each(Object.entries(TOOL_SYNTAXES))('%s', (name, syntax) => {
         const valid = schemaValidator(schema)
         expect([written, valid(JSON.parse(toolCalls[0]!.arguments)), valid.errors]).toEqual([written, true, null])
       }),
-      { numRuns: 50 },
+      { numRuns: 30 },
     )
     expect(finished).toBeGreaterThan(25)
   })
