@@ -181,7 +181,12 @@ export class EncodableChunk {
     const code = this.#mtmd.encode_chunk(this.#context, this.#handle)
     if (code !== 0) throw new Error(`mtmd_encode_chunk failed with code ${code}.`)
     const bytes = 4 * this.length * this.#embeddingSize
-    return Float32Array.from(new Float32Array(koffi.view(this.#mtmd.get_output_embd(this.#context), bytes)))
+    const embeddings = Float32Array.from(new Float32Array(koffi.view(this.#mtmd.get_output_embd(this.#context), bytes)))
+    // They would make every later token meaningless.
+    if (!Number.isFinite(embeddings.reduce((sum, value) => sum + value, 0))) {
+      throw new Error('The encoder returned values that are not finite numbers.')
+    }
+    return embeddings
   }
 
   /** Decoder positions of tokens `from` to `to`, as planes t, y, x, 0 of `to - from` values each. */
