@@ -2,10 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { examine, type Finding } from '../src/doctor/index.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard, type ModelCard, type ServedId } from '../src/models/card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
+import { findingsOf, textOf, verdictsOf } from './support/examination.ts'
 import { CARD } from './support/local-engine.ts'
 import { shippedCard, writeRandomModel } from './support/random-weights.ts'
 
@@ -15,9 +15,6 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'lookout-doctor-'))
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
-
-/** The findings' verdicts by their checks. */
-const verdicts = (findings: readonly Finding[]) => Object.fromEntries(findings.map((one) => [one.check, one.verdict]))
 
 describe('the command', () => {
   const doctor = (...args: readonly string[]) =>
@@ -58,21 +55,11 @@ describe('a card that does not fit its model', () => {
   })
   afterAll(() => engine?.close())
 
-  const findingsOf = async (card: ModelCard) => {
-    const findings: Finding[] = []
-    const examination = examine({ card, served: card.serves[0]!, engine, images: 6 })
-    for await (const finding of examination) findings.push(finding)
-    return findings
-  }
-  const examined = async (card: Partial<ModelCard>, served: Partial<ServedId>) => {
-    const changed = { ...shipped, ...card, serves: [{ ...shipped.serves[0]!, ...served }] }
-    const findings = await findingsOf(changed)
-    const textOf = (check: string) => findings.find((one) => one.check === check)?.finding
-    return { findings, verdicts: verdicts(findings), textOf }
-  }
+  const examined = async (card: Partial<ModelCard>, served: Partial<ServedId>) =>
+    findingsOf({ ...shipped, ...card, serves: [{ ...shipped.serves[0]!, ...served }] }, engine)
 
   test('text only: nothing is asked about images', async () => {
-    const { verdicts, textOf } = await examined(
+    const findings = await examined(
       {},
       {
         modalities: ['text'],
@@ -81,14 +68,19 @@ describe('a card that does not fit its model', () => {
         reasoning: false,
       },
     )
-    expect(verdicts).toMatchObject({ template: 'ok', images: 'skipped', coordinates: 'skipped', speed: 'measured' })
-    expect(textOf('images')).toBe('the model is not served with images')
-    expect(textOf('speed')).not.toContain('image')
+    expect(verdictsOf(findings)).toMatchObject({
+      template: 'ok',
+      images: 'skipped',
+      coordinates: 'skipped',
+      speed: 'measured',
+    })
+    expect(textOf(findings, 'images')).toBe('the model is not served with images')
+    expect(textOf(findings, 'speed')).not.toContain('image')
   })
 
   test('what the card may not promise is a finding', async () => {
     const { toolSyntax: _, ...card } = shipped
-    expect(await findingsOf(card)).toEqual([
+    expect(await findingsOf(card, engine)).toEqual([
       {
         check: 'card',
         verdict: 'failed',

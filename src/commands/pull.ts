@@ -1,6 +1,7 @@
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
-import { availableMemory, pull as pullModel, readHubSettings, TUNING } from '../hub/index.ts'
+import { pull as pullModel, readHubSettings, TUNING } from '../hub/index.ts'
+import { availableMemory } from '../models/machine-memory.ts'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
@@ -65,7 +66,7 @@ ${SETTINGS_HELP}`,
       await pullModel(request, {
         settings,
         store: config.modelStore,
-        available: availableMemory(config.modelMemoryBytes),
+        available: Math.min(availableMemory(), config.modelMemoryBytes ?? Number.POSITIVE_INFINITY),
         tuning: TUNING,
         signal: stop.signal,
         report: values.json ? reportJson : textReport(),

@@ -2,7 +2,6 @@
 export { HubError } from './hub-error.ts'
 export { readHubSettings } from './hub-settings.ts'
 export { addModel } from './local-file.ts'
-export { availableMemory } from './memory-estimate.ts'
 export { type StoredCard, storedCards } from './model-store.ts'
 export { pull } from './pull.ts'
 export type { Choice, PullEvent, Report } from './pull-event.ts'

@@ -1,4 +1,3 @@
-import { totalmem } from 'node:os'
 import { GgufArray, type GgufValue } from '../models/gguf.ts'
 import { kvCost } from '../models/kv-cost.ts'
 
@@ -21,14 +20,6 @@ const F32_BYTES = 4
 const PROCESS_BYTES = 300 * 2 ** 20
 /** Largest image, in tokens, of encoders that take any size and name no limit. */
 const LARGEST_IMAGE_TOKENS = 4096
-/** Bytes that may be used for models: what is free, or what a container or a setting allows. */
-export function availableMemory(limit: number | null): number {
-  // macOS counts memory as used that it gives away at once.
-  const free =
-    process.platform === 'darwin' ? Math.max(process.availableMemory(), totalmem() / 2) : process.availableMemory()
-  return Math.min(free, limit ?? Number.POSITIVE_INFINITY)
-}
-
 /** Bytes that a loaded model takes, with one conversation of `contextOf` tokens. */
 export function estimateMemory({ bytes, language, encoder }: ModelParts): number {
   const { perCell, perSequence } = kvCost(language)

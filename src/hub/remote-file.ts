@@ -161,7 +161,7 @@ export class RemoteFile {
     }
   }
 
-  /** Remembers what an answer tells of the file. @returns false when it must be asked for again. */
+  /** Remembers what an answer says about the file. @returns false when it must be asked for again. */
   #take(answer: HttpAnswer, from: number, to: number): boolean {
     const etag = answer.header('etag')
     const validator = etag !== null && !etag.startsWith('W/') ? etag : answer.header('last-modified')

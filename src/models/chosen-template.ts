@@ -43,7 +43,7 @@ export function chooseBuiltIn(language: GgufMetadata, place: CardFolder): Chosen
   )
 }
 
-/** What to tell of a model that comes without a template. */
+/** The warning about a model that comes without a template. */
 export function builtInWarning(name: string): string {
   const format =
     name === `${BUILT_IN_PREFIX}plain`

@@ -14,7 +14,7 @@ const CELLS = 256
 const MEMORY_SHARE = 0.6
 /** The process and its libraries, without the caches. */
 const PROCESS_BYTES = 256 * 2 ** 20
-/** The prefix cache may take half as many cells again. */
+/** Leaves the prefix cache room for half as many cells again. */
 const CACHED_CELLS = 1.5
 /** Rows of the largest batch, each with a mask of 32 bits for every cell. */
 const MASK_BYTES = 512 * 4

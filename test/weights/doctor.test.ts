@@ -2,10 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { examine, type Finding, isIll, overall } from '../../src/doctor/index.ts'
+import { type Finding, isIll, overall } from '../../src/doctor/index.ts'
 import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import { loadCard, type ModelCard, type ServedId } from '../../src/models/card.ts'
 import { outcomeOf, startLookout } from '../support/command-line.ts'
+import { findingsOf, textOf, verdictsOf } from '../support/examination.ts'
 import { CARD } from '../support/local-engine.ts'
 
 /** `lookout doctor`, with the shipped weights, and their card turned wrong. */
@@ -14,9 +15,6 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'lookout-doctor-'))
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
-
-/** The findings' verdicts by their checks. */
-const verdicts = (findings: readonly Finding[]) => Object.fromEntries(findings.map((one) => [one.check, one.verdict]))
 
 describe('the command', () => {
   const doctor = (...args: readonly string[]) =>
@@ -32,7 +30,7 @@ describe('the command', () => {
       ok: true,
       overall: 'The model does what its card promises.',
     })
-    expect(verdicts(report.findings)).toEqual({
+    expect(verdictsOf(report.findings)).toEqual({
       template: 'ok',
       images: 'ok',
       coordinates: 'ok',
@@ -64,31 +62,21 @@ describe('a card that does not fit its model', () => {
   })
   afterAll(() => engine?.close())
 
-  const findingsOf = async (card: ModelCard) => {
-    const findings: Finding[] = []
-    const examination = examine({ card, served: card.serves[0]!, engine, images: 6 })
-    for await (const finding of examination) findings.push(finding)
-    return findings
-  }
-  const examined = async (card: Partial<ModelCard>, served: Partial<ServedId>) => {
-    const changed = { ...shipped, ...card, serves: [{ ...shipped.serves[0]!, ...served }] }
-    const findings = await findingsOf(changed)
-    const textOf = (check: string) => findings.find((one) => one.check === check)?.finding
-    return { findings, verdicts: verdicts(findings), textOf }
-  }
+  const examined = async (card: Partial<ModelCard>, served: Partial<ServedId>) =>
+    findingsOf({ ...shipped, ...card, serves: [{ ...shipped.serves[0]!, ...served }] }, engine)
 
   test('a wrong dialect: coordinates fail, and the right dialect is named', async () => {
-    const { findings, verdicts, textOf } = await examined(
+    const findings = await examined(
       { dialect: 'gemma' },
       { outputFormats: ['text', 'box'], capabilities: [], reasoning: false },
     )
-    expect(verdicts).toMatchObject({
+    expect(verdictsOf(findings)).toMatchObject({
       images: 'ok',
       coordinates: 'failed',
       'tool calls': 'skipped',
       thinking: 'skipped',
     })
-    expect(textOf('coordinates')).toMatch(
+    expect(textOf(findings, 'coordinates')).toMatch(
       /In the dialect 'markup' the mean error is 0\.\d\d patches: set "dialect": "markup"/,
     )
     expect(isIll(findings)).toBe(true)
@@ -96,12 +84,9 @@ describe('a card that does not fit its model', () => {
   })
 
   test('no dialect: the one that fits is named', async () => {
-    const { findings, verdicts, textOf } = await examined(
-      { dialect: null },
-      { outputFormats: ['text'], capabilities: [], reasoning: false },
-    )
-    expect(verdicts.coordinates).toBe('warning')
-    expect(textOf('coordinates')).toContain('set "dialect": "markup" in the card')
+    const findings = await examined({ dialect: null }, { outputFormats: ['text'], capabilities: [], reasoning: false })
+    expect(verdictsOf(findings).coordinates).toBe('warning')
+    expect(textOf(findings, 'coordinates')).toContain('set "dialect": "markup" in the card')
     expect(overall(findings)).toBe('The model does what its card promises. Warnings: coordinates.')
   })
 })

@@ -1,5 +1,5 @@
-import { totalmem } from 'node:os'
 import type { ModelCard } from '../../../models/card.ts'
+import { availableMemory } from '../../../models/machine-memory.ts'
 
 /** Sizes of the caches that the engine process has beside the KV cache, in bytes; 0 for none. */
 export interface CacheSizes {
@@ -65,9 +65,4 @@ function largestMedia({ image, video, audio }: ModelCard): number {
   const audioTokens =
     audio === undefined ? 0 : Math.ceil(audio.tokensPerSecond * (audio.windowSeconds ?? AUDIO_WINDOW_SECONDS))
   return Math.max(image?.maxTokens ?? 0, video?.maxTokens ?? 0, audioTokens)
-}
-
-function availableMemory(): number {
-  // There, the system counts hardly anything as free that it could make free.
-  return process.platform === 'darwin' ? totalmem() / 2 : process.availableMemory()
 }
