@@ -66,6 +66,9 @@ describe('every family serves the same contract', () => {
     ['qwen2.5-vl', 'box', '{"bbox_2d": [49, 77, 240, 288], "label": "cat"}', BOX.replace('100,200', '102,201')],
     ['gemma', 'box', '```json\n[\n  {"box_2d": [200, 100, 750, 500], "label": "cat"}\n]\n```', BOX],
     ['molmo', 'point', '<point x="50" y="25.0" alt="cat">cat</point>', POINT],
+    ['internvl', 'box', '<ref>cat</ref><box>[[100, 200, 500, 750]]</box>', BOX],
+    ['minicpm-v', 'box', '<ref>cat</ref><box>100 200 500 750</box>', BOX],
+    ['glm4v', 'box', '```json\n[\n  {"bbox_2d": [100, 200, 500, 750], "label": "cat"}\n]\n```', BOX],
     ['paligemma', 'box', '<loc0205><loc0102><loc0768><loc0512> cat', BOX],
   ]
 

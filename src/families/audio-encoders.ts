@@ -34,3 +34,20 @@ export function audioRule(projector: string, stack: number | undefined): AudioRu
       return null
   }
 }
+
+/** Outputs of an encoder of Whisper's kind for one window of sound. */
+const WINDOW_OUTPUTS = 1500
+
+/**
+ * Whether libmtmd 0.4.0 makes as many tokens of a window of sound as it expects; otherwise it ends the process. It rounds the
+ * stacked outputs up with a mask that is right for powers of two, and the expected number down (`build_stack` and
+ * `clip_n_output_tokens` in llama.cpp's `tools/mtmd/clip.cpp`).
+ * @param stack how many outputs of the encoder become one token.
+ * @param width numbers in one output.
+ */
+export function stacksEvenly(stack: number, width: number): boolean {
+  if (stack <= 1) return true
+  const mask = BigInt(stack * width) - 1n
+  const padded = Number((BigInt(WINDOW_OUTPUTS * width) + mask) & ~mask)
+  return Math.floor(padded / (stack * width)) === Math.floor(Math.ceil((2 * WINDOW_OUTPUTS) / stack) / 2)
+}

@@ -1,8 +1,9 @@
 import { glob, readFile } from 'node:fs/promises'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { audioLimits, familyMarks, familyOf, imageLimits, mismatch } from './gguf.ts'
-import { FAMILIES, FAMILY_NAMES, type Family } from './index.ts'
+import { audioLimits, familyMarks, familyOf, mismatch, soundProblem } from './gguf.ts'
+import { imageLimits } from './image-limits.ts'
+import { FAMILIES, FAMILY_NAMES, type Family, type FamilyName } from './index.ts'
 
 describe('a family is recognised by its files', () => {
   test.each([
@@ -89,6 +90,21 @@ test.each([
   expect(audioLimits(new Map<string, unknown>(Object.entries(encoder)))).toEqual(rule)
 })
 
+test.each([
+  ['ultravox', 8, 1280, null],
+  ['voxtral', 4, 1280, null],
+  ['qwen2a', 8, 1024, null],
+  // Whisper's medium size.
+  ['ultravox', 8, 1024, 'libmtmd miscounts the tokens of sound when it stacks 8 outputs of 1024 numbers'],
+])('sound that the library would miscount is known: %s, %i x %i', (projector, stack, width, problem) => {
+  const encoder = new Map<string, unknown>([
+    ['clip.audio.projector_type', projector],
+    ['clip.audio.projector.stack_factor', stack],
+    ['clip.audio.embedding_length', width],
+  ])
+  expect(soundProblem(encoder)).toBe(problem)
+})
+
 test('the width of an old projector is that of its encoder, and says nothing', () => {
   const language = new Map<string, unknown>([
     ['general.architecture', 'llama'],
@@ -105,8 +121,12 @@ test('the width of an old projector is that of its encoder, and says nothing', (
   expect(mismatch({ language, encoder: null })).toBeNull()
 })
 
-/** Where a family may be named: here, and where the notations and chat formats are that families share. */
-const ELSEWHERE = /^src\/(families|grounding\/dialects|conversation\/tools|templates)\/|\.test\.ts$/
+/**
+ * Where a family may be named: here, where the notations and chat formats are that families share, and where the format of one
+ * is written.
+ */
+const ELSEWHERE =
+  /^src\/(families|grounding\/dialects|conversation\/tools|templates|hugging-face)\/|commands\/export-hf[.]|\.test\.ts$/
 
 test('no other file of src knows a family by name', async () => {
   // This project's own name and that of llama.cpp mean other things as well.
@@ -145,6 +165,88 @@ describe('limits of images', () => {
     const smaller = { pixelsPerToken: 56, minTokens: 64, maxTokens: 64, square: true }
     expect(imageLimits(square, encoder({ image_size: 448 }))).toEqual(smaller)
   })
+
+  test('with a longest edge are those of the file', () => {
+    const limits = { pixelsPerToken: 28, minTokens: 8, maxTokens: 3025, longestEdge: 1540, rowEnds: true }
+    const file = encoder({ image_size: 1540, patch_size: 14, spatial_merge_size: 2 })
+    expect(imageLimits(FAMILIES.mistral.image!, file)).toEqual(limits)
+    expect(imageLimits(FAMILIES.mistral.image!, null)).not.toHaveProperty('maxTokens')
+  })
+
+  test.each<[FamilyName, Record<string, unknown>, object]>([
+    [
+      'internvl',
+      { image_size: 448, patch_size: 14, 'projector.scale_factor': 2, preproc_max_tiles: 6 },
+      {
+        pixelsPerToken: 28,
+        minTokens: 256,
+        maxTokens: 1792,
+        tiles: { grid: 'nearest', side: 448, tokens: 256, most: 6 },
+      },
+    ],
+    [
+      'smolvlm',
+      { image_size: 384, patch_size: 14, 'projector.scale_factor': 3, preproc_image_size: 1536 },
+      {
+        pixelsPerToken: 42,
+        minTokens: 405,
+        maxTokens: 1377,
+        tiles: { grid: 'longest', side: 384, tokens: 81, along: 4 },
+      },
+    ],
+    [
+      'lfm2-vl',
+      { image_size: 256, patch_size: 16, 'projector.scale_factor': 2 },
+      {
+        pixelsPerToken: 32,
+        minTokens: 64,
+        maxTokens: 2816,
+        tiles: { grid: 'large', side: 512, tokens: 256, most: 10 },
+      },
+    ],
+    [
+      'llava',
+      { image_size: 336, patch_size: 14, image_grid_pinpoints: [336, 672, 672, 336, 672, 672] },
+      {
+        ...{ pixelsPerToken: 14, minTokens: 576, maxTokens: 2880 },
+        tiles: {
+          ...{ grid: 'listed', side: 336, tokens: 576 },
+          grids: [
+            [1, 2],
+            [2, 1],
+            [2, 2],
+          ],
+        },
+      },
+    ],
+    // Grids that are not of whole tiles end libmtmd's process; squares do not.
+    [
+      'llava',
+      { image_size: 336, patch_size: 14, image_grid_pinpoints: [336, 500] },
+      { pixelsPerToken: 14, minTokens: 576, maxTokens: 576, square: true },
+    ],
+    [
+      'minicpm-v',
+      { image_size: 448, patch_size: 14, 'projector.scale_factor': 4 },
+      {
+        pixelsPerToken: 56,
+        minTokens: 64,
+        maxTokens: 640,
+        tiles: { grid: 'slices', side: 448, tokens: 64, most: 9, unit: 56 },
+      },
+    ],
+  ])('of tiles are those of the file: %s', (family, file, limits) => {
+    expect(imageLimits((FAMILIES[family] as Family).image!, encoder(file))).toEqual(limits)
+  })
+
+  test('of slices are those of the resampler', () => {
+    const rule = FAMILIES['minicpm-v'].image!
+    const file = [...encoder({ image_size: 448, patch_size: 14 }), ['clip.projector_type', 'resampler']] as const
+    const limits = (...more: [string, number][]) => imageLimits(rule, new Map<string, unknown>([...file, ...more]))
+    expect(limits(['clip.minicpmv_version', 4])).toMatchObject({ maxTokens: 640, tiles: { tokens: 64, unit: 14 } })
+    expect(limits()).toMatchObject({ pixelsPerToken: 46, maxTokens: 960, tiles: { tokens: 96, unit: 14 } })
+    expect(limits(['clip.minicpmv_query_num', 32])).toMatchObject({ maxTokens: 320, tiles: { tokens: 32 } })
+  })
 })
 
 test('docs/families.md has the table of all families', async () => {
@@ -172,8 +274,22 @@ function rowOf(name: string, family: Family): string {
   return `| ${cells.join(' | ')} |`
 }
 
-function imageCell({ patchSize, mergeSize, minTokens, maxTokens, square }: NonNullable<Family['image']>): string {
+function imageCell(rule: NonNullable<Family['image']>): string {
+  const { patchSize, mergeSize, minTokens, maxTokens, square, longestEdge, tiles } = rule
   const side = `${patchSize * mergeSize} px`
+  switch (tiles?.grid) {
+    case 'nearest':
+      return `1 to ${tiles.most} tiles`
+    case 'large':
+      return `${side}, from ${minTokens} tokens; large ones in up to ${tiles.most} tiles`
+    case 'slices':
+      return `up to ${tiles.most} slices`
+    case 'longest':
+      return `${tiles.along} tiles along the longer side`
+    case 'listed':
+      return `squares of ${maxTokens} tokens, or tiles`
+  }
+  if (longestEdge) return `${side}, ${minTokens} tokens to a longest edge, and row ends`
   if (minTokens === undefined || maxTokens === undefined) return `${side}; tokens: card`
   return square ? `${side}, squares of ${maxTokens} tokens` : `${side}, ${minTokens} to ${maxTokens} tokens`
 }

@@ -1,4 +1,5 @@
 import type { DialectName } from '../grounding/index.ts'
+import type { TileRule } from './tiles.ts'
 import type { ToolSyntaxName } from './tool-syntax.ts'
 import type { VideoLayout } from './video-layout.ts'
 
@@ -21,7 +22,7 @@ export interface Family {
   readonly architectures: readonly string[]
   /** A key in the header of its language models that no other family's have. Left out where there is none. */
   readonly key?: string
-  /** Null where images are not simply stretched to a multiple of a token's side; the card must then give its limits. */
+  /** Null where it is not known how images are sized; the card must then give their limits. */
   readonly image: ImageRule | null
   /** Null where it is not known how the family is shown video. */
   readonly video: VideoRule | null
@@ -51,6 +52,12 @@ export interface ImageRule {
   readonly maxTokens?: number
   /** The encoder takes squares of `maxTokens` tokens only. */
   readonly square?: true
+  /** No image is enlarged, nor is a side longer than `clip.vision.image_size`, which then decides on the most tokens. */
+  readonly longestEdge?: true
+  /** A token ends every row but the last, beside those of the squares. */
+  readonly rowEnds?: true
+  /** Images are cut into tiles. The tokens of an image then follow from them, except the least. */
+  readonly tiles?: TileRule
 }
 
 /** Limits that are left out are for the card to give. */

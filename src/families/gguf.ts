@@ -1,5 +1,5 @@
-import { type AudioRule, audioRule } from './audio-encoders.ts'
-import type { Family, ImageRule } from './family.ts'
+import { type AudioRule, audioRule, stacksEvenly } from './audio-encoders.ts'
+import type { Family } from './family.ts'
 import { FAMILIES, FAMILY_NAMES, type FamilyName } from './index.ts'
 
 /** Values in the header of a GGUF file, by key. */
@@ -47,9 +47,25 @@ export function encoders(encoder: GgufMetadata | null): { readonly image: boolea
 
 /** How many tokens sound takes; null for an audio encoder that is not known here. */
 export function audioLimits(encoder: GgufMetadata): AudioRule | null {
-  const type = text(encoder.get('clip.audio.projector_type')) ?? text(encoder.get('clip.projector_type'))
+  const type = audioProjector(encoder)
   const stack = encoder.get('clip.audio.projector.stack_factor')
   return type === null ? null : audioRule(type, typeof stack === 'number' ? stack : undefined)
+}
+
+function audioProjector(encoder: GgufMetadata): string | null {
+  return text(encoder.get('clip.audio.projector_type')) ?? text(encoder.get('clip.projector_type'))
+}
+
+/** Audio projectors that stack outputs of their encoder (`audio_has_stack_frames` in libmtmd). */
+const STACKING: ReadonlySet<string | null> = new Set(['ultravox', 'voxtral', 'meralion'])
+
+/** Why the library cannot compute an audio encoder; null where nothing speaks against it. */
+export function soundProblem(encoder: GgufMetadata | null): string | null {
+  if (encoder === null || !STACKING.has(audioProjector(encoder))) return null
+  const stack = encoder.get('clip.audio.projector.stack_factor')
+  const width = encoder.get('clip.audio.embedding_length')
+  if (typeof stack !== 'number' || typeof width !== 'number' || stacksEvenly(stack, width)) return null
+  return `libmtmd miscounts the tokens of sound when it stacks ${stack} outputs of ${width} numbers`
 }
 
 /** Projectors whose `projection_dim` is not the width of what they give to the language model, but that of their encoder. */
@@ -88,41 +104,6 @@ export function familyOf({ architecture, projector, family }: FamilyMarks): Fami
     return projector === null ? fits : projectors.includes(projector) && (architectures.length === 0 || fits)
   })
   return fitting.length === 1 ? fitting[0]! : null
-}
-
-/** Limits of prepared images, in the terms of model cards. */
-export interface FamilyImageLimits {
-  readonly pixelsPerToken: number
-  readonly minTokens?: number
-  readonly maxTokens?: number
-  readonly square?: true
-}
-
-/** The family's rule with the numbers that the encoder's file has of its own. */
-export function imageLimits(rule: ImageRule, encoder: GgufMetadata | null): FamilyImageLimits {
-  const number = (key: string): number | undefined => {
-    const value = encoder?.get(`clip.vision.${key}`)
-    return typeof value === 'number' && value > 0 ? value : undefined
-  }
-  const merge = number('spatial_merge_size') ?? number('projector.scale_factor') ?? rule.mergeSize
-  const pixelsPerToken = (number('patch_size') ?? rule.patchSize) * merge
-  const side = number('image_size')
-  if (rule.square && side !== undefined) {
-    const tokens = Math.max(1, Math.round(side / pixelsPerToken)) ** 2
-    return { pixelsPerToken, minTokens: tokens, maxTokens: tokens, square: true }
-  }
-  const tokens = (key: string): number | undefined => {
-    const pixels = number(key)
-    return pixels === undefined ? undefined : Math.max(1, Math.round(pixels / pixelsPerToken ** 2))
-  }
-  const minTokens = tokens('image_min_pixels') ?? rule.minTokens
-  const maxTokens = tokens('image_max_pixels') ?? rule.maxTokens
-  return {
-    pixelsPerToken,
-    ...(minTokens === undefined ? {} : { minTokens }),
-    ...(maxTokens === undefined ? {} : { maxTokens }),
-    ...(rule.square ? { square: true } : {}),
-  }
 }
 
 function text(value: unknown): string | null {

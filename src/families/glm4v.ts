@@ -1,6 +1,5 @@
 import type { Family } from './family.ts'
 
-/** Boxes are `<|begin_of_box|>[[…]]<|end_of_box|>` in brackets that vary, which is not read here. */
 export const glm4v: Family = {
   title: 'GLM-4.1V and later',
   projectors: ['glm4v'],
@@ -8,7 +7,7 @@ export const glm4v: Family = {
   // The limits are llama.cpp's.
   image: { patchSize: 14, mergeSize: 2, minTokens: 8, maxTokens: 4096 },
   video: null,
-  dialect: null,
+  dialect: 'glm4v',
   toolSyntax: null,
   thought: null,
 }

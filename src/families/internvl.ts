@@ -1,14 +1,12 @@
 import type { Family } from './family.ts'
 
-/**
- * Images are cut into up to 12 tiles of 448 pixels; boxes refer to the whole image. Its
- * language models come from several families, which call tools each in their own way.
- */
+/** Boxes refer to the whole image. Its language models come from several families, which call tools each in their own way. */
 export const internVl: Family = {
   title: 'InternVL',
   projectors: ['internvl'],
   architectures: [],
-  image: null,
+  // The tiles' number and size are those of its own processor, and of its files.
+  image: { patchSize: 14, mergeSize: 2, tiles: { grid: 'nearest', most: 12 } },
   video: null,
   dialect: 'internvl',
   toolSyntax: null,

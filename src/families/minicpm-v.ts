@@ -1,13 +1,13 @@
 import type { Family } from './family.ts'
 
-/** Images are cut into slices. Boxes are `<box>x1 y1 x2 y2</box>` without a name, which is not read here. */
 export const miniCpmV: Family = {
   title: 'MiniCPM-V',
   projectors: ['resampler', 'minicpmv4_6'],
   architectures: [],
-  image: null,
+  // Nine slices at most are fixed in libmtmd. The merge is that of version 4.6: a resampler has none.
+  image: { patchSize: 14, mergeSize: 4, tiles: { grid: 'slices', most: 9 } },
   video: null,
-  dialect: null,
+  dialect: 'minicpm-v',
   toolSyntax: null,
   thought: null,
 }

@@ -1,11 +1,11 @@
 import type { Family } from './family.ts'
 
-/** A token ends every row of an image, so that an image costs more tokens than its squares. */
 export const mistral: Family = {
   title: 'Mistral, Pixtral',
   projectors: ['pixtral'],
   architectures: [],
-  image: null,
+  // libmtmd's least tokens. The longest edge is 1024 pixels in Pixtral 12B, 1540 in Mistral Small 3.1.
+  image: { patchSize: 16, mergeSize: 1, minTokens: 8, longestEdge: true, rowEnds: true },
   video: null,
   dialect: null,
   toolSyntax: 'mistral',

@@ -19,6 +19,9 @@ export interface Dialect {
   /** The formats that the family can write. */
   readonly formats: readonly AnnotationFormat[]
 
+  /** Marks of the notation, which some vocabularies have as control tokens: the engine must be told to print those. */
+  readonly marks?: readonly string[]
+
   /**
    * The text that asks for annotations of a format. The server puts it at the start of the system turn. Null for a
    * family that has no such instruction.

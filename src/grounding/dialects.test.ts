@@ -75,7 +75,7 @@ const KIND_OF = { point: 'point', box: 'point_box' } as const
 
 describe.each(Object.entries(DIALECTS) as [DialectName, Dialect][])('%s', (name, dialect) => {
   const kinds = (['point', 'box'] as const).filter((kind) => dialect.formats.includes(kind))
-  const hasEscapes = name !== 'paligemma' && name !== 'internvl'
+  const hasEscapes = !['paligemma', 'internvl', 'minicpm-v'].includes(name)
   const answered = (kind: 'point' | 'box') => leaf(KIND_OF[kind], hasEscapes ? anyMention : plainMention)
 
   test.each(kinds)('reads back every answer that it writes: %s', (kind) => {
@@ -168,6 +168,8 @@ const TOLERANCES: Readonly<Record<DialectName, { tolerance: number }>> = {
   molmo: { tolerance: 0 },
   paligemma: { tolerance: 1 },
   internvl: { tolerance: 0 },
+  'minicpm-v': { tolerance: 0 },
+  glm4v: { tolerance: 0 },
 }
 
 const anyAnnotation: fc.Arbitrary<Annotation> = fc.constantFrom<LeafKind>('point', 'point_box', 'polygon').chain(leaf)
@@ -202,7 +204,15 @@ const SCRAPS = [
   '{"bbox_2d": [1, 2, 3, 4',
   '<ref>cat</ref><box>[[1, 2, 3, 4], [5,6,7,1001]]</box>',
   '<ref>dog</ref><box>[[1, 2',
+  '<ref>cat</ref><box>1 2 3 4</box>',
+  '<box>1, 2 3',
+  '<box>',
   '<ref>',
+  '<|begin_of_box|>',
+  '<|begin_of_box|>[[1, 2, 3, 4]',
+  '<|begin_of_box|>[',
+  '<|end_of_box|>',
+  '<|',
   '</box>',
   '{"point_2d": [5, 6]}',
   '"label": "a"',
@@ -258,6 +268,31 @@ const WRITTEN: readonly (readonly [DialectName, text: string, expected: string])
     'paligemma',
     '<loc0246><loc0229><loc0872><loc0904> car ; <loc0000><loc0512><loc1023><loc0256> big tree',
     '<point_box mention="car"> (224,240) (883,852) </point_box>\n<point_box mention="big tree"> (250,0) (500,999) </point_box>',
+  ],
+  [
+    'internvl',
+    'A <ref>cat</ref><box>[[10, 20, 30, 40], [500,600,700,1002]]</box>.',
+    'A <point_box mention="cat"> (10,20) (30,40) </point_box><point_box mention="cat"> (500,600) (700,1000) </point_box>.',
+  ],
+  ['internvl', '<box>[[1, 2, 3, 4]]</box>', '<box>[[1, 2, 3, 4]]</box>'],
+  [
+    'minicpm-v',
+    '<ref>big tree</ref><box>10 20 300 400</box> and <box>1, 2, 3, 4</box>',
+    '<point_box mention="big tree"> (10,20) (300,400) </point_box> and <point_box> (1,2) (3,4) </point_box>',
+  ],
+  ['minicpm-v', '<ref>a</ref><box>1 2 3</box> <box>', '<ref>a</ref><box>1 2 3</box> <box>'],
+  [
+    'glm4v',
+    'There: <|begin_of_box|>[[10, 20, 30, 40], [500, 600, 700, 800]]<|end_of_box|>.',
+    'There: <point_box> (10,20) (30,40) </point_box> <point_box> (500,600) (700,800) </point_box>.',
+  ],
+  ['glm4v', '<|begin_of_box|>(10,20,30,40)<|end_of_box|>', '<point_box> (10,20) (30,40) </point_box>'],
+  ['glm4v', '<|begin_of_box|><10, 20, 30, 40><|end_of_box|>', '<point_box> (10,20) (30,40) </point_box>'],
+  ['glm4v', 'It is <|begin_of_box|>42<|end_of_box|>', 'It is <|begin_of_box|>42<|end_of_box|>'],
+  [
+    'glm4v',
+    '<|begin_of_box|>[{"label": "cat", "bbox_2d": [10, 20, 30, 40]}]<|end_of_box|> Done.',
+    '<point_box mention="cat"> (10,20) (30,40) </point_box> Done.',
   ],
 ]
 

@@ -13,7 +13,10 @@ export interface ImageTarget extends ImageLimits {
 /** `low` takes at most this share of what a model's images may have beyond their least tokens. */
 const LOW_SHARE = 1 / 4
 
-/** A model's limits for an image with the given detail. A model that takes squares of one size knows no other. */
+/**
+ * A model's limits for an image with the given detail. A model that takes squares of one size knows no other. Of images that
+ * are cut, `low` makes fewer tiles, unless their number follows from the aspect ratio alone.
+ */
 export function targetFor(limits: ImageLimits, detail: ImageDetail = 'auto'): ImageTarget {
   if (limits.square) return limits
   const { minTokens, maxTokens } = limits

@@ -1,20 +1,52 @@
 import type { ImageLimits } from '../models/card.ts'
 import type { ImageTarget } from './image-detail.ts'
 import type { RgbImage, Size } from './pixels.ts'
+import { tiledSize } from './tiles.ts'
 
 /**
  * The size to which an image is stretched for a model. Sides are multiples of `pixelsPerToken`, the area lies within
  * the model's token limits, and the aspect ratio is kept as closely as that allows. A model that takes only squares gets
- * its largest one.
+ * its largest one; one whose images are cut, a grid of whole tiles.
  */
 export function targetSize(original: Size, limits: ImageTarget): Size {
-  if (limits.square) {
+  const { square, longestEdge, tiles } = limits
+  if (square) {
     const side = Math.sqrt(limits.maxTokens) * limits.pixelsPerToken
     return { width: side, height: side }
   }
+  if (tiles) return tiledSize(original, { ...limits, tiles }) ?? anyAspect(original, inOnePiece(limits, tiles))
+  if (longestEdge) return anyAspect(withLongestEdge(original, longestEdge), { ...limits, roundUp: true })
+  return anyAspect(original, limits)
+}
+
+/** Whether an image has a size that `targetSize` may give to an image. */
+export function isPrepared(size: Size, limits: ImageLimits): boolean {
+  const { tiles } = limits
+  if (tiles?.grid === 'slices') return size.width * size.height <= (tiles.most + 1) * tiles.side ** 2
+  if (tiles) {
+    const target = targetSize(size, limits)
+    if (target.width === size.width && target.height === size.height) return true
+    if (tiles.grid !== 'large') return false
+  }
+  const side = limits.pixelsPerToken
+  const tokens = imageTokens(size, limits)
+  const most = tiles ? inOnePiece(limits, tiles).maxTokens : limits.maxTokens
+  return size.width % side === 0 && size.height % side === 0 && tokens >= limits.minTokens && tokens <= most
+}
+
+function anyAspect(original: Size, limits: ImageTarget): Size {
   const size = smartResize(original, limits)
   const tokens = imageTokens(size, limits)
   return tokens >= limits.minTokens && tokens <= limits.maxTokens ? size : nearestAspect(original, limits)
+}
+
+function inOnePiece(limits: ImageTarget, { tokens }: NonNullable<ImageLimits['tiles']>): ImageTarget {
+  return { ...limits, maxTokens: Math.min(limits.maxTokens, tokens) }
+}
+
+function withLongestEdge({ width, height }: Size, edge: number): Size {
+  const longer = Math.max(width, height)
+  return longer <= edge ? { width, height } : { width: (width * edge) / longer, height: (height * edge) / longer }
 }
 
 /** The rule of the reference processors for models that take any aspect ratio. For narrow images its rounding can miss both limits. */
@@ -54,7 +86,7 @@ function nearestAspect({ width, height }: Size, { pixelsPerToken: unit, minToken
   return { width: best.columns * unit, height: best.rows * unit }
 }
 
-/** The number of tokens of an image with this prepared size. */
+/** The number of tokens of an image with this prepared size, if it is not cut. */
 export function imageTokens(prepared: Size, limits: ImageLimits): number {
   return (prepared.width / limits.pixelsPerToken) * (prepared.height / limits.pixelsPerToken)
 }

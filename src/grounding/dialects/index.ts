@@ -1,7 +1,9 @@
 import type { Dialect } from '../dialect.ts'
 import { gemma } from './gemma.ts'
+import { glm4v } from './glm4v.ts'
 import { internVl } from './internvl.ts'
 import { markup } from './markup.ts'
+import { miniCpmV } from './minicpm-v.ts'
 import { molmo } from './molmo.ts'
 import { paligemma } from './paligemma.ts'
 import { qwen3Vl, qwen25Vl } from './qwen.ts'
@@ -15,5 +17,7 @@ export const DIALECTS = {
   molmo,
   paligemma,
   internvl: internVl,
+  'minicpm-v': miniCpmV,
+  glm4v,
 } as const satisfies Readonly<Record<string, Dialect>>
 export type DialectName = keyof typeof DIALECTS

@@ -79,7 +79,7 @@ interface OpenList {
   objects: number
 }
 
-class JsonNotation implements Notation {
+export class JsonNotation implements Notation {
   readonly #form: JsonForm
   readonly #scene: Scene
   readonly #keys: readonly string[]
