@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import { Automaton } from '../../src/inference/constraints/automaton.ts'
 import { grammarOf } from '../../src/inference/constraints/constraint-grammar.ts'
-import { TokenTrie } from '../../src/inference/constraints/token-trie.ts'
+import { TokenTrie, type Vocabulary } from '../../src/inference/constraints/token-trie.ts'
 import { isPartOfUtf8 } from '../../src/inference/constraints/utf8.ts'
 import type { Constraint } from '../../src/inference/engine.ts'
 
@@ -10,7 +10,8 @@ const END = 256
 const BYTES = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte))
 const PIECES = ['"', '\\', '{', '}', ']', ', ', ': ', '<', '</', '\n', '</parameter>', '</function>', '</tool_call>']
 const TOKENS = [...BYTES.map((byte) => (isPartOfUtf8(byte) ? byte : '')), '', ...PIECES, '<|"|>', '<tool_call|>']
-const trie = new TokenTrie({ tokens: TOKENS, stopTokens: [END] })
+export const BYTE_VOCABULARY: Vocabulary = { tokens: TOKENS, stopTokens: [END] }
+const trie = new TokenTrie(BYTE_VOCABULARY)
 
 export function byteAutomaton(constraint: Constraint): Automaton {
   return new Automaton(grammarOf(constraint), trie)

@@ -300,9 +300,10 @@ describe('with few tokens', () => {
   const powerOf = (texts: readonly string[], count: number): readonly string[] =>
     count === 0
       ? ['']
-      : powerOf(texts, count - 1)
-          .flatMap((text) => texts.map((other) => text + other))
-          .slice(0, MOST_TEXTS + 1)
+      : [...new Set(powerOf(texts, count - 1).flatMap((text) => texts.map((other) => text + other)))].slice(
+          0,
+          MOST_TEXTS + 1,
+        )
 
   test('the tokens that may come are those that some text of the language goes on with', () => {
     const finite = languages

@@ -108,6 +108,29 @@ export class Automaton {
     }
   }
 
+  /**
+   * In how many ways the beginning of a text can be read at most, as far as a search finds it that goes on with the byte that
+   * leaves most of them open.
+   * @param bytes how long the text may become.
+   */
+  mostReadings(bytes: number): number {
+    let state = this.#expand([this.#push(this.#graph.root, this.#end)])
+    let most = state.readings.length
+    for (let length = 0; length < bytes; length++) {
+      let widest: State | null = null
+      // One byte of each range stands for all that no reading tells from it.
+      for (const byte of new Set(state.readings.flatMap(({ node }) => firstBytes(node)))) {
+        const index = this.#after(this.#indexOf(state), byte)
+        const next = index === DEAD ? null : this.#byIndex[index]!
+        if (next !== null && next.readings.length > (widest?.readings.length ?? 0)) widest = next
+      }
+      if (widest === null) break
+      state = widest
+      most = Math.max(most, state.readings.length)
+    }
+    return most
+  }
+
   #nextTokens(exact: State): Int32Array {
     if (this.#bytes > MOST_BYTES) this.#forget()
     const state = this.#clamp(exact)
@@ -371,6 +394,10 @@ export class Automaton {
     }
     return clamped
   }
+}
+
+function firstBytes(node: Node | null): readonly number[] {
+  return node?.type === 'class' ? node.ranges.map(([first]) => first) : []
 }
 
 function mark(mask: Int32Array, token: number): void {

@@ -1,9 +1,8 @@
 import type { CodePoints } from './regex/code-points.ts'
 import type { Pattern } from './regex/pattern.ts'
-import type { ByteRange } from './utf8.ts'
 
 /** What a grammar lets through. Made by the functions below. */
-export type Expression = Literal | Characters | Bytes | Reference | Sequence | Choice | Repeat
+export type Expression = Literal | Characters | Reference | Sequence | Choice | Repeat
 
 /** This text, which is not empty. */
 export interface Literal {
@@ -15,12 +14,6 @@ export interface Literal {
 export interface Characters {
   readonly type: 'characters'
   readonly set: CodePoints
-}
-
-/** One byte. */
-export interface Bytes {
-  readonly type: 'bytes'
-  readonly ranges: readonly ByteRange[]
 }
 
 /** What the rule says; each rule has one reference, which is that object. */
@@ -128,8 +121,6 @@ function write(expression: Expression): string {
       return JSON.stringify(expression.text)
     case 'characters':
       return `[${expression.set.join(' ')}]`
-    case 'bytes':
-      return `<${expression.ranges.join(' ')}>`
     case 'reference':
       return `r${expression.id}`
     case 'sequence':
@@ -158,10 +149,6 @@ export function characters(set: CodePoints): Expression {
 /** One character of a range. */
 export function range(first: string, last: string): Expression {
   return characters([[first.codePointAt(0)!, last.codePointAt(0)!]])
-}
-
-export function bytes(ranges: readonly ByteRange[]): Expression {
-  return { type: 'bytes', ranges }
 }
 
 export function sequence(parts: readonly Expression[]): Expression {

@@ -1,6 +1,5 @@
 /**
  * Tells as a text grows which beginning of a mark it ends with. From Aho and Corasick, "Efficient string matching" (1975).
- * A text and its marks are sequences of characters, or of bytes with one character each.
  */
 export class MarkAutomaton {
   /** Every beginning of a mark, short of the whole mark. The empty one comes first. */

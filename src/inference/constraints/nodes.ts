@@ -190,8 +190,6 @@ export class NodeGraph {
         return this.#sequence(Array.from(Buffer.from(expression.text), (byte) => this.#class([[byte, byte]])))
       case 'characters':
         return this.#characters(expression.set)
-      case 'bytes':
-        return this.#class(expression.ranges)
       case 'reference':
         return this.#rule(expression)
       case 'sequence':

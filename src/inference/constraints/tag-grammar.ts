@@ -1,6 +1,6 @@
-import { bytes, choice, EMPTY, type Expression, type Grammar, literal, type Reference, sequence } from './grammar.ts'
+import { characters, choice, EMPTY, type Grammar, literal, type Reference, sequence } from './grammar.ts'
 import { MarkAutomaton } from './mark-automaton.ts'
-import type { ByteRange } from './utf8.ts'
+import { complement, setOf, union } from './regex/code-points.ts'
 
 interface Tag {
   readonly begin: string
@@ -22,9 +22,8 @@ interface TagPolicy {
  * @param tags each of which begins with one of the triggers.
  */
 export function tagGrammar(tags: readonly Tag[], { triggers, atLeastOne, stopAfterFirst }: TagPolicy): Grammar {
-  const used = triggers.filter((trigger) => tags.some(({ begin }) => begin.startsWith(trigger)))
-  const triggerOf = new Map(used.map((trigger) => [latin1(trigger), trigger]))
-  const automaton = new MarkAutomaton(triggerOf.keys())
+  const used = triggers.filter((trigger) => trigger !== '' && tags.some(({ begin }) => begin.startsWith(trigger)))
+  const automaton = new MarkAutomaton(used)
   const states = new Map(
     [...automaton.states].map((state): [string, Reference] => [state, { type: 'reference', id: 0 }]),
   )
@@ -39,29 +38,16 @@ export function tagGrammar(tags: readonly Tag[], { triggers, atLeastOne, stopAft
         ),
     )
   const rules = new Map(tags.flatMap(({ content }) => [...content.rules]))
+  const inTriggers = new Set(used.join(''))
+  const others = complement(setOf([...inTriggers].join('')))
   for (const [state, rule] of states) {
-    const bytesTo = Map.groupBy(BYTES, (byte) => automaton.after(state, String.fromCharCode(byte)).end)
-    const steps = [...bytesTo].map(([end, values]): Expression => {
-      const trigger = triggerOf.get(end)
-      return sequence([bytes(rangesOf(values)), trigger === undefined ? states.get(end)! : tagsBehind(trigger)])
-    })
+    const byEnd = Map.groupBy(inTriggers, (character) => automaton.after(state, character).end)
+    const sets = new Map([...byEnd].map(([end, list]) => [end, setOf(list.join(''))]))
+    sets.set('', union(others, sets.get('') ?? []))
+    const steps = [...sets].map(([end, set]) =>
+      sequence([characters(set), used.includes(end) ? tagsBehind(end) : states.get(end)!]),
+    )
     rules.set(rule, choice([EMPTY, ...steps]))
   }
   return { root: atLeastOne ? tagsBehind('') : free, rules }
-}
-
-const BYTES = Array.from({ length: 256 }, (_, byte) => byte)
-
-function rangesOf(bytes: readonly number[]): ByteRange[] {
-  const ranges: [number, number][] = []
-  for (const byte of bytes) {
-    const last = ranges.at(-1)
-    if (last !== undefined && byte === last[1] + 1) last[1] = byte
-    else ranges.push([byte, byte])
-  }
-  return ranges
-}
-
-function latin1(text: string): string {
-  return Buffer.from(text).toString('latin1')
 }

@@ -139,8 +139,10 @@ export class ValueText {
     const plain = difference(set, ESCAPED)
     const options: Expression[] = []
     if (plain.length > 0) options.push(characters(plain))
-    for (const [character, written] of SHORT_ESCAPES) {
-      if (intersection(set, setOf(character)).length > 0) options.push(literal(written))
+    const escapes = [...SHORT_ESCAPES].filter(([character]) => intersection(set, setOf(character)).length > 0)
+    if (escapes.length > 0) {
+      const behind = setOf(escapes.map(([, written]) => written.slice(1)).join(''))
+      options.push(sequence([literal('\\'), characters(behind)]))
     }
     for (const [first, last] of options.length === 0 ? set : []) {
       for (let code = first; code <= last; code++) {

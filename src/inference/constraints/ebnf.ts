@@ -1,0 +1,192 @@
+import type { Choice, Expression, Grammar, Reference, Repeat } from './grammar.ts'
+import { type CodePoints, difference, intersection, union } from './regex/code-points.ts'
+
+/** Halves of UTF-16 pairs, in place of which UTF-8 has `REPLACEMENT`. */
+const SURROGATES: CodePoints = [[0xd800, 0xdfff]]
+const REPLACEMENT: CodePoints = [[0xfffd, 0xfffd]]
+
+/**
+ * For characters of which some are written as more than one, as in strings of JSON. XGrammar 0.2.8 follows `[a-z]{0,2000}`
+ * at the cost of a table, but tries much of the vocabulary at each token of `([a-z] | "\\n"){0,2000}`. Counts from 128 on
+ * it splits in two that it follows side by side.
+ */
+const LARGEST_COUNT = 127
+
+export interface Ebnf {
+  readonly text: string
+  /**
+   * False when a count was left out. The text then also lets strings through that are longer than the grammar allows, or
+   * shorter where it asks for more than 127 characters: whoever sends it must check the reply.
+   */
+  readonly exact: boolean
+}
+
+/**
+ * The grammar in the EBNF of XGrammar 0.2, which vLLM takes as `structured_outputs.grammar`. It lets the same texts of
+ * UTF-8 through. Parts that no text can complete are left out, as `Automaton` passes them over; a grammar that no text
+ * at all completes is written as it is.
+ *
+ * @param counted false to leave out all counts above 1, for a grammar that can be read in many ways: XGrammar follows each of
+ * them.
+ *
+ * The rule `root` comes first: vLLM takes a text for Lark until it finds `::=`.
+ */
+export function toEbnf(grammar: Grammar, { counted = true }: { readonly counted?: boolean } = {}): Ebnf {
+  return new Writer(grammar, counted).write()
+}
+
+class Writer {
+  readonly #root: Expression
+  readonly #rules: Grammar['rules']
+  readonly #finite = new Set<Reference>()
+  readonly #keepsEndless: boolean
+  readonly #counted: boolean
+  #exact = true
+  /** In the order in which they are written. */
+  readonly #names = new Map<Reference, string>()
+
+  constructor({ root, rules }: Grammar, counted: boolean) {
+    this.#counted = counted
+    this.#root = root
+    this.#rules = rules
+    this.#findFinite()
+    this.#keepsEndless = !this.#isFinite(root)
+  }
+
+  write(): Ebnf {
+    const lines = [`root ::= ${this.#options(this.#root)}`]
+    // The Map grows while it is gone through.
+    for (const [reference, name] of this.#names) lines.push(`${name} ::= ${this.#options(this.#body(reference))}`)
+    return { text: lines.join('\n'), exact: this.#exact }
+  }
+
+  #body(reference: Reference): Expression {
+    const body = this.#rules.get(reference)
+    if (body === undefined) throw new Error('A rule of a grammar is not defined.')
+    return body
+  }
+
+  /** From below: a rule comes to an end only when that follows from what is known already. */
+  #findFinite(): void {
+    // Those that were defined last refer to those before them.
+    for (let found = -1; found < this.#finite.size; ) {
+      found = this.#finite.size
+      for (const [reference, body] of this.#rules) if (this.#isFinite(body)) this.#finite.add(reference)
+    }
+  }
+
+  /** Whether some text completes it. */
+  #isFinite(expression: Expression): boolean {
+    switch (expression.type) {
+      case 'literal':
+        return true
+      case 'characters':
+        return expression.set.length > 0
+      case 'reference':
+        return this.#finite.has(expression)
+      case 'sequence':
+        return expression.parts.every((part) => this.#isFinite(part))
+      case 'choice':
+        return expression.options.some((option) => this.#isFinite(option))
+      case 'repeat':
+        return expression.min === 0 || this.#isFinite(expression.part)
+    }
+  }
+
+  /** Where `|` may stand. */
+  #options(expression: Expression): string {
+    if (expression.type !== 'choice') return this.#sequence(expression)
+    const options = this.#optionsOf(expression).map((option) => this.#sequence(option))
+    return options.length === 0 ? NOTHING : [...new Set(options)].join(' | ')
+  }
+
+  #optionsOf({ options }: Choice): readonly Expression[] {
+    const kept = this.#keepsEndless ? options : options.filter((option) => this.#isFinite(option))
+    return kept.flatMap((option) => (option.type === 'choice' ? this.#optionsOf(option) : [option]))
+  }
+
+  #sequence(expression: Expression): string {
+    if (expression.type !== 'sequence') return this.#element(expression)
+    return expression.parts.length === 0 ? '""' : expression.parts.map((part) => this.#element(part)).join(' ')
+  }
+
+  /** What a count may follow. */
+  #element(expression: Expression): string {
+    switch (expression.type) {
+      case 'literal':
+        return `"${Array.from(expression.text.toWellFormed(), inText).join('')}"`
+      case 'characters':
+        return classOf(expression.set)
+      case 'reference':
+        return this.#nameOf(expression)
+      case 'sequence':
+      case 'choice':
+        return `(${this.#options(expression)})`
+      case 'repeat':
+        return this.#repeat(expression)
+    }
+  }
+
+  #repeat(repeat: Repeat): string {
+    const { part, min, max } = this.#counted ? repeat : this.#uncounted(repeat)
+    if (!this.#keepsEndless && !this.#isFinite(part)) return '""'
+    const set = part.type === 'choice' ? part.options.find(({ type }) => type === 'characters') : undefined
+    if (part.type !== 'choice' || set === undefined) {
+      return (part.type === 'repeat' ? `(${this.#element(part)})` : this.#element(part)) + countOf(min, max)
+    }
+    if (max !== null && max <= LARGEST_COUNT) return this.#element(part) + countOf(min, max)
+    this.#exact &&= max === null && min <= LARGEST_COUNT
+    // XGrammar makes one table of a loop over a class, and none of a repeated choice.
+    const loop = `${this.#element(set)}*`
+    const others = this.#element({ type: 'choice', options: part.options.filter((option) => option !== set) })
+    const endless = `${loop} (${others} ${loop})*`
+    const counted = Math.min(min, LARGEST_COUNT)
+    return counted === 0 ? `(${endless})` : `(${this.#element(part)}${countOf(counted, counted)} ${endless})`
+  }
+
+  #uncounted(repeat: Repeat): Repeat {
+    const isOptional = repeat.max === 1
+    if (isOptional || (repeat.max === null && repeat.min <= 1)) return repeat
+    this.#exact = false
+    return { ...repeat, min: Math.min(repeat.min, 1), max: null }
+  }
+
+  #nameOf(reference: Reference): string {
+    const name = this.#names.get(reference) ?? `r${this.#names.size + 1}`
+    this.#names.set(reference, name)
+    return name
+  }
+}
+
+/** A class that no character is in. */
+const NOTHING = '[]'
+
+/** Not negated: there XGrammar reads nothing beyond ASCII, and would let surrogates through. */
+function classOf(set: CodePoints): string {
+  const replaced = intersection(set, SURROGATES).length === 0 ? set : union(difference(set, SURROGATES), REPLACEMENT)
+  const ranges = replaced.map(([first, last]) =>
+    first === last ? inClass(first) : `${inClass(first)}-${inClass(last)}`,
+  )
+  return `[${ranges.join('')}]`
+}
+
+function inClass(code: number): string {
+  const character = String.fromCodePoint(code)
+  return /[!-,./-Z_-~]/.test(character) ? character : escapeOf(code)
+}
+
+function inText(character: string): string {
+  if (character === '"' || character === '\\') return `\\${character}`
+  return /[ -~]/.test(character) ? character : escapeOf(character.codePointAt(0)!)
+}
+
+/** `\x` takes as many digits as there are. */
+function escapeOf(code: number): string {
+  const digits = code.toString(16)
+  return code > 0xffff ? `\\U${digits.padStart(8, '0')}` : `\\u${digits.padStart(4, '0')}`
+}
+
+function countOf(min: number, max: number | null): string {
+  if (max === null && min <= 1) return min === 0 ? '*' : '+'
+  return min === max ? `{${min}}` : `{${min},${max ?? ''}}`
+}
