@@ -98,7 +98,7 @@ describe('a card that names a family', () => {
     const failure = /^Model card .+card\.json: video\.layout: expected object, received undefined$/
     const video = { ...limits, framesPerSecond: 1, maxFrames: 8 }
     await expect(load({ family: 'gemma4', image: limits, video })).rejects.toThrow(failure)
-    const unlimited = await load({ family: 'internvl', serves: [{ ...still, outputFormats: ['text'] }] })
+    const unlimited = await load({ family: 'kimi-vl', serves: [{ ...still, outputFormats: ['text'] }] })
     expect(unlimited.image).toBeUndefined()
     expect(() => new ModelRegistry().add(unlimited, new FakeEngine())).toThrow(/serves\[0\]\.modalities: 'image'/)
   })

@@ -22,6 +22,92 @@ export const servedIdSchema = z.strictObject({
     .default({ input: 0, output: 0, cacheRead: 0 }),
 })
 
+/** A Jinja file in place of the model's own chat template, or the name of a built-in one: `built-in:chatml`. */
+const chatTemplate = z.string().min(1).optional()
+/** Control tokens that are part of what the model says, such as `[TOOL_CALLS]`: its calls or thoughts are marked with them. */
+const printedTokens = z.array(z.string().min(1)).default([])
+/** Requests that may wait before further ones are refused; by default LOOKOUT_QUEUE_LENGTH. */
+const queueLength = z.int().min(1).max(99_999).optional()
+
+/** llama.cpp, in a process of its own on this machine. */
+const localEngineSchema = z.strictObject({
+  type: z.literal('local').default('local'),
+  /** Files, absolute or relative to the card: GGUF of the language model and of the encoders (mmproj). */
+  model: z.string().min(1),
+  projector: z.string().min(1).optional(),
+  chatTemplate,
+  /** KV cells shared by all sequences. */
+  contextTokens: z.int().positive(),
+  maxSequences: z.int().positive().default(64),
+  printedTokens,
+  /**
+   * When a completion counts as going round in circles: it is ended as if it had used up its tokens, and a thought
+   * is ended before the reply. Its end must be one block of at most `blockTokens`, token by token the same, `repeats`
+   * times and `tokens` in all. What somebody wants to read, such as the rows of a table, differs somewhere; 8,192
+   * tokens of `1` do not. Null: never. Requests with a negative penalty ask for repetition and get it.
+   */
+  repetition: z
+    .strictObject({
+      blockTokens: z.int().positive().max(256),
+      repeats: z.int().min(2),
+      tokens: z.int().positive(),
+    })
+    .nullable()
+    .default({ blockTokens: 64, repeats: 32, tokens: 1024 }),
+  /** Threads that compute; by default as many as the weights are worth on this machine. */
+  threads: z.int().positive().optional(),
+  /** MiB for copies of what finished requests have in the KV cache; by default LOOKOUT_PREFIX_CACHE. 0: none. */
+  prefixCache: z.number().nonnegative().optional(),
+  queueLength,
+})
+
+/** Servers of vLLM, all with the same model. */
+export const vllmEngineSchema = z.strictObject({
+  type: z.literal('vllm'),
+  /** Where the servers are, e.g. `http://vllm-0:8000`. */
+  urls: z
+    .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, '')))
+    .min(1)
+    .max(256)
+    .refine((urls) => new Set(urls).size === urls.length, 'names a server twice'),
+  /** The name under which vLLM serves the model (`--served-model-name`). */
+  model: z.string().min(1),
+  /** The environment variable with the key that the servers want. */
+  apiKeyEnv: z.string().min(1).optional(),
+  /**
+   * The folder of the model's Hugging Face repository, absolute or relative to the card, or at least these files of it:
+   * config.json, tokenizer.json, tokenizer_config.json, generation_config.json, preprocessor_config.json and the chat template.
+   */
+  tokenizer: z.string().min(1),
+  chatTemplate,
+  /** Tokens in one sequence at most. */
+  contextTokens: z.int().positive(),
+  /** Completions that one server computes at a time; further ones wait here. */
+  maxSequences: z.int().positive().default(64),
+  printedTokens,
+  queueLength,
+})
+
+/** Of a tile: its side in pixels, and its tokens. */
+const tile = { side: z.int().positive(), tokens: z.int().positive() }
+const mostTiles = z.int().positive().max(256)
+
+/** How libmtmd cuts images into tiles; `families/tiles.ts` says what each grid is. */
+const tilesSchema = z.discriminatedUnion('grid', [
+  z.strictObject({ grid: z.literal('nearest'), ...tile, most: mostTiles }),
+  z.strictObject({ grid: z.literal('large'), ...tile, most: mostTiles }),
+  z.strictObject({
+    grid: z.literal('listed'),
+    ...tile,
+    /** Columns and rows. */
+    grids: z.array(z.tuple([mostTiles, mostTiles])).min(1),
+  }),
+  /** Tiles along the longer side. */
+  z.strictObject({ grid: z.literal('longest'), ...tile, along: z.int().positive().max(16) }),
+  /** Sides of slices are multiples of so many pixels. */
+  z.strictObject({ grid: z.literal('slices'), ...tile, most: mostTiles, unit: z.int().positive() }),
+])
+
 const cardFields = z.strictObject({
   name: z.string().min(1),
   license: z.string().min(1),
@@ -36,39 +122,7 @@ const cardFields = z.strictObject({
   /** Where the files were fetched from, e.g. `hf:user/repo@commit`. Nothing depends on it. */
   source: z.string().min(1).optional(),
   serves: z.array(servedIdSchema).min(1),
-  engine: z.strictObject({
-    type: z.literal('local').default('local'),
-    /** Files, absolute or relative to the card: GGUF of the language model and of the encoders (mmproj). */
-    model: z.string().min(1),
-    projector: z.string().min(1).optional(),
-    /** A Jinja file in place of the chat template in the weights, or the name of a built-in one: `built-in:chatml`. */
-    chatTemplate: z.string().min(1).optional(),
-    /** KV cells shared by all sequences. */
-    contextTokens: z.int().positive(),
-    maxSequences: z.int().positive().default(64),
-    /** Control tokens that are part of what the model says, such as `[TOOL_CALLS]`: its calls or thoughts are marked with them. */
-    printedTokens: z.array(z.string().min(1)).default([]),
-    /**
-     * When a completion counts as going round in circles: it is ended as if it had used up its tokens, and a thought
-     * is ended before the reply. Its end must be one block of at most `blockTokens`, token by token the same, `repeats`
-     * times and `tokens` in all. What somebody wants to read, such as the rows of a table, differs somewhere; 8,192
-     * tokens of `1` do not. Null: never. Requests with a negative penalty ask for repetition and get it.
-     */
-    repetition: z
-      .strictObject({
-        blockTokens: z.int().positive().max(256),
-        repeats: z.int().min(2),
-        tokens: z.int().positive(),
-      })
-      .nullable()
-      .default({ blockTokens: 64, repeats: 32, tokens: 1024 }),
-    /** Threads that compute; by default as many as the weights are worth on this machine. */
-    threads: z.int().positive().optional(),
-    /** MiB for copies of what finished requests have in the KV cache; by default LOOKOUT_PREFIX_CACHE. 0: none. */
-    prefixCache: z.number().nonnegative().optional(),
-    /** Requests that may wait before further ones are refused; by default LOOKOUT_QUEUE_LENGTH. */
-    queueLength: z.int().min(1).max(99_999).optional(),
-  }),
+  engine: z.discriminatedUnion('type', [localEngineSchema, vllmEngineSchema]),
   /** When the engine's process is started: with the service, or when a request first names the model. */
   load: z.enum(['start', 'first_use']).default('start'),
   image: z
@@ -79,11 +133,25 @@ const cardFields = z.strictObject({
       maxTokens: z.int().positive(),
       /** Every image becomes a square of `maxTokens` tokens. */
       square: z.boolean().optional(),
+      /** No image is enlarged, except to its least tokens, and a longer side is shrunk to so many pixels. */
+      longestEdge: z.int().positive().optional(),
+      /** A token ends every row but the last. It counts neither as one of `minTokens` nor of `maxTokens`. */
+      rowEnds: z.boolean().optional(),
+      /** Images are cut into tiles. `maxTokens` limits how many, and tokens between tiles do not count. */
+      tiles: tilesSchema.optional(),
     })
     .refine(({ minTokens, maxTokens }) => minTokens <= maxTokens, 'minTokens must not exceed maxTokens')
     .refine(({ square, maxTokens }) => !square || Number.isInteger(Math.sqrt(maxTokens)), {
       path: ['maxTokens'],
       message: 'must be a square number where images become squares',
+    })
+    .refine(({ tiles, square, longestEdge, rowEnds }) => !tiles || !(square || longestEdge || rowEnds), {
+      path: ['tiles'],
+      message: 'cannot be combined with square, longestEdge or rowEnds',
+    })
+    .refine(({ tiles, maxTokens }) => tiles?.grid !== 'longest' || maxTokens >= (tiles.along ** 2 + 1) * tiles.tokens, {
+      path: ['maxTokens'],
+      message: 'must be as many as all tiles have: this encoder cuts every image into as many along its longer side',
     })
     .optional(),
   video: z
@@ -142,10 +210,12 @@ const cardFields = z.strictObject({
 })
 
 /** A card with everything that its family adds. */
-export const cardSchema = cardFields.refine(
-  ({ image, video }) => image?.pixelsPerToken === (video ?? image)?.pixelsPerToken,
-  {
+export const cardSchema = cardFields
+  .refine(({ image, video }) => image?.pixelsPerToken === (video ?? image)?.pixelsPerToken, {
     path: ['video', 'pixelsPerToken'],
     message: 'must be the same as for images',
-  },
-)
+  })
+  .refine(({ image, video }) => !image?.tiles || !video, {
+    path: ['video'],
+    message: 'must be left out where images are cut into tiles: frames would be cut as well',
+  })

@@ -24,6 +24,11 @@ export type ModelCard = z.infer<typeof cardSchema> & {
   /** Folder that the card's file names are relative to. */
   readonly directory: string
 }
+type CardWith<Type> = Omit<ModelCard, 'engine'> & { readonly engine: Extract<ModelCard['engine'], { type: Type }> }
+/** The card of a model that runs on this machine. */
+export type LocalModelCard = CardWith<'local'>
+/** The card of a model that servers of vLLM run. */
+export type VllmModelCard = CardWith<'vllm'>
 export type ImageLimits = NonNullable<ModelCard['image']>
 export type VideoLimits = Omit<NonNullable<ModelCard['video']>, 'layout'>
 export type AudioLimits = NonNullable<ModelCard['audio']>
@@ -50,6 +55,29 @@ export async function loadCard(
   defaults: CardDefaults = {},
 ): Promise<ModelCard> {
   return (await readCard(file, warn, defaults)).card
+}
+
+export function isLocal({ engine }: ModelCard): boolean {
+  return engine.type === 'local'
+}
+
+/** @throws CardError for the card of a model that runs elsewhere. */
+export function localCard(card: ModelCard): LocalModelCard {
+  const { engine } = card
+  if (engine.type !== 'local') throw new CardError(card.file, 'engine.type', 'the model does not run on this machine')
+  return { ...card, engine }
+}
+
+/** @throws CardError for the card of a model that runs on this machine. */
+export function vllmCard(card: ModelCard): VllmModelCard {
+  const { engine } = card
+  if (engine.type !== 'vllm') throw new CardError(card.file, 'engine.type', 'the model runs on this machine')
+  return { ...card, engine }
+}
+
+/** As `loadCard`, for a model that runs on this machine. */
+export async function loadLocalCard(...args: Parameters<typeof loadCard>): Promise<LocalModelCard> {
+  return localCard(await loadCard(...args))
 }
 
 /** As `loadCard`, with where each value comes from. */

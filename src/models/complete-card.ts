@@ -1,6 +1,6 @@
 import { type FamilyMarks, familyMarks, familyOf } from '../families/gguf.ts'
 import { FAMILIES, type Family, type FamilyName, TOOL_MARKS, type ToolSyntaxName } from '../families/index.ts'
-import { DIALECTS, type DialectName } from '../grounding/index.ts'
+import { DIALECTS, type Dialect, type DialectName } from '../grounding/index.ts'
 import { CardError } from './card-error.ts'
 import { isObject, merged, named } from './card-values.ts'
 import { deriveContext } from './derived-context.ts'
@@ -82,7 +82,7 @@ class Completion {
       family,
       engine: {
         ...card.engine,
-        ...(await this.#printedTokens(knowledge, reading, toolSyntax, thought)),
+        ...(await this.#printedTokens(knowledge, reading, { toolSyntax, thought, dialect })),
         ...(reading?.builtIn === undefined ? {} : { chatTemplate: reading.builtIn }),
         ...context.engine,
       },
@@ -192,24 +192,29 @@ class Completion {
     return merged(found, thought, true)
   }
 
-  /** Marks of calls and thoughts that the engine would leave out of the model's text. */
+  /** Marks of calls, thoughts and places that the engine would leave out of the model's text. */
   async #printedTokens(
     family: Family | null,
     reading: TemplateReading | null,
-    toolSyntax: unknown,
-    thought: unknown,
+    { toolSyntax, thought, dialect }: Pick<ServedFrom, 'toolSyntax' | 'thought' | 'dialect'>,
   ): Promise<{ printedTokens?: readonly string[] }> {
     if (this.#card.engine.printedTokens !== undefined) return {}
     const calls = this.#promises('capabilities', 'tool_calling')
     const known = calls ? (family?.printedTokens ?? []) : []
-    if (reading === null) return known.length > 0 ? { printedTokens: known } : {}
-    const marks = typeof toolSyntax === 'string' ? (TOOL_MARKS[toolSyntax as ToolSyntaxName] ?? []) : []
-    const ends = isObject(thought) ? [String(thought.end), String(thought.begin).trim()] : []
-    const found = findTokens(await this.#headers.language(), [...marks, ...ends])
+    const marks =
+      reading !== null && typeof toolSyntax === 'string' ? (TOOL_MARKS[toolSyntax as ToolSyntaxName] ?? []) : []
+    const ends = reading !== null && isObject(thought) ? [String(thought.end), String(thought.begin).trim()] : []
+    // A card that says everything itself is taken at its word.
+    const isOpen = reading !== null || this.#card.dialect === undefined
+    const grounds = this.#serves.some(({ outputFormats }) => outputFormats?.some((format) => format !== 'text') ?? true)
+    const places = isOpen && grounds ? (dialectNamed(dialect)?.marks ?? []) : []
+    const wanted = [...marks, ...ends, ...places]
+    const found = wanted.length === 0 ? new Map() : findTokens(await this.#headers.language(), wanted)
     const controls = [...found].filter(([, { control }]) => control).map(([token]) => token)
     const printedTokens = [...new Set([...known, ...controls])]
     if (printedTokens.length === 0) return {}
-    this.#origins.note('engine.printedTokens', printedTokens, 'tokenizer.ggml.token_type')
+    if (reading !== null || controls.length > 0)
+      this.#origins.note('engine.printedTokens', printedTokens, 'tokenizer.ggml.token_type')
     return { printedTokens }
   }
 
@@ -256,9 +261,13 @@ function originOf({ projector }: FamilyMarks, { key }: Family): string {
   return projector === null ? 'general.architecture' : 'clip.projector_type, general.architecture'
 }
 
+/** Null for an unknown name, which the card's schema rejects. */
+function dialectNamed(name: unknown): Dialect | null {
+  return typeof name === 'string' && name in DIALECTS ? DIALECTS[name as DialectName] : null
+}
+
 /** A family's notation is offered for what it can be about. */
 function formats(dialect: unknown, modalities: readonly string[]): readonly string[] {
-  if (typeof dialect !== 'string' || !(dialect in DIALECTS) || !modalities.includes('image')) return ['text']
-  const offered = DIALECTS[dialect as DialectName].formats
+  const offered = modalities.includes('image') ? (dialectNamed(dialect)?.formats ?? []) : []
   return ['text', ...offered.filter((format) => format !== 'clip' || modalities.includes('video'))]
 }

@@ -196,10 +196,10 @@ describe('a model is served without what is not known of it:', () => {
   })
 
   test('text only where it is not known how the family cuts pictures', async () => {
-    const card = await load({ encoder: { ...encoder, 'clip.projector_type': 'internvl' } })
+    const card = await load({ encoder: { ...encoder, 'clip.projector_type': 'kimivl' } })
     expect(card.serves[0]).toMatchObject({ modalities: ['text'], outputFormats: ['text'] })
     expect(warnings).toEqual([
-      expect.stringMatching(/how images of InternVL \('internvl'\) are sized is not known here/),
+      expect.stringMatching(/how images of Kimi-VL, Kimi K2.5 \('kimivl'\) are sized is not known here/),
     ])
   })
 
@@ -214,8 +214,9 @@ describe('a model is served without what is not known of it:', () => {
   })
 
   test('pictures without places for a family without a notation', async () => {
-    const card = await load({ encoder: { ...encoder, 'clip.projector_type': 'glm4v' } })
-    expect(card).toMatchObject({ family: 'glm4v', dialect: null, image: { minTokens: 8, maxTokens: 4096 } })
+    const pixels = { 'clip.vision.image_min_pixels': 8 * 32 ** 2, 'clip.vision.image_max_pixels': 4096 * 32 ** 2 }
+    const card = await load({ encoder: { ...encoder, ...pixels, 'clip.projector_type': 'dots_ocr' } })
+    expect(card).toMatchObject({ family: 'dots-ocr', dialect: null, image: { minTokens: 8, maxTokens: 4096 } })
     expect(card.serves[0]).toMatchObject({ modalities: ['text', 'image'], outputFormats: ['text'] })
   })
 
@@ -240,10 +241,72 @@ describe('a model is served without what is not known of it:', () => {
   })
 })
 
+describe('images that are cut into tiles', () => {
+  const tiled = {
+    ...without(encoder, 'clip.vision.spatial_merge_size'),
+    'clip.projector_type': 'internvl',
+    'clip.vision.image_size': 448,
+    'clip.vision.patch_size': 14,
+    'clip.vision.projector.scale_factor': 2,
+  }
+
+  test('are served as the file says, and their numbers come from there', async () => {
+    const card = await load({ encoder: tiled })
+    expect(card.image).toEqual({
+      ...{ pixelsPerToken: 28, minTokens: 256, maxTokens: 3328 },
+      tiles: { grid: 'nearest', side: 448, tokens: 256, most: 12 },
+    })
+    expect(card).toMatchObject({ family: 'internvl', video: undefined })
+    expect(card.serves[0]).toMatchObject({ modalities: ['text', 'image'], outputFormats: ['text', 'box'] })
+    expect(warnings).toEqual([])
+    const { origins } = await readCard(join(directory, 'card.json'))
+    expect(origins.of('image.maxTokens')).toBe('clip.vision.image_size')
+    expect(origins.of('image.tiles.side')).toBe('clip.vision.image_size')
+    expect(origins.of('image.tiles.grid')).toBe('family internvl')
+  })
+
+  test('are fewer where the context is small, or the card says so', async () => {
+    const small = { ...language, 'qwen3vl.context_length': 4096 }
+    expect((await load({ language: small, encoder: tiled })).image).toMatchObject({ maxTokens: 2048 })
+    expect((await load({ encoder: tiled, card: { image: { maxTokens: 800 } } })).image).toMatchObject({
+      maxTokens: 800,
+      tiles: { most: 12 },
+    })
+  })
+
+  test('are as many as ever where the encoder has no choice', async () => {
+    const fixed = { ...tiled, 'clip.projector_type': 'idefics3' }
+    const small = { ...language, 'qwen3vl.context_length': 4096 }
+    expect((await load({ language: small, encoder: fixed })).image).toMatchObject({ minTokens: 1280, maxTokens: 4352 })
+    await expect(load({ encoder: fixed, card: { image: { maxTokens: 2000 } } })).rejects.toThrow(
+      /card\.json: image\.maxTokens: must be as many as all tiles have/,
+    )
+  })
+
+  test('are not frames of a video, nor squares', async () => {
+    const video = { ...{ minTokens: 16, maxTokens: 64, framesPerSecond: 1, maxFrames: 8 }, pixelsPerToken: 28 }
+    const shown = { video: { ...video, layout: { framesPerGrid: 1, timestamp: null } } }
+    await expect(load({ encoder: tiled, card: shown })).rejects.toThrow(/video: must be left out where images are cut/)
+    await expect(load({ encoder: tiled, card: { image: { square: true, maxTokens: 1024 } } })).rejects.toThrow(
+      /image\.tiles: cannot be combined/,
+    )
+  })
+})
+
 test('marks that are control tokens are printed', async () => {
   const types = { 'tokenizer.ggml.token_type': [1, 3, 3, 3, 3, 4, 3] }
   const { engine } = await load({ language: { ...language, ...types } })
   expect(engine.printedTokens).toEqual(['<tool_call>', '</tool_call>', '</think>'])
+})
+
+test('so are those of places', async () => {
+  const tokens = {
+    'tokenizer.ggml.tokens': ['a', '<|im_start|>', '<|im_end|>', '<ref>', '</ref>', '<box>', '</box>'],
+    'tokenizer.ggml.token_type': [1, 3, 3, 3, 3, 3, 4],
+  }
+  const speaking = (dialect: string) => load({ language: { ...language, ...tokens }, card: { dialect } })
+  expect((await speaking('minicpm-v')).engine.printedTokens).toEqual(['<ref>', '</ref>', '<box>'])
+  expect((await speaking('gemma')).engine.printedTokens).toEqual([])
 })
 
 describe('a chat template', () => {

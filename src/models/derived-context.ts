@@ -19,6 +19,7 @@ const CACHED_CELLS = 1.5
 /** Rows of the largest batch, each with a mask of 32 bits for every cell. */
 const MASK_BYTES = 512 * 4
 const USUAL_SEQUENCES = 64
+const SEQUENCES = { maxSequences: USUAL_SEQUENCES, sequencesOrigin: 'default' }
 /** The share of the cache's memory that states of sequences may take. */
 const STATE_SHARE = 1 / 4
 
@@ -39,6 +40,8 @@ export async function deriveContext(
   place: CardFolder,
   memoryBytes = machineMemory(),
 ): Promise<DerivedContext> {
+  // Where other machines compute, they know what they have room for.
+  if (card.engine.type === 'vllm') return { ...leastContext(card, language, []), ...SEQUENCES }
   const { model, projector } = card.engine
   const weights =
     (await findWeights(place, 'engine.model', model)).bytes +
@@ -59,21 +62,23 @@ export async function deriveContext(
       : Math.min(Math.max(Math.floor((room * STATE_SHARE) / perSequence), 1), USUAL_SEQUENCES)
   const left = room - maxSequences * perSequence
   const cells = Math.floor(left / (perCell * CACHED_CELLS + MASK_BYTES) / CELLS) * CELLS
+  const context = leastContext(card, language, [[Math.max(cells, LEAST_CONTEXT), 'the memory of this machine']])
+  if (maxSequences === USUAL_SEQUENCES) return { ...context, ...SEQUENCES }
+  return { ...context, maxSequences, sequencesOrigin: "states of the model's layers, by memory" }
+}
+
+/** The lowest of the limits, with that of the training and what the card asks for. */
+function leastContext(card: WrittenCard, language: GgufMetadata, others: readonly (readonly [number, string])[]) {
   const asked = Math.max(...(card.serves ?? []).map(({ maxContextTokens = 0 }) => maxContextTokens), 0)
   const architecture = language.get('general.architecture')
   const trained = language.get(`${architecture}.context_length`)
   const limits: (readonly [number, string])[] = [
     asked > 0 ? [asked, 'serves[].maxContextTokens'] : [USUAL_CONTEXT, 'default'],
-    [Math.max(cells, LEAST_CONTEXT), 'the memory of this machine'],
+    ...others,
     ...(typeof trained === 'number' ? [[trained, `${architecture}.context_length`] as const] : []),
   ]
   const [contextTokens, origin] = limits.reduce((least, limit) => (limit[0] < least[0] ? limit : least))
-  return {
-    contextTokens,
-    origin,
-    maxSequences,
-    sequencesOrigin: maxSequences < USUAL_SEQUENCES ? "states of the model's layers, by memory" : 'default',
-  }
+  return { contextTokens, origin }
 }
 
 function inGib(bytes: number): string {

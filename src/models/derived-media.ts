@@ -1,8 +1,11 @@
-import { audioLimits, encoders, type FamilyImageLimits, familyMarks, imageLimits } from '../families/gguf.ts'
+import { audioLimits, encoders, familyMarks, type GgufMetadata, soundProblem } from '../families/gguf.ts'
+import { type FamilyImageLimits, imageLimits } from '../families/image-limits.ts'
 import { FAMILIES, type Family, type FamilyName, TIMED_PAIRS } from '../families/index.ts'
+import type { Tiles } from '../families/tiles.ts'
 import { isObject, merged, named } from './card-values.ts'
 import type { ModelHeaders } from './model-headers.ts'
 import type { Origins } from './origins.ts'
+import { videoAsImages } from './video-as-images.ts'
 import type { WrittenCard, WrittenServe } from './written-card.ts'
 
 export interface MediaSource {
@@ -35,10 +38,21 @@ const IMAGE_FIELDS = ['pixelsPerToken', 'minTokens', 'maxTokens']
 const VIDEO_FIELDS = [...IMAGE_FIELDS, 'framesPerSecond', 'maxFrames', 'layout']
 /** What `imageLimits` reads for each limit. */
 const IMAGE_KEYS: Readonly<Record<string, readonly string[]>> = {
-  pixelsPerToken: ['clip.vision.patch_size', 'clip.vision.spatial_merge_size', 'clip.vision.projector.scale_factor'],
-  minTokens: ['clip.vision.image_min_pixels'],
-  maxTokens: ['clip.vision.image_max_pixels'],
+  pixelsPerToken: ['patch_size', 'spatial_merge_size', 'projector.scale_factor'],
+  minTokens: ['image_min_pixels'],
+  maxTokens: ['image_max_pixels'],
   square: [],
+  longestEdge: [],
+  rowEnds: [],
+  tiles: [],
+}
+/** The same for the numbers of tiles, by how images are cut. */
+const TILE_KEYS: Readonly<Record<Tiles['grid'], readonly string[]>> = {
+  nearest: ['image_size', 'preproc_max_tiles'],
+  large: [],
+  listed: ['image_size', 'image_grid_pinpoints'],
+  longest: ['image_size', 'preproc_image_size'],
+  slices: ['image_size'],
 }
 
 /** Limits of what a model is shown: for what its ids promise, and for what they leave open. */
@@ -55,7 +69,8 @@ export async function deriveMedia(source: MediaSource): Promise<MediaLimits> {
     const { title } = FAMILIES[family]
     warn(`how images of ${title} ('${projector}') are sized is not known here: the model is served without them`)
   }
-  const video = videoOf(source, { image, served: promises('video') || sees, isOpen })
+  const shown = card.engine.type === 'vllm' ? await headers.encoder() : null
+  const video = videoOf(source, { image, encoder: shown, served: promises('video') || sees, isOpen })
   const audio = has.audio ? await audioOf(source) : card.audio
   return {
     image: isOpen && !sees ? card.image : image,
@@ -90,20 +105,33 @@ async function imageOf(
   const limits = isOpen ? fitting(known, Math.floor(contextTokens * PICTURE_SHARE)) : known
   for (const [field, keys] of Object.entries(IMAGE_KEYS)) {
     if (field in given || !(field in limits)) continue
-    const sources = rule.square && field !== 'pixelsPerToken' ? ['clip.vision.image_size'] : keys
-    const read = sources.filter((key) => encoder?.has(key))
+    const read = [...keys, ...countedFrom(field, limits)]
+      .map((key) => `clip.vision.${key}`)
+      .filter((key) => encoder?.has(key))
     origins.note(`image.${field}`, true, read.length > 0 ? read.join(', ') : named(family))
   }
+  origins.note('image.tiles.grid', limits.tiles?.grid, named(family))
   return merged(limits, image, true)
 }
 
+/** Further keys of a limit where images have fixed sizes, or sizes up to a fixed one. */
+function countedFrom(field: string, { square, longestEdge, tiles }: FamilyImageLimits): readonly string[] {
+  if (field === 'pixelsPerToken' || field === 'rowEnds') return []
+  if (tiles !== undefined) return TILE_KEYS[tiles.grid]
+  if (square) return ['image_size']
+  return longestEdge !== undefined && field !== 'minTokens' ? ['image_size'] : []
+}
+
 function videoOf(
-  { card: { video: given }, family, contextTokens, origins }: MediaSource,
-  { image, served, isOpen }: Wanted & { readonly image: unknown },
+  { card, family, contextTokens, origins }: MediaSource,
+  { image, encoder, served, isOpen }: Wanted & { readonly image: unknown; readonly encoder: GgufMetadata | null },
 ): unknown {
+  const given = card.video
   // Video was shown in this way to all models before there were families.
   if (family === null) return merged({ layout: TIMED_PAIRS }, given, false)
-  const { video: rule }: Family = FAMILIES[family]
+  const { video: familyRule, image: imageRule }: Family = FAMILIES[family]
+  const rule =
+    card.engine.type === 'vllm' && familyRule !== null ? videoAsImages(familyRule, imageRule, encoder) : familyRule
   // One encoder takes images and frames, so a token covers as much of either.
   const side = isObject(image) && image.pixelsPerToken !== undefined ? { pixelsPerToken: image.pixelsPerToken } : {}
   const video = merged(rule === null ? null : { ...side, ...rule }, given, served)
@@ -114,19 +142,22 @@ function videoOf(
 
 async function audioOf({ card, headers, contextTokens, origins, warn }: MediaSource): Promise<unknown> {
   if (card.audio !== undefined) return card.audio
-  const rule = audioLimits((await headers.encoder())!)
-  if (rule === null) {
-    warn('the audio encoder is of no known kind: the model is served without sound')
+  const encoder = (await headers.encoder())!
+  const rule = audioLimits(encoder)
+  const problem = rule === null ? 'the audio encoder is of no known kind' : soundProblem(encoder)
+  if (rule === null || problem !== null) {
+    warn(`${problem}: the model is served without sound`)
     return undefined
   }
   const maxTokens = Math.min(MOST_AUDIO, Math.floor(contextTokens * FILM_SHARE))
   return origins.note('audio', { ...rule, maxTokens }, 'the audio projector')
 }
 
-/** No picture may fill the context; one that always has the same size cannot be made smaller. */
+/** No picture may fill the context; one that always has the same size, or as many tiles, cannot be made smaller. */
 function fitting(limits: FamilyImageLimits, most: number): FamilyImageLimits {
-  const { minTokens, maxTokens, square } = limits
-  if (square || minTokens === undefined || maxTokens === undefined || maxTokens <= most) return limits
+  const { minTokens, maxTokens, square, tiles } = limits
+  if (square || tiles?.grid === 'longest' || minTokens === undefined || maxTokens === undefined || maxTokens <= most)
+    return limits
   return { ...limits, maxTokens: Math.max(minTokens, most) }
 }
 

@@ -125,7 +125,8 @@ test('damaged files are refused in words, whatever is wrong with them', async ()
       for (const attempt of read) {
         const outcome = await attempt().catch((error: Error) => error)
         if (outcome instanceof Error) expect(outcome.message).toMatch(/^the file /)
-        else expect(outcome.size).toBeGreaterThan(0)
+        // A damaged count may be none, and the file then ends where it should.
+        else expect(outcome).toBeInstanceOf(Map)
       }
     }),
     { numRuns: 200 },

@@ -2,20 +2,24 @@ import { resolve } from 'node:path'
 import type { GgufMetadata } from '../families/gguf.ts'
 import { CardError } from './card-error.ts'
 import { readGgufMetadata } from './gguf.ts'
+import { type FolderHeaders, readFolderHeaders } from './hugging-face.ts'
 import type { CardFolder } from './weight-files.ts'
 
-/** The files that a card names. */
-export interface NamedFiles {
-  readonly model: string
-  readonly projector?: string | undefined
-}
+/** The files that a card names: those of a local model, or a folder of Hugging Face for one that runs elsewhere. */
+export type NamedFiles =
+  | { readonly type?: 'local' | undefined; readonly model: string; readonly projector?: string | undefined }
+  | { readonly type: 'vllm'; readonly tokenizer: string }
 
-/** Headers of the files that a card names. Each is read once, and only when it is asked for. */
+/**
+ * Headers of the files that a card names. Each is read once, and only when it is asked for. A folder of Hugging Face is read
+ * as the headers that GGUF files of the model would have.
+ */
 export class ModelHeaders {
   readonly #files: NamedFiles
   readonly #place: CardFolder
   #language: Promise<GgufMetadata> | null = null
   #encoder: Promise<GgufMetadata> | null = null
+  #folder: Promise<FolderHeaders> | null = null
 
   constructor(files: NamedFiles, place: CardFolder) {
     this.#files = files
@@ -24,16 +28,26 @@ export class ModelHeaders {
 
   /** @throws CardError when the file cannot be read. */
   language(): Promise<GgufMetadata> {
-    this.#language ??= this.#read('model', this.#files.model)
+    const files = this.#files
+    this.#language ??=
+      files.type === 'vllm'
+        ? this.#readFolder(files.tokenizer).then(({ language }) => language)
+        : this.#read('model', files.model)
     return this.#language
   }
 
   /** Null for a model without encoders. @throws CardError when the file cannot be read. */
   async encoder(): Promise<GgufMetadata | null> {
-    const { projector } = this.#files
-    if (projector === undefined) return null
-    this.#encoder ??= this.#read('projector', projector)
+    const files = this.#files
+    if (files.type === 'vllm') return (await this.#readFolder(files.tokenizer)).encoder
+    if (files.projector === undefined) return null
+    this.#encoder ??= this.#read('projector', files.projector)
     return this.#encoder
+  }
+
+  #readFolder(name: string): Promise<FolderHeaders> {
+    this.#folder ??= readFolderHeaders(name, this.#place)
+    return this.#folder
   }
 
   async #read(field: string, name: string): Promise<GgufMetadata> {

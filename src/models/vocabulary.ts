@@ -4,23 +4,28 @@ import { GgufArray } from './gguf.ts'
 /** `LLAMA_TOKEN_TYPE_CONTROL`: a token that is not part of a model's text unless the server asks for it. */
 const CONTROL = 3
 
+/** The tokens of a model by their ids; null where its files have none. */
+export function tokensOf(language: GgufMetadata): GgufArray | readonly unknown[] | null {
+  return list(language.get('tokenizer.ggml.tokens'))
+}
+
 /** Which of the wanted tokens a model's vocabulary has, and whether each is a control token. */
 export function findTokens(
   language: GgufMetadata,
   wanted: readonly string[],
 ): ReadonlyMap<string, { control: boolean }> {
   const found = new Map<string, { control: boolean }>()
-  const tokens = language.get('tokenizer.ggml.tokens')
-  if (!(tokens instanceof GgufArray)) return found
-  const types = language.get('tokenizer.ggml.token_type')
+  const types = list(language.get('tokenizer.ggml.token_type'))
   const names = new Set<unknown>(wanted)
   let id = 0
-  for (const token of tokens) {
-    if (names.has(token)) {
-      const control = types instanceof GgufArray && types.at(id) === CONTROL
-      found.set(token as string, { control })
-    }
+  for (const token of tokensOf(language) ?? []) {
+    if (names.has(token)) found.set(token as string, { control: types?.at(id) === CONTROL })
     id++
   }
   return found
+}
+
+/** Long arrays of a GGUF file are read where they are. */
+function list(value: unknown): GgufArray | readonly unknown[] | null {
+  return value instanceof GgufArray || Array.isArray(value) ? value : null
 }

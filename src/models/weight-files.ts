@@ -32,8 +32,8 @@ export async function findWeights({ file, directory }: CardFolder, field: string
 
 const FIRST_PART = /^(?<stem>.*)-00001-of-(?<count>\d{5})\.gguf$/s
 
-/** Large models are split into parts. The card names the first one: `name-00001-of-00003.gguf`. */
-function partsOf(path: string): string[] {
+/** All parts of a file. Large models are split, and the card names the first part: `name-00001-of-00003.gguf`. */
+export function partsOf(path: string): string[] {
   const numbered = FIRST_PART.exec(path)?.groups
   if (numbered === undefined) return [path]
   return Array.from(

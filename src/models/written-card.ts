@@ -3,6 +3,12 @@ import { FAMILY_NAMES } from '../families/index.ts'
 import { CardError } from './card-error.ts'
 import type { CardFolder } from './weight-files.ts'
 
+const engineFields = {
+  model: z.string().min(1),
+  chatTemplate: z.string().min(1).optional(),
+  contextTokens: z.int().positive().optional(),
+}
+
 /** What must be known of a card before it can be completed. Everything else is checked behind that. */
 export const writtenSchema = z.looseObject({
   family: z.enum(FAMILY_NAMES).optional(),
@@ -21,12 +27,14 @@ export const writtenSchema = z.looseObject({
     )
     .min(1)
     .optional(),
-  engine: z.looseObject({
-    model: z.string().min(1),
-    projector: z.string().min(1).optional(),
-    chatTemplate: z.string().min(1).optional(),
-    contextTokens: z.int().positive().optional(),
-  }),
+  engine: z.discriminatedUnion('type', [
+    z.looseObject({
+      ...engineFields,
+      type: z.literal('local').optional(),
+      projector: z.string().min(1).optional(),
+    }),
+    z.looseObject({ ...engineFields, type: z.literal('vllm'), tokenizer: z.string().min(1) }),
+  ]),
 })
 export type WrittenCard = z.infer<typeof writtenSchema>
 export type WrittenServe = NonNullable<WrittenCard['serves']>[number]

@@ -1,0 +1,160 @@
+import { readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import type { GgufMetadata } from '../families/gguf.ts'
+import { ggufNames } from '../families/hugging-face.ts'
+import { CardError } from './card-error.ts'
+import { isObject } from './card-values.ts'
+import type { CardFolder } from './weight-files.ts'
+
+/** What a folder of Hugging Face says of a model, under the keys that the header of a GGUF file has for it. */
+export interface FolderHeaders {
+  readonly language: GgufMetadata
+  /** Null for a model without an image encoder, or with one that is not known here. */
+  readonly encoder: GgufMetadata | null
+  /** The tokens that stand for a picture in a prompt; null for a model that sees none. */
+  readonly pictureMarks: PictureMarks | null
+  /** Tokens that end a reply. */
+  readonly stopTokens: readonly number[]
+}
+
+export interface PictureMarks {
+  readonly begin: number
+  /** In place of all tokens of the picture. */
+  readonly picture: number
+  readonly end: number
+}
+
+/**
+ * Key for the pixels of the smallest image that the processor leaves as it is. It is no limit of the model's: a family may
+ * want its images larger.
+ */
+export const LEAST_PIXELS = 'preprocessor.min_pixels'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Tokens that end a reply in some vocabulary, whatever its settings say. */
+const TURN_ENDS = [
+  '<|im_end|>',
+  '<|endoftext|>',
+  '<|eot_id|>',
+  '<|eom_id|>',
+  '<end_of_turn>',
+  '<|end|>',
+  '<|end_of_text|>',
+]
+
+/** `LLAMA_TOKEN_TYPE_NORMAL` and `LLAMA_TOKEN_TYPE_CONTROL`. */
+const NORMAL = 1
+const CONTROL = 3
+
+/**
+ * Reads the small files of a model's Hugging Face folder.
+ * @param name of the folder, absolute or relative to the card.
+ * @throws CardError for a folder without config.json or tokenizer.json, or with a file that is not JSON.
+ */
+export async function readFolderHeaders(name: string, place: CardFolder): Promise<FolderHeaders> {
+  const folder = resolve(place.directory, name)
+  const read = (file: string) => readJson(folder, file, place)
+  const config = await read('config.json')
+  const tokenizer = await read('tokenizer.json')
+  if (config === null || tokenizer === null) {
+    const missing = config === null ? 'config.json' : 'tokenizer.json'
+    throw new CardError(place.file, 'engine.tokenizer', `the folder ${folder} has no ${missing}`)
+  }
+  const settings = (await read('tokenizer_config.json')) ?? {}
+  const generation = (await read('generation_config.json')) ?? {}
+  const { architecture, projector } = ggufNames(String(config.model_type))
+  const text = isObject(config.text_config) ? config.text_config : config
+  const template =
+    (await readTemplate(folder)) ?? (await read('chat_template.json'))?.chat_template ?? templateOf(settings)
+  const { tokens, types } = vocabularyOf(tokenizer)
+  const tokenId = (token: unknown) => {
+    const found = isObject(token) ? token.content : token
+    const id = typeof found === 'string' ? tokens.indexOf(found) : -1
+    return id < 0 ? undefined : id
+  }
+  const language = present({
+    'general.architecture': architecture,
+    [`${architecture}.context_length`]: text.max_position_embeddings,
+    'tokenizer.chat_template': template,
+    'tokenizer.ggml.tokens': tokens,
+    'tokenizer.ggml.token_type': types,
+    'tokenizer.ggml.bos_token_id': tokenId(settings.bos_token),
+    'tokenizer.ggml.eos_token_id': tokenId(settings.eos_token),
+  })
+  const eos = [generation.eos_token_id, text.eos_token_id, tokenId(settings.eos_token)].flat()
+  const ends = [...eos, ...TURN_ENDS.map(tokenId)].filter((id) => typeof id === 'number')
+  const stopTokens = [...new Set(ends)]
+  if (projector === null) return { language, encoder: null, pictureMarks: null, stopTokens }
+  const images = (await read('preprocessor_config.json')) ?? {}
+  const size = isObject(images.size) ? images.size : {}
+  const tower = isObject(config.vision_config) ? config.vision_config : {}
+  const encoder = present({
+    'clip.has_vision_encoder': true,
+    'clip.projector_type': projector,
+    'clip.vision.patch_size': images.patch_size ?? tower.patch_size,
+    'clip.vision.spatial_merge_size': images.merge_size ?? tower.spatial_merge_size,
+    // Newer processors count pixels under these names.
+    [LEAST_PIXELS]: images.min_pixels ?? size.shortest_edge,
+    'clip.vision.image_max_pixels': images.max_pixels ?? size.longest_edge,
+  })
+  return { language, encoder, pictureMarks: marksOf(config), stopTokens }
+}
+
+async function readJson(folder: string, file: string, place: CardFolder): Promise<Json | null> {
+  const path = join(folder, file)
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null
+    throw new CardError(place.file, 'engine.tokenizer', `cannot read ${path}: ${error.message}`, { cause: error })
+  })
+  if (text === null) return null
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch (error) {
+    const message = `${path} is not valid JSON: ${(error as Error).message}`
+    throw new CardError(place.file, 'engine.tokenizer', message, { cause: error })
+  }
+  if (!isObject(json)) throw new CardError(place.file, 'engine.tokenizer', `${path} is not a JSON object`)
+  return json
+}
+
+function marksOf(config: Json): PictureMarks | null {
+  const { vision_start_token_id: begin, image_token_id: picture, vision_end_token_id: end } = config
+  if (typeof begin !== 'number' || typeof picture !== 'number' || typeof end !== 'number') return null
+  return { begin, picture, end }
+}
+
+async function readTemplate(folder: string): Promise<string | undefined> {
+  return readFile(join(folder, 'chat_template.jinja'), 'utf8').catch(() => undefined)
+}
+
+/** Older repositories have the template in their settings, or several by name. */
+function templateOf({ chat_template: template }: Json): unknown {
+  if (!Array.isArray(template)) return template
+  return template.filter(isObject).find(({ name }) => name === 'default')?.template
+}
+
+/** The tokens by their ids, and the type of each, as llama.cpp numbers them. */
+function vocabularyOf(tokenizer: Json): { readonly tokens: readonly string[]; readonly types: readonly number[] } {
+  const tokens: string[] = []
+  const types: number[] = []
+  const add = (id: unknown, token: unknown, type: number) => {
+    if (typeof id !== 'number' || typeof token !== 'string') return
+    tokens[id] = token
+    types[id] = type
+  }
+  const model = isObject(tokenizer.model) ? tokenizer.model : {}
+  if (Array.isArray(model.vocab)) {
+    for (const [id, entry] of model.vocab.entries()) if (Array.isArray(entry)) add(id, entry[0], NORMAL)
+  } else if (isObject(model.vocab)) {
+    for (const [token, id] of Object.entries(model.vocab)) add(id, token, NORMAL)
+  }
+  const added = Array.isArray(tokenizer.added_tokens) ? tokenizer.added_tokens.filter(isObject) : []
+  for (const { id, content, special } of added) add(id, content, special === true ? CONTROL : NORMAL)
+  return { tokens: Array.from(tokens, (token) => token ?? ''), types: Array.from(types, (type) => type ?? NORMAL) }
+}
+
+function present(values: Readonly<Record<string, unknown>>): GgufMetadata {
+  return new Map(Object.entries(values).filter(([, value]) => value !== undefined && value !== null))
+}
