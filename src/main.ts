@@ -47,6 +47,10 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     summary: 'examine a model: what it does, against what its card promises',
     load: async () => (await import('./commands/doctor.ts')).doctor,
   },
+  'export-hf': {
+    summary: 'write a model as a folder that vLLM and Hugging Face Transformers load',
+    load: async () => (await import('./commands/export-hf.ts')).exportHf,
+  },
   keys: {
     summary: 'make, list and revoke API keys',
     load: async () => (await import('./commands/keys.ts')).keys,
@@ -71,7 +75,7 @@ Usage: npx lookout [COMMAND] [--help] [--version]
 
 Commands:
 ${Object.entries(COMMANDS)
-  .map(([name, { summary }]) => `  ${name.padEnd(8)} ${summary}`)
+  .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}`)
   .join('\n')}
 
 ${(await import('./config/settings-help.ts')).SETTINGS_HELP}`

@@ -7,8 +7,7 @@ import type { Config } from './config/config.ts'
 import { Conversations, type MediaSource } from './conversation/index.ts'
 import type { Engine } from './inference/engine.ts'
 import { EnginePool } from './inference/engine-pool.ts'
-import { LocalEngine, type LocalEngineOptions } from './inference/local/host/local-engine.ts'
-import { describeModel } from './inference/local/host/model-files.ts'
+import { describeCard, type EngineOptions, startEngine } from './inference/engines/engines.ts'
 import { ModelCatalog } from './inference/model-catalog.ts'
 import { type ModelOpener, openModels } from './inference/open-models.ts'
 import { StoredModels } from './inference/stored-models.ts'
@@ -23,7 +22,7 @@ import { findStoredCards } from './models/stored-cards.ts'
 
 /** Parts and limits that tests replace. */
 export interface ServiceParts {
-  readonly startEngine?: (card: ModelCard, options: LocalEngineOptions) => Promise<Engine>
+  readonly startEngine?: (card: ModelCard, options: EngineOptions) => Promise<Engine>
   readonly media?: MediaSource & { close(): Promise<void> }
   readonly clock?: Clock
   readonly logs?: DestinationStream
@@ -75,7 +74,7 @@ export class Service {
     await using starting = new AsyncDisposableStack()
     const logger = pino({ level: config.logLevel }, parts.logs ?? standardError())
     const metrics = config.metrics ? new Metrics(await version()) : null
-    const startEngine = parts.startEngine ?? LocalEngine.start
+    const start = parts.startEngine ?? startEngine
     const memoryLimitBytes = config.modelMemoryBytes
     const pool = new EnginePool({
       memoryLimitBytes,
@@ -86,9 +85,9 @@ export class Service {
     })
     starting.defer(() => pool.close())
     const opener: ModelOpener = {
-      describe: (card) => describeModel(card, config.caches),
+      describe: (card) => describeCard(card, config.caches),
       start: (card, name, signal) =>
-        startEngine(card, {
+        start(card, {
           logger,
           signal,
           maxWaiting: config.queueLength,

@@ -110,20 +110,20 @@ export class Conversations {
       const usesFocus = images.size > 0
       if (!usesFocus) held.dispose()
       const tools = usesFocus ? [focusTool(images.size)] : callable(request)
-      const dialect = dialectOf(model.card)
       // A structure constrains the whole reply, so it replaces the constraint for annotations in free text.
       const bound = structure === null ? null : constraintOf(structure)
       const prompt: PromptSource = {
         param: 'messages',
         messages,
         media,
-        instruction: format === null ? null : dialect.instruction(format),
+        instruction: format === null ? null : dialectOf(model.card).instruction(format),
         demand: structure === null ? null : demandOf(structure, model.card),
         tools: usesFocus || toolUse.choice !== 'none' ? tools : [],
         thinking: thoughtBudget !== null,
         replaysReasoning: tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
       }
-      const grounding = format === null || bound ? null : new Grounding(format, dialect, sceneOf(messages, media))
+      const grounding =
+        format === null || bound ? null : new Grounding(format, dialectOf(model.card), sceneOf(messages, media))
       const requirements = { bound, thoughtBudget, grounding }
       if (usesFocus) {
         const bind = { tools: [boundFocusTool(images)], toolUse: ONE_CALL }

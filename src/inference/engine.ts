@@ -1,5 +1,7 @@
 import type { RgbImage } from '../media/pixels.ts'
 
+export type { ImageLimits } from '../models/card.ts'
+
 /**
  * The interface between `conversation/` and a model, local or remote. All work has one shape: a shared prefix and
  * branches. The engine prefills the prefix once. Each branch continues it with its own suffix and yields `n`

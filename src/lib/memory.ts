@@ -1,7 +1,7 @@
 /**
  * The settings that decide how much memory the processes take. `npm run bench -- memory-settings` leaves one of them out at
- * a time and prints what each buys. The figures below are from one quick run of it on a busy machine: they show the order of
- * magnitude.
+ * a time and prints what each buys. The figures below are from a run on two quiet cores (AMD EPYC); those of uploads and
+ * bodies are from a quick run beside other work, and show the order of magnitude.
  *
  * Importing this module changes nothing. The entry point of a process calls the functions that it needs, and starts its
  * children with the options and the environment from here.
@@ -31,14 +31,15 @@ function uses(setting: MemorySetting): boolean {
 
 /**
  * Options of Node for a child process that makes much garbage and keeps little. V8 keeps what it once needed for young
- * objects: without a limit, 64 MiB after minutes under load. A quick run is too short to show it.
+ * objects: the engine had 487 MiB after some minutes of chats and multilook, 521 without this limit.
  */
 export const CHILD_OPTIONS: readonly string[] = uses('young-heap') ? ['--max-semi-space-size=8'] : []
 
 /**
  * Environment of such a process. Blocks of some hundred KiB, images or saved prefixes of which no two have the same size,
  * leave holes in glibc's heap. From this size up they are mapped one by one, and go back to the system when they are freed:
- * the engine had 323 MiB after 20 s of chats and multilook, 366 without this. Other C libraries ignore it.
+ * after some minutes of chats and multilook the engine had 487 MiB and the decoders 205, 549 and 302 without this. Other C
+ * libraries ignore it.
  */
 export const CHILD_ENVIRONMENT: Readonly<Record<string, string>> = {
   ...(uses('mapped-blocks') ? { MALLOC_MMAP_THRESHOLD_: String(128 * 1024) } : {}),
@@ -46,7 +47,7 @@ export const CHILD_ENVIRONMENT: Readonly<Record<string, string>> = {
 }
 
 /**
- * Options of Node for the process of the embedded database: 156 MiB when it has just started, 205 without this. V8's
+ * Options of Node for the process of the embedded database: 134 MiB when it has just started, 174 without this. V8's
  * optimizing compiler would make PostgreSQL's WebAssembly faster, and take both cores for minutes; the quick one is enough.
  */
 export const DATABASE_OPTIONS: readonly string[] = uses('quick-wasm') ? ['--liftoff-only'] : []
@@ -96,7 +97,7 @@ const IDLE_SHARE = 0.02
 
 /**
  * Makes this process give the memory of its last work back to the system once it has been idle for some seconds. V8 would
- * keep it: a server that had started and rested for 25 s had 554 MiB in all its processes, 730 without this.
+ * keep it: a server that had started and rested for 25 s had 537 MiB in all its processes, 706 without this.
  */
 export function releaseMemoryWhenIdle(): void {
   if (!uses('idle-release')) return

@@ -10,6 +10,8 @@ const STALL_MS = 60_000
 export class EventStream {
   readonly #raw: ServerResponse
   readonly #keepAlive: NodeJS.Timeout
+  /** Whether this stream frames its chunks itself. HTTP 1.0 has no chunks. */
+  readonly #framed: boolean
 
   /** Sends the status and the headers immediately. */
   constructor(reply: FastifyReply, keepAliveMs = KEEP_ALIVE_MS) {
@@ -23,25 +25,34 @@ export class EventStream {
       'x-accel-buffering': 'no',
     })
     this.#raw.flushHeaders()
+    // Node would give the kernel each chunk in four parts, which costs twice as much as one.
+    this.#framed = this.#raw.chunkedEncoding
+    this.#raw.chunkedEncoding = false
     this.#keepAlive = setInterval(() => {
-      if (!this.#raw.writableNeedDrain) this.#raw.write(': keep-alive\n\n')
+      if (!this.#raw.writableNeedDrain) this.#write(': keep-alive\n\n')
     }, keepAliveMs)
     this.#raw.once('close', () => clearInterval(this.#keepAlive))
   }
 
   /**
-   * Sends one `data:` event. Resolves when the client can take more, or has disconnected.
+   * Sends one `data:` event.
    * @param data must not contain line breaks.
+   * @returns null when the client can take more; else a promise that resolves when it can, or has disconnected.
    */
-  async send(data: string): Promise<void> {
+  send(data: string): Promise<void> | null {
     this.#keepAlive.refresh()
-    if (this.#raw.destroyed || this.#raw.write(`data: ${data}\n\n`)) return
-    await drained(this.#raw)
+    if (this.#raw.destroyed || this.#write(`data: ${data}\n\n`)) return null
+    return drained(this.#raw)
   }
 
   end(): void {
     clearInterval(this.#keepAlive)
-    this.#raw.end()
+    this.#raw.end(this.#framed ? '0\r\n\r\n' : '')
+  }
+
+  #write(text: string): boolean {
+    if (!this.#framed) return this.#raw.write(text)
+    return this.#raw.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`)
   }
 }
 

@@ -70,10 +70,13 @@ async function complete(
   const stream = new EventStream(reply, keepAliveMs)
   const usage = body.stream_options?.include_usage ? options.compatibility : null
   try {
-    for await (const chunk of toChunks(heading, events, usage)) {
-      const reason = chunk.choices[0]?.finish_reason
-      if (reason) finish(reason)
-      await stream.send(JSON.stringify(chunk))
+    const chunks = new ChunkWriter(heading, usage)
+    await stream.send(chunks.first())
+    for await (const event of events) {
+      if (event.type === 'finish') finish(event.reason)
+      // Most clients take more at once, and waiting would cost as much as the rest of a token.
+      const full = stream.send(chunks.of(event))
+      if (full !== null) await full
     }
     await stream.send('[DONE]')
   } catch (error) {
@@ -127,30 +130,50 @@ function toCompletion(heading: Heading, reply: WholeReply, compatibility: Compat
   }
 }
 
-/**
- * Yields the role, the pieces of the reply, and the finish, which carries the usage when the client asks for it.
- * @param wanted the form of the usage; null for none.
- */
-async function* toChunks(
-  heading: Heading,
-  events: AsyncIterable<ReplyEvent>,
-  wanted: Compatibility | null,
-): AsyncGenerator<ChatCompletionChunkBody, void, void> {
-  type Choice = ChatCompletionChunkBody['choices'][number]
-  const chunk = (delta: Choice['delta'], finish: Choice['finish_reason'], usage: UsageBody | null) => ({
-    id: heading.id,
-    object: 'chat.completion.chunk' as const,
-    created: heading.created,
-    model: heading.model,
-    choices: [{ index: 0, delta, finish_reason: finish }],
-    ...(wanted === null ? {} : { usage }),
-  })
-  yield chunk({ role: 'assistant', content: '' }, null, null)
-  for await (const event of events) {
-    if (event.type !== 'finish') yield chunk(toDelta(event), null, null)
-    else yield chunk({}, event.reason, wanted === null ? null : toUsage(event.usage, wanted))
+/** Writes the chunks of one reply as JSON: the role, the pieces, and the finish. */
+class ChunkWriter {
+  /** What is the same in all chunks stands around the delta, and is written once. */
+  readonly #before: string
+  readonly #after: string
+  readonly #heading: Heading
+  readonly #usage: Compatibility | null
+
+  /** @param usage the form of the usage, which the finish carries; null when the client does not ask for it. */
+  constructor(heading: Heading, usage: Compatibility | null) {
+    this.#heading = heading
+    this.#usage = usage
+    const [before, after] = this.#write(SEAM, null, null).split(JSON.stringify(SEAM))
+    this.#before = before!
+    this.#after = after!
+  }
+
+  first(): string {
+    return this.#write({ role: 'assistant', content: '' }, null, null)
+  }
+
+  of(event: ReplyEvent): string {
+    if (event.type !== 'finish') return this.#before + JSON.stringify(toDelta(event)) + this.#after
+    return this.#write({}, event.reason, this.#usage === null ? null : toUsage(event.usage, this.#usage))
+  }
+
+  #write(delta: Choice['delta'], finish: Choice['finish_reason'], usage: UsageBody | null): string {
+    const { id, created, model } = this.#heading
+    const chunk: ChatCompletionChunkBody = {
+      id,
+      object: 'chat.completion.chunk',
+      created,
+      model,
+      choices: [{ index: 0, delta, finish_reason: finish }],
+      ...(this.#usage === null ? {} : { usage }),
+    }
+    return JSON.stringify(chunk)
   }
 }
+
+type Choice = ChatCompletionChunkBody['choices'][number]
+
+/** A delta that nothing else in a chunk looks like: the name of a model may be anything, but not an unescaped quote. */
+const SEAM: Choice['delta'] = { content: 'delta' }
 
 /** `image_tokens` is not in the contract, whose replies have no other fields. */
 function toUsage(usage: Usage, compatibility: Compatibility): UsageBody {

@@ -91,14 +91,25 @@ function mostTokens(parts: readonly PromptPart[], { card }: ServedModel): number
       case 'text':
         return Buffer.byteLength(part.text)
       case 'image':
-        return (card.image?.maxTokens ?? 0) + MEDIA_FRAME_TOKENS
+        return mostImageTokens(card)
       case 'frames':
-        return part.frames.length * ((card.video?.maxTokens ?? 0) + MEDIA_FRAME_TOKENS)
+        return part.frames.length * (withRowEnds(card.video?.maxTokens ?? 0, card) + MEDIA_FRAME_TOKENS)
       case 'audio':
         return mostAudioTokens(part.samples.length, card)
     }
   }
   return parts.reduce((sum, part) => sum + most(part), 0)
+}
+
+function mostImageTokens(card: ModelCard): number {
+  const { maxTokens = 0, tiles } = card.image ?? {}
+  const around = tiles ? Math.ceil(maxTokens / tiles.tokens) * TILE_FRAME_TOKENS : 0
+  return withRowEnds(maxTokens, card) + around + MEDIA_FRAME_TOKENS
+}
+
+/** A row has one square at least. */
+function withRowEnds(tokens: number, { image }: ModelCard): number {
+  return image?.rowEnds ? 2 * tokens : tokens
 }
 
 /** Encoders round up to a whole second, and some use slightly more tokens than the card says. */
@@ -109,6 +120,8 @@ function mostAudioTokens(samples: number, { audio }: ModelCard): number {
 
 /** An allowance for the tokens that an engine adds around media. */
 const MEDIA_FRAME_TOKENS = 16
+/** The same for each tile: a vocabulary may lack the marks of its row and column. */
+const TILE_FRAME_TOKENS = 48
 
 /** @param promptTokens infinite when the tokens were not counted. */
 export function contextExceeded(model: ServedModel, param: string, promptTokens = Number.POSITIVE_INFINITY): ApiError {

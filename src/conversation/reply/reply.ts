@@ -64,19 +64,21 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
   const { generation, model, deadline, reader } = source
   let hasText = false
   let calls = 0
-  const read = (pieces: ReplyPiece[]) => {
-    calls += pieces.filter(({ type }) => type === 'tool_call').length
-    return pieces
-  }
   try {
     for await (const event of generation.events) {
       if (event.type === 'error') throw event.error
       if (event.type === 'text') {
         hasText = true
-        yield* read(reader.push(event.text))
+        // Not `yield*`, which would wait several times for each piece.
+        for (const piece of reader.push(event.text)) {
+          if (piece.type === 'tool_call') calls++
+          yield piece
+        }
         continue
       }
-      yield* read(reader.end(event.reason === 'length'))
+      const rest = reader.end(event.reason === 'length')
+      calls += rest.filter(({ type }) => type === 'tool_call').length
+      yield* rest
       const usage = usageOf(generation, model, event.completionTokens)
       yield { type: 'finish', reason: finishReason(event, calls), usage }
       return
@@ -84,7 +86,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
     throw internalError(new Error('The engine ended a completion without a finish event'))
   } catch (error) {
     if (!deadline.caused(error) || !hasText) throw error
-    yield* read(reader.end(true))
+    yield* reader.end(true)
     yield { type: 'finish', reason: 'length', usage: usageOf(generation, model, generation.computedTokens()) }
   }
 }

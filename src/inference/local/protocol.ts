@@ -1,4 +1,4 @@
-import type { EngineEvent, EngineStats, ModelInfo, PromptPart, PromptUsage } from '../engine.ts'
+import type { EngineEvent, EngineStats, ImageLimits, ModelInfo, PromptPart, PromptUsage } from '../engine.ts'
 import type { Envelope } from './envelope.ts'
 
 /**
@@ -68,8 +68,8 @@ export interface EngineSettings {
   readonly printedTokens: readonly string[]
   /** Limits on repetition; null for none. */
   readonly repetition: RepetitionLimits | null
-  /** Token limits of images and frames; null when the model takes none. */
-  readonly image: { readonly pixelsPerToken: number; readonly minTokens: number; readonly maxTokens: number } | null
+  /** How images and frames are prepared; null when the model takes none. */
+  readonly image: ImageLimits | null
   readonly threads: number
   /** Maximum requests that wait for their first completion to start. */
   readonly maxWaiting: number

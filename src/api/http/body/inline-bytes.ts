@@ -43,7 +43,10 @@ function decoded(text: string, key: string): Uint8Array<ArrayBuffer> | null {
   if (isUrl && !/^\s*data:/i.test(text.slice(0, 100))) return null
   try {
     const located = locate(isUrl ? { type: 'url', url: text } : { type: 'base64', data: text }, '')
-    return located.type === 'bytes' ? (located.bytes as Uint8Array<ArrayBuffer>) : null
+    if (located.type !== 'bytes') return null
+    const bytes = located.bytes as Uint8Array<ArrayBuffer>
+    // Node decodes shorter texts into memory that many share, which cannot be handed to another thread.
+    return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes)
   } catch (error) {
     if (error instanceof ApiError) return null
     throw error

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { CARD } from '../../../../test/support/local-engine.ts'
-import { loadCard, type ModelCard } from '../../../models/card.ts'
+import { type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
 import { cacheSizes } from './cache-sizes.ts'
 
 const GIB = 2 ** 30
-let card: ModelCard
+let card: LocalModelCard
 beforeAll(async () => {
-  card = await loadCard(CARD)
+  card = await loadLocalCard(CARD)
 })
 
 test('with plenty of memory they go by the model: two KV caches, and 128 of the largest images', () => {

@@ -1,4 +1,4 @@
-import type { ModelCard } from '../../../models/card.ts'
+import type { LocalModelCard } from '../../../models/card.ts'
 import { availableMemory } from '../../../models/machine-memory.ts'
 
 /** Sizes of the caches that the engine process has beside the KV cache, in bytes; 0 for none. */
@@ -38,7 +38,7 @@ const AUDIO_WINDOW_SECONDS = 30
 
 /** @param available bytes of memory that the machine, or its container, has left for the model. */
 export function cacheSizes(
-  card: ModelCard,
+  card: LocalModelCard,
   needs: ModelNeeds,
   settings: CacheSettings = {},
   available = availableMemory(),
@@ -61,7 +61,7 @@ export function cacheSizes(
 }
 
 /** Tokens of the largest image, pair of frames or window of audio. */
-function largestMedia({ image, video, audio }: ModelCard): number {
+function largestMedia({ image, video, audio }: LocalModelCard): number {
   const audioTokens =
     audio === undefined ? 0 : Math.ceil(audio.tokensPerSecond * (audio.windowSeconds ?? AUDIO_WINDOW_SECONDS))
   return Math.max(image?.maxTokens ?? 0, video?.maxTokens ?? 0, audioTokens)

@@ -21,7 +21,7 @@ import {
   until,
   untrusted,
 } from '../../../../test/support/local-engine.ts'
-import { loadCard, type ModelCard } from '../../../models/card.ts'
+import { loadLocalCard, type ModelCard } from '../../../models/card.ts'
 import type { EngineEvent } from '../../engine.ts'
 import { LocalEngine } from './local-engine.ts'
 
@@ -30,7 +30,7 @@ describe('LocalEngine', () => {
   let engine: LocalEngine
 
   beforeAll(async () => {
-    card = await loadCard(CARD)
+    card = await loadLocalCard(CARD)
     engine = await LocalEngine.start(card, { seed: 1, maxWaiting: 2 })
   })
 
@@ -249,7 +249,7 @@ describe('LocalEngine with a small KV cache', () => {
 })
 
 test('a model without a projector accepts text and rejects images', async () => {
-  const { image: _, ...card } = await loadCard(CARD)
+  const { image: _, ...card } = await loadLocalCard(CARD)
   const { projector: __, ...files } = card.engine
   const engine = await LocalEngine.start({ ...card, engine: files })
   try {
@@ -264,7 +264,7 @@ test('a model without a projector accepts text and rejects images', async () => 
 })
 
 test('images of one size that is not a square are encoded before the first request', async () => {
-  const { video: _, ...card } = await loadCard(CARD)
+  const { video: _, ...card } = await loadLocalCard(CARD)
   const debug = vi.fn()
   const image = { pixelsPerToken: 32, minTokens: 150, maxTokens: 150 }
   const engine = await LocalEngine.start({ ...card, image }, { logger: { debug, warn() {}, error() {} } })
@@ -284,7 +284,7 @@ describe('a load that hangs', () => {
     const errors: string[] = []
     const logger = { debug() {}, warn() {}, error: (message: string) => void errors.push(message) }
     const options = { loadSilenceLimitMs: 5_000, onRestart, logger }
-    const engine = await LocalEngine.start(await loadCard(CARD), options)
+    const engine = await LocalEngine.start(await loadLocalCard(CARD), options)
     try {
       const first = engine.pid!
       process.kill(first, 'SIGKILL')
@@ -307,7 +307,7 @@ describe('a load that hangs', () => {
 
   test('does not begin when its signal fires first', async () => {
     const leaving = new AbortController()
-    const starting = LocalEngine.start(await loadCard(CARD), { signal: leaving.signal })
+    const starting = LocalEngine.start(await loadLocalCard(CARD), { signal: leaving.signal })
     leaving.abort(new Error('left'))
     await expect(starting).rejects.toThrow('left')
   })
@@ -316,13 +316,13 @@ describe('a load that hangs', () => {
     const leaving = new AbortController()
     const debug = (line: string) => void (line.startsWith('loading: ') && leaving.abort(new Error('left')))
     const logger = { debug, warn() {}, error() {} }
-    const starting = LocalEngine.start(await loadCard(CARD), { signal: leaving.signal, logger })
+    const starting = LocalEngine.start(await loadLocalCard(CARD), { signal: leaving.signal, logger })
     await expect(starting).rejects.toThrow('left')
   })
 })
 
 test('signals to the whole service do not end the engine process: that is up to its parent', async () => {
-  const engine = await LocalEngine.start(await loadCard(CARD))
+  const engine = await LocalEngine.start(await loadLocalCard(CARD))
   try {
     const generation = await generate(engine, chat, [branch({ maxTokens: 400, sampling: REPEATING })])
     const iterator = generation.events[Symbol.asyncIterator]()
@@ -348,8 +348,8 @@ function isAlive(pid: number): boolean {
 test('the engine process ends when the process that started it is killed', async () => {
   const script = `
     import { LocalEngine } from ${JSON.stringify(new URL('./local-engine.ts', import.meta.url).href)}
-    import { loadCard } from ${JSON.stringify(new URL('../../../models/card.ts', import.meta.url).href)}
-    const engine = await LocalEngine.start(await loadCard(${JSON.stringify(CARD)}))
+    import { loadLocalCard } from ${JSON.stringify(new URL('../../../models/card.ts', import.meta.url).href)}
+    const engine = await LocalEngine.start(await loadLocalCard(${JSON.stringify(CARD)}))
     process.stdout.write(String(engine.pid), () => process.kill(process.pid, 'SIGKILL'))`
   const pid = await new Promise<number>((resolve) => {
     execFile(process.execPath, ['--input-type=module', '--eval', script], (_, stdout) => resolve(Number(stdout)))
@@ -362,14 +362,14 @@ describe('LocalEngine.start', () => {
   test('a missing library: the error says how to build it', async () => {
     vi.stubEnv('LOOKOUT_CACHE_DIR', tmpdir())
     try {
-      await expect(LocalEngine.start(await loadCard(CARD))).rejects.toThrow(/run "npm run setup"/)
+      await expect(LocalEngine.start(await loadLocalCard(CARD))).rejects.toThrow(/run "npm run setup"/)
     } finally {
       vi.unstubAllEnvs()
     }
   })
 
   test('a missing file: the error names it', async () => {
-    const card = await loadCard(CARD)
+    const card = await loadLocalCard(CARD)
     const broken = { ...card, engine: { ...card.engine, model: 'absent.gguf' } }
     await expect(LocalEngine.start(broken)).rejects.toThrow(
       /card\.json: engine\.model: the file .*absent\.gguf does not exist$/,
@@ -377,7 +377,7 @@ describe('LocalEngine.start', () => {
   })
 
   test('a file that is not a model: the error names it and the field', async () => {
-    const card = await loadCard(CARD)
+    const card = await loadLocalCard(CARD)
     const broken = { ...card, engine: { ...card.engine, model: 'card.json' } }
     await expect(LocalEngine.start(broken)).rejects.toThrow(
       /: engine\.model: cannot read .*card\.json: the file is not a GGUF file$/,
@@ -385,13 +385,13 @@ describe('LocalEngine.start', () => {
   })
 
   test('a card that promises more context than there is', async () => {
-    const card = await loadCard(CARD)
+    const card = await loadLocalCard(CARD)
     const broken = { ...card, engine: { ...card.engine, contextTokens: 1024 } }
     await expect(LocalEngine.start(broken)).rejects.toThrow(/promises 32768 context tokens/)
   })
 
   test('a closed engine rejects work, and its process has ended', async () => {
-    const engine = await LocalEngine.start(await loadCard(CARD))
+    const engine = await LocalEngine.start(await loadLocalCard(CARD))
     const pid = engine.pid!
     await engine.close()
     expect(engine.state).toBe('closed')

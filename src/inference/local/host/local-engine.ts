@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
-import type { ModelCard } from '../../../models/card.ts'
+import { type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { checkFiles } from '../../card-checks.ts'
 import type {
   CountOptions,
@@ -80,7 +80,7 @@ export class LocalEngine implements Engine {
     locateNativeLibraries()
     const { signal } = options
     signal?.throwIfAborted()
-    const engine = new LocalEngine(await readSettings(card, options), options)
+    const engine = new LocalEngine(await readSettings(localCard(card), options), options)
     signal?.throwIfAborted()
     try {
       const info = await engine.#launch(signal)
@@ -261,7 +261,7 @@ interface LoadSettings {
   readonly chatTemplate: string | null
 }
 
-async function readSettings(card: ModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
+async function readSettings(card: LocalModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
   // What is wrong with the files is found, and said more clearly, before llama.cpp reads them.
   const { info, caches, warnings } = await describeModel(card, options)
   for (const warning of warnings) options.logger?.warn(warning)
@@ -285,7 +285,7 @@ async function readSettings(card: ModelCard, options: LocalEngineOptions): Promi
 }
 
 /** Limits that cover both images and frames: the library has only one pair of limits. */
-function imageLimits({ image, video }: ModelCard): EngineSettings['image'] {
+function imageLimits({ image, video }: LocalModelCard): EngineSettings['image'] {
   if (image === undefined || video === undefined) return image ?? video ?? null
   return {
     pixelsPerToken: image.pixelsPerToken,

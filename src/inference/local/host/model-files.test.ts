@@ -3,19 +3,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CARD } from '../../../../test/support/local-engine.ts'
-import { CardError, loadCard, type ModelCard } from '../../../models/card.ts'
+import { CardError, type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
 import { LocalEngine } from './local-engine.ts'
 import { describeModel } from './model-files.ts'
 
 let directory: string
-let card: ModelCard
+let card: LocalModelCard
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'lookout-files-'))
-  card = await loadCard(CARD)
+  card = await loadLocalCard(CARD)
 })
 afterAll(() => rm(directory, { recursive: true }))
 
-const withFiles = (files: Partial<ModelCard['engine']>): ModelCard => ({
+const withFiles = (files: Partial<LocalModelCard['engine']>): LocalModelCard => ({
   ...card,
   engine: { ...card.engine, ...files },
 })
@@ -65,8 +65,8 @@ test("the card's chat template replaces the one in the weights", async () => {
 })
 
 describe('an error names the field of the card', () => {
-  type Files = Partial<ModelCard['engine']>
-  test.each<[string, Files | ((shipped: ModelCard['engine']) => Files), RegExp]>([
+  type Files = Partial<LocalModelCard['engine']>
+  test.each<[string, Files | ((shipped: LocalModelCard['engine']) => Files), RegExp]>([
     ['a missing file', { model: 'none.gguf' }, /card\.json: engine\.model: the file .+none\.gguf does not exist$/],
     ['a folder', { model: '.' }, /: engine\.model: the file .+ does not exist$/],
     ['a missing part', { model: 'm-00001-of-00002.gguf' }, /the file .+m-00001-of-00002\.gguf does not exist$/],

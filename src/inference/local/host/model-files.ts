@@ -1,5 +1,5 @@
-import { encoders, type GgufMetadata, mismatch } from '../../../families/gguf.ts'
-import { CardError, type ModelCard } from '../../../models/card.ts'
+import { encoders, type GgufMetadata, mismatch, soundProblem } from '../../../families/gguf.ts'
+import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { builtInWarning, chooseTemplate } from '../../../models/chosen-template.ts'
 import { GgufArray } from '../../../models/gguf.ts'
 import { kvCost } from '../../../models/kv-cost.ts'
@@ -31,7 +31,7 @@ export interface ModelFiles {
 
 /** Finds the files that a card names. @throws CardError for a missing file. */
 export async function findModelFiles(card: ModelCard): Promise<ModelFiles> {
-  const { model, projector } = card.engine
+  const { model, projector } = localCard(card).engine
   return {
     model: await findWeights(card, 'engine.model', model),
     projector: projector === undefined ? null : await findWeights(card, 'engine.projector', projector),
@@ -42,7 +42,8 @@ export async function findModelFiles(card: ModelCard): Promise<ModelFiles> {
  * Reads the headers of a model's files.
  * @throws CardError for a missing file, a file of the wrong kind, or a card that claims more than the model can do.
  */
-export async function describeModel(card: ModelCard, settings: CacheSettings = {}): Promise<ModelDescription> {
+export async function describeModel(given: ModelCard, settings: CacheSettings = {}): Promise<ModelDescription> {
+  const card = localCard(given)
   const { model, projector } = await findModelFiles(card)
   const headers = new ModelHeaders(card.engine, card)
   const language = await headers.language()
@@ -72,6 +73,11 @@ export async function describeModel(card: ModelCard, settings: CacheSettings = {
   if (problem !== null) {
     const file = projector?.path
     throw new CardError(card.file, 'engine.projector', `${file} does not belong to ${model.path}: ${problem}`)
+  }
+  const hears = card.serves.some(({ modalities }) => modalities.includes('audio'))
+  const unheard = hears ? soundProblem(encoder) : null
+  if (unheard !== null) {
+    throw new CardError(card.file, 'engine.projector', `${projector?.path} cannot be used for sound: ${unheard}`)
   }
   const weights = model.bytes + (projector?.bytes ?? 0)
   const { perCell, perSequence } = kvCost(language)
@@ -103,6 +109,6 @@ const PROCESS_BYTES = 256 * 2 ** 20
 /** Rows of the largest batch, as in `scheduler/loaded-model.ts`. Each has a mask over all cells and its logits. */
 const BATCH_ROWS = 512
 
-function scratchBytes(card: ModelCard, vocabularySize: number): number {
+function scratchBytes(card: LocalModelCard, vocabularySize: number): number {
   return BATCH_ROWS * (card.engine.contextTokens + vocabularySize) * F32_BYTES
 }

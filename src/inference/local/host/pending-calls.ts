@@ -1,7 +1,9 @@
 import type { EngineEvent, EngineStats, Generation } from '../../engine.ts'
+import { EventQueue } from '../../event-queue.ts'
+import { joinTexts } from '../../join-texts.ts'
+import { TokenTally } from '../../token-tally.ts'
 import { toApiError } from '../failure.ts'
 import type { FromEngine, RequestEvents } from '../protocol.ts'
-import { EventQueue } from './event-queue.ts'
 
 type Answer = Extract<FromEngine, { id: number }>
 
@@ -28,10 +30,11 @@ export class PendingCalls {
       signal.removeEventListener('abort', onAbort)
     }
     const tally = new TokenTally()
-    const events = new EventQueue<EngineEvent>(() => {
+    const abandon = () => {
       forget()
       abort(id)
-    })
+    }
+    const events = new EventQueue<EngineEvent>(abandon, joinTexts)
     const fail = (reason: unknown) => {
       forget()
       reject(reason)
@@ -109,24 +112,5 @@ export class PendingCalls {
 
   failAll(reason: unknown): void {
     for (const call of [...this.#calls.values()]) call.fail(reason)
-  }
-}
-
-/** Counts the completion tokens of one generation. */
-class TokenTally {
-  tokens = 0
-  /** Tokens of each running completion. */
-  readonly #running = new Map<string, number>()
-
-  add(events: readonly EngineEvent[]): void {
-    for (const event of events) {
-      if (event.type === 'error') continue
-      const completion = `${event.branch} ${event.completion}`
-      const before = this.#running.get(completion) ?? 0
-      const after = event.type === 'text' ? before + event.tokens : event.completionTokens
-      this.tokens += after - before
-      if (event.type === 'text') this.#running.set(completion, after)
-      else this.#running.delete(completion)
-    }
   }
 }

@@ -7,6 +7,7 @@ import type { Pointer } from './structs.ts'
 
 export interface ProjectorOptions {
   readonly threads: number
+  /** Limits of the size to which the library resizes images; left out, they are its own. */
   readonly image: { readonly minTokens: number; readonly maxTokens: number } | undefined
 }
 

@@ -4,6 +4,7 @@ import { grammarOf, withoutLenientSchemas } from '../../constraints/constraint-g
 import type { Grammar } from '../../constraints/grammar.ts'
 import type { Matcher } from '../../constraints/matcher.ts'
 import type { NodeData } from '../../constraints/nodes.ts'
+import { refusal } from '../../constraints/refusal.ts'
 import { TokenTrie } from '../../constraints/token-trie.ts'
 import { UnsupportedConstraint } from '../../constraints/unsupported-constraint.ts'
 import type { Constraint } from '../../engine.ts'
@@ -98,18 +99,6 @@ export class ConstraintCompiler {
   }
 }
 
-const NAMES: Readonly<Record<Constraint['type'], { what: string; code: string | null }>> = {
-  json_schema: { what: 'JSON schema', code: 'invalid_response_format' },
-  regex: { what: 'regular expression', code: 'invalid_regex' },
-  triggered_tags: { what: 'constraint', code: null },
-}
-
 function failureOf(constraint: Constraint, { message, suffix }: UnsupportedConstraint): FailureError {
-  const { what, code } = NAMES[constraint.type]
-  return new FailureError({
-    kind: 'invalid',
-    message: `The ${what} is not supported: ${message}`,
-    param: (constraint.param ?? '') + suffix || null,
-    code,
-  })
+  return new FailureError({ kind: 'invalid', ...refusal(constraint, message, suffix) })
 }

@@ -1,7 +1,7 @@
 import koffi from 'koffi'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { branch, CARD, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
-import { loadCard, type ModelCard } from '../../../models/card.ts'
+import { type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
 import type { Branch, PromptPart } from '../../engine.ts'
 import { declareIn } from '../native/declare.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
@@ -23,14 +23,14 @@ import { Scheduler } from '../scheduler/scheduler.ts'
  */
 const NOISE = 0.05
 
-let card: ModelCard
+let card: LocalModelCard
 let libraries: NativeLibraries
 /** By completion, in order of the first sampling. */
 let recorded: Map<Pointer, Float32Array[]>
 let loaded: LoadedModel
 
 beforeAll(async () => {
-  card = await loadCard(CARD)
+  card = await loadLocalCard(CARD)
   const paths = locateNativeLibraries()
   const native = loadNativeLibraries(paths)
   const { llama } = native

@@ -1,3 +1,4 @@
+import { endlessProblem, lengthProblem } from '../../context-length.ts'
 import type { PromptUsage, Sampling, Thought, Work } from '../../engine.ts'
 import { FailureError } from '../failure.ts'
 import type { CompiledConstraint } from '../sampling/constraint-compiler.ts'
@@ -100,26 +101,13 @@ export function checkMedia(chunks: readonly PromptChunk[], capacity: number, par
 }
 
 function checkLength(promptTokens: number, maxTokens: number | null, contextTokens: number, param: string): void {
-  const completionTokens = Math.max(1, maxTokens ?? 1)
-  if (promptTokens + completionTokens <= contextTokens) return
-  const asked =
-    maxTokens === null
-      ? `The prompt has ${promptTokens} tokens`
-      : `The prompt has ${promptTokens} tokens and ${maxTokens} were asked for the completion, ${promptTokens + maxTokens} together`
-  throw tooLong(asked, contextTokens, param)
+  const message = lengthProblem(promptTokens, maxTokens, contextTokens)
+  if (message !== null) throw new FailureError({ kind: 'invalid', message, param })
 }
 
 /** For a prompt whose tokenisation stopped early because it is too long. */
 export function contextExceeded(contextTokens: number, param = DEFAULT_PARAM): FailureError {
-  return tooLong('The prompt is longer', contextTokens, param)
-}
-
-function tooLong(asked: string, contextTokens: number, param: string): FailureError {
-  return new FailureError({
-    kind: 'invalid',
-    message: `${asked}, but this model's context window is ${contextTokens} tokens, prompt and completion together.`,
-    param,
-  })
+  return new FailureError({ kind: 'invalid', message: endlessProblem(contextTokens), param })
 }
 
 function splitLast(chunks: readonly PromptChunk[], param: string): { rest: readonly PromptChunk[]; last: number } {

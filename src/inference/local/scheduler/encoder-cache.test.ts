@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { CARD, picture } from '../../../../test/support/local-engine.ts'
-import { loadCard } from '../../../models/card.ts'
+import { loadLocalCard } from '../../../models/card.ts'
 import type { PromptPart } from '../../engine.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import { LoadedModel } from './loaded-model.ts'
 
 test('what is larger than the encoder cache is not kept, and removes nothing', async () => {
-  const card = await loadCard(CARD)
+  const card = await loadLocalCard(CARD)
   const loaded = new LoadedModel(loadNativeLibraries(locateNativeLibraries()), {
     model: `${card.directory}/${card.engine.model}`,
     projector: `${card.directory}/${card.engine.projector}`,

@@ -1,4 +1,5 @@
 import type { EngineEvent } from '../../engine.ts'
+import { joinTexts } from '../../join-texts.ts'
 import type { FromEngine, RequestEvents } from '../protocol.ts'
 import type { QueueForecast } from './queue-forecast.ts'
 import type { SequenceGroup } from './sequence-group.ts'
@@ -84,10 +85,8 @@ function joined(events: readonly EngineEvent[]): EngineEvent[] {
     }
     const key = `${event.branch} ${event.completion}`
     const at = open.get(key)
-    const before = at === undefined ? null : out[at]
-    if (before?.type === 'text') {
-      out[at!] = { ...before, text: before.text + event.text, tokens: before.tokens + event.tokens }
-    } else open.set(key, out.push(event) - 1)
+    if (at === undefined) open.set(key, out.push(event) - 1)
+    else out[at] = joinTexts(out[at]!, event)!
   }
   return out
 }

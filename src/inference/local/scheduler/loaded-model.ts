@@ -5,7 +5,7 @@ import { Context } from '../native/context.ts'
 import type { NativeLibraries } from '../native/libraries.ts'
 import type { Llama } from '../native/llama.ts'
 import { Model } from '../native/model.ts'
-import { Projector } from '../native/projector.ts'
+import { Projector, type ProjectorOptions } from '../native/projector.ts'
 import type { EngineSettings, LoadStage, RepetitionLimits } from '../protocol.ts'
 import { ConstraintCompiler } from '../sampling/constraint-compiler.ts'
 import { PromptReader } from '../tokens/prompt-tokens.ts'
@@ -60,7 +60,7 @@ export class LoadedModel {
     const { projector, threads, image, cells } = settings
     begins('encoder')
     this.#projector =
-      projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: image ?? undefined })
+      projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: libraryLimits(image) })
     begins('cache')
     // Image tokens that attend to each other must be in one batch.
     const mediaRows = this.#projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0
@@ -101,4 +101,9 @@ export class LoadedModel {
     this.context.close()
     this.model.close()
   }
+}
+
+/** What the library is to keep to. Where it cuts images into tiles, limits of its own would make it cut them in another way. */
+function libraryLimits(image: EngineSettings['image']): ProjectorOptions['image'] {
+  return image === null || image.tiles ? undefined : image
 }

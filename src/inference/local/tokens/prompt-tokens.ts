@@ -1,13 +1,15 @@
 import type { LRUCache } from 'lru-cache'
 import type { RgbImage } from '../../../media/pixels.ts'
-import type { AudioPart, FramesPart, ImagePart, MediaPart, PromptPart, TextPart } from '../../engine.ts'
+import { isPrepared } from '../../../media/resize.ts'
+import type { AudioPart, MediaPart, PromptPart, TextPart } from '../../engine.ts'
 import { FailureError } from '../failure.ts'
 import type { Model } from '../native/model.ts'
-import type { EncodableChunk, MediaChunks, Projector } from '../native/projector.ts'
+import type { EncodableChunk, Projector } from '../native/projector.ts'
 import type { EngineSettings } from '../protocol.ts'
 import { AudioFeatureCache } from './audio-feature-cache.ts'
 import { ContentKeys, picturesOf } from './content-keys.ts'
 import { JoinedTexts } from './joined-texts.ts'
+import { CutImage, mediaChunks, type PicturePart, PictureSource } from './picture-source.ts'
 import { Texts } from './texts.ts'
 
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
@@ -40,7 +42,6 @@ export interface MediaTokens {
   encode(): Float32Array
 }
 
-type PicturePart = ImagePart | FramesPart
 type ReadPart = Pick<TokenisedPrompt, 'chunks' | 'close'>
 
 /** Turns the parts of a prompt into text tokens and media to encode. Admission and the token count of a request call it. */
@@ -53,6 +54,7 @@ export class PromptReader {
   readonly #joined: JoinedTexts
   readonly #model: Model
   readonly #keys = new ContentKeys()
+  readonly #cut = new CutImage()
 
   constructor(
     model: Model,
@@ -145,6 +147,7 @@ export class PromptReader {
 
   close(): void {
     this.#audio?.close()
+    this.#cut.close()
   }
 
   #readAudio(part: AudioPart, organisation: string): ReadPart {
@@ -168,7 +171,8 @@ export class PromptReader {
     const projector = this.#projector!
     const tokenised = projector.tokenize(parts, false)
     const encodables = mediaChunks(tokenised)
-    const sources = inputs.map((part) => new PictureSource(projector, part, organisation, this.#keys))
+    const owner = { projector, keys: this.#keys, cut: this.#cut }
+    const sources = inputs.map((part) => new PictureSource(owner, part, organisation))
     // Families that cut images into tiles make several chunks of one image.
     const owners =
       encodables.length === inputs.length
@@ -184,7 +188,11 @@ export class PromptReader {
         () => source.encode(index),
       )
     })
-    return { chunks, close: () => tokenised.close() }
+    const close = () => {
+      for (const source of sources) source.close()
+      tokenised.close()
+    }
+    return { chunks, close }
   }
 
   #readText(parts: readonly TextPart[]): TokenisedPrompt {
@@ -237,49 +245,15 @@ export class PromptReader {
     if (pictures.length > 2 || pictures.some(({ width, height }) => width !== first.width || height !== first.height)) {
       throw new Error('Only two frames of one size can be merged.')
     }
-    if (this.#limits !== null) for (const picture of pictures) checkSize(picture, this.#limits)
+    const limits = this.#limits
+    const unprepared = limits === null ? undefined : pictures.find((picture) => !isPrepared(picture, limits))
+    if (unprepared === undefined) return
+    throw new Error(`An image of ${unprepared.width}x${unprepared.height} pixels was not prepared for this model.`)
   }
 }
 
 /** The library does not support less. */
 const MIN_SAMPLES = 1600
-
-/** An image, or frames, in a prompt: one or several chunks. */
-class PictureSource {
-  readonly #projector: Projector
-  readonly #part: PicturePart
-  readonly #organisation: string
-  readonly #keys: ContentKeys
-
-  constructor(projector: Projector, part: PicturePart, organisation: string, keys: ContentKeys) {
-    this.#keys = keys
-    this.#projector = projector
-    this.#part = part
-    this.#organisation = organisation
-  }
-
-  get contentKey(): string {
-    return this.#keys.of(this.#part, this.#organisation)
-  }
-
-  countChunks(): number {
-    const chunks = this.#projector.tokenize([this.#part], false)
-    const count = mediaChunks(chunks).length
-    chunks.close()
-    return count
-  }
-
-  /** Runs the encoder on one of the chunks. Blocks. */
-  encode(index: number): Float32Array {
-    // The pixels are converted only now: as floats they take four times the memory.
-    const chunks = this.#projector.tokenize([this.#part], true)
-    try {
-      return mediaChunks(chunks)[index]!.encode()
-    } finally {
-      chunks.close()
-    }
-  }
-}
 
 type PartGroup = AudioPart | TextPart | { readonly type: 'text-and-images'; readonly parts: PromptPart[] }
 
@@ -307,20 +281,9 @@ function isPicture(part: PromptPart): part is PicturePart {
   return part.type === 'image' || part.type === 'frames'
 }
 
-function mediaChunks(chunks: MediaChunks): EncodableChunk[] {
-  return chunks.items.filter((item) => item.type === 'media')
-}
-
 function checkPixels({ width, height, data }: RgbImage): void {
   if (data.length === width * height * 3) return
   throw new Error(`An image of ${width}x${height} pixels has ${data.length} bytes.`)
-}
-
-function checkSize({ width, height }: RgbImage, limits: NonNullable<EngineSettings['image']>): void {
-  const side = limits.pixelsPerToken
-  const tokens = (width / side) * (height / side)
-  const fits = width % side === 0 && height % side === 0 && tokens >= limits.minTokens && tokens <= limits.maxTokens
-  if (!fits) throw new Error(`An image of ${width}x${height} pixels was not prepared for this model.`)
 }
 
 function countTokens(chunks: readonly PromptChunk[]): Pick<TokenisedPrompt, 'tokens' | 'imageTokens' | 'audioTokens'> {

@@ -36,6 +36,17 @@ test('any rule gets pictures that it allows', () => {
   )
 })
 
+test('of pictures that are cut, the fewest tiles are measured', () => {
+  const tiles = { grid: 'longest', side: 512, tokens: 64, along: 4 } as const
+  const pictures: ImagePart[] = []
+  const times = measureEncoder({ pixelsPerToken: 64, minTokens: 320, maxTokens: 1088, tiles }, (picture) => {
+    pictures.push(picture)
+    return 70
+  })
+  expect(pictures.map(({ image }) => [image.width, image.height])).toEqual([[2048, 512]])
+  expect(times).toEqual({ picture: pictures[0], longestMs: 70 })
+})
+
 test('one size that is not a square is measured', () => {
   expect(measure(280, 280, () => 70)).toMatchObject({ sizes: [280], longestMs: 70 })
 })

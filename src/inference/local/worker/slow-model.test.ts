@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { branch, CARD, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
-import { loadCard } from '../../../models/card.ts'
+import { loadLocalCard } from '../../../models/card.ts'
 import { loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -29,7 +29,7 @@ function pass(ms: number): void {
 }
 
 beforeAll(async () => {
-  const card = await loadCard(CARD)
+  const card = await loadLocalCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const { llama, mtmd } = libraries
   const decode: typeof llama.decode = (context, batch) => {

@@ -25,7 +25,7 @@ export interface WarmUp {
 /**
  * Measures step times, and runs encoders and decoder once, so that memory is allocated and pages are read before the
  * first request. Blocks.
- * @param progressed called between steps about once a second, and before each image: with a large model all of it takes a
+ * @param progressed called between steps about once a second, and before each call of an encoder: with a large model all of it takes a
  * while, and a slow encoder must not look hung.
  */
 export function warmUp(loaded: LoadedModel, image: EngineSettings['image'], progressed: () => void = () => {}): WarmUp {
@@ -40,10 +40,7 @@ export function warmUp(loaded: LoadedModel, image: EngineSettings['image'], prog
   if (loaded.info.modalities.audio) prompts.push([{ type: 'audio', samples: new Float32Array(SECOND) }, HELLO])
   let longestEncodeMs = 0
   if (image !== null && loaded.info.modalities.image) {
-    const encoder = measureEncoder(image, (picture) => {
-      progressed()
-      return timeToEncode(loaded, picture)
-    })
+    const encoder = measureEncoder(image, (picture) => timeToEncode(loaded, picture, progressed))
     progressed()
     prompts.push([encoder.picture, HELLO])
     longestEncodeMs = encoder.longestMs
@@ -67,14 +64,19 @@ export function warmUp(loaded: LoadedModel, image: EngineSettings['image'], prog
   return { splitter, longestStepMs, longestEncodeMs }
 }
 
-/** Longest call of the encoder, in ms: where an image is cut into tiles, there is one for each. */
-function timeToEncode({ reader }: LoadedModel, picture: ImagePart): number {
+/**
+ * Longest call of the encoder, in ms: where an image is cut into tiles, there is one for each.
+ * @param calls called before each.
+ */
+function timeToEncode({ reader }: LoadedModel, picture: ImagePart, calls: () => void): number {
   const prompt = reader.read([picture], '', 'messages')
   try {
     return Math.max(
       ...prompt.chunks.map((chunk) => {
+        if (chunk.type === 'text') return 0
+        calls()
         const started = performance.now()
-        if (chunk.type === 'media') chunk.encode()
+        chunk.encode()
         return performance.now() - started
       }),
     )

@@ -1,0 +1,98 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { grammarOf } from '../constraints/constraint-grammar.ts'
+import { NodeGraph } from '../constraints/nodes.ts'
+import type { EngineEvent, Thought } from '../engine.ts'
+import { Completion } from './completion.ts'
+import { Printer } from './tokens/printer.ts'
+
+/** Each byte is a token; 256 is a control token. */
+const printer = new Printer(
+  {
+    bytes: Uint8Array.from({ length: 256 }, (_, byte) => byte),
+    starts: Int32Array.from({ length: 258 }, (_, id) => Math.min(id, 256)),
+    control: new Map([['<end>', 256]]),
+    beginToken: null,
+  },
+  [],
+)
+const THOUGHT: Thought = { end: '</think>', closing: '\n</think>\n\n', budget: 100 }
+const bytes = (text: string) => [...Buffer.from(text)]
+
+function start(maxTokens = 1000) {
+  const events: EngineEvent[] = []
+  const completion = new Completion({ branch: 0, index: 0, maxTokens }, printer, (event) => events.push(event))
+  const text = () => events.map((event) => (event.type === 'text' ? event.text : '')).join('')
+  return { completion, events, text }
+}
+
+test('a text is the same however its tokens arrive, and none of its tokens is lost', () => {
+  const pieces = fc.array(fc.string({ unit: 'grapheme', maxLength: 5 }), { maxLength: 20 })
+  fc.assert(
+    fc.property(pieces, fc.infiniteStream(fc.nat(4)), (words, sizes) => {
+      const { completion, events, text } = start()
+      const all = bytes(words.join('').toWellFormed()).flatMap((byte) => (byte % 7 === 0 ? [256, byte] : [byte]))
+      for (let at = 0; at < all.length; ) {
+        const size = 1 + sizes.next().value!
+        completion.add(all.slice(at, at + size))
+        at += size
+      }
+      completion.finish('stop')
+      expect(text()).toBe(words.join('').toWellFormed())
+      const finish = events.at(-1)!
+      expect(finish).toMatchObject({ type: 'finish', reason: 'stop', completionTokens: all.length })
+      const told = events.reduce((sum, event) => sum + (event.type === 'text' ? event.tokens : 0), 0)
+      expect(told).toBeLessThanOrEqual(all.length)
+    }),
+  )
+})
+
+const graph = (pattern: string) => new NodeGraph(grammarOf({ type: 'regex', pattern })).data
+
+test('a text that leaves what its constraint allows ends there, as one that was cut', () => {
+  const { completion, events, text } = start()
+  completion.follow(graph('[a-z]{2,4}'))
+  completion.add(bytes('abc'))
+  completion.add(bytes('defg'))
+  expect(text()).toBe('abcd')
+  expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'length', completionTokens: 4 })
+  completion.add(bytes('h'))
+  completion.finish('stop')
+  expect(events.filter(({ type }) => type === 'finish')).toHaveLength(1)
+})
+
+test.each([
+  ['ab', 'stop'],
+  ['a', 'length'],
+])('%s, which ended by itself, ends with %s', (written, reason) => {
+  const { completion, events } = start()
+  completion.follow(graph('[a-z]{2,4}'))
+  completion.add(bytes(written))
+  completion.finish('stop')
+  expect(events.at(-1)).toMatchObject({ reason })
+})
+
+test.each([
+  ['ends its thought itself', 'I see.\n</think>', 'I see.\n</think>\n\n', undefined],
+  ['has begun what follows', 'I see.\n</think>\n', 'I see.\n</think>\n\n', undefined],
+  ['goes on at once', 'I see.\n</think>No', 'I see.\n</think>No', undefined],
+  ['ends its turn within the thought', 'I see', 'I see\n</think>\n\n', undefined],
+  ['uses up its budget', 'x'.repeat(100), `${'x'.repeat(100)}\n</think>\n\n`, true],
+])('a model that %s', async (_, written, whole, interrupted) => {
+  const { completion, events, text } = start()
+  completion.add(bytes(written))
+  await completion.endThought(THOUGHT, THOUGHT.budget, async (rest) => bytes(rest))
+  completion.finish('stop')
+  expect(text()).toBe(whole)
+  const finish = events.at(-1) as { readonly thoughtInterrupted?: boolean }
+  expect(finish.thoughtInterrupted).toBe(interrupted)
+})
+
+test('the end of a thought has no more tokens than are left', async () => {
+  const { completion, events } = start(12)
+  completion.add(bytes('I see so'))
+  await completion.endThought(THOUGHT, 8, async (rest) => bytes(rest))
+  expect(completion.left).toBe(0)
+  completion.finish('length')
+  expect(events.at(-1)).toMatchObject({ reason: 'length', completionTokens: 12 })
+})

@@ -1,0 +1,119 @@
+import { Automaton } from '../constraints/automaton.ts'
+import { BYTES, END } from '../constraints/byte-trie.ts'
+import type { Matcher } from '../constraints/matcher.ts'
+import type { NodeData } from '../constraints/nodes.ts'
+import type { EngineEvent, Thought } from '../engine.ts'
+import { type Printer, TextStream } from './tokens/printer.ts'
+
+/** One completion as it arrives, and its events. */
+export class Completion {
+  readonly branch: number
+  readonly index: number
+  readonly maxTokens: number
+  /** All its tokens so far. */
+  readonly tokens: number[] = []
+  /** Whether its `finish` was sent. */
+  isFinished = false
+  readonly #printer: Printer
+  readonly #emit: (event: EngineEvent) => void
+  #text: TextStream
+  /** Tokens since the last text. */
+  #silent = 0
+  #interrupted = false
+  /** Compares the text with what its constraint allows; null where the server does that by itself. */
+  #matcher: Matcher | null = null
+
+  constructor(
+    { branch, index, maxTokens }: { readonly branch: number; readonly index: number; readonly maxTokens: number },
+    printer: Printer,
+    emit: (event: EngineEvent) => void,
+  ) {
+    this.branch = branch
+    this.index = index
+    this.maxTokens = maxTokens
+    this.#printer = printer
+    this.#emit = emit
+    this.#text = new TextStream(printer)
+  }
+
+  /** Tokens that it may still get. */
+  get left(): number {
+    return this.maxTokens - this.tokens.length
+  }
+
+  /** From now on its text ends where it would leave what this grammar allows: it is the beginning of an allowed one then. */
+  follow(grammar: NodeData): void {
+    this.#matcher = new Automaton(grammar, BYTES).createMatcher()
+  }
+
+  add(tokens: readonly number[]): void {
+    if (this.isFinished) return
+    const allowed = this.#matcher === null ? tokens : tokens.slice(0, this.#allowed(tokens))
+    for (const token of allowed) this.tokens.push(token)
+    this.#silent += allowed.length
+    this.#send(this.#text.read(allowed))
+    if (allowed.length < tokens.length) this.finish('length')
+  }
+
+  /** How many of these tokens the constraint allows. */
+  #allowed(tokens: readonly number[]): number {
+    const stop = tokens.findIndex((token) => this.#printer.bytes(token).some((byte) => !this.#matcher!.accept(byte)))
+    return stop === -1 ? tokens.length : stop
+  }
+
+  /**
+   * Adds what the end of a thought lacks of the text that follows every thought.
+   * @param budget tokens that the thought could have.
+   * @param tokensOf gives the tokens of a trusted text.
+   */
+  async endThought(
+    { end, closing }: Thought,
+    budget: number,
+    tokensOf: (text: string) => Promise<readonly number[]>,
+  ): Promise<void> {
+    const written = Buffer.concat(this.tokens.map((token) => this.#printer.bytes(token))).toString('latin1')
+    const mark = latin1(end)
+    const at = written.indexOf(mark)
+    if (at === -1) {
+      this.#interrupted = this.tokens.length >= budget
+      // Half of a character would spoil what follows it.
+      this.#text = new TextStream(this.#printer)
+      this.add((await tokensOf(closing)).slice(0, this.left))
+      return
+    }
+    // The token that ends the mark may hold some of what follows it.
+    const after = written.slice(at + mark.length)
+    const separator = latin1(closing.slice(closing.indexOf(end) + end.length))
+    if (!separator.startsWith(after) || separator === after) return
+    const missing = Buffer.from(separator.slice(after.length), 'latin1').toString()
+    this.add((await tokensOf(missing)).slice(0, this.left))
+  }
+
+  finish(given: 'stop' | 'length'): void {
+    if (this.isFinished) return
+    this.#send(this.#text.end())
+    this.isFinished = true
+    // A text that should have gone on is the beginning of an allowed one.
+    const isWhole = this.#matcher === null || this.#matcher.accept(END)
+    const reason = isWhole ? given : 'length'
+    this.#emit({
+      type: 'finish',
+      branch: this.branch,
+      completion: this.index,
+      reason,
+      completionTokens: this.tokens.length,
+      ...(this.#interrupted ? { thoughtInterrupted: true } : {}),
+    })
+  }
+
+  #send(text: string): void {
+    // The bytes of a character that never ended are no text of their own.
+    if (text === '' || this.#silent === 0) return
+    this.#emit({ type: 'text', branch: this.branch, completion: this.index, text, tokens: this.#silent })
+    this.#silent = 0
+  }
+}
+
+function latin1(text: string): string {
+  return Buffer.from(text).toString('latin1')
+}

@@ -1,0 +1,52 @@
+/** Writes the constraints of clients as grammars, in a thread that can be ended. */
+import { parentPort } from 'node:worker_threads'
+import { READY } from '../../lib/guarded-worker.ts'
+import { Automaton } from '../constraints/automaton.ts'
+import { BYTES } from '../constraints/byte-trie.ts'
+import { grammarOf } from '../constraints/constraint-grammar.ts'
+import { toEbnf } from '../constraints/ebnf.ts'
+import { type NodeData, NodeGraph } from '../constraints/nodes.ts'
+import { UnsupportedConstraint } from '../constraints/unsupported-constraint.ts'
+import type { Constraint } from '../engine.ts'
+
+/**
+ * XGrammar follows every way in which a text can be read: with `(a{1,9}[a-z ]{0,90}){0,60}` a server would take seconds for a
+ * token, and hold up all others. Counts of such a grammar are compared here.
+ */
+const MOST_READINGS = 64
+const SEARCHED_BYTES = 48
+/** In characters. XGrammar takes much memory for each part: 5,000 labels cost 760 MB. */
+const LONGEST_GRAMMAR = 64_000
+
+export interface WrittenGrammar {
+  readonly ebnf: string
+  /** What a text must be compared with, where the grammar lets more through than the constraint; null where it does not. */
+  readonly check: NodeData | null
+}
+
+export type WriteResult =
+  | { readonly type: 'written'; readonly grammar: WrittenGrammar }
+  /** @param suffix of the parameter: a position within the constraint. */
+  | { readonly type: 'unsupported'; readonly message: string; readonly suffix: string }
+  /** A fault of the server's own. */
+  | { readonly type: 'failed'; readonly message: string }
+
+parentPort!.on('message', (constraint: Constraint) => parentPort!.postMessage(write(constraint)))
+parentPort!.postMessage(READY)
+
+function write(constraint: Constraint): WriteResult {
+  try {
+    const grammar = grammarOf(constraint)
+    const graph = new NodeGraph(grammar).data
+    const isClear = new Automaton(graph, BYTES).mostReadings(SEARCHED_BYTES) <= MOST_READINGS
+    const { text, exact } = toEbnf(grammar, { counted: isClear })
+    if (text.length > LONGEST_GRAMMAR) {
+      return { type: 'unsupported', message: 'it is too large for the servers of this model', suffix: '' }
+    }
+    return { type: 'written', grammar: { ebnf: text, check: exact ? null : graph } }
+  } catch (error) {
+    if (error instanceof UnsupportedConstraint)
+      return { type: 'unsupported', message: error.message, suffix: error.suffix }
+    return { type: 'failed', message: error instanceof Error ? (error.stack ?? error.message) : String(error) }
+  }
+}

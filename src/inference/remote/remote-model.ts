@@ -1,0 +1,65 @@
+import { resolve } from 'node:path'
+import type { VllmModelCard } from '../../models/card.ts'
+import { CardError } from '../../models/card-error.ts'
+import { chooseTemplate } from '../../models/chosen-template.ts'
+import { type FolderHeaders, LEAST_PIXELS, readFolderHeaders } from '../../models/hugging-face.ts'
+import { tokensOf } from '../../models/vocabulary.ts'
+import { checkFiles } from '../card-checks.ts'
+import type { ModelInfo } from '../engine.ts'
+
+export interface RemoteModel {
+  readonly info: ModelInfo
+  readonly headers: FolderHeaders
+  /** Absolute path of the folder with the tokenizer. */
+  readonly folder: string
+}
+
+/**
+ * Reads what a card and its Hugging Face folder say of a model that runs elsewhere.
+ * @throws CardError for a folder that lacks something, or a card that promises what vLLM cannot be asked for.
+ */
+export async function describeRemoteModel(card: VllmModelCard): Promise<RemoteModel> {
+  const headers = await readFolderHeaders(card.engine.tokenizer, card)
+  const { language, encoder, pictureMarks } = headers
+  const reject = (field: string, problem: string): never => {
+    throw new CardError(card.file, field, problem)
+  }
+  if (card.audio !== undefined) reject('audio', 'vLLM is not asked about sound: leave it out')
+  if (card.video !== undefined && card.video.layout.framesPerGrid !== 1)
+    reject('video.layout.framesPerGrid', 'must be 1: vLLM takes the frames of a video as images')
+  if (card.image?.square) reject('image.square', 'is not supported with vLLM')
+  const least = Number(encoder?.get(LEAST_PIXELS) ?? 0)
+  const most = Number(encoder?.get('clip.vision.image_max_pixels') ?? Number.POSITIVE_INFINITY)
+  for (const field of ['image', 'video'] as const) {
+    const limits = card[field]
+    if (limits === undefined) continue
+    const pixels = limits.pixelsPerToken ** 2
+    // It would resize images of other sizes, and places would be off.
+    const about = `of preprocessor_config.json, which the servers use as well`
+    if (limits.minTokens * pixels < least)
+      reject(`${field}.minTokens`, `must be at least ${Math.ceil(least / pixels)}, by the smallest size ${about}`)
+    if (limits.maxTokens * pixels > most)
+      reject(`${field}.maxTokens`, `must be at most ${Math.floor(most / pixels)}, by the largest size ${about}`)
+  }
+  const takesImages = card.image !== undefined && encoder !== null && pictureMarks !== null
+  const trained = language.get(`${language.get('general.architecture')}.context_length`)
+  const tokens = tokensOf(language)!
+  const text = (name: 'bos' | 'eos') => {
+    const id = language.get(`tokenizer.ggml.${name}_token_id`)
+    return typeof id === 'number' ? String(tokens.at(id)) : ''
+  }
+  const info: ModelInfo = {
+    contextTokens: Math.min(
+      card.engine.contextTokens,
+      typeof trained === 'number' ? trained : Number.POSITIVE_INFINITY,
+    ),
+    vocabularySize: tokens.length,
+    longestTokenBytes: Number.POSITIVE_INFINITY,
+    chatTemplate: (await chooseTemplate(card.engine.chatTemplate, language, card)).source,
+    bosToken: text('bos'),
+    eosToken: text('eos'),
+    modalities: { image: takesImages, audio: false },
+  }
+  checkFiles(card, info)
+  return { info, headers, folder: resolve(card.directory, card.engine.tokenizer) }
+}

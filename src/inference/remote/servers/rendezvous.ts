@@ -1,0 +1,16 @@
+import { createHash } from 'node:crypto'
+
+/**
+ * The servers in the order in which they are to serve a key: highest random weight first (Thaler and Ravishankar, 1998). When a
+ * server comes or goes, only its own keys move.
+ */
+export function rendezvous<Server extends { readonly url: string }>(servers: readonly Server[], key: string): Server[] {
+  return servers
+    .map((server) => ({ server, weight: weightOf(server.url, key) }))
+    .sort((a, b) => b.weight - a.weight)
+    .map(({ server }) => server)
+}
+
+function weightOf(url: string, key: string): number {
+  return createHash('sha256').update(`${url}\n${key}`).digest().readUIntBE(0, 6)
+}

@@ -1,0 +1,147 @@
+import { FairQueue } from '../../../lib/fair-queue.ts'
+import { rendezvous } from './rendezvous.ts'
+import type { ModelServer } from './server.ts'
+
+/** What is to be placed on a server. */
+export interface Placement {
+  readonly organisation: string
+  /** Requests with the same key share a beginning, which one server has computed already. */
+  readonly key: string
+  /** Completions that it takes. */
+  readonly count: number
+  /** Completions of all the work that it is a part of, which one server should do. */
+  readonly workCount: number
+  /** A server that has just failed it. */
+  readonly avoid?: ModelServer | undefined
+}
+
+/** A place on a server, until it is released. */
+export interface Place {
+  readonly server: ModelServer
+  release(): void
+}
+
+interface Waiting extends Placement {
+  readonly id: number
+  resolve(place: Place): void
+  reject(reason: unknown): void
+}
+
+/** A server takes so much more than the mean before another one must do its work. */
+const LOAD_BOUND = 1.25
+/** Weight of the latest place in the moving average of how long they are held. */
+const LATEST_WEIGHT = 0.1
+const FIRST_GUESS_MS = 2_000
+
+/**
+ * Hands out places on a model's servers, to organisations in turn. Work goes to the server that its key prefers, as long as
+ * that has no more than its share of the load (Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads",
+ * 2016).
+ */
+export class Servers {
+  readonly all: readonly ModelServer[]
+  readonly #capacity: number
+  readonly #queue = new FairQueue<Waiting>()
+  #lastId = 0
+  #meanMs = FIRST_GUESS_MS
+
+  /** @param capacity completions that one server computes at a time. */
+  constructor(all: readonly ModelServer[], capacity: number) {
+    this.all = all
+    this.#capacity = capacity
+  }
+
+  get up(): readonly ModelServer[] {
+    return this.all.filter(({ state }) => state === 'up')
+  }
+
+  /** Completions that one server computes at a time. */
+  get capacity(): number {
+    return this.#capacity
+  }
+
+  /**
+   * Waits for a place.
+   * @throws the signal's reason, or what `failWaiting` is given.
+   */
+  place(wanted: Placement, signal: AbortSignal): Promise<Place> {
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted()
+      const leave = () => {
+        this.#queue.remove(waiting)
+        reject(signal.reason)
+      }
+      const waiting: Waiting = {
+        ...wanted,
+        id: ++this.#lastId,
+        resolve: (place) => {
+          signal.removeEventListener('abort', leave)
+          resolve(place)
+        },
+        reject: (reason) => {
+          signal.removeEventListener('abort', leave)
+          reject(reason)
+        },
+      }
+      signal.addEventListener('abort', leave, { once: true })
+      this.#queue.add(waiting)
+      this.serve()
+    })
+  }
+
+  /** Gives free places to those who wait. To be called when a server has come back. */
+  serve(): void {
+    for (let head = this.#queue.head; head !== undefined; head = this.#queue.head) {
+      const server = this.#choose(head)
+      if (server === null) return
+      this.#queue.rotate()
+      this.#queue.remove(head)
+      head.resolve(this.#take(server, head.count))
+    }
+  }
+
+  failWaiting(reason: unknown): void {
+    for (const waiting of this.#queue.items) {
+      this.#queue.remove(waiting)
+      waiting.reject(reason)
+    }
+  }
+
+  /** Estimated seconds until this many more completions find a place. */
+  secondsUntilPlaces(count: number): number {
+    const places = Math.max(1, this.up.length * this.#capacity)
+    const waiting = this.#queue.items.reduce((sum, item) => sum + item.count, count)
+    return ((waiting / places) * this.#meanMs) / 1000
+  }
+
+  #choose({ key, count, workCount, avoid }: Placement): ModelServer | null {
+    const up = this.up
+    const others = up.filter((server) => server !== avoid)
+    const servers = others.length > 0 ? others : up
+    if (servers.length === 0) return null
+    const load = servers.reduce((sum, server) => sum + server.load, workCount)
+    const bound = Math.max(workCount, Math.ceil((LOAD_BOUND * load) / servers.length))
+    const ranked = rendezvous(servers, key).filter((server) => server.load + count <= this.#capacity)
+    return ranked.find((server) => server.load + count <= bound) ?? least(ranked)
+  }
+
+  #take(server: ModelServer, count: number): Place {
+    const taken = performance.now()
+    let released = false
+    server.load += count
+    return {
+      server,
+      release: () => {
+        if (released) return
+        released = true
+        server.load -= count
+        this.#meanMs += LATEST_WEIGHT * (performance.now() - taken - this.#meanMs)
+        this.serve()
+      },
+    }
+  }
+}
+
+function least(servers: readonly ModelServer[]): ModelServer | null {
+  return servers.reduce<ModelServer | null>((best, one) => (best === null || one.load < best.load ? one : best), null)
+}

@@ -1,0 +1,166 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Tokenizer } from '@huggingface/tokenizers'
+
+/** A text of a prompt. Control tokens are parsed in trusted text only. */
+export interface PromptText {
+  readonly text: string
+  readonly trusted: boolean
+}
+
+/** The vocabulary of a tokenizer, as the texts that its tokens print. */
+export interface Vocabulary {
+  /** The bytes of all tokens in a row, and where each token's begin; the last entry is where the last one's end. */
+  readonly bytes: Uint8Array
+  readonly starts: Int32Array
+  /** Tokens that print nothing, unless a card says that they do. */
+  readonly control: ReadonlyMap<string, number>
+  /** The token that every prompt begins with; null where there is none. */
+  readonly beginToken: number | null
+}
+
+interface AddedToken {
+  readonly id: number
+  readonly content: string
+  readonly special?: boolean
+  readonly lstrip?: boolean
+  readonly rstrip?: boolean
+}
+
+interface TokenizerFile {
+  readonly added_tokens?: readonly AddedToken[]
+  readonly model?: { readonly vocab?: unknown }
+  readonly decoder?: unknown
+  readonly pre_tokenizer?: unknown
+}
+
+/**
+ * The tokenizer of a Hugging Face folder, which keeps trusted and untrusted text apart: what a client writes never becomes a
+ * control token. Texts that follow each other are read as one, as the model was trained on them.
+ */
+export class HubTokenizer {
+  readonly vocabulary: Vocabulary
+  /** Knows no control tokens. */
+  readonly #plain: Tokenizer
+  readonly #controls: ReadonlyMap<string, AddedToken>
+  readonly #marks: RegExp | null
+
+  /** @throws Error when the folder has no tokenizer that can be used. */
+  constructor(folder: string) {
+    const file = JSON.parse(readFileSync(join(folder, 'tokenizer.json'), 'utf8')) as TokenizerFile
+    const settings = readSettings(folder)
+    const added = file.added_tokens ?? []
+    const controls = added.filter(({ special }) => special)
+    this.#controls = new Map(controls.map((token) => [token.content, token]))
+    this.#plain = new Tokenizer({ ...file, added_tokens: added.filter(({ special }) => !special) }, settings)
+    this.#marks = alternatives([...this.#controls.keys()])
+    const [begin] = new Tokenizer(file, settings).encode('', { add_special_tokens: true }).ids
+    const isControl = controls.some(({ id }) => id === begin)
+    this.vocabulary = {
+      ...pieces(file, added),
+      control: new Map(controls.map(({ content, id }) => [content, id])),
+      beginToken: begin !== undefined && isControl ? begin : null,
+    }
+  }
+
+  /** The tokens of texts that follow each other. */
+  encode(texts: readonly PromptText[]): Int32Array {
+    const tokens: number[] = []
+    let plain = ''
+    let strips = false
+    const flush = () => {
+      // Not the spread of a long list: a call has room for some ten thousand arguments.
+      if (plain !== '') for (const id of this.#plain.encode(plain, { add_special_tokens: false }).ids) tokens.push(id)
+      plain = ''
+    }
+    const write = (text: string) => {
+      const written = strips ? text.trimStart() : text
+      if (text !== '') strips = false
+      plain += written
+    }
+    for (const { text, trusted } of texts) {
+      let at = 0
+      for (const match of trusted && this.#marks !== null ? text.matchAll(this.#marks) : []) {
+        const control = this.#controls.get(match[0])!
+        write(text.slice(at, match.index))
+        if (control.lstrip) plain = plain.trimEnd()
+        flush()
+        tokens.push(control.id)
+        strips = control.rstrip === true
+        at = match.index + match[0].length
+      }
+      write(text.slice(at))
+    }
+    flush()
+    return Int32Array.from(tokens)
+  }
+}
+
+function readSettings(folder: string): object {
+  try {
+    return JSON.parse(readFileSync(join(folder, 'tokenizer_config.json'), 'utf8'))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
+    throw error
+  }
+}
+
+/** Matches the leftmost mark, and of those that begin there the longest. */
+function alternatives(marks: readonly string[]): RegExp | null {
+  if (marks.length === 0) return null
+  const escaped = [...marks]
+    .sort((a, b) => b.length - a.length)
+    .map((mark) => mark.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
+  return new RegExp(escaped.join('|'), 'gu')
+}
+
+const BLANK = '\u2581'
+const BYTE_TOKEN = /^<0x([0-9A-F]{2})>$/
+
+/** What each token prints. Vocabularies write bytes as characters of their own, or blanks as `▁`. */
+function pieces(file: TokenizerFile, added: readonly AddedToken[]): Pick<Vocabulary, 'bytes' | 'starts'> {
+  const isByteLevel = /"type":\s*"ByteLevel"/.test(JSON.stringify([file.decoder ?? null, file.pre_tokenizer ?? null]))
+  const byId: Uint8Array[] = []
+  for (const [token, id] of entries(file.model?.vocab))
+    byId[id] = isByteLevel ? bytesOfLetters(token) : bytesOfText(token)
+  for (const { id, content, special } of added) byId[id] = special ? new Uint8Array() : Buffer.from(content)
+  const starts = new Int32Array(byId.length + 1)
+  for (let id = 0; id < byId.length; id++) starts[id + 1] = starts[id]! + (byId[id]?.length ?? 0)
+  const bytes = new Uint8Array(starts.at(-1)!)
+  for (let id = 0; id < byId.length; id++) if (byId[id] !== undefined) bytes.set(byId[id]!, starts[id]!)
+  return { bytes, starts }
+}
+
+function* entries(vocabulary: unknown): Generator<readonly [string, number]> {
+  if (Array.isArray(vocabulary)) {
+    for (const [id, entry] of vocabulary.entries()) yield [String((entry as readonly unknown[])[0]), id]
+  } else yield* Object.entries((vocabulary ?? {}) as Readonly<Record<string, number>>)
+}
+
+function bytesOfText(token: string): Uint8Array {
+  const byte = BYTE_TOKEN.exec(token)?.[1]
+  return byte === undefined ? Buffer.from(token.replaceAll(BLANK, ' ')) : Uint8Array.of(Number.parseInt(byte, 16))
+}
+
+/** GPT-2 writes each byte as a letter: itself where it can be seen, and one from U+0100 on otherwise. */
+const LETTERS = byteLetters()
+
+function byteLetters(): ReadonlyMap<string, number> {
+  const letters = new Map<string, number>()
+  let hidden = 0
+  for (let byte = 0; byte < 256; byte++) {
+    const isVisible = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae
+    letters.set(String.fromCodePoint(isVisible ? byte : 0x100 + hidden++), byte)
+  }
+  return letters
+}
+
+function bytesOfLetters(token: string): Uint8Array {
+  const bytes: number[] = []
+  for (const letter of token) {
+    const byte = LETTERS.get(letter)
+    if (byte === undefined) bytes.push(...Buffer.from(letter))
+    else bytes.push(byte)
+  }
+  return Uint8Array.from(bytes)
+}
