@@ -1,7 +1,7 @@
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { checkPromises } from '../inference/card-checks.ts'
-import { describeModel } from '../inference/local/host/model-files.ts'
+import { describeCard } from '../inference/engines/engines.ts'
 import { isWeights, type ModelCard, type ReadCard } from '../models/card.ts'
 import type { Command } from './command.ts'
 import { findKnownCard } from './known-models.ts'
@@ -43,17 +43,21 @@ ${SETTINGS_HELP}`,
         ['field', 'value', 'from'],
         rows.map(({ field, value, origin }) => [field, shown(value), origin]),
       )
-      if (facts !== null)
-        process.stdout.write(`\nSize: ${showBytes(facts.fileBytes)}. Memory: about ${showBytes(facts.memoryBytes)}.\n`)
+      if (facts !== null) process.stdout.write(`\n${sizeOf(facts)}\n`)
     }
     if (described instanceof Error) throw described
   },
 }
 
 async function describeChecked(card: ModelCard) {
-  const described = await describeModel(card)
+  const described = await describeCard(card)
   checkPromises(card, described.info)
   return described
+}
+
+function sizeOf({ fileBytes, memoryBytes }: Awaited<ReturnType<typeof describeCard>>): string {
+  if (fileBytes === null) return 'The weights are on other machines.'
+  return `Size: ${showBytes(fileBytes)}. Memory: about ${showBytes(memoryBytes)}.`
 }
 
 interface Row {

@@ -1,7 +1,7 @@
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { examine, type Finding, IMAGES, isIll, overall } from '../doctor/index.ts'
-import { LocalEngine } from '../inference/local/host/local-engine.ts'
+import { startEngine } from '../inference/engines/engines.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 import type { Command } from './command.ts'
 import { findKnownCard, readKnownCards } from './known-models.ts'
@@ -27,7 +27,7 @@ ${SETTINGS_HELP}`,
     const images = readImages(values.images)
     const { card, served } = await findModel(positionals[0])
     progress(`loading ${served.id}`)
-    const engine = await LocalEngine.start(card, { seed: 1 })
+    const engine = await startEngine(card, { seed: 1 })
     const findings: Finding[] = []
     try {
       for await (const finding of examine({ card, served, engine, images })) {

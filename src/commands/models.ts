@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { checkPromises } from '../inference/card-checks.ts'
-import { describeModel } from '../inference/local/host/model-files.ts'
+import { describeCard } from '../inference/engines/engines.ts'
 import type { ModelCard } from '../models/card.ts'
 import type { Command } from './command.ts'
 import { readKnownCards } from './known-models.ts'
@@ -31,7 +31,7 @@ ${SETTINGS_HELP}`,
 }
 
 async function describe(card: ModelCard, caches: Config['caches']) {
-  const { info, memoryBytes, fileBytes, quantisation, warnings } = await describeModel(card, caches)
+  const { info, memoryBytes, fileBytes, quantisation, warnings } = await describeCard(card, caches)
   checkPromises(card, info)
   for (const warning of warnings) warn(warning)
   return {
@@ -50,7 +50,7 @@ async function describe(card: ModelCard, caches: Config['caches']) {
 function toRow(model: Awaited<ReturnType<typeof describe>>): string[] {
   return [
     [...model.ids, ...model.aliases].join(', '),
-    showBytes(model.file_bytes),
+    model.file_bytes === null ? 'remote' : showBytes(model.file_bytes),
     model.family ?? '-',
     model.quantisation ?? '-',
     showBytes(model.memory_bytes),

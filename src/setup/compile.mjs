@@ -1,6 +1,6 @@
 // Compiles libraries against the prebuilt llama.cpp libraries.
 import { existsSync } from 'node:fs'
-import { mkdir, readdir } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { availableParallelism, cpus, freemem } from 'node:os'
 import { basename, join } from 'node:path'
 import { ownSources, SetupError } from './native-library.mjs'
@@ -20,6 +20,7 @@ export async function compileLibrary(recipe, { compiler: command, source, object
   const includes = recipe.includes.map((folder) => `-I${join(source, folder)}`)
   const theirs = (await Promise.all(recipe.sources.map((pattern) => expand(root, pattern)))).flat()
   const files = [...ownSources(recipe), ...theirs.map((file) => join(root, file))]
+  await applyFixes(recipe, source)
   await mkdir(objects, { recursive: true })
 
   const objectFiles = []
@@ -57,6 +58,22 @@ export async function compileLibrary(recipe, { compiler: command, source, object
           ...recipe.needs.map((name) => prebuilt[name]),
         ]
   await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link])
+}
+
+/**
+ * Replaces what a recipe corrects in the source tree.
+ * @throws SetupError when a text to replace is not there exactly once: the fix was made for other sources.
+ */
+export async function applyFixes({ what, fixes = [] }, source) {
+  for (const { file, text, by } of fixes) {
+    const parts = (await readFile(join(source, file), 'utf8')).split(text)
+    if (parts.length !== 2) {
+      throw new SetupError(
+        `Cannot compile ${what}: ${file} contains "${text}" ${parts.length - 1} times, not once. The fix in src/setup/native-library.mjs does not belong to this release of llama.cpp.`,
+      )
+    }
+    await writeFile(join(source, file), parts.join(by))
+  }
 }
 
 /** Finds a working C++ compiler. @returns its command and leading arguments. */

@@ -20,7 +20,7 @@ export const SOURCE_INTEGRITY =
  * A library that set-up compiles, with everything that determines the result: any change gives it another folder in the
  * cache. `sources` are relative to `root`; `folders` are the parts of the source tree that the compilation reads;
  * `needs` are the prebuilt libraries that it is linked with; `own` are sources of this project that are compiled with
- * the others.
+ * the others; `fixes` are replaced in the sources before they are compiled.
  */
 export const MTMD = {
   name: 'mtmd',
@@ -32,6 +32,10 @@ export const MTMD = {
   sources: ['mtmd.cpp', 'mtmd-image.cpp', 'mtmd-audio.cpp', 'clip.cpp', 'models/*.cpp'],
   flags: ['-O2', '-fPIC', '-DNDEBUG', '-DLLAMA_SHARED', '-DGGML_SHARED'],
   needs: ['llama', 'ggml', 'ggmlBase'],
+  fixes: [
+    // Pixtral's row ends are computed from a tensor that nothing has written. Zero times what is not a number is none.
+    { file: 'tools/mtmd/models/pixtral.cpp', text: 'ggml_scale(ctx0, tok, 0.0)', by: 'ggml_fill(ctx0, tok, 0.0f)' },
+  ],
 }
 
 /**

@@ -9,7 +9,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../../config/config.ts'
-import { LocalEngine } from '../../inference/local/host/local-engine.ts'
+import { startEngine } from '../../inference/engines/engines.ts'
 import { Service } from '../../service.ts'
 
 export type ServiceProcessMessage = { readonly url: string } | { readonly error: string }
@@ -30,7 +30,7 @@ async function main(config: Config): Promise<void> {
     }
     const service = await Service.start(own, {
       startEngine: (card, options) =>
-        LocalEngine.start(card, {
+        startEngine(card, {
           ...options,
           signal: AbortSignal.any([ending.signal, ...(options.signal ? [options.signal] : [])]),
         }),

@@ -1,0 +1,2 @@
+/** Models as Hugging Face Transformers and vLLM take them. */
+export { exportModel } from './export-model.ts'
