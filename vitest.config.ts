@@ -6,12 +6,22 @@ import { keepCompiledCode } from './src/setup/compile-cache.mjs'
 keepCompiledCode()
 
 /**
- * Tests that measure how long others wait, or how much memory the machine has left. They run one file at a time, after all
- * others.
+ * Tests that measure how long others wait or how much memory the machine has left, and one of what a process does that
+ * has just started. They run one file at a time, after all others, each in a process of its own.
  */
-const ALONE = ['src/inference/local/sampling/constraint-time.test.ts', 'test/{media-descriptors,media-memory}.test.ts']
+const ALONE = [
+  'src/inference/local/sampling/constraint-time.test.ts',
+  '{src/lib/memory,test/media-descriptors,test/media-memory}.test.ts',
+]
+/** Tests that load llama.cpp into their own process. It must leave with them: a second file in that process may crash it. */
+const NATIVE = [
+  'src/inference/local/{cache,native,sampling,scheduler,tokens,worker}/**/*.test.ts',
+  'test/{export-hf,families-reuse,family-images}.test.ts',
+]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
 const WEIGHTS = ['test/weights/*.test.ts']
+/** What needs a vLLM server, which takes a minute to start and gigabytes of disk and memory. */
+const VLLM = ['test/vllm/*.test.ts']
 
 const WORKERS = Math.min(8, Math.max(3, availableParallelism()))
 
@@ -20,8 +30,12 @@ const shared = {
   // The S3 store of the tests takes any.
   env: { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' },
   globalSetup: ['test/support/shared-database.ts'],
+  restoreMocks: true,
+  unstubEnvs: true,
   testTimeout: 30_000,
   hookTimeout: 120_000,
+  // On a busy machine of continuous integration a wait may run out. The report names each test that needed a second try.
+  retry: process.env.CI ? 1 : 0,
 }
 
 export default defineConfig({
@@ -32,14 +46,38 @@ export default defineConfig({
           ...shared,
           name: 'parallel',
           include: ['{src,test,bench}/**/*.test.ts'],
-          exclude: [...ALONE, ...WEIGHTS],
+          exclude: [...NATIVE, ...ALONE, ...WEIGHTS, ...VLLM],
+          // The files of a worker share its modules, which loads them once.
+          isolate: false,
           // More than two cores have: many tests wait for other processes, or for time to pass.
+          maxWorkers: WORKERS,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'native',
+          include: NATIVE,
+          exclude: ALONE,
           maxWorkers: WORKERS,
           sequence: { groupOrder: 0 },
         },
       },
       { test: { ...shared, name: 'alone', include: ALONE, fileParallelism: false, sequence: { groupOrder: 1 } } },
       { test: { ...shared, name: 'weights', include: WEIGHTS, fileParallelism: false, sequence: { groupOrder: 2 } } },
+      {
+        test: {
+          ...shared,
+          name: 'vllm',
+          include: VLLM,
+          globalSetup: [...shared.globalSetup, 'test/support/vllm/setup.ts'],
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 600_000,
+          sequence: { groupOrder: 3 },
+        },
+      },
     ],
   },
 })

@@ -1,4 +1,6 @@
 import { readFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart } from '../src/inference/engine.ts'
@@ -124,6 +126,22 @@ describe('a stream', () => {
     }
     expect(text).toBe('Hello there.')
     expect(total).toBe(54)
+  })
+
+  test('is framed for its HTTP version, and leaves the connection for the next request', async () => {
+    server.engine.script = { texts: ['é', '犬'] }
+    const body = JSON.stringify({ ...hello, stream: true })
+    const head = (version: string, connection: string) =>
+      `POST /v1/chat/completions HTTP/${version}\r\nHost: x\r\nConnection: ${connection}\r\n` +
+      `Authorization: Bearer ${KEY}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+    const [first, second] = split(await exchange(head('1.1', 'keep-alive') + head('1.1', 'close')))
+    for (const response of [first!, second!]) {
+      expect(response.head).toMatch(/^HTTP\/1.1 200 .*\r\ntransfer-encoding: chunked\r\n/is)
+      expect(textOf(unchunked(response.body))).toBe('é犬')
+    }
+    const [old] = split(await exchange(head('1.0', 'close')))
+    expect(old!.head).not.toMatch(/transfer-encoding/i)
+    expect(textOf(old!.body)).toBe('é犬')
   })
 
   test('an error before it starts is a plain HTTP error', async () => {
@@ -418,3 +436,45 @@ describe('what reaches the engine', () => {
     expect(server.engine.works[0]!.branches[0]!.maxTokens).toBe(32_768 - 30_050)
   })
 })
+
+/** Sends bytes to the server, and reads until it closes the connection. */
+async function exchange(bytes: string): Promise<string> {
+  const { hostname, port } = new URL(server.url)
+  const socket = connect(Number(port), hostname)
+  socket.write(bytes)
+  return text(socket)
+}
+
+/** Splits what a connection received into responses. */
+function split(received: string): { head: string; body: string }[] {
+  return received.split(/(?=HTTP\/1.1 )/).map((response) => {
+    const at = response.indexOf('\r\n\r\n')
+    return { head: response.slice(0, at + 2), body: response.slice(at + 4) }
+  })
+}
+
+/** Joins the chunks of a body, strictly. */
+function unchunked(body: string): string {
+  const pieces: Buffer[] = []
+  let rest = Buffer.from(body)
+  for (;;) {
+    const [line] = rest.toString('latin1').split('\r\n', 1)
+    expect(line).toMatch(/^[0-9a-f]+$/)
+    const start = line!.length + 2
+    const end = start + Number.parseInt(line!, 16)
+    expect(rest.toString('latin1', end, end + 2)).toBe('\r\n')
+    if (end === start) break
+    pieces.push(rest.subarray(start, end))
+    rest = rest.subarray(end + 2)
+  }
+  expect(rest.length).toBe('0\r\n\r\n'.length)
+  return Buffer.concat(pieces).toString()
+}
+
+/** The text of a stream that ends as it should. */
+function textOf(stream: string): string {
+  const events = stream.split('\n\n')
+  expect(events.slice(-2)).toEqual(['data: [DONE]', ''])
+  const chunks = events.slice(0, -2).map((event) => JSON.parse(event.slice('data: '.length)))
+  return chunks.map(({ choices }) => choices[0].delta.content ?? '').join('')
+}

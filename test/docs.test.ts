@@ -76,9 +76,9 @@ describe.each(pages)('%s', (page) => {
   })
 
   test('names commands, actions and options that exist', async () => {
-    const lines = found(text, /\b(lookout [a-z]+(?: [\w<>.,=/-]+)*)/g)
+    const lines = found(text, /\b(lookout [a-z][a-z-]*(?: [\w<>.,=/-]+)*)/g)
     for (const line of lines) {
-      const [, command, action] = /^lookout (\w+)(?: ([a-z]+)\b(?![/.]))?/.exec(line)!
+      const [, command, action] = /^lookout ([\w-]+)(?: ([a-z]+)\b(?![/.]))?/.exec(line)!
       const help = await helpOf(command!)
       expect(help).toContain(action === undefined ? `lookout ${command}` : `lookout ${command} ${action}`)
       for (const option of found(line, /(--[a-z-]+)/g)) expect(help, line).toContain(option)

@@ -1,23 +1,25 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../src/inference/local/native/libraries.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
-import type { ModelCard } from '../src/models/card.ts'
-import { TINY_MODELS, writeTinyModel } from './support/tiny-models/index.ts'
+import type { LocalModelCard } from '../src/models/card.ts'
+import { uint32 } from './support/gguf-writer.ts'
+import { TINY_MODELS, type TinyModel, writeTinyModel } from './support/tiny-models/index.ts'
 import { PlainLoop } from './support/tiny-models/plain-loop.ts'
-import { promptsOf } from './support/tiny-models/prompts.ts'
+import { mediaOf, promptsOf, turnOf, untrusted } from './support/tiny-models/prompts.ts'
 import { answers, branch, REUSE_CELLS, REUSES } from './support/tiny-models/reuse.ts'
 
 /**
  * What `npm run parity -- families` checks without llama-server, for one family of each kind of memory: M-RoPE with
- * deepstack, a sliding window with images whose tokens attend to each other, SentencePiece, and a recurrent state.
+ * deepstack, a sliding window with images whose tokens attend to each other, keys and values that layers share,
+ * SentencePiece, and a recurrent state.
  */
-const KINDS = ['qwen3vl', 'gemma3', 'llava', 'lfm2-vl']
+const KINDS = ['qwen3vl', 'gemma3', 'gemma4', 'llava', 'lfm2-vl']
 /** Those of which only whole sequences can be used again. */
-const UNCUTTABLE = ['gemma3', 'lfm2-vl']
+const UNCUTTABLE = ['gemma3', 'gemma4', 'lfm2-vl']
 const CUTTING = ['same prompt', 'same beginning']
 /** Few enough that two ways of rounding hardly ever disagree about a token. The command compares more. */
 const TOKENS = 24
@@ -31,7 +33,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe.each(TINY_MODELS.filter(({ name }) => KINDS.includes(name)))('$name, with random weights', (model) => {
-  let card: ModelCard
+  let card: LocalModelCard
   let engine: LocalEngine
   beforeAll(async () => {
     card = await writeTinyModel(model, folder, { contextTokens: REUSE_CELLS })
@@ -51,4 +53,43 @@ describe.each(TINY_MODELS.filter(({ name }) => KINDS.includes(name)))('$name, wi
     const isCut = UNCUTTABLE.includes(model.name) && CUTTING.includes(name)
     expect(await reuse(engine, model)).toEqual({ differing: [], reused: !isCut })
   })
+})
+
+const named = (name: string): TinyModel => TINY_MODELS.find((model) => model.name === name)!
+
+/** Has glibc fill the memory that a process gets with bytes of 255, which are no numbers. */
+const POISON = `--import ${new URL('support/poison-memory.mjs', import.meta.url).href}`
+
+test.each(TINY_MODELS)('replies depend on what is shown, and not on what memory held before: $name', async (model) => {
+  const card = await writeTinyModel(model, folder)
+  const replies = async () => {
+    const engine = await LocalEngine.start(card)
+    try {
+      const texts: string[] = []
+      for (const medium of mediaOf(model)!) {
+        const parts = turnOf(model, medium, untrusted('What is here?'))
+        texts.push(...(await answers(engine, 'fresh', parts, [branch({ maxTokens: TOKENS })])))
+      }
+      return texts
+    } finally {
+      await engine.close()
+    }
+  }
+  const expected = await replies()
+  expect(expected[0]).not.toBe(expected[1])
+  if (process.platform !== 'linux') return
+  vi.stubEnv('NODE_OPTIONS', `${process.env.NODE_OPTIONS ?? ''} ${POISON}`)
+  expect(await replies()).toEqual(expected)
+})
+
+test('a model whose sound the library would miscount is refused', async () => {
+  const model = named('ultravox')
+  const encoder = () => {
+    const { metadata, tensors } = model.encoder!()
+    return { tensors, metadata: new Map([...metadata, ['clip.audio.embedding_length', uint32(1024)] as const]) }
+  }
+  const card = await writeTinyModel({ ...model, name: 'ultravox-medium', encoder }, folder)
+  await expect(LocalEngine.start(card)).rejects.toThrow(
+    /mmproj\.gguf cannot be used for sound: .+ stacks 8 outputs of 1024 numbers/,
+  )
 })

@@ -64,6 +64,17 @@ test('large and small media in one body keep their places', async () => {
   expect(kinds).toEqual(['image', 'frames', 'image'])
 })
 
+test.each([60, 80, 100, 120, 150])('an image of %i pixels a side beside a larger one is taken', async (side) => {
+  const raw = { width: side, height: side, channels: 3 } as const
+  const png = await sharp(randomBytes(side * side * 3), { raw })
+    .png()
+    .toBuffer()
+  const small = `data:image/png;base64,${png.toString('base64')}`
+  const response = await server.post(CHAT, { model, messages: [user(image(small), image(picture))] })
+  expect(response.status).toBe(200)
+  expect(lastPictures()).toHaveLength(2)
+})
+
 test('six concurrent bodies wait for each other, and none is rejected', async () => {
   const body = JSON.stringify({ model, messages: [user(image(picture))] })
   const responses = await Promise.all(Array.from({ length: 6 }, () => server.post(CHAT, body)))

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
-import { loadCard, type ModelCard } from '../src/models/card.ts'
+import { type LocalModelCard, loadLocalCard } from '../src/models/card.ts'
 import { CARD } from './support/local-engine.ts'
 import { jsonOf, startTestServer } from './support/server.ts'
 
@@ -13,8 +13,8 @@ interface Answer {
 }
 
 /** Answers a chat whose regex allows nothing but repetition, whatever the weights. */
-async function answer(repetition: ModelCard['engine']['repetition'], fields: object = {}): Promise<Answer> {
-  const card = await loadCard(CARD)
+async function answer(repetition: LocalModelCard['engine']['repetition'], fields: object = {}): Promise<Answer> {
+  const card = await loadLocalCard(CARD)
   const startEngine = () => LocalEngine.start({ ...card, engine: { ...card.engine, repetition } }, { seed: 1 })
   const server = await startTestServer({ startEngine })
   try {
@@ -33,7 +33,7 @@ async function answer(repetition: ModelCard['engine']['repetition'], fields: obj
 }
 
 test('a reply that repeats itself ends with `length`', async () => {
-  const { engine } = await loadCard(CARD)
+  const { engine } = await loadLocalCard(CARD)
   const { choices, usage } = await answer(engine.repetition)
   expect(choices[0]!.finish_reason).toBe('length')
   expect(choices[0]!.message.content).toMatch(/^1+$/)
@@ -46,7 +46,7 @@ test('the card can turn that off', async () => {
 })
 
 test('a negative presence_penalty allows repetition', async () => {
-  const { engine } = await loadCard(CARD)
+  const { engine } = await loadLocalCard(CARD)
   const { usage } = await answer(engine.repetition, { presence_penalty: -2 })
   expect(usage.completion_tokens).toBe(MOST)
 })

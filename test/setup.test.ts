@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
-import { cp, mkdtemp, readdir, rm, truncate } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { applyFixes } from '../src/setup/compile.mjs'
 import { findLibrary, locatePrebuilt, MTMD, wantsOwnKernels } from '../src/setup/native-library.mjs'
 
 const SCRIPT = fileURLToPath(new URL('../scripts/setup.mjs', import.meta.url))
@@ -69,5 +70,30 @@ describe('setup', () => {
     const { code, output } = await runSetup({ LOOKOUT_CACHE_DIR: 'relative/path' })
     expect(output).toContain('LOOKOUT_CACHE_DIR must be an absolute path')
     expect(code).toBe(1)
+  })
+})
+
+describe('a fix of the sources', () => {
+  const fixes = [{ file: 'a.cpp', text: 'wrong(x)', by: 'right(x)' }]
+  let source: string
+  beforeEach(async () => {
+    source = await mkdtemp(join(tmpdir(), 'lookout-sources-'))
+  })
+  afterEach(() => rm(source, { recursive: true, force: true }))
+
+  test('is made where its text is', async () => {
+    await writeFile(join(source, 'a.cpp'), 'y = wrong(x);')
+    await applyFixes({ what: 'it', fixes }, source)
+    expect(await readFile(join(source, 'a.cpp'), 'utf8')).toBe('y = right(x);')
+  })
+
+  test.each([
+    ['y = other(x);', 0],
+    ['wrong(x) + wrong(x)', 2],
+  ])('fails where its text is not there once: %s', async (text, times) => {
+    await writeFile(join(source, 'a.cpp'), text)
+    await expect(applyFixes({ what: 'it', fixes }, source)).rejects.toThrow(
+      `Cannot compile it: a.cpp contains "wrong(x)" ${times} times, not once.`,
+    )
   })
 })

@@ -20,13 +20,14 @@ export interface Tensor extends Omit<GgufTensor, 'offset'> {
 }
 
 /** The types of tensors that can be written. */
-export const TensorType = { F32: 0, F16: 1, Q8_0: 8 } as const
+export const TensorType = { F32: 0, F16: 1, Q8_0: 8, BF16: 30 } as const
 
 const MAGIC = 0x46554747
 const VERSION = 3
 const ALIGNMENT = 32
 
 export const uint32 = (value: number): GgufField => field(4, value, rawUint32(value))
+export const int32 = (value: number): GgufField => field(5, value, Buffer.from(Int32Array.of(value).buffer))
 export const float32 = (value: number): GgufField => field(6, value, Buffer.from(Float32Array.of(value).buffer))
 export const bool = (value: boolean): GgufField => field(7, value, Buffer.of(value ? 1 : 0))
 export const string = (value: string): GgufField => field(8, value, rawString(value))
@@ -72,6 +73,7 @@ export function tensorBytes({ type, shape }: Pick<GgufTensor, 'type' | 'shape'>)
     case TensorType.F32:
       return elements * 4
     case TensorType.F16:
+    case TensorType.BF16:
       return elements * 2
     case TensorType.Q8_0:
       return (elements / 32) * 34

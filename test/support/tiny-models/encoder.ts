@@ -4,11 +4,26 @@ import { Weights } from './weights.ts'
 
 /** Floats per patch in every tiny image encoder. */
 export const PATCH_EMBEDDING = 48
-const HEADS = 3
+export const ENCODER_HEAD = 16
 const FEED_FORWARD = 80
-const LAYERS = 2
+export const ENCODER_LAYERS = 2
 
-export interface EncoderOptions {
+/** How the layers of an encoder are made. */
+interface LayerOptions {
+  /** Queries, keys and values in one matrix. */
+  readonly merged?: boolean
+  /** Feed-forward with a gate. */
+  readonly gate?: boolean
+  /** Norms of two factors, or of one. */
+  readonly norm?: 'layer' | 'rms'
+  readonly biases?: boolean
+  /** Keys without a bias, as in Whisper. */
+  readonly plainKeys?: boolean
+  /** Floats per position; `PATCH_EMBEDDING` by default. */
+  readonly width?: number
+}
+
+export interface EncoderOptions extends LayerOptions {
   readonly projector: string
   readonly seed: string
   /** Side of a patch, and of the images that the encoder was trained with, in pixels. */
@@ -21,13 +36,6 @@ export interface EncoderOptions {
   readonly patchBias?: boolean
   /** Learned embeddings of so many positions. */
   readonly positions?: number
-  /** Queries, keys and values in one matrix. */
-  readonly merged?: boolean
-  /** Feed-forward with a gate. */
-  readonly gate?: boolean
-  /** Norms of two factors, or of one. */
-  readonly norm?: 'layer' | 'rms'
-  readonly biases?: boolean
   readonly preNorm?: boolean
   readonly postNorm?: boolean
   /** Floats per token that the projector yields; those of the language model by default. */
@@ -38,20 +46,16 @@ export interface EncoderOptions {
 
 /** A vision transformer and a projector of the kind that libmtmd reads, with random weights. */
 export function imageEncoder(options: EncoderOptions): WrittenFile {
-  const { patch, imageSize, temporal, patchBias, positions, norm = 'layer', preNorm, postNorm = true } = options
+  const { patch, imageSize, temporal, patchBias, positions, preNorm, postNorm = true } = options
   const weights = new Weights(options.seed)
   const kernel = { deviation: 1 / Math.sqrt(3 * patch * patch) }
   weights.add('v.patch_embd.weight', [patch, patch, 3, PATCH_EMBEDDING], kernel)
   if (temporal) weights.add('v.patch_embd.weight.1', [patch, patch, 3, PATCH_EMBEDDING], kernel)
   if (patchBias) weights.bias('v.patch_embd.bias', PATCH_EMBEDDING)
   if (positions !== undefined) weights.add('v.position_embd.weight', [PATCH_EMBEDDING, positions], { deviation: 0.5 })
-  const addNorm = (name: string) => {
-    weights.norm(`${name}.weight`, PATCH_EMBEDDING)
-    if (norm === 'layer') weights.bias(`${name}.bias`, PATCH_EMBEDDING)
-  }
-  if (preNorm) addNorm('v.pre_ln')
-  for (let layer = 0; layer < LAYERS; layer++) addLayer(weights, `v.blk.${layer}`, addNorm, options)
-  if (postNorm) addNorm('v.post_ln')
+  if (preNorm) addNorm(weights, 'v.pre_ln', options)
+  for (let layer = 0; layer < ENCODER_LAYERS; layer++) addLayer(weights, `v.blk.${layer}`, options)
+  if (postNorm) addNorm(weights, 'v.post_ln', options)
   options.project(weights)
   const metadata = new Map<string, WrittenField>([
     ['general.architecture', string('clip')],
@@ -59,14 +63,9 @@ export function imageEncoder(options: EncoderOptions): WrittenFile {
     ['clip.has_vision_encoder', bool(true)],
     [`clip.${options.activation ?? 'use_gelu'}`, bool(true)],
     ...Object.entries({
+      ...sizes(PATCH_EMBEDDING, options.projection ?? EMBEDDING),
       image_size: uint32(imageSize),
       patch_size: uint32(patch),
-      embedding_length: uint32(PATCH_EMBEDDING),
-      feed_forward_length: uint32(FEED_FORWARD),
-      block_count: uint32(LAYERS),
-      projection_dim: uint32(options.projection ?? EMBEDDING),
-      'attention.head_count': uint32(HEADS),
-      'attention.layer_norm_epsilon': float32(1e-6),
       image_mean: float32s([0.5, 0.5, 0.5]),
       image_std: float32s([0.25, 0.25, 0.25]),
       ...options.metadata,
@@ -75,24 +74,87 @@ export function imageEncoder(options: EncoderOptions): WrittenFile {
   return { metadata, tensors: weights.tensors }
 }
 
-function addLayer(
-  weights: Weights,
-  layer: string,
-  addNorm: (name: string) => void,
-  { merged, gate, biases = true }: EncoderOptions,
-): void {
-  const linear = (name: string, inputs: number, outputs: number, gain = 1) => {
-    weights.matrix(`${layer}.${name}.weight`, inputs, outputs, gain)
-    if (biases) weights.bias(`${layer}.${name}.bias`, outputs)
+/** Frequencies of a spectrum, and spectra in the 30 seconds that an encoder of Whisper's kind takes. */
+const MELS = 32
+const SPECTRA = 3000
+/** Floats per spectrum. libmtmd stacks eight of them only for a few widths, such as this one and Whisper's 1280. */
+const SPECTRUM_EMBEDDING = 80
+
+export interface AudioOptions {
+  readonly projector: string
+  readonly seed: string
+  /** Outputs of the encoder that are joined to one token; 1 by default. */
+  readonly stack?: number
+  /** Adds the tensors of the projector. @param inputs floats that become one token. */
+  project(weights: Weights, inputs: number): void
+}
+
+/** An encoder of Whisper's kind and a projector, with random weights. */
+export function audioEncoder({ projector, seed, stack = 1, project }: AudioOptions): WrittenFile {
+  const weights = new Weights(seed)
+  const addConvolution = (number: number, inputs: number) => {
+    const name = `a.conv1d.${number}`
+    weights.add(`${name}.weight`, [3, inputs, SPECTRUM_EMBEDDING], {
+      deviation: 1 / Math.sqrt(3 * inputs),
+      type: 'F16',
+    })
+    weights.add(`${name}.bias`, [1, SPECTRUM_EMBEDDING], { deviation: 0.1 })
   }
-  addNorm(`${layer}.ln1`)
-  if (merged) linear('attn_qkv', PATCH_EMBEDDING, 3 * PATCH_EMBEDDING)
-  else for (const part of ['attn_q', 'attn_k', 'attn_v']) linear(part, PATCH_EMBEDDING, PATCH_EMBEDDING)
-  linear('attn_out', PATCH_EMBEDDING, PATCH_EMBEDDING)
-  addNorm(`${layer}.ln2`)
-  if (gate) linear('ffn_gate', PATCH_EMBEDDING, FEED_FORWARD)
-  linear('ffn_up', PATCH_EMBEDDING, FEED_FORWARD)
-  linear('ffn_down', FEED_FORWARD, PATCH_EMBEDDING)
+  addConvolution(1, MELS)
+  addConvolution(2, SPECTRUM_EMBEDDING)
+  weights.add('a.position_embd.weight', [SPECTRUM_EMBEDDING, SPECTRA / 2], { deviation: 0.2 })
+  for (let layer = 0; layer < ENCODER_LAYERS; layer++)
+    addLayer(weights, `a.blk.${layer}`, { plainKeys: true, width: SPECTRUM_EMBEDDING })
+  addNorm(weights, 'a.post_ln', { width: SPECTRUM_EMBEDDING })
+  project(weights, stack * SPECTRUM_EMBEDDING)
+  const metadata = new Map<string, WrittenField>([
+    ['general.architecture', string('clip')],
+    ['clip.projector_type', string(projector)],
+    ['clip.has_audio_encoder', bool(true)],
+    ['clip.use_gelu', bool(true)],
+    ...Object.entries({
+      ...sizes(SPECTRUM_EMBEDDING, EMBEDDING),
+      num_mel_bins: uint32(MELS),
+      'projector.stack_factor': uint32(stack),
+    }).map(([key, value]) => [`clip.audio.${key}`, value] as const),
+  ])
+  return { metadata, tensors: weights.tensors }
+}
+
+function sizes(width: number, projection: number): Record<string, WrittenField> {
+  return {
+    embedding_length: uint32(width),
+    feed_forward_length: uint32(FEED_FORWARD),
+    block_count: uint32(ENCODER_LAYERS),
+    projection_dim: uint32(projection),
+    'attention.head_count': uint32(width / ENCODER_HEAD),
+    'attention.layer_norm_epsilon': float32(1e-6),
+  }
+}
+
+function addNorm(weights: Weights, name: string, { norm = 'layer', width = PATCH_EMBEDDING }: LayerOptions): void {
+  weights.norm(`${name}.weight`, width)
+  if (norm === 'layer') weights.bias(`${name}.bias`, width)
+}
+
+function addLayer(weights: Weights, layer: string, options: LayerOptions): void {
+  const { merged, gate, biases = true, plainKeys, width = PATCH_EMBEDDING } = options
+  const linear = (name: string, inputs: number, outputs: number, hasBias = biases) => {
+    weights.matrix(`${layer}.${name}.weight`, inputs, outputs)
+    if (hasBias) weights.bias(`${layer}.${name}.bias`, outputs)
+  }
+  addNorm(weights, `${layer}.ln1`, options)
+  if (merged) linear('attn_qkv', width, 3 * width)
+  else {
+    linear('attn_q', width, width)
+    linear('attn_k', width, width, biases && !plainKeys)
+    linear('attn_v', width, width)
+  }
+  linear('attn_out', width, width)
+  addNorm(weights, `${layer}.ln2`, options)
+  if (gate) linear('ffn_gate', width, FEED_FORWARD)
+  linear('ffn_up', width, FEED_FORWARD)
+  linear('ffn_down', FEED_FORWARD, width)
 }
 
 /** A linear layer of a projector, with its bias. */

@@ -20,9 +20,15 @@ export interface LanguageOptions {
   readonly seed: string
   /** Further metadata, without the architecture before the name. */
   readonly metadata?: Readonly<Record<string, WrittenField>>
+  /** Floats per token; `EMBEDDING` by default. */
+  readonly embedding?: number
   readonly layers?: number
+  /** Size of the heads of each layer; `HEAD` by default. The metadata must say it, too. */
+  readonly heads?: readonly number[]
   readonly qkvBias?: boolean
   readonly qkNorm?: boolean
+  /** How large queries and keys are; `SHARPNESS` by default. */
+  readonly sharpness?: number
   /** Normalises what attention and feed-forward add, in Gemma's and GLM's way. */
   readonly postNorms?: 'gemma' | 'glm'
   /** Feed-forward as a mixture of so many experts, two of which are used. */
@@ -35,23 +41,26 @@ export interface LanguageOptions {
   readonly outputNorm?: string
   /** Layers that have a short convolution in place of attention, by the length of its kernel. */
   readonly convolutions?: { readonly layers: readonly number[]; readonly length: number }
+  /** Adds the tensors that only this architecture has. */
+  more?(weights: Weights): void
 }
 
 /** A transformer of the kind that llama.cpp reads, with random weights. */
 export function languageModel(options: LanguageOptions): WrittenFile {
-  const { architecture, vocabulary, layers = LAYERS, experts } = options
+  const { architecture, vocabulary, embedding = EMBEDDING, layers = LAYERS, experts } = options
   const weights = new Weights(options.seed)
-  weights.add('token_embd.weight', [EMBEDDING, vocabulary.size], { deviation: options.embeddingScale ?? 1 })
-  weights.norm(`${options.outputNorm ?? 'output_norm'}.weight`, EMBEDDING)
+  weights.add('token_embd.weight', [embedding, vocabulary.size], { deviation: options.embeddingScale ?? 1 })
+  weights.norm(`${options.outputNorm ?? 'output_norm'}.weight`, embedding)
   // Every other token's logit is 0, and one of the words' is higher.
-  weights.add('output.weight', [EMBEDDING, vocabulary.size], {
-    deviation: 0.4 / Math.sqrt(EMBEDDING),
+  weights.add('output.weight', [embedding, vocabulary.size], {
+    deviation: 0.4 / Math.sqrt(embedding),
     rows: vocabulary.words,
   })
   for (let layer = 0; layer < layers; layer++) addLayer(weights, layer, options)
+  options.more?.(weights)
   const own: Record<string, WrittenField> = {
     context_length: uint32(CONTEXT_TOKENS),
-    embedding_length: uint32(EMBEDDING),
+    embedding_length: uint32(embedding),
     block_count: uint32(layers),
     feed_forward_length: uint32(FEED_FORWARD),
     'attention.head_count': uint32(HEADS),
@@ -80,46 +89,56 @@ export function languageModel(options: LanguageOptions): WrittenFile {
 
 function addLayer(weights: Weights, layer: number, options: LanguageOptions): void {
   const name = (part: string) => `blk.${layer}.${part}`
-  const { qkvBias, qkNorm, postNorms, experts, mergedGate, convolutions } = options
-  weights.norm(name('attn_norm.weight'), EMBEDDING)
+  const {
+    embedding = EMBEDDING,
+    sharpness: wanted = SHARPNESS,
+    qkvBias,
+    qkNorm,
+    postNorms,
+    experts,
+    mergedGate,
+    convolutions,
+  } = options
+  const head = options.heads?.[layer] ?? HEAD
+  weights.norm(name('attn_norm.weight'), embedding)
   if (convolutions?.layers.includes(layer)) {
-    weights.add(name('shortconv.conv.weight'), [convolutions.length, EMBEDDING])
-    weights.matrix(name('shortconv.in_proj.weight'), EMBEDDING, 3 * EMBEDDING)
-    weights.matrix(name('shortconv.out_proj.weight'), EMBEDDING, EMBEDDING)
+    weights.add(name('shortconv.conv.weight'), [convolutions.length, embedding])
+    weights.matrix(name('shortconv.in_proj.weight'), embedding, 3 * embedding)
+    weights.matrix(name('shortconv.out_proj.weight'), embedding, embedding)
   } else {
-    const sharpness = qkNorm ? 1 : SHARPNESS
-    weights.matrix(name('attn_q.weight'), EMBEDDING, HEADS * HEAD, sharpness)
-    weights.matrix(name('attn_k.weight'), EMBEDDING, KV_HEADS * HEAD, sharpness)
-    weights.matrix(name('attn_v.weight'), EMBEDDING, KV_HEADS * HEAD)
-    weights.matrix(name('attn_output.weight'), HEADS * HEAD, EMBEDDING, 1.5)
+    const sharpness = qkNorm ? 1 : wanted
+    weights.matrix(name('attn_q.weight'), embedding, HEADS * head, sharpness)
+    weights.matrix(name('attn_k.weight'), embedding, KV_HEADS * head, sharpness)
+    weights.matrix(name('attn_v.weight'), embedding, KV_HEADS * head)
+    weights.matrix(name('attn_output.weight'), HEADS * head, embedding, 1.5)
     if (qkvBias) {
-      weights.bias(name('attn_q.bias'), HEADS * HEAD)
-      weights.bias(name('attn_k.bias'), KV_HEADS * HEAD)
-      weights.bias(name('attn_v.bias'), KV_HEADS * HEAD)
+      weights.bias(name('attn_q.bias'), HEADS * head)
+      weights.bias(name('attn_k.bias'), KV_HEADS * head)
+      weights.bias(name('attn_v.bias'), KV_HEADS * head)
     }
     if (qkNorm) {
-      weights.norm(name('attn_q_norm.weight'), HEAD, SHARPNESS)
-      weights.norm(name('attn_k_norm.weight'), HEAD, SHARPNESS)
+      weights.norm(name('attn_q_norm.weight'), head, wanted)
+      weights.norm(name('attn_k_norm.weight'), head, wanted)
     }
   }
   if (postNorms !== undefined) {
-    weights.norm(name('post_attention_norm.weight'), EMBEDDING)
-    weights.norm(name('post_ffw_norm.weight'), EMBEDDING)
+    weights.norm(name('post_attention_norm.weight'), embedding)
+    weights.norm(name('post_ffw_norm.weight'), embedding)
   }
-  weights.norm(name('ffn_norm.weight'), EMBEDDING)
+  weights.norm(name('ffn_norm.weight'), embedding)
   if (experts !== undefined) {
-    weights.matrix(name('ffn_gate_inp.weight'), EMBEDDING, experts, 2)
+    weights.matrix(name('ffn_gate_inp.weight'), embedding, experts, 2)
     const stack = (part: string, inputs: number, outputs: number) =>
       weights.add(name(part), [inputs, outputs, experts], { deviation: 1 / Math.sqrt(inputs) })
-    stack('ffn_gate_exps.weight', EMBEDDING, FEED_FORWARD)
-    stack('ffn_up_exps.weight', EMBEDDING, FEED_FORWARD)
-    stack('ffn_down_exps.weight', FEED_FORWARD, EMBEDDING)
+    stack('ffn_gate_exps.weight', embedding, FEED_FORWARD)
+    stack('ffn_up_exps.weight', embedding, FEED_FORWARD)
+    stack('ffn_down_exps.weight', FEED_FORWARD, embedding)
     return
   }
-  if (mergedGate) weights.matrix(name('ffn_up.weight'), EMBEDDING, 2 * FEED_FORWARD)
+  if (mergedGate) weights.matrix(name('ffn_up.weight'), embedding, 2 * FEED_FORWARD)
   else {
-    weights.matrix(name('ffn_gate.weight'), EMBEDDING, FEED_FORWARD)
-    weights.matrix(name('ffn_up.weight'), EMBEDDING, FEED_FORWARD)
+    weights.matrix(name('ffn_gate.weight'), embedding, FEED_FORWARD)
+    weights.matrix(name('ffn_up.weight'), embedding, FEED_FORWARD)
   }
-  weights.matrix(name('ffn_down.weight'), FEED_FORWARD, EMBEDDING)
+  weights.matrix(name('ffn_down.weight'), FEED_FORWARD, embedding)
 }

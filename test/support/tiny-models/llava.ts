@@ -13,6 +13,7 @@ const vocabulary = sentencePieces({
 
 export const llava: TinyModel = {
   name: 'llava',
+  family: 'llava',
   about: 'SentencePiece with a blank before each text, text begins with a control token',
   language: () => languageModel({ architecture: 'llama', vocabulary, seed: 'llava 2' }),
   encoder: () =>

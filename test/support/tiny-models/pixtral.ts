@@ -1,11 +1,11 @@
-import { uint32 } from '../gguf-writer.ts'
+import { float32, string, uint32 } from '../gguf-writer.ts'
 import { addLinear, imageEncoder, PATCH_EMBEDDING } from './encoder.ts'
-import { EMBEDDING, languageModel } from './language.ts'
+import { EMBEDDING, HEAD, languageModel } from './language.ts'
 import { type TinyModel, template } from './tiny-model.ts'
 import { bytePairs } from './vocabulary.ts'
 
 const vocabulary = bytePairs({
-  control: ['[INST]', '[/INST]', '[IMG]', '[IMG_BREAK]', '[IMG_END]'],
+  control: ['[INST]', '[/INST]', '[IMG]', '[IMG_BREAK]', '[IMG_END]', '[TOOL_CALLS]', '[ARGS]'],
   addsBos: true,
   pre: 'tekken',
   chatTemplate: template('[INST]', '[/INST]', ''),
@@ -13,6 +13,7 @@ const vocabulary = bytePairs({
 
 export const pixtral: TinyModel = {
   name: 'pixtral',
+  family: 'mistral',
   about: 'a token behind each row of an image, text begins with a control token',
   language: () => languageModel({ architecture: 'llama', vocabulary, seed: 'pixtral' }),
   encoder: () =>
@@ -42,4 +43,25 @@ export const pixtral: TinyModel = {
     { width: 96, height: 160 },
   ],
   turn: ['[INST]', '[/INST]'],
+}
+
+export const mistral3: TinyModel = {
+  ...pixtral,
+  name: 'mistral3',
+  about: 'YaRN, queries that are scaled by their position',
+  language: () =>
+    languageModel({
+      architecture: 'mistral3',
+      vocabulary,
+      seed: 'mistral3',
+      metadata: {
+        // Queries grow every 64 tokens.
+        'attention.temperature_scale': float32(0.1),
+        'rope.scaling.type': string('yarn'),
+        'rope.scaling.factor': float32(16),
+        'rope.scaling.original_context_length': uint32(64),
+        'rope.scaling.yarn_log_multiplier': float32(1),
+        'rope.dimension_count': uint32(HEAD),
+      },
+    }),
 }

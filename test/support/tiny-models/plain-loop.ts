@@ -4,12 +4,17 @@ import type { PromptPart } from '../../../src/inference/engine.ts'
 import type { NativeLibraries } from '../../../src/inference/local/native/libraries.ts'
 import type { NativeInputPart } from '../../../src/inference/local/native/mtmd.ts'
 import type { Pointer } from '../../../src/inference/local/native/structs.ts'
-import type { ModelCard } from '../../../src/models/card.ts'
+import type { LocalModelCard } from '../../../src/models/card.ts'
 
 const CHUNK_TEXT = 0
 const ROWS = 1024
 /** More threads would wait for each other longer than such models compute. */
 const THREADS = 1
+
+export interface PlainStep {
+  readonly token: number
+  readonly logits: Float32Array
+}
 
 /**
  * Greedy replies in the way of llama.cpp's own programs: a prompt is read as one text around its images, with the token
@@ -24,7 +29,7 @@ export class PlainLoop implements Disposable {
   readonly #batch: ReturnType<NativeLibraries['llama']['batch_init']>
   #position = 0
 
-  constructor(libraries: NativeLibraries, { directory, engine, image }: ModelCard) {
+  constructor(libraries: NativeLibraries, { directory, engine, image }: LocalModelCard) {
     const { llama, mtmd } = libraries
     this.#libraries = libraries
     const threads = { n_threads: THREADS }
@@ -40,8 +45,9 @@ export class PlainLoop implements Disposable {
         ...threads,
         print_timings: false,
         warmup: false,
-        image_min_tokens: image?.minTokens ?? -1,
-        image_max_tokens: image?.maxTokens ?? -1,
+        ...(image === undefined || image.tiles
+          ? {}
+          : { image_min_tokens: image.minTokens, image_max_tokens: image.maxTokens }),
       }),
     )
     this.#batch = llama.batch_init(ROWS, 0, 1)
@@ -53,19 +59,30 @@ export class PlainLoop implements Disposable {
 
   reply(prompt: readonly PromptPart[], tokens: number): string {
     const { llama } = this.#libraries
+    const pieces: Uint8Array[] = []
+    for (const { token } of this.steps(prompt, tokens)) {
+      const piece = new Uint8Array(64)
+      pieces.push(piece.slice(0, llama.token_to_piece(this.#vocabulary, token, piece, piece.length, 0, false)))
+    }
+    return Buffer.concat(pieces).toString()
+  }
+
+  /**
+   * The likeliest tokens, each with the logits that it was chosen by.
+   * @param given tokens that the reply has in place of the likeliest ones.
+   */
+  *steps(prompt: readonly PromptPart[], tokens: number, given: readonly number[] = []): Generator<PlainStep> {
+    const { llama } = this.#libraries
     llama.memory_clear(llama.get_memory(this.#context), false)
     this.#position = 0
     this.#decodePrompt(prompt)
-    const pieces: Uint8Array[] = []
     const bytes = 4 * llama.vocab_n_tokens(this.#vocabulary)
-    while (pieces.length < tokens) {
-      const logits = new Float32Array(koffi.view(llama.get_logits_ith(this.#context, -1)!, bytes))
+    for (let step = 0; step < tokens; step++) {
+      const logits = new Float32Array(koffi.view(llama.get_logits_ith(this.#context, -1)!, bytes)).slice()
       const token = logits.indexOf(logits.reduce((a, b) => Math.max(a, b)))
-      const piece = new Uint8Array(64)
-      pieces.push(piece.slice(0, llama.token_to_piece(this.#vocabulary, token, piece, piece.length, 0, false)))
-      this.#decodeText(Int32Array.of(token))
+      yield { token, logits }
+      this.#decodeText(Int32Array.of(given[step] ?? token))
     }
-    return Buffer.concat(pieces).toString()
   }
 
   [Symbol.dispose](): void {

@@ -9,41 +9,46 @@ export interface NamedPrompt {
 
 /** What a model is asked, for each way in which media can stand in a prompt. */
 export function promptsOf(model: TinyModel): NamedPrompt[] {
-  const prompts = [{ name: 'text', parts: turnOf(model, untrusted('What is here, and where is it?')) }]
-  const images = imagesOf(model)
-  if (images !== null) {
-    const [first, second] = images
-    prompts.push(
-      { name: 'image', parts: turnOf(model, first, untrusted('What is here?')) },
-      { name: 'two images', parts: turnOf(model, first, second, untrusted('What differs?')) },
-      { name: 'image between texts', parts: turnOf(model, untrusted('Look at'), second, untrusted('and tell me.')) },
-    )
-  }
-  if (model.audio !== undefined) {
-    prompts.push({ name: 'audio', parts: turnOf(model, sound(1), untrusted('What is said?')) })
-  }
-  return prompts
+  const text = { name: 'text', parts: turnOf(model, untrusted('What is here, and where is it?')) }
+  const media = mediaOf(model)
+  if (media === null) return [text]
+  const [first, second] = media
+  return [
+    text,
+    { name: 'image or sound', parts: turnOf(model, first, untrusted('What is here?')) },
+    { name: 'two of them', parts: turnOf(model, first, second, untrusted('What differs?')) },
+    { name: BETWEEN_TEXTS, parts: turnOf(model, untrusted('Look at'), second, untrusted('and tell me.')) },
+  ]
 }
+
+export const BETWEEN_TEXTS = 'between texts'
 
 /** A user's turn, up to the beginning of the reply. */
 export function turnOf({ turn: [begin, end] }: TinyModel, ...content: readonly PromptPart[]): PromptPart[] {
   return [trusted(begin), ...content, trusted(end)]
 }
 
-/** Two images of different content, in sizes that the encoder does not change. */
-export function imagesOf({ pictures }: TinyModel): readonly [ImagePart, ImagePart] | null {
+/** Two images of different content, in sizes that the encoder does not change; or two sounds. Null for text alone. */
+export function mediaOf({
+  pictures,
+  audio,
+}: TinyModel): readonly [ImagePart | AudioPart, ImagePart | AudioPart] | null {
+  if (audio !== undefined) return [sound(1), sound(2)]
   if (pictures === undefined) return null
   const [first, second] = pictures
   return [picture(first.width, first.height, 1), picture(second.width, second.height, 2)]
 }
 
-/** A second and a half of a sound of two changing tones. */
-export function sound(seed: number): AudioPart {
-  const samples = Float32Array.from({ length: 24_000 }, (_, i) => {
-    const seconds = i / 16_000
-    return (
-      0.3 * Math.sin(2 * Math.PI * 220 * seed * seconds * (1 + seconds)) + 0.2 * Math.sin(2 * Math.PI * 1370 * seconds)
-    )
+const SECONDS = 20
+const SAMPLES_PER_SECOND = 16_000
+
+/** A sound whose pitch and loudness change all the time. */
+function sound(seed: number): AudioPart {
+  const samples = Float32Array.from({ length: SECONDS * SAMPLES_PER_SECOND }, (_, i) => {
+    const seconds = i / SAMPLES_PER_SECOND
+    const loudness = Math.sin(2 * Math.PI * 0.7 * seed * seconds) ** 2
+    const rising = Math.sin(2 * Math.PI * (150 + 900 * (seed - 1) + 40 * seconds) * seconds)
+    return loudness * (0.5 * rising + 0.3 * Math.sin(2 * Math.PI * 1370 * seed * seconds))
   })
   return { type: 'audio', samples }
 }

@@ -23,6 +23,7 @@ function merger(weights: Weights): void {
 
 export const qwen2Vl: TinyModel = {
   name: 'qwen2vl',
+  family: 'qwen2-vl',
   about: 'M-RoPE',
   language: () =>
     languageModel({ architecture: 'qwen2vl', vocabulary, seed: 'qwen2vl', qkvBias: true, metadata: SECTIONS }),
@@ -46,6 +47,7 @@ export const qwen2Vl: TinyModel = {
 export const qwen25Vl: TinyModel = {
   ...qwen2Vl,
   name: 'qwen2.5vl',
+  family: 'qwen2.5-vl',
   about: 'M-RoPE, window attention in the encoder',
   encoder: () =>
     imageEncoder({
@@ -95,6 +97,7 @@ function qwen3Encoder() {
 
 export const qwen3Vl: TinyModel = {
   name: 'qwen3vl',
+  family: 'qwen3-vl',
   about: 'M-RoPE, deepstack',
   language: () =>
     languageModel({

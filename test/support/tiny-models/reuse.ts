@@ -1,5 +1,5 @@
 import type { Branch, Engine, EngineStats, PromptPart, Sampling } from '../../../src/inference/engine.ts'
-import { imagesOf, promptsOf, trusted, turnOf, untrusted } from './prompts.ts'
+import { BETWEEN_TEXTS, mediaOf, promptsOf, trusted, turnOf, untrusted } from './prompts.ts'
 import type { TinyModel } from './tiny-model.ts'
 
 export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
@@ -29,12 +29,7 @@ export const REUSES: Readonly<Record<string, (engine: StatefulEngine, model: Tin
 
   multilook: async (engine, model) => {
     const [begin, end] = model.turn
-    const prefix = [
-      trusted(begin),
-      ...(imagesOf(model) ?? []).slice(0, 1),
-      untrusted('Say what is here.'),
-      trusted(end),
-    ]
+    const prefix = [trusted(begin), ...(mediaOf(model) ?? []).slice(0, 1), untrusted('Say what is here.'), trusted(end)]
     const looks = ['Where?', 'How many of them are there?', 'Why?'].map((text) => [
       trusted(begin),
       untrusted(text),
@@ -61,9 +56,9 @@ export const REUSES: Readonly<Record<string, (engine: StatefulEngine, model: Tin
   },
 
   'same beginning': async (engine, model) => {
-    const [image] = imagesOf(model) ?? []
+    const [medium] = mediaOf(model) ?? []
     const ask = (text: string) =>
-      turnOf(model, ...(image ? [image] : []), untrusted(`Tell me in short what is to be seen in this. ${text}`))
+      turnOf(model, ...(medium ? [medium] : []), untrusted(`Tell me in short what is to be seen in this. ${text}`))
     await answers(engine, 'same beginning', ask('Is it red?'), [branch()])
     return reusing(engine, async () => [
       await answers(engine, 'same beginning', ask('Or blue, or green?'), [branch()]),
@@ -74,7 +69,7 @@ export const REUSES: Readonly<Record<string, (engine: StatefulEngine, model: Tin
   'next turn': async (engine, model) => {
     const { parts } = longestPrompt(model)
     const [reply] = await answers(engine, 'next turn', parts, [branch()])
-    const second = imagesOf(model)?.[1]
+    const second = mediaOf(model)?.[1]
     const next = [
       ...parts,
       untrusted(reply!),
@@ -88,7 +83,7 @@ export const REUSES: Readonly<Record<string, (engine: StatefulEngine, model: Tin
   },
 
   preemption: async (engine, model) => {
-    const { parts } = promptsOf(model)[imagesOf(model) ? 1 : 0]!
+    const { parts } = promptsOf(model)[mediaOf(model) ? 1 : 0]!
     const before = await engine.stats()
     const long = { maxTokens: 400 }
     const replies = await answers(engine, 'preemption', parts, [branch({ ...long, n: 8 })])
@@ -128,7 +123,7 @@ export async function answers(
 
 function longestPrompt(model: TinyModel) {
   const prompts = promptsOf(model)
-  return prompts.find(({ name }) => name === 'image between texts') ?? prompts.at(-1)!
+  return prompts.find(({ name }) => name === BETWEEN_TEXTS) ?? prompts.at(-1)!
 }
 
 function compared(replies: readonly string[], expected: readonly string[], reused: boolean): ReuseResult {

@@ -11,13 +11,14 @@ const PATCHES = (TILE / PATCH) ** 2
 const MERGED = 4 * PATCH_EMBEDDING
 
 const internVlWords = bytePairs({
-  control: [...CHAT_ML_TOKENS, '<img>', '</img>', '<IMG_CONTEXT>'],
+  control: [...CHAT_ML_TOKENS, '<img>', '</img>', '<IMG_CONTEXT>', '<ref>', '</ref>', '<box>', '</box>'],
   addsBos: false,
   chatTemplate: CHAT_ML_TEMPLATE,
 })
 
 export const internVl: TinyModel = {
   name: 'internvl',
+  family: 'internvl',
   about: 'tiles, and a small copy of the whole image',
   language: () => languageModel({ architecture: 'qwen2', vocabulary: internVlWords, seed: 'internvl', qkvBias: true }),
   encoder: () =>
@@ -57,6 +58,7 @@ const smolVlmWords = bytePairs({
 
 export const smolVlm: TinyModel = {
   name: 'smolvlm',
+  family: 'smolvlm',
   about: 'tiles, each behind a token with its row and column',
   language: () => languageModel({ architecture: 'llama', vocabulary: smolVlmWords, seed: 'smolvlm' }),
   encoder: () =>
@@ -87,6 +89,7 @@ const lfm2Words = bytePairs({
 
 export const lfm2Vl: TinyModel = {
   name: 'lfm2-vl',
+  family: 'lfm2-vl',
   about: 'short convolutions beside attention: state that cannot be cut',
   language: () =>
     languageModel({

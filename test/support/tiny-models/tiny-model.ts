@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { loadCard, type ModelCard } from '../../../src/models/card.ts'
+import { FAMILIES, type Family, type FamilyName } from '../../../src/families/index.ts'
+import { type LocalModelCard, loadLocalCard } from '../../../src/models/card.ts'
 import { type WrittenFile, writeGguf } from '../gguf-writer.ts'
 import { CONTEXT_TOKENS } from './language.ts'
 
@@ -12,15 +13,18 @@ export interface PictureSize {
 /** A model of one family, with random weights: as the family computes, but small enough for a test. */
 export interface TinyModel {
   readonly name: string
+  readonly family: FamilyName
   /** What is special about how the family computes. */
   readonly about: string
+  /** Control tokens that the family's tool calls consist of, where the family does not name them. */
+  readonly printedTokens?: readonly string[]
   language(): WrittenFile
   /** Absent for a model of text alone. */
   encoder?(): WrittenFile
   /** The card's rule for images; absent for a model without them. */
-  readonly image?: NonNullable<ModelCard['image']>
+  readonly image?: NonNullable<LocalModelCard['image']>
   /** The card's rule for audio; absent for a model without it. */
-  readonly audio?: NonNullable<ModelCard['audio']>
+  readonly audio?: NonNullable<LocalModelCard['audio']>
   /** Sizes of two pictures that the encoder takes without resizing them. */
   readonly pictures?: readonly [PictureSize, PictureSize]
   /** What surrounds a user's turn in a prompt, up to the beginning of the reply. */
@@ -47,26 +51,27 @@ export function template(begin: string, end: string, reply: string, start = ''):
 export async function writeTinyModel(
   model: TinyModel,
   folder: string,
-  engine: Partial<ModelCard['engine']> = {},
-): Promise<ModelCard> {
+  engine: Partial<LocalModelCard['engine']> = {},
+): Promise<LocalModelCard> {
   const directory = join(folder, model.name)
   await mkdir(directory, { recursive: true })
   await writeGguf(join(directory, 'model.gguf'), model.language())
   const encoder = model.encoder?.()
   if (encoder !== undefined) await writeGguf(join(directory, 'mmproj.gguf'), encoder)
   const modalities = ['text', ...(model.image ? ['image'] : []), ...(model.audio ? ['audio'] : [])]
+  const { toolSyntax }: Family = FAMILIES[model.family]
   const card = {
     name: `Tiny ${model.name}`,
     license: 'none: noise',
     ownedBy: 'test',
+    family: model.family,
     serves: [
       {
         id: `tiny-${model.name}`,
         name: `Tiny ${model.name}`,
         created: 0,
-        capabilities: [],
+        capabilities: toolSyntax === null ? [] : ['tool_calling'],
         modalities,
-        outputFormats: ['text'],
         reasoning: false,
         maxContextTokens: engine.contextTokens ?? CONTEXT_TOKENS,
         maxOutputTokens: 1024,
@@ -79,13 +84,13 @@ export async function writeTinyModel(
       contextTokens: CONTEXT_TOKENS,
       maxSequences: 8,
       repetition: null,
+      ...(model.printedTokens === undefined ? {} : { printedTokens: model.printedTokens }),
       ...engine,
     },
     image: model.image,
     audio: model.audio,
-    dialect: null,
   }
   const file = join(directory, 'card.json')
   await writeFile(file, `${JSON.stringify(card, null, 2)}\n`)
-  return loadCard(file)
+  return loadLocalCard(file)
 }

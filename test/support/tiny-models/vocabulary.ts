@@ -71,9 +71,12 @@ export function bytePairs(options: VocabularyOptions): Vocabulary {
 /**
  * A vocabulary of SentencePiece's kind: pieces with scores, and bytes for what has no piece.
  * @param spacePrefix whether a text begins with a space of the tokeniser's own.
+ * @param merged whether pieces are put together by merges in place of scores, as Gemma 4's are.
  */
-export function sentencePieces(options: VocabularyOptions & { readonly spacePrefix: boolean }): Vocabulary {
-  const { control = [], texts = [], addsBos, chatTemplate, spacePrefix } = options
+export function sentencePieces(
+  options: VocabularyOptions & { readonly spacePrefix: boolean; readonly merged?: boolean },
+): Vocabulary {
+  const { control = [], texts = [], addsBos, chatTemplate, spacePrefix, merged = false } = options
   const pieces: { text: string; type: number; score: number }[] = []
   const add = (text: string, type: number, score = 0) => pieces.push({ text, type, score }) - 1
   add('<unk>', UNKNOWN)
@@ -88,12 +91,15 @@ export function sentencePieces(options: VocabularyOptions & { readonly spacePref
     words.add(add(`▁${syllable}`, NORMAL, -100 - rank))
   }
   for (const character of `▁${LETTERS}${LETTERS.toUpperCase()}.,:?!`) add(character, NORMAL, -1000)
+  const merges = SYLLABLES.flatMap((syllable) => [`${syllable[0]} ${syllable[1]}`, `▁ ${syllable}`])
   const metadata = new Map<string, WrittenField>([
-    ['tokenizer.ggml.model', string('llama')],
+    ['tokenizer.ggml.model', string(merged ? 'gemma4' : 'llama')],
     ['tokenizer.ggml.pre', string('default')],
     ['tokenizer.ggml.tokens', strings(pieces.map(({ text }) => text))],
     ['tokenizer.ggml.token_type', int32s(pieces.map(({ type }) => type))],
-    ['tokenizer.ggml.scores', float32s(pieces.map(({ score }) => score))],
+    merged
+      ? ['tokenizer.ggml.merges', strings(merges)]
+      : ['tokenizer.ggml.scores', float32s(pieces.map(({ score }) => score))],
     ['tokenizer.ggml.bos_token_id', uint32(begin)],
     ['tokenizer.ggml.eos_token_id', uint32(end)],
     ['tokenizer.ggml.unknown_token_id', uint32(0)],

@@ -1,0 +1,332 @@
+import { existsSync } from 'node:fs'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { readConfig } from '../src/config/config.ts'
+import { SETTINGS } from '../src/config/settings.ts'
+import { loadCard, loadLocalCard } from '../src/models/card.ts'
+import { vllmEngineSchema } from '../src/models/card-schema.ts'
+import { CARD } from './support/local-engine.ts'
+import { startTestServer, type TestServer } from './support/server.ts'
+
+/** What `deploy/` says of Lookout, checked against Lookout. It needs neither Docker nor a cluster. */
+
+// biome-ignore lint/suspicious/noExplicitAny: what a manifest may hold is checked by its own tools.
+type Manifest = any
+
+/** Without what an operator fills in. */
+const files = (await readdir('deploy', { recursive: true, withFileTypes: true }))
+  .filter((entry) => entry.isFile() && !['.env', 'secrets.env'].includes(entry.name))
+  .map(({ name, parentPath }) => join(parentPath, name))
+
+/** All documents of a YAML or JSON file. @throws Error when it cannot be parsed. */
+async function parsed(file: string): Promise<Manifest[]> {
+  const text = await readFile(file, 'utf8')
+  if (file.endsWith('.json')) return [JSON.parse(text)]
+  return parseAllDocuments(text, { merge: true }).map((document) => {
+    if (document.errors.length > 0) throw document.errors[0]
+    return document.toJS()
+  })
+}
+
+/** All matches of the pattern's first group. */
+const found = (text: string, pattern: RegExp) => [...new Set([...text.matchAll(pattern)].map(([, match]) => match!))]
+const textOf = (file: string) => readFile(join('deploy', file), 'utf8')
+const seconds = (text: string) => Number(/^(\d+)s$/.exec(text)![1])
+const flag = (args: readonly string[], name: string) =>
+  args.find((given) => given.startsWith(`--${name}=`))?.slice(name.length + 3)
+
+const [compose] = await parsed('deploy/compose.yaml')
+const manifests: Manifest[] = []
+for (const file of files) if (/^deploy\/kubernetes\/.*\.yaml$/.test(file)) manifests.push(...(await parsed(file)))
+const manifest = (kind: string, name: string) =>
+  manifests.find((one) => one.kind === kind && one.metadata?.name === name) ?? expect.fail(`no ${kind} ${name}`)
+const containerOf = (workload: Manifest) => workload.spec.template.spec.containers[0]
+
+const deployment = manifest('Deployment', 'lookout')
+const vllmPods = manifest('StatefulSet', 'vllm')
+const settings = parseEnv(await textOf('kubernetes/settings.env')) as Record<string, string>
+const secrets = parseEnv(await textOf('kubernetes/secrets.env.example')) as Record<string, string>
+/** The environment of a Lookout in each deployment, with secrets filled in. */
+const environments = {
+  compose: Object.fromEntries(
+    Object.entries(compose.services['lookout-1'].environment).map(([name, value]) => [
+      name,
+      String(value).replaceAll(/\$\{\w+:\?\}/g, 'secret'),
+    ]),
+  ),
+  kubernetes: { ...settings, ...secrets, LOOKOUT_API_KEY: 'secret' },
+}
+/** Where each deployment keeps its card and how it starts vLLM. */
+const engines = {
+  compose: { card: 'deploy/card.json', args: compose.services.vllm.command as string[], servers: 1, lookouts: 2 },
+  kubernetes: {
+    card: 'deploy/kubernetes/card.json',
+    args: containerOf(vllmPods).args as string[],
+    servers: vllmPods.spec.replicas as number,
+    lookouts: manifest('HorizontalPodAutoscaler', 'lookout').spec.maxReplicas as number,
+  },
+}
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startTestServer({ environment: { LOOKOUT_METRICS_PORT: '0' } })
+})
+afterAll(() => server?.close())
+
+test.each(files.filter((file) => /\.(yaml|json)$/.test(file)))('%s can be parsed', async (file) => {
+  expect((await parsed(file)).length).toBeGreaterThan(0)
+})
+
+describe('settings', () => {
+  test('are ones that exist, wherever they are named', async () => {
+    const known = new Set([...SETTINGS.map(({ variable }) => variable), 'LOOKOUT_CONFIG'])
+    for (const file of [...files, 'docs/deploy.md']) {
+      const named = found(await readFile(file, 'utf8'), /\b(LOOKOUT_[A-Z_]+)/g)
+      expect(
+        named.filter((setting) => !known.has(setting)),
+        file,
+      ).toEqual([])
+    }
+  })
+
+  test.each(Object.entries(environments))(
+    'of %s can be used, and are those of servers that share state',
+    (_, given) => {
+      const config = readConfig(given)
+      expect(config.databaseUrl).toMatch(/^postgres:/)
+      expect(config.redisUrl).toMatch(/^redis:/)
+      expect(config.blobs).toMatch(/^s3:/)
+      expect(config.apiKey).not.toBeNull()
+      expect(config.metrics).toEqual({ host: '0.0.0.0', port: 9464 })
+      const variables: string[] = SETTINGS.map(({ variable }) => variable)
+      const others = Object.keys(given).filter((name) => !variables.includes(name))
+      expect(others.sort()).toEqual(['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'VLLM_API_KEY'])
+    },
+  )
+
+  test('of compose come from variables that .env.example lists', async () => {
+    const listed = Object.keys(parseEnv(await textOf('.env.example')))
+    expect(found(await textOf('compose.yaml'), /(?<!\$)\$\{(\w+)/g).sort()).toEqual(listed.sort())
+  })
+})
+
+describe('metrics', () => {
+  const board = 'deploy/grafana/lookout.json'
+  const expressions = {
+    board: async () =>
+      (await parsed(board))[0].panels.flatMap(({ targets = [] }: Manifest) =>
+        targets.map(({ expr }: Manifest) => expr),
+      ),
+    alerts: async () =>
+      (await parsed('deploy/prometheus/alerts.yaml'))[0].groups.flatMap(({ rules }: Manifest) =>
+        rules.map(({ expr }: Manifest) => expr),
+      ),
+    adapter: async () =>
+      (await parsed('deploy/prometheus/adapter-values.yaml'))[0].rules.custom.map(
+        ({ seriesQuery }: Manifest) => seriesQuery,
+      ),
+    autoscaler: async () =>
+      manifest('HorizontalPodAutoscaler', 'lookout').spec.metrics.flatMap(({ pods }: Manifest) =>
+        pods === undefined ? [] : [pods.metric.name],
+      ),
+  } satisfies Record<string, () => Promise<string[]>>
+
+  /** The metrics that a server exports, each with its type. */
+  async function exported(): Promise<Map<string, string>> {
+    const text = await (await fetch(server.service.metricsUrl!)).text()
+    return new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => [name!, type!]))
+  }
+
+  const ownNames = (texts: readonly string[]) => found(texts.join('\n'), /\b((?:lookout|process)_[a-z_]+)\b/g)
+
+  test.each(Object.entries(expressions))('that the %s names are exported', async (_, read) => {
+    const served = await exported()
+    const names = ownNames(await read())
+    expect(names.length).toBeGreaterThan(0)
+    const isServed = (name: string) =>
+      served.has(name)
+        ? served.get(name) !== 'histogram'
+        : served.get(name.replace(/_(bucket|sum|count)$/, '')) === 'histogram'
+    expect(names.filter((name) => !isServed(name))).toEqual([])
+  })
+
+  test('are all on the board', async () => {
+    const shown = new Set(ownNames(await expressions.board()).map((name) => name.replace(/_bucket$/, '')))
+    expect([...(await exported()).keys()].filter((name) => !shown.has(name))).toEqual([])
+  })
+
+  test('have the labels that expressions go by', async () => {
+    const page = await readFile('docs/operations.md', 'utf8')
+    const rows = [...page.matchAll(/^\| (`lookout_.+?) \| (.*?) \|/gm)]
+    const known = new Set(rows.flatMap(([, , labels]) => labels!.split(', ')))
+    const added = ['instance', 'le', 'namespace', 'pod']
+    for (const read of [expressions.board, expressions.alerts, expressions.adapter]) {
+      const text = (await read()).join('\n')
+      const grouped = found(text, /\b(?:by|on) \(([^)]*)\)/g).flatMap((list) => list.split(', '))
+      const matched = found(text, /[{,]\s*([a-z_]+)(?:=~|!~|!=|=)"/g)
+      const unknown = [...grouped, ...matched].filter((label) => !known.has(label) && !added.includes(label))
+      expect(unknown).toEqual([])
+    }
+  })
+
+  test('cause the alerts that docs/deploy.md explains and alerts.test.yaml tries', async () => {
+    const [{ groups }] = await parsed('deploy/prometheus/alerts.yaml')
+    const alerts = groups.flatMap(({ rules }: Manifest) => rules.map(({ alert }: Manifest) => alert))
+    expect(found(await readFile('docs/deploy.md', 'utf8'), /^\| `((?:Lookout|Vllm)\w+)` \|/gm)).toEqual(alerts)
+    expect(found(await textOf('prometheus/alerts.test.yaml'), /alertname: (\w+)/g).sort()).toEqual([...alerts].sort())
+  })
+
+  test('of each server are scraped', async () => {
+    const [{ scrape_configs }] = await parsed('deploy/prometheus/prometheus.yaml')
+    const targets = scrape_configs.flatMap(({ static_configs }: Manifest) => static_configs[0].targets)
+    expect(targets).toEqual(['lookout-1:9464', 'lookout-2:9464', 'vllm:8000'])
+    expect(Object.keys(compose.services)).toEqual(expect.arrayContaining(['lookout-1', 'lookout-2', 'vllm']))
+    for (const workload of [deployment, vllmPods]) {
+      const port = Number(workload.spec.template.metadata.annotations['prometheus.io/port'])
+      expect(containerOf(workload).ports.map((each: Manifest) => each.containerPort)).toContain(port)
+    }
+  })
+})
+
+describe('ports and probes', () => {
+  test('of Lookout are answered without a key', async () => {
+    const { startupProbe, livenessProbe, readinessProbe } = containerOf(deployment)
+    const paths = [startupProbe, livenessProbe, readinessProbe].map(({ httpGet }) => httpGet.path)
+    paths.push(/health_uri (\S+)/.exec(await textOf('Caddyfile'))![1])
+    paths.push(/127\.0\.0\.1:8080(\/\w+)/.exec(await textOf('Dockerfile'))![1])
+    for (const path of paths) expect((await fetch(server.url + path)).status, path).toBe(200)
+  })
+
+  test('are those that Lookout listens on', async () => {
+    const { port, metrics } = readConfig(environments.kubernetes)
+    const ports = containerOf(deployment).ports.map((each: Manifest) => each.containerPort)
+    expect(ports).toEqual([port, metrics!.port])
+    expect(await textOf('Dockerfile')).toContain(`\nEXPOSE ${port} ${metrics!.port}\n`)
+    const upstreams = /reverse_proxy (.+) \{/.exec(await textOf('Caddyfile'))![1]!.split(' ')
+    expect(upstreams).toEqual([`lookout-1:${port}`, `lookout-2:${port}`])
+  })
+
+  test('have the names that Services, policies, probes and routes use', () => {
+    const names = (workload: Manifest) => containerOf(workload).ports.map((port: Manifest) => port.name)
+    for (const [name, workload] of Object.entries({ lookout: deployment, vllm: vllmPods })) {
+      const { startupProbe, livenessProbe, readinessProbe } = containerOf(workload)
+      const probed = [startupProbe, livenessProbe, readinessProbe].map(({ httpGet }) => httpGet.port)
+      const targets = manifest('Service', name).spec.ports.map((port: Manifest) => port.targetPort)
+      const allowed = manifest('NetworkPolicy', name).spec.ingress.flatMap((rule: Manifest) => rule.ports)
+      for (const port of [...probed, ...targets, ...allowed.map((each: Manifest) => each.port)])
+        expect(names(workload), name).toContain(port)
+      const labels = workload.spec.template.metadata.labels
+      for (const kind of ['Service', 'NetworkPolicy', 'PodDisruptionBudget']) {
+        const { spec } = manifest(kind, name)
+        expect(labels).toMatchObject(spec.podSelector?.matchLabels ?? spec.selector.matchLabels ?? spec.selector)
+      }
+    }
+    const [{ http }] = manifest('Ingress', 'lookout').spec.rules
+    const [{ name, port }] = manifest('Service', 'lookout').spec.ports
+    expect(http.paths[0].backend.service).toEqual({ name: 'lookout', port: { name } })
+    expect(manifest('HTTPRoute', 'lookout').spec.rules[0].backendRefs).toEqual([{ name: 'lookout', port }])
+  })
+})
+
+describe('limits', () => {
+  /** The contract's time for a multilook request, the longest of all. */
+  const LONGEST_S = 300
+  const LARGEST_MIB = 128
+
+  test('give requests their time when a server stops', () => {
+    const { drainSeconds } = readConfig(environments.compose)
+    expect(drainSeconds).toBeGreaterThanOrEqual(LONGEST_S)
+    expect(seconds(compose.services['lookout-1'].stop_grace_period)).toBeGreaterThan(drainSeconds + 10)
+    const { spec } = deployment.spec.template
+    const before = spec.containers[0].lifecycle.preStop.sleep.seconds + readConfig(environments.kubernetes).drainSeconds
+    expect(spec.terminationGracePeriodSeconds).toBeGreaterThan(before + 10)
+    for (const { args } of Object.values(engines)) {
+      const vllm = Number(flag(args, 'shutdown-timeout'))
+      expect(vllm).toBeGreaterThanOrEqual(LONGEST_S)
+      expect(vllmPods.spec.template.spec.terminationGracePeriodSeconds).toBeGreaterThan(vllm)
+      expect(seconds(compose.services.vllm.stop_grace_period)).toBeGreaterThan(vllm)
+    }
+  })
+
+  test('of proxies are wider than those of Lookout', async () => {
+    const { annotations } = manifest('Ingress', 'lookout').metadata
+    expect(annotations['nginx.org/proxy-buffering']).toBe('False')
+    expect(seconds(annotations['nginx.org/proxy-read-timeout'])).toBeGreaterThan(LONGEST_S)
+    expect(Number.parseInt(annotations['nginx.org/client-max-body-size'], 10)).toBeGreaterThan(LARGEST_MIB)
+    expect(Number(/max_size (\d+)MiB/.exec(await textOf('Caddyfile'))![1])).toBeGreaterThan(LARGEST_MIB)
+    expect(manifest('HTTPRoute', 'lookout').spec.rules[0].timeouts.request).toBe('0s')
+  })
+})
+
+describe.each(Object.entries(engines))('the model of %s', (_, { card: file, args, servers, lookouts }) => {
+  const engineOf = async () => (await parsed(file))[0].engine
+
+  test('has a card that can be read', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'lookout-deploy-'))
+    try {
+      const [card] = await parsed(file)
+      expect(vllmEngineSchema.parse(card.engine)).toMatchObject(card.engine)
+      // The rest with an engine of this machine: the folder with the tokenizer is not here.
+      const { contextTokens, maxSequences, queueLength } = card.engine
+      const { directory: weights, engine: local } = await loadLocalCard(CARD)
+      const [model, projector] = [local.model, local.projector!].map((name) => resolve(weights, name))
+      const engine = { model, projector, contextTokens, maxSequences, queueLength }
+      await writeFile(join(directory, 'card.json'), JSON.stringify({ ...card, engine }))
+      const warnings: string[] = []
+      const read = await loadCard(join(directory, 'card.json'), (message) => warnings.push(message))
+      expect(read).toMatchObject({ family: 'qwen3-vl', dialect: 'qwen3-vl', toolSyntax: 'hermes' })
+      expect(warnings).toEqual([])
+    } finally {
+      await rm(directory, { recursive: true })
+    }
+  })
+
+  test('is the one that vLLM serves, at the addresses of the card', async () => {
+    const engine = await engineOf()
+    expect(engine.model).toBe(flag(args, 'served-model-name'))
+    expect(engine.contextTokens).toBe(Number(flag(args, 'max-model-len')))
+    expect(args).toContain('--enable-scale-out')
+    const ordinals = Array.from({ length: servers }, (_, index) => `http://vllm-${index}.vllm:8000`)
+    expect(engine.urls).toEqual(file === engines.compose.card ? ['http://vllm:8000'] : ordinals)
+    for (const given of Object.values(environments)) expect(given).toHaveProperty(engine.apiKeyEnv)
+  })
+
+  test('gets no more completions from all Lookouts than each vLLM server runs and queues', async () => {
+    const { maxSequences } = await engineOf()
+    const room = Number(flag(args, 'max-num-seqs')) + Number(flag(args, 'max-num-queued-reqs'))
+    expect(lookouts * maxSequences).toBeLessThanOrEqual(room)
+  })
+})
+
+test('both deployments start the same vLLM and fetch the same files for Lookout', () => {
+  const common = ({ args }: { args: readonly string[] }) => args.filter((given) => !given.startsWith('--revision='))
+  expect(common(engines.kubernetes)).toEqual(common(engines.compose))
+  expect(containerOf(vllmPods).image).toBe(compose.services.vllm.image)
+  expect(compose.services.vllm.image).toMatch(/:v0\.32\.\d+$/)
+  const [inPod] = deployment.spec.template.spec.initContainers
+  const { tokenizer } = compose.services
+  const fetched = (script: string) => [
+    ...found(script, /--include ('?\S+'?)/g),
+    ...found(script, /(huggingface_hub==\S+)/g),
+  ]
+  expect(fetched(inPod.args[0])).toEqual(fetched(tokenizer.command[0]))
+  expect(fetched(inPod.args[0]).length).toBe(4)
+  expect(inPod.image).toBe(tokenizer.image)
+})
+
+test('the kustomization names files that exist, and leaves out none', async () => {
+  const [{ resources, configMapGenerator, secretGenerator }] = await parsed('deploy/kubernetes/kustomization.yaml')
+  const named = [...configMapGenerator, ...secretGenerator].flatMap(({ envs = [], files = [] }) => [...envs, ...files])
+  const given = named.map((name) => (name === 'secrets.env' ? 'secrets.env.example' : name))
+  expect(given.filter((name) => !existsSync(join('deploy/kubernetes', name)))).toEqual([])
+  const there = files.filter((file) => /^deploy\/kubernetes\/.*\.yaml$/.test(file)).map((file) => basename(file))
+  const others = ['kustomization.yaml', 'http-route.yaml']
+  expect([...resources].sort()).toEqual(there.filter((name) => !others.includes(name)).sort())
+  const used = containerOf(deployment).envFrom.map((from: Manifest) => (from.configMapRef ?? from.secretRef).name)
+  const made = [...configMapGenerator, ...secretGenerator].map(({ name }) => name)
+  expect(made).toEqual(expect.arrayContaining([...used, 'lookout-card']))
+})

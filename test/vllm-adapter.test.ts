@@ -1,0 +1,278 @@
+/** The adapter to vLLM, with recorded streams of a real server (test/vllm/recording.test.ts). */
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startRemoteEngine } from '../src/inference/remote/start.ts'
+import { loadCard, vllmCard } from '../src/models/card.ts'
+import { outcomeOf, startLookout } from './support/command-line.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { ID, writeVllmCard } from './support/vllm/card.ts'
+import { type Exchange, Player } from './support/vllm/recording.ts'
+import { type Answer, SCENARIOS } from './support/vllm/scenarios.ts'
+
+const recorded: readonly Exchange[] = JSON.parse(
+  await readFile(new URL('support/vllm/recorded.json', import.meta.url), 'utf8'),
+)
+const HEALTH = { intervalMs: 50, answerMs: 1_000 }
+const [hello] = SCENARIOS
+const aPicture = SCENARIOS.find(({ name }) => name === 'a picture')!
+
+let folder: string
+let model: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'lookout-vllm-'))
+  model = join(folder, 'model')
+  const { code, stderr } = await outcomeOf(startLookout(['export-hf', model]))
+  expect(stderr).toBe('')
+  expect(code).toBe(0)
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+async function serve(urls: readonly string[], engine: object = {}, options: object = {}): Promise<TestServer> {
+  const card = await writeVllmCard(folder, urls, { model, ...engine })
+  return startTestServer({
+    startEngine: (card, { maxWaiting, onRestart, ...given }) => {
+      const { logger } = given
+      return startRemoteEngine(vllmCard(card), { maxWaiting, onRestart, logger, health: HEALTH, ...options })
+    },
+    environment: { LOOKOUT_MODEL_CARD: card },
+  })
+}
+
+describe('one server', () => {
+  let player: Player
+  let server: TestServer
+  beforeAll(async () => {
+    player = await Player.start(recorded)
+    server = await serve([player.url], {}, { silenceMs: 300 })
+  })
+  afterAll(async () => {
+    await server?.close()
+    await player?.[Symbol.asyncDispose]()
+  })
+  beforeEach(() => {
+    player.completions = 0
+    player.pictures = 0
+    player.abandoned = 0
+  })
+  afterEach(() => expect(player.faults).toEqual([]))
+
+  test.each(SCENARIOS)('$name', async ({ path, body, check }) => {
+    const response = await server.post(path, body)
+    expect(response.status).toBe(200)
+    check(await jsonOf<Answer>(response))
+  })
+
+  test('the pixels of a picture are sent once, and again when the server has forgotten them', async () => {
+    await server.post(aPicture.path, aPicture.body)
+    player.pictures = 0
+    await server.post(aPicture.path, aPicture.body)
+    expect(player.pictures).toBe(0)
+    const message = 'Cache miss for image at index 0 but data is not provided'
+    player.faults.push({ type: 'status', status: 400, message })
+    const response = await server.post(aPicture.path, aPicture.body)
+    aPicture.check(await jsonOf<Answer>(response))
+    expect(player.pictures).toBe(1)
+  })
+
+  test('streams arrive piece by piece, and their usage at the end', async () => {
+    const response = await server.post(hello!.path, {
+      ...hello!.body,
+      stream: true,
+      stream_options: { include_usage: true },
+    })
+    const chunks = (await response.text()).split('\n\n').filter((line) => line.startsWith('data: {'))
+    expect(chunks.length).toBeGreaterThan(4)
+    expect(JSON.parse(chunks.at(-1)!.slice(6)).usage.completion_tokens).toBeGreaterThan(1)
+  })
+
+  test.each([
+    ['a failure', 500, 503, /has failed/],
+    ['no room', 503, 503, /overloaded/],
+  ])('%s before the first token is tried once more, and then told', async (_, status, told, message) => {
+    const fault = { type: 'status', status, message: 'The engine is dead.' } as const
+    player.faults.push(fault)
+    expect((await server.post(hello!.path, hello!.body)).status).toBe(200)
+    player.faults.push(fault, fault)
+    const response = await server.post(hello!.path, hello!.body)
+    expect(response.status).toBe(told)
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(await errorOf(response)).toMatchObject({ code: 'model_overloaded', message: expect.stringMatching(message) })
+  })
+
+  test.each(['cut', 'end'] as const)(
+    'a stream that breaks off (%s) after its first token is not repeated',
+    async (type) => {
+      player.faults.push({ type, lines: 3 })
+      const response = await server.post(hello!.path, hello!.body)
+      expect(response.status).toBe(503)
+      expect(player.completions).toBe(1)
+    },
+  )
+
+  test('a stream that falls silent is given up', async () => {
+    player.faults.push({ type: 'silence', lines: 3 })
+    expect((await server.post(hello!.path, hello!.body)).status).toBe(503)
+  })
+
+  test('a request that vLLM refuses is a fault of this server, and its words are not shown', async () => {
+    player.faults.push({ type: 'status', status: 400, message: 'secret words' })
+    const response = await server.post(hello!.path, hello!.body)
+    expect(response.status).toBe(500)
+    expect(JSON.stringify(await errorOf(response))).not.toContain('secret')
+  })
+
+  test('a constraint that vLLM cannot follow is named', async () => {
+    const schema = SCENARIOS.find(({ name }) => name === 'a schema')!
+    player.faults.push({ type: 'status', status: 400, message: 'Failed to compile the grammar' })
+    const response = await server.post(schema.path, schema.body)
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ code: 'invalid_response_format' })
+  })
+
+  test('a client that leaves ends its stream on the server', async () => {
+    const server = await serve([player.url])
+    try {
+      player.faults.push({ type: 'silence', lines: 3 })
+      const leaving = new AbortController()
+      const response = await fetch(`${server.url}${hello!.path}`, {
+        method: 'POST',
+        headers: { authorization: 'Bearer test-key', 'content-type': 'application/json' },
+        body: JSON.stringify({ ...hello!.body, stream: true }),
+        signal: leaving.signal,
+      })
+      await response.body!.getReader().read()
+      leaving.abort()
+      await expect.poll(() => player.abandoned).toBe(1)
+    } finally {
+      await server.close()
+    }
+  })
+
+  test.each([['audio', { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }, /audio/i]])(
+    '%s is refused by name',
+    async (_, part, message) => {
+      const messages = [{ role: 'user', content: [part, { type: 'text', text: 'What is it?' }] }]
+      const response = await server.post('/v1/chat/completions', { model: ID, messages })
+      expect(response.status).toBe(400)
+      expect((await errorOf(response)).message).toMatch(message)
+    },
+  )
+
+  test('a prompt that does not fit is refused with both numbers', async () => {
+    const messages = [{ role: 'user', content: 'one two three '.repeat(4000) }]
+    const response = await server.post('/v1/chat/completions', { model: ID, messages })
+    expect(response.status).toBe(400)
+    expect((await errorOf(response)).message).toMatch(/8192/)
+  })
+})
+
+describe('two servers', () => {
+  test('one that has become another model gets no more work', async () => {
+    await using first = await Player.start(recorded)
+    await using second = await Player.start(recorded)
+    const server = await serve([first.url, second.url])
+    try {
+      const ask = () => server.post(hello!.path, hello!.body)
+      expect((await ask()).status).toBe(200)
+      const [used, other] = first.completions > 0 ? [first, second] : [second, first]
+      const answer = JSON.stringify({ data: [{ id: 'another', max_model_len: 8192 }] })
+      used.exchanges = recorded.map((one) => (one.path === '/v1/models' ? { ...one, answer } : one))
+      used.faults.push({ type: 'status', status: 404, message: 'The model does not exist.' })
+      expect((await ask()).status).toBe(200)
+      await expect.poll(() => server.logs.some((line) => line.includes("serves 'another'"))).toBe(true)
+      expect((await ask()).status).toBe(200)
+      expect([used.completions, other.completions]).toEqual([2, 2])
+    } finally {
+      await server.close()
+    }
+  })
+
+  test('one that is lost costs only what it had begun, and it is used again when it is back', async () => {
+    await using first = await Player.start(recorded)
+    await using second = await Player.start(recorded)
+    const server = await serve([first.url, second.url])
+    try {
+      const ask = () => server.post(hello!.path, hello!.body)
+      expect((await ask()).status).toBe(200)
+      // The same request always goes to the same one.
+      const [used, other] = first.completions > 0 ? [first, second] : [second, first]
+      expect((await ask()).status).toBe(200)
+      expect([used.completions, other.completions]).toEqual([2, 0])
+      used.faults.push({ type: 'silence', lines: 3 })
+      const begun = ask()
+      await expect.poll(() => used.completions).toBe(3)
+      used.isHealthy = false
+      expect((await begun).status).toBe(503)
+      const answers = await Promise.all([ask(), ask(), ask()])
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+      expect(other.completions).toBe(3)
+      used.isHealthy = true
+      await expect
+        .poll(async () => {
+          await ask()
+          return used.completions
+        })
+        .toBeGreaterThan(3)
+    } finally {
+      await server.close()
+    }
+  })
+
+  test('none at all is 503 with a time, and the service is not ready', async () => {
+    await using player = await Player.start(recorded)
+    player.isHealthy = false
+    const server = await serve([player.url])
+    try {
+      expect((await server.get('/readyz')).status).toBe(503)
+      const response = await server.post(hello!.path, hello!.body)
+      expect(response.status).toBe(503)
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+      player.isHealthy = true
+      await expect.poll(async () => (await server.get('/readyz')).status).toBe(200)
+      expect((await server.post(hello!.path, hello!.body)).status).toBe(200)
+    } finally {
+      await server.close()
+    }
+  })
+})
+
+describe('a card is refused', () => {
+  const models = { method: 'GET', path: '/v1/models', asked: null, status: 200 }
+  const health = { method: 'GET', path: '/health', asked: null, status: 200, answer: '' }
+  const start = async (url: string, engine: object = {}) =>
+    startRemoteEngine(vllmCard(await loadCard(await writeVllmCard(folder, [url], { model, ...engine }))))
+
+  test('for a server with another model', async () => {
+    const answer = JSON.stringify({ data: [{ id: 'another', max_model_len: 8192 }] })
+    await using player = await Player.start([health, { ...models, answer }])
+    await expect(start(player.url)).rejects.toThrow(/engine\.urls: .* it serves 'another', not 'lookout-nano'$/)
+  })
+
+  test('for a server with less context', async () => {
+    const answer = JSON.stringify({ data: [{ id: 'lookout-nano', max_model_len: 4096 }] })
+    await using player = await Player.start([health, { ...models, answer }])
+    await expect(start(player.url)).rejects.toThrow(/it takes 4096 tokens \(--max-model-len\)/)
+  })
+
+  test('for a server with another tokenizer', async () => {
+    const other = recorded.map((one) =>
+      one.path === '/tokenize' ? { ...one, answer: JSON.stringify({ tokens: [1, 2, 3] }) } : one,
+    )
+    await using player = await Player.start(other)
+    await expect(start(player.url)).rejects.toThrow(/its tokenizer is not the one in the card's engine\.tokenizer$/)
+  })
+
+  test('for a key that is not there', async () => {
+    await using player = await Player.start(recorded)
+    const variable = 'LOOKOUT_TEST_NO_SUCH_KEY'
+    await expect(start(player.url, { apiKeyEnv: variable })).rejects.toThrow(`engine.apiKeyEnv: ${variable} is not set`)
+  })
+
+  test('for a folder without a tokenizer', async () => {
+    await expect(start('http://127.0.0.1:1', { model: folder })).rejects.toThrow(
+      /engine\.tokenizer: the folder .* has no config\.json$/,
+    )
+  })
+})
