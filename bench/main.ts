@@ -13,6 +13,7 @@ import { engine } from './engine.ts'
 import { fairness } from './fairness.ts'
 import { firstLight } from './first-light.ts'
 import { flood } from './flood.ts'
+import { frontEnd } from './front-end.ts'
 import { media } from './media.ts'
 import { memory } from './memory.ts'
 import { memorySettings } from './memory-settings.ts'
@@ -25,6 +26,7 @@ import { type Benchmark, print } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES } from './support/models.ts'
 import { throughput } from './throughput.ts'
+import { vllm } from './vllm.ts'
 
 const BENCHMARKS: Record<string, Benchmark> = {
   'first-light': firstLight,
@@ -33,6 +35,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   conversation,
   engine,
   overhead,
+  'front-end': frontEnd,
   fairness,
   overload,
   accounts,
@@ -42,6 +45,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'request-memory': requestMemory,
   media,
   flood,
+  vllm,
 }
 
 /** An invalid command line. */

@@ -6,7 +6,7 @@ import type { FromEngine } from '../../src/inference/local/protocol.ts'
 import { BatchSplitter } from '../../src/inference/local/scheduler/batch-splitter.ts'
 import { LoadedModel } from '../../src/inference/local/scheduler/loaded-model.ts'
 import { Scheduler } from '../../src/inference/local/scheduler/scheduler.ts'
-import type { ModelCard } from '../../src/models/card.ts'
+import type { LocalModelCard } from '../../src/models/card.ts'
 import { branch } from '../../test/support/tiny-models/reuse.ts'
 import { LIKELIEST, type Reply, type Step } from './peer-replies.ts'
 
@@ -14,7 +14,7 @@ import { LIKELIEST, type Reply, type Step } from './peer-replies.ts'
 export class EngineReplies {
   readonly #loaded: LoadedModel
 
-  constructor(libraries: NativeLibraries, { directory, engine, image }: ModelCard) {
+  constructor(libraries: NativeLibraries, { directory, engine, image }: LocalModelCard) {
     this.#loaded = new LoadedModel(libraries, {
       model: join(directory, engine.model),
       projector: engine.projector === undefined ? null : join(directory, engine.projector),

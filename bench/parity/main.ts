@@ -4,9 +4,6 @@
  * weights, and are generated for each run.
  *
  * Usage: npm run parity -- families [MODEL...]
- *
- * `npm run parity` has glibc clear the memory that it hands out. libmtmd 0.4.0 makes the row ends of Pixtral's images from
- * memory that it has not written, times zero, which is no number where that memory held none.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -32,8 +32,13 @@ interface Chunk {
   readonly usage?: Usage | null
 }
 
-/** Runs a greedy, streamed chat, with the same request and the same reader for both servers. */
-export async function chat(server: BenchServer, messages: readonly Message[], maxTokens: number): Promise<ChatResult> {
+/** Runs a greedy, streamed chat, with the same request and the same reader for both servers. @param fields further ones. */
+export async function chat(
+  server: BenchServer,
+  messages: readonly Message[],
+  maxTokens: number,
+  fields: object = {},
+): Promise<ChatResult> {
   const started = performance.now()
   const response = await post(server, '/v1/chat/completions', {
     model: server.model,
@@ -42,6 +47,7 @@ export async function chat(server: BenchServer, messages: readonly Message[], ma
     temperature: 0,
     stream: true,
     stream_options: { include_usage: true },
+    ...fields,
   })
   let firstMs = 0
   let text = ''

@@ -7,7 +7,7 @@ import { copyFile, mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/p
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { loadCard, type ModelCard } from '../../src/models/card.ts'
+import { loadLocalCard, type ModelCard } from '../../src/models/card.ts'
 import { GgufArray, type GgufValue } from '../../src/models/gguf.ts'
 import { cacheDirectory } from '../../src/setup/native-library.mjs'
 import {
@@ -48,7 +48,7 @@ const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
 /** @param peer provides the vocabulary for the random weights; found in the cache by default. */
 export async function prepareModel(name: BenchModelName, peer?: Peer): Promise<BenchModel> {
   const cardFile = name === 'nano' ? await endlessNano() : await randomHalfBillion((peer ?? requirePeer()).vocabulary)
-  const card = await loadCard(cardFile)
+  const card = await loadLocalCard(cardFile)
   const model = join(card.directory, card.engine.model)
   const projector = card.engine.projector === undefined ? null : join(card.directory, card.engine.projector)
   const bytes = (await stat(model)).size + (projector === null ? 0 : (await stat(projector)).size)
@@ -66,7 +66,7 @@ export async function prepareModel(name: BenchModelName, peer?: Peer): Promise<B
 
 /** The shipped model with a changed output matrix. Rebuilt when the shipped files change. */
 async function endlessNano(): Promise<string> {
-  const card = await loadCard(SHIPPED_CARD)
+  const card = await loadLocalCard(SHIPPED_CARD)
   const [source, projector] = [card.engine.model, card.engine.projector!].map((name) => join(card.directory, name))
   const { mtimeMs } = await stat(source!)
   return once(`nano-${REVISION}-${Math.round(mtimeMs)}`, async (folder) => {

@@ -36,13 +36,13 @@ export class FreshText {
     return this.#state % limit
   }
 
-  /** A new image of 256 x 256 pixels, as a content part. */
-  async image(): Promise<ContentPart> {
+  /** A new image, as a content part. */
+  async image({ width, height } = { width: 256, height: 256 }): Promise<ContentPart> {
     const shapes = Array.from({ length: 4 }, () => {
       const [x, y, radius] = [40 + this.next(176), 40 + this.next(176), 16 + this.next(24)]
       return `<circle cx="${x}" cy="${y}" r="${radius}" fill="hsl(${this.next(360)} 80% 45%)"/>`
     })
-    const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="256" height="256">
+    const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 256 256" preserveAspectRatio="none" width="${width}" height="${height}">
       <rect width="256" height="256" fill="hsl(${this.next(360)} 20% 90%)"/>${shapes.join('')}</svg>`
     const png = await sharp(Buffer.from(svg)).png().toBuffer()
     return { type: 'image_url', image_url: { url: `data:image/png;base64,${png.toString('base64')}` } }

@@ -80,8 +80,9 @@ export interface PeerOptions {
   readonly contextTokens: number
   /** One KV cache for all slots. By default, llama-server splits it into one part per slot. */
   readonly unified?: boolean
-  /** Further arguments of its command line. */
+  /** Further arguments of its command line, and variables of its environment. */
   readonly arguments?: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 /** Starts `llama-server` with its defaults, except for `options`. Its log goes to a file in the temporary folder. */
@@ -97,11 +98,14 @@ export async function startPeer(peer: Peer, model: BenchModel, options: PeerOpti
       ...['--threads', String(options.threads), '--threads-batch', String(options.threads), '--jinja'],
       ...(options.unified ? ['--kv-unified'] : ['--no-kv-unified']),
       ...(model.projector === null ? [] : ['--mmproj', model.projector]),
-      ...(image ? ['--image-min-tokens', String(image.minTokens), '--image-max-tokens', String(image.maxTokens)] : []),
+      // Where the library cuts images into tiles, limits would make it cut them in another way.
+      ...(image && !image.tiles
+        ? ['--image-min-tokens', String(image.minTokens), '--image-max-tokens', String(image.maxTokens)]
+        : []),
       '--no-ui',
       ...(options.arguments ?? []),
     ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
+    { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...options.environment } },
   )
   const logFile = join(tmpdir(), `lookout-bench-peer-${port}.log`)
   const log = createWriteStream(logFile)

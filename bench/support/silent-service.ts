@@ -1,29 +1,16 @@
 /** The whole service with an engine that answers at once, with as many words as allowed, one per event loop turn. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { keepServing } from '../../src/commands/faults.ts'
-import { readConfig } from '../../src/config/config.ts'
-import type { Engine, EngineEvent, Generation, PromptPart, Work } from '../../src/inference/engine.ts'
-import { letHeapGrow } from '../../src/lib/memory.ts'
-import type { ModelCard } from '../../src/models/card.ts'
-import { readGgufMetadata } from '../../src/models/gguf.ts'
-import { Service } from '../../src/service.ts'
+import type { Engine, EngineEvent, Generation, ModelInfo, PromptPart, Work } from '../../src/inference/engine.ts'
+import { serveStandIn } from './stand-in.ts'
 
 const TOKENS_WHEN_UNLIMITED = 16
 
 class SilentEngine implements Engine {
   readonly state = 'ready'
-  readonly info
+  readonly info: ModelInfo
 
-  constructor(chatTemplate: string) {
-    this.info = {
-      contextTokens: 32_768,
-      vocabularySize: 2048,
-      longestTokenBytes: 16,
-      chatTemplate,
-      bosToken: '',
-      eosToken: '<|im_end|>',
-      modalities: { image: true, audio: true },
-    }
+  constructor(info: ModelInfo) {
+    this.info = info
   }
 
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
@@ -50,14 +37,6 @@ class SilentEngine implements Engine {
   async close(): Promise<void> {}
 }
 
-/** Uses the shipped model's own template, because rendering it is part of the cost. */
-async function startEngine(card: ModelCard): Promise<Engine> {
-  const metadata = await readGgufMetadata(`${card.directory}/${card.engine.model}`)
-  return new SilentEngine(String(metadata.get('tokenizer.chat_template')))
-}
-
-letHeapGrow()
-const service = await Service.start(readConfig(process.env), { startEngine })
-keepServing(service)
+const service = await serveStandIn((info) => new SilentEngine(info))
 process.stdout.write(`metrics at ${service.metricsUrl}\nlistens on ${service.url}\n`)
 process.on('SIGTERM', () => void service.close().then(() => process.exit(0)))

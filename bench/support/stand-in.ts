@@ -1,0 +1,30 @@
+import { keepServing } from '../../src/commands/faults.ts'
+import { readConfig } from '../../src/config/config.ts'
+import type { Engine, ModelInfo } from '../../src/inference/engine.ts'
+import { letHeapGrow } from '../../src/lib/memory.ts'
+import { readGgufMetadata } from '../../src/models/gguf.ts'
+import { Service } from '../../src/service.ts'
+
+/**
+ * Starts the whole service with an engine that stands in for the model's own. It has the shipped model's chat template,
+ * because rendering it is part of the cost.
+ */
+export async function serveStandIn(engineOf: (info: ModelInfo) => Engine): Promise<Service> {
+  letHeapGrow()
+  const service = await Service.start(readConfig(process.env), {
+    async startEngine(card) {
+      const metadata = await readGgufMetadata(`${card.directory}/${card.engine.model}`)
+      return engineOf({
+        contextTokens: 32_768,
+        vocabularySize: 2048,
+        longestTokenBytes: 16,
+        chatTemplate: String(metadata.get('tokenizer.chat_template')),
+        bosToken: '',
+        eosToken: '<|im_end|>',
+        modalities: { image: true, audio: true },
+      })
+    },
+  })
+  keepServing(service)
+  return service
+}
