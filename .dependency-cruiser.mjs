@@ -15,7 +15,8 @@ const ROOMS = {
       'drawing',
       'exports',
       'hub',
-      'inference/local/host',
+      'hugging-face',
+      'inference/engines',
       'inference/*',
       'media',
       'models',
@@ -24,7 +25,7 @@ const ROOMS = {
   ],
   // The composition root: the only room that knows every part.
   service: [
-    ...['api/*', 'api/http', 'conversation/*', 'inference/*', 'inference/local/host', 'models', 'media', 'metrics'],
+    ...['api/*', 'api/http', 'conversation/*', 'inference/engines', 'inference/*', 'models', 'media', 'metrics'],
     ...['accounts', 'files', 'storage', 'setup', ...BASICS],
   ],
 
@@ -51,6 +52,7 @@ const ROOMS = {
   'conversation/request': ['inference/*', 'media', 'grounding', ...BASICS],
 
   metrics: ['inference/*'],
+  'inference/engines': ['inference/local/host', 'inference/remote/*', 'inference/*', 'models'],
   'inference/local/host': [
     ...['inference/local/*', 'inference/local/native', 'inference/*', 'models', 'families', 'media', ...BASICS],
   ],
@@ -69,12 +71,21 @@ const ROOMS = {
   // What both processes know.
   'inference/local/*': ['inference/*', ...BASICS],
   'inference/local/native': ['inference/*', 'setup'],
+  'inference/remote/*': [
+    ...['vllm', 'servers', 'tokens', 'wire'].map((name) => `inference/remote/${name}`),
+    ...['inference/constraints', 'inference/*', 'models', 'media', ...BASICS],
+  ],
+  'inference/remote/vllm': ['inference/remote/wire', 'inference/*', 'media'],
+  'inference/remote/servers': ['inference/remote/wire', ...BASICS],
+  'inference/remote/tokens': [...BASICS],
+  'inference/remote/wire': ['inference/*', 'media'],
   'inference/constraints': ['inference/*', ...BASICS],
   'inference/*': ['models', 'media', 'templates', 'grounding', ...BASICS],
 
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
   hub: ['models', 'families', ...BASICS],
+  'hugging-face': ['models'],
   models: ['templates', 'families', 'grounding'],
   templates: ['families'],
   families: ['grounding'],
