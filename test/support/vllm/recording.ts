@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
 
 /** What a server was asked, and what it answered. */
 export interface Exchange {
@@ -107,14 +108,13 @@ export class Player implements AsyncDisposable {
       response.writeHead(fault.status).end(JSON.stringify({ error: { message: fault.message, code: fault.status } }))
       return
     }
-    const key = JSON.stringify(asked)
     const found = this.exchanges.find(
-      (one) => one.method === method && one.path === path && JSON.stringify(one.asked) === key,
+      (one) => one.method === method && one.path === path && isDeepStrictEqual(one.asked, asked),
     )
     if (found === undefined) {
       response
         .writeHead(400)
-        .end(JSON.stringify({ error: { message: `Not recorded: ${key.slice(0, 2000)}`, code: 400 } }))
+        .end(JSON.stringify({ error: { message: `Not recorded: ${JSON.stringify(asked).slice(0, 2000)}`, code: 400 } }))
       return
     }
     response.writeHead(found.status)

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
-import sharp from 'sharp'
 import { Agent, type Dispatcher, request } from 'undici'
 import { z } from 'zod'
 import type { RgbImage } from '../../../media/pixels.ts'
+import { encodePng } from '../../../media/png.ts'
 import type { Sampling } from '../../engine.ts'
 import {
   type CompletionRequest,
@@ -159,7 +159,8 @@ export class VllmWire implements Wire {
   }
 
   async #json(url: string, method: 'GET' | 'POST', path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
-    const response = await this.#send(url, method, path, body, signal)
+    const text = body === null ? null : JSON.stringify(body)
+    const response = await this.#send(url, method, path, text, signal)
     if (response.statusCode !== 200) throw await failureOfResponse(response)
     return parseJson(await response.body.text())
   }
@@ -168,7 +169,7 @@ export class VllmWire implements Wire {
     url: string,
     method: 'GET' | 'POST',
     path: string,
-    body: unknown,
+    body: string | null,
     signal: AbortSignal,
   ): Promise<Dispatcher.ResponseData> {
     try {
@@ -176,7 +177,7 @@ export class VllmWire implements Wire {
         method,
         dispatcher: this.#agent,
         headers: this.#headers,
-        body: body === null ? null : JSON.stringify(body),
+        body,
         signal,
       })
     } catch (error) {
@@ -189,20 +190,16 @@ export class VllmWire implements Wire {
 
 const GENERATE = '/inference/v1/generate'
 
-function generateBody(model: string, asked: CompletionRequest, images: ReadonlyMap<string, string>): object {
-  return {
+/**
+ * Pictures are most of a body. Their base64 needs no escapes, and is not searched for any: that would take longer than all
+ * the rest.
+ * @param images as data URLs, by their keys.
+ */
+function generateBody(model: string, asked: CompletionRequest, images: ReadonlyMap<string, string>): string {
+  const body = JSON.stringify({
     request_id: asked.id,
     model,
     token_ids: asked.tokens,
-    ...(asked.pictures.length === 0
-      ? {}
-      : {
-          content_parts: asked.pictures.map(({ key }) => ({
-            type: 'image_url',
-            url: images.get(key) ?? null,
-            uuid: key,
-          })),
-        }),
     sampling_params: {
       ...samplingOf(asked.sampling),
       n: asked.n,
@@ -216,7 +213,13 @@ function generateBody(model: string, asked: CompletionRequest, images: ReadonlyM
     stream: true,
     stream_options: { include_usage: true },
     cache_salt: asked.cacheSalt,
-  }
+  })
+  if (asked.pictures.length === 0) return body
+  const parts = asked.pictures.map(({ key }) => {
+    const image = images.get(key)
+    return `{"type":"image_url","url":${image === undefined ? 'null' : `"${image}"`},"uuid":"${key}"}`
+  })
+  return `{"content_parts":[${parts.join()}],${body.slice(1)}`
 }
 
 function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty }: Sampling): object {
@@ -230,11 +233,8 @@ function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty
 }
 
 /** The server would read any other format with losses, or as something else than RGB. */
-async function pngUrl({ width, height, data }: RgbImage): Promise<string> {
-  const png = await sharp(data, { raw: { width, height, channels: 3 } })
-    .png({ compressionLevel: 1 })
-    .toBuffer()
-  return `data:image/png;base64,${png.toString('base64')}`
+async function pngUrl(image: RgbImage): Promise<string> {
+  return `data:image/png;base64,${(await encodePng(image)).toString('base64')}`
 }
 
 class MissingPicture extends ServerFailure {
