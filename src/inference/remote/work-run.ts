@@ -66,8 +66,8 @@ const RETRY_SECONDS = 3
 export class WorkRun {
   readonly #parts: WorkRunParts
   readonly #work: AdmittedWork
-  /** Resolves at the first token of the first branch. */
-  readonly #begun = Promise.withResolvers<void>()
+  /** Resolves when what the branches share can be found in the server's caches. */
+  readonly #cached = Promise.withResolvers<void>()
 
   constructor(parts: WorkRunParts, work: AdmittedWork) {
     this.#parts = parts
@@ -75,13 +75,13 @@ export class WorkRun {
   }
 
   /**
-   * The first branch computes what all share. The others begin at its first token, when that is in the server's cache.
+   * The first branch computes what all share. The others begin as soon as they find that in the server's cache.
    * @throws ApiError when the only branch fails, or the signal's reason.
    */
   async run(): Promise<void> {
     const [first, ...others] = this.#work.branches
-    const leading = this.#runGuarded(first!).finally(this.#begun.resolve)
-    await Promise.race([this.#begun.promise, leading])
+    const leading = this.#runGuarded(first!).finally(this.#cached.resolve)
+    await Promise.race([this.#cached.promise, leading])
     await Promise.all([leading, ...others.map((branch) => this.#runGuarded(branch))])
   }
 
@@ -157,12 +157,12 @@ export class WorkRun {
     for (let avoid: ModelServer | undefined; ; ) {
       const place = await this.#place(completions.length, avoid)
       let hasBegun = false
-      const begin = () => {
-        hasBegun = true
-        if (branch.index === 0) this.#begun.resolve()
+      const seen = (type: 'cached' | 'tokens') => {
+        if (branch.index === 0) this.#cached.resolve()
+        hasBegun ||= type === 'tokens'
       }
       try {
-        await this.#read(place.server, request, completions, { usage, begin })
+        await this.#read(place.server, request, completions, { usage, seen })
         return
       } catch (error) {
         signal.throwIfAborted()
@@ -191,7 +191,7 @@ export class WorkRun {
     server: ModelServer,
     request: CompletionRequest,
     completions: readonly Completion[],
-    { usage, begin }: { readonly usage: LiveUsage | null; begin(): void },
+    { usage, seen }: { readonly usage: LiveUsage | null; seen(type: 'cached' | 'tokens'): void },
   ): Promise<void> {
     const { lost } = server
     const signal = AbortSignal.any([this.#work.signal, lost])
@@ -203,7 +203,8 @@ export class WorkRun {
           if (usage !== null) this.#note(usage, event, request)
           continue
         }
-        begin()
+        seen(event.type)
+        if (event.type === 'cached') continue
         const { end } = event
         const completion = completions[event.completion]!
         completion.add(event.tokens)

@@ -102,6 +102,8 @@ export class VllmWire implements Wire {
       body = await this.#generate(url, asked, asked.pictures, signal)
     }
     for (const { key } of asked.pictures) this.#known.set(`${url} ${key}`, true)
+    // It has prepared the pictures, and computes prompts in the order of their arrival, each only where no cache has it.
+    yield { type: 'cached' }
     const stop = new Set(asked.stopTokens)
     const running = new Set(Array.from({ length: asked.n }, (_, completion) => completion))
     const counts = new Map<number, number>()

@@ -47,6 +47,8 @@ export interface Picture {
 }
 
 export type WireEvent =
+  /** The server finds the prompt in its caches from now on, also for requests that come before it has computed it. */
+  | { readonly type: 'cached' }
   | {
       readonly type: 'tokens'
       readonly completion: number
