@@ -6,7 +6,7 @@ import { FakeEngine } from '../../test/support/fake-engine.ts'
 import { string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
 import { TIMED_PAIRS } from '../families/index.ts'
 import { ModelRegistry } from '../inference/registry.ts'
-import { loadCard, type ModelCard } from './card.ts'
+import { type LocalModelCard, loadLocalCard } from './card.ts'
 
 let directory: string
 beforeAll(async () => {
@@ -44,10 +44,10 @@ const plain = {
 }
 const limits = { pixelsPerToken: 32, minTokens: 64, maxTokens: 256 }
 
-async function load(fields: object): Promise<ModelCard> {
+async function load(fields: object): Promise<LocalModelCard> {
   const file = join(directory, 'card.json')
   await writeFile(file, JSON.stringify({ ...plain, ...fields }))
-  return loadCard(file)
+  return loadLocalCard(file)
 }
 
 describe('a card that names a family', () => {

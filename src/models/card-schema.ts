@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { FAMILY_NAMES, TOOL_SYNTAX_NAMES } from '../families/index.ts'
 import { DIALECTS, type DialectName } from '../grounding/index.ts'
+import { SERVER_ENGINE_TYPES } from './server-engines.ts'
+import { CONSTRAINT_MODES, TEXT_TEMPLATE } from './text-card.ts'
 
 export const servedIdSchema = z.strictObject({
   id: z.string().min(1),
@@ -61,16 +63,16 @@ const localEngineSchema = z.strictObject({
   queueLength,
 })
 
-/** Servers of vLLM, all with the same model. */
-export const vllmEngineSchema = z.strictObject({
-  type: z.literal('vllm'),
+/** Servers of another engine, all with the same model. */
+export const serverEngineSchema = z.strictObject({
+  type: z.enum(SERVER_ENGINE_TYPES),
   /** Where the servers are, e.g. `http://vllm-0:8000`. */
   urls: z
     .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, '')))
     .min(1)
     .max(256)
     .refine((urls) => new Set(urls).size === urls.length, 'names a server twice'),
-  /** The name under which vLLM serves the model (`--served-model-name`). */
+  /** The name under which they serve the model (`--served-model-name`). */
   model: z.string().min(1),
   /** The environment variable with the key that the servers want. */
   apiKeyEnv: z.string().min(1).optional(),
@@ -86,6 +88,37 @@ export const vllmEngineSchema = z.strictObject({
   maxSequences: z.int().positive().default(64),
   printedTokens,
   queueLength,
+})
+
+/** OpenAI-compatible servers of any make, all with the same model. */
+const openAiEngineSchema = z.strictObject({
+  type: z.literal('openai'),
+  /** Where the servers are, with or without `/v1` at the end. */
+  urls: z
+    .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, '').replace(/\/v1$/, '')))
+    .min(1)
+    .max(256)
+    .refine((urls) => new Set(urls).size === urls.length, 'names a server twice'),
+  /** The name under which the servers list the model (`GET /v1/models`). */
+  model: z.string().min(1),
+  /** The environment variable with the key that the servers want. */
+  apiKeyEnv: z.string().min(1).optional(),
+  /** Tokens in one sequence at most. */
+  contextTokens: z.int().positive(),
+  /** Completions that one server computes at a time; further ones wait here. */
+  maxSequences: z.int().positive().default(64),
+  queueLength,
+  /**
+   * How the servers are asked for a form of the reply: not at all; by `response_format`, for JSON schemas only; by
+   * `structured_outputs`, as vLLM takes a grammar; or by `grammar`, as llama-server does.
+   */
+  constraints: z.enum(CONSTRAINT_MODES).default('none'),
+  /** Further fields of every request to the servers, e.g. `chat_template_kwargs`. */
+  parameters: z.record(z.string(), z.unknown()).default({}),
+  /** From which the messages are read again that the servers get. */
+  chatTemplate: z.literal(TEXT_TEMPLATE).default(TEXT_TEMPLATE),
+  /** The servers apply a template of their own, in which a client's text may be read as a control token. */
+  trustedTemplate: z.literal(false).default(false),
 })
 
 /** Of a tile: its side in pixels, and its tokens. */
@@ -122,7 +155,7 @@ const cardFields = z.strictObject({
   /** Where the files were fetched from, e.g. `hf:user/repo@commit`. Nothing depends on it. */
   source: z.string().min(1).optional(),
   serves: z.array(servedIdSchema).min(1),
-  engine: z.discriminatedUnion('type', [localEngineSchema, vllmEngineSchema]),
+  engine: z.discriminatedUnion('type', [localEngineSchema, serverEngineSchema, openAiEngineSchema]),
   /** When the engine's process is started: with the service, or when a request first names the model. */
   load: z.enum(['start', 'first_use']).default('start'),
   image: z

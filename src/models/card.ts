@@ -5,11 +5,13 @@ import { CardError } from './card-error.ts'
 import { cardSchema, type servedIdSchema } from './card-schema.ts'
 import { completeCard } from './complete-card.ts'
 import type { Origins } from './origins.ts'
+import { runsOnServers, type ServerEngine } from './server-engines.ts'
 import { cardOfWeights, isWeights } from './weights-card.ts'
 import { writtenSchema } from './written-card.ts'
 
 export { CardError } from './card-error.ts'
 export { findCards } from './find-cards.ts'
+export type { ConstraintMode } from './text-card.ts'
 export { isWeights } from './weights-card.ts'
 
 export type ServedId = z.infer<typeof servedIdSchema>
@@ -27,8 +29,10 @@ export type ModelCard = z.infer<typeof cardSchema> & {
 type CardWith<Type> = Omit<ModelCard, 'engine'> & { readonly engine: Extract<ModelCard['engine'], { type: Type }> }
 /** The card of a model that runs on this machine. */
 export type LocalModelCard = CardWith<'local'>
-/** The card of a model that servers of vLLM run. */
-export type VllmModelCard = CardWith<'vllm'>
+/** The card of a model that servers of another engine run. */
+export type RemoteModelCard = CardWith<ServerEngine>
+/** The card of a model that OpenAI-compatible servers run. */
+export type OpenAiModelCard = CardWith<'openai'>
 export type ImageLimits = NonNullable<ModelCard['image']>
 export type VideoLimits = Omit<NonNullable<ModelCard['video']>, 'layout'>
 export type AudioLimits = NonNullable<ModelCard['audio']>
@@ -68,10 +72,17 @@ export function localCard(card: ModelCard): LocalModelCard {
   return { ...card, engine }
 }
 
-/** @throws CardError for the card of a model that runs on this machine. */
-export function vllmCard(card: ModelCard): VllmModelCard {
+/** @throws CardError for the card of a model that runs in another way. */
+export function remoteCard(card: ModelCard): RemoteModelCard {
   const { engine } = card
-  if (engine.type !== 'vllm') throw new CardError(card.file, 'engine.type', 'the model runs on this machine')
+  if (!runsOnServers(engine)) throw new CardError(card.file, 'engine.type', 'the model runs in another way')
+  return { ...card, engine }
+}
+
+/** @throws CardError for the card of a model that runs in another way. */
+export function openAiCard(card: ModelCard): OpenAiModelCard {
+  const { engine } = card
+  if (engine.type !== 'openai') throw new CardError(card.file, 'engine.type', "expected 'openai'")
   return { ...card, engine }
 }
 

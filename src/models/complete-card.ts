@@ -9,6 +9,7 @@ import { deriveMedia, type MediaLimits } from './derived-media.ts'
 import { deriveTemplate, type TemplateReading } from './derived-template.ts'
 import { ModelHeaders } from './model-headers.ts'
 import { Origins } from './origins.ts'
+import { ENFORCED, TEXT_THOUGHT, TEXT_TOOL_SYNTAX } from './text-card.ts'
 import { findTokens } from './vocabulary.ts'
 import { type CardPlace, type WrittenCard, type WrittenServe, withExtensions } from './written-card.ts'
 
@@ -115,6 +116,7 @@ class Completion {
   async #family(): Promise<FamilyName | null> {
     const { family, dialect } = this.#card
     if (family !== undefined) return family
+    if (this.#card.engine.type === 'openai') return this.#origins.note('family', null, 'default')
     const isOpen = this.#leavesOpen('capabilities', 'modalities', 'outputFormats', 'reasoning')
     if (!isOpen && dialect !== undefined) return null
     const encoder = await this.#headers.encoder()
@@ -143,7 +145,8 @@ class Completion {
   }
 
   async #template(): Promise<TemplateReading> {
-    const { chatTemplate } = this.#card.engine
+    const { chatTemplate, type } = this.#card.engine
+    if (type === 'openai') return { toolSyntax: TEXT_TOOL_SYNTAX, thought: null, warnings: [], origin: 'default' }
     const reading = await deriveTemplate(chatTemplate, await this.#headers.language(), this.#place)
     for (const warning of reading.warnings) this.#warn('engine.chatTemplate', warning)
     if (reading.builtIn !== undefined && chatTemplate === undefined)
@@ -176,11 +179,18 @@ class Completion {
       return this.#origins.note('toolSyntax', reading.toolSyntax, PROBE)
     // A model that promises no tools may have a template that shows it none, which the focus tool would need.
     if (!this.#promises('capabilities', 'tool_calling')) return undefined
+    if (this.#card.engine.type === 'openai') return this.#origins.note('toolSyntax', TEXT_TOOL_SYNTAX, 'default')
     return this.#origins.note('toolSyntax', family?.toolSyntax ?? undefined, 'family')
   }
 
   #thought(family: Family | null, reading: TemplateReading | null): unknown {
     const { thought } = this.#card
+    if (this.#card.engine.type === 'openai') {
+      const thinks = thought !== undefined || this.#serves.some(({ reasoning }) => reasoning)
+      return thinks
+        ? merged({ exemplars: family?.thought?.exemplars ?? false, ...TEXT_THOUGHT }, thought, true)
+        : undefined
+    }
     if (!this.#leavesOpen('reasoning') || reading === null) {
       if (family?.thought && thought === undefined) this.#origins.note('thought', true, 'family')
       return merged(family?.thought ?? null, thought, true)
@@ -198,7 +208,7 @@ class Completion {
     reading: TemplateReading | null,
     { toolSyntax, thought, dialect }: Pick<ServedFrom, 'toolSyntax' | 'thought' | 'dialect'>,
   ): Promise<{ printedTokens?: readonly string[] }> {
-    if (this.#card.engine.printedTokens !== undefined) return {}
+    if (this.#card.engine.printedTokens !== undefined || this.#card.engine.type === 'openai') return {}
     const calls = this.#promises('capabilities', 'tool_calling')
     const known = calls ? (family?.printedTokens ?? []) : []
     const marks =
@@ -216,6 +226,12 @@ class Completion {
     if (reading !== null || controls.length > 0)
       this.#origins.note('engine.printedTokens', printedTokens, 'tokenizer.ggml.token_type')
     return { printedTokens }
+  }
+
+  /** Forms of replies that the engine can be held to. */
+  #enforced(): readonly string[] {
+    const { engine } = this.#card
+    return engine.type === 'openai' ? ENFORCED[engine.constraints ?? 'none'] : ['response_format_json_schema', 'regex']
   }
 
   #schemaPrompt(): unknown {
@@ -236,7 +252,7 @@ class Completion {
       modalities,
       capabilities: add(
         'capabilities',
-        ['response_format_json_schema', 'regex', ...(toolSyntax === undefined ? [] : ['tool_calling'])],
+        [...this.#enforced(), ...(toolSyntax === undefined ? [] : ['tool_calling'])],
         toolSyntax === undefined ? 'default' : 'default, toolSyntax',
       ),
       outputFormats: add('outputFormats', formats(dialect, modalities), dialect === null ? 'default' : 'dialect'),

@@ -5,7 +5,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { type HeaderValues, writeHeader } from '../../test/support/model-header.ts'
 import { checkPromises } from '../inference/card-checks.ts'
 import { describeModel } from '../inference/local/host/model-files.ts'
-import { loadCard, type ModelCard, readCard } from './card.ts'
+import { type LocalModelCard, loadCard, loadLocalCard, readCard } from './card.ts'
 import { deriveContext } from './derived-context.ts'
 
 const root = await mkdtemp(join(tmpdir(), 'lookout-derived-'))
@@ -50,14 +50,14 @@ interface Written {
 }
 
 /** A model with files and a card in a folder of their own. */
-async function load(written: Written = {}): Promise<ModelCard> {
+async function load(written: Written = {}): Promise<LocalModelCard> {
   await writeHeader(join(directory, 'some-model-Q4_K_M.gguf'), written.language ?? language)
   const projector = written.encoder === null ? {} : { projector: join(directory, 'mmproj.gguf') }
   if (written.encoder !== null) await writeHeader(join(directory, 'mmproj.gguf'), written.encoder ?? encoder)
   const engine = { model: 'some-model-Q4_K_M.gguf', ...projector, ...written.engine }
   const file = join(directory, 'card.json')
   await writeFile(file, JSON.stringify({ engine, ...written.card }))
-  return loadCard(file, (message) => warnings.push(message))
+  return loadLocalCard(file, (message) => warnings.push(message))
 }
 
 const without = (values: HeaderValues, ...keys: string[]) =>

@@ -2,6 +2,7 @@ import type { GgufMetadata } from '../families/gguf.ts'
 import { CardError } from './card-error.ts'
 import { kvCost } from './kv-cost.ts'
 import { machineMemory } from './machine-memory.ts'
+import { runsOnServers } from './server-engines.ts'
 import { type CardFolder, findWeights } from './weight-files.ts'
 import type { WrittenCard } from './written-card.ts'
 
@@ -40,8 +41,10 @@ export async function deriveContext(
   place: CardFolder,
   memoryBytes = machineMemory(),
 ): Promise<DerivedContext> {
+  if (card.engine.type === 'openai')
+    throw new CardError(place.file, 'engine.contextTokens', 'is needed: the servers do not say how much they take')
   // Where other machines compute, they know what they have room for.
-  if (card.engine.type === 'vllm') return { ...leastContext(card, language, []), ...SEQUENCES }
+  if (runsOnServers(card.engine)) return { ...leastContext(card, language, []), ...SEQUENCES }
   const { model, projector } = card.engine
   const weights =
     (await findWeights(place, 'engine.model', model)).bytes +

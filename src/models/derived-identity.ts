@@ -18,7 +18,8 @@ const MAX_TEXT = 200
 
 /** Who a model is: the fields that name it, where the card leaves them out. */
 export async function deriveIdentity({ card, serves, language, place, origins }: IdentitySource) {
-  const fileName = nameOfWeights(card.engine.model)
+  const isElsewhere = card.engine.type === 'openai'
+  const given = isElsewhere ? card.engine.model : nameOfWeights(card.engine.model)
   const said = async (...keys: readonly string[]) => {
     const header = await language()
     for (const key of keys) {
@@ -44,13 +45,13 @@ export async function deriveIdentity({ card, serves, language, place, origins }:
     return origins.note('license', text, origin)
   }
   return {
-    name: card.name ?? (await nameOf('name', firstId ?? fileName)),
+    name: card.name ?? (await nameOf('name', firstId ?? given)),
     license: card.license ?? (await license()),
     ownedBy: card.ownedBy ?? (await owner()),
     serves: await Promise.all(
       serves.map(async (served, index) => {
         const path = `serves[${index}]`
-        const id = served.id ?? origins.note(`${path}.id`, fileName, "the file's name")
+        const id = served.id ?? origins.note(`${path}.id`, given, isElsewhere ? 'engine.model' : "the file's name")
         return {
           ...served,
           id,

@@ -5,6 +5,7 @@ import type { Tiles } from '../families/tiles.ts'
 import { isObject, merged, named } from './card-values.ts'
 import type { ModelHeaders } from './model-headers.ts'
 import type { Origins } from './origins.ts'
+import { runsOnServers } from './server-engines.ts'
 import { videoAsImages } from './video-as-images.ts'
 import type { WrittenCard, WrittenServe } from './written-card.ts'
 
@@ -63,13 +64,15 @@ export async function deriveMedia(source: MediaSource): Promise<MediaLimits> {
   const encoder = isOpen ? await headers.encoder() : null
   const has = encoders(encoder)
   const image = await imageOf(source, { served: promises('image') || promises('video') || has.image, isOpen })
-  const sees = has.image && isComplete(image, IMAGE_FIELDS)
+  // Of servers elsewhere, only the card can say what they see.
+  const isShown = has.image || (card.engine.type === 'openai' && card.image !== undefined)
+  const sees = isShown && isComplete(image, IMAGE_FIELDS)
   if (has.image && !sees && family !== null) {
     const { projector } = familyMarks({ language: new Map(), encoder })
     const { title } = FAMILIES[family]
     warn(`how images of ${title} ('${projector}') are sized is not known here: the model is served without them`)
   }
-  const shown = card.engine.type === 'vllm' ? await headers.encoder() : null
+  const shown = runsOnServers(card.engine) ? await headers.encoder() : null
   const video = videoOf(source, { image, encoder: shown, served: promises('video') || sees, isOpen })
   const audio = has.audio ? await audioOf(source) : card.audio
   return {
@@ -128,10 +131,11 @@ function videoOf(
 ): unknown {
   const given = card.video
   // Video was shown in this way to all models before there were families.
-  if (family === null) return merged({ layout: TIMED_PAIRS }, given, false)
+  const takesPairs = card.engine.type === 'local' || card.engine.type === undefined
+  const layout = takesPairs ? TIMED_PAIRS : { ...TIMED_PAIRS, framesPerGrid: 1 }
+  if (family === null) return merged({ layout }, given, false)
   const { video: familyRule, image: imageRule }: Family = FAMILIES[family]
-  const rule =
-    card.engine.type === 'vllm' && familyRule !== null ? videoAsImages(familyRule, imageRule, encoder) : familyRule
+  const rule = familyRule === null || takesPairs ? familyRule : videoAsImages(familyRule, imageRule, encoder)
   // One encoder takes images and frames, so a token covers as much of either.
   const side = isObject(image) && image.pixelsPerToken !== undefined ? { pixelsPerToken: image.pixelsPerToken } : {}
   const video = merged(rule === null ? null : { ...side, ...rule }, given, served)

@@ -3,12 +3,16 @@ import type { GgufMetadata } from '../families/gguf.ts'
 import { CardError } from './card-error.ts'
 import { readGgufMetadata } from './gguf.ts'
 import { type FolderHeaders, readFolderHeaders } from './hugging-face.ts'
+import { runsOnServers, type ServerEngine } from './server-engines.ts'
 import type { CardFolder } from './weight-files.ts'
 
-/** The files that a card names: those of a local model, or a folder of Hugging Face for one that runs elsewhere. */
+/** The files that a card names: those of a local model, a folder of Hugging Face for one that runs elsewhere, or none. */
 export type NamedFiles =
   | { readonly type?: 'local' | undefined; readonly model: string; readonly projector?: string | undefined }
-  | { readonly type: 'vllm'; readonly tokenizer: string }
+  | { readonly type: ServerEngine; readonly tokenizer: string }
+  | { readonly type: 'openai' }
+
+const NO_HEADER: GgufMetadata = new Map()
 
 /**
  * Headers of the files that a card names. Each is read once, and only when it is asked for. A folder of Hugging Face is read
@@ -29,18 +33,18 @@ export class ModelHeaders {
   /** @throws CardError when the file cannot be read. */
   language(): Promise<GgufMetadata> {
     const files = this.#files
-    this.#language ??=
-      files.type === 'vllm'
-        ? this.#readFolder(files.tokenizer).then(({ language }) => language)
-        : this.#read('model', files.model)
+    if (files.type === 'openai') return Promise.resolve(NO_HEADER)
+    this.#language ??= runsOnServers(files)
+      ? this.#readFolder(files.tokenizer).then(({ language }) => language)
+      : this.#read('model', files.model)
     return this.#language
   }
 
   /** Null for a model without encoders. @throws CardError when the file cannot be read. */
   async encoder(): Promise<GgufMetadata | null> {
     const files = this.#files
-    if (files.type === 'vllm') return (await this.#readFolder(files.tokenizer)).encoder
-    if (files.projector === undefined) return null
+    if (runsOnServers(files)) return (await this.#readFolder(files.tokenizer)).encoder
+    if (files.type === 'openai' || files.projector === undefined) return null
     this.#encoder ??= this.#read('projector', files.projector)
     return this.#encoder
   }

@@ -3,8 +3,8 @@ import { type ImageRule, TIMED_PAIRS, type VideoRule } from '../families/index.t
 import { LEAST_PIXELS } from './hugging-face.ts'
 
 /**
- * A family's rule where an engine takes the frames of a video as images, each with its time in words before it: vLLM merges only
- * the frames of whole videos, to which it gives times of its own.
+ * A family's rule where an engine takes the frames of a video as images, each with its time in words before it: servers merge
+ * only the frames of whole videos, to which they give times of their own.
  * @param encoder whose processor enlarges images below a size.
  */
 export function videoAsImages(video: VideoRule, image: ImageRule | null, encoder: GgufMetadata | null): VideoRule {

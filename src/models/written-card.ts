@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { FAMILY_NAMES } from '../families/index.ts'
 import { CardError } from './card-error.ts'
+import { SERVER_ENGINE_TYPES } from './server-engines.ts'
+import { CONSTRAINT_MODES } from './text-card.ts'
 import type { CardFolder } from './weight-files.ts'
 
 const engineFields = {
@@ -33,7 +35,8 @@ export const writtenSchema = z.looseObject({
       type: z.literal('local').optional(),
       projector: z.string().min(1).optional(),
     }),
-    z.looseObject({ ...engineFields, type: z.literal('vllm'), tokenizer: z.string().min(1) }),
+    z.looseObject({ ...engineFields, type: z.enum(SERVER_ENGINE_TYPES), tokenizer: z.string().min(1) }),
+    z.looseObject({ ...engineFields, type: z.literal('openai'), constraints: z.enum(CONSTRAINT_MODES).optional() }),
   ]),
 })
 export type WrittenCard = z.infer<typeof writtenSchema>
