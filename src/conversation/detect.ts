@@ -85,7 +85,7 @@ export async function answerDetect(
   } as const
   const searches: CategoryBranches[] = []
   for (const group of groupsOf(labels)) {
-    const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param } as const
+    const bound = { type: 'regex', pattern: detection.pattern(kind, group, scene), param, advisory: true } as const
     const spec = new ReplySpec({ ...requirements, bound }, model)
     // Every question begins with the image, which is the last part of the shared prefix.
     const [, ...suffix] = shared.suffix([image, ...untrusted(detection.question(kind, group))])

@@ -125,7 +125,7 @@ export async function answerMultilook(
     usage: {
       promptTokens: sum(generation.prompts, (prompt) => prompt.promptTokens),
       // Computed from this request alone: what the engine cached for earlier requests does not count.
-      cachedTokens: contextTokens * (running.length - 1),
+      cachedTokens: sum(generation.prompts.slice(1), ({ cachedTokens }) => Math.min(contextTokens, cachedTokens)),
       audioTokens: sum(generation.prompts, (prompt) => prompt.audioTokens),
       completionTokens: sum(results, (result) => (result.type === 'answer' ? result.completionTokens : 0)),
     },

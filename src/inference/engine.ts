@@ -26,7 +26,8 @@ export interface Engine {
   generate(work: Work, signal: AbortSignal): Promise<Generation>
 
   /**
-   * Counts the prompt tokens of the parts, exactly for text and media. The count is infinite for text that is far too
+   * Counts the prompt tokens of the parts, exactly for text and media; an engine whose servers alone can count them
+   * estimates. The count is infinite for text that is far too
    * long for the context: it is not read to its end.
    * @throws ApiError 400 for parts that the model does not accept, 503 `model_overloaded` while the engine is
    * restarting.
@@ -184,6 +185,11 @@ export interface Thought {
 export type Constraint = (TagContent | TriggeredTagsConstraint) & {
   /** Request parameter that errors about this constraint name; a position within it may follow. */
   readonly param?: string
+  /**
+   * Whether whoever reads the text copes with other forms as well. An engine that cannot hold its model to the constraint
+   * gives free text then, in place of an error.
+   */
+  readonly advisory?: boolean
 }
 
 /** A constraint on a whole text or on the content of a tag. */
@@ -251,7 +257,10 @@ export interface Sampling {
 }
 
 export interface Generation {
-  /** Prompt tokens of each branch, in branch order. They are known at admission. */
+  /**
+   * Prompt tokens of each branch, in branch order. They are known at admission, except where only a server can count them:
+   * there they are estimates until the branch's last `finish`.
+   */
   readonly prompts: readonly PromptUsage[]
   /**
    * Events of all completions, interleaved. Iterate once. The iteration ends after the last `finish` (or `error`) of

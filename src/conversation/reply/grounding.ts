@@ -6,7 +6,7 @@ import {
   formatPiece,
   type Scene,
 } from '../../grounding/index.ts'
-import type { TriggeredTagsConstraint } from '../../inference/engine.ts'
+import type { Constraint, TriggeredTagsConstraint } from '../../inference/engine.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { LoadedMedia } from '../prompt/media-parts.ts'
 import { type PlacedMessage, partsOf } from '../request/message.ts'
@@ -33,7 +33,7 @@ export function sceneOf(messages: readonly PlacedMessage[], media: LoadedMedia):
 /** Constrains a reply to annotations of one format and converts them to the contract's markup. */
 export class Grounding {
   /** The constraint on the model's text. */
-  readonly constraint: TriggeredTagsConstraint
+  readonly constraint: TriggeredTagsConstraint & Pick<Constraint, 'advisory'>
   readonly #dialect: Dialect
   readonly #scene: Scene
 
@@ -45,6 +45,7 @@ export class Grounding {
       type: 'triggered_tags',
       triggers,
       tags: tags.map(({ begin, pattern, end }) => ({ begin, content: { type: 'regex', pattern }, end })),
+      advisory: true,
     }
   }
 

@@ -73,13 +73,15 @@ export class ReplySpec {
     const calls = TOOL_SYNTAXES[this.#model.card.toolSyntax!].constraint(tools, isSingle(toolUse))
     const forced = toolUse.choice !== 'auto' && toolUse.choice !== 'none'
     // Without annotations, since otherwise one of them would satisfy the required tag.
-    if (grounding === null || forced) return { ...calls, ...(forced ? { atLeastOne: true } : {}), param: 'tools' }
+    if (grounding === null || forced)
+      return { ...calls, ...(forced ? { atLeastOne: true } : { advisory: true }), param: 'tools' }
     const { triggers, tags } = grounding.constraint
     // The first tag may be an annotation, so the text cannot end after it. The reader drops a second call.
     return {
       type: 'triggered_tags',
       triggers: [...calls.triggers, ...triggers],
       tags: [...calls.tags, ...tags],
+      advisory: true,
       param: 'tools',
     }
   }

@@ -7,8 +7,10 @@ import type { Subject } from '../subject.ts'
 const CHANCE_LIMIT = 0.01
 const GOOD_SHARE = 0.75
 const capital = (word: string) => word[0]!.toUpperCase() + word.slice(1)
-/** The model can only name a colour, so that its way with words does not count. */
+/** The model can only name a colour, so that its way with words does not count, where the engine can hold it to that. */
 const ANSWER = `(?:${COLOUR_NAMES.flatMap((name) => [name, capital(name)]).join('|')})\\.?`
+
+const NAMED = new RegExp(COLOUR_NAMES.join('|'))
 
 /** Whether the model sees: the colour of the one square, or circle, among other shapes. */
 export async function checkSight(subject: Subject, exhibits: readonly Exhibit[]): Promise<Finding> {
@@ -16,10 +18,10 @@ export async function checkSight(subject: Subject, exhibits: readonly Exhibit[])
   if (subject.blindness !== null) return { check, verdict: 'skipped', finding: subject.blindness }
   const right = await Promise.all(
     exhibits.map(async ({ image, drawing: { target } }) => {
-      const constraint = { type: 'regex', pattern: ANSWER } as const
+      const constraint = { type: 'regex', pattern: ANSWER, advisory: true } as const
       const text = `What colour is the ${target.kind}?`
       const [reply] = await subject.ask({ image, instruction: null, questions: [{ text, maxTokens: 16, constraint }] })
-      return reply!.text.toLowerCase().startsWith(target.colour)
+      return NAMED.exec(reply!.text.toLowerCase())?.[0] === target.colour
     }),
   )
   const count = right.filter(Boolean).length

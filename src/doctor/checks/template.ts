@@ -46,8 +46,14 @@ export async function checkTemplate(subject: Subject, exhibits: readonly Exhibit
     const problem = await problemOf(subject, messages, image === null ? [] : [{ type: 'image', image: image.image }])
     if (problem !== null) (optional ? problems : failures).push(`${name}: ${problem}`)
   }
+  const rendered = conversations.map(({ name }) => name).join(', ')
   if (failures.length > 0) return { check, verdict: 'failed', finding: `${source}: ${failures.join('; ')}.` }
 
+  const { engine } = subject.card
+  if (engine.type === 'openai') {
+    const finding = `Conversations reach the servers as they are (${rendered}). Their own template is not known here: marks in a user's text may be control tokens to it.`
+    return { check, verdict: 'warning', finding }
+  }
   const marks = await marksOf(subject)
   const escaped = await escapedMarks(subject, marks.known)
   if (escaped.length > 0) {
@@ -58,7 +64,6 @@ export async function checkTemplate(subject: Subject, exhibits: readonly Exhibit
     problems.push(`it writes ${marks.unknown.join(' ')}, which the vocabulary does not have`)
   if (subject.engine.info.chatTemplate === null) problems.push('neither the model nor the card has a template')
   if (problems.length > 0) return { check, verdict: 'warning', finding: `${source}: ${problems.join('; ')}.` }
-  const rendered = conversations.map(({ name }) => name).join(', ')
   return { check, verdict: 'ok', finding: `${source} renders ${rendered}; control tokens in a user's text stay text.` }
 }
 

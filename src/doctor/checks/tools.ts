@@ -1,4 +1,5 @@
 import type { ChatRequest } from '../../conversation/index.ts'
+import { ApiError } from '../../lib/errors.ts'
 import { type Finding, quoted } from '../finding.ts'
 import type { Subject } from '../subject.ts'
 
@@ -41,7 +42,11 @@ type Call = (choice: ChatRequest['toolUse']['choice']) => Promise<{
 
 async function forced(call: Call): Promise<Finding> {
   const check = 'forced call'
-  const { call: made, text, isCut } = await call('required')
+  const reply = await call('required').catch((error: unknown) => error as Error)
+  // An engine may be unable to hold its model to a call, and says so.
+  if (reply instanceof ApiError && reply.param === 'tools') return { check, verdict: 'skipped', finding: reply.message }
+  if (reply instanceof Error) throw reply
+  const { call: made, text, isCut } = reply
   if (isCut)
     return {
       check,

@@ -1,9 +1,11 @@
-import { isLocal, type ModelCard, vllmCard } from '../../models/card.ts'
+import { isLocal, type ModelCard, openAiCard, remoteCard } from '../../models/card.ts'
 import type { Engine, ModelInfo } from '../engine.ts'
 import { LocalEngine, type LocalEngineOptions } from '../local/host/local-engine.ts'
 import { describeModel } from '../local/host/model-files.ts'
 import { describeRemoteModel } from '../remote/remote-model.ts'
 import { startRemoteEngine } from '../remote/start.ts'
+import { startTextEngine } from '../remote/start-text.ts'
+import { describeTextModel } from '../remote/text-model.ts'
 
 export type EngineOptions = Omit<LocalEngineOptions, 'logger'> & {
   readonly logger?: NonNullable<LocalEngineOptions['logger']> & { info(message: string): void }
@@ -27,7 +29,8 @@ export interface EngineDescription {
  * @throws Error that says what is wrong and what to do about it.
  */
 export async function startEngine(card: ModelCard, options: EngineOptions = {}): Promise<Engine> {
-  return isLocal(card) ? LocalEngine.start(card, options) : startRemoteEngine(vllmCard(card), options)
+  if (card.engine.type === 'openai') return startTextEngine(openAiCard(card), options)
+  return isLocal(card) ? LocalEngine.start(card, options) : startRemoteEngine(remoteCard(card), options)
 }
 
 /**
@@ -39,6 +42,10 @@ export async function describeCard(
   caches: Parameters<typeof describeModel>[1] = {},
 ): Promise<EngineDescription> {
   if (isLocal(card)) return describeModel(card, caches)
-  const { info } = await describeRemoteModel(vllmCard(card))
-  return { info, memoryBytes: 0, fileBytes: null, quantisation: null, warnings: [] }
+  if (card.engine.type === 'openai') return { ...describeTextModel(openAiCard(card)), ...ELSEWHERE }
+  const { info } = await describeRemoteModel(remoteCard(card))
+  return { info, ...ELSEWHERE, warnings: [] }
 }
+
+/** The weights are on other machines. */
+const ELSEWHERE = { memoryBytes: 0, fileBytes: null, quantisation: null } as const

@@ -6,6 +6,7 @@ import { BYTES } from '../constraints/byte-trie.ts'
 import { grammarOf } from '../constraints/constraint-grammar.ts'
 import { toEbnf } from '../constraints/ebnf.ts'
 import { type NodeData, NodeGraph } from '../constraints/nodes.ts'
+import { nestedRepetitions } from '../constraints/repetitions.ts'
 import { UnsupportedConstraint } from '../constraints/unsupported-constraint.ts'
 import type { Constraint } from '../engine.ts'
 
@@ -17,11 +18,16 @@ const MOST_READINGS = 64
 const SEARCHED_BYTES = 48
 /** In characters. XGrammar takes much memory for each part: 5,000 labels cost 760 MB. */
 const LONGEST_GRAMMAR = 64_000
+/** llama.cpp refuses repetitions within each other that come to 2,000 rules; a group counts as more than one. */
+const MOST_REPETITIONS = 1000
 
 export interface WrittenGrammar {
   readonly ebnf: string
-  /** What a text must be compared with, where the grammar lets more through than the constraint; null where it does not. */
-  readonly check: NodeData | null
+  /** The same for llama.cpp, whose GBNF is a part of that notation; with fewer counts where it would not take them. */
+  readonly gbnf: string
+  /** False where the EBNF lets more through than the constraint: a text must be compared with the graph then. */
+  readonly exact: boolean
+  readonly graph: NodeData
 }
 
 export type WriteResult =
@@ -43,7 +49,8 @@ function write(constraint: Constraint): WriteResult {
     if (text.length > LONGEST_GRAMMAR) {
       return { type: 'unsupported', message: 'it is too large for the servers of this model', suffix: '' }
     }
-    return { type: 'written', grammar: { ebnf: text, check: exact ? null : graph } }
+    const gbnf = nestedRepetitions(grammar) < MOST_REPETITIONS ? text : toEbnf(grammar, { counted: false }).text
+    return { type: 'written', grammar: { ebnf: text, gbnf, exact, graph } }
   } catch (error) {
     if (error instanceof UnsupportedConstraint)
       return { type: 'unsupported', message: error.message, suffix: error.suffix }

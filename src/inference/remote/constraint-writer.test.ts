@@ -5,19 +5,28 @@ const writer = new ConstraintWriter()
 afterAll(() => writer.close())
 
 test('counts that one reading follows are left to the servers', async () => {
-  const { ebnf, check } = await writer.write({ type: 'regex', pattern: '[a-z]{2,900}\\d{4}' }, 'org')
+  const { ebnf, exact } = await writer.write({ type: 'regex', pattern: '[a-z]{2,900}\\d{4}' }, 'org')
   expect(ebnf).toContain('{2,900}')
-  expect(check).toBeNull()
+  expect(exact).toBe(true)
 })
 
 test.each(['(a{1,9}[a-z ]{0,90}){0,60}a\\.', '(?:\\w{1,20}\\s?){1,50}'])(
   'counts of %s, which can be read in many ways, are not',
   async (pattern) => {
-    const { ebnf, check } = await writer.write({ type: 'regex', pattern }, 'org')
+    const { ebnf, exact } = await writer.write({ type: 'regex', pattern }, 'org')
     expect(ebnf).not.toMatch(/\{\d/)
-    expect(check).not.toBeNull()
+    expect(exact).toBe(false)
   },
 )
+
+test.each([
+  [{ type: 'string', format: 'uri' }, false],
+  [{ type: 'string', format: 'uuid' }, true],
+])('counts of %j are written for llama.cpp only as far as it takes them', async (schema, isCounted) => {
+  const { ebnf, gbnf } = await writer.write({ type: 'json_schema', schema }, 'org')
+  expect(gbnf === ebnf).toBe(isCounted)
+  expect(/\{\d/.test(gbnf)).toBe(isCounted)
+})
 
 test('what the servers would need too much memory for is refused by name', async () => {
   const schema = { enum: Array.from({ length: 8000 }, (_, index) => `label ${index}`) }

@@ -3,17 +3,16 @@ import { invalidRequest } from '../../lib/errors.ts'
 import type { RgbImage } from '../../media/pixels.ts'
 import type { PictureMarks } from '../../models/hugging-face.ts'
 import type { PromptPart } from '../engine.ts'
+import type { ReadPrompt } from './exchange.ts'
 import type { PromptText } from './tokens/hub-tokenizer.ts'
+import type { MarkBreaker } from './tokens/mark-breaker.ts'
 import type { Picture } from './wire/wire.ts'
 
 /** A tokenised prompt, or a part of one. */
-export interface RemotePrompt {
+export interface RemotePrompt extends ReadPrompt {
   /** With one token in place of each picture. */
   readonly tokens: readonly number[]
   readonly pictures: readonly Picture[]
-  /** All its tokens, with those of the pictures; and these alone. */
-  readonly promptTokens: number
-  readonly imageTokens: number
 }
 
 /** A prompt that is not tokenised yet: texts that are read as one, and the pictures between them. */
@@ -26,6 +25,8 @@ export interface PictureRule {
   readonly marks: PictureMarks
   /** Side in pixels of the square that one token covers. */
   readonly pixelsPerToken: number
+  /** For servers that read a prompt with pictures again; null for those that take its tokens as they are. */
+  readonly breaker: MarkBreaker | null
 }
 
 /**
@@ -69,20 +70,34 @@ export function assemble(
     all.push(marks.begin, marks.picture, marks.end)
     imageTokens += (image.width / pixelsPerToken) * (image.height / pixelsPerToken)
   }
-  return { tokens: all, pictures, imageTokens, promptTokens: all.length - pictures.length + imageTokens }
+  return harmless(
+    { tokens: all, pictures, imageTokens, promptTokens: all.length - pictures.length + imageTokens },
+    rule,
+  )
 }
 
 /** One prompt after the other. */
-export function joined(first: RemotePrompt, second: RemotePrompt): RemotePrompt {
-  return {
+export function joined(first: RemotePrompt, second: RemotePrompt, rule: PictureRule | null): RemotePrompt {
+  const both = {
     tokens: [...first.tokens, ...second.tokens],
     pictures: [...first.pictures, ...second.pictures],
     promptTokens: first.promptTokens + second.promptTokens,
     imageTokens: first.imageTokens + second.imageTokens,
   }
+  return harmless(both, rule, first.pictures.length > 0 ? first.tokens.length : 0)
+}
+
+/**
+ * A prompt that means the same to a server that reads its text again.
+ * @param from how many of its tokens are known to be harmless among themselves.
+ */
+export function harmless(prompt: RemotePrompt, rule: PictureRule | null, from = 0): RemotePrompt {
+  if (rule === null || rule.breaker === null || prompt.pictures.length === 0) return prompt
+  const tokens = rule.breaker.broken(prompt.tokens, from)
+  return { ...prompt, tokens, promptTokens: prompt.promptTokens + tokens.length - prompt.tokens.length }
 }
 
 /** The same pixels of another organisation have another key: a cache hit would tell that somebody has them. */
-function pictureKey({ width, height, data }: RgbImage, salt: string): string {
+export function pictureKey({ width, height, data }: RgbImage, salt: string): string {
   return createHash('sha256').update(`${salt} ${width}x${height} `).update(data).digest('hex')
 }

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
 import { endlessProblem, lengthProblem } from '../context-length.ts'
 import type {
@@ -17,47 +16,42 @@ import { EventQueue } from '../event-queue.ts'
 import { joinTexts } from '../join-texts.ts'
 import { TokenTally } from '../token-tally.ts'
 import type { ConstraintWriter } from './constraint-writer.ts'
-import { assemble, joined, layOut, type PictureRule, type RemotePrompt } from './prompt.ts'
-import type { TokenizerThreads } from './tokens/tokenizer-threads.ts'
+import type { AdmittedBranch, LiveUsage, ReadPrompt } from './exchange.ts'
+import { saltOf } from './salt.ts'
 import type { ServerLoad } from './wire/wire.ts'
-import { type AdmittedBranch, type LiveUsage, noServer, WorkRun, type WorkRunParts } from './work-run.ts'
+import { noServer, WorkRun, type WorkRunParts } from './work-run.ts'
 
-export interface RemoteEngineParts extends WorkRunParts {
+export interface RemoteEngineParts<Prompt extends ReadPrompt> extends WorkRunParts<Prompt> {
   readonly info: ModelInfo
-  readonly tokenizer: TokenizerThreads
   readonly constraints: ConstraintWriter
-  /** The token that every prompt begins with; null where there is none. */
-  readonly beginToken: number | null
-  /** Null for a model that sees no pictures. */
-  readonly pictures: PictureRule | null
   /** Requests that may wait for their first completion to start. */
   readonly maxWaiting: number
 }
 
-interface AdmittedPrompts {
-  readonly branches: readonly AdmittedBranch[]
-  /** Prompt tokens that all branches begin with. */
+interface AdmittedPrompts<Prompt extends ReadPrompt> {
+  readonly branches: readonly AdmittedBranch<Prompt>[]
+  /** Prompt tokens that all branches begin with, and that a server has when it has computed one of them. */
   readonly sharedTokens: number
 }
 
 /** The input that errors name when the caller gives none. */
 const DEFAULT_PARAM = 'messages'
-/** Tokens of a prompt that decide which server gets it, where it has no picture. */
-const KEY_TOKENS = 256
 const METRICS_MS = 2_000
+/** Of a server that says nothing about itself. */
+const NO_LOAD: ServerLoad = { running: 0, waiting: 0, kvUsage: 0, kvTokens: 0, preemptions: 0, prefixHitTokens: 0 }
 
 /**
  * A model that servers of another engine run. Prompts, constraints, thoughts and places are decided here; the servers
  * compute tokens.
  */
-export class RemoteEngine implements Engine {
+export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
   readonly info: ModelInfo
-  readonly #parts: RemoteEngineParts
+  readonly #parts: RemoteEngineParts<Prompt>
   readonly #closing = new AbortController()
   #waiting = 0
   readonly #counters = { prefilled: 0, reused: 0, hits: 0, misses: 0, decoded: 0 }
 
-  constructor(parts: RemoteEngineParts) {
+  constructor(parts: RemoteEngineParts<Prompt>) {
     this.#parts = parts
     this.info = parts.info
   }
@@ -92,7 +86,7 @@ export class RemoteEngine implements Engine {
       const run = new WorkRun(this.#parts, {
         organisation: work.organisation,
         cacheSalt: saltOf(work.organisation),
-        key: keyOf(work.organisation, branches),
+        key: this.#keyOf(work.organisation, branches),
         branches,
         usage,
         signal: AbortSignal.any([signal, left.signal, this.#closing.signal]),
@@ -125,19 +119,20 @@ export class RemoteEngine implements Engine {
   async countTokens(parts: readonly PromptPart[], { organisation, signal }: CountOptions): Promise<number> {
     signal.throwIfAborted()
     if (this.#isTooLong(parts)) return Number.POSITIVE_INFINITY
-    const [prompt] = (await this.#read([parts], [DEFAULT_PARAM], organisation)) ?? []
+    const [prompt] = (await this.#parts.exchange.read([parts], [DEFAULT_PARAM], organisation)) ?? []
     signal.throwIfAborted()
     return prompt === undefined ? Number.POSITIVE_INFINITY : prompt.promptTokens
   }
 
   async stats(): Promise<EngineStats> {
     this.#checkReady()
-    const { wire, servers } = this.#parts
+    const { exchange, servers } = this.#parts
     const loads = await Promise.all(
-      servers.up.map(({ url }) => wire.load(url, AbortSignal.timeout(METRICS_MS)).catch(() => null)),
+      servers.up.map(({ url, load }) =>
+        exchange.load(url, AbortSignal.timeout(METRICS_MS)).catch(() => ({ ...NO_LOAD, running: load })),
+      ),
     )
-    const known = loads.filter((load) => load !== null)
-    const sum = (of: (load: ServerLoad) => number) => known.reduce((total, load) => total + of(load), 0)
+    const sum = (of: (load: ServerLoad) => number) => loads.reduce((total, load) => total + of(load), 0)
     const { prefilled, reused, hits, misses, decoded } = this.#counters
     return {
       running: sum(({ running }) => running),
@@ -158,12 +153,12 @@ export class RemoteEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    const { servers, wire, tokenizer, constraints } = this.#parts
+    const { servers, exchange, constraints } = this.#parts
     const reason = modelOverloaded('The service is shutting down.', 1)
     this.#closing.abort(reason)
     servers.failWaiting(reason)
     for (const server of servers.all) server.close()
-    await Promise.all([wire.close(), tokenizer.close(), constraints.close()])
+    await Promise.all([exchange.close(), constraints.close()])
   }
 
   #checkReady(): void {
@@ -172,12 +167,12 @@ export class RemoteEngine implements Engine {
   }
 
   /** @throws ApiError 400 for a branch that does not fit, or that asks for what the model cannot do. */
-  async #admit({ organisation, prefix, branches }: Work, signal: AbortSignal): Promise<AdmittedPrompts> {
-    const { constraints, info } = this.#parts
+  async #admit({ organisation, prefix, branches }: Work, signal: AbortSignal): Promise<AdmittedPrompts<Prompt>> {
+    const { exchange, constraints, info } = this.#parts
     const params = branches.map(({ param }) => param ?? DEFAULT_PARAM)
     const [longest] = branches.filter(({ suffix }) => this.#isTooLong([...prefix, ...suffix]))
     if (longest !== undefined) throw invalidRequest(endlessProblem(info.contextTokens), longest.param ?? DEFAULT_PARAM)
-    const prompts = await this.#read(
+    const prompts = await exchange.read(
       [prefix, ...branches.map(({ suffix }) => suffix)],
       [params[0] ?? DEFAULT_PARAM, ...params],
       organisation,
@@ -186,49 +181,28 @@ export class RemoteEngine implements Engine {
     if (prompts === null) throw invalidRequest(endlessProblem(info.contextTokens), params[0] ?? DEFAULT_PARAM)
     const [shared, ...suffixes] = prompts
     const admitted = await Promise.all(
-      branches.map(async (branch, index): Promise<AdmittedBranch> => {
-        const prompt = joined(this.#begun(shared!, suffixes[index]!), suffixes[index]!)
+      branches.map(async (branch, index): Promise<AdmittedBranch<Prompt>> => {
+        const { prompt, countedTokens } = exchange.join(shared!, suffixes[index]!)
         if (prompt.promptTokens === 0) throw invalidRequest('The prompt is empty.', params[index]!)
-        checkLength(prompt.promptTokens, branch.maxTokens, info, params[index]!)
-        const { constraint } = branch
-        const grammar = constraint === undefined ? null : await constraints.write(constraint, organisation)
-        const maxTokens = branch.maxTokens ?? info.contextTokens - prompt.promptTokens
+        // What joining adds is nothing that a client could have counted: it costs tokens of the completion.
+        checkLength(countedTokens, branch.maxTokens, info, params[index]!)
+        checkLength(prompt.promptTokens, null, info, params[index]!)
+        const enforced = branch.constraint === undefined ? null : exchange.enforced(branch.constraint)
+        const grammar = enforced === null ? null : await constraints.write(enforced, organisation)
+        const left = info.contextTokens - prompt.promptTokens
+        const maxTokens = Math.min(branch.maxTokens ?? left, left)
         return { ...branch, index, prompt, maxTokens, grammar }
       }),
     )
     // A branch that adds nothing to the prefix computes the last token of it.
     const borrowed = suffixes.some(({ promptTokens }) => promptTokens === 0) ? 1 : 0
-    return { branches: admitted, sharedTokens: Math.max(0, shared!.promptTokens - borrowed) }
+    const sharedTokens = exchange.countsTokens ? Math.max(0, shared!.promptTokens - borrowed) : 0
+    return { branches: admitted, sharedTokens }
   }
 
-  /** Puts the token before a prompt that its model must see first, unless the template has written it. */
-  #begun(prompt: RemotePrompt, next: RemotePrompt): RemotePrompt {
-    const { beginToken } = this.#parts
-    const first = prompt.tokens[0] ?? next.tokens[0]
-    if (beginToken === null || first === undefined || first === beginToken) return prompt
-    return { ...prompt, tokens: [beginToken, ...prompt.tokens], promptTokens: prompt.promptTokens + 1 }
-  }
-
-  /** @returns null when it takes too long. */
-  async #read(
-    prompts: readonly (readonly PromptPart[])[],
-    params: readonly string[],
-    organisation: string,
-  ): Promise<readonly RemotePrompt[] | null> {
-    const { tokenizer, pictures } = this.#parts
-    const layouts = prompts.map((parts, index) => layOut(parts, pictures !== null, params[index]!))
-    const tokens = await tokenizer.encode(
-      layouts.flatMap(({ texts }) => texts),
-      organisation,
-    )
-    if (tokens === null) return null
-    const salt = saltOf(organisation)
-    let at = 0
-    return layouts.map((layout) => {
-      const own = tokens.slice(at, at + layout.texts.length)
-      at += layout.texts.length
-      return assemble(layout, own, pictures, salt)
-    })
+  /** Requests about the same picture, or with the same beginning, go to the server that has computed it. */
+  #keyOf(organisation: string, [first]: readonly AdmittedBranch<Prompt>[]): string {
+    return `${organisation} ${this.#parts.exchange.beginningOf(first!.prompt, organisation)}`
   }
 
   /** A longer text cannot fit, whatever it says. */
@@ -250,24 +224,13 @@ export class RemoteEngine implements Engine {
 }
 
 /** The first branch is charged for the prefill that the others share. */
-function usageOf(branches: readonly AdmittedBranch[], sharedTokens: number): LiveUsage[] {
+function usageOf(branches: readonly AdmittedBranch<ReadPrompt>[], sharedTokens: number): LiveUsage[] {
   return branches.map(({ index, prompt: { promptTokens, imageTokens } }) => ({
     promptTokens,
     imageTokens,
     audioTokens: 0,
     cachedTokens: index === 0 ? 0 : sharedTokens,
   }))
-}
-
-/** Caches are never shared between organisations. */
-function saltOf(organisation: string): string {
-  return createHash('sha256').update(`lookout ${organisation}`).digest('hex')
-}
-
-/** Requests about the same picture, or with the same beginning, go to the server that has computed it. */
-function keyOf(organisation: string, [first]: readonly AdmittedBranch[]): string {
-  const { tokens, pictures } = first!.prompt
-  return `${organisation} ${pictures[0]?.key ?? tokens.slice(0, KEY_TOKENS).join()}`
 }
 
 function checkLength(

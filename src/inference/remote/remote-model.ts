@@ -1,8 +1,9 @@
 import { resolve } from 'node:path'
-import type { VllmModelCard } from '../../models/card.ts'
+import type { RemoteModelCard } from '../../models/card.ts'
 import { CardError } from '../../models/card-error.ts'
 import { chooseTemplate } from '../../models/chosen-template.ts'
 import { type FolderHeaders, LEAST_PIXELS, readFolderHeaders } from '../../models/hugging-face.ts'
+import { SERVER_ENGINES } from '../../models/server-engines.ts'
 import { tokensOf } from '../../models/vocabulary.ts'
 import { checkFiles } from '../card-checks.ts'
 import type { ModelInfo } from '../engine.ts'
@@ -16,18 +17,19 @@ export interface RemoteModel {
 
 /**
  * Reads what a card and its Hugging Face folder say of a model that runs elsewhere.
- * @throws CardError for a folder that lacks something, or a card that promises what vLLM cannot be asked for.
+ * @throws CardError for a folder that lacks something, or a card that promises what its servers cannot be asked for.
  */
-export async function describeRemoteModel(card: VllmModelCard): Promise<RemoteModel> {
+export async function describeRemoteModel(card: RemoteModelCard): Promise<RemoteModel> {
   const headers = await readFolderHeaders(card.engine.tokenizer, card)
   const { language, encoder, pictureMarks } = headers
+  const engine = SERVER_ENGINES[card.engine.type]
   const reject = (field: string, problem: string): never => {
     throw new CardError(card.file, field, problem)
   }
-  if (card.audio !== undefined) reject('audio', 'vLLM is not asked about sound: leave it out')
+  if (card.audio !== undefined) reject('audio', `${engine} is not asked about sound: leave it out`)
   if (card.video !== undefined && card.video.layout.framesPerGrid !== 1)
-    reject('video.layout.framesPerGrid', 'must be 1: vLLM takes the frames of a video as images')
-  if (card.image?.square) reject('image.square', 'is not supported with vLLM')
+    reject('video.layout.framesPerGrid', `must be 1: ${engine} is sent the frames of a video as images`)
+  if (card.image?.square) reject('image.square', `is not supported with ${engine}`)
   const least = Number(encoder?.get(LEAST_PIXELS) ?? 0)
   const most = Number(encoder?.get('clip.vision.image_max_pixels') ?? Number.POSITIVE_INFINITY)
   for (const field of ['image', 'video'] as const) {

@@ -1,13 +1,21 @@
-import type { VllmModelCard } from '../../models/card.ts'
+import type { OpenAiModelCard, RemoteModelCard } from '../../models/card.ts'
 import { CardError } from '../../models/card-error.ts'
+import type { ServerEngine } from '../../models/server-engines.ts'
+import type { ModelInfo } from '../engine.ts'
 import { ConstraintWriter } from './constraint-writer.ts'
+import type { Exchange, ReadPrompt } from './exchange.ts'
+import type { RemotePrompt } from './prompt.ts'
 import { RemoteEngine } from './remote-engine.ts'
 import { describeRemoteModel, type RemoteModel } from './remote-model.ts'
 import { HEALTH_TIMES, type HealthTimes, ModelServer } from './servers/server.ts'
 import { Servers } from './servers/servers.ts'
+import { SglangWire, type SglangWireOptions } from './sglang/sglang-wire.ts'
+import { TokenExchange } from './token-exchange.ts'
+import { MarkBreaker } from './tokens/mark-breaker.ts'
 import { Printer } from './tokens/printer.ts'
 import { TokenizerThreads } from './tokens/tokenizer-threads.ts'
 import { VllmWire } from './vllm/vllm-wire.ts'
+import type { Wire } from './wire/wire.ts'
 import { noServer } from './work-run.ts'
 
 export interface RemoteEngineOptions {
@@ -33,7 +41,10 @@ const SAMPLE = "Which of the 12 robots' arms isn't moving?\n\t// naïve \u{1F916
  * answers as another model is an error.
  * @throws CardError
  */
-export async function startRemoteEngine(card: VllmModelCard, options: RemoteEngineOptions = {}): Promise<RemoteEngine> {
+export async function startRemoteEngine(
+  card: RemoteModelCard,
+  options: RemoteEngineOptions = {},
+): Promise<RemoteEngine<RemotePrompt>> {
   const model = await describeRemoteModel(card)
   const tokenizer = new TokenizerThreads(model.folder)
   try {
@@ -45,27 +56,78 @@ export async function startRemoteEngine(card: VllmModelCard, options: RemoteEngi
 }
 
 async function connect(
-  card: VllmModelCard,
+  card: RemoteModelCard,
   { info, headers }: RemoteModel,
   tokenizer: TokenizerThreads,
-  { maxWaiting, health = HEALTH_TIMES, silenceMs, logger = SILENT, onRestart }: RemoteEngineOptions,
-): Promise<RemoteEngine> {
-  const { urls, model, apiKeyEnv, printedTokens, maxSequences, queueLength } = card.engine
+  options: RemoteEngineOptions,
+): Promise<RemoteEngine<RemotePrompt>> {
+  const { logger = SILENT, silenceMs } = options
   const reject = (field: string, problem: string): never => {
     throw new CardError(card.file, `engine.${field}`, problem)
   }
   const vocabulary = await tokenizer.vocabulary().catch((error: Error) => reject('tokenizer', error.message))
-  const printer = new Printer(vocabulary, printedTokens)
+  const printer = new Printer(vocabulary, card.engine.printedTokens)
   const [sample] = (await tokenizer.encode([[{ text: SAMPLE, trusted: false }]], '')) ?? []
-  const apiKey =
-    apiKeyEnv === undefined ? null : (process.env[apiKeyEnv] ?? reject('apiKeyEnv', `${apiKeyEnv} is not set`))
-  const wire = new VllmWire({
-    model,
-    apiKey,
+  const image = info.modalities.image ? card.image : undefined
+  const wire = wireOf(card.engine.type, {
+    model: card.engine.model,
+    apiKey: apiKeyOf(card),
     contextTokens: info.contextTokens,
     sample: { text: SAMPLE, tokens: Array.from(sample!) },
+    takesPictures: image !== undefined,
     silenceMs,
   })
+  const breakerOf = ({ marks }: NonNullable<Wire['rereads']>) => {
+    try {
+      return new MarkBreaker(vocabulary, marks)
+    } catch (error) {
+      return reject('tokenizer', (error as Error).message)
+    }
+  }
+  const exchange = new TokenExchange({
+    wire,
+    printer,
+    tokenizer,
+    beginToken: vocabulary.beginToken,
+    stopTokens: headers.stopTokens,
+    pictures:
+      image === undefined
+        ? null
+        : {
+            marks: headers.pictureMarks!,
+            pixelsPerToken: image.pixelsPerToken,
+            breaker: wire.rereads === null ? null : breakerOf(wire.rereads),
+          },
+    warn: (message) => logger.warn(message),
+  })
+  return openEngine({ card, info: { ...info, longestTokenBytes: printer.longestBytes }, wire, exchange }, options)
+}
+
+function wireOf(engine: ServerEngine, options: SglangWireOptions): Wire {
+  return engine === 'vllm' ? new VllmWire(options) : new SglangWire(options)
+}
+
+/** The key that the card's servers want; null for none. @throws CardError when its environment variable is not set. */
+export function apiKeyOf({ file, engine: { apiKeyEnv } }: RemoteModelCard | OpenAiModelCard): string | null {
+  if (apiKeyEnv === undefined) return null
+  const key = process.env[apiKeyEnv]
+  if (key === undefined) throw new CardError(file, 'engine.apiKeyEnv', `${apiKeyEnv} is not set`)
+  return key
+}
+
+export interface OpenedModel<Prompt extends ReadPrompt> {
+  readonly card: RemoteModelCard | OpenAiModelCard
+  readonly info: ModelInfo
+  readonly wire: Pick<Wire, 'checkHealth' | 'verify'>
+  readonly exchange: Exchange<Prompt>
+}
+
+/** Looks at the servers of a card and keeps looking. @throws CardError for a server that is not what the card says. */
+export async function openEngine<Prompt extends ReadPrompt>(
+  { card, info, wire, exchange }: OpenedModel<Prompt>,
+  { maxWaiting, health = HEALTH_TIMES, logger = SILENT, onRestart }: RemoteEngineOptions,
+): Promise<RemoteEngine<Prompt>> {
+  const { urls, maxSequences, queueLength } = card.engine
   const all: ModelServer[] = urls.map(
     (url) =>
       new ModelServer(url, wire, health, {
@@ -81,25 +143,18 @@ async function connect(
   const servers = new Servers(all, maxSequences)
   let lastUp = 0
   const engine = new RemoteEngine({
-    info: { ...info, longestTokenBytes: printer.longestBytes },
-    wire,
+    info,
+    exchange,
     servers,
-    tokenizer,
-    printer,
     constraints: new ConstraintWriter(),
-    beginToken: vocabulary.beginToken,
-    stopTokens: headers.stopTokens,
-    pictures:
-      info.modalities.image && card.image !== undefined
-        ? { marks: headers.pictureMarks!, pixelsPerToken: card.image.pixelsPerToken }
-        : null,
     maxWaiting: queueLength ?? maxWaiting ?? DEFAULT_MAX_WAITING,
     warn: (message) => logger.warn(message),
   })
   try {
     await Promise.all(all.map((server) => server.watch()))
     const wrong = all.find(({ state }) => state === 'wrong')
-    if (wrong !== undefined) reject('urls', `${wrong.url} cannot be used: ${wrong.problem}`)
+    if (wrong !== undefined)
+      throw new CardError(card.file, 'engine.urls', `${wrong.url} cannot be used: ${wrong.problem}`)
     return engine
   } catch (error) {
     await engine.close()

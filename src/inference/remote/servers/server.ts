@@ -12,6 +12,9 @@ const MISSED_CHECKS = 2
 /** A server that was found to be wrong is looked at again after this many intervals. */
 const WRONG_PAUSE = 5
 
+/** What is asked of a server besides completions. */
+export type HealthChecks = Pick<Wire, 'checkHealth' | 'verify'>
+
 export type ServerState = 'unknown' | 'up' | 'down' | 'wrong'
 
 export interface ServerEvents {
@@ -25,7 +28,7 @@ export class ModelServer {
   readonly url: string
   /** Completions that it is computing for us. */
   load = 0
-  readonly #wire: Wire
+  readonly #wire: HealthChecks
   readonly #times: HealthTimes
   readonly #events: ServerEvents
   readonly #closing = new AbortController()
@@ -40,7 +43,7 @@ export class ModelServer {
   #checking: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
 
-  constructor(url: string, wire: Wire, times: HealthTimes, events: ServerEvents) {
+  constructor(url: string, wire: HealthChecks, times: HealthTimes, events: ServerEvents) {
     this.url = url
     this.#wire = wire
     this.#times = times

@@ -1,8 +1,16 @@
 import type { RgbImage } from '../../../media/pixels.ts'
 import type { Sampling } from '../../engine.ts'
 
-/** How completions are asked of a server of another engine. One object serves all servers of a model. */
-export interface Wire {
+/**
+ * How completions are asked of a server of another engine. One object serves all servers of a model.
+ * @template Request what it is asked: by tokens, unless the wire says otherwise.
+ */
+export interface Wire<Request = CompletionRequest> {
+  /**
+   * For servers that decode the tokens of a prompt with pictures and read its text again, in which a client's words could
+   * become control tokens: what they take for a picture besides. Null for servers that take tokens as they are.
+   */
+  readonly rereads: { readonly marks: readonly string[] } | null
   /**
    * Checks that the server has the model, with the same tokenizer and enough context.
    * @throws ServerFailure: `lost` when it does not answer, `wrong` when it is not what the card says.
@@ -14,7 +22,7 @@ export interface Wire {
    * Asks for completions of one prompt. Aborting the signal ends them on the server.
    * @throws ServerFailure
    */
-  complete(url: string, request: CompletionRequest, signal: AbortSignal): AsyncIterable<WireEvent>
+  complete(url: string, request: Request, signal: AbortSignal): AsyncIterable<WireEvent>
   /** What the server says of its load. @throws ServerFailure */
   load(url: string, signal: AbortSignal): Promise<ServerLoad>
   close(): Promise<void>
@@ -46,9 +54,15 @@ export interface Picture {
   readonly image: RgbImage
 }
 
-export type WireEvent =
-  /** The server finds the prompt in its caches from now on, also for requests that come before it has computed it. */
-  | { readonly type: 'cached' }
+export type WireEvent = CachedEvent | PieceEvent | UsageEvent
+
+/** The server finds the prompt in its caches from now on, also for requests that come before it has computed it. */
+export interface CachedEvent {
+  readonly type: 'cached'
+}
+
+/** A piece of a completion. */
+export type PieceEvent =
   | {
       readonly type: 'tokens'
       readonly completion: number
@@ -58,11 +72,22 @@ export type WireEvent =
       readonly end: 'stop' | 'length' | null
     }
   | {
-      readonly type: 'usage'
-      readonly promptTokens: number
-      /** Prompt tokens that were in the server's cache; null when the server does not say. */
-      readonly cachedTokens: number | null
+      readonly type: 'text'
+      readonly completion: number
+      /** Of a thought, which the server has separated from the reply; may be empty, as the text may be. */
+      readonly thought: string
+      readonly text: string
+      readonly end: 'stop' | 'length' | null
     }
+
+export interface UsageEvent {
+  readonly type: 'usage'
+  readonly promptTokens: number
+  /** Prompt tokens that were in the server's cache; null when the server does not say. */
+  readonly cachedTokens: number | null
+  /** Of all completions of the request, where those do not come as tokens. */
+  readonly completionTokens?: number
+}
 
 export interface ServerLoad {
   readonly running: number
@@ -76,9 +101,10 @@ export interface ServerLoad {
 
 /**
  * `lost`: it does not answer, or has failed. `busy`: it takes no more work now. `wrong`: it is not what the card says it is.
- * `grammar`: it cannot follow the constraint. `refused`: it does not accept the request, which is a fault of this server.
+ * `grammar`: it cannot follow the constraint. `long`: prompt and completion do not fit its context.
+ * `rejected`: it does not take the conversation. `refused`: it does not accept the request, which is a fault of this server.
  */
-export type FailureKind = 'lost' | 'busy' | 'wrong' | 'grammar' | 'refused'
+export type FailureKind = 'lost' | 'busy' | 'wrong' | 'grammar' | 'long' | 'rejected' | 'refused'
 
 /** Why a server did not do what it was asked. Its message is for the log, not for clients. */
 export class ServerFailure extends Error {

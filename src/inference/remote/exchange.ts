@@ -1,0 +1,89 @@
+import type { Branch, Constraint, EngineEvent, PromptPart, PromptUsage } from '../engine.ts'
+import type { WrittenGrammar } from './constraint-worker.ts'
+import type { PieceEvent, ServerLoad, UsageEvent, WireEvent } from './wire/wire.ts'
+
+/** A prompt as a wire takes it, or a part of one. */
+export interface ReadPrompt {
+  /** All its tokens, with those of the pictures; and these alone. */
+  readonly promptTokens: number
+  readonly imageTokens: number
+}
+
+/** A branch that fits the model. */
+export interface AdmittedBranch<Prompt extends ReadPrompt> extends Omit<Branch, 'maxTokens'> {
+  readonly index: number
+  /** All of it, with the prefix. */
+  readonly prompt: Prompt
+  readonly maxTokens: number
+  /** Null for free text. */
+  readonly grammar: WrittenGrammar | null
+}
+
+/** Usage that changes with what the server says of it. */
+export type LiveUsage = { -readonly [Key in keyof PromptUsage]: PromptUsage[Key] }
+
+/** A completion that is being computed. */
+export interface RunningCompletion {
+  /** Whether its `finish` was sent. */
+  readonly isFinished: boolean
+  finish(reason: 'stop' | 'length'): void
+}
+
+/** One request to a server. */
+export interface Asked<Completion extends RunningCompletion> {
+  /** In the order in which the server numbers them. */
+  readonly completions: readonly Completion[]
+  /** Whether the server's end of a completion is its end; false for a part of one. */
+  readonly isLast: boolean
+  send(url: string, signal: AbortSignal): AsyncIterable<WireEvent>
+  add(completion: Completion, piece: PieceEvent): void
+  /** Receives what the server says of the tokens, before the last completion is finished. */
+  note(said: UsageEvent): void
+}
+
+/** What a branch needs in order to run. */
+export interface BranchRun {
+  readonly organisation: string
+  readonly cacheSalt: string
+  readonly usage: LiveUsage
+  /** Completions that one server computes at a time. */
+  readonly capacity: number
+  emit(event: EngineEvent): void
+  /** Asks a server; and another one, once, when nothing comes of that. */
+  ask<Completion extends RunningCompletion>(asked: Asked<Completion>): Promise<void>
+}
+
+/** How prompts are put to the servers of a model, and how what they answer is read: as tokens, or as text. */
+export interface Exchange<Prompt extends ReadPrompt> {
+  /**
+   * False where only the servers know how many tokens a text has: counts are estimates then, until a server has said
+   * them, and what it has cached is not known.
+   */
+  readonly countsTokens: boolean
+  /**
+   * @param params name the inputs in errors.
+   * @returns null when it takes too long.
+   * @throws ApiError 400 for media that the model does not take.
+   */
+  read(
+    prompts: readonly (readonly PromptPart[])[],
+    params: readonly string[],
+    organisation: string,
+  ): Promise<readonly Prompt[] | null>
+  /**
+   * One prompt after the other, and the tokens that a client could have counted in it: those that joining adds are not
+   * among them.
+   */
+  join(first: Prompt, second: Prompt): { readonly prompt: Prompt; readonly countedTokens: number }
+  /** What a prompt begins with: work with the same beginning goes to the same server. */
+  beginningOf(prompt: Prompt, organisation: string): string
+  /**
+   * The constraint that completions are held to; null for free text.
+   * @throws ApiError 400 for one that the servers cannot be asked for.
+   */
+  enforced(constraint: Constraint): Constraint | null
+  run(branch: AdmittedBranch<Prompt>, run: BranchRun): Promise<void>
+  /** What a server says of its load. @throws ServerFailure */
+  load(url: string, signal: AbortSignal): Promise<ServerLoad>
+  close(): Promise<void>
+}

@@ -1,0 +1,42 @@
+/** What a server exports in Prometheus' text format. */
+export class Samples {
+  readonly #samples: readonly { readonly name: string; readonly labels: string; readonly value: number }[]
+
+  constructor(text: string) {
+    this.#samples = [...text.matchAll(SAMPLE)].map(({ groups }) => ({
+      name: groups!.name!,
+      labels: groups!.labels ?? '',
+      value: Number(groups!.value),
+    }))
+  }
+
+  /** Engines of one server (data parallel) are added up. */
+  sum(name: string): number {
+    return sum(this.#of(name).map(({ value }) => value))
+  }
+
+  mean(name: string): number {
+    const { length } = this.#of(name)
+    return length === 0 ? 0 : this.sum(name) / length
+  }
+
+  /** The sum of what is computed from the labels of each sample; those that are not numbers do not count. */
+  sumOfLabels(name: string, compute: (label: (name: string) => number) => number): number {
+    const values = this.#of(name).map(({ labels }) => compute((label) => labelOf(labels, label)))
+    return sum(values.filter(Number.isFinite))
+  }
+
+  #of(name: string) {
+    return this.#samples.filter((sample) => sample.name === name)
+  }
+}
+
+const SAMPLE = /^(?<name>[a-zA-Z_:][\w:]*)(?:\{(?<labels>.*)\})? (?<value>\S+)(?: \d+)?$/gm
+
+function labelOf(labels: string, name: string): number {
+  return Number(new RegExp(`(?:^|,)${name}="([^"]*)"`).exec(labels)?.[1] ?? Number.NaN)
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}

@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { ServerFailure } from '../wire/wire.ts'
+import type { ServerClient } from './server-client.ts'
+
+/** What a card says of the model that its servers have. */
+export interface ExpectedModel {
+  /** The name under which the servers have it. */
+  readonly model: string
+  /** Tokens in one sequence that a server must take. */
+  readonly contextTokens: number
+  /** A text, and what our tokenizer makes of it. A server whose tokens differ has another tokenizer. */
+  readonly sample: { readonly text: string; readonly tokens: readonly number[] }
+}
+
+export interface ContextRule {
+  /** The server's option for how long a sequence may be. */
+  readonly flag: string
+  /** Tokens of a sequence that the server keeps to itself. */
+  readonly reserved: number
+}
+
+/** @throws ServerFailure `wrong` for a server with another model, less context, or another tokenizer. */
+export async function checkServedModel(
+  client: ServerClient,
+  url: string,
+  expected: ExpectedModel,
+  rule: ContextRule,
+  signal: AbortSignal,
+): Promise<void> {
+  const { model, sample, contextTokens } = expected
+  const { data } = await client.ask(modelsSchema, url, ['GET', '/v1/models'], null, signal)
+  const served = data.find(({ id }) => id === model)
+  if (served === undefined) {
+    const names = data.map(({ id }) => `'${id}'`).join(', ')
+    throw new ServerFailure('wrong', `it serves ${names || 'no model'}, not '${model}'`)
+  }
+  if (served.max_model_len != null) checkContext(served.max_model_len, contextTokens, rule)
+  const asked = { model, prompt: sample.text, add_special_tokens: false }
+  const { tokens } = await client.ask(tokensSchema, url, ['POST', '/tokenize'], asked, signal)
+  if (tokens.join() !== sample.tokens.join()) {
+    throw new ServerFailure('wrong', "its tokenizer is not the one in the card's engine.tokenizer")
+  }
+}
+
+function checkContext(served: number, wanted: number, { flag, reserved }: ContextRule): void {
+  if (served - reserved >= wanted) return
+  const kept = reserved === 0 ? '' : ` and keeps ${reserved} of them to itself`
+  const limits = `it takes ${served} tokens (${flag})${kept}`
+  throw new ServerFailure('wrong', `${limits}, and the card's engine.contextTokens are ${wanted}`)
+}
+
+const modelsSchema = z.object({
+  data: z.array(z.object({ id: z.string(), max_model_len: z.number().nullish() })),
+})
+const tokensSchema = z.object({ tokens: z.array(z.number()) })

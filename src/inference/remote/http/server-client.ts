@@ -1,0 +1,159 @@
+import { Agent, type Dispatcher, request } from 'undici'
+import { z } from 'zod'
+import { ServerFailure } from '../wire/wire.ts'
+import { dataLines } from './event-stream.ts'
+
+export interface ServerClientOptions {
+  /** The engine that the servers run, for errors. */
+  readonly engine: string
+  readonly apiKey: string | null
+  /** How long a stream may be silent once it has begun, in ms. */
+  readonly silenceMs?: number | undefined
+  /** What it means when a server does not do what it was asked; null where `failureOf` says it. */
+  readonly specialFailure?: (status: number, message: string) => ServerFailure | null
+}
+
+type Method = 'GET' | 'POST'
+type Body = Dispatcher.ResponseData['body']
+
+const SILENCE_MS = 120_000
+const CONNECT_MS = 5_000
+
+/** Requests to the servers of a model, and what their answers mean. */
+export class ServerClient {
+  readonly #options: ServerClientOptions
+  readonly #agent: Agent
+  readonly #headers: Readonly<Record<string, string>>
+
+  constructor(options: ServerClientOptions) {
+    this.#options = options
+    this.#agent = new Agent({
+      connect: { timeout: CONNECT_MS },
+      // A server may let a request wait for as long as it has others to compute.
+      headersTimeout: 0,
+      bodyTimeout: options.silenceMs ?? SILENCE_MS,
+      pipelining: 1,
+    })
+    this.#headers = {
+      'content-type': 'application/json',
+      ...(options.apiKey === null ? null : { authorization: `Bearer ${options.apiKey}` }),
+    }
+  }
+
+  /** @param body a text is sent as it is. @throws ServerFailure `lost` when the server does not answer. */
+  async send(url: string, method: Method, path: string, body: unknown, signal: AbortSignal) {
+    try {
+      return await request(url + path, {
+        method,
+        dispatcher: this.#agent,
+        headers: this.#headers,
+        body: body === null || typeof body === 'string' ? body : JSON.stringify(body),
+        signal,
+      })
+    } catch (error) {
+      signal.throwIfAborted()
+      const { code, message } = error as NodeJS.ErrnoException
+      throw new ServerFailure('lost', message || String(code), error)
+    }
+  }
+
+  /** @returns the answer's JSON. @throws ServerFailure for another status than 200, or an answer of another shape. */
+  async ask<Output>(
+    schema: z.ZodType<Output>,
+    url: string,
+    [method, path]: readonly [Method, string],
+    body: unknown,
+    signal: AbortSignal,
+  ): Promise<Output> {
+    const response = await this.send(url, method, path, body, signal)
+    if (response.statusCode !== 200) throw await this.#failureOfResponse(response)
+    const parsed = schema.safeParse(parseJson(await response.body.text()))
+    if (parsed.success) return parsed.data
+    const { message } = parsed.error.issues[0]!
+    throw new ServerFailure('wrong', `its answer is not that of ${this.#options.engine}: ${message}`)
+  }
+
+  /** @returns the text of an answer. @throws ServerFailure for another status than 200. */
+  async text(url: string, path: string, signal: AbortSignal): Promise<string> {
+    const response = await this.send(url, 'GET', path, null, signal)
+    const text = await response.body.text()
+    if (response.statusCode === 200) return text
+    throw new ServerFailure(response.statusCode === 404 ? 'wrong' : 'lost', `${path} answered ${response.statusCode}`)
+  }
+
+  /** @returns the stream that answers. @throws ServerFailure for another status than 200. */
+  async open(url: string, path: string, body: unknown, signal: AbortSignal): Promise<Body> {
+    const response = await this.send(url, 'POST', path, body, signal)
+    if (response.statusCode === 200) return response.body
+    throw await this.#failureOfResponse(response)
+  }
+
+  /**
+   * The JSON of a stream's events.
+   * @throws ServerFailure when it ends before `[DONE]`. Whoever stops reading closes it.
+   */
+  async *events(body: Body, signal: AbortSignal): AsyncGenerator<unknown, void, void> {
+    let isWhole = false
+    try {
+      for await (const line of dataLines(body)) {
+        isWhole = line === '[DONE]'
+        if (isWhole) break
+        yield parseJson(line)
+      }
+    } catch (error) {
+      signal.throwIfAborted()
+      throw error instanceof ServerFailure ? error : new ServerFailure('lost', (error as Error).message, error)
+    } finally {
+      body.destroy()
+    }
+    if (!isWhole) throw new ServerFailure('lost', 'its stream ended before the reply')
+  }
+
+  /** What it means when a server does not do what it was asked. */
+  failureOf(status: number, message: string): ServerFailure {
+    return this.#options.specialFailure?.(status, message) ?? failureOf(status, message)
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  async #failureOfResponse({ statusCode, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
+    const text = await body.text().catch(() => '')
+    return this.failureOf(statusCode, messageOf(text))
+  }
+}
+
+function failureOf(status: number, message: string): ServerFailure {
+  const answered = `it answered ${status}: ${message}`
+  if (status === 401) return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
+  if (status === 404) return new ServerFailure('wrong', answered)
+  if (status === 429 || status === 503) return new ServerFailure('busy', answered)
+  if (status >= 500) return new ServerFailure('lost', answered)
+  if (/grammar|structured_output/i.test(message)) return new ServerFailure('grammar', answered)
+  return new ServerFailure('refused', answered)
+}
+
+const errorSchema = z.object({
+  error: z.union([z.string(), z.object({ message: z.string() }).transform(({ message }) => message)]).optional(),
+  message: z.string().optional(),
+})
+
+function messageOf(text: string): string {
+  const said = errorSchema.safeParse(parseJsonOr(text, null)).data
+  return said?.error ?? said?.message ?? text.slice(0, 500)
+}
+
+function parseJson(text: string): unknown {
+  const json = parseJsonOr(text, undefined)
+  if (json === undefined) throw new ServerFailure('wrong', 'its answer is not JSON')
+  return json
+}
+
+function parseJsonOr<Other>(text: string, other: Other): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return other
+  }
+}

@@ -1,0 +1,27 @@
+/**
+ * Gives JSON that comes piece by piece the form in which this server writes it: `, ` and `: ` between its parts, and no other
+ * blanks outside of strings.
+ */
+export class JsonForm {
+  #inString = false
+  #isEscaped = false
+
+  push(text: string): string {
+    let written = ''
+    for (const character of text) {
+      if (this.#inString) {
+        written += character
+        if (this.#isEscaped) this.#isEscaped = false
+        else if (character === '\\') this.#isEscaped = true
+        else if (character === '"') this.#inString = false
+        continue
+      }
+      if (BLANKS.includes(character)) continue
+      this.#inString = character === '"'
+      written += character === ',' || character === ':' ? `${character} ` : character
+    }
+    return written
+  }
+}
+
+const BLANKS = ' \t\n\r'

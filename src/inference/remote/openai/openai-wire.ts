@@ -1,0 +1,267 @@
+import type { Dispatcher } from 'undici'
+import { z } from 'zod'
+import type { RgbImage } from '../../../media/pixels.ts'
+import type { Sampling } from '../../engine.ts'
+import { dataLines } from '../http/event-stream.ts'
+import { pictureUrl } from '../http/picture-url.ts'
+import { ServerClient } from '../http/server-client.ts'
+import { ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
+import type { ChatMessage } from './chat-messages.ts'
+
+export interface OpenAiWireOptions {
+  /** The name under which the servers have the model. */
+  readonly model: string
+  readonly apiKey: string | null
+  /** Tokens in one sequence that a server must take, where it says how many it takes. */
+  readonly contextTokens: number
+  /** Further fields of each request. */
+  readonly parameters: Readonly<Record<string, unknown>>
+  /** How long a completion may be silent once it has begun, in ms. */
+  readonly silenceMs?: number | undefined
+}
+
+/** One completion. */
+export interface ChatQuestion {
+  readonly messages: readonly ChatMessage[]
+  readonly maxTokens: number
+  readonly sampling: Sampling
+  /** The fields that say which form the reply must have, and whether there is a thought before it. */
+  readonly fields: Readonly<Record<string, unknown>>
+}
+
+const COMPLETIONS = '/v1/chat/completions'
+const MODELS = '/v1/models'
+/** Where servers tell of their health. One that knows none of these is asked for its models. */
+const HEALTH_PATHS = ['/health', '/readyz']
+const UNKNOWN_PATH = [404, 405, 501]
+
+/**
+ * `POST /v1/chat/completions` as OpenAI has defined it, with a stream: messages in, text out. The server applies a template of
+ * its own.
+ */
+export class OpenAiWire implements Wire<ChatQuestion> {
+  readonly rereads = null
+  readonly #options: OpenAiWireOptions
+  readonly #client: ServerClient
+  /** By the server's address. */
+  readonly #healthPaths = new Map<string, string>()
+  /** The same picture is often asked about several times. */
+  readonly #pngs = new WeakMap<RgbImage, Promise<string>>()
+
+  constructor(options: OpenAiWireOptions) {
+    this.#options = options
+    const { apiKey, silenceMs } = options
+    this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', apiKey, silenceMs })
+  }
+
+  async verify(url: string, signal: AbortSignal): Promise<void> {
+    const { model, contextTokens } = this.#options
+    const response = await this.#client.send(url, 'GET', MODELS, null, signal)
+    if (response.statusCode !== 200) throw await failureOfResponse(response)
+    const listed = modelsSchema.safeParse(parseJsonOr(await response.body.text(), null)).data
+    if (listed === undefined) throw new ServerFailure('wrong', `its answer to GET ${MODELS} is no list of models`)
+    const served = listed.data.find(({ id }) => id === model)
+    if (served === undefined) {
+      const names = listed.data.map(({ id }) => `'${id}'`).join(', ')
+      throw new ServerFailure('wrong', `it serves ${names || 'no model'}, not '${model}'`)
+    }
+    if (served.max_model_len != null && served.max_model_len < contextTokens) {
+      const limits = `it takes ${served.max_model_len} tokens`
+      throw new ServerFailure('wrong', `${limits}, and the card's engine.contextTokens are ${contextTokens}`)
+    }
+  }
+
+  async checkHealth(url: string, signal: AbortSignal): Promise<void> {
+    const known = this.#healthPaths.get(url)
+    for (const path of known === undefined ? [...HEALTH_PATHS, MODELS] : [known]) {
+      const response = await this.#client.send(url, 'GET', path, null, signal)
+      if (path !== MODELS && UNKNOWN_PATH.includes(response.statusCode)) {
+        await response.body.dump()
+        continue
+      }
+      // A server that only counts requests is healthy.
+      if (path === MODELS && response.statusCode !== 200) throw await failureOfResponse(response)
+      await response.body.dump()
+      if (response.statusCode !== 200) throw new ServerFailure('lost', `${path} answered ${response.statusCode}`)
+      this.#healthPaths.set(url, path)
+      return
+    }
+    // It has become another server.
+    this.#healthPaths.delete(url)
+    throw new ServerFailure('lost', 'it no longer tells of its health')
+  }
+
+  /** Servers tell of their load in many ways, or not at all. */
+  async load(): Promise<ServerLoad> {
+    throw new ServerFailure('refused', 'it is not asked for its load')
+  }
+
+  async *complete(url: string, asked: ChatQuestion, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
+    const body = await this.#ask(url, asked, signal)
+    let hasEnded = false
+    try {
+      for await (const line of dataLines(body)) {
+        if (line === '[DONE]') break
+        const chunk = parseJsonOr(line, null) as Chunk | null
+        if (chunk === null) throw new ServerFailure('lost', 'a line of its stream is not JSON')
+        if (chunk.error) throw failureOf(statusOf(chunk.error.code), chunk.error)
+        const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
+        if (choice !== undefined && !hasEnded) {
+          const { delta, finish_reason: reason } = choice
+          const thought = delta?.reasoning_content ?? delta?.reasoning ?? ''
+          const text = delta?.content ?? ''
+          hasEnded = reason != null
+          const end = reason == null ? null : reason === 'length' ? 'length' : 'stop'
+          if (thought !== '' || text !== '' || hasEnded) yield { type: 'text', completion: 0, thought, text, end }
+        }
+        const usage = chunk.usage ? usageOf(chunk.usage) : null
+        if (usage !== null) yield usage
+      }
+    } catch (error) {
+      signal.throwIfAborted()
+      // Nothing is lost but the usage.
+      if (hasEnded) return
+      throw error instanceof ServerFailure ? error : new ServerFailure('lost', (error as Error).message, error)
+    } finally {
+      body.destroy()
+    }
+    if (!hasEnded) throw new ServerFailure('lost', 'its stream ended before the reply')
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close()
+  }
+
+  async #ask(url: string, asked: ChatQuestion, signal: AbortSignal): Promise<Dispatcher.ResponseData['body']> {
+    const { model, parameters } = this.#options
+    const messages = await Promise.all(asked.messages.map((message) => this.#messageOf(message)))
+    signal.throwIfAborted()
+    const body = {
+      ...parameters,
+      ...asked.fields,
+      model,
+      messages,
+      max_tokens: asked.maxTokens,
+      ...samplingOf(asked.sampling),
+      stream: true,
+      stream_options: { include_usage: true },
+    }
+    const response = await this.#client.send(url, 'POST', COMPLETIONS, body, signal)
+    if (response.statusCode === 200) return response.body
+    throw await failureOfResponse(response)
+  }
+
+  /** Content without pictures is a text, which all servers take. */
+  async #messageOf({ role, content, reasoning }: ChatMessage): Promise<object> {
+    const texts = content.map((part) => (part.type === 'text' ? part.text : null))
+    const parts = content.map(async (part) =>
+      part.type === 'text' ? part : { type: 'image_url', image_url: { url: await this.#pngOf(part.image) } },
+    )
+    return {
+      role,
+      content: texts.includes(null) ? await Promise.all(parts) : texts.join(''),
+      ...(reasoning === null ? {} : { reasoning_content: reasoning }),
+    }
+  }
+
+  #pngOf(image: RgbImage): Promise<string> {
+    const png = this.#pngs.get(image) ?? pictureUrl(image)
+    this.#pngs.set(image, png)
+    return png
+  }
+}
+
+/** Only what differs from the defaults of all servers: some refuse fields that they do not know. */
+function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty }: Sampling): object {
+  return {
+    temperature,
+    ...(topP === 1 ? {} : { top_p: topP }),
+    ...(topK === 0 ? {} : { top_k: topK }),
+    ...(frequencyPenalty === 0 ? {} : { frequency_penalty: penaltyOf(frequencyPenalty) }),
+    ...(presencePenalty === 0 ? {} : { presence_penalty: penaltyOf(presencePenalty) }),
+  }
+}
+
+/** OpenAI takes penalties from -2 to 2. */
+function penaltyOf(penalty: number): number {
+  return Math.max(-2, Math.min(penalty, 2))
+}
+
+/** Null for anything but counts. */
+function usageOf(said: unknown): WireEvent | null {
+  const usage = usageSchema.safeParse(said).data
+  if (usage === undefined) return null
+  const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = usage
+  return { type: 'usage', promptTokens, completionTokens, cachedTokens: details?.cached_tokens ?? null }
+}
+
+async function failureOfResponse({ statusCode, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
+  const text = await body.text().catch(() => '')
+  const said = errorSchema.safeParse(parseJsonOr(text, null)).data
+  const error = said?.error
+  const message = typeof error === 'string' ? error : (error?.message ?? said?.message ?? text.slice(0, 500))
+  return failureOf(statusCode, { message, code: typeof error === 'string' ? null : (error?.code ?? null) })
+}
+
+const TOO_LONG = /context.{0,20}(length|size|window)|exceed.{0,40}context|maximum context|max_model_len|too long/i
+const CONSTRAINT = /grammar|json.?schema|response_format|structured|regex/i
+
+function failureOf(status: number, { message, code }: NonNullable<Chunk['error']>): ServerFailure {
+  const answered = `it answered ${status}: ${message}`
+  if (status === 401 || status === 403) {
+    return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
+  }
+  if (status === 404) return new ServerFailure('wrong', answered)
+  if (status === 429 || status === 503) return new ServerFailure('busy', answered)
+  if (code === 'context_length_exceeded' || TOO_LONG.test(message)) return new ServerFailure('long', answered)
+  if (status >= 500) return new ServerFailure('lost', answered)
+  if (CONSTRAINT.test(message)) return new ServerFailure('grammar', answered)
+  return new ServerFailure('rejected', answered)
+}
+
+/** Within a stream, the code of an error may be its status or a word. */
+function statusOf(code: string | number | null | undefined): number {
+  const status = Number(code)
+  return Number.isInteger(status) && status >= 400 ? status : 500
+}
+
+const modelsSchema = z.object({
+  data: z.array(z.object({ id: z.string(), max_model_len: z.number().nullish() })),
+})
+const count = z.int().min(0)
+const usageSchema = z.object({
+  prompt_tokens: count,
+  completion_tokens: count,
+  prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
+})
+const errorSchema = z.object({
+  error: z
+    .union([
+      z.string(),
+      z.object({ message: z.string(), code: z.union([z.string(), z.number()]).nullish().catch(null) }),
+    ])
+    .optional(),
+  message: z.string().optional(),
+})
+/** A line of the stream. It is read for every token, so that it is not checked against a schema. */
+interface Chunk {
+  readonly choices?: readonly {
+    readonly index?: number
+    readonly delta?: {
+      readonly content?: string | null
+      readonly reasoning_content?: string | null
+      readonly reasoning?: string | null
+    } | null
+    readonly finish_reason?: string | null
+  }[]
+  readonly usage?: unknown
+  readonly error?: { readonly message: string; readonly code?: string | number | null }
+}
+
+function parseJsonOr<Other>(text: string, other: Other): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return other
+  }
+}

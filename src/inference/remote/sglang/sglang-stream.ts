@@ -1,0 +1,85 @@
+import { ServerFailure, type WireEvent } from '../wire/wire.ts'
+
+/** A line of a stream. It is read for every token, so that it is not checked against a schema. */
+export interface Chunk {
+  /** Of the completion, where there are several. */
+  readonly index?: number
+  readonly output_ids?: readonly number[]
+  readonly meta_info?: {
+    readonly prompt_tokens?: number
+    readonly completion_tokens?: number
+    readonly cached_tokens?: number
+    readonly finish_reason?: FinishReason | null
+  }
+  readonly error?: { readonly message: string; readonly code?: number | null }
+}
+
+interface FinishReason {
+  readonly type: string
+  readonly matched?: unknown
+  readonly message?: string
+  readonly status_code?: number | null
+}
+
+interface StreamRules {
+  /** How many completions. */
+  readonly n: number
+  /** Tokens that end a completion. */
+  readonly stopTokens: readonly number[]
+  failureOf(status: number, message: string): ServerFailure
+}
+
+/** What SGLang gives as the end of a completion whose numbers overflowed. */
+const NOT_A_NUMBER = 'NaN happened'
+
+/** Reads the chunks that answer one request. */
+export class StreamReader {
+  readonly #rules: StreamRules
+  readonly #stop: ReadonlySet<number>
+  /** Tokens so far, of each completion that goes on. */
+  readonly #running: Map<number, number>
+  #hasUsage = false
+
+  constructor(rules: StreamRules) {
+    this.#rules = rules
+    this.#stop = new Set(rules.stopTokens)
+    this.#running = new Map(Array.from({ length: rules.n }, (_, completion) => [completion, 0]))
+  }
+
+  /** Whether all completions have ended. */
+  get isWhole(): boolean {
+    return this.#running.size === 0
+  }
+
+  /** @throws ServerFailure for a chunk that tells of one. */
+  *read({ index = 0, output_ids: ids = [], meta_info: meta = {}, error }: Chunk): Generator<WireEvent, void, void> {
+    if (error !== undefined) throw this.#rules.failureOf(error.code ?? 500, error.message)
+    const before = this.#running.get(index)
+    if (before === undefined) return
+    const end = this.#endOf(meta.finish_reason ?? null)
+    if (!this.#hasUsage && meta.prompt_tokens !== undefined) {
+      this.#hasUsage = true
+      // For several completions the server first computes the prompt by itself, and then finds it in its cache for each.
+      const cachedTokens = this.#rules.n === 1 ? (meta.cached_tokens ?? null) : null
+      yield { type: 'usage', promptTokens: meta.prompt_tokens, cachedTokens }
+    }
+    // All tokens of the completion so far; only the new ones with --incremental-streaming-output.
+    const isAll = ids.length >= (meta.completion_tokens ?? 0)
+    const all = isAll ? ids.slice(before) : ids
+    if (end === null) this.#running.set(index, before + all.length)
+    else this.#running.delete(index)
+    const tokens = end === 'stop' && this.#stop.has(all.at(-1)!) ? all.slice(0, -1) : all
+    yield { type: 'tokens', completion: index, tokens, end }
+  }
+
+  #endOf(reason: FinishReason | null): 'stop' | 'length' | null {
+    if (reason === null) return null
+    if (reason.type === 'abort') {
+      const message = reason.message ?? 'it gave the request up'
+      if (reason.status_code == null) throw new ServerFailure('lost', message)
+      throw this.#rules.failureOf(reason.status_code, message)
+    }
+    if (reason.matched === NOT_A_NUMBER) throw new ServerFailure('lost', 'it computed what is not a number')
+    return reason.type === 'length' ? 'length' : 'stop'
+  }
+}

@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto'
+import { z } from 'zod'
+import type { Sampling } from '../../engine.ts'
+import { pictureUrl } from '../http/picture-url.ts'
+import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
+import { ServerClient } from '../http/server-client.ts'
+import {
+  type CompletionRequest,
+  type Picture,
+  ServerFailure,
+  type ServerLoad,
+  type Wire,
+  type WireEvent,
+} from '../wire/wire.ts'
+import { readLoad } from './sglang-metrics.ts'
+import { type Chunk, StreamReader } from './sglang-stream.ts'
+
+export interface SglangWireOptions extends ExpectedModel {
+  /** Whether the servers must take pictures. One that does not would ignore them. */
+  readonly takesPictures: boolean
+  readonly apiKey: string | null
+  /** How long a completion may be silent once it has begun, in ms. */
+  readonly silenceMs?: number | undefined
+}
+
+/** The release whose source this follows. Older ones may ignore `cache_salt`. */
+const RELEASE = [0, 5, 23] as const
+/** Its scheduler refuses prompts of 6 tokens less than the context, and ends completions 2 tokens before it. */
+const CONTEXT_RULE = { flag: '--context-length', reserved: 8 }
+const GENERATE = '/generate'
+
+/**
+ * SGLang's `POST /generate`, by tokens (`sglang/srt/managers/io_struct.py` and `tokenizer_manager.py` of release 0.5.23).
+ * Closing the connection ends the computation.
+ */
+export class SglangWire implements Wire {
+  /**
+   * With pictures, the server decodes the tokens, and what follows depends on the model and the release: it tokenises the
+   * text again, or only looks for pictures in it (`multimodal/processors/base_processor.py`). `<image>` is one there.
+   */
+  readonly rereads = { marks: ['<image>'] }
+  readonly #options: SglangWireOptions
+  readonly #client: ServerClient
+  /** The branches of a request share its pictures. */
+  readonly #urls = new WeakMap<Picture['image'], Promise<string>>()
+
+  constructor(options: SglangWireOptions) {
+    this.#options = options
+    this.#client = new ServerClient({ engine: 'SGLang', ...options })
+  }
+
+  async verify(url: string, signal: AbortSignal): Promise<void> {
+    await checkServedModel(this.#client, url, this.#options, CONTEXT_RULE, signal)
+    const server = await this.#client.ask(serverSchema, url, ['GET', '/server_info'], null, signal)
+    if (isOlder(server.version)) {
+      throw new ServerFailure('wrong', `it is SGLang ${server.version}, older than ${RELEASE.join('.')}`)
+    }
+    if (server.grammar_backend != null && server.grammar_backend !== 'xgrammar') {
+      const backend = `--grammar-backend ${server.grammar_backend}`
+      throw new ServerFailure('wrong', `it was started with ${backend}: it must be xgrammar, whose grammars it is sent`)
+    }
+    if (!this.#options.takesPictures) return
+    const model = await this.#client.ask(modelSchema, url, ['GET', '/model_info'], null, signal)
+    if (!model.has_image_understanding) throw new ServerFailure('wrong', 'its model takes no images')
+  }
+
+  /** Not `/health`, which has the model compute a token, and takes a second. */
+  async checkHealth(url: string, signal: AbortSignal): Promise<void> {
+    await this.#client.text(url, '/ready', signal)
+  }
+
+  async load(url: string, signal: AbortSignal): Promise<ServerLoad> {
+    return readLoad(await this.#client.text(url, '/metrics', signal))
+  }
+
+  async *complete(url: string, asked: CompletionRequest, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
+    const images = await Promise.all(asked.pictures.map(({ image }) => this.#urlOf(image)))
+    signal.throwIfAborted()
+    const body = await this.#client.open(url, GENERATE, generateBody(asked, images), signal)
+    const reader = new StreamReader({
+      n: asked.n,
+      stopTokens: asked.stopTokens,
+      failureOf: (status, message) => this.#client.failureOf(status, message),
+    })
+    for await (const chunk of this.#client.events(body, signal)) yield* reader.read(chunk as Chunk)
+    if (!reader.isWhole) throw new ServerFailure('lost', 'its stream ended before the reply')
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close()
+  }
+
+  #urlOf(image: Picture['image']): Promise<string> {
+    const known = this.#urls.get(image)
+    if (known !== undefined) return known
+    const url = pictureUrl(image)
+    this.#urls.set(image, url)
+    return url
+  }
+}
+
+function generateBody(asked: CompletionRequest, images: readonly string[]): object {
+  return {
+    // A server does not take an id again before it has cleared up the first request, which may have failed here.
+    rid: `${asked.id}-${randomUUID()}`,
+    input_ids: asked.tokens,
+    // Several completions are a batch of one prompt, which has a list of its own.
+    ...(images.length === 0 ? {} : { image_data: asked.n === 1 ? images : [images] }),
+    sampling_params: {
+      ...samplingOf(asked.sampling),
+      n: asked.n,
+      max_new_tokens: asked.maxTokens,
+      stop_token_ids: asked.stopTokens,
+      ...(asked.stopText === null ? {} : { stop: [asked.stopText] }),
+      ...(asked.grammar === null ? {} : { ebnf: asked.grammar }),
+    },
+    stream: true,
+    cache_salt: asked.cacheSalt,
+  }
+}
+
+/** All of them: a server may have been started with other preferences (`--preferred-sampling-params`). */
+function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty }: Sampling): object {
+  return {
+    temperature,
+    top_p: topP,
+    top_k: topK === 0 ? -1 : topK,
+    min_p: 0,
+    frequency_penalty: frequencyPenalty,
+    presence_penalty: presencePenalty,
+    repetition_penalty: 1,
+  }
+}
+
+function isOlder(version: string): boolean {
+  const parts = version.split('.').map((part) => Number.parseInt(part, 10))
+  for (const [index, wanted] of RELEASE.entries()) {
+    const part = parts[index] ?? 0
+    if (part !== wanted) return !(part > wanted)
+  }
+  return false
+}
+
+const serverSchema = z.object({ version: z.string(), grammar_backend: z.string().nullish() })
+const modelSchema = z.object({ has_image_understanding: z.boolean() })

@@ -1,0 +1,156 @@
+import { invalidRequest } from '../../lib/errors.ts'
+import type { ConstraintMode } from '../../models/card.ts'
+import type { Constraint, PromptPart } from '../engine.ts'
+import { notSupported } from './constraint-writer.ts'
+import type { AdmittedBranch, BranchRun, Exchange, ReadPrompt } from './exchange.ts'
+import { type PromptPiece, readMessages } from './openai/chat-messages.ts'
+import type { ChatQuestion } from './openai/openai-wire.ts'
+import { pictureKey } from './prompt.ts'
+import { saltOf } from './salt.ts'
+import { TextCompletion } from './text-completion.ts'
+import type { ServerLoad, Wire } from './wire/wire.ts'
+
+export interface TextPrompt extends ReadPrompt {
+  readonly pieces: readonly PromptPiece[]
+}
+
+export interface TextExchangeParts {
+  readonly wire: Wire<ChatQuestion>
+  /** How the servers are asked for a form of the reply. */
+  readonly constraints: ConstraintMode
+  /** Whether the model thinks when it is asked to. */
+  readonly thinks: boolean
+  /** Side in pixels of the square that one token is taken to cover; null for a model that sees no pictures. */
+  readonly pixelsPerToken: number | null
+}
+
+/** Most texts have more bytes in a token: an estimate must not refuse what a server would take. */
+const BYTES_PER_TOKEN = 4
+/** Characters of a prompt that decide which server gets it, where it has no picture. */
+const KEY_CHARACTERS = 1024
+/** Thoughts of at most so many tokens, by the effort that is asked for. */
+const EFFORTS = [
+  ['low', 1024],
+  ['medium', 2048],
+] as const
+
+/** The servers apply a template of their own and take messages; completions come as text. */
+export class TextExchange implements Exchange<TextPrompt> {
+  readonly countsTokens = false
+  readonly #parts: TextExchangeParts
+
+  constructor(parts: TextExchangeParts) {
+    this.#parts = parts
+  }
+
+  async read(prompts: readonly (readonly PromptPart[])[], params: readonly string[]): Promise<readonly TextPrompt[]> {
+    return prompts.map((parts, index) => this.#estimated(parts.flatMap((part) => this.#piecesOf(part, params[index]!))))
+  }
+
+  join(first: TextPrompt, second: TextPrompt): { readonly prompt: TextPrompt; readonly countedTokens: number } {
+    const promptTokens = first.promptTokens + second.promptTokens
+    const imageTokens = first.imageTokens + second.imageTokens
+    const prompt = { pieces: [...first.pieces, ...second.pieces], promptTokens, imageTokens }
+    return { prompt, countedTokens: promptTokens }
+  }
+
+  beginningOf({ pieces }: TextPrompt, organisation: string): string {
+    const picture = pieces.find((piece) => piece.type === 'image')
+    if (picture !== undefined) return pictureKey(picture.image, saltOf(organisation))
+    const text = pieces.map((piece) => (piece.type === 'text' ? piece.text : '')).join('')
+    return text.slice(0, KEY_CHARACTERS)
+  }
+
+  enforced(constraint: Constraint): Constraint | null {
+    const { constraints } = this.#parts
+    if (constraints === 'vllm' || constraints === 'llama-server') return constraint
+    if (constraints === 'json_schema' && constraint.type === 'json_schema') return constraint
+    if (constraint.advisory) return null
+    throw notSupported(constraint, 'the servers of this model cannot be held to it')
+  }
+
+  load(url: string, signal: AbortSignal): Promise<ServerLoad> {
+    return this.#parts.wire.load(url, signal)
+  }
+
+  async close(): Promise<void> {
+    await this.#parts.wire.close()
+  }
+
+  /** Servers disagree about several completions of one request, so each is a request. */
+  async run(branch: AdmittedBranch<TextPrompt>, run: BranchRun): Promise<void> {
+    await Promise.all(Array.from({ length: branch.n }, (_, index) => this.#complete(branch, index, run)))
+  }
+
+  async #complete(branch: AdmittedBranch<TextPrompt>, index: number, run: BranchRun): Promise<void> {
+    const { grammar, constraint, thought, maxTokens, sampling, prompt } = branch
+    const completion = new TextCompletion(
+      { branch: branch.index, index },
+      { thought, check: grammar?.graph ?? null, isJson: grammar !== null && constraint?.type === 'json_schema' },
+      run.emit,
+    )
+    if (maxTokens === 0) {
+      completion.finish('length')
+      return
+    }
+    const fields = { ...this.#constraintFields(branch), ...this.#thoughtFields(branch) }
+    const question = { messages: readMessages(prompt.pieces), maxTokens, sampling, fields }
+    await run.ask({
+      completions: [completion],
+      isLast: true,
+      send: (url, signal) => this.#parts.wire.complete(url, question, signal),
+      add: (one, piece) => {
+        if (piece.type === 'text') one.add(piece)
+      },
+      note: ({ promptTokens, cachedTokens, completionTokens }) => {
+        const { usage } = run
+        usage.promptTokens = promptTokens
+        usage.imageTokens = Math.min(usage.imageTokens, promptTokens)
+        usage.cachedTokens = Math.max(usage.cachedTokens, cachedTokens ?? 0)
+        if (completionTokens !== undefined) completion.counted(completionTokens)
+      },
+    })
+  }
+
+  #constraintFields({ grammar, constraint }: AdmittedBranch<TextPrompt>): object {
+    if (grammar === null) return {}
+    switch (this.#parts.constraints) {
+      case 'vllm':
+        return { structured_outputs: { grammar: grammar.ebnf } }
+      case 'llama-server':
+        return { grammar: grammar.gbnf }
+      default: {
+        if (constraint?.type !== 'json_schema') return {}
+        const { schema } = constraint
+        return { response_format: { type: 'json_schema', json_schema: { name: 'reply', schema, strict: true } } }
+      }
+    }
+  }
+
+  /** Under the names that most servers know; a model that never thinks is not asked. */
+  #thoughtFields({ thought }: AdmittedBranch<TextPrompt>): object {
+    if (!this.#parts.thinks) return {}
+    const template = { chat_template_kwargs: { enable_thinking: thought !== undefined } }
+    if (thought === undefined) return template
+    const [effort] = EFFORTS.find(([, most]) => thought.budget <= most) ?? ['high']
+    return { ...template, reasoning_effort: effort }
+  }
+
+  #piecesOf(part: PromptPart, param: string): PromptPiece[] {
+    if (part.type === 'text') return [part]
+    if (part.type === 'audio') throw invalidRequest('This model does not take audio.', param)
+    if (this.#parts.pixelsPerToken === null) throw invalidRequest('This model does not take images.', param)
+    return part.type === 'image' ? [part] : part.frames.map((image) => ({ type: 'image', image }))
+  }
+
+  #estimated(pieces: readonly PromptPiece[]): TextPrompt {
+    const side = this.#parts.pixelsPerToken ?? 1
+    let bytes = 0
+    let imageTokens = 0
+    for (const piece of pieces) {
+      if (piece.type === 'text') bytes += Buffer.byteLength(piece.text)
+      else imageTokens += Math.ceil(piece.image.width / side) * Math.ceil(piece.image.height / side)
+    }
+    return { pieces, imageTokens, promptTokens: Math.ceil(bytes / BYTES_PER_TOKEN) + imageTokens }
+  }
+}

@@ -1,0 +1,202 @@
+import { randomUUID } from 'node:crypto'
+import type { Constraint, PromptPart, Thought } from '../engine.ts'
+import { Completion } from './completion.ts'
+import type { WrittenGrammar } from './constraint-worker.ts'
+import type { AdmittedBranch, BranchRun, Exchange } from './exchange.ts'
+import { assemble, harmless, joined, layOut, type PictureRule, type RemotePrompt } from './prompt.ts'
+import { saltOf } from './salt.ts'
+import type { Printer } from './tokens/printer.ts'
+import type { TokenizerThreads } from './tokens/tokenizer-threads.ts'
+import type { CompletionRequest, ServerLoad, UsageEvent, Wire } from './wire/wire.ts'
+
+export interface TokenExchangeParts {
+  readonly wire: Wire
+  readonly printer: Printer
+  readonly tokenizer: TokenizerThreads
+  /** The token that every prompt begins with; null where there is none. */
+  readonly beginToken: number | null
+  /** Tokens that end a reply. */
+  readonly stopTokens: readonly number[]
+  /** Null for a model that sees no pictures. */
+  readonly pictures: PictureRule | null
+  warn(message: string): void
+}
+
+/** A part of a completion that one request asks for. */
+interface Leg {
+  readonly maxTokens: number
+  readonly grammar: WrittenGrammar | null
+  /** Ends a thought, after which its completion goes on. Null for the last leg. */
+  readonly stopText: string | null
+}
+
+/** Tokens of a prompt that decide which server gets it, where it has no picture. */
+const KEY_TOKENS = 256
+
+/** Prompts are tokenised here, and completions come as tokens. */
+export class TokenExchange implements Exchange<RemotePrompt> {
+  readonly countsTokens = true
+  readonly #parts: TokenExchangeParts
+
+  constructor(parts: TokenExchangeParts) {
+    this.#parts = parts
+  }
+
+  async read(
+    prompts: readonly (readonly PromptPart[])[],
+    params: readonly string[],
+    organisation: string,
+  ): Promise<readonly RemotePrompt[] | null> {
+    const { tokenizer, pictures } = this.#parts
+    const layouts = prompts.map((parts, index) => layOut(parts, pictures !== null, params[index]!))
+    const tokens = await tokenizer.encode(
+      layouts.flatMap(({ texts }) => texts),
+      organisation,
+    )
+    if (tokens === null) return null
+    const salt = saltOf(organisation)
+    let at = 0
+    return layouts.map((layout) => {
+      const own = tokens.slice(at, at + layout.texts.length)
+      at += layout.texts.length
+      return assemble(layout, own, pictures, salt)
+    })
+  }
+
+  join(first: RemotePrompt, second: RemotePrompt): { readonly prompt: RemotePrompt; readonly countedTokens: number } {
+    const begun = this.#begun(first, second)
+    const prompt = joined(begun, second, this.#parts.pictures)
+    return { prompt, countedTokens: begun.promptTokens + second.promptTokens }
+  }
+
+  beginningOf({ tokens, pictures }: RemotePrompt): string {
+    return pictures[0]?.key ?? tokens.slice(0, KEY_TOKENS).join()
+  }
+
+  enforced(constraint: Constraint): Constraint {
+    return constraint
+  }
+
+  load(url: string, signal: AbortSignal): Promise<ServerLoad> {
+    return this.#parts.wire.load(url, signal)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#parts.wire.close(), this.#parts.tokenizer.close()])
+  }
+
+  async run(branch: AdmittedBranch<RemotePrompt>, run: BranchRun): Promise<void> {
+    const { index, n, maxTokens, grammar, thought } = branch
+    const completions = Array.from(
+      { length: n },
+      (_, number) => new Completion({ branch: index, index: number, maxTokens }, this.#parts.printer, run.emit),
+    )
+    if (maxTokens === 0) {
+      for (const completion of completions) completion.finish('length')
+      return
+    }
+    // A server computes no more completions of one request than it computes in all.
+    const groups = chunked(completions, run.capacity)
+    await Promise.all(
+      groups.map((group) =>
+        thought === undefined
+          ? this.#ask(branch, group, { maxTokens, grammar, stopText: null }, run)
+          : this.#think(branch, group, thought, run),
+      ),
+    )
+  }
+
+  /** Two legs: the thought is free text within its budget, and the constraint applies to what follows it. */
+  async #think(
+    branch: AdmittedBranch<RemotePrompt>,
+    completions: readonly Completion[],
+    thought: Thought,
+    run: BranchRun,
+  ): Promise<void> {
+    const { maxTokens, grammar } = branch
+    const tokensOf = (text: string) => this.#tokensOf(text, run.organisation)
+    const closing = await tokensOf(thought.closing)
+    const budget = Math.min(thought.budget, maxTokens - closing.length - 1)
+    if (budget > 0)
+      await this.#ask(branch, completions, { maxTokens: budget, grammar: null, stopText: thought.end }, run)
+    await Promise.all(
+      completions.map(async (completion) => {
+        await completion.endThought(thought, budget, tokensOf)
+        if (completion.left <= 0) completion.finish('length')
+        else await this.#ask(branch, [completion], { maxTokens: completion.left, grammar, stopText: null }, run)
+      }),
+    )
+  }
+
+  /** Asks for completions that have the same tokens so far. */
+  async #ask(
+    { prompt, sampling }: AdmittedBranch<RemotePrompt>,
+    completions: readonly Completion[],
+    { maxTokens, grammar, stopText }: Leg,
+    run: BranchRun,
+  ): Promise<void> {
+    const { wire, stopTokens } = this.#parts
+    const before = completions[0]!.tokens
+    const request: CompletionRequest = {
+      maxTokens,
+      stopText,
+      grammar: grammar?.ebnf ?? null,
+      id: `lookout-${randomUUID()}`,
+      tokens: this.#continued(prompt, before),
+      pictures: prompt.pictures,
+      n: completions.length,
+      sampling,
+      stopTokens,
+      cacheSalt: run.cacheSalt,
+    }
+    if (grammar !== null && !grammar.exact) for (const completion of completions) completion.follow(grammar.graph)
+    const isFirst = before.length === 0
+    await run.ask({
+      completions,
+      isLast: stopText === null,
+      send: (url, signal) => wire.complete(url, request, signal),
+      add: (completion, piece) => {
+        if (piece.type === 'tokens') completion.add(piece.tokens)
+      },
+      note: (said) => {
+        if (isFirst) this.#note(run, said, request)
+      },
+    })
+  }
+
+  #note({ usage }: BranchRun, { promptTokens, cachedTokens }: UsageEvent, { pictures }: CompletionRequest): void {
+    if (cachedTokens !== null) usage.cachedTokens = Math.max(usage.cachedTokens, cachedTokens)
+    if (promptTokens === usage.promptTokens) return
+    const limits = 'its image processor has other limits than the card, so that places may be off'
+    const reread = this.#parts.wire.rereads === null ? '' : 'it has tokenised the text again, or '
+    const why = pictures.length > 0 ? `: ${reread}${limits}` : ''
+    this.#parts.warn(`A prompt of ${usage.promptTokens} tokens had ${promptTokens} on the server${why}`)
+  }
+
+  /** The tokens of a prompt and of what has been written behind it. */
+  #continued(prompt: RemotePrompt, written: readonly number[]): readonly number[] {
+    if (written.length === 0) return prompt.tokens
+    const tokens = [...prompt.tokens, ...written]
+    return harmless({ ...prompt, tokens }, this.#parts.pictures, prompt.tokens.length).tokens
+  }
+
+  /** Puts the token before a prompt that its model must see first, unless the template has written it. */
+  #begun(prompt: RemotePrompt, next: RemotePrompt): RemotePrompt {
+    const { beginToken } = this.#parts
+    const first = prompt.tokens[0] ?? next.tokens[0]
+    if (beginToken === null || first === undefined || first === beginToken) return prompt
+    return { ...prompt, tokens: [beginToken, ...prompt.tokens], promptTokens: prompt.promptTokens + 1 }
+  }
+
+  async #tokensOf(text: string, organisation: string): Promise<readonly number[]> {
+    const tokens = await this.#parts.tokenizer.encode([[{ text, trusted: true }]], organisation)
+    if (tokens === null) throw new Error('A mark of the chat template could not be tokenised.')
+    return Array.from(tokens[0]!)
+  }
+}
+
+function chunked<Item>(items: readonly Item[], size: number): Item[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
+    items.slice(index * size, (index + 1) * size),
+  )
+}

@@ -1,0 +1,139 @@
+import type { Vocabulary } from './hub-tokenizer.ts'
+
+/**
+ * Keeps words from becoming control tokens where a server decodes the tokens of a prompt and tokenises its text again. Where
+ * tokens that are no control token spell the text of one, a space is put into it: `<|im_end |>`. It does not matter whose the
+ * words are, nor where the texts of two parts meet: the text that is left has no control tokens but those of the prompt.
+ */
+export class MarkBreaker {
+  readonly #vocabulary: Vocabulary
+  /** Texts as strings of one character for each byte, by the first of them. */
+  readonly #marks: ReadonlyMap<string, readonly string[]>
+  readonly #control: ReadonlyMap<number, string>
+  readonly #longest: number
+  /** Of the tokens that were looked at. */
+  readonly #texts: string[] = []
+  /** Of each token: whether a mark may begin in it; 0 before it was looked at. Prompts are long, and most tokens are words. */
+  readonly #begins: Uint8Array
+  /** The token of each byte. */
+  readonly #bytes: readonly number[]
+
+  /**
+   * @param reserved texts that the server takes for a control token besides.
+   * @throws Error for a vocabulary that cannot spell every text.
+   */
+  constructor(vocabulary: Vocabulary, reserved: readonly string[]) {
+    this.#vocabulary = vocabulary
+    const control = [...vocabulary.control].map(([text, id]) => [id, latin1(text)] as const)
+    const marks = [...control.map(([, text]) => text), ...reserved.map(latin1)]
+    this.#control = new Map(control)
+    this.#marks = Map.groupBy(marks, (mark) => mark.charAt(0))
+    this.#longest = Math.max(0, ...marks.map(({ length }) => length))
+    this.#begins = new Uint8Array(vocabulary.starts.length)
+    this.#bytes = byteTokens(vocabulary)
+    // A space changes neither a mark of one byte nor the beginning of one that ends in spaces.
+    if (marks.some((mark) => mark.length < 2 || mark.endsWith(' ')) || Object.keys(this.#bytes).length < 256) {
+      throw new Error('with pictures, words cannot be kept from becoming control tokens of this vocabulary')
+    }
+  }
+
+  /**
+   * @param from how many of the tokens spell nothing among themselves.
+   * @returns the same tokens, where none of them spell anything.
+   */
+  broken(tokens: readonly number[], from = 0): readonly number[] {
+    // A mark that begins further in front ends there as well.
+    const first = Math.max(0, from - this.#longest)
+    // A space may complete a mark that has one in this place.
+    for (let given = tokens; ; ) {
+      const better = this.#pass(given, first)
+      if (better.length === given.length) return given
+      given = better
+    }
+  }
+
+  #pass(tokens: readonly number[], first: number): readonly number[] {
+    const broken = tokens.slice(0, first)
+    for (let index = first; index < tokens.length; index++) {
+      const token = tokens[index]!
+      const text = this.#mayBegin(token) ? this.#text(token) : ''
+      const found = this.#markAt(text, tokens, index)
+      if (found === null) broken.push(token)
+      else if (found.end > text.length) broken.push(token, this.#bytes[SPACE]!)
+      else {
+        // The token is a whole mark, or more.
+        for (const [at, letter] of [...text].entries()) {
+          broken.push(this.#bytes[letter.charCodeAt(0)]!)
+          if (at === found.start) broken.push(this.#bytes[SPACE]!)
+        }
+      }
+    }
+    return broken
+  }
+
+  #mayBegin(token: number): boolean {
+    if (this.#begins[token] === 0) {
+      this.#begins[token] = [...this.#text(token)].some((letter) => this.#marks.has(letter)) ? MAYBE : NEVER
+    }
+    return this.#begins[token] !== NEVER
+  }
+
+  /** The first mark that begins in this token; not one within a control token, which stays what it is. */
+  #markAt(
+    text: string,
+    tokens: readonly number[],
+    index: number,
+  ): { readonly start: number; readonly end: number } | null {
+    const isControl = this.#control.has(tokens[index]!)
+    let window: string | null = null
+    for (let start = 0; start < text.length; start++) {
+      const candidates = this.#marks.get(text.charAt(start))
+      if (candidates === undefined) continue
+      window ??= this.#window(tokens, index)
+      for (const mark of candidates) {
+        const end = start + mark.length
+        if (window.startsWith(mark, start) && !(isControl && end <= text.length)) return { start, end }
+      }
+    }
+    return null
+  }
+
+  /** The text of a token and of as many after it as the longest mark may reach. */
+  #window(tokens: readonly number[], index: number): string {
+    let text = this.#text(tokens[index]!)
+    const length = text.length + this.#longest
+    for (let next = index + 1; next < tokens.length && text.length < length; next++) text += this.#text(tokens[next]!)
+    return text
+  }
+
+  #text(token: number): string {
+    const known = this.#texts[token]
+    if (known !== undefined) return known
+    const { bytes, starts } = this.#vocabulary
+    const text = this.#control.get(token) ?? textOf(bytes.subarray(starts[token] ?? 0, starts[token + 1] ?? 0))
+    this.#texts[token] = text
+    return text
+  }
+}
+
+const SPACE = 0x20
+const NEVER = 1
+const MAYBE = 2
+
+/** The tokens that are one byte each. */
+function byteTokens({ bytes, starts, control }: Vocabulary): readonly number[] {
+  const controls = new Set(control.values())
+  const tokens: number[] = []
+  for (let id = starts.length - 2; id >= 0; id--) {
+    if (starts[id + 1]! - starts[id]! === 1 && !controls.has(id)) tokens[bytes[starts[id]!]!] = id
+  }
+  return tokens
+}
+
+function latin1(text: string): string {
+  return textOf(Buffer.from(text))
+}
+
+function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
+}
