@@ -8,7 +8,7 @@ import { parseAllDocuments } from 'yaml'
 import { readConfig } from '../src/config/config.ts'
 import { SETTINGS } from '../src/config/settings.ts'
 import { loadCard, loadLocalCard } from '../src/models/card.ts'
-import { vllmEngineSchema } from '../src/models/card-schema.ts'
+import { serverEngineSchema } from '../src/models/card-schema.ts'
 import { CARD } from './support/local-engine.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 
@@ -269,7 +269,7 @@ describe.each(Object.entries(engines))('the model of %s', (_, { card: file, args
     const directory = await mkdtemp(join(tmpdir(), 'lookout-deploy-'))
     try {
       const [card] = await parsed(file)
-      expect(vllmEngineSchema.parse(card.engine)).toMatchObject(card.engine)
+      expect(serverEngineSchema.parse(card.engine)).toMatchObject(card.engine)
       // The rest with an engine of this machine: the folder with the tokenizer is not here.
       const { contextTokens, maxSequences, queueLength } = card.engine
       const { directory: weights, engine: local } = await loadLocalCard(CARD)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startRemoteEngine } from '../src/inference/remote/start.ts'
-import { loadCard, vllmCard } from '../src/models/card.ts'
+import { loadCard, remoteCard } from '../src/models/card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 import { ID, writeVllmCard } from './support/vllm/card.ts'
@@ -34,7 +34,7 @@ async function serve(urls: readonly string[], engine: object = {}, options: obje
   return startTestServer({
     startEngine: (card, { maxWaiting, onRestart, ...given }) => {
       const { logger } = given
-      return startRemoteEngine(vllmCard(card), { maxWaiting, onRestart, logger, health: HEALTH, ...options })
+      return startRemoteEngine(remoteCard(card), { maxWaiting, onRestart, logger, health: HEALTH, ...options })
     },
     environment: { LOOKOUT_MODEL_CARD: card },
   })
@@ -242,7 +242,7 @@ describe('a card is refused', () => {
   const models = { method: 'GET', path: '/v1/models', asked: null, status: 200 }
   const health = { method: 'GET', path: '/health', asked: null, status: 200, answer: '' }
   const start = async (url: string, engine: object = {}) =>
-    startRemoteEngine(vllmCard(await loadCard(await writeVllmCard(folder, [url], { model, ...engine }))))
+    startRemoteEngine(remoteCard(await loadCard(await writeVllmCard(folder, [url], { model, ...engine }))))
 
   test('for a server with another model', async () => {
     const answer = JSON.stringify({ data: [{ id: 'another', max_model_len: 8192 }] })

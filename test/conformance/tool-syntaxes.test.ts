@@ -5,13 +5,13 @@ import { ToolCallReader } from '../../src/conversation/reply/tool-call-reader.ts
 import type { Tool } from '../../src/conversation/request/tool.ts'
 import { TOOL_SYNTAXES } from '../../src/conversation/tools/syntaxes.ts'
 import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
-import { loadCard } from '../../src/models/card.ts'
+import { loadLocalCard } from '../../src/models/card.ts'
 import { assistant, branch, CARD, collect, GREEDY, generate, question, RANDOM } from '../support/local-engine.ts'
 
 /** Every syntax constrains a real engine to calls that can be parsed, though the model has learnt only one of them. */
 let engine: LocalEngine
 beforeAll(async () => {
-  engine = await LocalEngine.start(await loadCard(CARD), { seed: 11 })
+  engine = await LocalEngine.start(await loadLocalCard(CARD), { seed: 11 })
 })
 afterAll(() => engine?.close())
 
@@ -34,7 +34,7 @@ const valid = new Ajv.default({ strict: false }).compile(schema)
 const HOT = { ...GREEDY, temperature: 1.5 }
 
 test('control tokens of a syntax are printed where the card says so', async () => {
-  const card = await loadCard(CARD)
+  const card = await loadLocalCard(CARD)
   const printing = await LocalEngine.start({ ...card, engine: { ...card.engine, printedTokens: ['<|audio_start|>'] } })
   try {
     const constraint = { type: 'regex', pattern: '<\\|audio_start\\|>ok' } as const

@@ -146,6 +146,7 @@ describe('what constrains the model', () => {
         },
       ],
       stopAfterFirst: false,
+      advisory: true,
       param: 'tools',
     })
   })

@@ -7,7 +7,7 @@ import type { Engine, EngineEvent, Generation, Work } from '../../src/inference/
 import { startRemoteEngine } from '../../src/inference/remote/start.ts'
 import { readLoad } from '../../src/inference/remote/vllm/vllm-metrics.ts'
 import { ApiError } from '../../src/lib/errors.ts'
-import { loadCard, vllmCard } from '../../src/models/card.ts'
+import { loadCard, remoteCard } from '../../src/models/card.ts'
 import { writeVllmCard } from '../support/vllm/card.ts'
 import { Vllm } from '../support/vllm/server.ts'
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }))
 
 async function connect(urls: readonly string[], engine: object = {}): Promise<Engine> {
-  const card = vllmCard(await loadCard(await writeVllmCard(folder, urls, { model, ...engine })))
+  const card = remoteCard(await loadCard(await writeVllmCard(folder, urls, { model, ...engine })))
   return startRemoteEngine(card, { health: HEALTH })
 }
 
