@@ -13,7 +13,8 @@ const LEFT_OUT = '^src/(lib|config|setup)/|[.]test[.]ts$'
 const ROOMS = [
   'api/(http|openai|native)',
   'conversation/(request|prompt|tools|reply)',
-  'inference/(constraints|local(/(host|worker|scheduler|cache|tokens|sampling|native))?)',
+  'inference/(constraints|engines|local(/(host|worker|scheduler|cache|tokens|sampling|native))?)',
+  'inference/remote(/(vllm|sglang|openai|http|servers|tokens|wire))?',
   '[^/]+',
 ]
 
