@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { startRemoteEngine } from '../src/inference/remote/start.ts'
 import { loadCard, remoteCard } from '../src/models/card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
+import { countTokens, untrusted } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 import { ID, writeVllmCard } from './support/vllm/card.ts'
 import { type Exchange, Player } from './support/vllm/recording.ts'
@@ -39,6 +40,26 @@ async function serve(urls: readonly string[], engine: object = {}, options: obje
     environment: { LOOKOUT_MODEL_CARD: card },
   })
 }
+
+test('a text that is cut within a mark is no mark', async () => {
+  // Nothing listens there. Tokens are counted here.
+  const card = vllmCard(await loadCard(await writeVllmCard(folder, ['http://127.0.0.1:1'], { model })))
+  const engine = await startRemoteEngine(card, { health: HEALTH })
+  try {
+    const count = (...texts: readonly string[]) => countTokens(engine, texts.map(untrusted))
+    for (const mark of ['<think>', '</think>', '<tool_call>', '</tool_response>', '<hint>']) {
+      expect(await count('a', mark, 'a')).toBe(3)
+      for (const cuts of [[1], [2, 4], [mark.length - 1]]) {
+        const pieces = [0, ...cuts].map((at, index) => mark.slice(at, cuts[index]))
+        expect(await count('a', ...pieces, 'a'), `${pieces}`).toBeGreaterThanOrEqual(5)
+      }
+    }
+    // Other texts are read as one.
+    expect(await count('What is ', 'here', '?')).toBe(await count('What is here?'))
+  } finally {
+    await engine.close()
+  }
+})
 
 describe('one server', () => {
   let player: Player

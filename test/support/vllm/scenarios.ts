@@ -62,8 +62,10 @@ export const SCENARIOS: readonly Scenario[] = [
     { messages: user(picture, text('How many squares are there?')) },
     ({ choices }) => expect(choices[0]!.message.content).toMatch(/^\d/),
   ),
-  chat('boxes', { messages: user(text('<hint>BOX</hint>'), picture, text('Detect all objects.')) }, ({ choices }) =>
-    expect(choices[0]!.message.content!.match(/<point_box mention="/g)!.length).toBeGreaterThan(3),
+  chat(
+    'boxes',
+    { messages: [{ role: 'system', content: '<hint>BOX</hint>' }, ...user(picture, text('Detect all objects.'))] },
+    ({ choices }) => expect(choices[0]!.message.content!.match(/<point_box mention="/g)!.length).toBeGreaterThan(3),
   ),
   chat(
     'a schema',
@@ -149,6 +151,17 @@ export const SCENARIOS: readonly Scenario[] = [
       expect(results.map(({ completions }) => completions.length)).toEqual([1, 1, 1])
       expect(results[0]!.completions[0]!.message.content).toMatch(/red/i)
       expect(usage.prompt_tokens_details!.cached_tokens).toBeGreaterThan(2 * 180)
+    },
+  },
+  {
+    name: 'several completions at the lowest temperature',
+    path: '/v1/chat/completions/multilook',
+    body: { model: ID, context: user(picture), prompts: ['What colour is the circle?'], n: 3, temperature: 1e-6 },
+    check: ({ results, usage }) => {
+      const [first, ...others] = results[0]!.completions
+      expect(first!.message.content).toMatch(/red/i)
+      expect(others.map(({ message }) => message)).toEqual([first!.message, first!.message])
+      expect(usage.completion_tokens % 3).toBe(0)
     },
   },
   {

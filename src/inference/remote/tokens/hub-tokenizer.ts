@@ -36,7 +36,8 @@ interface TokenizerFile {
 
 /**
  * The tokenizer of a Hugging Face folder, which keeps trusted and untrusted text apart: what a client writes never becomes a
- * control token. Texts that follow each other are read as one, as the model was trained on them.
+ * control token. Texts that follow each other are read as one, as the model was trained on them, except where they were cut
+ * within a word of the vocabulary such as `<think>`: then it is no more than its characters.
  */
 export class HubTokenizer {
   readonly vocabulary: Vocabulary
@@ -44,6 +45,7 @@ export class HubTokenizer {
   readonly #plain: Tokenizer
   readonly #controls: ReadonlyMap<string, AddedToken>
   readonly #marks: RegExp | null
+  readonly #words: CutWords
 
   /** @throws Error when the folder has no tokenizer that can be used. */
   constructor(folder: string) {
@@ -52,7 +54,9 @@ export class HubTokenizer {
     const added = file.added_tokens ?? []
     const controls = added.filter(({ special }) => special)
     this.#controls = new Map(controls.map((token) => [token.content, token]))
-    this.#plain = new Tokenizer({ ...file, added_tokens: added.filter(({ special }) => !special) }, settings)
+    const words = added.filter(({ special }) => !special)
+    this.#plain = new Tokenizer({ ...file, added_tokens: words }, settings)
+    this.#words = new CutWords(words.map(({ content }) => content))
     this.#marks = alternatives([...this.#controls.keys()])
     const [begin] = new Tokenizer(file, settings).encode('', { add_special_tokens: true }).ids
     const isControl = controls.some(({ id }) => id === begin)
@@ -67,16 +71,20 @@ export class HubTokenizer {
   encode(texts: readonly PromptText[]): Int32Array {
     const tokens: number[] = []
     let plain = ''
+    let tail = ''
     let strips = false
     const flush = () => {
       // Not the spread of a long list: a call has room for some ten thousand arguments.
       if (plain !== '') for (const id of this.#plain.encode(plain, { add_special_tokens: false }).ids) tokens.push(id)
       plain = ''
+      tail = ''
     }
     const write = (text: string) => {
       const written = strips ? text.trimStart() : text
       if (text !== '') strips = false
+      if (this.#words.isCut(tail, written)) flush()
       plain += written
+      tail = this.#words.tailOf(tail + written)
     }
     for (const { text, trusted } of texts) {
       let at = 0
@@ -93,6 +101,37 @@ export class HubTokenizer {
     }
     flush()
     return Int32Array.from(tokens)
+  }
+}
+
+/** Finds words that two texts would form together. */
+class CutWords {
+  /** The ends of all words, by what is before them. */
+  readonly #ends = new Map<string, string[]>()
+  readonly #longest: number
+
+  constructor(words: readonly string[]) {
+    for (const word of words) {
+      for (let at = 1; at < word.length; at++) {
+        const ends = this.#ends.get(word.slice(0, at))
+        if (ends === undefined) this.#ends.set(word.slice(0, at), [word.slice(at)])
+        else ends.push(word.slice(at))
+      }
+    }
+    this.#longest = words.reduce((longest, { length }) => Math.max(longest, length), 1)
+  }
+
+  /** What of a text a word could begin with. */
+  tailOf(text: string): string {
+    return this.#longest > 1 ? text.slice(1 - this.#longest) : ''
+  }
+
+  /** Whether a word begins in the first text, given by its tail, and ends in the second. */
+  isCut(tail: string, text: string): boolean {
+    for (let at = 0; at < tail.length; at++) {
+      if (this.#ends.get(tail.slice(at))?.some((end) => text.startsWith(end))) return true
+    }
+    return false
   }
 }
 

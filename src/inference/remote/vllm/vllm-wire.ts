@@ -56,6 +56,18 @@ export class VllmWire implements Wire {
   }
 
   async *complete(url: string, asked: CompletionRequest, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
+    if (asked.n === 1 || asked.sampling.temperature >= LEAST_TEMPERATURE) {
+      yield* this.#complete(url, asked, signal)
+      return
+    }
+    // Greedy completions are equal, and vLLM refuses to compute them twice.
+    for await (const event of this.#complete(url, { ...asked, n: 1 }, signal)) {
+      if (event.type !== 'tokens') yield event
+      else for (let completion = 0; completion < asked.n; completion++) yield { ...event, completion }
+    }
+  }
+
+  async *#complete(url: string, asked: CompletionRequest, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
     const unknown = asked.pictures.filter(({ key }) => !this.#known.has(`${url} ${key}`))
     let body: Dispatcher.ResponseData['body']
     try {
@@ -112,6 +124,8 @@ export class VllmWire implements Wire {
 }
 
 const GENERATE = '/inference/v1/generate'
+/** vLLM takes the most likely token at lower ones. */
+const LEAST_TEMPERATURE = 1e-5
 
 /**
  * Pictures are most of a body. Their base64 needs no escapes, and is not searched for any: that would take longer than all
@@ -145,13 +159,14 @@ function generateBody(model: string, asked: CompletionRequest, images: ReadonlyM
   return `{"content_parts":[${parts.join()}],${body.slice(1)}`
 }
 
+/** vLLM takes what the contract allows, and rejects more, which only Lookout itself asks for. */
 function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty }: Sampling): object {
   return {
-    temperature,
+    temperature: Math.min(temperature, 2),
     top_p: topP,
     top_k: topK,
-    frequency_penalty: frequencyPenalty,
-    presence_penalty: presencePenalty,
+    frequency_penalty: Math.max(-2, Math.min(frequencyPenalty, 2)),
+    presence_penalty: Math.max(-2, Math.min(presencePenalty, 2)),
   }
 }
 
