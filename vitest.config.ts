@@ -22,6 +22,13 @@ const NATIVE = [
 const WEIGHTS = ['test/weights/*.test.ts']
 /** What needs a vLLM server, which takes a minute to start and gigabytes of disk and memory. */
 const VLLM = ['test/vllm/*.test.ts']
+/** Tests of the shipped model, by HTTP or by `Engine`, that must hold on every engine: they start it as shipped-model.ts does. */
+const EVERY_ENGINE = [
+  'test/{compatibility,dialects,end-to-end,focus,fuzz,multilook-end-to-end}.test.ts',
+  'test/{repetition,structured-output}.test.ts',
+  'test/conformance/{shipped-model,tool-syntaxes}.test.ts',
+  ...WEIGHTS,
+]
 
 const WORKERS = Math.min(8, Math.max(3, availableParallelism()))
 
@@ -70,7 +77,7 @@ export default defineConfig({
         test: {
           ...shared,
           name: 'vllm',
-          include: VLLM,
+          include: [...VLLM, ...EVERY_ENGINE],
           globalSetup: [...shared.globalSetup, 'test/support/vllm/setup.ts'],
           fileParallelism: false,
           testTimeout: 120_000,

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { promptText, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { startShippedServer } from './support/shipped-model.ts'
 
 /**
  * Tests what `compatibility: openai` accepts beyond the contract. That the contract rejects it is tested with its other
@@ -117,7 +117,7 @@ describe('whatever the engine says', () => {
 
 describe('with the built-in model', () => {
   beforeAll(async () => {
-    server = await startTestServer({ environment, startEngine: (card) => LocalEngine.start(card, { seed: 7 }) })
+    server = await startShippedServer({ environment, seed: 7 })
   })
   afterAll(() => server?.close())
 

@@ -4,11 +4,10 @@ import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DIALECTS, type DialectName, type Scene } from '../src/grounding/index.ts'
-import type { Constraint } from '../src/inference/engine.ts'
-import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
-import { loadCard } from '../src/models/card.ts'
+import type { Constraint, Engine } from '../src/inference/engine.ts'
 import { branch, CARD, chat, run } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { startShippedEngine } from './support/shipped-model.ts'
 
 const NAMES = Object.keys(DIALECTS) as DialectName[]
 const servers = new Map<DialectName, TestServer>()
@@ -129,9 +128,9 @@ describe('every family serves the same contract', () => {
 })
 
 describe('the engine accepts the constraints of every dialect', () => {
-  let engine: LocalEngine
+  let engine: Engine
   beforeAll(async () => {
-    engine = await LocalEngine.start(await loadCard(CARD))
+    engine = await startShippedEngine()
   })
   afterAll(() => engine?.close())
 

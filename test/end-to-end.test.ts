@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
 import { ModelStore } from './support/model-store.ts'
+import { shippedCard } from './support/shipped-model.ts'
 
 /** The whole service over HTTP, with the real engine and the shipped model. */
 const model = 'service-mk1.5'
@@ -30,6 +31,7 @@ beforeAll(async () => {
   service = await Service.start(
     readConfig({
       LOOKOUT_PORT: '0',
+      LOOKOUT_MODEL_CARD: shippedCard(),
       LOOKOUT_API_KEY: 'lk-test',
       LOOKOUT_DATA_DIR: directory,
       DATABASE_URL: inject('databaseUrl'),
@@ -234,6 +236,7 @@ describe('robustness', () => {
     const other = await Service.start(
       readConfig({
         LOOKOUT_PORT: '0',
+        LOOKOUT_MODEL_CARD: shippedCard(),
         LOOKOUT_API_KEY: 'k',
         LOOKOUT_DATA_DIR: directory,
         DATABASE_URL: inject('databaseUrl'),

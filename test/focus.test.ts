@@ -1,12 +1,11 @@
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { CountOptions, Generation, ImagePart, PromptPart, Work } from '../src/inference/engine.ts'
-import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
+import type { CountOptions, Engine, Generation, ImagePart, PromptPart, Work } from '../src/inference/engine.ts'
 import { modelOverloaded } from '../src/lib/errors.ts'
-import { loadCard } from '../src/models/card.ts'
 import { FakeEngine, type Script } from './support/fake-engine.ts'
-import { CARD, countTokens } from './support/local-engine.ts'
+import { countTokens } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { shippedCard, startShippedEngine } from './support/shipped-model.ts'
 
 const PATH = '/v1/chat/completions'
 
@@ -203,9 +202,9 @@ describe('a focus call', () => {
 
 /** Scripts the first round. The model itself generates the next ones. */
 class RealSecondRound extends FakeEngine {
-  readonly #real: LocalEngine
+  readonly #real: Engine
 
-  constructor(real: LocalEngine) {
+  constructor(real: Engine) {
     super(real.info)
     this.#real = real
     this.script = says(call({ box: [0, 0, 500, 1000] }))
@@ -223,9 +222,9 @@ class RealSecondRound extends FakeEngine {
 }
 
 test('the shipped model generates the next round after the call and the region', async () => {
-  const real = await LocalEngine.start(await loadCard(CARD))
+  const real = await startShippedEngine()
   const second = new RealSecondRound(real)
-  const other = await startTestServer({ engine: second })
+  const other = await startTestServer({ engine: second, environment: { LOOKOUT_MODEL_CARD: shippedCard() } })
   try {
     const response = await other.post(PATH, body({ max_completion_tokens: 100 }))
     const { choices, usage } = await jsonOf<Answer>(response)

@@ -9,6 +9,7 @@ import { errorBody } from '../src/api/http/wire/error.ts'
 import { cacheDirectory } from '../src/setup/native-library.mjs'
 import { damaged, FUZZ, inflated } from './support/fuzz.ts'
 import { CHATS, DETECTS, MULTILOOKS } from './support/fuzz-bodies.ts'
+import { shippedCard } from './support/shipped-model.ts'
 
 /** Clients that send at the same time. Releases are tested with `FUZZ_RUNS=20000`. */
 const CLIENTS = 4
@@ -32,6 +33,7 @@ beforeAll(async () => {
       HOME: process.env.HOME,
       LOOKOUT_PORT: '0',
       LOOKOUT_METRICS_PORT: '0',
+      LOOKOUT_MODEL_CARD: shippedCard(),
       LOOKOUT_API_KEY: KEY,
       LOOKOUT_DATA_DIR: directory,
       LOOKOUT_CACHE_DIR: cacheDirectory(),

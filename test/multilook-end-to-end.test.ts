@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
+import { shippedCard } from './support/shipped-model.ts'
 
 /** Multilook with the real engine and the shipped model. The tests compare replies, but do not judge them. */
 const MODEL = 'service-mk1.5'
@@ -23,6 +24,7 @@ beforeAll(async () => {
   service = await Service.start(
     readConfig({
       LOOKOUT_PORT: '0',
+      LOOKOUT_MODEL_CARD: shippedCard(),
       LOOKOUT_API_KEY: 'lk-test',
       LOOKOUT_DATA_DIR: directory,
       DATABASE_URL: inject('databaseUrl'),
@@ -134,6 +136,19 @@ test('8 completions of 8 prompts, sampled', async () => {
   // Even at a temperature of 1, a confident model may give the same answer eight times.
   const said = results.map(({ completions }) => new Set(completions.map(({ message }) => message.content)).size)
   expect(Math.max(...said)).toBeGreaterThan(1)
+})
+
+test('several completions at the lowest temperature are the same', async () => {
+  const { results, usage } = await look({ prompts: QUESTIONS.slice(0, 2), n: 3, temperature: 1e-6 })
+  for (const { completions } of results) {
+    expect(completions.map(({ index }) => index)).toEqual([0, 1, 2])
+    expect(new Set(completions.map(({ message }) => message.content)).size).toBe(1)
+  }
+  const once = await look({ prompts: QUESTIONS.slice(0, 2) })
+  expect(results.map(({ completions }) => completions[0])).toEqual(
+    once.results.map(({ completions }) => completions[0]),
+  )
+  expect(usage.completion_tokens).toBe(3 * once.usage.completion_tokens)
 })
 
 test('without a context, without output, and with an empty prompt', async () => {

@@ -1,7 +1,7 @@
 import Ajv from 'ajv/dist/2020.js'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { startShippedServer } from './support/shipped-model.ts'
 
 const hello = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }
 const schema = {
@@ -115,7 +115,7 @@ describe('with a fake engine', () => {
 
 describe('with the built-in model', () => {
   beforeAll(async () => {
-    server = await startTestServer({ startEngine: (card) => LocalEngine.start(card) })
+    server = await startShippedServer()
   })
   afterAll(() => server.close())
 

@@ -1,17 +1,17 @@
 import { join } from 'node:path'
 import Ajv from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../../src/models/card.ts'
 import { GgufArray, readGgufMetadata } from '../../src/models/gguf.ts'
 import { type Completion, chunksOf, messageOf, replyOf } from '../support/chat.ts'
 import { CARD } from '../support/local-engine.ts'
-import { startTestServer, type TestServer } from '../support/server.ts'
+import type { TestServer } from '../support/server.ts'
+import { startShippedServer } from '../support/shipped-model.ts'
 
 /** What must hold with a real model, whatever it has learnt: the form of replies and prompts. */
 let server: TestServer
 beforeAll(async () => {
-  server = await startTestServer({ startEngine: (card) => LocalEngine.start(card, { seed: 7 }) })
+  server = await startShippedServer({ seed: 7 })
 })
 afterAll(() => server?.close())
 

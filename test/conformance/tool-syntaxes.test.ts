@@ -4,14 +4,16 @@ import { MessageCollector } from '../../src/conversation/reply/reply.ts'
 import { ToolCallReader } from '../../src/conversation/reply/tool-call-reader.ts'
 import type { Tool } from '../../src/conversation/request/tool.ts'
 import { TOOL_SYNTAXES } from '../../src/conversation/tools/syntaxes.ts'
-import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
-import { loadLocalCard } from '../../src/models/card.ts'
-import { assistant, branch, CARD, collect, GREEDY, generate, question, RANDOM } from '../support/local-engine.ts'
+import type { Engine } from '../../src/inference/engine.ts'
+import { startEngine } from '../../src/inference/engines/engines.ts'
+import { loadCard } from '../../src/models/card.ts'
+import { assistant, branch, collect, GREEDY, generate, question, RANDOM } from '../support/local-engine.ts'
+import { shippedCard, startShippedEngine } from '../support/shipped-model.ts'
 
 /** Every syntax constrains a real engine to calls that can be parsed, though the model has learnt only one of them. */
-let engine: LocalEngine
+let engine: Engine
 beforeAll(async () => {
-  engine = await LocalEngine.start(await loadLocalCard(CARD), { seed: 11 })
+  engine = await startShippedEngine({ seed: 11 })
 })
 afterAll(() => engine?.close())
 
@@ -34,8 +36,8 @@ const valid = new Ajv.default({ strict: false }).compile(schema)
 const HOT = { ...GREEDY, temperature: 1.5 }
 
 test('control tokens of a syntax are printed where the card says so', async () => {
-  const card = await loadLocalCard(CARD)
-  const printing = await LocalEngine.start({ ...card, engine: { ...card.engine, printedTokens: ['<|audio_start|>'] } })
+  const card = await loadCard(shippedCard())
+  const printing = await startEngine({ ...card, engine: { ...card.engine, printedTokens: ['<|audio_start|>'] } })
   try {
     const constraint = { type: 'regex', pattern: '<\\|audio_start\\|>ok' } as const
     const work = [branch({ n: 16, maxTokens: 30, sampling: RANDOM, constraint })]
@@ -47,7 +49,7 @@ test('control tokens of a syntax are printed where the card says so', async () =
     await printing.close()
   }
   const wrong = { ...card, engine: { ...card.engine, printedTokens: ['<|no_such|>'] } }
-  await expect(LocalEngine.start(wrong)).rejects.toThrow(/<\|no_such\|>/)
+  await expect(startEngine(wrong)).rejects.toThrow(/<\|no_such\|>/)
 })
 
 test.each(Object.entries(TOOL_SYNTAXES))('%s', async (name, syntax) => {

@@ -79,7 +79,7 @@ export async function collect(generation: Generation): Promise<Collected> {
 }
 
 export function generate(
-  engine: LocalEngine,
+  engine: Engine,
   prefix: PromptPart[],
   branches: Branch[],
   { signal, organisation = 'test' }: { signal?: AbortSignal; organisation?: string } = {},
@@ -87,7 +87,7 @@ export function generate(
   return engine.generate({ organisation, prefix, branches }, signal ?? new AbortController().signal)
 }
 
-export async function run(engine: LocalEngine, prefix: PromptPart[], ...branches: Branch[]): Promise<Collected> {
+export async function run(engine: Engine, prefix: PromptPart[], ...branches: Branch[]): Promise<Collected> {
   return collect(await generate(engine, prefix, branches))
 }
 
@@ -101,7 +101,7 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
 }
 
 /** Waits until no work runs or waits, then expects all cells and sequences to be free. */
-export async function expectAllFreed(engine: LocalEngine): Promise<EngineStats> {
+export async function expectAllFreed(engine: Pick<LocalEngine, 'stats'>): Promise<EngineStats> {
   let stats = await engine.stats()
   await until(async () => {
     stats = await engine.stats()
@@ -126,7 +126,7 @@ export async function smallCard(contextTokens: number, maxSequences: number): Pr
 }
 
 /** The longest time between two texts of another organisation's work while the task runs, in ms. */
-export async function longestPause(engine: LocalEngine, task: () => Promise<unknown>): Promise<number> {
+export async function longestPause(engine: Engine, task: () => Promise<unknown>): Promise<number> {
   const leaving = new AbortController()
   const { events } = await generate(engine, chat, [endless(1)], { signal: leaving.signal, organisation: 'other' })
   let longest = 0

@@ -1,7 +1,7 @@
 import { mkdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { ModelCard } from '../../src/models/card.ts'
-import { CARD } from './local-engine.ts'
+import { shippedCard } from './shipped-model.ts'
 
 /** The model store of a server, filled as `lookout pull` does it. */
 export class ModelStore {
@@ -14,10 +14,15 @@ export class ModelStore {
 
   /** Puts the shipped model into the store, under the name of its folder as its id. @param change changes its card. */
   async put(folder: string, change: (card: ModelCard) => object = (card) => card): Promise<void> {
-    const card = JSON.parse(await readFile(CARD, 'utf8'))
-    const at = (file: string) => resolve(dirname(CARD), file)
-    const engine = { ...card.engine, model: at(card.engine.model), projector: at(card.engine.projector) }
-    await this.write(folder, JSON.stringify(change({ ...card, serves: [{ ...card.serves[0], id: folder }], engine })))
+    const file = shippedCard()
+    const { engine, ...card } = JSON.parse(await readFile(file, 'utf8'))
+    const at = (name: string) => resolve(dirname(file), name)
+    const files =
+      engine.type === 'local'
+        ? { model: at(engine.model), projector: at(engine.projector) }
+        : { tokenizer: at(engine.tokenizer) }
+    const serves = [{ ...card.serves[0], id: folder }]
+    await this.write(folder, JSON.stringify(change({ ...card, serves, engine: { ...engine, ...files } })))
   }
 
   /** @param text of the card. */

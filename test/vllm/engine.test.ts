@@ -1,8 +1,8 @@
-/** The adapter with servers of vLLM that are stopped, killed and started again. */
+/** The adapter with servers of vLLM: the one of all files, and some that are stopped, killed and started again. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import type { Engine, EngineEvent, Generation, Work } from '../../src/inference/engine.ts'
 import { startRemoteEngine } from '../../src/inference/remote/start.ts'
 import { readLoad } from '../../src/inference/remote/vllm/vllm-metrics.ts'
@@ -11,10 +11,13 @@ import { loadCard, remoteCard } from '../../src/models/card.ts'
 import { writeVllmCard } from '../support/vllm/card.ts'
 import { Vllm } from '../support/vllm/server.ts'
 
-const { python, model } = inject('vllm')
+const { model } = inject('vllm')
+const sharedUrl = inject('vllmUrl')
 const HEALTH = { intervalMs: 200, answerMs: 2_000 }
 const SAMPLING = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
 const MANY = 20
+const KEY_NAME = 'LOOKOUT_TEST_VLLM_KEY'
+const KEY = 'a-key'
 
 let folder: string
 beforeAll(async () => {
@@ -63,24 +66,19 @@ async function running(url: string): Promise<number> {
   return readLoad(await (await fetch(`${url}/metrics`)).text()).running
 }
 
-describe.skipIf(python === null)('one server', () => {
-  let vllm: Vllm
+describe('one server', () => {
   let engine: Engine
   beforeAll(async () => {
-    vllm = await Vllm.start(inject('vllm'))
-    engine = await connect([vllm.url])
+    engine = await connect([sharedUrl])
   })
-  afterAll(async () => {
-    await engine?.close()
-    await vllm?.kill()
-  })
+  afterAll(() => engine?.close())
 
   test('an abort ends the computation within a second', async () => {
     const leaving = new AbortController()
     const generation = await engine.generate(endless(1), leaving.signal)
     const ended = collect(generation, () => leaving.abort())
     await expect(ended).rejects.toMatchObject({ name: 'AbortError' })
-    await expect.poll(() => running(vllm.url), { timeout: 1_000 }).toBe(0)
+    await expect.poll(() => running(sharedUrl), { timeout: 1_000 }).toBe(0)
   })
 
   test('its load can be seen', async () => {
@@ -120,26 +118,14 @@ describe.skipIf(python === null)('one server', () => {
     expect(await ask('org-a')).toBeGreaterThan(100)
     expect(await ask('org-b')).toBe(0)
   })
-
-  test('stopped, it is given up; continued, it is used again', async () => {
-    const generation = await engine.generate(endless(5), never)
-    const ended = collect(generation)
-    vllm.pause()
-    await expect(ended).rejects.toMatchObject({ status: 503, code: 'model_overloaded' })
-    await expect.poll(() => engine.state).toBe('restarting')
-    await expect(engine.generate(endless(6), never)).rejects.toBeInstanceOf(ApiError)
-    vllm.resume()
-    await expect.poll(() => engine.state, { timeout: 30_000 }).toBe('ready')
-    await collect(await engine.generate(endless(7, 4), never))
-    await expect.poll(() => running(vllm.url), { timeout: 10_000 }).toBe(0)
-  })
 })
 
-describe.skipIf(python === null)('two servers', () => {
-  test('one is killed among many streams: the others go on, and it is used again when it is back', async () => {
+describe('two servers', () => {
+  test('one is killed among many streams: the others go on, and it is used again when it is back', {
+    timeout: 300_000,
+  }, async () => {
     const first = await Vllm.start(inject('vllm'))
-    await using second = await Vllm.start(inject('vllm'))
-    const engine = await connect([first.url, second.url], { maxSequences: 16 })
+    const engine = await connect([first.url, sharedUrl], { maxSequences: 16 })
     try {
       const begun = new Set<number>()
       const generations = await Promise.all(
@@ -180,13 +166,34 @@ describe.skipIf(python === null)('two servers', () => {
   })
 })
 
-describe.skipIf(python === null)('a server with a key', () => {
-  test('is used with it, and refused without', async () => {
-    await using vllm = await Vllm.start(inject('vllm'), { apiKey: 'a-key' })
+describe('a server with a key', () => {
+  let vllm: Vllm
+  beforeAll(async () => {
+    vllm = await Vllm.start(inject('vllm'), { apiKey: KEY })
+  })
+  afterAll(() => vllm?.kill())
+
+  test('is not used without it', async () => {
     await expect(connect([vllm.url])).rejects.toThrow(/it wants another API key \(engine\.apiKeyEnv\)/)
-    process.env.LOOKOUT_TEST_VLLM_KEY = 'a-key'
-    const engine = await connect([vllm.url], { apiKeyEnv: 'LOOKOUT_TEST_VLLM_KEY' })
-    await collect(await engine.generate(endless(1, 4), never))
+  })
+
+  test('with it, it is used; stopped, it is given up; continued, it is used again', async () => {
+    vi.stubEnv(KEY_NAME, KEY)
+    const engine = await connect([vllm.url], { apiKeyEnv: KEY_NAME })
+    const ended = collect(await engine.generate(endless(5), never))
+    vllm.pause()
+    await expect(ended).rejects.toMatchObject({ status: 503, code: 'model_overloaded' })
+    await expect.poll(() => engine.state).toBe('restarting')
+    await expect(engine.generate(endless(6), never)).rejects.toBeInstanceOf(ApiError)
+    vllm.resume()
+    await expect.poll(() => engine.state, { timeout: 30_000 }).toBe('ready')
+    await collect(await engine.generate(endless(7, 4), never))
+    await expect.poll(() => running(vllm.url), { timeout: 10_000 }).toBe(0)
     await engine.close()
+  })
+
+  test('ends when it is told to', async () => {
+    await vllm.stop()
+    await expect(fetch(`${vllm.url}/health`)).rejects.toThrow('fetch failed')
   })
 })

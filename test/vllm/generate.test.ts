@@ -1,24 +1,21 @@
 import { readFile } from 'node:fs/promises'
 import type { Tokenizer } from '@huggingface/tokenizers'
 import sharp from 'sharp'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { encode, type GenerateAnswer, generate, imageTurn, readTokenizer } from '../support/vllm/inference.ts'
-import { Vllm } from '../support/vllm/server.ts'
 
-const { python, model } = inject('vllm')
+const { model } = inject('vllm')
+const server = { url: inject('vllmUrl') }
 const IMAGE_TOKENS = 192
 const BOX = /<point_box mention="([^"]+)"> \((\d+),(\d+)\) \((\d+),(\d+)\) <\/point_box>/g
 
-describe.skipIf(python === null)('POST /inference/v1/generate', () => {
-  let server: Vllm
+describe('POST /inference/v1/generate', () => {
   let tokenizer: Tokenizer
   let image: Buffer
   beforeAll(async () => {
     tokenizer = await readTokenizer(model)
     image = await readFile('docs/pictures/shapes.png')
-    server = await Vllm.start(inject('vllm'))
   })
-  afterAll(() => server?.kill())
 
   test('token ids and one image: the boxes of all objects', async () => {
     const tokens = encode(tokenizer, imageTurn('Detect all objects.'))
@@ -62,26 +59,3 @@ describe.skipIf(python === null)('POST /inference/v1/generate', () => {
     expect(usage.prompt_tokens_details.cached_tokens).toBeGreaterThanOrEqual(128)
   })
 })
-
-describe.skipIf(python === null)('a server of the tests', () => {
-  test('asks for its key, can be paused, and ends when it is told to', async () => {
-    await using server = await Vllm.start(inject('vllm'), { apiKey: 'secret', prefixCaching: false, maxSequences: 2 })
-    const ask = (key: string, signal?: AbortSignal) =>
-      fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${key}` }, signal: signal ?? null })
-    expect((await ask('wrong')).status).toBe(401)
-    server.pause()
-    const waiting = ask('secret')
-    const isAnswered = Promise.race([waiting.then(() => true), nextHealthTimeout(server)])
-    expect(await isAnswered).toBe(false)
-    server.resume()
-    expect((await waiting).status).toBe(200)
-    await server.stop()
-    await expect(ask('secret')).rejects.toThrow('fetch failed')
-  })
-})
-
-/** Resolves once a further request had no answer for half a second. */
-async function nextHealthTimeout({ url }: Vllm): Promise<boolean> {
-  await expect(fetch(`${url}/health`, { signal: AbortSignal.timeout(500) })).rejects.toThrow('timeout')
-  return false
-}

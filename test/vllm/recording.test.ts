@@ -5,40 +5,36 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, inject, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import { startEngine } from '../../src/inference/engines/engines.ts'
 import { startTestServer } from '../support/server.ts'
 import { writeVllmCard } from '../support/vllm/card.ts'
 import { type Exchange, Recorder } from '../support/vllm/recording.ts'
 import { type Answer, SCENARIOS } from '../support/vllm/scenarios.ts'
-import { Vllm } from '../support/vllm/server.ts'
 
 const FILE = new URL('../support/vllm/recorded.json', import.meta.url)
-const { python, model } = inject('vllm')
+const { model } = inject('vllm')
 
-describe.skipIf(python === null)('recorded streams', () => {
-  test('are what vLLM answers', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'lookout-recording-'))
-    await using vllm = await Vllm.start(inject('vllm'))
-    await using recorder = await Recorder.start(vllm.url)
-    const card = await writeVllmCard(folder, [recorder.url], { model })
-    const server = await startTestServer({ startEngine, environment: { LOOKOUT_MODEL_CARD: card } })
-    try {
-      for (const { name, path, body, check } of SCENARIOS) {
-        const response = await server.post(path, body)
-        const answer = (await response.json()) as Answer
-        expect(response.status, `${name}: ${JSON.stringify(answer)}`).toBe(200)
-        check(answer)
-      }
-    } finally {
-      await server.close()
-      await rm(folder, { recursive: true })
+test('recorded streams are what vLLM answers', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-recording-'))
+  await using recorder = await Recorder.start(inject('vllmUrl'))
+  const card = await writeVllmCard(folder, [recorder.url], { model })
+  const server = await startTestServer({ startEngine, environment: { LOOKOUT_MODEL_CARD: card } })
+  try {
+    for (const { name, path, body, check } of SCENARIOS) {
+      const response = await server.post(path, body)
+      const answer = (await response.json()) as Answer
+      expect(response.status, `${name}: ${JSON.stringify(answer)}`).toBe(200)
+      check(answer)
     }
-    const seen = distinct(recorder.exchanges)
-    if (process.env.LOOKOUT_RECORD === '1') await writeFile(FILE, `${JSON.stringify(seen, null, 1)}\n`)
-    const recorded: readonly Exchange[] = JSON.parse(await readFile(FILE, 'utf8'))
-    expect(seen.map(keyOf).sort()).toEqual(recorded.map(keyOf).sort())
-  })
+  } finally {
+    await server.close()
+    await rm(folder, { recursive: true })
+  }
+  const seen = distinct(recorder.exchanges)
+  if (process.env.LOOKOUT_RECORD === '1') await writeFile(FILE, `${JSON.stringify(seen, null, 1)}\n`)
+  const recorded: readonly Exchange[] = JSON.parse(await readFile(FILE, 'utf8'))
+  expect(seen.map(keyOf).sort()).toEqual(recorded.map(keyOf).sort())
 })
 
 /** The first answer to each request. */

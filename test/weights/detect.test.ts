@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseMarkup } from '../../src/grounding/index.ts'
-import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
-import { startTestServer, type TestServer } from '../support/server.ts'
+import type { TestServer } from '../support/server.ts'
+import { startShippedServer } from '../support/shipped-model.ts'
 
 /** What the shipped model finds, and where. */
 let server: TestServer
@@ -11,7 +11,7 @@ let png: Buffer
 
 beforeAll(async () => {
   png = await readFile('docs/pictures/shapes.png')
-  server = await startTestServer({ startEngine: (card) => LocalEngine.start(card) })
+  server = await startShippedServer()
 })
 afterAll(() => server?.close())
 

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseMarkup } from '../../src/grounding/index.ts'
-import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
-import { jsonOf, startTestServer, type TestServer } from '../support/server.ts'
+import { jsonOf, type TestServer } from '../support/server.ts'
+import { startShippedServer } from '../support/shipped-model.ts'
 
 /** What the shipped model answers about an image, where it points, and how it calls a tool. */
 let server: TestServer
@@ -10,7 +10,7 @@ let shapes: string
 beforeAll(async () => {
   const png = await readFile('docs/pictures/shapes.png')
   shapes = `data:image/png;base64,${png.toString('base64')}`
-  server = await startTestServer({ startEngine: (card) => LocalEngine.start(card) })
+  server = await startShippedServer()
 })
 afterAll(() => server?.close())
 

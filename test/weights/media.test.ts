@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
 import type { RgbImage } from '../../src/media/index.ts'
-import { KEY, startTestServer, type TestServer } from '../support/server.ts'
+import { KEY, type TestServer } from '../support/server.ts'
+import { startShippedServer } from '../support/shipped-model.ts'
 import { makeVideo } from '../support/video.ts'
 
 /** The shipped model answers questions over HTTP about one scene, sent in every supported form. */
@@ -15,7 +15,7 @@ beforeAll(async () => {
   scene = await readFile(new URL('../../docs/pictures/shapes.png', import.meta.url))
   const { data, info } = await sharp(scene).removeAlpha().raw().toBuffer({ resolveWithObject: true })
   frame = { width: info.width, height: info.height, data }
-  server = await startTestServer({ startEngine: (card) => LocalEngine.start(card) })
+  server = await startShippedServer()
 })
 
 afterAll(() => server?.close())

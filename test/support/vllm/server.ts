@@ -21,8 +21,8 @@ const AS_IT_IS = { shortest_edge: 32 ** 2, longest_edge: 200 * 32 ** 2 }
 export const MODEL = 'lookout-nano'
 
 export interface VllmInstallation {
-  /** The Python that has vLLM; null where it cannot be had. */
-  readonly python: string | null
+  /** The Python that has vLLM. */
+  readonly python: string
   /** Folder of the exported model. */
   readonly model: string
 }
@@ -35,6 +35,8 @@ export interface VllmOptions {
   readonly apiKey?: string
   /** Sequences that it computes at the same time; 16 by default. */
   readonly maxSequences?: number
+  /** Tokens in one sequence at most; 8192 by default. */
+  readonly contextTokens?: number
   /** Threads that compute; as many as there are cores by default. */
   readonly threads?: number
   /** Further arguments. */
@@ -61,7 +63,6 @@ export class Vllm implements AsyncDisposable {
    * @throws Error with the end of its log.
    */
   static async start({ python, model }: VllmInstallation, options: VllmOptions = {}): Promise<Vllm> {
-    if (python === null) throw new Error('There is no vLLM on this machine.')
     const port = options.port ?? (await freePort())
     // Whoever has exported the model removes its folder in the end.
     const folder = await mkdtemp(join(dirname(model), 'server-'))
@@ -141,14 +142,14 @@ export class Vllm implements AsyncDisposable {
 }
 
 function argumentsOf(model: string, port: number, options: VllmOptions): string[] {
-  const { prefixCaching = true, apiKey, maxSequences = 16, args = [] } = options
+  const { prefixCaching = true, apiKey, maxSequences = 16, contextTokens = 8192, args = [] } = options
   return [
     // Its command `vllm` looks for a package of that name and does not find it.
     ...['-m', 'vllm.entrypoints.openai.api_server'],
     ...['--model', model, '--served-model-name', MODEL],
     ...['--host', '127.0.0.1', '--port', String(port)],
     // As llama.cpp computes: F16 weights, F32 activations.
-    ...['--dtype', 'float32', '--max-model-len', '8192', '--max-num-seqs', String(maxSequences)],
+    ...['--dtype', 'float32', '--max-model-len', String(contextTokens), '--max-num-seqs', String(maxSequences)],
     // Compiling takes longer than the tests.
     '--enforce-eager',
     '--enable-scale-out',
