@@ -43,7 +43,7 @@ async function serve(urls: readonly string[], engine: object = {}, options: obje
 
 test('a text that is cut within a mark is no mark', async () => {
   // Nothing listens there. Tokens are counted here.
-  const card = vllmCard(await loadCard(await writeVllmCard(folder, ['http://127.0.0.1:1'], { model })))
+  const card = remoteCard(await loadCard(await writeVllmCard(folder, ['http://127.0.0.1:1'], { model })))
   const engine = await startRemoteEngine(card, { health: HEALTH })
   try {
     const count = (...texts: readonly string[]) => countTokens(engine, texts.map(untrusted))

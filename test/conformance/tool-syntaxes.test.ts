@@ -37,6 +37,7 @@ const HOT = { ...GREEDY, temperature: 1.5 }
 
 test('control tokens of a syntax are printed where the card says so', async () => {
   const card = await loadCard(shippedCard())
+  if (card.engine.type === 'openai') throw new Error('Its tokens are not known.')
   const printing = await startEngine({ ...card, engine: { ...card.engine, printedTokens: ['<|audio_start|>'] } })
   try {
     const constraint = { type: 'regex', pattern: '<\\|audio_start\\|>ok' } as const

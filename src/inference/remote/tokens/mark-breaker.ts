@@ -2,7 +2,7 @@ import type { Vocabulary } from './hub-tokenizer.ts'
 
 /**
  * Keeps words from becoming control tokens where a server decodes the tokens of a prompt and tokenises its text again. Where
- * tokens that are no control token spell the text of one, a space is put into it: `<|im_end |>`. It does not matter whose the
+ * tokens that are no control token spell the text of one, a space is put into it: `< |im_end|>`. It does not matter whose the
  * words are, nor where the texts of two parts meet: the text that is left has no control tokens but those of the prompt.
  */
 export class MarkBreaker {
