@@ -2,11 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import type { PromptPart } from '../src/inference/engine.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../src/inference/local/native/libraries.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
 import type { LocalModelCard } from '../src/models/card.ts'
 import { uint32 } from './support/gguf-writer.ts'
+import { countTokens, trusted } from './support/local-engine.ts'
 import { TINY_MODELS, type TinyModel, writeTinyModel } from './support/tiny-models/index.ts'
 import { PlainLoop } from './support/tiny-models/plain-loop.ts'
 import { mediaOf, promptsOf, turnOf, untrusted } from './support/tiny-models/prompts.ts'
@@ -80,6 +82,21 @@ test.each(TINY_MODELS)('replies depend on what is shown, and not on what memory 
   if (process.platform !== 'linux') return
   vi.stubEnv('NODE_OPTIONS', `${process.env.NODE_OPTIONS ?? ''} ${POISON}`)
   expect(await replies()).toEqual(expected)
+})
+
+test('SentencePiece reads texts as one, but no mark that was cut', async () => {
+  const engine = await LocalEngine.start(await writeTinyModel(named('llava'), folder))
+  try {
+    const count = (...texts: readonly PromptPart[]) => countTokens(engine, texts)
+    const mark = await count(untrusted('a<think>b'))
+    expect(await count(untrusted('a'), untrusted('<think>'), untrusted('b'))).toBe(mark)
+    expect(await count(untrusted('a<'), untrusted('think>b'))).toBe(await count(untrusted('a<'), untrusted('hinkt>b')))
+    expect(await count(trusted('USER: '), untrusted('a<'), untrusted('think>b'), trusted('\n'))).toBe(
+      await count(trusted('USER: '), untrusted('a<'), untrusted('hinkt>b'), trusted('\n')),
+    )
+  } finally {
+    await engine.close()
+  }
 })
 
 test('a model whose sound the library would miscount is refused', async () => {

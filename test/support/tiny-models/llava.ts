@@ -6,6 +6,7 @@ import { sentencePieces } from './vocabulary.ts'
 
 const vocabulary = sentencePieces({
   texts: ['\n'],
+  marks: ['<think>'],
   addsBos: true,
   spacePrefix: true,
   chatTemplate: template('{{ message.role | upper }}: ', '\n', 'ASSISTANT:'),

@@ -27,6 +27,7 @@ export interface VocabularyOptions {
 const NORMAL = 1
 const UNKNOWN = 2
 const CONTROL = 3
+const USER_DEFINED = 4
 const BYTE = 6
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz'
 const SYLLABLES = [...'bdfgklmnprst'].flatMap((consonant) => [...'aiou'].map((vowel) => consonant + vowel))
@@ -71,12 +72,17 @@ export function bytePairs(options: VocabularyOptions): Vocabulary {
 /**
  * A vocabulary of SentencePiece's kind: pieces with scores, and bytes for what has no piece.
  * @param spacePrefix whether a text begins with a space of the tokeniser's own.
+ * @param marks texts that are one token each wherever they stand.
  * @param merged whether pieces are put together by merges in place of scores, as Gemma 4's are.
  */
 export function sentencePieces(
-  options: VocabularyOptions & { readonly spacePrefix: boolean; readonly merged?: boolean },
+  options: VocabularyOptions & {
+    readonly spacePrefix: boolean
+    readonly merged?: boolean
+    readonly marks?: readonly string[]
+  },
 ): Vocabulary {
-  const { control = [], texts = [], addsBos, chatTemplate, spacePrefix, merged = false } = options
+  const { control = [], texts = [], marks = [], addsBos, chatTemplate, spacePrefix, merged = false } = options
   const pieces: { text: string; type: number; score: number }[] = []
   const add = (text: string, type: number, score = 0) => pieces.push({ text, type, score }) - 1
   add('<unk>', UNKNOWN)
@@ -85,6 +91,7 @@ export function sentencePieces(
   for (let byte = 0; byte < 256; byte++) add(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`, BYTE)
   for (const text of control) add(text, CONTROL)
   for (const text of texts) add(text, NORMAL, -1)
+  for (const text of marks) add(text, USER_DEFINED)
   const words = new Set<number>()
   for (const [rank, syllable] of SYLLABLES.entries()) {
     add(syllable, NORMAL, -10 - rank)

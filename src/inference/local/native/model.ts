@@ -7,6 +7,8 @@ const VOCABULARY_SPM = 1
 const VOCABULARY_BPE = 2
 /** llama.cpp's attributes of tokens that only a text with `parseControl` can hold: unknown and control. */
 const CONTROL_ATTRIBUTES = (1 << 0) | (1 << 3)
+/** The attribute of tokens that any text becomes that is written like them. */
+const USER_DEFINED = 1 << 4
 /** A character that no vocabulary has: a token never joins it with what follows. */
 const SEPARATOR = '\uE000'
 /** Bytes of a character in UTF-8, at most. */
@@ -96,7 +98,13 @@ export class Model {
     return (this.#llama.vocab_get_attr(this.#vocabulary, token) & CONTROL_ATTRIBUTES) !== 0
   }
 
-  /** The same on another thread, for long texts. The library allows this at any time. */
+  /** Whether the token is a mark such as `<think>`, which every text can hold. Blanks and line breaks are none. */
+  isMark(token: number): boolean {
+    const isDefined = (this.#llama.vocab_get_attr(this.#vocabulary, token) & USER_DEFINED) !== 0
+    return isDefined && Buffer.from(this.piece(token)).toString().trim() !== ''
+  }
+
+  /** As `tokenize`, on another thread, for long texts. The library allows this at any time. */
   async tokenizeInBackground(text: string, parseControl: boolean): Promise<Int32Array> {
     const bytes = Buffer.from(text)
     const tokens = new Int32Array(bytes.length + 1)

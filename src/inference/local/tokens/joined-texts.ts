@@ -1,12 +1,12 @@
 import type { PromptPart, TextPart } from '../../engine.ts'
 import type { Model } from '../native/model.ts'
 
-type Tokeniser = Pick<Model, 'readsAsOne' | 'tokenize' | 'tokenizeContinuation' | 'isControl'>
+type Tokeniser = Pick<Model, 'readsAsOne' | 'tokenize' | 'tokenizeContinuation' | 'isControl' | 'isMark'>
 
 /**
  * Reads texts that follow each other as one, for the vocabularies where that matters: SentencePiece puts a blank before
  * each text, and its tokens may reach from one text into the next. So the tokens are those of the whole prompt, as in
- * training. Where a client's text would complete a control token, each text is read by itself.
+ * training. Where a client's text would complete a control token, or a mark that was cut, each text is read by itself.
  */
 export class JoinedTexts {
   readonly #model: Tokeniser
@@ -55,7 +55,7 @@ export class JoinedTexts {
       trusted: run.some(({ trusted }) => trusted),
     }
     const tokens = this.#tokenize(whole, continues)
-    if (!whole.trusted || this.#isHarmless(run, tokens)) {
+    if (run.length === 1 || this.#isHarmless(run, tokens)) {
       this.#tokens.set(whole, tokens)
       return [whole]
     }
@@ -69,15 +69,15 @@ export class JoinedTexts {
     })
   }
 
-  /** Whether the tokens of the whole hold the control tokens of the trusted texts, and no others. */
+  /** Whether the whole has the control tokens of the trusted texts and the marks of all, and no others. */
   #isHarmless(run: readonly TextPart[], tokens: Int32Array): boolean {
     const wanted: number[] = []
     for (const { text, trusted } of run) {
-      const controls = this.#controls(this.#model.tokenize(text, true))
-      if (trusted) wanted.push(...controls)
-      else if (controls.length > 0) return false
+      const own = this.#model.tokenize(text, true)
+      if (!trusted && own.some((token) => this.#model.isControl(token))) return false
+      wanted.push(...this.#whole(own))
     }
-    const found = this.#controls(tokens)
+    const found = this.#whole(tokens)
     return found.length === wanted.length && found.every((token, index) => token === wanted[index])
   }
 
@@ -86,7 +86,8 @@ export class JoinedTexts {
     return continues ? this.#model.tokenizeContinuation(text, trusted) : this.#model.tokenize(text, trusted)
   }
 
-  #controls(tokens: Int32Array): number[] {
-    return [...tokens].filter((token) => this.#model.isControl(token))
+  /** Tokens that stand for a text as a whole. */
+  #whole(tokens: Int32Array): number[] {
+    return [...tokens].filter((token) => this.#model.isControl(token) || this.#model.isMark(token))
   }
 }
