@@ -12,6 +12,7 @@ const printer = new Printer(
     bytes: Uint8Array.from({ length: 256 }, (_, byte) => byte),
     starts: Int32Array.from({ length: 258 }, (_, id) => Math.min(id, 256)),
     control: new Map([['<end>', 256]]),
+    words: new Map(),
     beginToken: null,
   },
   [],

@@ -15,6 +15,8 @@ export interface Vocabulary {
   readonly starts: Int32Array
   /** Tokens that print nothing, unless a card says that they do. */
   readonly control: ReadonlyMap<string, number>
+  /** Tokens such as `<think>` that any text becomes that is written like them. */
+  readonly words: ReadonlyMap<string, number>
   /** The token that every prompt begins with; null where there is none. */
   readonly beginToken: number | null
 }
@@ -63,6 +65,7 @@ export class HubTokenizer {
     this.vocabulary = {
       ...pieces(file, added),
       control: new Map(controls.map(({ content, id }) => [content, id])),
+      words: new Map(words.map(({ content, id }) => [content, id])),
       beginToken: begin !== undefined && isControl ? begin : null,
     }
   }

@@ -1,8 +1,8 @@
 import type { Vocabulary } from './hub-tokenizer.ts'
 
 /**
- * Keeps words from becoming control tokens where a server decodes the tokens of a prompt and tokenises its text again. Where
- * tokens that are no control token spell the text of one, a space is put into it: `< |im_end|>`. It does not matter whose the
+ * Keeps words from becoming control tokens where a server decodes the tokens of a prompt and tokenises its text again, and
+ * marks that were cut, such as `<think>`, from becoming whole. Where other tokens spell the text of one, a space is put into it: `< |im_end|>`. It does not matter whose the
  * words are, nor where the texts of two parts meet: the text that is left has no control tokens but those of the prompt.
  */
 export class MarkBreaker {
@@ -24,15 +24,18 @@ export class MarkBreaker {
    */
   constructor(vocabulary: Vocabulary, reserved: readonly string[]) {
     this.#vocabulary = vocabulary
-    const control = [...vocabulary.control].map(([text, id]) => [id, latin1(text)] as const)
-    const marks = [...control.map(([, text]) => text), ...reserved.map(latin1)]
-    this.#control = new Map(control)
+    const byId = (tokens: ReadonlyMap<string, number>) => [...tokens].map(([text, id]) => [id, latin1(text)] as const)
+    const control = byId(vocabulary.control)
+    // Blanks and the like are no marks.
+    const words = byId(vocabulary.words).filter(([, text]) => isBreakable(text) && text.trim() !== '')
+    const marks = [...[...control, ...words].map(([, text]) => text), ...reserved.map(latin1)]
+    this.#control = new Map([...control, ...words])
     this.#marks = Map.groupBy(marks, (mark) => mark.charAt(0))
     this.#longest = Math.max(0, ...marks.map(({ length }) => length))
     this.#begins = new Uint8Array(vocabulary.starts.length)
     this.#bytes = byteTokens(vocabulary)
     // A space changes neither a mark of one byte nor the beginning of one that ends in spaces.
-    if (marks.some((mark) => mark.length < 2 || mark.endsWith(' ')) || Object.keys(this.#bytes).length < 256) {
+    if (!marks.every(isBreakable) || Object.keys(this.#bytes).length < 256) {
       throw new Error('with pictures, words cannot be kept from becoming control tokens of this vocabulary')
     }
   }
@@ -114,6 +117,10 @@ export class MarkBreaker {
     this.#texts[token] = text
     return text
   }
+}
+
+function isBreakable(mark: string): boolean {
+  return mark.length >= 2 && !mark.endsWith(' ')
 }
 
 const SPACE = 0x20
