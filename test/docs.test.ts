@@ -86,16 +86,6 @@ describe.each(pages)('%s', (page) => {
   })
 })
 
-test('docs/cluster.md lists why tests are skipped on vLLM', async () => {
-  const rows = found(texts.get('docs/cluster.md')!, /^\| ([^|]+) \|/gm)
-  const reasons: string[] = []
-  for await (const file of glob('test/**/*.test.ts')) {
-    reasons.push(...found(await readFile(file, 'utf8'), /localOnly\(\w+, '(.+)'\)/g))
-  }
-  expect(reasons.length).toBeGreaterThan(0)
-  expect(reasons.filter((reason) => !rows.some((row) => reason.startsWith(row)))).toEqual([])
-})
-
 test('docs/architecture.md lists the rooms that there are', async () => {
   const tree = /^src\/\n((?: {2}.+\n)+)/m.exec(texts.get('docs/architecture.md')!)![1]!
   const listed: string[] = []

@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest'
-import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
-import { loadLocalCard } from '../src/models/card.ts'
-import { CARD } from './support/local-engine.ts'
+import { startEngine } from '../src/inference/engines/engines.ts'
+import { loadCard, type ModelCard } from '../src/models/card.ts'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
-import { localOnly, startShippedServer } from './support/shipped-model.ts'
+import { shippedCard, startShippedServer } from './support/shipped-model.ts'
 
 /** Far more than the card allows of the same. */
 const MOST = 2800
@@ -30,9 +29,8 @@ async function answer(server: TestServer, fields: object = {}): Promise<Answer> 
   }
 }
 
-test('a reply that repeats itself ends with `length`', async (context) => {
-  localOnly(context, 'Replies that go round in circles are not ended early.')
-  const { engine } = await loadLocalCard(CARD)
+test('a reply that repeats itself ends with `length`', async () => {
+  const engine = limited(await loadCard(shippedCard()))
   const { choices, usage } = await answer(await startShippedServer({ seed: 1 }))
   expect(choices[0]!.finish_reason).toBe('length')
   expect(choices[0]!.message.content).toMatch(/^1+$/)
@@ -40,14 +38,21 @@ test('a reply that repeats itself ends with `length`', async (context) => {
   expect(usage.completion_tokens).toBeLessThan(MOST)
 })
 
-test('the card can turn that off', async (context) => {
-  localOnly(context, 'Replies that go round in circles are not ended early.')
-  const card = await loadLocalCard(CARD)
-  const startEngine = () => LocalEngine.start({ ...card, engine: { ...card.engine, repetition: null } }, { seed: 1 })
-  expect((await answer(await startTestServer({ startEngine }))).usage.completion_tokens).toBe(MOST)
+test('the card can turn that off', async () => {
+  const environment = { LOOKOUT_MODEL_CARD: shippedCard() }
+  const endless = (card: ModelCard) =>
+    startEngine({ ...card, engine: { ...limited(card), repetition: null } }, { seed: 1 })
+  const server = await startTestServer({ startEngine: endless, environment })
+  expect((await answer(server)).usage.completion_tokens).toBe(MOST)
 })
 
 test('a negative presence_penalty allows repetition', async () => {
   const { usage } = await answer(await startShippedServer({ seed: 1 }), { presence_penalty: -2 })
   expect(usage.completion_tokens).toBe(MOST)
 })
+
+/** The engine of a card that has limits for repetition. */
+function limited({ engine }: ModelCard) {
+  if (engine.type === 'openai') throw new Error('Its tokens are not known.')
+  return engine
+}

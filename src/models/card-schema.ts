@@ -31,6 +31,21 @@ const printedTokens = z.array(z.string().min(1)).default([])
 /** Requests that may wait before further ones are refused; by default LOOKOUT_QUEUE_LENGTH. */
 const queueLength = z.int().min(1).max(99_999).optional()
 
+/**
+ * When a completion counts as going round in circles: it is ended as if it had used up its tokens, and a thought is ended
+ * before the reply. Its end must be one block of at most `blockTokens`, token by token the same, `repeats` times and
+ * `tokens` in all. What somebody wants to read, such as the rows of a table, differs somewhere; 8,192 tokens of `1` do not.
+ * Null: never. Requests with a negative penalty ask for repetition and get it.
+ */
+const repetition = z
+  .strictObject({
+    blockTokens: z.int().positive().max(256),
+    repeats: z.int().min(2),
+    tokens: z.int().positive(),
+  })
+  .nullable()
+  .default({ blockTokens: 64, repeats: 32, tokens: 1024 })
+
 /** llama.cpp, in a process of its own on this machine. */
 const localEngineSchema = z.strictObject({
   type: z.literal('local').default('local'),
@@ -42,20 +57,7 @@ const localEngineSchema = z.strictObject({
   contextTokens: z.int().positive(),
   maxSequences: z.int().positive().default(64),
   printedTokens,
-  /**
-   * When a completion counts as going round in circles: it is ended as if it had used up its tokens, and a thought
-   * is ended before the reply. Its end must be one block of at most `blockTokens`, token by token the same, `repeats`
-   * times and `tokens` in all. What somebody wants to read, such as the rows of a table, differs somewhere; 8,192
-   * tokens of `1` do not. Null: never. Requests with a negative penalty ask for repetition and get it.
-   */
-  repetition: z
-    .strictObject({
-      blockTokens: z.int().positive().max(256),
-      repeats: z.int().min(2),
-      tokens: z.int().positive(),
-    })
-    .nullable()
-    .default({ blockTokens: 64, repeats: 32, tokens: 1024 }),
+  repetition,
   /** Threads that compute; by default as many as the weights are worth on this machine. */
   threads: z.int().positive().optional(),
   /** MiB for copies of what finished requests have in the KV cache; by default LOOKOUT_PREFIX_CACHE. 0: none. */
@@ -87,6 +89,7 @@ export const serverEngineSchema = z.strictObject({
   /** Completions that one server computes at a time; further ones wait here. */
   maxSequences: z.int().positive().default(64),
   printedTokens,
+  repetition,
   queueLength,
 })
 

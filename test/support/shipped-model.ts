@@ -1,4 +1,4 @@
-import { inject, type TestContext } from 'vitest'
+import { inject } from 'vitest'
 import type { Engine } from '../../src/inference/engine.ts'
 import { type EngineOptions, startEngine } from '../../src/inference/engines/engines.ts'
 import { loadCard } from '../../src/models/card.ts'
@@ -16,8 +16,6 @@ declare module 'vitest' {
     vllmCard: string
   }
 }
-
-const isOnVllm = () => inject('vllmCard') !== undefined
 
 /** The path of its card. */
 export function shippedCard(): string {
@@ -37,12 +35,4 @@ export async function startShippedServer({
     startEngine: (card) => startEngine(card, seed === undefined ? {} : { seed }),
     environment: { LOOKOUT_MODEL_CARD: shippedCard(), ...environment },
   })
-}
-
-/**
- * Skips a test on vLLM.
- * @param reason is shown in the report. It begins as a row of the table of docs/cluster.md does.
- */
-export function localOnly({ skip }: TestContext, reason: string): void {
-  skip(isOnVllm(), `not on vLLM: ${reason}`)
 }

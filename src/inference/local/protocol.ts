@@ -1,4 +1,5 @@
 import type { EngineEvent, EngineStats, ImageLimits, ModelInfo, PromptPart, PromptUsage } from '../engine.ts'
+import type { RepetitionLimits } from '../repetition.ts'
 import type { Envelope } from './envelope.ts'
 
 /**
@@ -91,13 +92,3 @@ export type EngineFailure =
     }
   | { readonly kind: 'overloaded'; readonly message: string; readonly retryAfter: number }
   | { readonly kind: 'internal'; readonly message: string }
-
-/** When a completion counts as repeating itself: its end is one block, the same token by token, over and over. */
-export interface RepetitionLimits {
-  /** Most tokens of the block. */
-  readonly blockTokens: number
-  /** How often the block must occur in a row. */
-  readonly repeats: number
-  /** How many tokens all occurrences must have together. */
-  readonly tokens: number
-}

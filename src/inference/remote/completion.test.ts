@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { grammarOf } from '../constraints/constraint-grammar.ts'
 import { NodeGraph } from '../constraints/nodes.ts'
 import type { EngineEvent, Thought } from '../engine.ts'
+import { Repetition, type RepetitionLimits } from '../repetition.ts'
 import { Completion } from './completion.ts'
 import { Printer } from './tokens/printer.ts'
 
@@ -20,9 +21,12 @@ const printer = new Printer(
 const THOUGHT: Thought = { end: '</think>', closing: '\n</think>\n\n', budget: 100 }
 const bytes = (text: string) => [...Buffer.from(text)]
 
-function start(maxTokens = 1000) {
+function start(maxTokens = 1000, limits?: RepetitionLimits) {
   const events: EngineEvent[] = []
-  const completion = new Completion({ branch: 0, index: 0, maxTokens }, printer, (event) => events.push(event))
+  const repetition = limits === undefined ? null : new Repetition(limits)
+  const completion = new Completion({ branch: 0, index: 0, maxTokens, repetition }, printer, (event) =>
+    events.push(event),
+  )
   const text = () => events.map((event) => (event.type === 'text' ? event.text : '')).join('')
   return { completion, events, text }
 }
@@ -87,6 +91,19 @@ test.each([
   expect(text()).toBe(whole)
   const finish = events.at(-1) as { readonly thoughtInterrupted?: boolean }
   expect(finish.thoughtInterrupted).toBe(interrupted)
+})
+
+test('a thought that goes round in circles ends, and so does a reply', async () => {
+  const { completion, events, text } = start(1000, { blockTokens: 2, repeats: 4, tokens: 10 })
+  completion.think()
+  completion.add(bytes('so so'))
+  completion.add(bytes('xxxxxxxxxx'))
+  expect(completion.isSatisfied).toBe(true)
+  completion.add(bytes('not wanted'))
+  await completion.endThought(THOUGHT, THOUGHT.budget, async (rest) => bytes(rest))
+  expect([completion.isSatisfied, text()]).toEqual([false, 'so soxxxxxxxxxx\n</think>\n\n'])
+  completion.add(bytes('ababababab'))
+  expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'length' })
 })
 
 test('the end of a thought has no more tokens than are left', async () => {

@@ -3,7 +3,16 @@ import { BYTES, END } from '../constraints/byte-trie.ts'
 import type { Matcher } from '../constraints/matcher.ts'
 import type { NodeData } from '../constraints/nodes.ts'
 import type { EngineEvent, Thought } from '../engine.ts'
+import type { Repetition } from '../repetition.ts'
 import { type Printer, TextStream } from './tokens/printer.ts'
+
+export interface CompletionPlace {
+  readonly branch: number
+  readonly index: number
+  readonly maxTokens: number
+  /** Finds out whether it goes round in circles; null where it may. */
+  readonly repetition?: Repetition | null
+}
 
 /** One completion as it arrives, and its events. */
 export class Completion {
@@ -14,26 +23,37 @@ export class Completion {
   readonly tokens: number[] = []
   /** Whether its `finish` was sent. */
   isFinished = false
+  /** Whether it is in its thought. */
+  #thinks = false
+  readonly #repetition: Repetition | null
   readonly #printer: Printer
   readonly #emit: (event: EngineEvent) => void
   #text: TextStream
   /** Tokens since the last text. */
   #silent = 0
   #interrupted = false
+  /** Whether its thought has come to repeat itself. */
+  #isCircling = false
   /** Compares the text with what its constraint allows; null where the server does that by itself. */
   #matcher: Matcher | null = null
 
   constructor(
-    { branch, index, maxTokens }: { readonly branch: number; readonly index: number; readonly maxTokens: number },
+    { branch, index, maxTokens, repetition = null }: CompletionPlace,
     printer: Printer,
     emit: (event: EngineEvent) => void,
   ) {
     this.branch = branch
     this.index = index
     this.maxTokens = maxTokens
+    this.#repetition = repetition
     this.#printer = printer
     this.#emit = emit
     this.#text = new TextStream(printer)
+  }
+
+  /** Whether what else the server sends of it is not wanted. */
+  get isSatisfied(): boolean {
+    return this.isFinished || this.#isCircling
   }
 
   /** Tokens that it may still get. */
@@ -46,13 +66,20 @@ export class Completion {
     this.#matcher = new Automaton(grammar, BYTES).createMatcher()
   }
 
+  /** What comes next is its thought, until that is ended. */
+  think(): void {
+    this.#thinks = true
+  }
+
   add(tokens: readonly number[]): void {
-    if (this.isFinished) return
+    if (this.isSatisfied) return
     const allowed = this.#matcher === null ? tokens : tokens.slice(0, this.#allowed(tokens))
     for (const token of allowed) this.tokens.push(token)
     this.#silent += allowed.length
     this.#send(this.#text.read(allowed))
-    if (allowed.length < tokens.length) this.finish('length')
+    const goesInCircles = allowed.filter((token) => this.#repetition?.push(token)).length > 0
+    if (goesInCircles && this.#thinks) this.#isCircling = true
+    else if (goesInCircles || allowed.length < tokens.length) this.finish('length')
   }
 
   /** How many of these tokens the constraint allows. */
@@ -71,6 +98,9 @@ export class Completion {
     budget: number,
     tokensOf: (text: string) => Promise<readonly number[]>,
   ): Promise<void> {
+    this.#thinks = false
+    this.#isCircling = false
+    this.#repetition?.reset()
     const written = Buffer.concat(this.tokens.map((token) => this.#printer.bytes(token))).toString('latin1')
     const mark = latin1(end)
     const at = written.indexOf(mark)

@@ -26,6 +26,8 @@ export type LiveUsage = { -readonly [Key in keyof PromptUsage]: PromptUsage[Key]
 export interface RunningCompletion {
   /** Whether its `finish` was sent. */
   readonly isFinished: boolean
+  /** Whether what else the server sends of it is not wanted. */
+  readonly isSatisfied: boolean
   finish(reason: 'stop' | 'length'): void
 }
 

@@ -90,6 +90,7 @@ async function connect(
     tokenizer,
     beginToken: vocabulary.beginToken,
     stopTokens: headers.stopTokens,
+    repetition: card.engine.repetition,
     pictures:
       image === undefined
         ? null

@@ -43,6 +43,10 @@ export class TextCompletion {
     this.#form = isJson ? new JsonForm() : null
   }
 
+  get isSatisfied(): boolean {
+    return this.isFinished
+  }
+
   /** Adds what came at once. A thought that was not asked for is left out. */
   add({ thought, text }: { readonly thought: string; readonly text: string }): void {
     if (this.isFinished || (thought === '' && text === '')) return

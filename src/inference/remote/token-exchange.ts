@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Constraint, PromptPart, Thought } from '../engine.ts'
+import { createRepetition, type RepetitionLimits } from '../repetition.ts'
 import { Completion } from './completion.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
 import type { AdmittedBranch, BranchRun, Exchange } from './exchange.ts'
@@ -17,6 +18,8 @@ export interface TokenExchangeParts {
   readonly beginToken: number | null
   /** Tokens that end a reply. */
   readonly stopTokens: readonly number[]
+  /** When a completion counts as going round in circles; null for never. */
+  readonly repetition: RepetitionLimits | null
   /** Null for a model that sees no pictures. */
   readonly pictures: PictureRule | null
   warn(message: string): void
@@ -86,11 +89,11 @@ export class TokenExchange implements Exchange<RemotePrompt> {
   }
 
   async run(branch: AdmittedBranch<RemotePrompt>, run: BranchRun): Promise<void> {
-    const { index, n, maxTokens, grammar, thought } = branch
-    const completions = Array.from(
-      { length: n },
-      (_, number) => new Completion({ branch: index, index: number, maxTokens }, this.#parts.printer, run.emit),
-    )
+    const { index, n, maxTokens, grammar, thought, sampling } = branch
+    const completions = Array.from({ length: n }, (_, number) => {
+      const repetition = createRepetition(this.#parts.repetition, sampling)
+      return new Completion({ branch: index, index: number, maxTokens, repetition }, this.#parts.printer, run.emit)
+    })
     if (maxTokens === 0) {
       for (const completion of completions) completion.finish('length')
       return
@@ -117,6 +120,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     const tokensOf = (text: string) => this.#tokensOf(text, run.organisation)
     const closing = await tokensOf(thought.closing)
     const budget = Math.min(thought.budget, maxTokens - closing.length - 1)
+    for (const completion of completions) completion.think()
     if (budget > 0)
       await this.#ask(branch, completions, { maxTokens: budget, grammar: null, stopText: thought.end }, run)
     await Promise.all(

@@ -132,8 +132,8 @@ export class WorkRun<Prompt extends ReadPrompt> {
         const completion = completions[event.completion]!
         add(completion, event)
         const others = completions.filter((other) => other !== completion)
-        const isLast = others.every(({ isFinished }) => isFinished)
-        if (completion.isFinished && isLast) return
+        const isLast = others.every(({ isSatisfied }) => isSatisfied)
+        if (completion.isSatisfied && isLast) return
         if (end === null || !endsAll) continue
         if (isLast) last = () => completion.finish(end)
         else completion.finish(end)

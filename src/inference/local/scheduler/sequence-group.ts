@@ -1,11 +1,12 @@
 import type { EngineEvent } from '../../engine.ts'
+import { createRepetition } from '../../repetition.ts'
 import { PrefixKey } from '../cache/prefix-key.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { AdmittedWork } from './admission.ts'
 import type { KvHolder } from './kv-holder.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { Sequence } from './sequence.ts'
-import { createRepetition, createSampler, seedOf } from './sequence-sampler.ts'
+import { createSampler, seedOf } from './sequence-sampler.ts'
 import { SharedPrefix } from './shared-prefix.ts'
 
 /** A sequence that was admitted and has not finished, with its group. */
@@ -64,7 +65,7 @@ export class SequenceGroup {
         const prompt = isAlone ? [...work.prefix, ...branch.suffix] : branch.n === 1 ? branch.suffix : []
         for (let index = 0; index < branch.n; index++) {
           const sampler = createSampler(loaded, branch, seedOf(seed, sequences.length))
-          const repetition = createRepetition(loaded, branch)
+          const repetition = createRepetition(loaded.repetition, branch.sampling)
           sequences.push(new Sequence({ branch, branchIndex, index }, { parent, prompt }, { sampler, repetition }))
         }
       }

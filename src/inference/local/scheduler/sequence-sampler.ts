@@ -1,6 +1,5 @@
 import { Sampler, type TokenSampler } from '../native/sampler.ts'
 import { ConstrainedSampler } from '../sampling/constrained-sampler.ts'
-import { Repetition } from '../sampling/repetition.ts'
 import { ThoughtSampler } from '../sampling/thought-sampler.ts'
 import type { AdmittedBranch } from './admission.ts'
 import type { LoadedModel } from './loaded-model.ts'
@@ -26,10 +25,4 @@ export function createSampler(
 /** The seed of a group's completion, different for each of them. */
 export function seedOf(groupSeed: number, completion: number): number {
   return (groupSeed + Math.imul(completion, SEED_STRIDE)) >>> 0
-}
-
-/** Null where the model's card does not ask for it, or where negative penalties ask for repetition. */
-export function createRepetition({ repetition }: LoadedModel, { sampling }: AdmittedBranch): Repetition | null {
-  const { frequencyPenalty, presencePenalty } = sampling
-  return repetition === null || frequencyPenalty < 0 || presencePenalty < 0 ? null : new Repetition(repetition)
 }

@@ -1,4 +1,22 @@
-import type { RepetitionLimits } from '../protocol.ts'
+import type { Sampling } from './engine.ts'
+
+/** When a completion counts as repeating itself: its end is one block, the same token by token, over and over. */
+export interface RepetitionLimits {
+  /** Most tokens of the block. */
+  readonly blockTokens: number
+  /** How often the block must occur in a row. */
+  readonly repeats: number
+  /** How many tokens all occurrences must have together. */
+  readonly tokens: number
+}
+
+/** Null where the model's card does not ask for it, or where negative penalties ask for repetition. */
+export function createRepetition(
+  limits: RepetitionLimits | null,
+  { frequencyPenalty, presencePenalty }: Sampling,
+): Repetition | null {
+  return limits === null || frequencyPenalty < 0 || presencePenalty < 0 ? null : new Repetition(limits)
+}
 
 /** Follows the tokens of a completion and detects when they only repeat themselves. */
 export class Repetition {
