@@ -48,16 +48,30 @@ function decodeDataUrl(url: string, param: string): Uint8Array {
 }
 
 function decodeBase64(text: string, param: string): Uint8Array {
-  // Line breaks are common in pasted base64, and the URL-safe alphabet in tokens; both are unambiguous.
+  return notEmpty(decodePlain(text) ?? decodeSpaced(text, param), param)
+}
+
+/**
+ * The decoder skips what it does not know, so that as many bytes as all characters stand for tell that it knew each. Looking
+ * for others first would take as long as decoding.
+ * @returns null for a text that has anything but base64 in it.
+ */
+function decodePlain(text: string): Uint8Array | null {
+  const digits = text.length - /=*$/.exec(text.slice(-2))![0].length
+  const bytes = Buffer.from(text, 'base64')
+  return digits % 4 !== 1 && bytes.length === Math.floor((digits * 3) / 4) ? bytes : null
+}
+
+/** Line breaks are common in pasted base64, and the URL-safe alphabet in tokens; both are unambiguous. */
+function decodeSpaced(text: string, param: string): Uint8Array {
   const body = text.replace(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/')
   const padding = body.indexOf('=')
   const digits = padding === -1 ? body : body.slice(0, padding)
-  // Searching for an invalid character takes a third of the time of matching the whole text, which may have 20 MB.
   const isValid = !NOT_BASE64.test(digits) && digits.length % 4 !== 1 && body.length - digits.length <= 2
   if (!isValid || !/^=*$/.test(body.slice(digits.length))) {
     throw invalidRequest('The data is not valid base64', param)
   }
-  return notEmpty(Buffer.from(body, 'base64'), param)
+  return Buffer.from(body, 'base64')
 }
 
 function notEmpty(bytes: Uint8Array, param: string): Uint8Array {
