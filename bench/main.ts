@@ -18,6 +18,7 @@ import { media } from './media.ts'
 import { memory } from './memory.ts'
 import { memorySettings } from './memory-settings.ts'
 import { multilook } from './multilook.ts'
+import { neighbours } from './neighbours.ts'
 import { overhead } from './overhead.ts'
 import { overload } from './overload.ts'
 import { peer } from './peer.ts'
@@ -36,6 +37,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   engine,
   overhead,
   'front-end': frontEnd,
+  neighbours,
   fairness,
   overload,
   accounts,

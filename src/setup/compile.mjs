@@ -22,6 +22,7 @@ export async function compileLibrary(recipe, { compiler: command, source, object
   const files = [...ownSources(recipe), ...theirs.map((file) => join(root, file))]
   await applyFixes(recipe, source)
   await mkdir(objects, { recursive: true })
+  const openmp = recipe.openmp !== undefined && (await hasOpenMp(command, objects)) ? recipe.openmp : []
 
   const objectFiles = []
   let next = 0
@@ -31,7 +32,7 @@ export async function compileLibrary(recipe, { compiler: command, source, object
       const file = files[number]
       const object = join(objects, `${number}-${basename(file)}.o`)
       // g++ and clang++ compile C when told to.
-      const flags = [...recipe.flags, ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17'])]
+      const flags = [...recipe.flags, ...openmp, ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17'])]
       await run(compiler, [...compilerArgs, ...flags, ...includes, '-c', file, '-o', object])
       objectFiles.push(object)
       progress(objectFiles.length, files.length)
@@ -57,7 +58,7 @@ export async function compileLibrary(recipe, { compiler: command, source, object
           `-Wl,-soname,${basename(output)}`,
           ...recipe.needs.map((name) => prebuilt[name]),
         ]
-  await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link])
+  await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link, ...openmp])
 }
 
 /**
@@ -73,6 +74,18 @@ export async function applyFixes({ what, fixes = [] }, source) {
       )
     }
     await writeFile(join(source, file), parts.join(by))
+  }
+}
+
+/** Whether the compiler can make a library that uses OpenMP. */
+async function hasOpenMp([compiler, ...args], folder) {
+  const source = join(folder, 'openmp.cpp')
+  await writeFile(source, '#include <omp.h>\nint threads() { return omp_get_max_threads(); }\n')
+  try {
+    await run(compiler, [...args, '-fopenmp', '-fPIC', '-shared', source, '-o', join(folder, 'openmp.so')])
+    return true
+  } catch {
+    return false
   }
 }
 

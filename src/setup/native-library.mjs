@@ -20,7 +20,8 @@ export const SOURCE_INTEGRITY =
  * A library that set-up compiles, with everything that determines the result: any change gives it another folder in the
  * cache. `sources` are relative to `root`; `folders` are the parts of the source tree that the compilation reads;
  * `needs` are the prebuilt libraries that it is linked with; `own` are sources of this project that are compiled with
- * the others; `fixes` are replaced in the sources before they are compiled.
+ * the others; `fixes` are replaced in the sources before they are compiled; `openmp` are flags that are added where the
+ * compiler has OpenMP.
  */
 export const MTMD = {
   name: 'mtmd',
@@ -61,6 +62,9 @@ export const CPU = {
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],
     ...['-DGGML_BACKEND_BUILD', '-DGGML_BACKEND_DL', '-DGGML_USE_LLAMAFILE', '-DGGML_USE_CPU_REPACK'],
   ],
+  // ggml's own threads wait for each other in a loop without an end. Beside one busy program, on two cores, a token then
+  // takes thirty times as long; OpenMP's threads wait for a moment and then sleep (GOMP_SPINCOUNT).
+  openmp: ['-fopenmp', '-DGGML_USE_OPENMP'],
   needs: ['ggmlBase'],
 }
 

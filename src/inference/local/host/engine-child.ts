@@ -17,6 +17,12 @@ const PROCESS_FILE = new URL('../worker/engine-process.ts', import.meta.url)
 /** Time that the process has to end by itself before SIGKILL, in ms. */
 const TERMINATION_MS = 2000
 const KEPT_LOG_LINES = 20
+/**
+ * How often a thread of the kernels looks for the others before it sleeps; read by libgomp when it is loaded. On an idle
+ * machine they are there within it. Where other programs want the cores, a thread that goes on looking takes the time that
+ * the one it waits for needs.
+ */
+const GOMP_SPINCOUNT = '1000'
 
 /** One engine process, from its start to its end. */
 export class EngineChild {
@@ -37,7 +43,7 @@ export class EngineChild {
       // Needed for typed arrays.
       serialization: 'advanced',
       execArgv: [...CHILD_OPTIONS],
-      env: { ...CHILD_ENVIRONMENT, ...process.env },
+      env: { ...CHILD_ENVIRONMENT, GOMP_SPINCOUNT, ...process.env },
       // The last one is `PULSE_FILE`.
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe'],
     })
