@@ -20,7 +20,24 @@ export interface Tensor extends Omit<GgufTensor, 'offset'> {
 }
 
 /** The types of tensors that can be written. */
-export const TensorType = { F32: 0, F16: 1, Q8_0: 8, BF16: 30 } as const
+export const TensorType = { F32: 0, F16: 1, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q6_K: 14, BF16: 30 } as const
+export type TensorTypeName = keyof typeof TensorType
+
+interface Block {
+  readonly values: number
+  readonly bytes: number
+}
+
+/** By type: https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h */
+const BLOCKS: Readonly<Record<number, Block>> = {
+  [TensorType.F32]: { values: 1, bytes: 4 },
+  [TensorType.F16]: { values: 1, bytes: 2 },
+  [TensorType.BF16]: { values: 1, bytes: 2 },
+  [TensorType.Q5_0]: { values: 32, bytes: 22 },
+  [TensorType.Q8_0]: { values: 32, bytes: 34 },
+  [TensorType.Q4_K]: { values: 256, bytes: 144 },
+  [TensorType.Q6_K]: { values: 256, bytes: 210 },
+}
 
 const MAGIC = 0x46554747
 const VERSION = 3
@@ -68,18 +85,16 @@ export async function writeGguf(path: string, { metadata, tensors }: WrittenFile
 }
 
 export function tensorBytes({ type, shape }: Pick<GgufTensor, 'type' | 'shape'>): number {
+  const { values, bytes } = blockOf(type)
   const elements = shape.reduce((product, side) => product * side, 1)
-  switch (type) {
-    case TensorType.F32:
-      return elements * 4
-    case TensorType.F16:
-    case TensorType.BF16:
-      return elements * 2
-    case TensorType.Q8_0:
-      return (elements / 32) * 34
-    default:
-      throw new Error(`Tensors of type ${type} are not supported.`)
-  }
+  return (elements / values) * bytes
+}
+
+/** Values and bytes that belong together in a tensor. */
+export function blockOf(type: number): Block {
+  const block = BLOCKS[type]
+  if (block === undefined) throw new Error(`Tensors of type ${type} are not supported.`)
+  return block
 }
 
 async function writePadded(file: FileHandle, bytes: Buffer): Promise<void> {

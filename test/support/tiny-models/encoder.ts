@@ -1,12 +1,23 @@
 import { bool, float32, float32s, string, uint32, type WrittenField, type WrittenFile } from '../gguf-writer.ts'
 import { EMBEDDING } from './language.ts'
-import { Weights } from './weights.ts'
+import { type TypeRule, Weights } from './weights.ts'
 
 /** Floats per patch in every tiny image encoder. */
 export const PATCH_EMBEDDING = 48
 export const ENCODER_HEAD = 16
-const FEED_FORWARD = 80
 export const ENCODER_LAYERS = 2
+
+/** The sizes of an encoder. */
+export interface EncoderShape {
+  /** Floats per position. */
+  readonly width: number
+  /** Size of every head. */
+  readonly head: number
+  readonly feedForward: number
+  readonly layers: number
+}
+
+const TINY: EncoderShape = { width: PATCH_EMBEDDING, head: ENCODER_HEAD, feedForward: 80, layers: ENCODER_LAYERS }
 
 /** How the layers of an encoder are made. */
 interface LayerOptions {
@@ -19,8 +30,8 @@ interface LayerOptions {
   readonly biases?: boolean
   /** Keys without a bias, as in Whisper. */
   readonly plainKeys?: boolean
-  /** Floats per position; `PATCH_EMBEDDING` by default. */
-  readonly width?: number
+  /** Sizes other than those of a tiny encoder. */
+  readonly shape?: Partial<EncoderShape>
 }
 
 export interface EncoderOptions extends LayerOptions {
@@ -30,6 +41,8 @@ export interface EncoderOptions extends LayerOptions {
   readonly patch: number
   readonly imageSize: number
   readonly metadata?: Readonly<Record<string, WrittenField>>
+  /** Types of the tensors; all are F32 by default. */
+  readonly typeOf?: TypeRule
   readonly activation?: 'use_gelu' | 'use_silu'
   /** Weights for both of two frames that are merged. */
   readonly temporal?: boolean
@@ -47,14 +60,16 @@ export interface EncoderOptions extends LayerOptions {
 /** A vision transformer and a projector of the kind that libmtmd reads, with random weights. */
 export function imageEncoder(options: EncoderOptions): WrittenFile {
   const { patch, imageSize, temporal, patchBias, positions, preNorm, postNorm = true } = options
-  const weights = new Weights(options.seed)
+  const shape = { ...TINY, ...options.shape }
+  const { width } = shape
+  const weights = new Weights(options.seed, options.typeOf)
   const kernel = { deviation: 1 / Math.sqrt(3 * patch * patch) }
-  weights.add('v.patch_embd.weight', [patch, patch, 3, PATCH_EMBEDDING], kernel)
-  if (temporal) weights.add('v.patch_embd.weight.1', [patch, patch, 3, PATCH_EMBEDDING], kernel)
-  if (patchBias) weights.bias('v.patch_embd.bias', PATCH_EMBEDDING)
-  if (positions !== undefined) weights.add('v.position_embd.weight', [PATCH_EMBEDDING, positions], { deviation: 0.5 })
+  weights.add('v.patch_embd.weight', [patch, patch, 3, width], kernel)
+  if (temporal) weights.add('v.patch_embd.weight.1', [patch, patch, 3, width], kernel)
+  if (patchBias) weights.bias('v.patch_embd.bias', width)
+  if (positions !== undefined) weights.add('v.position_embd.weight', [width, positions], { deviation: 0.5 })
   if (preNorm) addNorm(weights, 'v.pre_ln', options)
-  for (let layer = 0; layer < ENCODER_LAYERS; layer++) addLayer(weights, `v.blk.${layer}`, options)
+  for (let layer = 0; layer < shape.layers; layer++) addLayer(weights, `v.blk.${layer}`, options)
   if (postNorm) addNorm(weights, 'v.post_ln', options)
   options.project(weights)
   const metadata = new Map<string, WrittenField>([
@@ -63,7 +78,7 @@ export function imageEncoder(options: EncoderOptions): WrittenFile {
     ['clip.has_vision_encoder', bool(true)],
     [`clip.${options.activation ?? 'use_gelu'}`, bool(true)],
     ...Object.entries({
-      ...sizes(PATCH_EMBEDDING, options.projection ?? EMBEDDING),
+      ...sizes(shape, options.projection ?? EMBEDDING),
       image_size: uint32(imageSize),
       patch_size: uint32(patch),
       image_mean: float32s([0.5, 0.5, 0.5]),
@@ -91,6 +106,7 @@ export interface AudioOptions {
 
 /** An encoder of Whisper's kind and a projector, with random weights. */
 export function audioEncoder({ projector, seed, stack = 1, project }: AudioOptions): WrittenFile {
+  const shape = { ...TINY, width: SPECTRUM_EMBEDDING }
   const weights = new Weights(seed)
   const addConvolution = (number: number, inputs: number) => {
     const name = `a.conv1d.${number}`
@@ -103,9 +119,8 @@ export function audioEncoder({ projector, seed, stack = 1, project }: AudioOptio
   addConvolution(1, MELS)
   addConvolution(2, SPECTRUM_EMBEDDING)
   weights.add('a.position_embd.weight', [SPECTRUM_EMBEDDING, SPECTRA / 2], { deviation: 0.2 })
-  for (let layer = 0; layer < ENCODER_LAYERS; layer++)
-    addLayer(weights, `a.blk.${layer}`, { plainKeys: true, width: SPECTRUM_EMBEDDING })
-  addNorm(weights, 'a.post_ln', { width: SPECTRUM_EMBEDDING })
+  for (let layer = 0; layer < shape.layers; layer++) addLayer(weights, `a.blk.${layer}`, { plainKeys: true, shape })
+  addNorm(weights, 'a.post_ln', { shape })
   project(weights, stack * SPECTRUM_EMBEDDING)
   const metadata = new Map<string, WrittenField>([
     ['general.architecture', string('clip')],
@@ -113,7 +128,7 @@ export function audioEncoder({ projector, seed, stack = 1, project }: AudioOptio
     ['clip.has_audio_encoder', bool(true)],
     ['clip.use_gelu', bool(true)],
     ...Object.entries({
-      ...sizes(SPECTRUM_EMBEDDING, EMBEDDING),
+      ...sizes(shape, EMBEDDING),
       num_mel_bins: uint32(MELS),
       'projector.stack_factor': uint32(stack),
     }).map(([key, value]) => [`clip.audio.${key}`, value] as const),
@@ -121,24 +136,26 @@ export function audioEncoder({ projector, seed, stack = 1, project }: AudioOptio
   return { metadata, tensors: weights.tensors }
 }
 
-function sizes(width: number, projection: number): Record<string, WrittenField> {
+function sizes({ width, head, feedForward, layers }: EncoderShape, projection: number): Record<string, WrittenField> {
   return {
     embedding_length: uint32(width),
-    feed_forward_length: uint32(FEED_FORWARD),
-    block_count: uint32(ENCODER_LAYERS),
+    feed_forward_length: uint32(feedForward),
+    block_count: uint32(layers),
     projection_dim: uint32(projection),
-    'attention.head_count': uint32(width / ENCODER_HEAD),
+    'attention.head_count': uint32(width / head),
     'attention.layer_norm_epsilon': float32(1e-6),
   }
 }
 
-function addNorm(weights: Weights, name: string, { norm = 'layer', width = PATCH_EMBEDDING }: LayerOptions): void {
+function addNorm(weights: Weights, name: string, { norm = 'layer', shape }: LayerOptions): void {
+  const { width } = { ...TINY, ...shape }
   weights.norm(`${name}.weight`, width)
   if (norm === 'layer') weights.bias(`${name}.bias`, width)
 }
 
 function addLayer(weights: Weights, layer: string, options: LayerOptions): void {
-  const { merged, gate, biases = true, plainKeys, width = PATCH_EMBEDDING } = options
+  const { merged, gate, biases = true, plainKeys } = options
+  const { width, feedForward } = { ...TINY, ...options.shape }
   const linear = (name: string, inputs: number, outputs: number, hasBias = biases) => {
     weights.matrix(`${layer}.${name}.weight`, inputs, outputs)
     if (hasBias) weights.bias(`${layer}.${name}.bias`, outputs)
@@ -152,9 +169,9 @@ function addLayer(weights: Weights, layer: string, options: LayerOptions): void 
   }
   linear('attn_out', width, width)
   addNorm(weights, `${layer}.ln2`, options)
-  if (gate) linear('ffn_gate', width, FEED_FORWARD)
-  linear('ffn_up', width, FEED_FORWARD)
-  linear('ffn_down', FEED_FORWARD, width)
+  if (gate) linear('ffn_gate', width, feedForward)
+  linear('ffn_up', width, feedForward)
+  linear('ffn_down', feedForward, width)
 }
 
 /** A linear layer of a projector, with its bias. */

@@ -99,8 +99,8 @@ export const gemma4: TinyModel = {
       architecture: 'gemma4',
       vocabulary: gemma4Words,
       seed: 'gemma4',
-      layers: GEMMA4_LAYERS,
-      heads: [HEAD, WIDE_HEAD, HEAD, WIDE_HEAD],
+      shape: { layers: GEMMA4_LAYERS },
+      headSizes: [HEAD, WIDE_HEAD, HEAD, WIDE_HEAD],
       qkNorm: true,
       // Attention does not divide by the root of the head's size.
       sharpness: 0.6,

@@ -1,16 +1,36 @@
 import { float32, string, uint32, type WrittenField, type WrittenFile } from '../gguf-writer.ts'
 import type { Vocabulary } from './vocabulary.ts'
-import { Weights } from './weights.ts'
+import { type TypeRule, Weights } from './weights.ts'
 
 /** Floats per token in every tiny language model. */
 export const EMBEDDING = 64
 export const CONTEXT_TOKENS = 8192
 /** Size of every head of attention. */
 export const HEAD = 16
-const HEADS = 4
-const KV_HEADS = 2
-const FEED_FORWARD = 96
-const LAYERS = 2
+
+/** The sizes of a language model. */
+export interface LanguageShape {
+  /** Floats per token. */
+  readonly embedding: number
+  readonly layers: number
+  readonly heads: number
+  readonly kvHeads: number
+  /** Size of every head. */
+  readonly head: number
+  readonly feedForward: number
+  /** Tokens that it was trained with, so to say. */
+  readonly contextTokens: number
+}
+
+const TINY: LanguageShape = {
+  embedding: EMBEDDING,
+  layers: 2,
+  heads: 4,
+  kvHeads: 2,
+  head: HEAD,
+  feedForward: 96,
+  contextTokens: CONTEXT_TOKENS,
+}
 /** Queries and keys so large that attention prefers a few tokens: the reply then depends on all of the prompt. */
 const SHARPNESS = 1.25
 
@@ -18,13 +38,16 @@ export interface LanguageOptions {
   readonly architecture: string
   readonly vocabulary: Vocabulary
   readonly seed: string
+  /** The model's name in its file. */
+  readonly name?: string
   /** Further metadata, without the architecture before the name. */
   readonly metadata?: Readonly<Record<string, WrittenField>>
-  /** Floats per token; `EMBEDDING` by default. */
-  readonly embedding?: number
-  readonly layers?: number
-  /** Size of the heads of each layer; `HEAD` by default. The metadata must say it, too. */
-  readonly heads?: readonly number[]
+  /** Sizes other than those of a tiny model. */
+  readonly shape?: Partial<LanguageShape>
+  /** Types of the tensors; all are F32 by default. */
+  readonly typeOf?: TypeRule
+  /** Size of the heads of each layer, where they differ. The metadata must say it, too. */
+  readonly headSizes?: readonly number[]
   readonly qkvBias?: boolean
   readonly qkNorm?: boolean
   /** How large queries and keys are; `SHARPNESS` by default. */
@@ -37,6 +60,8 @@ export interface LanguageOptions {
   readonly mergedGate?: boolean
   /** Deviation of token embeddings; 1 by default. */
   readonly embeddingScale?: number
+  /** Whether the output matrix is that of the token embeddings. Tokens that are not words then have none. */
+  readonly tied?: boolean
   /** The name of the last norm. */
   readonly outputNorm?: string
   /** Layers that have a short convolution in place of attention, by the length of its kernel. */
@@ -47,26 +72,28 @@ export interface LanguageOptions {
 
 /** A transformer of the kind that llama.cpp reads, with random weights. */
 export function languageModel(options: LanguageOptions): WrittenFile {
-  const { architecture, vocabulary, embedding = EMBEDDING, layers = LAYERS, experts } = options
-  const weights = new Weights(options.seed)
-  weights.add('token_embd.weight', [embedding, vocabulary.size], { deviation: options.embeddingScale ?? 1 })
-  weights.norm(`${options.outputNorm ?? 'output_norm'}.weight`, embedding)
+  const { architecture, vocabulary, experts, tied = false, embeddingScale: deviation = 1 } = options
+  const shape = { ...TINY, ...options.shape }
+  const { embedding, feedForward } = shape
+  const weights = new Weights(options.seed, options.typeOf)
   // Every other token's logit is 0, and one of the words' is higher.
-  weights.add('output.weight', [embedding, vocabulary.size], {
-    deviation: 0.4 / Math.sqrt(embedding),
-    rows: vocabulary.words,
-  })
-  for (let layer = 0; layer < layers; layer++) addLayer(weights, layer, options)
+  const rows = vocabulary.words
+  weights.add('token_embd.weight', [embedding, vocabulary.size], { deviation, ...(tied ? { rows } : {}) })
+  weights.norm(`${options.outputNorm ?? 'output_norm'}.weight`, embedding)
+  if (!tied) {
+    weights.add('output.weight', [embedding, vocabulary.size], { deviation: 0.4 / Math.sqrt(embedding), rows })
+  }
+  for (let layer = 0; layer < shape.layers; layer++) addLayer(weights, layer, { ...options, shape })
   options.more?.(weights)
   const own: Record<string, WrittenField> = {
-    context_length: uint32(CONTEXT_TOKENS),
+    context_length: uint32(shape.contextTokens),
     embedding_length: uint32(embedding),
-    block_count: uint32(layers),
-    feed_forward_length: uint32(FEED_FORWARD),
-    'attention.head_count': uint32(HEADS),
-    'attention.head_count_kv': uint32(KV_HEADS),
-    'attention.key_length': uint32(HEAD),
-    'attention.value_length': uint32(HEAD),
+    block_count: uint32(shape.layers),
+    feed_forward_length: uint32(feedForward),
+    'attention.head_count': uint32(shape.heads),
+    'attention.head_count_kv': uint32(shape.kvHeads),
+    'attention.key_length': uint32(shape.head),
+    'attention.value_length': uint32(shape.head),
     'attention.layer_norm_rms_epsilon': float32(1e-6),
     'rope.freq_base': float32(10_000),
     ...(experts === undefined
@@ -74,32 +101,24 @@ export function languageModel(options: LanguageOptions): WrittenFile {
       : {
           expert_count: uint32(experts),
           expert_used_count: uint32(2),
-          expert_feed_forward_length: uint32(FEED_FORWARD),
+          expert_feed_forward_length: uint32(feedForward),
         }),
     ...options.metadata,
   }
   const metadata = new Map<string, WrittenField>([
     ['general.architecture', string(architecture)],
-    ['general.name', string(`tiny ${architecture} with random weights`)],
+    ['general.name', string(options.name ?? `tiny ${architecture} with random weights`)],
     ...Object.entries(own).map(([key, value]) => [`${architecture}.${key}`, value] as const),
     ...vocabulary.metadata,
   ])
   return { metadata, tensors: weights.tensors }
 }
 
-function addLayer(weights: Weights, layer: number, options: LanguageOptions): void {
+function addLayer(weights: Weights, layer: number, options: LanguageOptions & { readonly shape: LanguageShape }): void {
   const name = (part: string) => `blk.${layer}.${part}`
-  const {
-    embedding = EMBEDDING,
-    sharpness: wanted = SHARPNESS,
-    qkvBias,
-    qkNorm,
-    postNorms,
-    experts,
-    mergedGate,
-    convolutions,
-  } = options
-  const head = options.heads?.[layer] ?? HEAD
+  const { sharpness: wanted = SHARPNESS, qkvBias, qkNorm, postNorms, experts, mergedGate, convolutions } = options
+  const { embedding, heads, kvHeads, feedForward } = options.shape
+  const head = options.headSizes?.[layer] ?? options.shape.head
   weights.norm(name('attn_norm.weight'), embedding)
   if (convolutions?.layers.includes(layer)) {
     weights.add(name('shortconv.conv.weight'), [convolutions.length, embedding])
@@ -107,14 +126,14 @@ function addLayer(weights: Weights, layer: number, options: LanguageOptions): vo
     weights.matrix(name('shortconv.out_proj.weight'), embedding, embedding)
   } else {
     const sharpness = qkNorm ? 1 : wanted
-    weights.matrix(name('attn_q.weight'), embedding, HEADS * head, sharpness)
-    weights.matrix(name('attn_k.weight'), embedding, KV_HEADS * head, sharpness)
-    weights.matrix(name('attn_v.weight'), embedding, KV_HEADS * head)
-    weights.matrix(name('attn_output.weight'), HEADS * head, embedding, 1.5)
+    weights.matrix(name('attn_q.weight'), embedding, heads * head, sharpness)
+    weights.matrix(name('attn_k.weight'), embedding, kvHeads * head, sharpness)
+    weights.matrix(name('attn_v.weight'), embedding, kvHeads * head)
+    weights.matrix(name('attn_output.weight'), heads * head, embedding, 1.5)
     if (qkvBias) {
-      weights.bias(name('attn_q.bias'), HEADS * head)
-      weights.bias(name('attn_k.bias'), KV_HEADS * head)
-      weights.bias(name('attn_v.bias'), KV_HEADS * head)
+      weights.bias(name('attn_q.bias'), heads * head)
+      weights.bias(name('attn_k.bias'), kvHeads * head)
+      weights.bias(name('attn_v.bias'), kvHeads * head)
     }
     if (qkNorm) {
       weights.norm(name('attn_q_norm.weight'), head, wanted)
@@ -130,15 +149,15 @@ function addLayer(weights: Weights, layer: number, options: LanguageOptions): vo
     weights.matrix(name('ffn_gate_inp.weight'), embedding, experts, 2)
     const stack = (part: string, inputs: number, outputs: number) =>
       weights.add(name(part), [inputs, outputs, experts], { deviation: 1 / Math.sqrt(inputs) })
-    stack('ffn_gate_exps.weight', embedding, FEED_FORWARD)
-    stack('ffn_up_exps.weight', embedding, FEED_FORWARD)
-    stack('ffn_down_exps.weight', FEED_FORWARD, embedding)
+    stack('ffn_gate_exps.weight', embedding, feedForward)
+    stack('ffn_up_exps.weight', embedding, feedForward)
+    stack('ffn_down_exps.weight', feedForward, embedding)
     return
   }
-  if (mergedGate) weights.matrix(name('ffn_up.weight'), embedding, 2 * FEED_FORWARD)
+  if (mergedGate) weights.matrix(name('ffn_up.weight'), embedding, 2 * feedForward)
   else {
-    weights.matrix(name('ffn_gate.weight'), embedding, FEED_FORWARD)
-    weights.matrix(name('ffn_up.weight'), embedding, FEED_FORWARD)
+    weights.matrix(name('ffn_gate.weight'), embedding, feedForward)
+    weights.matrix(name('ffn_up.weight'), embedding, feedForward)
   }
-  weights.matrix(name('ffn_down.weight'), FEED_FORWARD, embedding)
+  weights.matrix(name('ffn_down.weight'), feedForward, embedding)
 }

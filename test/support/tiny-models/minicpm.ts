@@ -43,10 +43,8 @@ export const miniCpmV: TinyModel = {
       architecture: 'qwen2',
       vocabulary,
       seed: 'minicpm-v',
-      embedding: WIDTH,
-      heads: [HEAD, HEAD],
+      shape: { embedding: WIDTH, head: HEAD },
       qkvBias: true,
-      metadata: { 'attention.key_length': uint32(HEAD), 'attention.value_length': uint32(HEAD) },
     }),
   encoder: () =>
     imageEncoder({

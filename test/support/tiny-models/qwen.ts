@@ -1,5 +1,5 @@
 import { int32s, uint32, type WrittenField } from '../gguf-writer.ts'
-import { addLinear, imageEncoder, PATCH_EMBEDDING } from './encoder.ts'
+import { addLinear, type EncoderOptions, imageEncoder, PATCH_EMBEDDING } from './encoder.ts'
 import { EMBEDDING, languageModel } from './language.ts'
 import { CHAT_ML, CHAT_ML_TEMPLATE, CHAT_ML_TOKENS, type TinyModel } from './tiny-model.ts'
 import { bytePairs } from './vocabulary.ts'
@@ -16,9 +16,9 @@ const SECTIONS: Record<string, WrittenField> = { 'rope.dimension_sections': int3
 /** Four patches become one token. */
 const MERGED = 4 * PATCH_EMBEDDING
 
-function merger(weights: Weights): void {
-  addLinear(weights, 'mm.0', MERGED, MERGED)
-  addLinear(weights, 'mm.2', MERGED, EMBEDDING)
+function merger(weights: Weights, merged = MERGED, embedding = EMBEDDING): void {
+  addLinear(weights, 'mm.0', merged, merged)
+  addLinear(weights, 'mm.2', merged, embedding)
 }
 
 export const qwen2Vl: TinyModel = {
@@ -69,31 +69,45 @@ export const qwen25Vl: TinyModel = {
   ],
 }
 
-const DEEPSTACK_LAYERS = 1
+export interface Qwen3VlEncoderOptions extends Pick<EncoderOptions, 'shape' | 'typeOf'> {
+  readonly seed: string
+  /** Side of the images that it was trained with, in patches. */
+  readonly side: number
+  /** Layers whose output is given to the language model beside the last one's. */
+  readonly deepstack: readonly number[]
+  /** Floats per token of the language model. */
+  readonly embedding: number
+}
 
-function qwen3Encoder() {
+const PATCH = 16
+
+export function qwen3VlEncoder({ side, deepstack, embedding, ...options }: Qwen3VlEncoderOptions) {
+  const merged = 4 * (options.shape?.width ?? PATCH_EMBEDDING)
   return imageEncoder({
+    ...options,
     projector: 'qwen3vl_merger',
-    seed: 'qwen3vl encoder',
-    patch: 16,
-    imageSize: 128,
-    positions: 64,
+    patch: PATCH,
+    imageSize: side * PATCH,
+    positions: side ** 2,
     temporal: true,
     patchBias: true,
     merged: true,
+    projection: embedding,
     metadata: { spatial_merge_size: uint32(2) },
     project: (weights) => {
-      merger(weights)
-      for (let layer = 0; layer < DEEPSTACK_LAYERS; layer++) {
+      merger(weights, merged, embedding)
+      for (const layer of deepstack) {
         const name = (part: string) => `v.deepstack.${layer}.${part}`
-        weights.norm(name('norm.weight'), MERGED)
-        weights.bias(name('norm.bias'), MERGED)
-        addLinear(weights, name('fc1'), MERGED, MERGED)
-        addLinear(weights, name('fc2'), MERGED, EMBEDDING)
+        weights.norm(name('norm.weight'), merged)
+        weights.bias(name('norm.bias'), merged)
+        addLinear(weights, name('fc1'), merged, merged)
+        addLinear(weights, name('fc2'), merged, embedding)
       }
     },
   })
 }
+
+const DEEPSTACK = [0]
 
 export const qwen3Vl: TinyModel = {
   name: 'qwen3vl',
@@ -105,9 +119,9 @@ export const qwen3Vl: TinyModel = {
       vocabulary,
       seed: 'qwen3vl',
       qkNorm: true,
-      metadata: { ...SECTIONS, n_deepstack_layers: uint32(DEEPSTACK_LAYERS) },
+      metadata: { ...SECTIONS, n_deepstack_layers: uint32(DEEPSTACK.length) },
     }),
-  encoder: qwen3Encoder,
+  encoder: () => qwen3VlEncoder({ seed: 'qwen3vl encoder', side: 8, deepstack: DEEPSTACK, embedding: EMBEDDING }),
   image: { pixelsPerToken: 32, minTokens: 8, maxTokens: 64 },
   pictures: [
     { width: 128, height: 96 },
@@ -127,6 +141,6 @@ export const qwen3VlMoe: TinyModel = {
       seed: 'qwen3vlmoe',
       qkNorm: true,
       experts: 4,
-      metadata: { ...SECTIONS, n_deepstack_layers: uint32(DEEPSTACK_LAYERS) },
+      metadata: { ...SECTIONS, n_deepstack_layers: uint32(DEEPSTACK.length) },
     }),
 }

@@ -1,4 +1,6 @@
-import { type Tensor, TensorType } from '../gguf-writer.ts'
+import { type Tensor, TensorType, type TensorTypeName } from '../gguf-writer.ts'
+import { isQuantised, randomBlocks } from './random-blocks.ts'
+import { normalNumbers } from './random-numbers.ts'
 
 /** How the numbers of a tensor are drawn: normally distributed around `mean`. */
 export interface Spread {
@@ -6,30 +8,35 @@ export interface Spread {
   readonly deviation?: number
   /** Rows that are not all zero; by default every row. */
   readonly rows?: ReadonlySet<number>
-  readonly type?: 'F32' | 'F16'
+  readonly type?: WeightType
 }
+
+export type WeightType = Exclude<TensorTypeName, 'BF16'>
+
+/** In which form a tensor's numbers are written. Quantised ones are spread evenly around 0, whatever their mean. */
+export type TypeRule = (name: string, shape: readonly number[]) => WeightType
 
 /** Owns the random tensors of a file. The same seed and names give the same numbers on every machine. */
 export class Weights {
   readonly #seed: string
+  readonly #typeOf: TypeRule
   readonly tensors: Tensor[] = []
 
-  constructor(seed: string) {
+  constructor(seed: string, typeOf: TypeRule = () => 'F32') {
     this.#seed = seed
+    this.#typeOf = typeOf
   }
 
   /** @param shape innermost dimension first, as in GGUF. */
-  add(name: string, shape: readonly number[], { mean = 0, deviation = 1, rows, type = 'F32' }: Spread = {}): void {
+  add(name: string, shape: readonly number[], spread: Spread = {}): void {
+    const { mean = 0, deviation = 1, rows, type = this.#typeOf(name, shape) } = spread
+    const seed = `${this.#seed} ${name}`
     const read = () => {
-      const normal = normalNumbers(`${this.#seed} ${name}`)
-      const width = shape[0]!
-      const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => mean + deviation * normal())
-      if (rows !== undefined) {
-        for (let row = 0; row * width < values.length; row++) {
-          if (!rows.has(row)) values.fill(0, row * width, (row + 1) * width)
-        }
-      }
-      return Buffer.from((type === 'F16' ? Float16Array.from(values) : values).buffer)
+      const bytes = isQuantised(type)
+        ? randomBlocks(type, shape, { deviation, seed })
+        : normalValues(type, shape, { mean, deviation, seed })
+      if (rows !== undefined) clearOthers(bytes, shape, rows)
+      return bytes
     }
     this.tensors.push({ name, shape, type: TensorType[type], read })
   }
@@ -49,17 +56,22 @@ export class Weights {
   }
 }
 
-/** A source of normally distributed numbers (Box-Muller over xorshift32), seeded with a text. */
-function normalNumbers(seed: string): () => number {
-  let state = 0x811c9dc5
-  for (const character of seed) state = Math.imul(state ^ character.codePointAt(0)!, 0x01000193)
-  state ||= 1
-  const uniform = () => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return ((state >>> 0) + 0.5) / 2 ** 32
+function normalValues(
+  type: 'F32' | 'F16',
+  shape: readonly number[],
+  { mean, deviation, seed }: { readonly mean: number; readonly deviation: number; readonly seed: string },
+): Buffer {
+  const normal = normalNumbers(seed)
+  const length = shape.reduce((a, b) => a * b, 1)
+  const values = Float32Array.from({ length }, () => mean + deviation * normal())
+  return Buffer.from((type === 'F16' ? Float16Array.from(values) : values).buffer)
+}
+
+/** Every type has numbers of 0 where all bits are 0. */
+function clearOthers(bytes: Buffer, shape: readonly number[], rows: ReadonlySet<number>): void {
+  const count = shape.slice(1).reduce((a, b) => a * b, 1)
+  const rowBytes = bytes.length / count
+  for (let row = 0; row < count; row++) {
+    if (!rows.has(row)) bytes.fill(0, row * rowBytes, (row + 1) * rowBytes)
   }
-  for (let i = 0; i < 8; i++) uniform()
-  return () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform())
 }
