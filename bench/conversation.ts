@@ -69,7 +69,7 @@ async function compare(
   const fresh = new FreshText()
   const turns = new Map(servers.map((server) => [server, [] as ChatResult[][]]))
   for (const server of servers) await talk(server, { role: 'user', content: 'Hello' })
-  for (let run = 0; run < chatsOf(model.takesImages, options); run++) {
+  for (let run = 0; run < chatsOf(model.isSmall, options); run++) {
     const message = await opening(fresh)
     for (const server of run % 2 === 0 ? servers : servers.toReversed()) {
       turns.get(server)!.push(await talk(server, message))

@@ -47,7 +47,7 @@ export const engine: Benchmark = {
 }
 
 async function compare(peer: Peer, model: BenchModel, own: LocalEngine, options: BenchOptions): Promise<string> {
-  const repetitions = options.repetitions ?? (options.quick ? 1 : model.takesImages ? 7 : 3)
+  const repetitions = options.repetitions ?? (options.quick ? 1 : model.isSmall ? 7 : 3)
   const fresh = new FreshText()
   const prefix = [{ type: 'text', text: fresh.words(PREFIX_WORDS), trusted: false }] as const
   const prefixTokens = await own.countTokens(prefix, { organisation: 'bench', signal: new AbortController().signal })

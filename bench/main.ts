@@ -1,7 +1,7 @@
 /**
  * Runs the benchmarks. Each prints a Markdown table with the machine, the versions and the number of repetitions.
  *
- * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model nano|half-billion] [--jobs N]]
+ * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--jobs N]]
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -25,7 +25,7 @@ import { peer } from './peer.ts'
 import { requestMemory } from './request-memory.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
-import { type BenchModelName, MODEL_NAMES } from './support/models.ts'
+import { type BenchModelName, MODEL_NAMES, USUAL_MODELS } from './support/models.ts'
 import { throughput } from './throughput.ts'
 import { vllm } from './vllm.ts'
 
@@ -65,10 +65,10 @@ async function main(): Promise<void> {
   })
   const [name] = positionals
   if (name === undefined) return list()
-  const models = (values.model ?? MODEL_NAMES) as readonly BenchModelName[]
+  const models = (values.model ?? USUAL_MODELS) as readonly BenchModelName[]
   const unknown = models.find((model) => !MODEL_NAMES.includes(model))
   if (unknown !== undefined)
-    throw new UsageError(`Unknown model "${unknown}". The models are ${MODEL_NAMES.join(' and ')}.`)
+    throw new UsageError(`Unknown model "${unknown}". The models are ${MODEL_NAMES.join(', ')}.`)
   const options = {
     quick: values.quick,
     repetitions: values.repetitions === undefined ? null : positive(values.repetitions),
@@ -90,9 +90,11 @@ async function main(): Promise<void> {
 function list(): void {
   const width = Math.max(...Object.keys(BENCHMARKS).map((name) => name.length))
   const line = ([name, { summary }]: readonly [string, Benchmark]) => `  ${name.padEnd(width)}  ${summary}`
-  print(`Usage: npm run bench -- NAME [--quick] [--repetitions N] [--model ${MODEL_NAMES.join('|')}]
+  print(`Usage: npm run bench -- NAME [--quick] [--repetitions N] [--model MODEL]
 
 ${Object.entries(BENCHMARKS).map(line).join('\n')}
+
+Models: ${MODEL_NAMES.join(', ')}; several with --model twice. Without it: ${USUAL_MODELS.join(' and ')}.
 
 Run once first: npm run bench -- peer [--jobs N]
   ${' '.repeat(width)}  ${peer.summary}

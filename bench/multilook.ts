@@ -64,7 +64,7 @@ ${table(
 }
 
 function repetitionsOf(model: BenchModel, { quick, repetitions }: BenchOptions): number {
-  return repetitions ?? (quick ? 1 : model.takesImages ? 9 : 3)
+  return repetitions ?? (quick ? 1 : model.isSmall ? 9 : 3)
 }
 
 async function measure(

@@ -59,7 +59,7 @@ ${table(
 }
 
 const roundsOf = (model: BenchModel, { quick, repetitions }: BenchOptions) =>
-  repetitions ?? (quick ? 1 : model.takesImages ? 5 : 3)
+  repetitions ?? (quick ? 1 : model.isSmall ? 5 : 3)
 
 async function compare(
   lookout: BenchServer,
@@ -72,7 +72,7 @@ async function compare(
   const fresh = new FreshText()
   const own: Round[] = []
   const others: Round[] = []
-  const chatsPerClient = model.takesImages && clients < 4 ? 4 : 1
+  const chatsPerClient = model.isSmall && clients < 4 ? 4 : 1
   for (let run = 0; run < roundsOf(model, options); run++) {
     const order = run % 2 === 0 ? [lookout, llamaServer] : [llamaServer, lookout]
     for (const server of order) {

@@ -99,6 +99,7 @@ async function compareWithPeer(
         model: join(directory, engine.model),
         projector: engine.projector === undefined ? null : join(directory, engine.projector),
         takesImages: card.image !== undefined,
+        isSmall: true,
         threads: 2,
       },
       {

@@ -1,0 +1,135 @@
+import { float32, int32s, uint32, type WrittenFile } from '../../test/support/gguf-writer.ts'
+import { type LanguageOptions, type LanguageShape, languageModel } from '../../test/support/tiny-models/language.ts'
+import { qwen3VlEncoder } from '../../test/support/tiny-models/qwen.ts'
+import type { Vocabulary } from '../../test/support/tiny-models/vocabulary.ts'
+import { Q8_0, q4KM } from './quantisations.ts'
+import type { VocabularyChanges } from './random-vocabulary.ts'
+
+/** A model with random weights: as fast as a real one of its shape and types, but its text is meaningless. */
+export interface RandomModel {
+  /** In tables. */
+  readonly title: string
+  readonly quantisation: string
+  /** Changes of Qwen2's vocabulary. */
+  readonly vocabulary: VocabularyChanges
+  language(vocabulary: Vocabulary): WrittenFile
+  encoder?(): WrittenFile
+}
+
+/** So small that the text depends on the layers, not on which token was the last. */
+const EMBEDDING_DEVIATION = 0.02
+
+function language(shape: LanguageShape, options: Omit<LanguageOptions, 'shape' | 'seed' | 'name'>): WrittenFile {
+  return languageModel({
+    ...options,
+    shape,
+    seed: options.architecture,
+    name: 'random weights for speed measurements',
+    tied: true,
+    embeddingScale: EMBEDDING_DEVIATION,
+  })
+}
+
+const HALF_BILLION: LanguageShape = {
+  embedding: 896,
+  layers: 24,
+  heads: 14,
+  kvHeads: 2,
+  head: 64,
+  feedForward: 4864,
+  contextTokens: 32_768,
+}
+
+/** The shape of Qwen2.5 0.5B. */
+const halfBillion: RandomModel = {
+  title: '0.5B, random weights',
+  quantisation: 'q8_0',
+  vocabulary: {},
+  language: (vocabulary) =>
+    language(HALF_BILLION, {
+      architecture: 'qwen2',
+      vocabulary,
+      typeOf: Q8_0,
+      qkvBias: true,
+      metadata: { 'rope.freq_base': float32(1e6) },
+    }),
+}
+
+const GEMMA_270M: LanguageShape = {
+  embedding: 640,
+  layers: 18,
+  heads: 4,
+  kvHeads: 1,
+  head: 256,
+  feedForward: 2048,
+  contextTokens: 32_768,
+}
+
+/** The shape of Gemma 3 270M. Its rows are no multiple of 256, so most of a file in Q4_K_M is Q5_0 and Q8_0. */
+const gemma270m: RandomModel = {
+  title: 'Gemma 3 270M, random weights in Q4_K_M',
+  quantisation: 'q4_k_m',
+  vocabulary: { size: 262_144 },
+  language: (vocabulary) =>
+    language(GEMMA_270M, {
+      architecture: 'gemma3',
+      vocabulary,
+      typeOf: q4KM(GEMMA_270M.layers),
+      qkNorm: true,
+      postNorms: 'gemma',
+      metadata: { 'rope.freq_base': float32(1e6), 'attention.sliding_window': uint32(512) },
+    }),
+}
+
+const TWO_BILLION: LanguageShape = {
+  embedding: 2048,
+  layers: 28,
+  heads: 16,
+  kvHeads: 8,
+  head: 128,
+  feedForward: 6144,
+  contextTokens: 262_144,
+}
+const DEEPSTACK = [5, 11, 17]
+
+/** The shape of Qwen3-VL 2B, and of its encoder in Q8_0. */
+const twoBillion: RandomModel = {
+  title: 'Qwen3-VL 2B, random weights in Q4_K_M',
+  quantisation: 'q4_k_m',
+  vocabulary: {
+    control: {
+      151652: '<|vision_start|>',
+      151653: '<|vision_end|>',
+      151654: '<|vision_pad|>',
+      151655: '<|image_pad|>',
+      151656: '<|video_pad|>',
+    },
+  },
+  language: (vocabulary) =>
+    language(TWO_BILLION, {
+      architecture: 'qwen3vl',
+      vocabulary,
+      typeOf: q4KM(TWO_BILLION.layers),
+      qkNorm: true,
+      metadata: {
+        'rope.freq_base': float32(5e6),
+        'rope.dimension_sections': int32s([24, 20, 20, 0]),
+        n_deepstack_layers: uint32(DEEPSTACK.length),
+      },
+    }),
+  encoder: () =>
+    qwen3VlEncoder({
+      seed: 'two-billion encoder',
+      shape: { width: 1024, head: 64, feedForward: 4096, layers: 24 },
+      typeOf: Q8_0,
+      side: 48,
+      deepstack: DEEPSTACK,
+      embedding: TWO_BILLION.embedding,
+    }),
+}
+
+export const RANDOM_MODELS = {
+  'half-billion': halfBillion,
+  'gemma-270m': gemma270m,
+  'two-billion': twoBillion,
+} as const satisfies Record<string, RandomModel>
