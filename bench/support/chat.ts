@@ -1,3 +1,4 @@
+import { Agent } from 'undici'
 import type { BenchServer } from './server.ts'
 
 /** A message in the format of both servers. */
@@ -139,12 +140,16 @@ export async function multilook(
   }
 }
 
+/** Without limits: on a few cores, a large model needs many minutes for the pictures of all clients. */
+const patient = new Agent({ headersTimeout: 0, bodyTimeout: 0 })
+
 export async function post(server: BenchServer, path: string, body: unknown): Promise<Response> {
   const response = await fetch(server.url + path, {
     method: 'POST',
     headers: { authorization: `Bearer ${server.apiKey}`, 'content-type': 'application/json' },
     body: JSON.stringify(body),
-  })
+    dispatcher: patient,
+  } as RequestInit)
   if (!response.ok) throw new Error(`${server.name} answered ${response.status}: ${await response.text()}`)
   return response
 }

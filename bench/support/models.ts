@@ -1,5 +1,6 @@
 /**
- * The models of the benchmarks. None can end a reply, because the control tokens' rows of the output matrix are zero. A greedy reply therefore always has the requested number of tokens, and both servers generate equally many.
+ * The models of the benchmarks. None can end a reply, because the control tokens' rows of the output matrix are zero. A
+ * greedy reply therefore always has the requested number of tokens, and both servers generate equally many.
  */
 import { copyFile, mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -34,7 +35,9 @@ export const USUAL_MODELS: readonly BenchModelName[] = ['nano', 'half-billion']
 
 export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 /** Increase it when the models below change. */
-const REVISION = 4
+const REVISION = 5
+/** Of models with random weights. By default it would depend on the machine's memory. */
+const CONTEXT_TOKENS = 32_768
 /** As in `src/inference/local/host/local-engine.ts`. */
 const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
 
@@ -81,10 +84,7 @@ async function endlessNano(): Promise<string> {
   })
 }
 
-/** Models of this context are served as most are that users add: the card says little, and the rest is derived. */
-const CONTEXT_TOKENS = 32_768
-
-/** A model with random weights in the vocabulary of a file. */
+/** A model with random weights, whose card says as little as that of a model that a user adds. */
 async function random(name: keyof typeof RANDOM_MODELS, vocabularyFile: string): Promise<string> {
   const model: RandomModel = RANDOM_MODELS[name]
   return once(`${name}-${REVISION}`, async (folder) => {

@@ -16,8 +16,10 @@ export interface RandomModel {
   encoder?(): WrittenFile
 }
 
-/** So small that the text depends on the layers, not on which token was the last. */
+/** So small that a token is not followed by itself, whose logit would be the highest. */
 const EMBEDDING_DEVIATION = 0.02
+/** So small that the next token depends on the last ones, not on what all tokens of a prompt have in common. */
+const ATTENTION_GAIN = 0.25
 
 function language(shape: LanguageShape, options: Omit<LanguageOptions, 'shape' | 'seed' | 'name'>): WrittenFile {
   return languageModel({
@@ -27,6 +29,7 @@ function language(shape: LanguageShape, options: Omit<LanguageOptions, 'shape' |
     name: 'random weights for speed measurements',
     tied: true,
     embeddingScale: EMBEDDING_DEVIATION,
+    attentionGain: ATTENTION_GAIN,
   })
 }
 

@@ -52,6 +52,8 @@ export interface LanguageOptions {
   readonly qkNorm?: boolean
   /** How large queries and keys are; `SHARPNESS` by default. */
   readonly sharpness?: number
+  /** How much attention adds, against 1 for the feed-forward; by default 1.5, or 1 where that is normalised. */
+  readonly attentionGain?: number
   /** Normalises what attention and feed-forward add, in Gemma's and GLM's way. */
   readonly postNorms?: 'gemma' | 'glm'
   /** Feed-forward as a mixture of so many experts, two of which are used. */
@@ -129,7 +131,7 @@ function addLayer(weights: Weights, layer: number, options: LanguageOptions & { 
     weights.matrix(name('attn_q.weight'), embedding, heads * head, sharpness)
     weights.matrix(name('attn_k.weight'), embedding, kvHeads * head, sharpness)
     weights.matrix(name('attn_v.weight'), embedding, kvHeads * head)
-    weights.matrix(name('attn_output.weight'), heads * head, embedding, 1.5)
+    weights.matrix(name('attn_output.weight'), heads * head, embedding, options.attentionGain ?? 1.5)
     if (qkvBias) {
       weights.bias(name('attn_q.bias'), heads * head)
       weights.bias(name('attn_k.bias'), kvHeads * head)
@@ -141,7 +143,7 @@ function addLayer(weights: Weights, layer: number, options: LanguageOptions & { 
     }
   }
   if (postNorms !== undefined) {
-    weights.norm(name('post_attention_norm.weight'), embedding)
+    weights.norm(name('post_attention_norm.weight'), embedding, options.attentionGain)
     weights.norm(name('post_ffw_norm.weight'), embedding)
   }
   weights.norm(name('ffn_norm.weight'), embedding)
