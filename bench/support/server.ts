@@ -45,6 +45,8 @@ export async function startLookout(
       LOOKOUT_DATA_DIR: data,
       LOOKOUT_LOG_LEVEL: 'warn',
       LOOKOUT_RATE_LIMITS: 'off',
+      // As llama-server, it waits for a large model on a slow machine.
+      LOOKOUT_CHAT_SECONDS: '86400',
       ...environment,
       ...(cardFile === null ? {} : { LOOKOUT_MODEL_CARD: cardFile }),
     },
