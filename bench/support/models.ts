@@ -35,7 +35,7 @@ export const USUAL_MODELS: readonly BenchModelName[] = ['nano', 'half-billion']
 
 export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 /** Increase it when the models below change. */
-const REVISION = 5
+const REVISION = 6
 /** Of models with random weights. By default it would depend on the machine's memory. */
 const CONTEXT_TOKENS = 32_768
 /** As in `src/inference/local/host/local-engine.ts`. */

@@ -7,6 +7,8 @@ import type { Vocabulary } from '../../test/support/tiny-models/vocabulary.ts'
 const NORMAL_TOKEN = 1
 export const CONTROL_TOKEN = 3
 const UNUSED_TOKEN = 5
+/** A token of text in Qwen2's vocabulary that llama.cpp takes for the end of a reply, because of its name. */
+const END = '</s>'
 
 /** The byte of each character in GPT-2's vocabularies: printable bytes stand for themselves, others start at 256. */
 const BYTE_OF = new Map(
@@ -40,7 +42,7 @@ export async function readVocabulary(path: string, { size, control = {} }: Vocab
   }
   while (size !== undefined && tokens.length < size) types[tokens.push(`<unused${tokens.length}>`) - 1] = UNUSED_TOKEN
   const isWord = (token: number) =>
-    types[token] === NORMAL_TOKEN && isUtf8(Buffer.from([...tokens[token]!].map(byteOf)))
+    types[token] === NORMAL_TOKEN && tokens[token] !== END && isUtf8(Buffer.from([...tokens[token]!].map(byteOf)))
   return {
     metadata: new Map([
       ...[...metadata].filter(([key]) => key.startsWith('tokenizer.ggml.')),
