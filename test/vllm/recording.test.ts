@@ -42,6 +42,7 @@ function distinct(exchanges: readonly Exchange[]): readonly Exchange[] {
   return [...new Map(exchanges.toReversed().map((one) => [keyOf(one), one])).values()].toReversed()
 }
 
+/** The order of a request's fields does not matter. */
 function keyOf({ method, path, asked }: Exchange): string {
-  return `${method} ${path} ${JSON.stringify(asked)}`
+  return `${method} ${path} ${JSON.stringify(Object.entries(asked ?? {}).sort())}`
 }
