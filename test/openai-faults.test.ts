@@ -301,7 +301,7 @@ describe('what goes wrong', () => {
     expect([used.asked.length, rest.asked.length]).toEqual([2, 2])
   })
 
-  test('a server that tells of its health is asked for it', async () => {
+  test('a server that reports its health is asked for it', async () => {
     back.health = 200
     await serve()
     expect((await server.get('/readyz')).status).toBe(200)

@@ -1,6 +1,6 @@
 import type { Constraint } from '../engine.ts'
 
-/** What a client is told of a constraint that is not supported. */
+/** The error for a constraint that is not supported. */
 export interface Refusal {
   readonly message: string
   readonly param: string | null

@@ -118,7 +118,7 @@ export class WorkRun<Prompt extends ReadPrompt> {
     seen: (type: (CachedEvent | PieceEvent)['type']) => void,
   ): Promise<void> {
     const signal = AbortSignal.any([this.#work.signal, lost])
-    // What the server says of its tokens comes after the last one, and belongs to the usage that the last end tells of.
+    // What the server says of its tokens comes after the last one, and belongs to the usage that the last `finish` reports.
     let last: () => void = () => {}
     try {
       for await (const event of send(url, signal)) {

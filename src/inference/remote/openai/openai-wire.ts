@@ -31,7 +31,7 @@ export interface ChatQuestion {
 
 const COMPLETIONS = '/v1/chat/completions'
 const MODELS = '/v1/models'
-/** Where servers tell of their health. One that knows none of these is asked for its models. */
+/** Where servers report their health. One that knows none of these is asked for its models. */
 const HEALTH_PATHS = ['/health', '/readyz']
 const UNKNOWN_PATH = [404, 405, 501]
 
@@ -88,10 +88,10 @@ export class OpenAiWire implements Wire<ChatQuestion> {
     }
     // It has become another server.
     this.#healthPaths.delete(url)
-    throw new ServerFailure('lost', 'it no longer tells of its health')
+    throw new ServerFailure('lost', 'it no longer reports its health')
   }
 
-  /** Servers tell of their load in many ways, or not at all. */
+  /** Servers report their load in many ways, or not at all. */
   async load(): Promise<ServerLoad> {
     throw new ServerFailure('refused', 'it is not asked for its load')
   }

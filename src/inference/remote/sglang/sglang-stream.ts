@@ -51,7 +51,7 @@ export class StreamReader {
     return this.#running.size === 0
   }
 
-  /** @throws ServerFailure for a chunk that tells of one. */
+  /** @throws ServerFailure for a chunk that reports one. */
   *read({ index = 0, output_ids: ids = [], meta_info: meta = {}, error }: Chunk): Generator<WireEvent, void, void> {
     if (error !== undefined) throw this.#rules.failureOf(error.code ?? 500, error.message)
     const before = this.#running.get(index)
