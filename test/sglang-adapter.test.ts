@@ -319,7 +319,7 @@ describe('what goes wrong', () => {
     ['a stream that ends', { type: 'end', lines: 2 } as const],
     ['a stream that falls silent', { type: 'silence', lines: 2 } as const],
     ['a request that the scheduler gives up', abort(2, overloaded)],
-    ['numbers that are none', abort(2, { type: 'stop', matched: 'NaN happened' })],
+    ['an end that is not a number', abort(2, { type: 'stop', matched: 'NaN happened' })],
   ])('%s after its first token is not repeated', async (_, fault) => {
     sglang.faults.push(fault)
     expect((await ask()).status).toBe(503)

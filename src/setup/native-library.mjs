@@ -63,7 +63,7 @@ export const CPU = {
     ...['-DGGML_BACKEND_BUILD', '-DGGML_BACKEND_DL', '-DGGML_USE_LLAMAFILE', '-DGGML_USE_CPU_REPACK'],
   ],
   // ggml's own threads wait for each other in a loop without an end. Beside one busy program, on two cores, a token then
-  // takes thirty times as long; OpenMP's threads wait for a moment and then sleep (GOMP_SPINCOUNT).
+  // takes 8 to 30 times as long; OpenMP's threads wait for a moment and then sleep (GOMP_SPINCOUNT).
   openmp: ['-fopenmp', '-DGGML_USE_OPENMP'],
   needs: ['ggmlBase'],
 }

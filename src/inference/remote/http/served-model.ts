@@ -27,14 +27,8 @@ export async function checkServedModel(
   rule: ContextRule,
   signal: AbortSignal,
 ): Promise<void> {
-  const { model, sample, contextTokens } = expected
-  const { data } = await client.ask(modelsSchema, url, ['GET', '/v1/models'], null, signal)
-  const served = data.find(({ id }) => id === model)
-  if (served === undefined) {
-    const names = data.map(({ id }) => `'${id}'`).join(', ')
-    throw new ServerFailure('wrong', `it serves ${names || 'no model'}, not '${model}'`)
-  }
-  if (served.max_model_len != null) checkContext(served.max_model_len, contextTokens, rule)
+  const { model, sample } = expected
+  checkListed(await client.ask(modelsSchema, url, ['GET', '/v1/models'], null, signal), expected, rule)
   const asked = { model, prompt: sample.text, add_special_tokens: false }
   const { tokens } = await client.ask(tokensSchema, url, ['POST', '/tokenize'], asked, signal)
   if (tokens.join() !== sample.tokens.join()) {
@@ -42,14 +36,33 @@ export async function checkServedModel(
   }
 }
 
-function checkContext(served: number, wanted: number, { flag, reserved }: ContextRule): void {
+/**
+ * @param rule null where the server's option is not known.
+ * @throws ServerFailure `wrong` for a list without the model, or with less context.
+ */
+export function checkListed(
+  { data }: z.infer<typeof modelsSchema>,
+  { model, contextTokens }: Pick<ExpectedModel, 'model' | 'contextTokens'>,
+  rule: ContextRule | null = null,
+): void {
+  const served = data.find(({ id }) => id === model)
+  if (served === undefined) {
+    const names = data.map(({ id }) => `'${id}'`).join(', ')
+    throw new ServerFailure('wrong', `it serves ${names || 'no model'}, not '${model}'`)
+  }
+  if (served.max_model_len != null) checkContext(served.max_model_len, contextTokens, rule)
+}
+
+function checkContext(served: number, wanted: number, rule: ContextRule | null): void {
+  const { flag, reserved } = rule ?? { flag: null, reserved: 0 }
   if (served - reserved >= wanted) return
   const kept = reserved === 0 ? '' : ` and keeps ${reserved} of them to itself`
-  const limits = `it takes ${served} tokens (${flag})${kept}`
+  const limits = `it takes ${served} tokens${flag === null ? '' : ` (${flag})`}${kept}`
   throw new ServerFailure('wrong', `${limits}, and the card's engine.contextTokens are ${wanted}`)
 }
 
-const modelsSchema = z.object({
+/** The answer to `GET /v1/models`. */
+export const modelsSchema = z.object({
   data: z.array(z.object({ id: z.string(), max_model_len: z.number().nullish() })),
 })
 const tokensSchema = z.object({ tokens: z.array(z.number()) })

@@ -150,7 +150,8 @@ function parseJson(text: string): unknown {
   return json
 }
 
-function parseJsonOr<Other>(text: string, other: Other): unknown {
+/** @param other is returned for a text that is not JSON. */
+export function parseJsonOr<Other>(text: string, other: Other): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -4,7 +4,8 @@ import type { RgbImage } from '../../../media/pixels.ts'
 import type { Sampling } from '../../engine.ts'
 import { dataLines } from '../http/event-stream.ts'
 import { pictureUrl } from '../http/picture-url.ts'
-import { ServerClient } from '../http/server-client.ts'
+import { checkListed, modelsSchema } from '../http/served-model.ts'
+import { parseJsonOr, ServerClient } from '../http/server-client.ts'
 import { ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
 import type { ChatMessage } from './chat-messages.ts'
 
@@ -55,20 +56,11 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   }
 
   async verify(url: string, signal: AbortSignal): Promise<void> {
-    const { model, contextTokens } = this.#options
     const response = await this.#client.send(url, 'GET', MODELS, null, signal)
     if (response.statusCode !== 200) throw await failureOfResponse(response)
     const listed = modelsSchema.safeParse(parseJsonOr(await response.body.text(), null)).data
     if (listed === undefined) throw new ServerFailure('wrong', `its answer to GET ${MODELS} is no list of models`)
-    const served = listed.data.find(({ id }) => id === model)
-    if (served === undefined) {
-      const names = listed.data.map(({ id }) => `'${id}'`).join(', ')
-      throw new ServerFailure('wrong', `it serves ${names || 'no model'}, not '${model}'`)
-    }
-    if (served.max_model_len != null && served.max_model_len < contextTokens) {
-      const limits = `it takes ${served.max_model_len} tokens`
-      throw new ServerFailure('wrong', `${limits}, and the card's engine.contextTokens are ${contextTokens}`)
-    }
+    checkListed(listed, this.#options)
   }
 
   async checkHealth(url: string, signal: AbortSignal): Promise<void> {
@@ -225,9 +217,6 @@ function statusOf(code: string | number | null | undefined): number {
   return Number.isInteger(status) && status >= 400 ? status : 500
 }
 
-const modelsSchema = z.object({
-  data: z.array(z.object({ id: z.string(), max_model_len: z.number().nullish() })),
-})
 const count = z.int().min(0)
 const usageSchema = z.object({
   prompt_tokens: count,
@@ -256,12 +245,4 @@ interface Chunk {
   }[]
   readonly usage?: unknown
   readonly error?: { readonly message: string; readonly code?: string | number | null }
-}
-
-function parseJsonOr<Other>(text: string, other: Other): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return other
-  }
 }
