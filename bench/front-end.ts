@@ -1,6 +1,6 @@
 /**
- * What one server process costs in front of an engine that takes no time of it: requests, streams and streamed tokens,
- * with keys, rate limits and usage records as a user has them. The clients are a process of their own. Linux only (reads
+ * What a server process costs in front of an engine that takes no time of it: requests, streams and streamed tokens, with
+ * keys, rate limits and usage records as a user has them. The clients are a process of their own. Linux only (reads
  * /proc).
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -30,13 +30,17 @@ const PACE = 50
 /** Of a reply; at 50 tokens/s it takes 6 s. */
 const REPLY_TOKENS = 300
 const CLOSED_LOOP_CLIENTS = 32
-const STREAMS = [250, 500, 1000, 2000]
+const STREAMS: readonly { readonly clients: number; readonly processes: number }[] = [
+  ...[250, 500, 1000, 2000].map((clients) => ({ clients, processes: 1 })),
+  // As behind a load balancer.
+  { clients: 2000, processes: 2 },
+]
 const PICTURES = 8
 /** Tokens that arrive later than this, one in a hundred, are felt: the goal is held only below it. */
 const LATE_MS = 100
 
 export const frontEnd: Benchmark = {
-  summary: 'what one server process holds in front of an engine that answers at once: requests/s, streams, tokens/s',
+  summary: 'what a server process holds in front of an engine that answers at once: requests/s, streams, tokens/s',
   withPeer: false,
 
   async run({ quick }) {
@@ -64,48 +68,62 @@ export const frontEnd: Benchmark = {
       }
     }
     const streams: string[][] = []
-    for (const clients of quick ? STREAMS.slice(0, 2) : STREAMS) {
-      await using server = await start(PACE)
-      const body = { ...chatOf(QUESTION), ...STREAMED, max_completion_tokens: REPLY_TOKENS }
-      const before = await server.residentBytes()
-      const rampMs = (1000 * REPLY_TOKENS) / PACE
-      const { seen, apiMs, othersMs, eventLoop, resident } = await server.measure([body], {
-        clients,
-        measureMs,
-        rampMs,
-      })
-      const perSecond = (seen.tokens / seen.ms) * 1000
-      const lateMs = percentile(seen.lateMs, 0.99)
-      const apiShare = apiMs / seen.ms
-      streams.push([
-        `${clients}`,
-        perSecond.toFixed(0),
-        (perSecond / PACE).toFixed(0),
-        (seen.tokens / seen.events).toFixed(2),
-        ((1000 * apiMs) / seen.tokens).toFixed(1),
-        ((1000 * othersMs) / seen.tokens).toFixed(1),
-        `${(100 * apiShare).toFixed(0)} %`,
-        (seen.bytes / seen.tokens).toFixed(0),
-        [0.5, 0.99].map((part) => percentile(seen.lateMs, part).toFixed(1)).join(' / '),
-        [0.5, 0.99].map((part) => percentile(seen.firstMs, part).toFixed(1)).join(' / '),
-        `${eventLoop.p99.toFixed(1)} / ${eventLoop.max.toFixed(0)}`,
-        ((resident - before) / clients / 1024).toFixed(0),
-        lateMs < LATE_MS ? 'yes' : 'no',
-      ])
-    }
+    for (const row of quick ? STREAMS.slice(0, 2) : STREAMS) streams.push(await measureStreams(row, measureMs))
     const png = await encodedPicture(quick ? 5 : 20)
-    print(`### Front end, one process
+    print(`### Front end
 
-The clients run beside the server, on the same cores. Processor time is the server's own, from /proc; "others" are the database, the decoders and the threads of other processes.
+The clients run beside the server, on the same cores. Processor time is the servers' own, from /proc; "others" are the database, the decoders and the threads of other processes.
 
 ${CLOSED_LOOP_CLIENTS} clients, each of which sends its next request when it has its response:
 
 ${table(['request', 'requests/s', 'API process, ms of processor', 'others, ms', 'median, ms', '99th percentile, ms', 'bytes of response'], requests)}
 Streams of ${REPLY_TOKENS} tokens, which the engine makes at ${PACE} tokens/s each whether the server keeps up or not. Held: 99 of 100 tokens arrive less than ${LATE_MS} ms after they were due.
 
-${table(['streams', 'tokens/s', 'streams at full pace', 'tokens/event', 'API, µs/token', 'others, µs/token', 'of one core', 'bytes/token', 'lateness p50 / p99, ms', 'first event p50 / p99, ms', 'event loop p99 / max, ms', 'KiB/stream', 'held'], streams)}
+${table(['streams', 'processes', 'tokens/s', 'streams at full pace', 'tokens/event', 'API, µs/token', 'others, µs/token', 'of one core', 'bytes/token', 'lateness p50 / p99, ms', 'first event p50 / p99, ms', 'event loop p99 / max, ms', 'KiB/stream', 'held'], streams)}
 The same picture as PNG, as an engine on another machine gets it: ${png.ms.toFixed(0)} ms of one core, ${(png.bytes / 1024).toFixed(0)} KiB.`)
   },
+}
+
+/** Streams that are spread over processes evenly; each has a client of its own. */
+async function measureStreams({ clients, processes }: (typeof STREAMS)[number], measureMs: number): Promise<string[]> {
+  await using servers = new AsyncDisposableStack()
+  const started = await Promise.all(Array.from({ length: processes }, () => start(PACE)))
+  for (const server of started) servers.use(server)
+  const body = { ...chatOf(QUESTION), ...STREAMED, max_completion_tokens: REPLY_TOKENS }
+  const load = { clients: clients / processes, measureMs, rampMs: (1000 * REPLY_TOKENS) / PACE }
+  const results = await Promise.all(
+    started.map(async (server) => {
+      const before = await server.residentBytes()
+      const result = await server.measure([body], load)
+      return { ...result, grown: result.resident - before }
+    }),
+  )
+  const sum = (of: (result: (typeof results)[number]) => number) => results.reduce((total, each) => total + of(each), 0)
+  const samples = (of: (seen: Observed) => readonly number[]) => results.flatMap(({ seen }) => of(seen))
+  const tokens = sum(({ seen }) => seen.tokens)
+  const perSecond = sum(({ seen }) => (seen.tokens / seen.ms) * 1000)
+  const microseconds = (ms: number) => ((1000 * ms) / tokens).toFixed(1)
+  const late = samples((seen) => seen.lateMs)
+  return [
+    `${clients}`,
+    `${processes}`,
+    perSecond.toFixed(0),
+    (perSecond / PACE).toFixed(0),
+    (tokens / sum(({ seen }) => seen.events)).toFixed(2),
+    microseconds(sum(({ apiMs }) => apiMs)),
+    microseconds(sum(({ othersMs }) => othersMs)),
+    `${(100 * sum(({ apiMs, seen }) => apiMs / seen.ms)).toFixed(0)} %`,
+    (sum(({ seen }) => seen.bytes) / tokens).toFixed(0),
+    quantiles(late),
+    quantiles(samples((seen) => seen.firstMs)),
+    `${Math.max(...results.map(({ eventLoop }) => eventLoop.p99)).toFixed(1)} / ${Math.max(...results.map(({ eventLoop }) => eventLoop.max)).toFixed(0)}`,
+    (sum(({ grown }) => grown) / clients / 1024).toFixed(0),
+    percentile(late, 0.99) < LATE_MS ? 'yes' : 'no',
+  ]
+}
+
+function quantiles(samples: readonly number[]): string {
+  return [0.5, 0.99].map((part) => percentile(samples, part).toFixed(1)).join(' / ')
 }
 
 const QUESTION = 'What is in the second row, and how many of them are there? Answer in one sentence. '.repeat(4)

@@ -1,5 +1,8 @@
 import type { TypeRule } from '../../test/support/tiny-models/weights.ts'
 
+/** Matrices in F16, and the rest as it was. */
+export const F16: TypeRule = (name, shape) => (isMatrix(name, shape) ? 'F16' : 'F32')
+
 /** Encoders as they are published in Q8_0: matrices in it, and the rest as it was. */
 export const Q8_0: TypeRule = (name, shape) => (isMatrix(name, shape) ? 'Q8_0' : 'F32')
 

@@ -1,8 +1,10 @@
 import { float32, int32s, uint32, type WrittenFile } from '../../test/support/gguf-writer.ts'
+import type { EncoderShape } from '../../test/support/tiny-models/encoder.ts'
 import { type LanguageOptions, type LanguageShape, languageModel } from '../../test/support/tiny-models/language.ts'
 import { qwen3VlEncoder } from '../../test/support/tiny-models/qwen.ts'
 import type { Vocabulary } from '../../test/support/tiny-models/vocabulary.ts'
-import { Q8_0, q4KM } from './quantisations.ts'
+import type { TypeRule } from '../../test/support/tiny-models/weights.ts'
+import { F16, Q8_0, q4KM } from './quantisations.ts'
 import type { VocabularyChanges } from './random-vocabulary.ts'
 
 /** A model with random weights: as fast as a real one of its shape and types, but its text is meaningless. */
@@ -84,6 +86,70 @@ const gemma270m: RandomModel = {
     }),
 }
 
+/** A model of Qwen3-VL's kind, with its encoder. */
+function qwen3Vl(
+  seed: string,
+  shape: LanguageShape,
+  encoder: EncoderShape & { readonly deepstack: readonly number[] },
+  types: { readonly language: TypeRule; readonly encoder: TypeRule },
+): Pick<RandomModel, 'vocabulary' | 'language' | 'encoder'> {
+  const { deepstack, ...encoderShape } = encoder
+  return {
+    vocabulary: {
+      control: {
+        151652: '<|vision_start|>',
+        151653: '<|vision_end|>',
+        151654: '<|vision_pad|>',
+        151655: '<|image_pad|>',
+        151656: '<|video_pad|>',
+      },
+    },
+    language: (vocabulary) =>
+      language(shape, {
+        architecture: 'qwen3vl',
+        vocabulary,
+        typeOf: types.language,
+        qkNorm: true,
+        metadata: {
+          'rope.freq_base': float32(5e6),
+          'rope.dimension_sections': int32s([24, 20, 20, 0]),
+          n_deepstack_layers: uint32(deepstack.length),
+        },
+      }),
+    encoder: () =>
+      qwen3VlEncoder({
+        seed: `${seed} encoder`,
+        shape: encoderShape,
+        typeOf: types.encoder,
+        side: 48,
+        deepstack,
+        embedding: shape.embedding,
+      }),
+  }
+}
+
+const SIX_HUNDRED_MILLION: LanguageShape = {
+  embedding: 1024,
+  layers: 28,
+  heads: 16,
+  kvHeads: 8,
+  head: 128,
+  feedForward: 3072,
+  contextTokens: 262_144,
+}
+
+/** Qwen3-VL with the language model of Qwen3 0.6B and a small encoder, in types that it can be exported from. */
+const sixHundredMillion: RandomModel = {
+  title: 'Qwen3-VL 0.6B, random weights in F16',
+  quantisation: 'f16',
+  ...qwen3Vl(
+    'six-hundred-million',
+    SIX_HUNDRED_MILLION,
+    { width: 768, head: 64, feedForward: 3072, layers: 12, deepstack: [2, 5, 8] },
+    { language: F16, encoder: F16 },
+  ),
+}
+
 const TWO_BILLION: LanguageShape = {
   embedding: 2048,
   layers: 28,
@@ -93,46 +159,22 @@ const TWO_BILLION: LanguageShape = {
   feedForward: 6144,
   contextTokens: 262_144,
 }
-const DEEPSTACK = [5, 11, 17]
 
 /** The shape of Qwen3-VL 2B, and of its encoder in Q8_0. */
 const twoBillion: RandomModel = {
   title: 'Qwen3-VL 2B, random weights in Q4_K_M',
   quantisation: 'q4_k_m',
-  vocabulary: {
-    control: {
-      151652: '<|vision_start|>',
-      151653: '<|vision_end|>',
-      151654: '<|vision_pad|>',
-      151655: '<|image_pad|>',
-      151656: '<|video_pad|>',
-    },
-  },
-  language: (vocabulary) =>
-    language(TWO_BILLION, {
-      architecture: 'qwen3vl',
-      vocabulary,
-      typeOf: q4KM(TWO_BILLION.layers),
-      qkNorm: true,
-      metadata: {
-        'rope.freq_base': float32(5e6),
-        'rope.dimension_sections': int32s([24, 20, 20, 0]),
-        n_deepstack_layers: uint32(DEEPSTACK.length),
-      },
-    }),
-  encoder: () =>
-    qwen3VlEncoder({
-      seed: 'two-billion encoder',
-      shape: { width: 1024, head: 64, feedForward: 4096, layers: 24 },
-      typeOf: Q8_0,
-      side: 48,
-      deepstack: DEEPSTACK,
-      embedding: TWO_BILLION.embedding,
-    }),
+  ...qwen3Vl(
+    'two-billion',
+    TWO_BILLION,
+    { width: 1024, head: 64, feedForward: 4096, layers: 24, deepstack: [5, 11, 17] },
+    { language: q4KM(TWO_BILLION.layers), encoder: Q8_0 },
+  ),
 }
 
 export const RANDOM_MODELS = {
   'half-billion': halfBillion,
   'gemma-270m': gemma270m,
+  'six-hundred-million': sixHundredMillion,
   'two-billion': twoBillion,
 } as const satisfies Record<string, RandomModel>
