@@ -1,5 +1,7 @@
+import { FairLru } from './fair-lru.ts'
 import { type Cut, type KvCache, type KvSequence, type SavedCells, START, type WantedCells } from './kv-cache.ts'
-import { HASHED_CELLS, type PrefixKey } from './prefix-key.ts'
+import type { PrefixKey } from './prefix-key.ts'
+import { PrefixTree } from './prefix-tree.ts'
 
 /**
  * A piece of a saved sequence, after the first cells of its parent. Pieces form trees: the turns of a chat follow each
@@ -32,7 +34,7 @@ export interface PrefixCopy {
 }
 
 /** Shorter common prefixes, such as those that a template gives to all prompts, are faster to compute than to share. */
-export const SHORTEST_MATCH = HASHED_CELLS
+export const SHORTEST_MATCH = 16
 /**
  * Size of a piece, unless an image needs more. Copying it takes 5 ms on an idle machine, because the system must provide
  * new memory; 1 ms of that is the copy itself.
@@ -45,18 +47,17 @@ const PIECE_BYTES = 8 * 2 ** 20
  * only to skip it; within a few steps that costs more than the copy. Organisations never share them: the time to the
  * first token would tell one what another asked.
  *
- * What it holds never exceeds its limit in bytes. Pieces that were not used for longest are removed first, the end of a
- * sequence before its beginning. Only `restore` and saving the same again count as use.
+ * What it holds never exceeds its limit in bytes. Of the organisation that holds most, pieces that were not used for
+ * longest are removed first, the end of a sequence before its beginning. Only `restore` and saving the same again count
+ * as use.
  */
 export class PrefixCache {
   readonly #kv: KvCache
   readonly #limitBytes: number
-  /** Least recently used first. A piece is always later than those that continue it. */
-  readonly #pieces = new Set<CachedPrefix>()
-  /** By organisation and the hash of a beginning: the pieces that hold some of the cells after it. */
-  readonly #index = new Map<string, Map<number, Set<CachedPrefix>>>()
+  /** With their sizes in bytes. A piece is always later than those that continue it. */
+  readonly #pieces = new FairLru<CachedPrefix>()
+  readonly #tree = new PrefixTree<CachedPrefix>()
   #cells = 0
-  #bytes = 0
   #version = 0
 
   constructor(kv: KvCache, limitBytes: number) {
@@ -66,7 +67,7 @@ export class PrefixCache {
 
   /** Pieces of saved sequences. */
   get entries(): number {
-    return this.#pieces.size
+    return this.#pieces.count
   }
 
   get cells(): number {
@@ -74,7 +75,7 @@ export class PrefixCache {
   }
 
   get bytes(): number {
-    return this.#bytes
+    return this.#pieces.size
   }
 
   /** Another number whenever another prefix may be found. */
@@ -84,25 +85,13 @@ export class PrefixCache {
 
   /** The longest prefix of the key that is in the cache. Does not count as use. */
   find(organisation: string, key: PrefixKey): PrefixMatch<CachedPrefix> | null {
-    const index = this.#index.get(organisation)
-    if (index === undefined) return null
-    let candidates: ReadonlySet<CachedPrefix> | null = null
-    let cells = 0
-    for (const hash of key.hashes) {
-      const pieces = index.get(hash)
-      if (pieces === undefined) break
-      candidates = pieces
-      cells += HASHED_CELLS
+    let best: PrefixMatch<CachedPrefix> | null = null
+    for (const source of this.#tree.find(organisation, key)) {
+      if (best !== null && best.cut.cells >= source.key.length) break
+      const match = this.#whereCuttable(source, source.key.commonPrefix(key))
+      if (match !== null && match.cut.cells > (best?.cut.cells ?? 0)) best = match
     }
-    let source: CachedPrefix | null = null
-    let most = 0
-    for (const candidate of candidates ?? []) {
-      const alike = candidate.key.alikeFrom(key, cells)
-      if (alike > most) [source, most] = [candidate, alike]
-    }
-    if (source === null) return null
-    const match = this.#whereCuttable(source, source.key.commonPrefix(key))
-    return match === null || match.cut.cells < SHORTEST_MATCH ? null : match
+    return best === null || best.cut.cells < SHORTEST_MATCH ? null : best
   }
 
   /** The match itself, or the end of the piece before it where a piece can only be used whole. */
@@ -168,49 +157,28 @@ export class PrefixCache {
   #makeRoom(bytes: number, last: CachedPrefix | null): boolean {
     if (bytesOf(last) + bytes > this.#limitBytes) return false
     const staying = new Set(chainOf(last))
-    for (const oldest of this.#pieces) {
-      if (this.#bytes + bytes <= this.#limitBytes) break
-      if (!staying.has(oldest)) this.#remove(oldest)
-    }
+    while (this.bytes + bytes > this.#limitBytes) this.#remove(this.#pieces.next((piece) => staying.has(piece))!)
     return true
   }
 
   #add(piece: CachedPrefix): void {
+    this.#pieces.add(piece, piece.saved.state.length)
+    this.#tree.add(piece.organisation, piece.key, piece)
     this.#touch(piece)
     this.#cells += piece.saved.to.cells - piece.saved.from.cells
-    this.#bytes += piece.saved.state.length
     this.#version++
-    const index = this.#index.get(piece.organisation) ?? new Map<number, Set<CachedPrefix>>()
-    this.#index.set(piece.organisation, index)
-    for (const hash of indexedHashes(piece)) {
-      const pieces = index.get(hash)
-      if (pieces === undefined) index.set(hash, new Set([piece]))
-      else pieces.add(piece)
-    }
   }
 
   #remove(piece: CachedPrefix): void {
     this.#pieces.delete(piece)
+    this.#tree.delete(piece)
     this.#cells -= piece.saved.to.cells - piece.saved.from.cells
-    this.#bytes -= piece.saved.state.length
     this.#version++
-    // None where its last pieces are all too short to be found by themselves.
-    const index = this.#index.get(piece.organisation)
-    if (index === undefined) return
-    for (const hash of indexedHashes(piece)) {
-      const pieces = index.get(hash)
-      pieces?.delete(piece)
-      if (pieces?.size === 0) index.delete(hash)
-    }
-    if (index.size === 0) this.#index.delete(piece.organisation)
   }
 
   /** Makes a piece the latest, and each of those before it later still. */
   #touch(piece: CachedPrefix): void {
-    for (const part of chainOf(piece)) {
-      this.#pieces.delete(part)
-      this.#pieces.add(part)
-    }
+    for (const part of chainOf(piece)) this.#pieces.touch(part)
   }
 }
 
@@ -239,9 +207,4 @@ function wantedOf(piece: CachedPrefix, cut: Cut): WantedCells[] {
     end = saved.from
   }
   return parts
-}
-
-/** Of the beginnings that end in a piece or where it begins. A piece within the first 16 cells has none. */
-function indexedHashes({ key, saved }: CachedPrefix): readonly number[] {
-  return key.hashes.slice(Math.max(0, Math.floor(saved.from.cells / HASHED_CELLS) - 1))
 }

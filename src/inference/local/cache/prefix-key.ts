@@ -11,22 +11,19 @@ interface KeyMedia {
   readonly key: string
 }
 
-/** Stands in `tokens` for every cell of an image or of audio but the first, which has a hash of its key. */
+/** The symbol of every cell of an image or of audio but the first, which has a hash of its key. */
 const MEDIA_CELL = -1
-/** Cells from one hash of a key to the next. */
-export const HASHED_CELLS = 16
-
 /**
  * What a sequence consists of, cell by cell: text by its tokens, media by the hash of their content. The prefix cache
  * finds sequences by it. Never changes.
  */
 export class PrefixKey {
-  readonly #tokens: Int32Array
+  /** A number for every cell. Keys that begin alike begin with the same ones; those of other media may be the same. */
+  readonly symbols: Int32Array
   readonly #media: readonly KeyMedia[]
-  #hashes: readonly number[] | null = null
 
-  private constructor(tokens: Int32Array, media: readonly KeyMedia[]) {
-    this.#tokens = tokens
+  private constructor(symbols: Int32Array, media: readonly KeyMedia[]) {
+    this.symbols = symbols
     this.#media = media
   }
 
@@ -50,22 +47,13 @@ export class PrefixKey {
 
   /** Cells. */
   get length(): number {
-    return this.#tokens.length
-  }
-
-  /**
-   * Hashes of the first 16, 32, 48, ... cells. Keys that begin alike have the same ones; different beginnings have, as
-   * good as always, different ones.
-   */
-  get hashes(): readonly number[] {
-    this.#hashes ??= hashBeginnings(this.#tokens)
-    return this.#hashes
+    return this.symbols.length
   }
 
   /** The key of the same with text after it. */
   concat(tokens: readonly number[]): PrefixKey {
     const longer = new Int32Array(this.length + tokens.length)
-    longer.set(this.#tokens)
+    longer.set(this.symbols)
     longer.set(tokens, this.length)
     return new PrefixKey(longer, this.#media)
   }
@@ -74,16 +62,16 @@ export class PrefixKey {
   slice(cells: number): PrefixKey | null {
     if (this.#wholeCells(cells) !== cells) return null
     return new PrefixKey(
-      this.#tokens.subarray(0, cells),
+      this.symbols.subarray(0, cells),
       this.#media.filter(({ at }) => at < cells),
     )
   }
 
-  /**
-   * The longest prefix that both have. It never ends within an image.
-   */
+  /** The longest prefix that both have. It never ends within an image. */
   commonPrefix(other: PrefixKey): Cut {
-    let cells = this.alikeFrom(other, 0)
+    const end = Math.min(this.length, other.length)
+    let cells = 0
+    while (cells < end && this.symbols[cells] === other.symbols[cells]) cells++
     for (const [index, item] of this.#media.entries()) {
       if (item.at >= cells) break
       const theirs = other.#media[index]
@@ -91,14 +79,6 @@ export class PrefixKey {
     }
     cells = Math.min(this.#wholeCells(cells), other.#wholeCells(cells))
     return { cells, position: this.#positionAt(cells) }
-  }
-
-  /** The first cell from `start` on in which the keys seem to differ: a quick guess at their common prefix. */
-  alikeFrom(other: PrefixKey, start: number): number {
-    const end = Math.min(this.length, other.length)
-    let cells = start
-    while (cells < end && this.#tokens[cells] === other.#tokens[cells]) cells++
-    return cells
   }
 
   /** The cut after at most so many cells, not within an image. */
@@ -131,17 +111,4 @@ function hashOf(text: string): number {
   let hash = 0
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
   return hash | 0x80000000
-}
-
-/** Two hashes of 32 bits, of which 53 are kept: what a number holds exactly. */
-function hashBeginnings(tokens: Int32Array): number[] {
-  const hashes: number[] = []
-  let a = 0x811c9dc5
-  let b = 0x9e3779b9
-  for (let i = 0; i < tokens.length; i++) {
-    a = Math.imul(a ^ tokens[i]!, 0x01000193)
-    b = Math.imul((b ^ (b >>> 15)) + tokens[i]!, 0x85ebca6b)
-    if ((i + 1) % HASHED_CELLS === 0) hashes.push((a >>> 0) * 2 ** 21 + (b >>> 11))
-  }
-  return hashes
 }
