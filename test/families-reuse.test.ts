@@ -22,7 +22,7 @@ import { answers, branch, REUSE_CELLS, REUSES } from './support/tiny-models/reus
 const KINDS = ['qwen3vl', 'gemma3', 'gemma4', 'llava', 'lfm2-vl']
 /** Those of which only whole sequences can be used again. */
 const UNCUTTABLE = ['gemma3', 'gemma4', 'lfm2-vl']
-const CUTTING = ['same prompt', 'same beginning']
+const CUTTING = ['same prompt', 'same prompt, from a copy', 'same beginning']
 /** Few enough that two ways of rounding hardly ever disagree about a token. The command compares more. */
 const TOKENS = 24
 

@@ -66,13 +66,16 @@ export interface EngineStats {
   readonly running: number
   /** Works whose first completion has not started. */
   readonly waiting: number
-  /** KV cells in total, then the cells and sequences in use. */
+  /** KV cells in total, then the cells and sequences in use by running work. */
   readonly totalCells: number
   readonly usedCells: number
   readonly usedSequences: number
   /** Cells and sequences that the prefix cache holds, in memory of its own. */
   readonly cachedCells: number
   readonly cachedSequences: number
+  /** KV cells and sequences that ended work holds until they are needed; they are not in use. */
+  readonly retainedCells: number
+  readonly retainedSequences: number
   /** Prompt tokens that were computed, and those reused because other work of the organisation had computed them. */
   readonly prefilledTokens: number
   readonly reusedTokens: number

@@ -95,6 +95,12 @@ export class Metrics implements PoolMeter {
     this.#reading('gauge', 'kv_cells_used', 'KV cells in use.', (s) => s.usedCells),
     this.#reading(
       'gauge',
+      'kv_cells_retained',
+      'KV cells that finished requests hold until they are needed.',
+      (s) => s.retainedCells,
+    ),
+    this.#reading(
+      'gauge',
       'prefix_cache_cells',
       'Cells held by the prefix cache, in memory of its own.',
       (s) => s.cachedCells,

@@ -142,6 +142,8 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       usedSequences: sum(({ running }) => running),
       cachedCells: 0,
       cachedSequences: 0,
+      retainedCells: 0,
+      retainedSequences: 0,
       prefilledTokens: prefilled,
       reusedTokens: reused,
       prefixHits: hits,

@@ -46,14 +46,9 @@ export const REUSES: Readonly<Record<string, (engine: StatefulEngine, model: Tin
     return compared(replies, expected, true)
   },
 
-  'same prompt': async (engine, model) => {
-    const { parts } = longestPrompt(model)
-    await answers(engine, 'same prompt', parts, [branch()])
-    return reusing(engine, async () => [
-      await answers(engine, 'same prompt', parts, [branch()]),
-      [await fresh(engine, parts)],
-    ])
-  },
+  'same prompt': (engine, model) => samePrompt(engine, model, 'same prompt'),
+
+  'same prompt, from a copy': (engine, model) => samePrompt(engine, model, 'copied prompt', displace),
 
   'same beginning': async (engine, model) => {
     const [medium] = mediaOf(model) ?? []
@@ -66,21 +61,9 @@ export const REUSES: Readonly<Record<string, (engine: StatefulEngine, model: Tin
     ])
   },
 
-  'next turn': async (engine, model) => {
-    const { parts } = longestPrompt(model)
-    const [reply] = await answers(engine, 'next turn', parts, [branch()])
-    const second = mediaOf(model)?.[1]
-    const next = [
-      ...parts,
-      untrusted(reply!),
-      trusted(model.turn[1].split(model.turn[0].slice(0, 4))[0]!),
-      ...turnOf(model, ...(second ? [second] : []), untrusted('And now?')),
-    ]
-    return reusing(engine, async () => [
-      await answers(engine, 'next turn', next, [branch()]),
-      [await fresh(engine, next)],
-    ])
-  },
+  'next turn': (engine, model) => nextTurn(engine, model, 'next turn'),
+
+  'next turn, from a copy': (engine, model) => nextTurn(engine, model, 'copied turn', displace),
 
   preemption: async (engine, model) => {
     const { parts } = promptsOf(model)[mediaOf(model) ? 1 : 0]!
@@ -91,6 +74,54 @@ export const REUSES: Readonly<Record<string, (engine: StatefulEngine, model: Tin
     const expected = (await answers(engine, unique(), parts, [branch(long)]))[0]!
     return compared(replies, Array(8).fill(expected), preemptions > before.preemptions)
   },
+}
+
+type Between = (engine: StatefulEngine, model: TinyModel) => Promise<void>
+
+const nothing: Between = async () => {}
+
+/** Work that needs so many KV cells that no ended work stays there. */
+const displace: Between = async (engine, model) => {
+  await answers(engine, unique(), turnOf(model, untrusted('All of it.')), [branch({ n: 8, maxTokens: 400 })])
+  const { retainedCells } = await engine.stats()
+  if (retainedCells > 32) throw new Error(`${retainedCells} cells of ended work are still in the KV cache.`)
+}
+
+async function samePrompt(
+  engine: StatefulEngine,
+  model: TinyModel,
+  organisation: string,
+  between = nothing,
+): Promise<ReuseResult> {
+  const { parts } = longestPrompt(model)
+  await answers(engine, organisation, parts, [branch()])
+  await between(engine, model)
+  return reusing(engine, async () => [
+    await answers(engine, organisation, parts, [branch()]),
+    [await fresh(engine, parts)],
+  ])
+}
+
+async function nextTurn(
+  engine: StatefulEngine,
+  model: TinyModel,
+  organisation: string,
+  between = nothing,
+): Promise<ReuseResult> {
+  const { parts } = longestPrompt(model)
+  const [reply] = await answers(engine, organisation, parts, [branch()])
+  await between(engine, model)
+  const second = mediaOf(model)?.[1]
+  const next = [
+    ...parts,
+    untrusted(reply!),
+    trusted(model.turn[1].split(model.turn[0].slice(0, 4))[0]!),
+    ...turnOf(model, ...(second ? [second] : []), untrusted('And now?')),
+  ]
+  return reusing(engine, async () => [
+    await answers(engine, organisation, next, [branch()]),
+    [await fresh(engine, next)],
+  ])
 }
 
 /** The reply to a prompt of which nothing has been computed: caches are not shared between organisations. */

@@ -1,6 +1,7 @@
 import { FairLru } from './fair-lru.ts'
 import { type Cut, type KvCache, type KvSequence, type SavedCells, START, type WantedCells } from './kv-cache.ts'
 import type { PrefixKey } from './prefix-key.ts'
+import { longestMatch, type PrefixMatch, SHORTEST_MATCH } from './prefix-match.ts'
 import { PrefixTree } from './prefix-tree.ts'
 
 /**
@@ -16,13 +17,6 @@ export interface CachedPrefix {
   readonly saved: SavedCells
 }
 
-/** Where a prompt's prefix has been computed already, and how much of it. */
-export interface PrefixMatch<Source = KvSequence | CachedPrefix> {
-  readonly source: Source
-  /** The part of the source that the prompt shares. */
-  readonly cut: Cut
-}
-
 /** A sequence that is being copied into the cache, piece by piece. */
 export interface PrefixCopy {
   readonly organisation: string
@@ -33,8 +27,6 @@ export interface PrefixCopy {
   next: Cut
 }
 
-/** Shorter common prefixes, such as those that a template gives to all prompts, are faster to compute than to share. */
-export const SHORTEST_MATCH = 16
 /**
  * Size of a piece, unless an image needs more. Copying it takes 5 ms on an idle machine, because the system must provide
  * new memory; 1 ms of that is the copy itself.
@@ -43,9 +35,8 @@ const PIECE_BYTES = 8 * 2 ** 20
 
 /**
  * Owns copies of the sequences of ended work, so that a prompt with the same prefix need not compute it again: the next
- * turn of a chat, most of all. The copies lie outside the KV cache, because attention passes over every cell in use, if
- * only to skip it; within a few steps that costs more than the copy. Organisations never share them: the time to the
- * first token would tell one what another asked.
+ * turn of a chat, most of all. The copies lie outside the KV cache: they outlast the sequences that are retained there.
+ * Organisations never share them: the time to the first token would tell one what another asked.
  *
  * What it holds never exceeds its limit in bytes. Of the organisation that holds most, pieces that were not used for
  * longest are removed first, the end of a sequence before its beginning. Only `restore` and saving the same again count
@@ -85,13 +76,7 @@ export class PrefixCache {
 
   /** The longest prefix of the key that is in the cache. Does not count as use. */
   find(organisation: string, key: PrefixKey): PrefixMatch<CachedPrefix> | null {
-    let best: PrefixMatch<CachedPrefix> | null = null
-    for (const source of this.#tree.find(organisation, key)) {
-      if (best !== null && best.cut.cells >= source.key.length) break
-      const match = this.#whereCuttable(source, source.key.commonPrefix(key))
-      if (match !== null && match.cut.cells > (best?.cut.cells ?? 0)) best = match
-    }
-    return best === null || best.cut.cells < SHORTEST_MATCH ? null : best
+    return longestMatch(this.#tree.find(organisation, key), key, (source, cut) => this.#whereCuttable(source, cut))
   }
 
   /** The match itself, or the end of the piece before it where a piece can only be used whole. */
@@ -100,6 +85,11 @@ export class PrefixCache {
     if (this.#kv.canCut(piece.saved.to, cut)) return { source, cut }
     // Where a piece continues another one, that one was cut when it was saved, so it can be.
     return piece.parent === null ? null : { source: piece.parent, cut: piece.saved.from }
+  }
+
+  /** Whether all of a key's cells are in the cache. */
+  holds(organisation: string, key: PrefixKey): boolean {
+    return this.find(organisation, key)?.cut.cells === key.length
   }
 
   /** Cells that must be free to restore a match: all of each piece must fit, if only for a moment. */

@@ -186,6 +186,8 @@ export class BatchBuilder {
   /** Fills what the next tokens leave of the batch with prompts, as far as the time of a step goes. */
   #fill(decoding: readonly RunningSequence[], texts: readonly Prefill[]): Step | null {
     const { context, kv } = this.#loaded
+    const wanted = texts.reduce((sum, { cursor }) => sum + cursor.remaining + 1, decoding.length)
+    this.#manager.provide(Math.min(context.batch.capacity, wanted))
     const free = Math.min(context.batch.capacity, kv.freeCells)
     const prefills: PrefillPart[] = []
     let rows = decoding.length

@@ -14,6 +14,11 @@ import { PromptReader } from '../tokens/prompt-tokens.ts'
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
 const MAX_SEQUENCE_IDS = 256
 /**
+ * Sequences of ended work that may stay in the KV cache even while as many run as may. For each id, the library reserves
+ * memory for logits.
+ */
+const RETAINED_SEQUENCES = 16
+/**
  * Maximum rows per decode call, unless an image that must be decoded in one call has more. On a CPU, larger batches
  * prefill hardly faster and need more memory for activations and logits. `PrefillPace` decides how many a step takes.
  */
@@ -52,9 +57,11 @@ export class LoadedModel {
     begins('weights')
     this.model = new Model(llama, settings.model, settings.printedTokens)
     // One for each sequence, and one for each shared prefix: 64 completions of 16 prompts take 81, and one completion
-    // alone may need three. No more than that, because the library compares all with all at every step; a sequence that
-    // finds none free waits.
+    // alone may need three. A sequence that finds none free waits.
     const sequences = Math.min(MAX_SEQUENCE_IDS - 1, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
+    // Ended work stays in the KV cache under ids of its own. Recurrent state takes memory for each id, used or not.
+    const keeps = settings.prefixCacheBytes > 0 && this.model.cuttablePositions > 0
+    const retained = keeps ? Math.min(RETAINED_SEQUENCES, MAX_SEQUENCE_IDS - 1 - sequences) : 0
     this.maxRunning = settings.maxSequences
     this.repetition = settings.repetition
     this.tilesRows = !hasOwnKernels
@@ -68,12 +75,12 @@ export class LoadedModel {
     this.context = new Context(llama, this.model, {
       cells,
       // One more for copies of parts of sequences.
-      sequences: sequences + 1,
+      sequences: sequences + retained + 1,
       threads,
       batchRows: BATCH_ROWS,
       mediaRows,
     })
-    this.kv = new KvCache(this.context, sequences, this.model.cuttablePositions)
+    this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
     const embeddings = new LRUCache<string, Float32Array>({
       // An entry that is larger is not kept, and removes nothing.

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { branch, CARD, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
 import type { EngineEvent, PromptPart } from '../../engine.ts'
@@ -10,7 +10,7 @@ import { LoadedModel } from './loaded-model.ts'
 import { Scheduler } from './scheduler.ts'
 
 /**
- * Copies of ended sequences beside the steps of others, step by step. By the test's clock, a copy takes longer than
+ * Ended sequences that stay in the KV cache, and copies of them, step by step. By the test's clock, a copy takes longer than
  * copies may in a step; and a cell seems to take 16 times the memory, so that short prompts have several pieces.
  */
 
@@ -29,7 +29,7 @@ const prompt = (words: number): PromptPart[] => [
   trusted('<|im_end|>\n<|im_start|>assistant\n'),
 ]
 
-beforeAll(async () => {
+beforeEach(async () => {
   const card = await loadCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const { llama } = libraries
@@ -57,8 +57,10 @@ beforeAll(async () => {
   )
 })
 
-afterAll(() => loaded?.close())
-afterEach(() => vi.restoreAllMocks())
+afterEach(() => {
+  vi.restoreAllMocks()
+  loaded.close()
+})
 
 function createScheduler(prefixCacheBytes: number) {
   const { context } = loaded
@@ -92,52 +94,75 @@ function createScheduler(prefixCacheBytes: number) {
 const textOf = (events: readonly EngineEvent[]) =>
   events.map((event) => (event.type === 'text' ? event.text : '')).join('')
 
-test('a long sequence is copied beside the steps of a stream, piece by piece, and found meanwhile and afterwards', () => {
+test('what has ended stays in place, and a prompt that begins like it copies nothing', () => {
   const { scheduler, eventsOf, ask, finish, cachedTokensOf } = createScheduler(64 * MIB)
-  ask(1, 4, 100)
+  ask(1, 4, 400)
   scheduler.step()
   ask(2, 300, 4)
   finish(2)
-  // Its first piece was copied at once, and its cells are not needed.
-  expect(copies).toHaveLength(1)
-  expect(loaded.kv.usedCells).toBeGreaterThan(300)
-  expect(scheduler.stats.usedCells).toBeLessThan(100)
+  const { retainedCells, usedCells, prefilledTokens } = scheduler.stats
+  expect(retainedCells).toBeGreaterThan(300)
+  expect(usedCells).toBeLessThan(100)
+  expect(loaded.kv.usedCells).toBe(retainedCells + usedCells)
   ask(3, 300, 4)
-  const promptTokens = scheduler.stats.prefilledTokens
   expect(cachedTokensOf(3)).toBeGreaterThan(300)
   finish(3)
-  while (copies.length < 2) {
+  expect(textOf(eventsOf(3))).toBe(textOf(eventsOf(2)))
+  // Only the last token of its prompt was computed, and that is decoded.
+  expect(scheduler.stats.prefilledTokens).toBe(prefilledTokens)
+  expect(copies).toEqual([])
+  // The same again is retained once.
+  expect(scheduler.stats).toMatchObject({ retainedSequences: 1, retainedCells })
+  scheduler.abort(1)
+  while (scheduler.step());
+})
+
+test('it is copied after a while, piece by piece beside a stream, and released when it has cost enough', () => {
+  const { scheduler, eventsOf, ask, finish, cachedTokensOf } = createScheduler(64 * MIB)
+  ask(1, 4, 400)
+  scheduler.step()
+  ask(2, 300, 4)
+  finish(2)
+  const { retainedCells } = scheduler.stats
+  while (scheduler.stats.retainedCells > 0) {
     const [before, streamed] = [clock, eventsOf(1).length]
     scheduler.step()
     expect(clock - before).toBeLessThanOrEqual(COPY_MS)
     expect(eventsOf(1).length).toBeGreaterThan(streamed)
   }
+  expect(copies).toHaveLength(2)
   expect(Math.max(...copies)).toBeLessThan((8.1 * MIB) / CELL_FACTOR)
+  expect(scheduler.stats.cachedCells).toBe(retainedCells)
+  expect(loaded.kv.usedCells).toBe(scheduler.stats.usedCells)
+  ask(3, 300, 4)
+  expect(cachedTokensOf(3)).toBeGreaterThan(300)
+  finish(3)
+  expect(textOf(eventsOf(3))).toBe(textOf(eventsOf(2)))
   scheduler.abort(1)
-  while (scheduler.step());
-  expect([loaded.kv.usedCells, loaded.kv.usedSequences]).toEqual([0, 0])
-  ask(4, 300, 4)
-  finish(4)
-  expect(cachedTokensOf(4)).toBe(cachedTokensOf(3))
-  expect(textOf(eventsOf(4))).toBe(textOf(eventsOf(2)))
-  // Only the last token of each was computed, and it is decoded.
-  expect(scheduler.stats.prefilledTokens).toBe(promptTokens)
   while (scheduler.step());
 })
 
-test('cells of a copy are given up when work needs them, and what was copied stays', () => {
+test('an idle engine copies what it retains, and retains it', () => {
+  const { scheduler, ask, finish } = createScheduler(64 * MIB)
+  ask(1, 300, 4)
+  finish(1)
+  while (scheduler.step());
+  const { cachedCells, retainedCells, usedCells } = scheduler.stats
+  expect([cachedCells, usedCells, copies.length]).toEqual([retainedCells, 0, 2])
+})
+
+test('when work needs the cells, as much is copied as goes into a step', () => {
   const { scheduler, ask, finish, cachedTokensOf } = createScheduler(64 * MIB)
   ask(1, 4, 500)
   scheduler.step()
   ask(2, 300, 4)
   finish(2)
-  expect(copies).toHaveLength(1)
-  vi.spyOn(performance, 'now').mockReturnValue(clock)
-  // The one that runs takes more cells than are free beside the copy.
+  // The one that runs takes more cells than are free beside what is retained.
   vi.spyOn(loaded.kv, 'freeCells', 'get').mockReturnValueOnce(0)
   scheduler.step()
+  expect(copies).toHaveLength(1)
   expect(loaded.kv.usedCells).toBeLessThan(100)
-  expect(scheduler.stats.preemptions).toBe(0)
+  expect(scheduler.stats).toMatchObject({ preemptions: 0, retainedCells: 0 })
   ask(3, 300, 4)
   expect(cachedTokensOf(3)).toBeGreaterThan(150)
   expect(cachedTokensOf(3)).toBeLessThan(200)
@@ -146,8 +171,8 @@ test('cells of a copy are given up when work needs them, and what was copied sta
   while (scheduler.step());
 })
 
-test('a sequence that is larger than the cache is not copied', () => {
-  const { scheduler, ask, finish } = createScheduler(4 * MIB)
+test('a sequence that is larger than the cache is not copied, but stays in place', () => {
+  const { scheduler, ask, finish, cachedTokensOf } = createScheduler(4 * MIB)
   ask(1, 40, 4)
   finish(1)
   ask(2, 160, 4)
@@ -155,4 +180,21 @@ test('a sequence that is larger than the cache is not copied', () => {
   while (scheduler.step());
   expect(copies).toHaveLength(1)
   expect(scheduler.stats.cachedCells).toBeGreaterThan(40)
+  ask(3, 160, 4)
+  expect(cachedTokensOf(3)).toBeGreaterThan(160)
+  finish(3)
+  while (scheduler.step());
+})
+
+test('large work finds all cells that nothing runs in, however much is retained', () => {
+  const { scheduler, ask, finish } = createScheduler(64 * MIB)
+  for (const [id, words] of [100, 200, 300, 400, 500].entries()) {
+    ask(id, words, 2)
+    finish(id)
+  }
+  expect(scheduler.stats.retainedCells).toBeGreaterThan(500)
+  ask(10, 1200, 700)
+  finish(10)
+  expect(scheduler.stats).toMatchObject({ preemptions: 0, running: 0, usedCells: 0 })
+  while (scheduler.step());
 })

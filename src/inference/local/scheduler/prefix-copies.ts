@@ -1,25 +1,41 @@
 import type { KvCache, KvSequence } from '../cache/kv-cache.ts'
 import type { PrefixCache, PrefixCopy } from '../cache/prefix-cache.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
+import type { RetainedSequence } from '../cache/retained-sequences.ts'
 
-interface PendingCopy {
-  readonly copy: PrefixCopy
-  /** A fork of the sequence that has ended, so that its cells stay until they are copied. */
-  readonly sequence: KvSequence
+interface Pending {
+  /** The step in which it was retained. */
+  readonly since: number
+  /** Null before its first piece. */
+  copy: PrefixCopy | null
 }
 
-/** Time per step for copies that are begun in it; in ms. */
-const BEGIN_MS = 8
+/** Time per step for copies of sequences that are released in it; in ms. */
+const RELEASE_MS = 8
+/** Steps after which a sequence is copied beside others: the next turn of a chat that comes sooner spares the copy. */
+const DUE_STEPS = 64
+/** With less of the KV cache free than this share, copies begin at once. */
+const TIGHT_SHARE = 1 / 8
+/**
+ * Every step passes over a cell in about 10 ns, if only to skip it; restoring a byte takes 0.1 ns. A sequence that is
+ * copied is released when it has cost as much as restoring it will: after as many steps as a cell has bytes, divided by
+ * this.
+ */
+const CELL_BYTES_PER_STEP = 100
 
 /**
- * Copies ended sequences into the prefix cache without holding up those that run: small ones at once, large ones piece by
- * piece, some milliseconds per step. It owns the sequences that wait to be copied. Their cells stay in use meanwhile;
- * `giveUp` frees them.
+ * Copies retained sequences into the prefix cache without holding up those that run: while nothing runs, or after some
+ * steps, or when room gets scarce; piece by piece, some milliseconds per step. It owns which sequences wait for that, and
+ * when those that are copied have cost enough.
  */
 export class PrefixCopies {
   readonly #kv: KvCache
   readonly #cache: PrefixCache
-  readonly #pending: PendingCopy[] = []
+  /** Longest waiting first. */
+  readonly #pending = new Map<RetainedSequence, Pending>()
+  /** Those that are copied, with the step in which each is to be released; soonest first. */
+  readonly #copied = new Map<RetainedSequence, number>()
+  #steps = 0
   /** Time that copies have taken in this step, in ms. */
   #spentMs = 0
 
@@ -28,41 +44,74 @@ export class PrefixCopies {
     this.#cache = cache
   }
 
-  /** Oldest first. */
-  get pending(): readonly PendingCopy[] {
-    return this.#pending
+  add(retained: RetainedSequence): void {
+    this.#pending.set(retained, { since: this.#steps, copy: null })
   }
 
-  /** @param sequence may be released afterwards. */
-  add(organisation: string, key: PrefixKey, sequence: KvSequence): void {
+  forget(retained: RetainedSequence): void {
+    this.#pending.delete(retained)
+    this.#copied.delete(retained)
+  }
+
+  /** It was used, so it stays for longer. */
+  touch(retained: RetainedSequence): void {
+    if (this.#copied.delete(retained)) this.#releaseLater(retained)
+  }
+
+  /** Copies what is about to be released, as far as the time of a step goes. */
+  beforeRelease(retained: RetainedSequence): void {
+    if (this.#pending.has(retained)) this.copyNow(retained.organisation, retained.key, retained.sequence)
+  }
+
+  /** Copies a sequence, as far as the time of a step goes. */
+  copyNow(organisation: string, key: PrefixKey, sequence: KvSequence): void {
     const copy = this.#cache.begin(organisation, key, sequence)
-    if (copy === null) return
-    if (this.#pending.length === 0 && !this.#advance(copy, sequence, BEGIN_MS)) return
-    if (this.#kv.freeSequences > 0) this.#pending.push({ copy, sequence: this.#kv.fork(sequence) })
+    if (copy !== null) this.#advance(copy, sequence, RELEASE_MS)
   }
 
   /**
-   * Ends a step: copies pieces until so much time is spent on copies in this step. At least one, unless one was copied
-   * when its sequence ended.
-   * @returns whether any were pending.
+   * Ends a step: copies what is due until so much time is spent on copies in this step.
+   * @returns the retained sequences that have cost enough.
    */
-  continue(ms: number): boolean {
-    const hasAny = this.#pending.length > 0
-    for (let next = this.#pending[0]; next !== undefined && this.#spentMs < ms; next = this.#pending[0]) {
-      if (this.#advance(next.copy, next.sequence, ms)) continue
-      this.#pending.shift()
-      this.#kv.release(next.sequence)
+  endStep(ms: number): readonly RetainedSequence[] {
+    this.#steps++
+    const { freeCells, freeSequences, capacity } = this.#kv
+    const isTight = freeCells < TIGHT_SHARE * capacity || freeSequences === 0
+    for (const [retained, pending] of this.#pending) {
+      if (this.#spentMs >= ms || (!isTight && this.#steps - pending.since < DUE_STEPS)) break
+      this.#continue(retained, pending, ms)
+    }
+    this.#spentMs = 0
+    const expired: RetainedSequence[] = []
+    for (const [retained, step] of this.#copied) {
+      if (step > this.#steps) break
+      expired.push(retained)
+    }
+    return expired
+  }
+
+  /** Copies while nothing runs, for about so much time. @returns whether anything waited. */
+  continueIdle(ms: number): boolean {
+    const hasAny = this.#pending.size > 0
+    for (const [retained, pending] of this.#pending) {
+      if (this.#spentMs >= ms) break
+      this.#continue(retained, pending, ms)
     }
     this.#spentMs = 0
     return hasAny
   }
 
-  /** Forgets the youngest. @returns whether there was one. */
-  giveUp(): boolean {
-    const last = this.#pending.pop()
-    if (last === undefined) return false
-    this.#kv.release(last.sequence)
-    return true
+  #continue(retained: RetainedSequence, pending: Pending, ms: number): void {
+    const { organisation, key, sequence } = retained
+    pending.copy ??= this.#cache.begin(organisation, key, sequence)
+    if (pending.copy !== null && this.#advance(pending.copy, sequence, ms)) return
+    this.#pending.delete(retained)
+    if (this.#cache.holds(organisation, key)) this.#releaseLater(retained)
+  }
+
+  #releaseLater(retained: RetainedSequence): void {
+    const cellBytes = this.#cache.bytes / Math.max(1, this.#cache.cells)
+    this.#copied.set(retained, this.#steps + Math.ceil(cellBytes / CELL_BYTES_PER_STEP))
   }
 
   /** Copies pieces until so much time is spent. @returns whether there is more to copy. */

@@ -1,70 +1,87 @@
 import type { EngineStats } from '../../engine.ts'
 import type { Cut, KvCache, KvSequence } from '../cache/kv-cache.ts'
-import { type CachedPrefix, PrefixCache, type PrefixMatch, SHORTEST_MATCH } from '../cache/prefix-cache.ts'
+import { type CachedPrefix, PrefixCache } from '../cache/prefix-cache.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
+import { type PrefixMatch, SHORTEST_MATCH } from '../cache/prefix-match.ts'
+import { type RetainedSequence, RetainedSequences } from '../cache/retained-sequences.ts'
 import { PrefixCopies } from './prefix-copies.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
 
 export type ReuseStats = Pick<
   EngineStats,
-  'cachedCells' | 'cachedSequences' | 'reusedTokens' | 'prefixHits' | 'prefixMisses'
+  | 'cachedCells'
+  | 'cachedSequences'
+  | 'retainedCells'
+  | 'retainedSequences'
+  | 'reusedTokens'
+  | 'prefixHits'
+  | 'prefixMisses'
 >
 
+export interface Room {
+  cells: number
+  sequences: number
+}
+
+/** Something that holds the beginning of a prompt: a running sequence, one that has ended, or a copy. */
+type Source = KvSequence | RetainedSequence | CachedPrefix
+type Match = PrefixMatch<Source>
+
 /**
- * Finds what has been computed of a prompt already, in the prefix cache or with running work of its organisation. It owns
- * the prefix cache and the counts of hits and misses. The sequence manager calls it when it opens the root of a group and
- * when it closes one.
+ * Finds what has been computed of a prompt already: by running work of its organisation, or by work that has ended, in
+ * the KV cache or in the prefix cache. It owns both and the counts of hits and misses. The sequence manager calls it when
+ * it opens the root of a group, when it closes one, and when it needs room.
  */
 export class PrefixReuse {
   readonly #kv: KvCache
+  readonly #isOn: boolean
   readonly #cache: PrefixCache
+  readonly #retained: RetainedSequences
   readonly #copies: PrefixCopies
-  /** What was found in the prefix cache, and in which version of it. */
-  readonly #found = new WeakMap<
-    PrefixKey,
-    { readonly version: number; readonly match: PrefixMatch<CachedPrefix> | null }
-  >()
+  /** What was found of ended work, and in which version of both caches. */
+  readonly #found = new WeakMap<PrefixKey, { readonly version: number; readonly match: Match | null }>()
   /** The common prefix of two keys. They are compared once, and not again at every step that one of them waits. */
   readonly #common = new WeakMap<PrefixKey, WeakMap<PrefixKey, Cut>>()
   #reusedTokens = 0
   #hits = 0
   #misses = 0
 
+  /** @param prefixCacheBytes size of the copies; with 0, nothing of ended work is kept anywhere. */
   constructor(kv: KvCache, prefixCacheBytes: number) {
     this.#kv = kv
+    this.#isOn = prefixCacheBytes > 0
     this.#cache = new PrefixCache(kv, prefixCacheBytes)
     this.#copies = new PrefixCopies(kv, this.#cache)
+    this.#retained = new RetainedSequences(kv, (item) => this.#copies.forget(item))
   }
 
   get stats(): ReuseStats {
     return {
       cachedCells: this.#cache.cells,
       cachedSequences: this.#cache.entries,
+      retainedCells: this.#retained.cells(),
+      retainedSequences: this.#retained.count,
       reusedTokens: this.#reusedTokens,
       prefixHits: this.#hits,
       prefixMisses: this.#misses,
     }
   }
 
-  /** The longest prefix of the group's prompt that is in the prefix cache or in the KV cache. */
-  find({ organisation, key }: SequenceGroup, running: readonly RunningSequence[]): PrefixMatch | null {
-    let best: PrefixMatch | null = this.#findCached(organisation, key)
-    const inKv = [
-      ...running.map(({ group }) => ({ about: group, source: group.root?.kvSequence ?? null })),
-      ...this.#copies.pending.map(({ copy, sequence }) => ({ about: copy, source: sequence })),
-    ]
-    for (const { about, source } of inKv) {
-      if (source === null || about.organisation !== organisation) continue
-      const common = this.#commonPrefix(key, about.key)
+  /** The longest prefix of the group's prompt that has been computed. */
+  find({ organisation, key }: SequenceGroup, running: readonly RunningSequence[]): Match | null {
+    let best = this.#findEnded(organisation, key)
+    for (const { group } of running) {
+      const source = group.root?.kvSequence ?? null
+      if (source === null || group.organisation !== organisation) continue
+      const common = this.#commonPrefix(key, group.key)
       const cut = source.cells < common.cells ? key.cutBefore(source.cells) : common
-      // Cells that are shared cost less than copied ones.
-      if (cut.cells < SHORTEST_MATCH || cut.cells < (best?.cut.cells ?? 0)) continue
+      if (cut.cells < SHORTEST_MATCH || !isBetter(cut, best)) continue
       if (this.#kv.canCut(source, cut)) best = { source, cut }
     }
     return best
   }
 
-  /** Cells of the group's prompt that can be shared with running work: they take no room of their own. */
+  /** Cells of the group's prompt that are in the KV cache already: they take no room of their own. */
   sharedCells(group: SequenceGroup, running: readonly RunningSequence[]): number {
     const match = this.find(group, running)
     return match === null || isCached(match) ? 0 : match.cut.cells
@@ -77,47 +94,100 @@ export class PrefixReuse {
   open(opening: RunningSequence, running: readonly RunningSequence[]): KvSequence | null {
     const match = this.find(opening.group, running)
     if (this.#isBeingComputed(opening, running, match?.cut.cells ?? 0)) return null
-    if (match === null || (isCached(match) && this.#cache.cellsToRestore(match) > this.#kv.freeCells)) {
+    if (match === null || (isCached(match) && !this.#provideAll(this.#cache.cellsToRestore(match)))) {
       this.#misses++
       return this.#kv.fork(null)
     }
     this.#hits++
     this.#reusedTokens += match.cut.cells
-    return isCached(match) ? this.#cache.restore(match) : this.#kv.fork(match.source as KvSequence, match.cut)
+    if (isCached(match)) return this.#cache.restore(match)
+    if (!isRetained(match)) return this.#kv.fork(match.source as KvSequence, match.cut)
+    this.#retained.touch(match.source)
+    this.#copies.touch(match.source)
+    return this.#kv.fork(match.source.sequence, match.cut)
   }
 
   /**
-   * Copies what the root of a group holds into the prefix cache, now or beside the next steps.
+   * Keeps what the root of a group holds; it may be closed afterwards.
    * @param generated tokens that it holds after the prompt.
    */
   keep({ organisation, key, root }: SequenceGroup, generated: readonly number[] = []): void {
     const kvSequence = root?.kvSequence ?? null
-    if (kvSequence === null) return
+    if (kvSequence === null || !this.#isOn) return
     const held = (generated.length === 0 ? key : key.concat(generated)).slice(kvSequence.cells)
-    if (held !== null) this.#copies.add(organisation, held, kvSequence)
+    if (held === null || held.length < SHORTEST_MATCH) return
+    if (this.#kv.freeSequences === 0) this.#release(this.#retained.next())
+    if (this.#kv.freeSequences === 0) this.#copies.copyNow(organisation, held, kvSequence)
+    const retained = this.#retained.add(organisation, held, kvSequence)
+    if (retained !== null) this.#copies.add(retained)
   }
 
-  /** What copies that are under way hold in the KV cache. `giveUpCopy` frees it. */
-  get held(): { readonly cells: number; readonly sequences: number } {
-    const sequences = this.#copies.pending.map(({ sequence }) => sequence)
-    return { cells: this.#kv.cellsFreedBy(sequences), sequences: sequences.length }
+  /** What ended work holds in the KV cache. Whoever needs it gets it. */
+  get held(): Room {
+    return { cells: this.#retained.cells(), sequences: this.#retained.count }
   }
 
-  /** Copies some of what waits for it. @returns whether anything waited. */
+  /** Ends a step: copies some of what is due. */
+  endStep(copyMs: number): void {
+    for (const retained of this.#copies.endStep(copyMs)) this.#retained.release(retained)
+  }
+
+  /** Copies some of what ended while nothing runs. @returns whether anything waited for it. */
   continueCopies(ms: number): boolean {
-    return this.#copies.continue(ms)
+    return this.#copies.continueIdle(ms)
   }
 
-  /** Gives up a copy, so that its cells are free. What was copied of it stays. @returns whether there was one. */
-  giveUpCopy(): boolean {
-    return this.#copies.giveUp()
+  /** Releases one of the retained sequences. @returns whether there was one. */
+  reclaim(): boolean {
+    return this.#release(this.#retained.next())
   }
 
-  #findCached(organisation: string, key: PrefixKey): PrefixMatch<CachedPrefix> | null {
-    const { version } = this.#cache
+  /** Releases retained sequences until so many cells are free, or none is left. */
+  provide(cells: number): void {
+    while (this.#kv.freeCells < cells && this.reclaim());
+  }
+
+  /**
+   * Releases some of the retained sequences for a group, unless all together would not be enough. Those that the group
+   * continues go last.
+   * @param missing cells and sequences that must become free, given that what the group continues stays.
+   * @returns whether anything was released.
+   */
+  makeRoomFor(group: SequenceGroup, running: readonly RunningSequence[], missing: Room): boolean {
+    const match = this.find(group, running)
+    const own = match !== null && isRetained(match) ? match : null
+    if (own !== null) {
+      const isEnough = this.#retained.cells(own.source) >= missing.cells && this.#retained.count > missing.sequences
+      if (isEnough) return this.#release(this.#retained.next(own.source))
+      if (missing.cells > 0 && this.#retained.trim(own)) return true
+    }
+    const needed = missing.cells + (own?.cut.cells ?? 0)
+    const isEnough = this.#retained.cells() >= needed && this.#retained.count >= missing.sequences
+    return isEnough && this.#release(this.#retained.next(own?.source) ?? own?.source ?? null)
+  }
+
+  /** @returns false, and releases nothing, when so many cells cannot be free. */
+  #provideAll(cells: number): boolean {
+    if (this.#kv.freeCells + this.#retained.cells() < cells) return false
+    this.provide(cells)
+    return true
+  }
+
+  #release(item: RetainedSequence | null): boolean {
+    if (item === null) return false
+    this.#copies.beforeRelease(item)
+    this.#retained.release(item)
+    return true
+  }
+
+  #findEnded(organisation: string, key: PrefixKey): Match | null {
+    // Both only grow.
+    const version = this.#cache.version + this.#retained.version
     let found = this.#found.get(key)
     if (found?.version !== version) {
-      found = { version, match: this.#cache.find(organisation, key) }
+      const cached = this.#cache.find(organisation, key)
+      const retained = this.#retained.find(organisation, key)
+      found = { version, match: retained !== null && isBetter(retained.cut, cached) ? retained : cached }
       this.#found.set(key, found)
     }
     return found.match
@@ -150,6 +220,15 @@ export class PrefixReuse {
   }
 }
 
-function isCached(match: PrefixMatch): match is PrefixMatch<CachedPrefix> {
+/** Of two that are as long, the one in the KV cache is better: its cells are shared and not copied. */
+function isBetter(cut: Cut, than: Match | null): boolean {
+  return cut.cells >= (than?.cut.cells ?? 0)
+}
+
+function isCached(match: Match): match is PrefixMatch<CachedPrefix> {
   return 'saved' in match.source
+}
+
+function isRetained(match: Match): match is PrefixMatch<RetainedSequence> {
+  return 'sequence' in match.source
 }

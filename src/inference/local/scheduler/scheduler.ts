@@ -148,8 +148,7 @@ export class Scheduler {
       for (const sampled of result.sampled) if (this.#append(sampled)) touched.add(sampled.group)
     }
     this.#builder.learn(step, decodeMs, performance.now() - started)
-    this.#manager.settle()
-    this.#manager.continueCopies(Math.max(COPY_MS, COPY_SHARE * decodeMs))
+    this.#manager.endStep(Math.max(COPY_MS, COPY_SHARE * decodeMs))
     return touched
   }
 

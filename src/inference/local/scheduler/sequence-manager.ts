@@ -1,17 +1,11 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
 import type { EngineStats } from '../../engine.ts'
-import type { PrefixMatch } from '../cache/prefix-cache.ts'
 import type { KvHolder } from './kv-holder.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import { PrefixReuse, type ReuseStats } from './prefix-reuse.ts'
+import { PrefixReuse, type ReuseStats, type Room } from './prefix-reuse.ts'
 import type { Sequence } from './sequence.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
 import { SharedPrefix } from './shared-prefix.ts'
-
-interface Room {
-  cells: number
-  sequences: number
-}
 
 /** Cells that a sequence must find free for its first tokens, so that it is not preempted at once. */
 const HEADROOM_CELLS = 32
@@ -84,31 +78,42 @@ export class SequenceManager {
   }
 
   /** How much of a group's prompt has been computed already. */
-  findPrefix(group: SequenceGroup): PrefixMatch | null {
+  findPrefix(group: SequenceGroup): ReturnType<PrefixReuse['find']> {
     return this.#reuse.find(group, this.#running)
   }
 
   /** Opens the sequences that waited for what the last step has prefilled. */
-  settle(): void {
+  #settle(): void {
     for (const running of this.#running) this.#open(running.sequence, running)
   }
 
-  /** What ended work still holds in the KV cache, until it is copied or the cells are needed. */
-  get held(): PrefixReuse['held'] {
+  /** What ended work still holds in the KV cache, until the room is needed. */
+  get held(): Room {
     return this.#reuse.held
   }
 
-  /** Copies some of what ended into the prefix cache. @returns whether anything waited for it. */
+  /** Ends a step. Some of what ended is copied into the prefix cache. */
+  endStep(copyMs: number): void {
+    this.#settle()
+    this.#reuse.endStep(copyMs)
+  }
+
+  /** Copies some of what ended into the prefix cache while nothing runs. @returns whether anything waited for it. */
   continueCopies(ms: number): boolean {
     return this.#reuse.continueCopies(ms)
   }
 
+  /** Has so many cells free, if only ended work is in the way. */
+  provide(cells: number): void {
+    this.#reuse.provide(cells)
+  }
+
   /**
-   * Frees some cells. It preempts the youngest sequence, never the oldest, so there is always progress.
+   * Frees some cells: those of ended work, or of the youngest sequence, never of the oldest, so there is always progress.
    * @returns false when there is nothing to free.
    */
   reclaim(): boolean {
-    if (this.#reuse.giveUpCopy() || this.#closeIdlePrefix(null)) return true
+    if (this.#reuse.reclaim() || this.#closeIdlePrefix(null)) return true
     const youngest = this.#running.at(-1)
     if (youngest === undefined || this.#running.length === 1) return false
     this.#preempt(youngest)
@@ -219,8 +224,12 @@ export class SequenceManager {
     const headroom = this.#running.length === 0 ? 0 : Math.min(HEADROOM_CELLS, sequence.tokensLeft)
     for (;;) {
       const needed = this.#needed(candidate)
-      const enoughCells = reserved.cells + needed.cells + headroom <= kv.freeCells
-      if (enoughCells && reserved.sequences + needed.sequences <= kv.freeSequences) return true
+      const missing = {
+        cells: reserved.cells + needed.cells + headroom - kv.freeCells,
+        sequences: reserved.sequences + needed.sequences - kv.freeSequences,
+      }
+      if (missing.cells <= 0 && missing.sequences <= 0) return true
+      if (this.#reuse.makeRoomFor(candidate.group, this.#running, missing)) continue
       if (this.#running.length > 0 || !this.#closeIdlePrefix(sequence)) return false
     }
   }
