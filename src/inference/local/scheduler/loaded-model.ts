@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache'
 import type { ModelInfo } from '../../engine.ts'
 import type { RepetitionLimits } from '../../repetition.ts'
 import { KvCache } from '../cache/kv-cache.ts'
@@ -9,6 +8,7 @@ import { Model } from '../native/model.ts'
 import { Projector, type ProjectorOptions } from '../native/projector.ts'
 import type { EngineSettings, LoadStage } from '../protocol.ts'
 import { ConstraintCompiler } from '../sampling/constraint-compiler.ts'
+import { EncoderCache } from '../tokens/encoder-cache.ts'
 import { PromptReader } from '../tokens/prompt-tokens.ts'
 
 /** llama.cpp's own limit of sequence ids (LLAMA_MAX_SEQ). */
@@ -82,12 +82,7 @@ export class LoadedModel {
     })
     this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
-    const embeddings = new LRUCache<string, Float32Array>({
-      // An entry that is larger is not kept, and removes nothing.
-      maxSize: Math.max(1, settings.encoderCacheBytes),
-      sizeCalculation: ({ byteLength }) => byteLength,
-    })
-    this.reader = new PromptReader(this.model, this.#projector, image, embeddings)
+    this.reader = new PromptReader(this.model, this.#projector, image, new EncoderCache(settings.encoderCacheBytes))
     this.constraints = new ConstraintCompiler(this.model)
     this.info = {
       contextTokens: Math.min(this.context.cells, this.model.trainedContextTokens),

@@ -1,4 +1,3 @@
-import type { LRUCache } from 'lru-cache'
 import type { RgbImage } from '../../../media/pixels.ts'
 import { isPrepared } from '../../../media/resize.ts'
 import type { AudioPart, MediaPart, PromptPart, TextPart } from '../../engine.ts'
@@ -8,6 +7,7 @@ import type { EncodableChunk, Projector } from '../native/projector.ts'
 import type { EngineSettings } from '../protocol.ts'
 import { AudioFeatureCache } from './audio-feature-cache.ts'
 import { ContentKeys, picturesOf } from './content-keys.ts'
+import type { EncoderCache } from './encoder-cache.ts'
 import { JoinedTexts } from './joined-texts.ts'
 import { CutImage, mediaChunks, type PicturePart, PictureSource } from './picture-source.ts'
 import { Texts } from './texts.ts'
@@ -36,7 +36,7 @@ export interface MediaTokens {
   readonly encodable: EncodableChunk
   /** Identifies the content within its organisation. */
   readonly key: string
-  /** Output of the encoder, if it encoded the same content lately. */
+  /** Output of the encoder, if it encoded the same content lately, or for a prompt that is still in use. */
   knownEmbeddings(): Float32Array | undefined
   /** Runs the encoder. Blocks. */
   encode(): Float32Array
@@ -48,7 +48,7 @@ type ReadPart = Pick<TokenisedPrompt, 'chunks' | 'close'>
 export class PromptReader {
   readonly #projector: Projector | null
   readonly #limits: EngineSettings['image']
-  readonly #cache: LRUCache<string, Float32Array>
+  readonly #cache: EncoderCache
   readonly #audio: AudioFeatureCache | null
   readonly #texts: Texts
   readonly #joined: JoinedTexts
@@ -56,12 +56,7 @@ export class PromptReader {
   readonly #keys = new ContentKeys()
   readonly #cut = new CutImage()
 
-  constructor(
-    model: Model,
-    projector: Projector | null,
-    limits: EngineSettings['image'],
-    cache: LRUCache<string, Float32Array>,
-  ) {
+  constructor(model: Model, projector: Projector | null, limits: EngineSettings['image'], cache: EncoderCache) {
     this.#projector = projector
     this.#limits = limits
     this.#cache = cache
@@ -81,8 +76,20 @@ export class PromptReader {
     const last = before?.chunks.at(-1)
     const token = last?.type === 'text' ? last.tokens.at(-1) : undefined
     const continues = token !== undefined && !this.#model.isControl(token)
-    const prompt = this.#read(this.#joined.join(parts, continues), organisation, param)
+    const prompt = this.#inUse(this.#read(this.#joined.join(parts, continues), organisation, param))
     return before === undefined || before.tokens === 0 ? this.#begin(prompt) : prompt
+  }
+
+  /** Has the embeddings of a prompt's media kept until it is closed. */
+  #inUse(prompt: TokenisedPrompt): TokenisedPrompt {
+    const keys = prompt.chunks.flatMap((chunk) => (chunk.type === 'media' ? [chunk.key] : []))
+    if (keys.length === 0) return prompt
+    const ends = keys.map((key) => this.#cache.use(key))
+    const close = () => {
+      for (const end of ends) end()
+      prompt.close()
+    }
+    return { ...prompt, close }
   }
 
   /** Puts the token before a prompt that its model must see first, unless the template has written it. */
