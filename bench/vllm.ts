@@ -40,6 +40,8 @@ const LONG_REPLY = {
 }
 /** As many tokens as the card allows, so that both see the same image. */
 const IMAGE = { width: 512, height: 384 }
+/** As the servers of vLLM are started: Lookout enlarges images of other models of this kind. */
+const IMAGES = { pixelsPerToken: 32, minTokens: 1, maxTokens: 200 }
 
 interface Round {
   readonly tokensPerSecond: number
@@ -130,7 +132,7 @@ async function writeCard(folder: string, url: string, tokenizer: string): Promis
     outputFormats: ['text'],
   }
   const engine = { type: 'vllm', urls: [url], model: MODEL, tokenizer, contextTokens: 8192, maxSequences: 16 }
-  await writeFile(file, JSON.stringify({ serves: [served], engine, schemaPrompt: null }))
+  await writeFile(file, JSON.stringify({ serves: [served], engine, schemaPrompt: null, image: IMAGES }))
   return file
 }
 
