@@ -4,7 +4,7 @@ import { type DestinationStream, type Logger, pino } from 'pino'
 import type { Clock } from './accounts/index.ts'
 import { GracefulShutdown } from './api/http/graceful-shutdown.ts'
 import type { Config } from './config/config.ts'
-import { Conversations, type MediaSource } from './conversation/index.ts'
+import type { MediaSource } from './conversation/index.ts'
 import type { Engine } from './inference/engine.ts'
 import { EnginePool } from './inference/engine-pool.ts'
 import { describeCard, type EngineOptions, startEngine } from './inference/engines/engines.ts'
@@ -13,12 +13,12 @@ import { type ModelOpener, openModels } from './inference/open-models.ts'
 import { StoredModels } from './inference/stored-models.ts'
 import { collectAllGarbage } from './lib/memory.ts'
 import { version } from './lib/version.ts'
-import { MediaLoader } from './media/index.ts'
-import { Metrics } from './metrics/metrics.ts'
+import type { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
 import type { ModelCard } from './models/card.ts'
 import { machineMemory } from './models/machine-memory.ts'
 import { findStoredCards } from './models/stored-cards.ts'
+import type { State } from './state.ts'
 
 /** Parts and limits that tests replace. */
 export interface ServiceParts {
@@ -73,7 +73,7 @@ export class Service {
     if (config.metrics) await probeMetrics(config.metrics)
     await using starting = new AsyncDisposableStack()
     const logger = pino({ level: config.logLevel }, parts.logs ?? standardError())
-    const metrics = config.metrics ? new Metrics(await version()) : null
+    const metrics = config.metrics ? await openMetrics() : null
     const start = parts.startEngine ?? startEngine
     const memoryLimitBytes = config.modelMemoryBytes
     const pool = new EnginePool({
@@ -104,24 +104,19 @@ export class Service {
       warn: (message) => logger.warn(message),
       opener,
     })
-    // The models load in their own processes; meanwhile this one loads its own code and opens its state.
+    // The models load in their own processes. Only now does this one load the rest of its code and open its state.
     const opening = import('./state.ts').then(({ openState }) => openState(config, logger, parts.clock))
     starting.defer(async () => (await opening.catch(() => null))?.close())
-    const [registry, state, { createApi, BodyReader, ByteBudget }] = await Promise.all([
+    const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, opening, metrics)
+    starting.defer(async () => (await openingMedia.catch(() => null))?.close())
+    const [registry, state, media, { createApi, BodyReader, ByteBudget }, { Conversations }] = await Promise.all([
       loading,
       opening,
+      openingMedia,
       import('./api/index.ts'),
+      import('./conversation/index.ts'),
     ])
     metrics?.watch(() => pool.engines)
-    const media =
-      parts.media ??
-      new MediaLoader({
-        allowedHosts: config.mediaHosts,
-        files: state.files,
-        meter: metrics ?? undefined,
-        spool: { directory: state.mediaDirectory },
-      })
-    starting.defer(() => media.close())
 
     const conversations = new Conversations({
       registry,
@@ -196,6 +191,26 @@ function standardError(): DestinationStream {
   const destination = pino.destination(2)
   destination.on('error', () => {})
   return destination
+}
+
+async function openMetrics(): Promise<Metrics> {
+  const { Metrics } = await import('./metrics/metrics.ts')
+  return new Metrics(await version())
+}
+
+/** Starts a decoder, which is ready by the time that the models are. */
+async function openMedia(
+  { mediaHosts }: Config,
+  opening: Promise<State>,
+  metrics: Metrics | null,
+): Promise<MediaSource & { close(): Promise<void> }> {
+  const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('./media/index.ts')])
+  return new MediaLoader({
+    allowedHosts: mediaHosts,
+    files,
+    meter: metrics ?? undefined,
+    spool: { directory: mediaDirectory },
+  })
 }
 
 /** A store that cannot be read is reported later, in the log. */

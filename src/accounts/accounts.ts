@@ -1,6 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { and, asc, eq, isNull, sql } from 'drizzle-orm'
-import { type Database, type OrganisationLimits, type Transaction, tables } from '../storage/index.ts'
+import {
+  and,
+  asc,
+  type Database,
+  eq,
+  isNull,
+  type OrganisationLimits,
+  sql,
+  type Transaction,
+  tables,
+} from '../storage/index.ts'
 import { hashOf, newApiKey, SCOPES, type Scope, visiblePart } from './api-key.ts'
 import { FIRST_ORGANISATION } from './principal.ts'
 

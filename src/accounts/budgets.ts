@@ -1,5 +1,4 @@
-import { and, eq } from 'drizzle-orm'
-import { type Database, tables } from '../storage/index.ts'
+import { and, type Database, eq, tables } from '../storage/index.ts'
 import type { Principal } from './principal.ts'
 import type { UsageRecord } from './usage-ledger.ts'
 

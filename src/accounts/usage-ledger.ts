@@ -1,10 +1,9 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { sql } from 'drizzle-orm'
 import type { Logger } from 'pino'
 import { ApiError } from '../lib/errors.ts'
-import type { Database } from '../storage/index.ts'
+import { type Database, sql } from '../storage/index.ts'
 
 /** The usage of one request that was admitted to a model. */
 export interface UsageRecord {

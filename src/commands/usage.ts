@@ -1,7 +1,7 @@
-import { sql } from 'drizzle-orm'
 import { ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { csvLine } from '../exports/index.ts'
+import { sql } from '../storage/index.ts'
 import type { Command } from './command.ts'
 import { readMoment, readOptions } from './options.ts'
 import { JsonArray, printJson, printTable } from './output.ts'

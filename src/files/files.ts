@@ -1,13 +1,22 @@
-import { and, asc, desc, eq, gt, inArray, lt, or, type SQL, sql } from 'drizzle-orm'
 import type { Logger } from 'pino'
 import type { Principal } from '../accounts/index.ts'
 import { ApiError } from '../lib/errors.ts'
 import type { MediaType, StoredFiles } from '../media/index.ts'
 import {
+  and,
+  asc,
   type BlobStore,
   type ByteRange,
   type Database,
   type Draft,
+  desc,
+  eq,
+  gt,
+  inArray,
+  lt,
+  or,
+  type SQL,
+  sql,
   type Transaction,
   tables,
 } from '../storage/index.ts'

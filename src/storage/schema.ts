@@ -1,5 +1,4 @@
-import { sql } from 'drizzle-orm'
-import { bigint, date, index, integer, jsonb, numeric, pgTable, primaryKey, text, timestamp } from 'drizzle-orm/pg-core'
+import { bigint, date, index, integer, jsonb, numeric, pgTable, primaryKey, sql, text, timestamp } from './drizzle.ts'
 
 /**
  * The tables, as queries see them. The statements that create them are in `migrations/`; a test compares the two. Times

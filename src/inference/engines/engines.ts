@@ -2,10 +2,6 @@ import { isLocal, type ModelCard, openAiCard, remoteCard } from '../../models/ca
 import type { Engine, ModelInfo } from '../engine.ts'
 import { LocalEngine, type LocalEngineOptions } from '../local/host/local-engine.ts'
 import { describeModel } from '../local/host/model-files.ts'
-import { describeRemoteModel } from '../remote/remote-model.ts'
-import { startRemoteEngine } from '../remote/start.ts'
-import { startTextEngine } from '../remote/start-text.ts'
-import { describeTextModel } from '../remote/text-model.ts'
 
 export type EngineOptions = Omit<LocalEngineOptions, 'logger'> & {
   readonly logger?: NonNullable<LocalEngineOptions['logger']> & { info(message: string): void }
@@ -29,8 +25,11 @@ export interface EngineDescription {
  * @throws Error that says what is wrong and what to do about it.
  */
 export async function startEngine(card: ModelCard, options: EngineOptions = {}): Promise<Engine> {
-  if (card.engine.type === 'openai') return startTextEngine(openAiCard(card), options)
-  return isLocal(card) ? LocalEngine.start(card, options) : startRemoteEngine(remoteCard(card), options)
+  if (isLocal(card)) return LocalEngine.start(card, options)
+  // A local engine's process is to start without waiting for the code of remote engines to be loaded.
+  if (card.engine.type !== 'openai')
+    return (await import('../remote/start.ts')).startRemoteEngine(remoteCard(card), options)
+  return (await import('../remote/start-text.ts')).startTextEngine(openAiCard(card), options)
 }
 
 /**
@@ -42,7 +41,11 @@ export async function describeCard(
   caches: Parameters<typeof describeModel>[1] = {},
 ): Promise<EngineDescription> {
   if (isLocal(card)) return describeModel(card, caches)
-  if (card.engine.type === 'openai') return { ...describeTextModel(openAiCard(card)), ...ELSEWHERE }
+  if (card.engine.type === 'openai') {
+    const { describeTextModel } = await import('../remote/text-model.ts')
+    return { ...describeTextModel(openAiCard(card)), ...ELSEWHERE }
+  }
+  const { describeRemoteModel } = await import('../remote/remote-model.ts')
   const { info } = await describeRemoteModel(remoteCard(card))
   return { info, ...ELSEWHERE, warnings: [] }
 }

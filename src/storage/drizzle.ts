@@ -1,0 +1,17 @@
+/**
+ * What we use of Drizzle, loaded as CommonJS. For every ES module that Node finds in a package it parses all `exports` of
+ * the package anew, and Drizzle has 178 KB of them and a hundred modules: 0.4 s and 220 MiB at each start, instead of 0.06
+ * s and 20 MiB.
+ */
+import { createRequire } from 'node:module'
+
+const require = createRequire(import.meta.url)
+const core = require('drizzle-orm') as typeof import('drizzle-orm')
+const postgres = require('drizzle-orm/pg-core') as typeof import('drizzle-orm/pg-core')
+const driver = require('drizzle-orm/node-postgres') as typeof import('drizzle-orm/node-postgres')
+
+export type { SQL } from 'drizzle-orm'
+export type { NodePgDatabase } from 'drizzle-orm/node-postgres'
+export const { and, asc, desc, eq, gt, inArray, isNull, lt, or, sql } = core
+export const { bigint, date, index, integer, jsonb, numeric, pgTable, primaryKey, text, timestamp } = postgres
+export const { drizzle } = driver
