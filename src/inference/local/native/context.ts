@@ -21,6 +21,8 @@ export class Context {
   readonly #llama: Llama
   readonly #memory: Pointer
   #savedLogits: Float32Array | null = null
+  /** By the address of a row's logits: the library keeps them in the same places, and each view costs the collector time. */
+  readonly #logits = new Map<bigint, Float32Array>()
   readonly handle: Pointer
   readonly batch: Batch
   readonly cells: number
@@ -83,7 +85,13 @@ export class Context {
   logits(row: number): Float32Array {
     const pointer = this.#llama.get_logits_ith(this.handle, row)
     if (pointer === null) throw new Error(`Row ${row} of the batch has no logits.`)
-    return new Float32Array(koffi.view(pointer, this.#vocabularySize * Float32Array.BYTES_PER_ELEMENT))
+    const address = koffi.address(pointer)
+    let logits = this.#logits.get(address)
+    if (logits === undefined) {
+      logits = new Float32Array(koffi.view(pointer, this.#vocabularySize * Float32Array.BYTES_PER_ELEMENT))
+      this.#logits.set(address, logits)
+    }
+    return logits
   }
 
   /**

@@ -1,6 +1,14 @@
 import koffi from 'koffi'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { branch, CARD, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import {
+  branch as branchOf,
+  CARD,
+  GREEDY,
+  picture,
+  REPEATING,
+  trusted,
+  untrusted,
+} from '../../../../test/support/local-engine.ts'
 import { type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
 import type { Branch, PromptPart } from '../../engine.ts'
 import { declareIn } from '../native/declare.ts'
@@ -68,6 +76,10 @@ function load(cells: number): LoadedModel {
     seed: 1,
   })
 }
+
+/** As greedy sampling, but by the library's samplers, which are recorded here. */
+const branch = (fields: Partial<Branch> = {}) =>
+  branchOf({ sampling: { ...GREEDY, temperature: 1, topK: 1 }, ...fields })
 
 interface Asked {
   readonly prefix: readonly PromptPart[]

@@ -1,7 +1,7 @@
 import type { Thought } from '../../engine.ts'
 import type { Context } from '../native/context.ts'
 import type { Model } from '../native/model.ts'
-import type { Sampler, TokenSampler } from '../native/sampler.ts'
+import type { FreeSampler, TokenSampler } from './sampler.ts'
 
 /** No character has more bytes; a token has at least one. */
 const LONGEST_CHARACTER = 4
@@ -12,7 +12,7 @@ export interface ThoughtSamplerParts {
   readonly maxTokens: number
   readonly model: Pick<Model, 'tokenize' | 'piece' | 'isEndOfGeneration'>
   /** Samples the thought. */
-  readonly free: Pick<Sampler, 'sample' | 'accept'>
+  readonly free: Pick<FreeSampler, 'sample' | 'accept'>
   /** Samples what follows it; may be the same. Closed with this one. */
   readonly reply: TokenSampler
 }

@@ -1,5 +1,8 @@
-import { Sampler, type TokenSampler } from '../native/sampler.ts'
+import type { Sampling } from '../../engine.ts'
+import { ChainSampler } from '../sampling/chain-sampler.ts'
 import { ConstrainedSampler } from '../sampling/constrained-sampler.ts'
+import { GreedySampler } from '../sampling/greedy-sampler.ts'
+import type { FreeSampler, TokenSampler } from '../sampling/sampler.ts'
 import { ThoughtSampler } from '../sampling/thought-sampler.ts'
 import type { AdmittedBranch } from './admission.ts'
 import type { LoadedModel } from './loaded-model.ts'
@@ -17,9 +20,16 @@ export function createSampler(
 ): TokenSampler {
   // This may fail: the thread of a constraint may have ended. Nothing that must be freed exists yet.
   const matcher = constraint?.createMatcher() ?? null
-  const sampler = new Sampler(llama, sampling, seed === RANDOM_SEED ? 0 : seed, model.vocabularySize, maxTokens)
+  const sampler: FreeSampler = isPlainGreedy(sampling)
+    ? new GreedySampler()
+    : new ChainSampler(llama, sampling, seed === RANDOM_SEED ? 0 : seed, model.vocabularySize, maxTokens)
   const reply = matcher === null ? sampler : new ConstrainedSampler(sampler, matcher, model)
   return thought === null ? reply : new ThoughtSampler({ thought, maxTokens, model, free: sampler, reply })
+}
+
+/** Whether the token with the largest logit is chosen, whatever came before. */
+function isPlainGreedy({ temperature, frequencyPenalty, presencePenalty }: Sampling): boolean {
+  return temperature === 0 && frequencyPenalty === 0 && presencePenalty === 0
 }
 
 /** The seed of a group's completion, different for each of them. */

@@ -1,25 +1,15 @@
+import { forbidOthers } from '../../constraints/token-mask.ts'
 import type { Sampling } from '../../engine.ts'
-import type { Context } from './context.ts'
-import type { Llama } from './llama.ts'
-import type { Pointer } from './structs.ts'
+import type { Context } from '../native/context.ts'
+import type { Llama } from '../native/llama.ts'
+import type { Pointer } from '../native/structs.ts'
+import type { FreeSampler } from './sampler.ts'
 
-export interface TokenSampler {
-  /** Chooses a token from the logits of one row of the last decoded batch. */
-  sample(context: Context, row: number): number
-  /** Whether it ended a thought because the thought's budget was used up. */
-  readonly thoughtInterrupted?: boolean
-  /** Ends the current thought, so that the reply comes next. @returns false when there is no thought. */
-  endThought?(): boolean
-  /**
-   * The tokens that come next, whatever the logits are. They count as chosen.
-   * @param most number of tokens that there is room for.
-   */
-  forced?(most: number): readonly number[]
-  close(): void
-}
-
-/** Chooses the tokens of one completion. It holds the random state and the token counts for penalties. */
-export class Sampler implements TokenSampler {
+/**
+ * Chooses the tokens of one completion by a chain of llama.cpp's samplers. It holds the random state and the token counts
+ * for penalties.
+ */
+export class ChainSampler implements FreeSampler {
   readonly #llama: Llama
   readonly #chain: Pointer
 
@@ -44,11 +34,12 @@ export class Sampler implements TokenSampler {
     add(llama.sampler_init_dist(seed))
   }
 
-  sample(context: Context, row: number): number {
-    return this.#llama.sampler_sample(this.#chain, context.handle, row)
+  sample(context: Context, row: number, allowed?: Int32Array): number {
+    const sample = () => this.#llama.sampler_sample(this.#chain, context.handle, row)
+    if (allowed === undefined) return sample()
+    return context.withChangedLogits(row, (logits) => forbidOthers(logits, allowed), sample)
   }
 
-  /** Counts a token that was not sampled. */
   accept(token: number): void {
     this.#llama.sampler_accept(this.#chain, token)
   }
