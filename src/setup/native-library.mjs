@@ -56,8 +56,8 @@ export const CPU = {
     ...['ggml-cpu', 'repack', 'iqp', 'hbm', 'traits', 'binary-ops', 'unary-ops', 'vec'].map((n) => `${n}.cpp`),
     ...['amx/amx.cpp', 'llamafile/sgemm.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
-  // In place of ops.cpp and amx/mmq.cpp, which they include.
-  own: ['attention', 'amx'].map((name) => `src/inference/local/native/kernels/${name}.cpp`),
+  // Two of them in place of ops.cpp and amx/mmq.cpp, which they include.
+  own: ['attention', 'amx', 'choice'].map((name) => `src/inference/local/native/kernels/${name}.cpp`),
   flags: [
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],
     ...['-DGGML_BACKEND_BUILD', '-DGGML_BACKEND_DL', '-DGGML_USE_LLAMAFILE', '-DGGML_USE_CPU_REPACK'],

@@ -1,5 +1,7 @@
 import koffi from 'koffi'
 import { Batch } from './batch.ts'
+import type { Kernels } from './kernels.ts'
+import type { NativeLibraries } from './libraries.ts'
 import type { Llama } from './llama.ts'
 import type { Model } from './model.ts'
 import type { Pointer } from './structs.ts'
@@ -19,6 +21,7 @@ export interface ContextOptions {
 /** A llama.cpp context: a model's KV cache, and decoding into it. */
 export class Context {
   readonly #llama: Llama
+  readonly #kernels: Kernels | null
   readonly #memory: Pointer
   #savedLogits: Float32Array | null = null
   /** By the address of a row's logits: the library keeps them in the same places, and each view costs the collector time. */
@@ -30,7 +33,7 @@ export class Context {
   readonly mediaRows: number
   readonly #vocabularySize: number
 
-  constructor(llama: Llama, model: Model, options: ContextOptions) {
+  constructor({ llama, kernels }: Pick<NativeLibraries, 'llama' | 'kernels'>, model: Model, options: ContextOptions) {
     const rows = Math.max(options.batchRows, options.mediaRows ?? 0)
     const handle = llama.init_from_model(model.handle, {
       ...llama.context_default_params(),
@@ -46,6 +49,7 @@ export class Context {
     })
     if (handle === null) throw new Error(`Cannot allocate a KV cache of ${options.cells} tokens.`)
     this.#llama = llama
+    this.#kernels = kernels
     this.#vocabularySize = model.vocabularySize
     this.handle = handle
     this.#memory = llama.get_memory(handle)
@@ -83,8 +87,7 @@ export class Context {
 
   /** Logits of one row of the last decoded batch, by token. Valid until the next decode. Samplers see changes to it. */
   logits(row: number): Float32Array {
-    const pointer = this.#llama.get_logits_ith(this.handle, row)
-    if (pointer === null) throw new Error(`Row ${row} of the batch has no logits.`)
+    const pointer = this.#rowPointer(row)
     const address = koffi.address(pointer)
     let logits = this.#logits.get(address)
     if (logits === undefined) {
@@ -92,6 +95,17 @@ export class Context {
       this.#logits.set(address, logits)
     }
     return logits
+  }
+
+  /**
+   * The lowest of the tokens with the largest logit in a row.
+   * @param allowed a bit for each token that may be chosen; all may when it is left out.
+   * @returns null where the compiled kernels are not used, or when no logit is a number larger than minus infinity.
+   */
+  likeliest(row: number, allowed?: Int32Array): number | null {
+    if (this.#kernels === null) return null
+    const token = this.#kernels.likeliest(this.#rowPointer(row), this.#vocabularySize, allowed ?? null)
+    return token < 0 ? null : token
   }
 
   /**
@@ -140,6 +154,12 @@ export class Context {
   restoreSequence(sequence: number, state: Uint8Array): void {
     const read = this.#llama.state_seq_set_data(this.handle, state, state.length, sequence)
     if (read !== state.length) throw new Error(`Cannot restore a sequence of ${state.length} bytes.`)
+  }
+
+  #rowPointer(row: number): Pointer {
+    const pointer = this.#llama.get_logits_ith(this.handle, row)
+    if (pointer === null) throw new Error(`Row ${row} of the batch has no logits.`)
+    return pointer
   }
 
   clear(): void {

@@ -1,5 +1,6 @@
 import koffi from 'koffi'
 import { LLAMA_RELEASE } from '../../../setup/native-library.mjs'
+import { bindKernels, type Kernels } from './kernels.ts'
 import { bindLlama, type Llama } from './llama.ts'
 import { bindMtmd, type Mtmd } from './mtmd.ts'
 import type { NativePaths } from './native-paths.ts'
@@ -8,8 +9,8 @@ import type { Pointer } from './structs.ts'
 export interface NativeLibraries {
   readonly llama: Llama
   readonly mtmd: Mtmd
-  /** Whether attention runs on the kernels that set-up compiles, not on ggml's own. */
-  readonly hasOwnKernels: boolean
+  /** The kernels that set-up compiles, on which attention then runs as well; null where ggml's own are used. */
+  readonly kernels: Kernels | null
   /** Writes the log lines that the libraries have buffered. */
   flushLog(): void
 }
@@ -47,11 +48,11 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   const loadBackend = ggml.func('ggml_backend_load', 'void *', ['str']) as (path: string) => Pointer | null
   const loadBackends = ggml.func('ggml_backend_load_all_from_path', 'void', ['str']) as (directory: string) => void
   // From the prebuilt kernels, ggml chooses the best for this processor.
-  const hasOwnKernels = paths.kernels !== null && loadBackend(paths.kernels) !== null
-  if (!hasOwnKernels) loadBackends(paths.directory)
+  const kernels = paths.kernels !== null && loadBackend(paths.kernels) !== null ? bindKernels(paths.kernels) : null
+  if (kernels === null) loadBackends(paths.directory)
   llama.backend_init()
 
   const mtmd = bindMtmd(koffi.load(paths.mtmd))
   mtmd.log_set(logCallback, null)
-  return { llama, mtmd, hasOwnKernels, flushLog: () => logFlush(logMain()) }
+  return { llama, mtmd, kernels, flushLog: () => logFlush(logMain()) }
 }

@@ -2,29 +2,33 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CARD, GREEDY } from '../../../../test/support/local-engine.ts'
 import { loadLocalCard } from '../../../models/card.ts'
+import { likeliestToken } from '../../constraints/token-mask.ts'
 import { Context } from '../native/context.ts'
-import { loadNativeLibraries } from '../native/libraries.ts'
-import type { Llama } from '../native/llama.ts'
+import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
 import { Model } from '../native/model.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import { ChainSampler } from './chain-sampler.ts'
 import { GreedySampler } from './greedy-sampler.ts'
 
-let llama: Llama
+let native: NativeLibraries
 let model: Model
 let context: Context
 
 beforeAll(async () => {
   const card = await loadLocalCard(CARD)
-  llama = loadNativeLibraries(locateNativeLibraries()).llama
-  model = new Model(llama, `${card.directory}/${card.engine.model}`, [])
-  context = new Context(llama, model, { cells: 256, sequences: 4, threads: 1, batchRows: 64 })
+  native = loadNativeLibraries(locateNativeLibraries())
+  model = new Model(native.llama, `${card.directory}/${card.engine.model}`, [])
+  context = open(native)
 })
 
 afterAll(() => {
   context?.close()
   model?.close()
 })
+
+function open(libraries: Pick<NativeLibraries, 'llama' | 'kernels'>): Context {
+  return new Context(libraries, model, { cells: 256, sequences: 4, threads: 1, batchRows: 64 })
+}
 
 /** Some tokens get the same logit, so that many are the likeliest. */
 const cases = fc.record({
@@ -35,7 +39,7 @@ const cases = fc.record({
 })
 
 test('chooses the token that the greedy sampler of llama.cpp chooses, and leaves the logits as they are', () => {
-  const chain = new ChainSampler(llama, GREEDY, 0, model.vocabularySize, 16)
+  const chain = new ChainSampler(native.llama, GREEDY, 0, model.vocabularySize, 16)
   const greedy = new GreedySampler()
   try {
     fc.assert(
@@ -55,5 +59,49 @@ test('chooses the token that the greedy sampler of llama.cpp chooses, and leaves
     )
   } finally {
     chain.close()
+  }
+})
+
+/** Logits of which many are alike, and the tokens among which to choose; the numbers are not all multiples of 32. */
+const rows = fc
+  .array(fc.tuple(fc.constantFrom(-2, -0, 0, 1, 1.5, Number.NaN, -Infinity, Infinity), fc.boolean()), {
+    minLength: 1,
+    maxLength: 200,
+  })
+  .map((tokens) => {
+    const mask = new Int32Array(Math.ceil(tokens.length / 32))
+    for (const [token, [, isAllowed]] of tokens.entries()) if (isAllowed) mask[token >> 5]! |= 1 << (token & 31)
+    return { logits: Float32Array.from(tokens, ([logit]) => logit), mask }
+  })
+
+test('the compiled choice is that of JavaScript', ({ skip }) => {
+  const { kernels } = native
+  skip(kernels === null, 'no kernels are compiled for this machine')
+  fc.assert(
+    fc.property(rows, ({ logits, mask }) => {
+      for (const allowed of [undefined, mask]) {
+        const token = kernels!.likeliest(logits, logits.length, allowed ?? null)
+        const isAllowed = (token: number) => allowed === undefined || ((allowed[token >> 5]! >> (token & 31)) & 1) === 1
+        const hasAny = logits.some((logit, token) => logit > -Infinity && isAllowed(token))
+        expect(token).toBe(hasAny ? likeliestToken(logits, allowed) : -1)
+      }
+    }),
+  )
+})
+
+test('where no kernels are compiled, the choice is the same', () => {
+  const plain = open({ llama: native.llama, kernels: null })
+  try {
+    for (const token of [1, 50, 300]) {
+      const chosen = [context, plain].map((own) => {
+        own.clear()
+        const row = own.batch.add(token, 0, 0, true)
+        own.decodeBatch()
+        return new GreedySampler().sample(own, row)
+      })
+      expect(chosen[1]).toBe(chosen[0])
+    }
+  } finally {
+    plain.close()
   }
 })

@@ -7,8 +7,8 @@ import type { FreeSampler } from './sampler.ts'
  * whole vocabulary before it looks at it, and would need a copy of the logits beside a constraint.
  */
 export class GreedySampler implements FreeSampler {
-  sample(context: Pick<Context, 'logits'>, row: number, allowed?: Int32Array): number {
-    return likeliestToken(context.logits(row), allowed)
+  sample(context: Pick<Context, 'logits' | 'likeliest'>, row: number, allowed?: Int32Array): number {
+    return context.likeliest(row, allowed) ?? likeliestToken(context.logits(row), allowed)
   }
 
   /** What was chosen before does not matter. */

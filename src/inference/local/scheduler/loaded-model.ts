@@ -49,7 +49,7 @@ export class LoadedModel {
    * @throws Error that names the file that does not load.
    */
   constructor(
-    { llama, mtmd, hasOwnKernels }: NativeLibraries,
+    { llama, mtmd, kernels }: NativeLibraries,
     settings: EngineSettings,
     begins: (stage: LoadStage) => void = () => {},
   ) {
@@ -64,7 +64,7 @@ export class LoadedModel {
     const retained = keeps ? Math.min(RETAINED_SEQUENCES, MAX_SEQUENCE_IDS - 1 - sequences) : 0
     this.maxRunning = settings.maxSequences
     this.repetition = settings.repetition
-    this.tilesRows = !hasOwnKernels
+    this.tilesRows = kernels === null
     const { projector, threads, image, cells } = settings
     begins('encoder')
     this.#projector =
@@ -72,7 +72,7 @@ export class LoadedModel {
     begins('cache')
     // Image tokens that attend to each other must be in one batch.
     const mediaRows = this.#projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0
-    this.context = new Context(llama, this.model, {
+    this.context = new Context({ llama, kernels }, this.model, {
       cells,
       // One more for copies of parts of sequences.
       sequences: sequences + retained + 1,

@@ -1,0 +1,20 @@
+import koffi from 'koffi'
+import { declareIn } from './declare.ts'
+import type { Pointer } from './structs.ts'
+
+/** Functions of the compiled kernels that ggml does not call. See `kernels/choice.cpp`. */
+export interface Kernels {
+  /**
+   * The lowest of the tokens with the largest logit; -1 when none is larger than minus infinity.
+   * @param logits one f32 for each of `count` tokens.
+   * @param mask a bit for each token that may be chosen, 32 to a word; all may when it is null.
+   */
+  likeliest(logits: Pointer | Float32Array, count: number, mask: Int32Array | null): number
+}
+
+export function bindKernels(path: string): Kernels {
+  const declare = declareIn(koffi.load(path))
+  return {
+    likeliest: declare<Kernels['likeliest']>('lookout_likeliest', 'int32', ['void *', 'int32', 'void *']),
+  }
+}
