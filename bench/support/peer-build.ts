@@ -46,6 +46,19 @@ const OPTIONS = [
   '-DLLAMA_OPENSSL=OFF',
 ]
 
+/**
+ * Included before every C++ file: the fix of `src/inference/local/native/kernels/amx.cpp`, without which a peer that
+ * GCC 12 has built crashes on processors with AMX at the first product of quantised weights.
+ */
+const TILE_FIX = `#pragma once
+#if defined(__AMX_TILE__)
+#include <immintrin.h>
+static inline void load_tile_configuration(const void * configuration) {
+    __asm__ volatile("ldtilecfg %0" ::"m"(*(const char (*)[64]) configuration));
+}
+#define _tile_loadconfig(configuration) load_tile_configuration(configuration)
+#endif
+`
 /** The peer from the cache; null when it has not been built for this processor. */
 export function findPeer(): Peer | null {
   const directory = peerDirectory()
@@ -91,8 +104,10 @@ export async function buildPeer(jobs: number): Promise<Peer> {
     }
     const build = join(workspace, 'build')
     const [command, ...compilerArgs] = compiler
+    const fix = join(workspace, 'tile-fix.h')
+    await writeFile(fix, TILE_FIX)
     await show('cmake', ['-S', source, '-B', build, `-DCMAKE_CXX_COMPILER=${command}`, ...OPTIONS], {
-      CXXFLAGS: [...compilerArgs, process.env.CXXFLAGS ?? ''].join(' ').trim(),
+      CXXFLAGS: [...compilerArgs, `-include "${fix}"`, process.env.CXXFLAGS ?? ''].join(' ').trim(),
     })
     await show('cmake', ['--build', build, '--parallel', String(jobs), '--target', ...TARGETS])
     const product = join(workspace, 'product')
@@ -112,7 +127,7 @@ export async function buildPeer(jobs: number): Promise<Peer> {
 /** Named by everything that determines the build: a native build for one processor may not run on another. */
 function peerDirectory(): string {
   const { platform } = locatePrebuilt()
-  const recipe = JSON.stringify([SOURCE_INTEGRITY, OPTIONS, TARGETS, cpus()[0]?.model])
+  const recipe = JSON.stringify([SOURCE_INTEGRITY, OPTIONS, TARGETS, TILE_FIX, cpus()[0]?.model])
   const hash = createHash('sha256').update(recipe).digest('hex').slice(0, 12)
   return join(cacheDirectory(), 'native', `llama.cpp-${LLAMA_RELEASE}-${platform}-${hash}`)
 }
