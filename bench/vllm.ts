@@ -41,7 +41,7 @@ const LONG_REPLY = {
 /** As many tokens as the card allows, so that both see the same image. */
 const IMAGE = { width: 512, height: 384 }
 /** As the servers of vLLM are started: Lookout enlarges images of other models of this kind. */
-const IMAGES = { pixelsPerToken: 32, minTokens: 1, maxTokens: 200 }
+const IMAGES = { pixelsPerToken: 32, minTokens: 128, maxTokens: 200 }
 
 interface Round {
   readonly tokensPerSecond: number
