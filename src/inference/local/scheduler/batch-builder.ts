@@ -19,7 +19,7 @@ interface Needs {
  * From this many rows on, ggml's own attention (where `native/kernels` is not compiled) works on tiles of this many rows
  * and computes every cell that any row of a tile sees for all of them. That is fast for the rows of one prompt, and a
  * waste for rows of different sequences: 128 next tokens of the shipped model took 115 ms in batches of 63, and 260 in
- * one. Our own kernels took 61 and 38.
+ * one. Our own kernels took 61 and 38. They also take prompts beside next tokens, so that weights are read once for both.
  */
 const TILE_ROWS = 64
 /** Where nothing decodes, the embeddings of an image may take as long as this many other steps. */
@@ -163,7 +163,7 @@ export class BatchBuilder {
 
   /** Whether prompts and next tokens go into steps of their own, in turn. */
   #isApart({ decoding, texts }: Needs): boolean {
-    if (decoding.length < FEW_ROWS || texts.length === 0) return false
+    if (!this.#loaded.tilesRows || decoding.length < FEW_ROWS || texts.length === 0) return false
     const rowsOf = ({ remaining, kvSequence }: PrefillCursor) =>
       Math.min(remaining, this.#pace.rowsWithin(this.#pace.stepMs, kvSequence.cells))
     return decoding.length + texts.reduce((rows, { cursor }) => rows + rowsOf(cursor), 0) >= TILE_ROWS

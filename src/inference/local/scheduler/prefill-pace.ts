@@ -1,7 +1,7 @@
 interface Gear {
   /** How long a step with a prompt may take, in ms: a request that arrives meanwhile waits for it. */
   readonly stepMs: number
-  /** With a slower model, a step takes as long as this many rows at the start of a prompt. */
+  /** With a slow model, a step takes as long as this many rows at the start of a prompt. */
   readonly worthwhileRows: number
   /** Fewer rows per step would read weights and KV cache too often for what they compute. */
   readonly fewestRows: number
@@ -10,6 +10,13 @@ interface Gear {
 const ALONE: Gear = { stepMs: 30, worthwhileRows: 64, fewestRows: 16 }
 /** A long prompt takes somewhat longer, and a request that arrives waits somewhat less. */
 const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32, fewestRows: 8 }
+/**
+ * With a model between the two, a step takes as long as this many rows, up to `LONG_STEP_MS`. A short prompt is then one
+ * step, and fewer steps of next tokens are beside prompts: 16 chats with Gemma 3 270M took .84 of the time that they
+ * took with 32 rows. Running streams still get ten tokens a second.
+ */
+const EFFICIENT_ROWS = 128
+const LONG_STEP_MS = 100
 /** For this long after several requests were at work, another one is likely to arrive; in ms. */
 const COMPANY_MS = 1000
 /** Weight of the newest step in the running averages. */
@@ -44,7 +51,8 @@ export class PrefillPace {
 
   /** How long a step may take, in ms. */
   get stepMs(): number {
-    return Math.max(this.#gear.stepMs, this.#gear.worthwhileRows * this.#rowMs)
+    const { stepMs, worthwhileRows } = this.#gear
+    return Math.max(stepMs, worthwhileRows * this.#rowMs, Math.min(LONG_STEP_MS, EFFICIENT_ROWS * this.#rowMs))
   }
 
   /** Expected time to prefill rows that follow so many cells, in ms. */
