@@ -7,6 +7,7 @@ import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { SetupError } from '../src/setup/native-library.mjs'
 import { accounts } from './accounts.ts'
+import { all } from './all.ts'
 import { conversation } from './conversation.ts'
 import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
@@ -30,6 +31,7 @@ import { throughput } from './throughput.ts'
 import { vllm } from './vllm.ts'
 
 const BENCHMARKS: Record<string, Benchmark> = {
+  all,
   'first-light': firstLight,
   multilook,
   throughput,

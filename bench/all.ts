@@ -1,0 +1,47 @@
+/** The benchmarks whose figures the documentation quotes, one after another, each in a process of its own. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { type Benchmark, print } from './support/benchmark.ts'
+import { warn } from './support/machine.ts'
+
+/** Repetitions are few enough that all of them take less than 40 minutes on two cores. */
+const RUNS: readonly (readonly string[])[] = [
+  ['first-light'],
+  ['multilook', '--model', 'nano', '--repetitions', '5'],
+  ['multilook', '--model', 'half-billion', '--repetitions', '1'],
+  ['throughput', '--model', 'nano', '--repetitions', '5'],
+  ['throughput', '--model', 'gemma-270m', '--quick'],
+  ['throughput', '--model', 'half-billion', '--quick'],
+  ['conversation', '--model', 'nano', '--repetitions', '3'],
+  ['engine', '--model', 'nano', '--repetitions', '3'],
+  ['engine', '--model', 'half-billion', '--quick'],
+  ['neighbours', '--quick'],
+  ['fairness', '--model', 'nano', '--quick'],
+  ['overload', '--model', 'nano', '--quick'],
+  ['overhead'],
+  ['front-end', '--quick'],
+  ['media', '--quick'],
+  ['accounts', '--quick'],
+]
+
+const MAIN = fileURLToPath(new URL('main.ts', import.meta.url))
+
+export const all: Benchmark = {
+  summary: 'the benchmarks that the documentation quotes, in less than 40 minutes on two cores',
+  withPeer: true,
+
+  async run() {
+    const failed: string[] = []
+    for (const args of RUNS) {
+      const started = performance.now()
+      print(`    npm run bench -- ${args.join(' ')}\n`)
+      const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'inherit', 'inherit'] })
+      const [code] = (await once(child, 'exit')) as [number | null]
+      if (code !== 0) failed.push(args.join(' '))
+      warn(`${args.join(' ')}: ${((performance.now() - started) / 1000).toFixed(0)} s`)
+      print('')
+    }
+    if (failed.length > 0) throw new Error(`These benchmarks failed: ${failed.join('; ')}.`)
+  },
+}
