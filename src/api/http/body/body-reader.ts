@@ -62,7 +62,11 @@ export class BodyReader {
     const bytes = await collect(raw, declared)
     const { length } = bytes
     lease.giveBack(declared - length)
-    return withInlineMedia(await this.#parse(bytes, format), lease, length)
+    const parsed = await this.#parse(bytes, format).catch((error: unknown) => {
+      // `close` ends threads that still parse, for clients that have left.
+      throw closed.aborted ? closed.reason : error
+    })
+    return withInlineMedia(parsed, lease, length)
   }
 
   async close(): Promise<void> {
