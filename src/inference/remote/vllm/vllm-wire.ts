@@ -69,6 +69,9 @@ export class VllmWire implements Wire {
 
   async *#complete(url: string, asked: CompletionRequest, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
     const unknown = asked.pictures.filter(({ key }) => !this.#known.has(`${url} ${key}`))
+    // It computes prompts in the order of their arrival, each only where no cache has it, also within one step. Pictures
+    // must be prepared before: it would prepare them for each request.
+    if (unknown.length === 0) yield { type: 'cached' }
     let body: Dispatcher.ResponseData['body']
     try {
       body = await this.#generate(url, asked, unknown, signal)
@@ -77,8 +80,7 @@ export class VllmWire implements Wire {
       body = await this.#generate(url, asked, asked.pictures, signal)
     }
     for (const { key } of asked.pictures) this.#known.set(`${url} ${key}`, true)
-    // It has prepared the pictures, and computes prompts in the order of their arrival, each only where no cache has it.
-    yield { type: 'cached' }
+    if (unknown.length > 0) yield { type: 'cached' }
     const stop = new Set(asked.stopTokens)
     const running = new Set(Array.from({ length: asked.n }, (_, completion) => completion))
     const counts = new Map<number, number>()
