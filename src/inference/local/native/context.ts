@@ -31,7 +31,10 @@ export class Context {
   readonly cells: number
   /** Embeddings that one decode call can take. */
   readonly mediaRows: number
+  /** Number of threads that it was made with. */
+  readonly threads: number
   readonly #vocabularySize: number
+  #currentThreads: number
 
   constructor({ llama, kernels }: Pick<NativeLibraries, 'llama' | 'kernels'>, model: Model, options: ContextOptions) {
     const rows = Math.max(options.batchRows, options.mediaRows ?? 0)
@@ -52,11 +55,20 @@ export class Context {
     this.#kernels = kernels
     this.#vocabularySize = model.vocabularySize
     this.handle = handle
+    this.threads = options.threads
+    this.#currentThreads = options.threads
     this.#memory = llama.get_memory(handle)
     this.cells = llama.n_ctx(handle)
     // A context with fewer cells has a smaller batch.
     this.mediaRows = llama.n_batch(handle)
     this.batch = new Batch(llama, Math.min(options.batchRows, this.mediaRows), this.mediaRows)
+  }
+
+  /** Number of threads of the next decode calls; at most `threads`. */
+  setThreads(threads: number): void {
+    if (threads === this.#currentThreads) return
+    this.#llama.set_n_threads(this.handle, threads, threads)
+    this.#currentThreads = threads
   }
 
   /** Decodes the rows of `batch` and clears it. Blocks for the whole step. */

@@ -115,6 +115,11 @@ export function bindLlama(library: LibraryHandle) {
       'size_t',
       [p, p, 'size_t', 'int32'],
     ),
+    set_n_threads: declare<(context: Pointer, threads: number, batchThreads: number) => void>(
+      'llama_set_n_threads',
+      'void',
+      [p, 'int32', 'int32'],
+    ),
     set_causal_attn: declare<(context: Pointer, causal: boolean) => void>('llama_set_causal_attn', 'void', [p, 'bool']),
     batch_init: declare<(tokens: number, embeddingSize: number, sequences: number) => NativeBatch>(
       'llama_batch_init',

@@ -1,6 +1,8 @@
+import type { BatchSplitter } from './batch-splitter.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import type { RunningSequence } from './sequence-group.ts'
 import { type Step, StepError, type TextStep } from './step.ts'
+import { ThreadCount } from './thread-count.ts'
 
 /** The next token of a sequence, or why there is none. */
 export type Sampled = RunningSequence & ({ readonly token: number } | { readonly error: Error })
@@ -15,13 +17,16 @@ const NOTHING: StepResult = { sampled: [], decodeMs: 0 }
 
 /**
  * Computes steps: fills the native batch, decodes it, and samples next tokens. It decides nothing and keeps nothing from
- * one step to the next. The scheduler calls it with what the batch builder has decided.
+ * one step to the next but the number of threads. The scheduler calls it with what the batch builder has decided.
  */
 export class ModelRunner {
   readonly #loaded: LoadedModel
 
-  constructor(loaded: LoadedModel) {
+  readonly #threads: ThreadCount
+
+  constructor(loaded: LoadedModel, splitter: BatchSplitter) {
     this.#loaded = loaded
+    this.#threads = new ThreadCount(splitter, loaded.context.threads)
   }
 
   /** Blocks. @throws StepError */
@@ -37,7 +42,7 @@ export class ModelRunner {
     return NOTHING
   }
 
-  #runText({ decoding, prefills, number, round }: TextStep): StepResult {
+  #runText({ decoding, prefills, number, round, rows: batchRows }: TextStep): StepResult {
     const { context, kv } = this.#loaded
     const { batch } = context
     const rows: { readonly running: RunningSequence; readonly row: number }[] = []
@@ -46,6 +51,7 @@ export class ModelRunner {
       cursor.addText(batch, kv, count, number)
       if (next !== null) rows.push({ running: { group, sequence: next }, row: next.addRow(batch, kv, round) })
     }
+    context.setThreads(this.#threads.current)
     const started = performance.now()
     try {
       context.decodeBatch()
@@ -57,6 +63,7 @@ export class ModelRunner {
       )
     }
     const decodeMs = performance.now() - started
+    this.#threads.learn(batchRows, decodeMs)
     return { sampled: rows.map(({ running, row }) => this.#sample(running, row)), decodeMs }
   }
 

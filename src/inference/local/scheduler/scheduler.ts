@@ -54,7 +54,7 @@ export class Scheduler {
     this.#send = send
     this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes)
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter)
-    this.#runner = new ModelRunner(loaded)
+    this.#runner = new ModelRunner(loaded, splitter)
     this.#forecast = new QueueForecast(splitter)
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
   }

@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest'
+import { BatchSplitter } from './batch-splitter.ts'
+import { ThreadCount } from './thread-count.ts'
+
+const CALIBRATED = [1, 2, 4, 8, 16, 32, 64].map((rows) => ({ rows, ms: 20 + rows }))
+const splitter = new BatchSplitter(CALIBRATED, 64, 512)
+
+/** A machine on which all threads together take `rows + 20` ms, and each barrier waits for a thread without a core. */
+class Machine {
+  now = 0
+  tokens = 0
+  readonly #cores: number
+  readonly #threads: ThreadCount
+  readonly #rows: number
+
+  constructor(cores: number, rows = 1) {
+    this.#cores = cores
+    this.#rows = rows
+    this.#threads = new ThreadCount(splitter, cores)
+  }
+
+  get threads(): number {
+    return this.#threads.current
+  }
+
+  /** @param busy cores that other programs keep busy. @returns tokens per second. */
+  run(seconds: number, busy: number, lateFactor = 20): number {
+    const [started, before] = [this.now, this.tokens]
+    while (this.now < started + seconds * 1000) {
+      const threads = this.#threads.current
+      const waits = threads + busy > this.#cores ? lateFactor : 1
+      const ms = (splitter.roundMs(this.#rows) * this.#cores * waits) / threads
+      this.now += ms
+      this.tokens += this.#rows
+      this.#threads.learn(this.#rows, ms, this.now)
+    }
+    return ((this.tokens - before) * 1000) / (this.now - started)
+  }
+}
+
+describe('number of threads', () => {
+  test('stays as it is on an idle machine', () => {
+    const machine = new Machine(8)
+    machine.run(5, 0)
+    expect(machine.threads).toBe(8)
+  })
+
+  test('two threads on two cores: one beside a busy program, two again when it has ended', () => {
+    const machine = new Machine(2)
+    const idle = machine.run(5, 0)
+    machine.run(2, 1)
+    expect(machine.run(60, 1)).toBeGreaterThan(0.4 * idle)
+    machine.run(20, 0)
+    expect(machine.run(20, 0)).toBeGreaterThan(0.97 * idle)
+    expect(machine.threads).toBe(2)
+  })
+
+  test('goes down step by step, as far as is faster', () => {
+    const machine = new Machine(8)
+    const idle = machine.run(5, 0)
+    machine.run(5, 3)
+    expect(machine.run(60, 3)).toBeGreaterThan(0.45 * idle)
+    const crowded = new Machine(8)
+    crowded.run(10, 7)
+    expect(crowded.run(60, 7)).toBeGreaterThan(0.08 * idle)
+  })
+
+  test('stays as it is where fewer threads are not faster: deep contexts take long for another reason', () => {
+    const machine = new Machine(4, 16)
+    const deep = (seconds: number) => machine.run(seconds, 4, 6)
+    deep(5)
+    const slow = deep(60)
+    expect(slow).toBeGreaterThan((0.9 * 16 * 1000) / (6 * splitter.roundMs(16)))
+  })
+
+  test('one thread is never fewer, and nothing is tried', () => {
+    const machine = new Machine(1)
+    machine.run(10, 1)
+    expect(machine.threads).toBe(1)
+  })
+})

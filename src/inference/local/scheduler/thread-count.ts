@@ -1,0 +1,90 @@
+import type { BatchSplitter } from './batch-splitter.ts'
+
+/** A step that takes this many times as long as during calibration is slow. Deep contexts are slower too, but less. */
+const SLOW = 4
+/** So many slow steps in a row are no accident. */
+const SLOW_STEPS = 3
+/** Steps of a trial of another number of threads. */
+const TRIAL_STEPS = 2
+/** Another number must take less than this share of the time. */
+const WORTHWHILE = 0.9
+/** Time until the next trial, in ms. It doubles with each trial that has shown nothing new. */
+const SHORTEST_PAUSE_MS = 500
+const LONGEST_PAUSE_MS = 16_000
+
+interface Trial {
+  readonly threads: number
+  /** Duration of steps before it, in multiples of the calibrated time. */
+  readonly before: number
+  readonly durations: number[]
+}
+
+/**
+ * Chooses the number of threads where the threads of the kernels wait for each other in a loop without an end. Beside
+ * another busy program, one that has lost its core holds up all others, for as long as the system lets that program run:
+ * fewer threads are then many times as fast. It goes by what it sees: when steps take many times as long as they did
+ * during calibration, it tries half of the threads, and from time to time as many as before. Text steps only.
+ */
+export class ThreadCount {
+  readonly #splitter: BatchSplitter
+  readonly #most: number
+  #current: number
+  #trial: Trial | null = null
+  /** Durations of the last steps, in multiples of the calibrated time; the newest last. */
+  #recent: number[] = []
+  /** The smallest number that was tried in vain since the current one was chosen. */
+  #lowest: number
+  #pauseMs = SHORTEST_PAUSE_MS
+  #nextTrial = Number.NEGATIVE_INFINITY
+
+  /** @param most threads during calibration; more are never used. */
+  constructor(splitter: BatchSplitter, most: number) {
+    this.#splitter = splitter
+    this.#most = most
+    this.#current = most
+    this.#lowest = most
+  }
+
+  /** For the next step. */
+  get current(): number {
+    return this.#trial?.threads ?? this.#current
+  }
+
+  /** Learns from a step with `current` threads that took so many ms and ended at `now`. */
+  learn(rows: number, ms: number, now = performance.now()): void {
+    const duration = ms / this.#splitter.roundMs(rows)
+    if (this.#trial !== null) {
+      this.#trial.durations.push(duration)
+      if (this.#trial.durations.length === TRIAL_STEPS) this.#judge(this.#trial, now)
+      return
+    }
+    this.#recent = [...this.#recent, duration].slice(-SLOW_STEPS)
+    if (this.#recent.length < SLOW_STEPS || now < this.#nextTrial) return
+    // The shortest: fewer threads must pay beside the best of what they replace.
+    const before = Math.min(...this.#recent)
+    if (before > SLOW && this.#current > 1) {
+      // Where half of them still lose cores to other programs, a quarter may not.
+      if (this.#lowest === 1) this.#lowest = this.#current
+      this.#lowest = Math.ceil(this.#lowest / 2)
+      this.#try(this.#lowest, before)
+    } else if (this.#current < this.#most) this.#try(Math.min(this.#most, this.#current * 2), before)
+  }
+
+  #try(threads: number, before: number): void {
+    this.#trial = { threads, before, durations: [] }
+  }
+
+  #judge({ threads, before, durations }: Trial, now: number): void {
+    // One slow step is enough against more threads: what held it up will do so again.
+    const after = Math.max(...durations)
+    const isBetter = after < WORTHWHILE * before
+    this.#pauseMs = isBetter ? SHORTEST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, 2 * this.#pauseMs)
+    if (isBetter) {
+      this.#current = threads
+      this.#lowest = threads
+    }
+    this.#nextTrial = isBetter && threads < this.#most ? Number.NEGATIVE_INFINITY : now + this.#pauseMs
+    this.#trial = null
+    this.#recent = []
+  }
+}
