@@ -54,10 +54,10 @@ export const CPU = {
   sources: [
     ...['ggml-cpu.c', 'quants.c', 'arch/x86/quants.c'],
     ...['ggml-cpu', 'repack', 'iqp', 'hbm', 'traits', 'binary-ops', 'unary-ops', 'vec'].map((n) => `${n}.cpp`),
-    ...['amx/amx.cpp', 'llamafile/sgemm.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
+    ...['amx/amx.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
-  // Two of them in place of ops.cpp and amx/mmq.cpp, which they include.
-  own: ['attention', 'amx', 'choice'].map((name) => `src/inference/local/native/kernels/${name}.cpp`),
+  // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
+  own: ['attention', 'amx', 'choice', 'product'].map((name) => `src/inference/local/native/kernels/${name}.cpp`),
   flags: [
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],
     ...['-DGGML_BACKEND_BUILD', '-DGGML_BACKEND_DL', '-DGGML_USE_LLAMAFILE', '-DGGML_USE_CPU_REPACK'],
