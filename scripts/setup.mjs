@@ -1,21 +1,22 @@
 // `npm run setup`, and the last step of `npm ci`: compiles what the local engine needs beyond npm packages, once per
 // machine. It must run on Node 18 and later, because it may run on the machine's own Node.
-import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
+import { checkKernels } from '../src/setup/kernel-check.mjs'
 import {
   CPU,
   findLibrary,
+  findRefusal,
   LLAMA_RELEASE,
   libraryDirectory,
   libraryFile,
   locatePrebuilt,
-  MANIFEST_FILE,
   MTMD,
   SetupError,
-  sha256,
   wantsOwnKernels,
+  writeManifest,
 } from '../src/setup/native-library.mjs'
 import { checkNode, checkPlatform } from '../src/setup/requirements.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
@@ -36,7 +37,12 @@ async function main() {
   const seconds = () => `${((Date.now() - started) / 1000).toFixed(1)} s`
   const prebuilt = locatePrebuilt()
   const wanted = wantsOwnKernels(prebuilt.platform) ? [MTMD, CPU] : [MTMD]
-  const missing = wanted.filter((recipe) => findLibrary(recipe, prebuilt.platform) === null)
+  // What failed its check once would fail it again. Whoever has another compiler now asks with "npm run setup".
+  const refusal = process.env.npm_lifecycle_event === 'postinstall' ? findRefusal(CPU, prebuilt.platform) : null
+  if (refusal !== null) sayRefused(refusal)
+  const missing = wanted.filter((recipe) => {
+    return findLibrary(recipe, prebuilt.platform) === null && (recipe !== CPU || refusal === null)
+  })
   if (missing.length === 0) {
     return log(`the libraries of llama.cpp ${LLAMA_RELEASE} are already built (${nativeFolder(prebuilt)})`)
   }
@@ -67,6 +73,10 @@ async function buildAll(recipes, prebuilt, seconds) {
   }
 }
 
+function sayRefused(refusal) {
+  log(`not using ${CPU.what}: ${refusal}; the prebuilt ones are slower. "npm run setup" tries again.`)
+}
+
 /** Compiles one library and publishes it to the cache. */
 async function build(recipe, { compiler, source, workspace, prebuilt, seconds }) {
   const product = join(workspace, `product-${recipe.name}`)
@@ -85,13 +95,9 @@ async function build(recipe, { compiler, source, workspace, prebuilt, seconds })
       log(`compiling ${recipe.what}: ${done} of ${all} files, ${seconds()}`)
     },
   })
-  const manifest = {
-    library: libraryFile(recipe),
-    release: LLAMA_RELEASE,
-    platform: prebuilt.platform,
-    sha256: sha256(output),
-  }
-  await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`)
+  const refusal = recipe === CPU ? await checkKernels(output, prebuilt) : null
+  if (refusal !== null) sayRefused(refusal)
+  writeManifest(product, recipe, prebuilt.platform, refusal)
   await publish(product, recipe, prebuilt.platform)
 }
 

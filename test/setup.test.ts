@@ -3,9 +3,20 @@ import { cp, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { applyFixes } from '../src/setup/compile.mjs'
-import { findLibrary, locatePrebuilt, MTMD, wantsOwnKernels } from '../src/setup/native-library.mjs'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { applyFixes, findCompiler } from '../src/setup/compile.mjs'
+import { checkKernels } from '../src/setup/kernel-check.mjs'
+import {
+  CPU,
+  findLibrary,
+  libraryDirectory,
+  libraryFile,
+  locatePrebuilt,
+  MTMD,
+  wantsOwnKernels,
+  writeManifest,
+} from '../src/setup/native-library.mjs'
+import { run } from '../src/setup/run.mjs'
 
 const SCRIPT = fileURLToPath(new URL('../scripts/setup.mjs', import.meta.url))
 
@@ -95,5 +106,64 @@ describe('a fix of the sources', () => {
     await expect(applyFixes({ what: 'it', fixes }, source)).rejects.toThrow(
       `Cannot compile it: a.cpp contains "wrong(x)" ${times} times, not once.`,
     )
+  })
+})
+
+const { platform, ...prebuilt } = locatePrebuilt()
+
+describe.runIf(wantsOwnKernels(platform))('compiled kernels', () => {
+  let folder: string
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'lookout kernels '))
+  })
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+
+  /** Compiles kernels that behave as ours do, except for one function. */
+  async function kernelsWith(code: string): Promise<string> {
+    const [command, ...args] = await findCompiler()
+    const source = join(folder, 'kernels.cpp')
+    const output = join(folder, libraryFile(CPU))
+    await writeFile(source, code)
+    const ours = findLibrary(CPU, platform)!
+    const link = ['-Wl,--no-as-needed', ours, `-Wl,-rpath,${dirname(ours)}`]
+    await run(command!, [...args, '-shared', '-fPIC', source, '-o', output, ...link])
+    return output
+  }
+
+  test('that compute what they should pass their check', async () => {
+    expect(await checkKernels(findLibrary(CPU, platform)!, prebuilt)).toBeNull()
+  })
+
+  test.each([
+    ['that crash', 'extern "C" int lookout_likeliest() { __builtin_trap(); }', 'they crash (SIGILL)'],
+    ['that are wrong', 'extern "C" int lookout_likeliest() { return 3; }', 'the likeliest token is wrong'],
+    [
+      'that cannot be loaded',
+      '__attribute__((constructor)) static void f() { __builtin_exit(7); }',
+      'the check failed: exit code 7',
+    ],
+    [
+      'that hang',
+      '#include <unistd.h>\nextern "C" int lookout_likeliest() { for (;;) sleep(1); }',
+      'not end within 2 s',
+    ],
+  ])('%s are refused', async (_, code, reason) => {
+    const limitMs = reason.includes('within') ? 2000 : undefined
+    expect(await checkKernels(await kernelsWith(code), prebuilt, limitMs)).toContain(reason)
+  })
+
+  test('that were refused are not used, and compiled again only when somebody asks', async () => {
+    const env = { LOOKOUT_CACHE_DIR: folder, CXX: '/no/such/compiler' }
+    await cp(dirname(findLibrary(MTMD, platform)!), libraryDirectory(MTMD, platform, env), { recursive: true })
+    const directory = libraryDirectory(CPU, platform, env)
+    await cp(dirname(findLibrary(CPU, platform)!), directory, { recursive: true })
+    writeManifest(directory, CPU, platform, 'attention is wrong')
+    expect(findLibrary(CPU, platform, env)).toBeNull()
+    const installed = await runSetup({ ...env, npm_lifecycle_event: 'postinstall' })
+    expect(installed.output).toMatch(/not using the kernels .*: attention is wrong; the prebuilt ones are slower/)
+    expect(installed.output).toContain('already built')
+    const asked = await runSetup({ ...env, npm_lifecycle_event: 'setup' })
+    expect(asked.output).toMatch(/cannot compile the kernels/)
+    expect([installed.code, asked.code]).toEqual([0, 0])
   })
 })

@@ -21,5 +21,9 @@ export interface Recipe {
 export const MTMD: Recipe
 export const CPU: Recipe
 export function findLibrary(recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv): string | null
+export function findRefusal(recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv): string | null
+export function libraryDirectory(recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv): string
+export function libraryFile(recipe: Recipe): string
+export function writeManifest(directory: string, recipe: Recipe, platform: string, refused: string | null): void
 export function wantsOwnKernels(platform: string): boolean
 export function cacheDirectory(env?: NodeJS.ProcessEnv): string

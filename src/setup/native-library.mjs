@@ -1,7 +1,7 @@
 // Locates the engine's native libraries, for set-up and for the service. It is plain JavaScript because set-up may run
 // on an older Node than the service. The types are in native-library.d.mts.
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
@@ -186,18 +186,38 @@ export function libraryFile({ name }) {
   return `liblookout-${name}.${process.platform === 'darwin' ? 'dylib' : 'so'}`
 }
 
-export const MANIFEST_FILE = 'manifest.json'
+const MANIFEST_FILE = 'manifest.json'
 
-/** Path of a compiled library; null when it is missing or damaged. */
+/** Path of a compiled library; null when it is missing, damaged or refused. */
 export function findLibrary(recipe, platform, env = process.env) {
+  const build = readBuild(recipe, platform, env)
+  return build !== null && build.refused === null ? build.path : null
+}
+
+/** What is wrong with a library that was compiled and failed its check; null when there is none. */
+export function findRefusal(recipe, platform, env = process.env) {
+  return readBuild(recipe, platform, env)?.refused ?? null
+}
+
+function readBuild(recipe, platform, env) {
   const directory = libraryDirectory(recipe, platform, env)
   const path = join(directory, libraryFile(recipe))
   try {
     const manifest = JSON.parse(readFileSync(join(directory, MANIFEST_FILE), 'utf8'))
-    return manifest.sha256 === sha256(path) ? path : null
+    return manifest.sha256 === sha256(path) ? { path, refused: manifest.refused ?? null } : null
   } catch {
     return null
   }
+}
+
+/**
+ * Completes the folder of a library that has been compiled, so that `findLibrary` finds the library there.
+ * @param refused what is wrong with the library, which is then not used; null when nothing is.
+ */
+export function writeManifest(directory, recipe, platform, refused) {
+  const library = libraryFile(recipe)
+  const manifest = { library, release: LLAMA_RELEASE, platform, sha256: sha256(join(directory, library)), refused }
+  writeFileSync(join(directory, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`)
 }
 
 export function sha256(file) {

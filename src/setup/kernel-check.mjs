@@ -1,0 +1,40 @@
+// Whether compiled kernels compute what they should. A compiler may mistake an intrinsic, as GCC 12 does with AMX: the
+// engine would then crash at its first product, or answer nonsense.
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+const SCRIPT = fileURLToPath(new URL('./kernel-sums.mjs', import.meta.url))
+/** The check takes less than a second; a machine that is busy compiling may need longer. */
+const LIMIT_MS = 60_000
+
+/**
+ * Loads the kernels in another process, which they may crash, and has them do sums whose results are known.
+ * @param kernels path of the compiled library.
+ * @returns {Promise<string | null>} what is wrong, in a few words; null when nothing is.
+ */
+export function checkKernels(kernels, { ggmlBase, ggml }, limitMs = LIMIT_MS) {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [SCRIPT, ggmlBase, ggml, kernels], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: limitMs,
+      killSignal: 'SIGKILL',
+    })
+    let found = ''
+    let errors = ''
+    child.stdout.on('data', (chunk) => {
+      found += chunk
+    })
+    child.stderr.on('data', (chunk) => {
+      errors += chunk
+    })
+    child.on('error', (error) => resolve(`the check does not start (${error.message})`))
+    child.on('close', (code, signal) => {
+      // How the process ends after its answer does not matter: Node unloads libraries whose threads may still run.
+      const answer = found.trim()
+      if (answer !== '') return resolve(answer === 'right' ? null : answer)
+      if (signal === 'SIGKILL') return resolve(`the check did not end within ${limitMs / 1000} s`)
+      const thrown = /^\w*Error: (.*)$/m.exec(errors)?.[1] ?? `exit code ${code}`
+      resolve(signal === null ? `the check failed: ${thrown}` : `they crash (${signal})`)
+    })
+  })
+}
