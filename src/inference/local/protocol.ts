@@ -7,7 +7,8 @@ import type { Envelope } from './envelope.ts'
  * Content from clients is in an envelope: if it cannot be read, the id beside it says which request has failed.
  */
 export type ToEngine =
-  | { readonly type: 'load'; readonly settings: EngineSettings }
+  /** `compiledKernels`: whether to use the kernels that set-up has compiled, where there are any. */
+  | { readonly type: 'load'; readonly settings: EngineSettings; readonly compiledKernels: boolean }
   /** The envelope holds a `Work`. */
   | { readonly type: 'generate'; readonly id: number; readonly work: Envelope }
   | { readonly type: 'abort'; readonly id: number }
@@ -32,6 +33,7 @@ export type FromEngine =
   | {
       readonly type: 'ready'
       readonly info: ModelInfo
+      readonly kernels: KernelsInUse
       readonly longestStepMs: number
       readonly longestEncodeMs: number
     }
@@ -46,6 +48,14 @@ export type FromEngine =
   | { readonly type: 'events'; readonly requests: readonly RequestEvents[] }
   /** The request is rejected or has failed; no further message follows for it. */
   | { readonly type: 'error'; readonly id: number; readonly error: EngineFailure }
+
+/** The code that computes on the processor. */
+export interface KernelsInUse {
+  /** Whether set-up has compiled it for this processor; otherwise it is the best of the prebuilt ones. */
+  readonly compiled: boolean
+  /** What of the processor it uses, in ggml's words, such as `AVX512`. */
+  readonly features: readonly string[]
+}
 
 /** The stages of loading, before the engine process is ready. */
 export type LoadStage = 'libraries' | 'weights' | 'cache' | 'encoder' | 'warm-up'

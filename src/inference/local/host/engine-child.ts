@@ -8,8 +8,11 @@ import { Outbox } from './outbox.ts'
 
 export interface EngineChildEvents {
   message(message: FromEngine): void
-  /** The process has ended. `reason` says how, with the last lines of its log. Called once, and never after `close`. */
-  exit(reason: string): void
+  /**
+   * The process has ended. `reason` says how, with the last lines of its log; `signal` is null when none ended it. Called
+   * once, and never after `close`.
+   */
+  exit(reason: string, signal: NodeJS.Signals | null): void
   log(line: string): void
 }
 
@@ -65,16 +68,16 @@ export class EngineChild {
     // "close" follows the last line of the log. If the process cannot start, only "error" is emitted.
     this.#exited = new Promise((resolve) => {
       process.once('exit', this.#killAtExit)
-      const ended = (how: string) => {
+      const ended = (how: string, signal: NodeJS.Signals | null) => {
         process.off('exit', this.#killAtExit)
         this.#pulse?.stop()
         resolve()
         if (this.#closing) return
         this.#closing = true
-        events.exit([`The engine process ended (${how}).`, ...this.#logLines].join('\n'))
+        events.exit([`The engine process ended (${how}).`, ...this.#logLines].join('\n'), signal)
       }
-      this.#process.once('close', (code, signal) => ended(signal ?? `exit code ${code}`))
-      this.#process.once('error', (error) => ended(error.message))
+      this.#process.once('close', (code, signal) => ended(signal ?? `exit code ${code}`, signal))
+      this.#process.once('error', (error) => ended(error.message, null))
     })
   }
 

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process'
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   apiError,
@@ -22,6 +24,18 @@ import {
   untrusted,
 } from '../../../../test/support/local-engine.ts'
 import { loadLocalCard, type ModelCard } from '../../../models/card.ts'
+import { findCompiler } from '../../../setup/compile.mjs'
+import {
+  CPU,
+  findLibrary,
+  libraryDirectory,
+  libraryFile,
+  locatePrebuilt,
+  MTMD,
+  wantsOwnKernels,
+  writeManifest,
+} from '../../../setup/native-library.mjs'
+import { run as execute } from '../../../setup/run.mjs'
 import type { EngineEvent } from '../../engine.ts'
 import { LocalEngine } from './local-engine.ts'
 
@@ -267,7 +281,7 @@ test('images of one size that is not a square are encoded before the first reque
   const { video: _, ...card } = await loadLocalCard(CARD)
   const debug = vi.fn()
   const image = { pixelsPerToken: 32, minTokens: 150, maxTokens: 150 }
-  const engine = await LocalEngine.start({ ...card, image }, { logger: { debug, warn() {}, error() {} } })
+  const engine = await LocalEngine.start({ ...card, image }, { logger: { debug, info() {}, warn() {}, error() {} } })
   try {
     expect(debug.mock.calls.flat()).toContainEqual(expect.stringMatching(/^ready: .* images up to [1-9]\d* ms$/))
     const part = picture(15 * 32, 10 * 32)
@@ -282,7 +296,7 @@ describe('a load that hangs', () => {
     let restarts = 0
     const onRestart = () => void restarts++
     const errors: string[] = []
-    const logger = { debug() {}, warn() {}, error: (message: string) => void errors.push(message) }
+    const logger = { debug() {}, info() {}, warn() {}, error: (message: string) => void errors.push(message) }
     const options = { loadSilenceLimitMs: 5_000, onRestart, logger }
     const engine = await LocalEngine.start(await loadLocalCard(CARD), options)
     try {
@@ -315,9 +329,72 @@ describe('a load that hangs', () => {
   test('is cancelled when its signal fires', async () => {
     const leaving = new AbortController()
     const debug = (line: string) => void (line.startsWith('loading: ') && leaving.abort(new Error('left')))
-    const logger = { debug, warn() {}, error() {} }
+    const logger = { debug, info() {}, warn() {}, error() {} }
     const starting = LocalEngine.start(await loadLocalCard(CARD), { signal: leaving.signal, logger })
     await expect(starting).rejects.toThrow('left')
+  })
+})
+
+describe('the compiled kernels', () => {
+  const { platform } = locatePrebuilt()
+  const folders: string[] = []
+  afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true }))))
+
+  /** A cache folder whose kernels are these. */
+  async function cacheWith(kernels: (path: string) => Promise<unknown>): Promise<string> {
+    const cache = await mkdtemp(join(tmpdir(), 'lookout-kernels-'))
+    folders.push(cache)
+    const env = { LOOKOUT_CACHE_DIR: cache }
+    await cp(dirname(findLibrary(MTMD, platform)!), libraryDirectory(MTMD, platform, env), { recursive: true })
+    const directory = libraryDirectory(CPU, platform, env)
+    await mkdir(directory, { recursive: true })
+    await kernels(join(directory, libraryFile(CPU)))
+    writeManifest(directory, CPU, platform, null)
+    return cache
+  }
+
+  function records() {
+    const lines: string[] = []
+    const keep = (line: string) => void lines.push(line)
+    const saw = (pattern: RegExp) => lines.some((line) => pattern.test(line))
+    return { logger: { debug() {}, info: keep, warn: keep, error() {} }, saw }
+  }
+
+  test.runIf(findLibrary(CPU, platform) !== null)('are given up after two crashes in a row', async () => {
+    const { logger, saw } = records()
+    const engine = await LocalEngine.start(await loadLocalCard(CARD), { logger })
+    try {
+      expect(saw(/^computing with kernels compiled for this processor \(.*AVX2/)).toBe(true)
+      for (const signal of ['SIGSEGV', 'SIGILL'] as const) {
+        expect(saw(/prebuilt/)).toBe(false)
+        process.kill(engine.pid!, signal)
+        await until(() => engine.state === 'restarting')
+        await until(() => engine.state === 'ready')
+      }
+      expect(saw(/crashed \(SIGILL\) with the kernels compiled .* prebuilt ones, which are slower/)).toBe(true)
+      expect(saw(/^computing with prebuilt kernels \(.*AVX2/)).toBe(true)
+      expect((await run(engine, question, branch())).finishes).toHaveLength(1)
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test.runIf(wantsOwnKernels(platform))('are given up when the first start crashes with them', async () => {
+    const cache = await cacheWith(async (path) => {
+      const source = `${path}.cpp`
+      await writeFile(source, 'extern "C" void * ggml_backend_init() { __builtin_trap(); }')
+      const [command, ...args] = await findCompiler()
+      await execute(command, [...args, '-shared', '-fPIC', source, '-o', path])
+    })
+    vi.stubEnv('LOOKOUT_CACHE_DIR', cache)
+    const { logger, saw } = records()
+    const engine = await LocalEngine.start(await loadLocalCard(CARD), { logger })
+    try {
+      expect(saw(/crashed \(SIG(ILL|TRAP)\)/)).toBe(true)
+      expect(saw(/^computing with prebuilt kernels/)).toBe(true)
+    } finally {
+      await engine.close()
+    }
   })
 })
 

@@ -14,13 +14,14 @@ import type {
 } from '../../engine.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
-import type { EngineSettings, FromEngine, LoadStage, ToEngine } from '../protocol.ts'
+import type { EngineSettings, FromEngine, KernelsInUse, LoadStage, ToEngine } from '../protocol.ts'
 import type { CacheSettings } from './cache-sizes.ts'
 import { EngineChild } from './engine-child.ts'
+import { KernelChoice } from './kernel-choice.ts'
 import { describeModel, findModelFiles } from './model-files.ts'
 import { packPrompt, packWork } from './outgoing.ts'
 import { PendingCalls } from './pending-calls.ts'
-import { RestartPause } from './restart-pause.ts'
+import { type Life, RestartPause } from './restart-pause.ts'
 
 export interface LocalEngineOptions extends CacheSettings {
   /** Threads for encoding and decoding; the default depends on the size of the weights. */
@@ -43,6 +44,7 @@ export interface LocalEngineOptions extends CacheSettings {
 
 export interface EngineLogger {
   debug(message: string): void
+  info(message: string): void
   warn(message: string): void
   error(message: string): void
 }
@@ -53,7 +55,7 @@ const DEFAULT_MAX_WAITING = 128
  * threads gain nothing on an idle machine, and on a busy one each barrier waits for the operating system's scheduler.
  */
 const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
-const SILENT: EngineLogger = { debug() {}, warn() {}, error() {} }
+const SILENT: EngineLogger = { debug() {}, info() {}, warn() {}, error() {} }
 
 /** Runs a model with llama.cpp in a process of its own, and restarts that process when it ends. */
 export class LocalEngine implements Engine {
@@ -66,6 +68,7 @@ export class LocalEngine implements Engine {
   #state: EngineState = 'starting'
   #info: ModelInfo | null = null
   readonly #restartPause = new RestartPause()
+  readonly #kernels: KernelChoice
   /** When the next process is expected to be ready, by `performance.now()`. */
   #readyAgainAt = 0
   #restartTimer: NodeJS.Timeout | null = null
@@ -77,13 +80,17 @@ export class LocalEngine implements Engine {
    * @throws Error that says what is wrong and what to do about it.
    */
   static async start(card: ModelCard, options: LocalEngineOptions = {}): Promise<LocalEngine> {
-    locateNativeLibraries()
+    const compiled = locateNativeLibraries().kernels !== null
+    const kernels = new KernelChoice(compiled)
     const { signal } = options
     signal?.throwIfAborted()
-    const engine = new LocalEngine(await readSettings(localCard(card), options), options)
+    const engine = new LocalEngine(await readSettings(localCard(card), options), options, kernels)
     signal?.throwIfAborted()
     try {
-      const info = await engine.#launch(signal)
+      const info = await engine.#launch(signal).catch((error: Error) => {
+        if (kernels.compiled === compiled) throw error
+        return engine.#launch(signal)
+      })
       checkFiles(card, info)
       return engine
     } catch (error) {
@@ -92,8 +99,9 @@ export class LocalEngine implements Engine {
     }
   }
 
-  private constructor(settings: LoadSettings, options: LocalEngineOptions) {
+  private constructor(settings: LoadSettings, options: LocalEngineOptions, kernels: KernelChoice) {
     this.#settings = settings
+    this.#kernels = kernels
     this.#options = options
     this.#logger = options.logger ?? SILENT
   }
@@ -191,6 +199,7 @@ export class LocalEngine implements Engine {
           this.#startDurationMs = readyAt - started
           this.#info ??= { ...message.info, chatTemplate: this.#settings.chatTemplate }
           this.#state = 'ready'
+          this.#logger.info(`computing with ${describeKernels(message.kernels)}`)
           const limitMs = this.#options.silenceLimitMs ?? silenceLimit(message.longestStepMs, message.longestEncodeMs)
           const [stepMs, encodeMs] = [message.longestStepMs, message.longestEncodeMs].map(Math.ceil)
           this.#logger.debug(`ready: steps take up to ${stepMs} ms, images up to ${encodeMs} ms`)
@@ -202,16 +211,23 @@ export class LocalEngine implements Engine {
           this.#calls.handleEvents(message.requests)
         } else this.#calls.handle(message)
       },
-      exit: (reason) => {
+      exit: (reason, signal) => {
         this.#monitor?.stop()
         this.#child = null
         const cause = [failure, reason].filter((text) => text !== '').join('\n')
+        const life = { ms: readyAt === null ? 0 : performance.now() - readyAt, servedRequests }
+        if (this.#kernels.ended(signal, this.#info === null ? null : life)) {
+          this.#logger.warn(
+            `The engine process crashed (${signal}) with the kernels compiled for this processor. Until the model is ` +
+              'loaded again, it runs the prebuilt ones, which are slower.',
+          )
+        }
         if (readyAt === null) {
           reject(new Error(cause))
           return
         }
         this.#logger.error(cause)
-        this.#restart({ ms: performance.now() - readyAt, servedRequests })
+        this.#restart(life)
       },
     })
     const watch = (limitMs: number, describe: () => string) => {
@@ -229,14 +245,14 @@ export class LocalEngine implements Engine {
       () =>
         `The engine process made no progress for ${limitMs} ms while loading (${stage ?? 'libraries'}); killing it.`,
     )
-    child.send({ type: 'load', settings: engine })
+    child.send({ type: 'load', settings: engine, compiledKernels: this.#kernels.compiled })
     const abandon = () => reject(signal?.reason)
     signal?.addEventListener('abort', abandon)
     return promise.finally(() => signal?.removeEventListener('abort', abandon))
   }
 
   /** @param life of the process that ended, from when it was ready. */
-  #restart(life: { readonly ms: number; readonly servedRequests: number }): void {
+  #restart(life: Life): void {
     if (this.#state === 'closed') return
     this.#state = 'restarting'
     this.#options.onRestart?.()
@@ -282,6 +298,10 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
     seed: options.seed ?? null,
   }
   return { engine, weightBytes, chatTemplate: info.chatTemplate }
+}
+
+function describeKernels({ compiled, features }: KernelsInUse): string {
+  return `${compiled ? 'kernels compiled for this processor' : 'prebuilt kernels'} (${features.join(', ')})`
 }
 
 /** Limits that cover both images and frames: the library has only one pair of limits. */

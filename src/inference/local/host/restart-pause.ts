@@ -6,13 +6,23 @@ const LONGEST_MS = 8_000
 const STABLE_MS = 10_000
 const STABLE_REQUESTS = 3
 
+/** How long a process ran after it was ready, and what it completed. */
+export interface Life {
+  readonly ms: number
+  readonly servedRequests: number
+}
+
+export function isStable({ ms, servedRequests }: Life): boolean {
+  return ms >= STABLE_MS || servedRequests >= STABLE_REQUESTS
+}
+
 /** Decides how long to wait before restarting an engine process that ended by itself. */
 export class RestartPause {
   #restarts = 0
 
   /** @param life of the process that ended. @returns milliseconds. */
-  next(life: { readonly ms: number; readonly servedRequests: number }): number {
-    if (life.ms >= STABLE_MS || life.servedRequests >= STABLE_REQUESTS) this.#restarts = 0
+  next(life: Life): number {
+    if (isStable(life)) this.#restarts = 0
     return Math.min(LONGEST_MS, FIRST_MS * 2 ** this.#restarts++)
   }
 }

@@ -11,6 +11,8 @@ export interface NativeLibraries {
   readonly mtmd: Mtmd
   /** The kernels that set-up compiles, on which attention then runs as well; null where ggml's own are used. */
   readonly kernels: Kernels | null
+  /** What of the processor the kernels use, in ggml's words. */
+  processorFeatures(): string[]
   /** Writes the log lines that the libraries have buffered. */
   flushLog(): void
 }
@@ -54,5 +56,18 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
 
   const mtmd = bindMtmd(koffi.load(paths.mtmd))
   mtmd.log_set(logCallback, null)
-  return { llama, mtmd, kernels, flushLog: () => logFlush(logMain()) }
+  const systemInfo = llamaLibrary.func('llama_print_system_info', 'str', []) as () => string
+  return {
+    llama,
+    mtmd,
+    kernels,
+    processorFeatures: () => featuresOf(systemInfo()),
+    flushLog: () => logFlush(logMain()),
+  }
+}
+
+/** @param systemInfo such as `CPU : AVX2 = 1 | AVX512 = 1 | `. */
+function featuresOf(systemInfo: string): string[] {
+  const [, processor = ''] = /CPU : ([^:]*)/.exec(systemInfo) ?? []
+  return [...processor.matchAll(/(\w+) = 1/g)].map(([, name]) => name!)
 }

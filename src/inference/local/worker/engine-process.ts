@@ -23,11 +23,12 @@ class EngineProcess {
   /** Requests whose constraints, texts or media are being prepared. */
   readonly #preparing = new Map<number, AbortController>()
 
-  constructor(settings: EngineSettings) {
+  constructor(settings: EngineSettings, compiledKernels: boolean) {
     let warm: WarmUp
     const report = (stage: LoadStage) => send({ type: 'loading', stage })
     report('libraries')
-    const libraries = loadNativeLibraries(locateNativeLibraries())
+    const paths = locateNativeLibraries()
+    const libraries = loadNativeLibraries(compiledKernels ? paths : { ...paths, kernels: null })
     try {
       this.#loaded = new LoadedModel(libraries, settings, report)
       report('warm-up')
@@ -39,7 +40,8 @@ class EngineProcess {
     }
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send)
     const { longestStepMs, longestEncodeMs } = warm
-    send({ type: 'ready', info: this.#loaded.info, longestStepMs, longestEncodeMs })
+    const kernels = { compiled: libraries.kernels !== null, features: libraries.processorFeatures() }
+    send({ type: 'ready', info: this.#loaded.info, kernels, longestStepMs, longestEncodeMs })
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   }
 
@@ -124,7 +126,7 @@ let engine: EngineProcess | null = null
 process.on('message', (message: ToEngine) => {
   if (message.type === 'close') process.exit(0)
   if (message.type === 'load') {
-    load(message.settings)
+    load(message.settings, message.compiledKernels)
     return
   }
   try {
@@ -135,9 +137,9 @@ process.on('message', (message: ToEngine) => {
   }
 })
 
-function load(settings: EngineSettings): void {
+function load(settings: EngineSettings, compiledKernels: boolean): void {
   try {
-    engine = new EngineProcess(settings)
+    engine = new EngineProcess(settings, compiledKernels)
   } catch (error) {
     send({ type: 'failed', message: error instanceof Error ? error.message : String(error) })
     process.disconnect()
