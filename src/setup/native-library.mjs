@@ -20,7 +20,7 @@ export const SOURCE_INTEGRITY =
  * A library that set-up compiles, with everything that determines the result: any change gives it another folder in the
  * cache. `sources` are relative to `root`; `folders` are the parts of the source tree that the compilation reads;
  * `needs` are the prebuilt libraries that it is linked with; `own` are sources of this project that are compiled with
- * the others; `fixes` are replaced in the sources before they are compiled; `openmp` are flags that are added where the
+ * the others, and `ownHeaders` what they include of it; `fixes` are replaced in the sources before they are compiled; `openmp` are flags that are added where the
  * compiler has OpenMP.
  */
 export const MTMD = {
@@ -58,6 +58,7 @@ export const CPU = {
   ].map((name) => `ggml-cpu/${name}`),
   // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
   own: ['attention', 'amx', 'choice', 'product'].map((name) => `src/inference/local/native/kernels/${name}.cpp`),
+  ownHeaders: ['src/inference/local/native/kernels/attention.h'],
   flags: [
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],
     ...['-DGGML_BACKEND_BUILD', '-DGGML_BACKEND_DL', '-DGGML_USE_LLAMAFILE', '-DGGML_USE_CPU_REPACK'],
@@ -72,7 +73,11 @@ const PROJECT_ROOT = new URL('../../', import.meta.url)
 
 /** Paths of a recipe's own sources. */
 export function ownSources({ own = [] }) {
-  return own.map((name) => fileURLToPath(new URL(name, PROJECT_ROOT)))
+  return own.map(inProject)
+}
+
+function inProject(name) {
+  return fileURLToPath(new URL(name, PROJECT_ROOT))
 }
 
 const PACKAGES = {
@@ -160,7 +165,11 @@ export function cacheDirectory(env = process.env) {
 export function libraryDirectory(recipe, platform, env = process.env) {
   const machine = recipe === CPU ? processorFeatures() : ''
   const hash = createHash('sha256')
-    .update(JSON.stringify(recipe) + machine + ownSources(recipe).map(sha256).join())
+    .update(
+      JSON.stringify(recipe) +
+        machine +
+        [...ownSources(recipe), ...(recipe.ownHeaders ?? []).map(inProject)].map(sha256).join(),
+    )
     .digest('hex')
     .slice(0, 12)
   return join(cacheDirectory(env), 'native', `${recipe.name}-${LLAMA_RELEASE}-${platform}-${hash}`)

@@ -1,6 +1,12 @@
 import fc from 'fast-check'
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
+import {
+  type AttentionData,
+  type AttentionShape,
+  compileForAvx2,
+  hasAvx2,
+} from '../../../../../test/support/attention-alone.ts'
 import { declareIn } from '../declare.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
@@ -25,6 +31,8 @@ interface Outcome {
   expected(stream: number, row: number, head: number): number[]
 }
 
+type Compute = (shape: AttentionShape, data: AttentionData) => void
+
 const shapes: fc.Arbitrary<Shape> = fc.record({
   width: fc.constantFrom(16, 64, 80, 96, 128, 256),
   keyHeads: fc.integer({ min: 1, max: 3 }),
@@ -47,12 +55,17 @@ const ARENA_BYTES = 64 * 2 ** 20
 
 const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 
-describe.skipIf(kernels === null)('attention of the compiled kernels', () => {
-  test('is the weighted mean of the values that a row can see', () => {
-    const compute = attentionOf(kernels!)
+const avx2 = hasAvx2() ? await compileForAvx2() : null
+const libraries: [name: string, compute: Compute | null][] = [
+  ["compiled for this machine's processor", kernels === null ? null : throughGgml(kernels)],
+  ['compiled for AVX2', avx2],
+]
+
+describe.each(libraries)('attention %s', (_, compute) => {
+  test.skipIf(compute === null)('is the weighted mean of the values that a row can see', () => {
     const check = (shape: Shape) => {
       const { width, rows, group, keyHeads, streams, seed } = shape
-      const { found, expected } = compute(shape)
+      const { found, expected } = attend(compute!, shape)
       const heads = keyHeads * group
       const random = randomNumbers(seed)
       const below = (limit: number) => Math.floor(random() * limit)
@@ -68,17 +81,58 @@ describe.skipIf(kernels === null)('attention of the compiled kernels', () => {
     fc.assert(fc.property(shapes, check), { numRuns: 24 })
   })
 
-  test('of a row does not depend on the other rows of the batch', () => {
-    const compute = attentionOf(kernels!)
+  test.skipIf(compute === null)('of a row does not depend on the other rows of the batch', () => {
     const shape = { width: 64, keyHeads: 1, group: 1, cells: 512, streams: 1, threads: 1, seen: 0.3, seed: 7 }
-    const together = compute({ ...shape, rows: 40 }).found
-    const alone = compute({ ...shape, rows: 1 }).found
+    const together = attend(compute!, { ...shape, rows: 40 }).found
+    const alone = attend(compute!, { ...shape, rows: 1 }).found
     expect([...alone]).toEqual([...together.subarray(0, alone.length)])
   })
 })
 
-/** Makes the kernels compute a shape's random queries over its random cells, through ggml. */
-function attentionOf(path: string): (shape: Shape) => Outcome {
+/** Computes a shape's random queries over its random cells. */
+function attend(compute: Compute, shape: Shape): Outcome {
+  const { width, keyHeads, group, rows, cells, streams, threads, seen, seed } = shape
+  const heads = keyHeads * group
+  let tensors = 0
+  const numbers = (count: number, value: (random: () => number, i: number) => number) => {
+    const random = randomNumbers(seed + ++tensors)
+    return Float32Array.from({ length: count }, (_, i) => value(random, i))
+  }
+  const keys = numbers(width * cells * keyHeads * streams, exactInHalf)
+  const values = numbers(width * cells * keyHeads * streams, exactInHalf)
+  // Cells are hidden in whole blocks, like those of other sequences, and singly. All rows see the first cell.
+  const mask = numbers(cells * rows * streams, (random, i) => {
+    if (i % cells === 0) return 0
+    return Math.floor(i / 64) % 3 === 1 || random() >= seen ? Number.NEGATIVE_INFINITY : 0
+  })
+  const queries = numbers(width * rows * heads * streams, (random) => random() * 2 - 1)
+  const found = new Float32Array(queries.length)
+  const scale = width ** -0.5
+  const [keyHalves, valueHalves, maskHalves] = [keys, values, mask].map(halves)
+  compute(
+    { type: F16, width, rows, heads, key_heads: keyHeads, cells, streams, threads },
+    { scale, queries, keys: keyHalves!, values: valueHalves!, mask: maskHalves!, out: found },
+  )
+  const expected = (stream: number, row: number, head: number) => {
+    const row0 = (stream * keyHeads + Math.floor(head / group)) * cells
+    const query = ((stream * heads + head) * rows + row) * width
+    const scores = Array.from({ length: cells }, (_, cell) => {
+      let dot = 0
+      for (let d = 0; d < width; d++) dot += queries[query + d]! * keys[(row0 + cell) * width + d]!
+      return dot * scale + mask[(stream * rows + row) * cells + cell]!
+    })
+    const highest = Math.max(...scores)
+    const weights = scores.map((score) => Math.exp(score - highest))
+    const total = weights.reduce((a, b) => a + b)
+    return Array.from({ length: width }, (_, d) =>
+      weights.reduce((sum, weight, cell) => sum + (weight / total) * values[(row0 + cell) * width + d]!, 0),
+    )
+  }
+  return { found, expected }
+}
+
+/** The whole library computes it, through ggml. */
+function throughGgml(path: string): Compute {
   koffi.load(ggmlBase, { global: true })
   koffi.load(ggml, { global: true })
   const base = declareIn(koffi.load(ggmlBase))
@@ -103,60 +157,37 @@ function attentionOf(path: string): (shape: Shape) => Outcome {
   const newBackend = cpu<() => Handle>('ggml_backend_cpu_init', p, [])
   const setThreads = cpu<(backend: Handle, count: number) => void>('ggml_backend_cpu_set_n_threads', 'void', [p, 'int'])
 
-  return ({ width, keyHeads, group, rows, cells, streams, threads, seen, seed }) => {
+  return ({ type, width, rows, heads, key_heads, cells, streams, threads }, data) => {
     const context = init({ mem_size: ARENA_BYTES, mem_buffer: null, no_alloc: false })
     const backend = newBackend()
     try {
-      let tensors = 0
-      const filled = (type: number, sizes: number[], value: (random: () => number, i: number) => number) => {
-        const random = randomNumbers(seed + ++tensors)
-        const tensor = newTensor(context, type, ...sizes)
-        const numbers = Float32Array.from({ length: sizes.reduce((a, b) => a * b, 1) }, (_, i) => value(random, i))
-        const bytes = koffi.view(dataOf(tensor), numbers.length * (type === F32 ? 4 : 2))
-        if (type === F32) new Float32Array(bytes).set(numbers)
-        else new Uint16Array(bytes).set(numbers.map(half))
-        return { tensor, numbers }
+      const filled = (of: number, sizes: number[], from: Float32Array | Uint8Array) => {
+        const tensor = newTensor(context, of, ...sizes)
+        const bytes = new Uint8Array(from.buffer, from.byteOffset, from.byteLength)
+        new Uint8Array(koffi.view(dataOf(tensor), bytes.length)).set(bytes)
+        return tensor
       }
-      const heads = keyHeads * group
-      const keys = filled(F16, [width, cells, keyHeads, streams], exactInHalf)
-      const values = filled(F16, [width, cells, keyHeads, streams], exactInHalf)
-      // Cells are hidden in whole blocks, like those of other sequences, and singly. All rows see the first cell.
-      const mask = filled(F16, [cells, rows, 1, streams], (random, i) => {
-        if (i % cells === 0) return 0
-        return Math.floor(i / 64) % 3 === 1 || random() >= seen ? Number.NEGATIVE_INFINITY : 0
-      })
-      const queries = filled(F32, [width, rows, heads, streams], (random) => random() * 2 - 1)
-      const scale = width ** -0.5
-      const inputs = [queries, keys, values, mask].map(({ tensor }) => tensor)
-      const result = attention(context, ...inputs, scale, 0, 0)
+      const inputs = [
+        filled(F32, [width, rows, heads, streams], data.queries),
+        filled(type, [width, cells, key_heads, streams], data.keys),
+        filled(type, [width, cells, key_heads, streams], data.values),
+        filled(F16, [cells, rows, 1, streams], data.mask),
+      ]
+      const result = attention(context, ...inputs, data.scale, 0, 0)
       const graph = newGraph(context)
       expand(graph, result)
       setThreads(backend, threads)
       expect(compute(backend, graph)).toBe(0)
-      const found = Float32Array.from(
-        new Float32Array(koffi.view(dataOf(result), width * rows * heads * streams * Float32Array.BYTES_PER_ELEMENT)),
-      )
-      const expected = (stream: number, row: number, head: number) => {
-        const row0 = (stream * keyHeads + Math.floor(head / group)) * cells
-        const query = ((stream * heads + head) * rows + row) * width
-        const scores = Array.from({ length: cells }, (_, cell) => {
-          let dot = 0
-          for (let d = 0; d < width; d++) dot += queries.numbers[query + d]! * keys.numbers[(row0 + cell) * width + d]!
-          return dot * scale + mask.numbers[(stream * rows + row) * cells + cell]!
-        })
-        const highest = Math.max(...scores)
-        const weights = scores.map((score) => Math.exp(score - highest))
-        const total = weights.reduce((a, b) => a + b)
-        return Array.from({ length: width }, (_, d) =>
-          weights.reduce((sum, weight, cell) => sum + (weight / total) * values.numbers[(row0 + cell) * width + d]!, 0),
-        )
-      }
-      return { found, expected }
+      data.out.set(new Float32Array(koffi.view(dataOf(result), data.out.byteLength)))
     } finally {
       freeBackend(backend)
       free(context)
     }
   }
+}
+
+function halves(numbers: Float32Array): Uint8Array {
+  return new Uint8Array(Uint16Array.from(numbers, half).buffer)
 }
 
 /** Pseudo-random numbers between 0 and 1 (xorshift). */

@@ -1,0 +1,353 @@
+// Attention over a KV cache for x86 with AVX2 or AVX-512; attention.cpp puts it in place of ggml's.
+//
+// To decode the next tokens of running completions, ggml computes one query against one cell at a time, with a scalar
+// exponential for each, and keeps the sums in f16. For a small model with some context, this takes most of a step. For
+// prompts it works on tiles of rows, and computes each cell that any row of a tile sees for all of its rows.
+//
+// Here, sixteen cells at a time are converted to f32, once for all the rows and heads that read them. Cells that a row
+// must not see are skipped sixteen at a time. All sums are in f32 (online softmax: Dao et al., FlashAttention, 2022). A
+// row's result does not depend on the other rows of the batch.
+
+#pragma once
+
+#include "ggml-cpu-impl.h"
+#include "vec.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define LOOKOUT_ATTENTION
+
+namespace {
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+using Floats = __m512;
+constexpr int LANES = 16;
+inline Floats load(const float * p) { return _mm512_loadu_ps(p); }
+inline void store(float * p, Floats x) { _mm512_storeu_ps(p, x); }
+inline Floats from_halves(const ggml_fp16_t * p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) p)); }
+inline Floats all(float x) { return _mm512_set1_ps(x); }
+inline Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+inline Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
+inline Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+inline float largest(Floats x) { return _mm512_reduce_max_ps(x); }
+inline float sum(Floats x) { return _mm512_reduce_add_ps(x); }
+inline Floats where_seen(Floats scores, Floats x) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(scores, all(-FLT_MAX), _CMP_GE_OQ), x);
+}
+inline __m256 halved(Floats x) { return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)); }
+#else
+using Floats = __m256;
+constexpr int LANES = 8;
+inline Floats load(const float * p) { return _mm256_loadu_ps(p); }
+inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x); }
+inline Floats from_halves(const ggml_fp16_t * p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p)); }
+inline Floats all(float x) { return _mm256_set1_ps(x); }
+inline Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+inline Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
+inline Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+inline float largest(Floats x) {
+    __m128 y = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    y = _mm_max_ps(y, _mm_movehl_ps(y, y));
+    return _mm_cvtss_f32(_mm_max_ss(y, _mm_movehdup_ps(y)));
+}
+inline float sum(Floats x) {
+    __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    y = _mm_add_ps(y, _mm_movehl_ps(y, y));
+    return _mm_cvtss_f32(_mm_add_ss(y, _mm_movehdup_ps(y)));
+}
+inline Floats where_seen(Floats scores, Floats x) {
+    return _mm256_and_ps(x, _mm256_cmp_ps(scores, all(-FLT_MAX), _CMP_GE_OQ));
+}
+inline __m256 halved(Floats x) { return x; }
+#endif
+
+/** Cells that are processed together. */
+constexpr int CELLS = 16;
+/**
+ * Cells that are skipped together when no row sees any. For a short prompt beside a long one, that is most of the
+ * cache.
+ */
+constexpr int BLOCK = 8 * CELLS;
+/** Maximum queries (a row and a head) in a tile; they share the cells converted to f32. */
+constexpr int QUERIES = 32;
+/** Maximum width of a key or value. */
+constexpr int WIDEST = 256;
+/** Minimum cells in a thread's part. */
+constexpr int64_t FEWEST_CELLS = 256;
+/** exp() of a smaller number is negligible beside the largest weight, which is exp(0). */
+constexpr float SMALLEST_EXPONENT = -87.0f;
+
+/** The sums over the lanes of each of eight vectors. */
+inline __m256 lane_sums(const Floats * x) {
+    const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(halved(x[0]), halved(x[1])), _mm256_hadd_ps(halved(x[2]), halved(x[3])));
+    const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(halved(x[4]), halved(x[5])), _mm256_hadd_ps(halved(x[6]), halved(x[7])));
+    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+
+/** `scores[c]` = query . keys[c], for CELLS keys. */
+inline void dot(const float * query, const float * keys, int64_t width, float * scores) {
+    for (int first = 0; first < CELLS; first += 8) {
+        const float * rows = keys + first * width;
+        Floats sums[8];
+        for (int c = 0; c < 8; c++) sums[c] = all(0.0f);
+        for (int64_t d = 0; d < width; d += LANES) {
+            const Floats q = load(query + d);
+            for (int c = 0; c < 8; c++) sums[c] = fma(q, load(rows + c * width + d), sums[c]);
+        }
+        _mm256_storeu_ps(scores + first, lane_sums(sums));
+    }
+}
+
+/** `out` = `out` * `kept` + the sum of weights[c] * values[c] over CELLS values. */
+inline void add_weighted(float * out, float kept, const float * weights, const float * values, int64_t width) {
+    constexpr int TOGETHER = 4;
+    int64_t d = 0;
+    for (; d + TOGETHER * LANES <= width; d += TOGETHER * LANES) {
+        Floats sums[TOGETHER];
+        for (int i = 0; i < TOGETHER; i++) sums[i] = multiply(load(out + d + i * LANES), all(kept));
+        for (int c = 0; c < CELLS; c++) {
+            const Floats weight = all(weights[c]);
+            for (int i = 0; i < TOGETHER; i++) sums[i] = fma(weight, load(values + c * width + d + i * LANES), sums[i]);
+        }
+        for (int i = 0; i < TOGETHER; i++) store(out + d + i * LANES, sums[i]);
+    }
+    for (; d < width; d += LANES) {
+        Floats total = multiply(load(out + d), all(kept));
+        for (int c = 0; c < CELLS; c++) total = fma(all(weights[c]), load(values + c * width + d), total);
+        store(out + d, total);
+    }
+}
+
+inline void to_floats(const char * first, size_t stride, int64_t width, float * out) {
+    for (int c = 0; c < CELLS; c++) {
+        const auto * halves = (const ggml_fp16_t *) (first + c * stride);
+        for (int64_t d = 0; d < width; d += LANES) store(out + c * width + d, from_halves(halves + d));
+    }
+}
+
+/** Whether the mask hides all of CELLS cells: each is minus infinity in f16. */
+inline bool is_hidden(const ggml_fp16_t * mask) {
+    const __m256i hidden = _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) mask), _mm256_set1_epi16((short) 0xFC00));
+    return _mm256_movemask_epi8(hidden) == -1;
+}
+
+/** The same for BLOCK cells. */
+inline bool is_block_hidden(const ggml_fp16_t * mask) {
+    const __m256i minus_infinity = _mm256_set1_epi16((short) 0xFC00);
+    __m256i hidden = _mm256_set1_epi16(-1);
+    for (int c = 0; c < BLOCK; c += 16) {
+        hidden = _mm256_and_si256(hidden, _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) (mask + c)), minus_infinity));
+    }
+    return _mm256_movemask_epi8(hidden) == -1;
+}
+
+/**
+ * State of the online softmax of each query: the largest score, the sum of exp(score - largest), and the values
+ * weighted by it.
+ */
+struct Found {
+    float largest[QUERIES];
+    float total[QUERIES];
+    float values[QUERIES * WIDEST];
+};
+
+struct Attention {
+    const ggml_tensor * q;
+    const ggml_tensor * k;
+    const ggml_tensor * v;
+    const ggml_tensor * mask;
+    ggml_tensor * out;
+    float scale;
+    int64_t group;  // Query heads that read one key head.
+    int64_t tile;  // Rows that are processed together.
+
+    explicit Attention(ggml_tensor * dst)
+        : q(dst->src[0]), k(dst->src[1]), v(dst->src[2]), mask(dst->src[3]), out(dst), group(q->ne[2] / k->ne[2]),
+          tile(std::max<int64_t>(1, QUERIES / group)) {
+        memcpy(&scale, dst->op_params, sizeof(float));
+    }
+
+    bool is_ours() const {
+        float bias_and_cap[2];
+        memcpy(bias_and_cap, (const float *) out->op_params + 1, sizeof(bias_and_cap));
+        return mask != nullptr && out->src[4] == nullptr && bias_and_cap[0] == 0.0f && bias_and_cap[1] == 0.0f &&
+            q->type == GGML_TYPE_F32 && k->type == GGML_TYPE_F16 && v->type == GGML_TYPE_F16 && mask->type == GGML_TYPE_F16 &&
+            k->ne[1] % CELLS == 0 && k->ne[0] % 16 == 0 && v->ne[0] % 16 == 0 &&
+            k->ne[0] <= WIDEST && v->ne[0] <= WIDEST && group <= QUERIES && k->ne[2] == v->ne[2] && k->ne[3] == v->ne[3] &&
+            q->nb[0] == sizeof(float) && k->nb[0] == sizeof(ggml_fp16_t) && v->nb[0] == sizeof(ggml_fp16_t) &&
+            mask->nb[0] == sizeof(ggml_fp16_t);
+    }
+
+    int64_t tiles() const { return (q->ne[1] + tile - 1) / tile; }
+    int64_t items() const { return q->ne[3] * k->ne[2] * tiles(); }
+
+    const float * query(int64_t row, int64_t head, int64_t stream) const {
+        return (const float *) ((const char *) q->data + row * q->nb[1] + head * q->nb[2] + stream * q->nb[3]);
+    }
+
+    const ggml_fp16_t * seen(int64_t row, int64_t head, int64_t stream) const {
+        return (const ggml_fp16_t *) ((const char *) mask->data + row * mask->nb[1] + head % mask->ne[2] * mask->nb[2] +
+            stream % mask->ne[3] * mask->nb[3]);
+    }
+
+    /** In the result, the dimensions of rows and heads are swapped. */
+    float * result(int64_t row, int64_t head, int64_t stream) const {
+        return (float *) ((char *) out->data + ((stream * q->ne[1] + row) * q->ne[2] + head) * out->nb[1]);
+    }
+
+    /** Processes one tile of rows and the heads of one key head over the cells from `start` up to `end`. */
+    void search(int64_t item, int64_t start, int64_t end, Found & found) const {
+        const int64_t row0 = item % tiles() * tile;
+        const int64_t rows = std::min(tile, q->ne[1] - row0);
+        const int64_t key_head = item / tiles() % k->ne[2];
+        const int64_t stream = item / tiles() / k->ne[2];
+        const int64_t key_stream = stream / (q->ne[3] / k->ne[3]);
+        const char * keys = (const char *) k->data + key_head * k->nb[2] + key_stream * k->nb[3];
+        const char * values = (const char *) v->data + key_head * v->nb[2] + key_stream * v->nb[3];
+        const int64_t width = k->ne[0];
+        const int64_t value_width = v->ne[0];
+        for (int64_t i = 0; i < rows * group; i++) {
+            found.largest[i] = -INFINITY;
+            found.total[i] = 0.0f;
+        }
+        memset(found.values, 0, rows * group * value_width * sizeof(float));
+
+        alignas(64) float key_floats[CELLS * WIDEST];
+        alignas(64) float value_floats[CELLS * WIDEST];
+        alignas(64) float scores[CELLS];
+        for (int64_t cell = start; cell < end; cell += CELLS) {
+            if (cell % BLOCK == 0 && cell + BLOCK <= end && sees_none(row0, rows, cell, stream)) {
+                cell += BLOCK - CELLS;
+                continue;
+            }
+            bool is_read = false;
+            for (int64_t row = 0; row < rows; row++) {
+                for (int64_t member = 0; member < group; member++) {
+                    const int64_t head = key_head * group + member;
+                    const ggml_fp16_t * shown = seen(row0 + row, head, stream) + cell;
+                    if (is_hidden(shown)) {
+                        if (mask->ne[2] == 1) break;
+                        continue;
+                    }
+                    if (!is_read) {
+                        to_floats(keys + cell * k->nb[1], k->nb[1], width, key_floats);
+                        to_floats(values + cell * v->nb[1], v->nb[1], value_width, value_floats);
+                        is_read = true;
+                    }
+                    dot(query(row0 + row, head, stream), key_floats, width, scores);
+                    weigh(shown, scores, value_floats, value_width, row * group + member, found);
+                }
+            }
+        }
+    }
+
+    /** Whether the mask hides the BLOCK cells from `cell` from every row and head. */
+    bool sees_none(int64_t row0, int64_t rows, int64_t cell, int64_t stream) const {
+        if (mask->ne[2] != 1) return false;
+        for (int64_t row = 0; row < rows; row++) {
+            if (!is_block_hidden(seen(row0 + row, 0, stream) + cell)) return false;
+        }
+        return true;
+    }
+
+    /** Adds CELLS cells to a query's online softmax. */
+    void weigh(const ggml_fp16_t * shown, float * scores, const float * values, int64_t width, int64_t query, Found & found) const {
+        Floats largest_here = all(-INFINITY);
+        for (int c = 0; c < CELLS; c += LANES) {
+            const Floats score = fma(load(scores + c), all(scale), from_halves(shown + c));
+            store(scores + c, score);
+            largest_here = larger(largest_here, score);
+        }
+        const float before = found.largest[query];
+        const float now = std::max(before, largest(largest_here));
+        if (now == -INFINITY) return;
+        const float kept = before == now ? 1.0f : expf(before - now);
+        float total = found.total[query] * kept;
+        for (int c = 0; c < CELLS; c += LANES) {
+            const Floats score = load(scores + c);
+            const Floats exponent = larger(subtract(score, all(now)), all(SMALLEST_EXPONENT));
+            const Floats weight = where_seen(score, ggml_v_expf(exponent));
+            store(scores + c, weight);
+            total += sum(weight);
+        }
+        found.largest[query] = now;
+        found.total[query] = total;
+        add_weighted(found.values + query * width, kept, scores, values, width);
+    }
+
+    /** The result of one query of an item. */
+    float * result_of(int64_t item, int64_t query) const {
+        const int64_t row = item % tiles() * tile + query / group;
+        const int64_t head = item / tiles() % k->ne[2] * group + query % group;
+        return result(row, head, item / tiles() / k->ne[2]);
+    }
+
+    int64_t queries_of(int64_t item) const { return std::min(tile, q->ne[1] - item % tiles() * tile) * group; }
+
+    void finish(int64_t item, const Found & found) const {
+        const int64_t width = v->ne[0];
+        for (int64_t i = 0; i < queries_of(item); i++) {
+            const float inverse = found.total[i] == 0.0f ? 0.0f : 1.0f / found.total[i];
+            float * to = result_of(item, i);
+            for (int64_t d = 0; d < width; d++) to[d] = found.values[i * width + d] * inverse;
+        }
+    }
+
+    /** Each thread takes a share of the items. With fewer items than threads, the items' cells are split into parts. */
+    void run(const ggml_compute_params * params) const {
+        const int64_t cells = k->ne[1];
+        const int64_t width = v->ne[0];
+        const int64_t record = 2 + width;  // Largest, total, values.
+        int64_t parts = std::min((params->nth + items() - 1) / items(), std::max<int64_t>(1, cells / FEWEST_CELLS));
+        const int64_t room = (int64_t) (params->wsize / sizeof(float)) / (items() * tile * group * record);
+        if (room < parts) parts = 1;
+        const int64_t part_cells = ((cells + parts - 1) / parts + CELLS - 1) / CELLS * CELLS;
+        Found found;
+        auto * records = (float *) params->wdata;
+        for (int64_t job = params->ith; job < items() * parts; job += params->nth) {
+            const int64_t item = job / parts;
+            const int64_t start = std::min(cells, job % parts * part_cells);
+            search(item, start, std::min(cells, start + part_cells), found);
+            if (parts == 1) {
+                finish(item, found);
+                continue;
+            }
+            for (int64_t i = 0; i < queries_of(item); i++) {
+                float * to = records + (job * tile * group + i) * record;
+                to[0] = found.largest[i];
+                to[1] = found.total[i];
+                memcpy(to + 2, found.values + i * width, width * sizeof(float));
+            }
+        }
+        if (parts == 1) return;
+        ggml_barrier(params->threadpool);
+        for (int64_t item = params->ith; item < items(); item += params->nth) {
+            for (int64_t i = 0; i < queries_of(item); i++) {
+                const auto part = [&](int64_t n) { return records + ((item * parts + n) * tile * group + i) * record; };
+                float now = -INFINITY;
+                for (int64_t n = 0; n < parts; n++) now = std::max(now, part(n)[0]);
+                float total = 0.0f;
+                float * to = result_of(item, i);
+                std::fill(to, to + width, 0.0f);
+                for (int64_t n = 0; n < parts; n++) {
+                    const float * from = part(n);
+                    if (from[1] == 0.0f) continue;
+                    const float kept = expf(from[0] - now);
+                    total += from[1] * kept;
+                    for (int64_t d = 0; d < width; d++) to[d] += from[2 + d] * kept;
+                }
+                for (int64_t d = 0; d < width && total != 0.0f; d++) to[d] /= total;
+            }
+        }
+    }
+};
+
+}  // namespace
+
+#endif
