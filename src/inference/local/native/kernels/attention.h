@@ -4,12 +4,14 @@
 // exponential for each, and keeps the sums in f16. For a small model with some context, this takes most of a step. For
 // prompts it works on tiles of rows, and computes each cell that any row of a tile sees for all of its rows.
 //
-// Here, sixteen cells at a time are converted to f32, once for all the rows and heads that read them. Cells that a row
+// Here, sixteen cells at a time (of f16 or Q8_0) are converted to f32, once for all the rows and heads that read them. Cells that a row
 // must not see are skipped sixteen at a time. All sums are in f32 (online softmax: Dao et al., FlashAttention, 2022). A
 // row's result does not depend on the other rows of the batch.
 
 #pragma once
 
+#define GGML_COMMON_DECL_CPP
+#include "ggml-common.h"
 #include "ggml-cpu-impl.h"
 #include "vec.h"
 
@@ -29,6 +31,7 @@ constexpr int LANES = 16;
 inline Floats load(const float * p) { return _mm512_loadu_ps(p); }
 inline void store(float * p, Floats x) { _mm512_storeu_ps(p, x); }
 inline Floats from_halves(const ggml_fp16_t * p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) p)); }
+inline Floats from_bytes(const int8_t * p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *) p))); }
 inline Floats all(float x) { return _mm512_set1_ps(x); }
 inline Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 inline Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
@@ -46,6 +49,7 @@ constexpr int LANES = 8;
 inline Floats load(const float * p) { return _mm256_loadu_ps(p); }
 inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x); }
 inline Floats from_halves(const ggml_fp16_t * p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p)); }
+inline Floats from_bytes(const int8_t * p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *) p))); }
 inline Floats all(float x) { return _mm256_set1_ps(x); }
 inline Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
 inline Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
@@ -124,11 +128,38 @@ inline void add_weighted(float * out, float kept, const float * weights, const f
     }
 }
 
-inline void to_floats(const char * first, size_t stride, int64_t width, float * out) {
+inline void halves_to_floats(const char * first, size_t stride, int64_t width, float * out) {
     for (int c = 0; c < CELLS; c++) {
         const auto * halves = (const ggml_fp16_t *) (first + c * stride);
         for (int64_t d = 0; d < width; d += LANES) store(out + c * width + d, from_halves(halves + d));
     }
+}
+
+/** The same for Q8_0: blocks of 32 numbers of 8 bits with a factor in f16. */
+inline void blocks_to_floats(const char * first, size_t stride, int64_t width, float * out) {
+    for (int c = 0; c < CELLS; c++) {
+        const auto * blocks = (const block_q8_0 *) (first + c * stride);
+        float * to = out + c * width;
+        for (int64_t b = 0; b < width / QK8_0; b++) {
+            const Floats factor = all(_cvtsh_ss(blocks[b].d));
+            for (int d = 0; d < QK8_0; d += LANES) {
+                store(to + b * QK8_0 + d, multiply(factor, from_bytes(blocks[b].qs + d)));
+            }
+        }
+    }
+}
+
+/** Whether a tensor holds rows of f16 or of Q8_0 that fit. */
+inline bool is_readable(const ggml_tensor * cells) {
+    if (cells->ne[0] > WIDEST) return false;
+    if (cells->type == GGML_TYPE_F16) return cells->ne[0] % 16 == 0 && cells->nb[0] == sizeof(ggml_fp16_t);
+    return cells->type == GGML_TYPE_Q8_0 && cells->ne[0] % QK8_0 == 0 && cells->nb[0] == sizeof(block_q8_0);
+}
+
+/** Converts CELLS rows. */
+inline void to_floats(const ggml_tensor * cells, const char * first, float * out) {
+    if (cells->type == GGML_TYPE_F16) halves_to_floats(first, cells->nb[1], cells->ne[0], out);
+    else blocks_to_floats(first, cells->nb[1], cells->ne[0], out);
 }
 
 /** Whether the mask hides all of CELLS cells: each is minus infinity in f16. */
@@ -177,11 +208,9 @@ struct Attention {
         float bias_and_cap[2];
         memcpy(bias_and_cap, (const float *) out->op_params + 1, sizeof(bias_and_cap));
         return mask != nullptr && out->src[4] == nullptr && bias_and_cap[0] == 0.0f && bias_and_cap[1] == 0.0f &&
-            q->type == GGML_TYPE_F32 && k->type == GGML_TYPE_F16 && v->type == GGML_TYPE_F16 && mask->type == GGML_TYPE_F16 &&
-            k->ne[1] % CELLS == 0 && k->ne[0] % 16 == 0 && v->ne[0] % 16 == 0 &&
-            k->ne[0] <= WIDEST && v->ne[0] <= WIDEST && group <= QUERIES && k->ne[2] == v->ne[2] && k->ne[3] == v->ne[3] &&
-            q->nb[0] == sizeof(float) && k->nb[0] == sizeof(ggml_fp16_t) && v->nb[0] == sizeof(ggml_fp16_t) &&
-            mask->nb[0] == sizeof(ggml_fp16_t);
+            q->type == GGML_TYPE_F32 && mask->type == GGML_TYPE_F16 && is_readable(k) && is_readable(v) &&
+            k->ne[1] % CELLS == 0 && group <= QUERIES && k->ne[2] == v->ne[2] && k->ne[3] == v->ne[3] &&
+            q->nb[0] == sizeof(float) && mask->nb[0] == sizeof(ggml_fp16_t);
     }
 
     int64_t tiles() const { return (q->ne[1] + tile - 1) / tile; }
@@ -236,8 +265,8 @@ struct Attention {
                         continue;
                     }
                     if (!is_read) {
-                        to_floats(keys + cell * k->nb[1], k->nb[1], width, key_floats);
-                        to_floats(values + cell * v->nb[1], v->nb[1], value_width, value_floats);
+                        to_floats(k, keys + cell * k->nb[1], key_floats);
+                        to_floats(v, values + cell * v->nb[1], value_floats);
                         is_read = true;
                     }
                     dot(query(row0 + row, head, stream), key_floats, width, scores);

@@ -11,6 +11,8 @@ import { declareIn } from '../declare.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
 interface Shape {
+  /** How keys and values are stored. */
+  readonly stored: 'f16' | 'q8_0'
   readonly width: number
   readonly keyHeads: number
   /** Query heads that read one key head. */
@@ -34,6 +36,7 @@ interface Outcome {
 type Compute = (shape: AttentionShape, data: AttentionData) => void
 
 const shapes: fc.Arbitrary<Shape> = fc.record({
+  stored: fc.constant<'f16'>('f16'),
   width: fc.constantFrom(16, 64, 80, 96, 128, 256),
   keyHeads: fc.integer({ min: 1, max: 3 }),
   group: fc.constantFrom(1, 2, 3, 7, 32),
@@ -45,11 +48,18 @@ const shapes: fc.Arbitrary<Shape> = fc.record({
   seed: fc.nat(),
 })
 
+const shapesOfBlocks: fc.Arbitrary<Shape> = fc
+  .tuple(shapes, fc.constantFrom(32, 64, 96, 128, 256))
+  .map(([shape, width]) => ({ ...shape, width, stored: 'q8_0' }))
+
 /** Permitted error of f32 sums, relative to the largest result. */
 const ROUNDING = 1e-4
 const CHECKED = 6
 const F32 = 0
 const F16 = 1
+const Q8_0 = 8
+/** Numbers in a block of Q8_0. */
+const BLOCK = 32
 const HIDDEN = 0xfc00
 const ARENA_BYTES = 64 * 2 ** 20
 
@@ -62,7 +72,10 @@ const libraries: [name: string, compute: Compute | null][] = [
 ]
 
 describe.each(libraries)('attention %s', (_, compute) => {
-  test.skipIf(compute === null)('is the weighted mean of the values that a row can see', () => {
+  test.skipIf(compute === null).each([
+    ['f16', shapes],
+    ['q8_0', shapesOfBlocks],
+  ] as const)('over %s is the weighted mean of the values that a row can see', (_, some) => {
     const check = (shape: Shape) => {
       const { width, rows, group, keyHeads, streams, seed } = shape
       const { found, expected } = attend(compute!, shape)
@@ -78,11 +91,21 @@ describe.each(libraries)('attention %s', (_, compute) => {
         expect(furthest / largest).toBeLessThan(ROUNDING)
       }
     }
-    fc.assert(fc.property(shapes, check), { numRuns: 24 })
+    fc.assert(fc.property(some, check), { numRuns: 16 })
   })
 
   test.skipIf(compute === null)('of a row does not depend on the other rows of the batch', () => {
-    const shape = { width: 64, keyHeads: 1, group: 1, cells: 512, streams: 1, threads: 1, seen: 0.3, seed: 7 }
+    const shape = {
+      stored: 'f16',
+      width: 64,
+      keyHeads: 1,
+      group: 1,
+      cells: 512,
+      streams: 1,
+      threads: 1,
+      seen: 0.3,
+      seed: 7,
+    } as const
     const together = attend(compute!, { ...shape, rows: 40 }).found
     const alone = attend(compute!, { ...shape, rows: 1 }).found
     expect([...alone]).toEqual([...together.subarray(0, alone.length)])
@@ -91,15 +114,16 @@ describe.each(libraries)('attention %s', (_, compute) => {
 
 /** Computes a shape's random queries over its random cells. */
 function attend(compute: Compute, shape: Shape): Outcome {
-  const { width, keyHeads, group, rows, cells, streams, threads, seen, seed } = shape
+  const { stored, width, keyHeads, group, rows, cells, streams, threads, seen, seed } = shape
   const heads = keyHeads * group
   let tensors = 0
   const numbers = (count: number, value: (random: () => number, i: number) => number) => {
     const random = randomNumbers(seed + ++tensors)
     return Float32Array.from({ length: count }, (_, i) => value(random, i))
   }
-  const keys = numbers(width * cells * keyHeads * streams, exactInHalf)
-  const values = numbers(width * cells * keyHeads * streams, exactInHalf)
+  const exact = stored === 'f16' ? exactInHalf : exactInBlock
+  const keys = numbers(width * cells * keyHeads * streams, exact)
+  const values = numbers(width * cells * keyHeads * streams, exact)
   // Cells are hidden in whole blocks, like those of other sequences, and singly. All rows see the first cell.
   const mask = numbers(cells * rows * streams, (random, i) => {
     if (i % cells === 0) return 0
@@ -108,10 +132,10 @@ function attend(compute: Compute, shape: Shape): Outcome {
   const queries = numbers(width * rows * heads * streams, (random) => random() * 2 - 1)
   const found = new Float32Array(queries.length)
   const scale = width ** -0.5
-  const [keyHalves, valueHalves, maskHalves] = [keys, values, mask].map(halves)
+  const [type, pack] = stored === 'f16' ? [F16, halves] : [Q8_0, blocks]
   compute(
-    { type: F16, width, rows, heads, key_heads: keyHeads, cells, streams, threads },
-    { scale, queries, keys: keyHalves!, values: valueHalves!, mask: maskHalves!, out: found },
+    { type, width, rows, heads, key_heads: keyHeads, cells, streams, threads },
+    { scale, queries, keys: pack(keys), values: pack(values), mask: halves(mask), out: found },
   )
   const expected = (stream: number, row: number, head: number) => {
     const row0 = (stream * keyHeads + Math.floor(head / group)) * cells
@@ -188,6 +212,28 @@ function throughGgml(path: string): Compute {
 
 function halves(numbers: Float32Array): Uint8Array {
   return new Uint8Array(Uint16Array.from(numbers, half).buffer)
+}
+
+/** Blocks of 32 numbers of 8 bits, behind a factor in f16. */
+function blocks(numbers: Float32Array): Uint8Array {
+  const packed = new DataView(new ArrayBuffer((numbers.length / BLOCK) * (BLOCK + 2)))
+  for (let block = 0; block * BLOCK < numbers.length; block++) {
+    const at = block * (BLOCK + 2)
+    const factor = blockFactor(block)
+    packed.setUint16(at, half(factor), true)
+    for (let i = 0; i < BLOCK; i++) packed.setInt8(at + 2 + i, numbers[block * BLOCK + i]! / factor)
+  }
+  return new Uint8Array(packed.buffer)
+}
+
+/** A power of two. */
+function blockFactor(block: number): number {
+  return 2 ** -(5 + (block % 4))
+}
+
+/** A number that has 8 bits in the block where it stands. */
+function exactInBlock(random: () => number, i: number): number {
+  return Math.floor(random() * 256 - 128) * blockFactor(Math.floor(i / BLOCK))
 }
 
 /** Pseudo-random numbers between 0 and 1 (xorshift). */
