@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { FAMILY_NAMES, TOOL_SYNTAX_NAMES } from '../families/index.ts'
 import { DIALECTS, type DialectName } from '../grounding/index.ts'
+import { KV_TYPES } from './kv-cost.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES, TEXT_TEMPLATE } from './text-card.ts'
 
@@ -60,6 +61,8 @@ const localEngineSchema = z.strictObject({
   repetition,
   /** Threads that compute; by default as many as the weights are worth on this machine. */
   threads: z.int().positive().optional(),
+  /** How keys and values are stored: `q8_0` takes about half the memory of `f16`, and rounds them to 8 bits. */
+  kvType: z.enum(KV_TYPES).default('f16'),
   /** MiB for copies of what finished requests have in the KV cache; by default LOOKOUT_PREFIX_CACHE. 0: none. */
   prefixCache: z.number().nonnegative().optional(),
   queueLength,

@@ -381,6 +381,10 @@ describe('the context', () => {
     expect(eight.contextTokens).toBeGreaterThan(20_000)
     expect(eight.contextTokens * 128 * 1024 * 1.5).toBeLessThan(0.6 * 8 * GIB)
     expect(await at(0.1)).toMatchObject({ contextTokens: 2048 })
+    // Half as many bytes make room for nearly twice as many.
+    const { engine } = await written()
+    const halved = await deriveContext({ engine: { ...engine, kvType: 'q8_0' } }, about(large), place, 4 * GIB)
+    expect(halved.contextTokens / (await at(4)).contextTokens).toBeGreaterThan(1.8)
   })
 
   test('has no room where the weights have none, which says what to do', async () => {

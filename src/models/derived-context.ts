@@ -57,7 +57,7 @@ export async function deriveContext(
         'fewer parameters, or set engine.contextTokens to try it all the same',
     )
   }
-  const { perCell, perSequence } = kvCost(language)
+  const { perCell, perSequence } = kvCost(language, card.engine.kvType)
   const room = Math.max(0, memoryBytes * MEMORY_SHARE - weights - PROCESS_BYTES)
   const maxSequences =
     perSequence === 0

@@ -9,14 +9,44 @@ export interface KvCost {
   readonly perSequence: number
 }
 
-const F16_BYTES = 2
+/** How keys and values are stored, in ggml's words: llama-server's `--cache-type-k` and `--cache-type-v`. */
+export const KV_TYPES = ['f16', 'q8_0'] as const
+export type KvType = (typeof KV_TYPES)[number]
+
+/** Of one number. In Q8_0, a block of 32 numbers of 8 bits has a factor of 16 bits. */
+const BYTES: { readonly [Type in KvType]: number } = { f16: 2, q8_0: 34 / 32 }
+const BLOCK = 32
 const F32_BYTES = 4
 
 /**
  * Reads the cost from a model's header. The engine keeps all cells of layers with a sliding window too, because a prefix
  * that is used again needs them, so such layers cost as much as others.
  */
-export function kvCost(language: GgufMetadata): KvCost {
+export function kvCost(language: GgufMetadata, type: KvType = 'f16'): KvCost {
+  const { widths, recurrentLayers, statePerLayer } = readLayers(language)
+  const perCell = widths.reduce((sum, { heads, key, value }) => sum + heads * (key + value) * BYTES[type], 0)
+  return { perCell, perSequence: recurrentLayers * statePerLayer * F32_BYTES }
+}
+
+/** Why a model's keys and values cannot be stored in this way; null when they can. */
+export function kvTypeProblem(language: GgufMetadata, type: KvType): string | null {
+  if (type === 'f16') return null
+  const odd = readLayers(language)
+    .widths.flatMap(({ key, value }) => [key, value])
+    .find((width) => width % BLOCK !== 0)
+  if (odd === undefined) return null
+  return `its attention heads have ${odd} numbers, and ${type} stores blocks of ${BLOCK}: remove the field, or set it to "f16"`
+}
+
+interface Layers {
+  /** Of each layer that has keys and values of its own: its key heads, and the numbers in a key and a value of one head. */
+  readonly widths: readonly { readonly heads: number; readonly key: number; readonly value: number }[]
+  readonly recurrentLayers: number
+  /** Numbers that a recurrent layer keeps for each sequence. */
+  readonly statePerLayer: number
+}
+
+function readLayers(language: GgufMetadata): Layers {
   const architecture = language.get('general.architecture')
   const raw = (key: string) => language.get(`${architecture}.${key}`)
   const number = (key: string): number | undefined => {
@@ -33,7 +63,7 @@ export function kvCost(language: GgufMetadata): KvCost {
   // The last layers may use the keys and values of earlier ones.
   const ownLayers = layers - (number('attention.shared_kv_layers') ?? 0)
   const interval = number('full_attention_interval') ?? 1
-  let perCell = 0
+  const widths: { heads: number; key: number; value: number }[] = []
   let recurrentLayers = 0
   for (let layer = 0; layer < layers; layer++) {
     const heads = asNumber(ofLayer('attention.head_count', layer)) ?? 1
@@ -46,9 +76,9 @@ export function kvCost(language: GgufMetadata): KvCost {
     const slides = ofLayer('attention.sliding_window_pattern', layer) === true
     const length = (name: 'key_length' | 'value_length') =>
       (slides ? number(`attention.${name}_swa`) : undefined) ?? number(`attention.${name}`) ?? width / heads
-    perCell += kvHeads * (length('key_length') + length('value_length')) * F16_BYTES
+    widths.push({ heads: kvHeads, key: length('key_length'), value: length('value_length') })
   }
-  return { perCell, perSequence: recurrentLayers * stateNumbers(number, width) * F32_BYTES }
+  return { widths, recurrentLayers, statePerLayer: stateNumbers(number, width) }
 }
 
 function stateNumbers(number: (key: string) => number | undefined, width: number): number {

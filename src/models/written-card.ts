@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { FAMILY_NAMES } from '../families/index.ts'
 import { CardError } from './card-error.ts'
+import { KV_TYPES } from './kv-cost.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES } from './text-card.ts'
 import type { CardFolder } from './weight-files.ts'
@@ -34,6 +35,7 @@ export const writtenSchema = z.looseObject({
       ...engineFields,
       type: z.literal('local').optional(),
       projector: z.string().min(1).optional(),
+      kvType: z.enum(KV_TYPES).optional(),
     }),
     z.looseObject({ ...engineFields, type: z.enum(SERVER_ENGINE_TYPES), tokenizer: z.string().min(1) }),
     z.looseObject({ ...engineFields, type: z.literal('openai'), constraints: z.enum(CONSTRAINT_MODES).optional() }),

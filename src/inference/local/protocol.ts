@@ -73,6 +73,8 @@ export interface EngineSettings {
   readonly projector: string | null
   /** KV cells shared by all sequences. */
   readonly cells: number
+  /** How keys and values are stored; `f16` when it is left out. */
+  readonly kvType?: 'f16' | 'q8_0'
   /** Maximum completions that run at the same time. */
   readonly maxSequences: number
   /** Texts of control tokens whose text is part of the output. */

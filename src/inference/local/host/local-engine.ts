@@ -288,6 +288,7 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
     model: model.path,
     projector: projector?.path ?? null,
     cells: card.engine.contextTokens,
+    kvType: card.engine.kvType,
     maxSequences: card.engine.maxSequences,
     printedTokens: card.engine.printedTokens,
     repetition: card.engine.repetition,

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readGguf, uint32, writeGguf } from '../../../../test/support/gguf-writer.ts'
 import { CARD } from '../../../../test/support/local-engine.ts'
 import { CardError, type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
 import { LocalEngine } from './local-engine.ts'
@@ -43,6 +44,29 @@ test('keys and values are counted for every cell', async () => {
   const small = await describeModel({ ...withFiles({ contextTokens: 16_384 }), serves }, settings)
   // 6 layers, 2 heads of 64 + 64 numbers in 16 bits; and 512 rows of a 32-bit mask.
   expect(large.memoryBytes - small.memoryBytes).toBe(16_384 * (6 * 2 * 128 * 2 + 512 * 4))
+})
+
+test('keys and values of 8 bits count as such', async () => {
+  const settings = { prefixCacheBytes: 0, encoderCacheBytes: 0 }
+  const [full, half] = [
+    await describeModel(card, settings),
+    await describeModel(withFiles({ kvType: 'q8_0' }), settings),
+  ]
+  // Each 32 numbers take 34 bytes instead of 64.
+  expect(full.memoryBytes - half.memoryBytes).toBe(card.engine.contextTokens * 6 * 2 * 128 * (2 - 34 / 32))
+})
+
+test('keys and values of 8 bits are refused where heads are no whole blocks', async () => {
+  const { metadata } = await readGguf(join(card.directory, card.engine.model))
+  const model = join(directory, 'odd-heads.gguf')
+  await writeGguf(model, {
+    metadata: new Map([...metadata, ['qwen3vl.attention.key_length', uint32(80)]]),
+    tensors: [],
+  })
+  await describeModel(withFiles({ model }))
+  await expect(describeModel(withFiles({ model, kvType: 'q8_0' }))).rejects.toThrow(
+    /card\.json: engine\.kvType: .*odd-heads\.gguf does not allow q8_0: its attention heads have 80 numbers/,
+  )
 })
 
 test('the caches count as they are set', async () => {

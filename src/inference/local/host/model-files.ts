@@ -2,7 +2,7 @@ import { encoders, type GgufMetadata, mismatch, soundProblem } from '../../../fa
 import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { builtInWarning, chooseTemplate } from '../../../models/chosen-template.ts'
 import { GgufArray } from '../../../models/gguf.ts'
-import { kvCost } from '../../../models/kv-cost.ts'
+import { kvCost, kvTypeProblem } from '../../../models/kv-cost.ts'
 import { ModelHeaders } from '../../../models/model-headers.ts'
 import { quantisation } from '../../../models/quantisation.ts'
 import { findWeights, type ModelFile } from '../../../models/weight-files.ts'
@@ -74,13 +74,17 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     const file = projector?.path
     throw new CardError(card.file, 'engine.projector', `${file} does not belong to ${model.path}: ${problem}`)
   }
+  const unstorable = kvTypeProblem(language, card.engine.kvType)
+  if (unstorable !== null) {
+    throw new CardError(card.file, 'engine.kvType', `${model.path} does not allow ${card.engine.kvType}: ${unstorable}`)
+  }
   const hears = card.serves.some(({ modalities }) => modalities.includes('audio'))
   const unheard = hears ? soundProblem(encoder) : null
   if (unheard !== null) {
     throw new CardError(card.file, 'engine.projector', `${projector?.path} cannot be used for sound: ${unheard}`)
   }
   const weights = model.bytes + (projector?.bytes ?? 0)
-  const { perCell, perSequence } = kvCost(language)
+  const { perCell, perSequence } = kvCost(language, card.engine.kvType)
   const kvCache = card.engine.contextTokens * perCell
   const states = card.engine.maxSequences * perSequence
   const withoutCaches = weights + kvCache + states + scratchBytes(card, tokens.length) + PROCESS_BYTES

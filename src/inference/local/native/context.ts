@@ -6,9 +6,15 @@ import type { Llama } from './llama.ts'
 import type { Model } from './model.ts'
 import type { Pointer } from './structs.ts'
 
+/** ggml's numbers of the types in which keys and values can be stored. */
+const KV_TYPES = { f16: 1, q8_0: 8 }
+const FLASH_ATTENTION = 1
+
 export interface ContextOptions {
   /** KV cells shared by all sequences; one cell holds one token. */
   readonly cells: number
+  /** How keys and values are stored; `f16` when it is left out. */
+  readonly kvType?: keyof typeof KV_TYPES
   /** Number of sequences; their ids are below it. */
   readonly sequences: number
   readonly threads: number
@@ -38,8 +44,13 @@ export class Context {
 
   constructor({ llama, kernels }: Pick<NativeLibraries, 'llama' | 'kernels'>, model: Model, options: ContextOptions) {
     const rows = Math.max(options.batchRows, options.mediaRows ?? 0)
+    const { kvType = 'f16' } = options
     const handle = llama.init_from_model(model.handle, {
       ...llama.context_default_params(),
+      type_k: KV_TYPES[kvType],
+      type_v: KV_TYPES[kvType],
+      // Only this attention reads values in blocks.
+      ...(kvType === 'f16' ? {} : { flash_attn_type: FLASH_ATTENTION }),
       n_ctx: options.cells,
       n_batch: rows,
       n_ubatch: rows,

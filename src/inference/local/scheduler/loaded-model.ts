@@ -74,6 +74,7 @@ export class LoadedModel {
     const mediaRows = this.#projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0
     this.context = new Context({ llama, kernels }, this.model, {
       cells,
+      ...(settings.kvType === undefined ? {} : { kvType: settings.kvType }),
       // One more for copies of parts of sequences.
       sequences: sequences + retained + 1,
       threads,
