@@ -16,6 +16,7 @@ const RUNS: readonly (readonly string[])[] = [
   ['conversation', '--model', 'nano', '--repetitions', '3'],
   ['engine', '--model', 'nano', '--repetitions', '3'],
   ['engine', '--model', 'half-billion', '--quick'],
+  ['attention', '--model', 'nano', '--repetitions', '2'],
   ['neighbours', '--quick'],
   ['fairness', '--model', 'nano', '--quick'],
   ['overload', '--model', 'nano', '--quick'],

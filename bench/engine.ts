@@ -21,7 +21,7 @@ const BATCH_ROWS = 512
 /** Batch of the warm-up run, in which memory is touched for the first time. */
 const WARM_UP_BATCH = 1
 
-interface Speed {
+export interface Speed {
   /** Prompt tokens per second. */
   readonly prefill: number
   /** Generated tokens per second, all sequences together. */
@@ -94,7 +94,7 @@ ${table(
 }
 
 /** Derives the times from the events: the first ends the prefill and one step, the last ends the remaining steps. */
-async function generate(own: LocalEngine, text: string, batch: number): Promise<Speed> {
+export async function generate(own: LocalEngine, text: string, batch: number): Promise<Speed> {
   const sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
   const branch: Branch = { suffix: [], n: 1, maxTokens: OUTPUT_TOKENS, sampling }
   const started = performance.now()
@@ -121,7 +121,12 @@ async function generate(own: LocalEngine, text: string, batch: number): Promise<
   }
 }
 
-async function batchedBench(peer: Peer, model: BenchModel, prefixTokens: number): Promise<Speed[]> {
+export async function batchedBench(
+  peer: Peer,
+  model: BenchModel,
+  prefixTokens: number,
+  { batches = BATCHES, flashAttention = 'auto' }: { batches?: readonly number[]; flashAttention?: string } = {},
+): Promise<Speed[]> {
   const threads = String(model.threads)
   const output = await runProgram(peer.batchedBench, [
     ...['--model', model.model, '--ctx-size', String(model.card.engine.contextTokens), '--kv-unified'],
@@ -133,14 +138,15 @@ async function batchedBench(peer: Peer, model: BenchModel, prefixTokens: number)
       '-ntg',
       String(OUTPUT_TOKENS),
       '-npl',
-      [WARM_UP_BATCH, ...BATCHES].join(','),
+      [WARM_UP_BATCH, ...batches].join(','),
       '-pps',
+      ...['--flash-attn', flashAttention],
     ],
     ...['--output-format', 'jsonl'],
   ])
   const lines = output.split('\n').filter((line) => line.startsWith('{'))
   const results = lines.map((line) => JSON.parse(line) as { pl: number; speed_pp: number; speed_tg: number })
-  return BATCHES.map((batch) => {
+  return batches.map((batch) => {
     const result = results.findLast(({ pl }) => pl === batch)
     if (result === undefined) throw new Error(`llama-batched-bench reported nothing for ${batch} sequences:\n${output}`)
     return { prefill: result.speed_pp, decode: result.speed_tg }

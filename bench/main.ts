@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util'
 import { SetupError } from '../src/setup/native-library.mjs'
 import { accounts } from './accounts.ts'
 import { all } from './all.ts'
+import { attention } from './attention.ts'
 import { conversation } from './conversation.ts'
 import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
@@ -37,6 +38,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   throughput,
   conversation,
   engine,
+  attention,
   overhead,
   'front-end': frontEnd,
   neighbours,
