@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { chat } from './support/chat.ts'
-import { residentBytes } from './support/process-tree.ts'
+import { proportionalBytes, residentByProgram } from './support/process-tree.ts'
 import { FreshText } from './support/prompts.ts'
 import { startLookout } from './support/server.ts'
 import { median } from './support/statistics.ts'
@@ -24,7 +24,7 @@ export const firstLight: Benchmark = {
     const runs = repetitions ?? (quick ? 5 : 20)
     await using server = await startLookout(null, MODEL)
     await delay(2000)
-    const started = await residentBytes(server.pid)
+    const started = await Memory.of(server.pid)
     const fresh = new FreshText()
     const first: number[] = []
     const speed: number[] = []
@@ -36,23 +36,69 @@ export const firstLight: Benchmark = {
       const { completionTokens, totalMs, firstMs } = result
       if (completionTokens > 1) speed.push(((completionTokens - 1) / (totalMs - firstMs)) * 1000)
     }
-    const used = await residentBytes(server.pid)
+    const used = await Memory.of(server.pid)
     await delay(REST_MS)
-    const rested = await residentBytes(server.pid)
-    const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(0)} MiB`
+    const rested = await Memory.of(server.pid)
     print(`### First light, shipped model
 
 ${table(
   ['', 'figure'],
   [
     ['start to ready', `${server.readyMs.toFixed(0)} ms`],
-    ['resident memory after start-up', mib(started)],
-    [`resident memory after ${runs} requests`, mib(used)],
-    [`resident memory after ${REST_MS / 1000} s idle`, mib(rested)],
+    ['resident memory after start-up', started.total],
+    [`resident memory after ${runs} requests`, used.total],
+    [`resident memory after ${REST_MS / 1000} s idle`, rested.total],
     ['time to the first text, first request', `${first[0]!.toFixed(0)} ms`],
     [`time to the first text, median of ${runs}`, `${median(first).toFixed(0)} ms`],
     ['decoding speed, median', speed.length > 0 ? `${median(speed).toFixed(0)} tokens/s` : 'replies too short'],
   ],
+)}
+
+Memory of each process, MiB. The last column counts a page that several processes share once.
+
+${table(
+  ['', ...rested.programs, 'all', 'all, shared pages once'],
+  [
+    ['after start-up', ...started.columns(rested.programs)],
+    [`after ${runs} requests`, ...used.columns(rested.programs)],
+    [`after ${REST_MS / 1000} s idle`, ...rested.columns(rested.programs)],
+  ],
 )}`)
   },
+}
+
+/** What the processes of a server take at one time. */
+class Memory {
+  readonly #resident: ReadonlyMap<string, number>
+  readonly #proportional: number
+
+  private constructor(resident: ReadonlyMap<string, number>, proportional: number) {
+    this.#resident = resident
+    this.#proportional = proportional
+  }
+
+  static async of(pid: number): Promise<Memory> {
+    return new Memory(await residentByProgram(pid), await proportionalBytes(pid))
+  }
+
+  get total(): string {
+    return `${mib(this.#sum)} MiB`
+  }
+
+  /** @returns a column for each program, and two for all of them. */
+  columns(programs: readonly string[]): string[] {
+    return [...programs.map((program) => this.#resident.get(program) ?? 0), this.#sum, this.#proportional].map(mib)
+  }
+
+  get programs(): string[] {
+    return [...this.#resident.keys()]
+  }
+
+  get #sum(): number {
+    return [...this.#resident.values()].reduce((total, bytes) => total + bytes, 0)
+  }
+}
+
+function mib(bytes: number): string {
+  return (bytes / 2 ** 20).toFixed(0)
 }

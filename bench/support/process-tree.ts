@@ -25,6 +25,16 @@ export async function residentBytes(root: number): Promise<number> {
   return sum
 }
 
+/**
+ * Bytes of all processes of a tree, each page divided by the processes that have it mapped: what they take of the machine.
+ * The sum of what is resident in each counts the pages of Node's own file once for every process.
+ */
+export async function proportionalBytes(root: number): Promise<number> {
+  let sum = 0
+  for (const pid of await processTree(root)) sum += await kilobytesIn(`/proc/${pid}/smaps_rollup`, 'Pss')
+  return sum * 1024
+}
+
 /** Resident bytes of the processes of a tree, by the program file that each runs. */
 export function residentByProgram(root: number): Promise<Map<string, number>> {
   return byProgram(root, 'VmRSS')
@@ -50,8 +60,13 @@ async function byProgram(root: number, line: MemoryLine): Promise<Map<string, nu
 type MemoryLine = 'VmRSS' | 'VmHWM'
 
 async function memoryOf(pid: number, line: MemoryLine): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
-  return Number(new RegExp(`^${line}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024
+  return (await kilobytesIn(`/proc/${pid}/status`, line)) * 1024
+}
+
+/** What a line of a file in /proc says; 0 when the process has ended. */
+async function kilobytesIn(file: string, line: string): Promise<number> {
+  const text = await readFile(file, 'utf8').catch(() => '')
+  return Number(new RegExp(`^${line}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0)
 }
 
 /** Processor time of a process and its descendants, including those that have ended, in clock ticks. */
