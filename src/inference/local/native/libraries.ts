@@ -52,6 +52,7 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   // From the prebuilt kernels, ggml chooses the best for this processor.
   const kernels = paths.kernels !== null && loadBackend(paths.kernels) !== null ? bindKernels(paths.kernels) : null
   if (kernels === null) loadBackends(paths.directory)
+  else kernels.clearByReleasing()
   llama.backend_init()
 
   const mtmd = bindMtmd(koffi.load(paths.mtmd))
