@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { Clock } from './accounts/index.ts'
 import { GracefulShutdown } from './api/http/graceful-shutdown.ts'
@@ -15,10 +16,12 @@ import { collectAllGarbage } from './lib/memory.ts'
 import { version } from './lib/version.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
-import type { ModelCard } from './models/card.ts'
+import { isLocal, type ModelCard } from './models/card.ts'
 import { machineMemory } from './models/machine-memory.ts'
 import { findStoredCards } from './models/stored-cards.ts'
+import { cacheDirectory } from './setup/native-library.mjs'
 import type { State } from './state.ts'
+import { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 
 /** Parts and limits that tests replace. */
 export interface ServiceParts {
@@ -72,6 +75,8 @@ export class Service {
     await probe(config)
     if (config.metrics) await probeMetrics(config.metrics)
     await using starting = new AsyncDisposableStack()
+    const embedded = startDatabase(config)
+    starting.defer(async () => embedded?.close())
     const logger = pino({ level: config.logLevel }, parts.logs ?? standardError())
     const metrics = config.metrics ? await openMetrics() : null
     const start = parts.startEngine ?? startEngine
@@ -84,16 +89,21 @@ export class Service {
       meter: metrics ?? undefined,
     })
     starting.defer(() => pool.close())
+    const launched = Promise.withResolvers<void>()
     const opener: ModelOpener = {
       describe: (card) => describeCard(card, config.caches),
-      start: (card, name, signal) =>
-        start(card, {
+      start: (card, name, signal) => {
+        // No process of this machine.
+        if (!isLocal(card)) launched.resolve()
+        return start(card, {
           logger,
           signal,
           maxWaiting: config.queueLength,
           ...config.caches,
+          onLaunch: launched.resolve,
           onRestart: () => metrics?.restarted(name),
-        }),
+        })
+      },
     }
     const loading = openModels({
       paths: config.modelCards,
@@ -104,8 +114,12 @@ export class Service {
       warn: (message) => logger.warn(message),
       opener,
     })
-    // The models load in their own processes. Only now does this one load the rest of its code and open its state.
-    const opening = import('./state.ts').then(({ openState }) => openState(config, logger, parts.clock))
+    // Models and database start in processes of their own. Only then does this one load the rest of its code, which takes
+    // all of its time.
+    const started = Promise.race([launched.promise, loading])
+    const opening = started
+      .then(() => import('./state.ts'))
+      .then(({ openState }) => openState(config, logger, { clock: parts.clock, embedded }))
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, opening, metrics)
     starting.defer(async () => (await openingMedia.catch(() => null))?.close())
@@ -113,8 +127,8 @@ export class Service {
       loading,
       opening,
       openingMedia,
-      import('./api/index.ts'),
-      import('./conversation/index.ts'),
+      started.then(() => import('./api/index.ts')),
+      started.then(() => import('./conversation/index.ts')),
     ])
     metrics?.watch(() => pool.engines)
 
@@ -191,6 +205,14 @@ function standardError(): DestinationStream {
   const destination = pino.destination(2)
   destination.on('error', () => {})
   return destination
+}
+
+/** Begins to start the embedded database; null with one elsewhere. Whoever opens it waits, and learns what is wrong. */
+function startDatabase({ databaseUrl, dataDirectory, cacheDirectory: cache }: Config): EmbeddedDatabase | null {
+  if (databaseUrl !== null) return null
+  const database = new EmbeddedDatabase(join(dataDirectory, 'database'), cache ?? cacheDirectory())
+  database.ensure().catch(() => {})
+  return database
 }
 
 async function openMetrics(): Promise<Metrics> {

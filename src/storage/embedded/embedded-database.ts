@@ -81,6 +81,7 @@ export class EmbeddedDatabase {
     waiting.abort()
     if (child.connected) child.disconnect()
     child.unref()
+    this.#child = null
   }
 }
 

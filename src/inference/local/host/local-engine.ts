@@ -36,6 +36,8 @@ export interface LocalEngineOptions extends CacheSettings {
   readonly seed?: number
   /** Receives log lines. They contain no text from users. */
   readonly logger?: EngineLogger
+  /** Called when the process has been started; it then loads the model. */
+  readonly onLaunch?: () => void
   /** Called whenever the process has ended by itself and will be restarted. */
   readonly onRestart?: () => void
   /** Cancels the start. */
@@ -246,6 +248,7 @@ export class LocalEngine implements Engine {
         `The engine process made no progress for ${limitMs} ms while loading (${stage ?? 'libraries'}); killing it.`,
     )
     child.send({ type: 'load', settings: engine, compiledKernels: this.#kernels.compiled })
+    this.#options.onLaunch?.()
     const abandon = () => reject(signal?.reason)
     signal?.addEventListener('abort', abandon)
     return promise.finally(() => signal?.removeEventListener('abort', abandon))
