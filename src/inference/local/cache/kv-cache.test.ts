@@ -58,6 +58,22 @@ test('counts every cell once, whatever is forked, cut, saved, restored, grown an
   )
 })
 
+test('nothing is left of a sequence that the library refuses to restore', () => {
+  const context = new FakeContext()
+  const kv = new KvCache(context, 2)
+  const sequence = kv.fork(null)
+  context.fill(sequence.id, 0, 20)
+  kv.grow(sequence, 20, 20)
+  const [middle, end] = [
+    { cells: 10, position: 10 },
+    { cells: 20, position: 20 },
+  ]
+  const whole = { saved: kv.save(sequence, START, middle), end: middle }
+  const refused = { saved: { from: middle, to: end, state: new Uint8Array(10) }, end }
+  expect(() => kv.restore([whole, refused])).toThrow()
+  expect([kv.usedCells, context.used, kv.freeSequences]).toEqual([20, 20, 1])
+})
+
 test('a sequence is released once, and not used after that', () => {
   const kv = new KvCache(new FakeContext(), 2)
   const sequence = kv.fork(null)

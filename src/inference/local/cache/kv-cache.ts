@@ -131,21 +131,32 @@ export class KvCache {
   /**
    * A new sequence of saved cells: each part begins where what is wanted of the one before it ends. All cells of a part
    * must fit, if only for a moment.
+   * @throws Error when the library cannot read a part. Nothing is left of the sequence then.
    */
   restore(parts: readonly WantedCells[]): KvSequence {
     const sequence = this.fork(null)
-    for (const { saved, end } of parts) {
-      if (saved.from.cells === 0) {
-        this.#context.restoreSequence(sequence.id, saved.state)
-        if (end.cells < saved.to.cells) this.#context.removeSequence(sequence.id, end.position)
-      } else {
-        this.#context.restoreSequence(this.#copyId, saved.state)
-        this.#context.forkSequence(this.#copyId, sequence.id, end.position, saved.from.position)
-        this.#context.removeSequence(this.#copyId)
-      }
-      this.grow(sequence, end.cells - sequence.cells, end.position - sequence.position)
+    try {
+      for (const part of parts) this.#restorePart(sequence, part)
+    } catch (error) {
+      this.release(sequence)
+      throw error
     }
     return sequence
+  }
+
+  #restorePart(sequence: KvSequence, { saved, end }: WantedCells): void {
+    if (saved.from.cells === 0) {
+      this.#context.restoreSequence(sequence.id, saved.state)
+      if (end.cells < saved.to.cells) this.#context.removeSequence(sequence.id, end.position)
+    } else {
+      try {
+        this.#context.restoreSequence(this.#copyId, saved.state)
+        this.#context.forkSequence(this.#copyId, sequence.id, end.position, saved.from.position)
+      } finally {
+        this.#context.removeSequence(this.#copyId)
+      }
+    }
+    this.grow(sequence, end.cells - sequence.cells, end.position - sequence.position)
   }
 
   /** Counts cells that are about to be filled. */

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { FakeContext } from '../../../../test/support/fake-context.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import { KvCache, type KvSequence } from './kv-cache.ts'
-import { PrefixCache } from './prefix-cache.ts'
+import { type CachedPrefix, PrefixCache } from './prefix-cache.ts'
 import { PrefixKey } from './prefix-key.ts'
 
 const IMAGE_CELLS = 9
@@ -165,6 +165,23 @@ test('a copy whose beginning was removed meanwhile ends', () => {
   expect(cache.copyNext(copy, sequence)).toBe(false)
   expect(cache.bytes).toBe(100)
   kv.release(sequence)
+})
+
+test('takes pieces that were saved elsewhere, as long as there is what they continue, and forgets whole sequences', () => {
+  const [one, other] = [setUp(100), setUp(100)]
+  const turns = [...words(1, 40), ...words(2, 40)]
+  one.keep(turns, 'a', 40)
+  const { source } = one.cache.find('a', PrefixKey.of(turns))!
+  const adopt = (parent: CachedPrefix | null, { key, saved }: CachedPrefix) =>
+    other.cache.adopt('a', parent, key, saved)
+  const first = adopt(null, source.parent!)!
+  expect([other.found(turns), other.cache.bytes]).toEqual([40, 40])
+  const second = adopt(first, source)!
+  expect([other.found(turns), other.cache.bytes, other.found(turns, 'b')]).toEqual([80, 80, 0])
+  other.keep(words(3, 20), 'b')
+  other.cache.forget(second)
+  expect([other.found(turns), other.cache.bytes, other.found(words(3, 20), 'b')]).toEqual([0, 20, 20])
+  expect(adopt(first, source)).toBeNull()
 })
 
 test('pieces that are too short to be found by themselves are removed like others', () => {

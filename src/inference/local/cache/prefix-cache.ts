@@ -1,19 +1,12 @@
 import { FairLru } from './fair-lru.ts'
 import { type Cut, type KvCache, type KvSequence, type SavedCells, START, type WantedCells } from './kv-cache.ts'
+import { chainOf, type Piece, pieceAt, whereCuttable } from './piece.ts'
 import type { PrefixKey } from './prefix-key.ts'
 import { longestMatch, type PrefixMatch, SHORTEST_MATCH } from './prefix-match.ts'
 import { PrefixTree } from './prefix-tree.ts'
 
-/**
- * A piece of a saved sequence, after the first cells of its parent. Pieces form trees: the turns of a chat follow each
- * other, and prompts that begin alike share their beginning.
- */
-export interface CachedPrefix {
-  readonly organisation: string
-  /** Null at the start of a sequence. */
-  readonly parent: CachedPrefix | null
-  /** Of all cells from the start to the end of this piece. */
-  readonly key: PrefixKey
+/** A piece of a saved sequence, in memory. */
+export interface CachedPrefix extends Piece<CachedPrefix> {
   readonly saved: SavedCells
 }
 
@@ -45,15 +38,23 @@ const PIECE_BYTES = 8 * 2 ** 20
 export class PrefixCache {
   readonly #kv: KvCache
   readonly #limitBytes: number
+  readonly #copied: (piece: CachedPrefix) => void
   /** With their sizes in bytes. A piece is always later than those that continue it. */
   readonly #pieces = new FairLru<CachedPrefix>()
   readonly #tree = new PrefixTree<CachedPrefix>()
   #cells = 0
   #version = 0
 
-  constructor(kv: KvCache, limitBytes: number) {
+  /** @param copied called for each piece that is copied into it. */
+  constructor(kv: KvCache, limitBytes: number, copied: (piece: CachedPrefix) => void = () => {}) {
     this.#kv = kv
     this.#limitBytes = limitBytes
+    this.#copied = copied
+  }
+
+  /** Most bytes that it may hold. */
+  get limitBytes(): number {
+    return this.#limitBytes
   }
 
   /** Pieces of saved sequences. */
@@ -76,15 +77,11 @@ export class PrefixCache {
 
   /** The longest prefix of the key that is in the cache. Does not count as use. */
   find(organisation: string, key: PrefixKey): PrefixMatch<CachedPrefix> | null {
-    return longestMatch(this.#tree.find(organisation, key), key, (source, cut) => this.#whereCuttable(source, cut))
+    return longestMatch(this.#tree.find(organisation, key), key, (source, cut) => whereCuttable(this.#kv, source, cut))
   }
 
-  /** The match itself, or the end of the piece before it where a piece can only be used whole. */
-  #whereCuttable(source: CachedPrefix, cut: Cut): PrefixMatch<CachedPrefix> | null {
-    const piece = pieceAt(source, cut)
-    if (this.#kv.canCut(piece.saved.to, cut)) return { source, cut }
-    // Where a piece continues another one, that one was cut when it was saved, so it can be.
-    return piece.parent === null ? null : { source: piece.parent, cut: piece.saved.from }
+  has(piece: CachedPrefix): boolean {
+    return this.#pieces.has(piece)
   }
 
   /** Whether all of a key's cells are in the cache. */
@@ -140,7 +137,28 @@ export class PrefixCache {
     copy.last = { organisation, parent: last, key: key.slice(to.cells)!, saved }
     copy.next = to
     this.#add(copy.last)
+    this.#copied(copy.last)
     return to.cells < key.length
+  }
+
+  /**
+   * Takes a piece that was saved before.
+   * @returns null when it does not fit, or when what it continues was removed.
+   */
+  adopt(organisation: string, parent: CachedPrefix | null, key: PrefixKey, saved: SavedCells): CachedPrefix | null {
+    if (parent !== null && !this.#pieces.has(parent)) return null
+    if (!this.#makeRoom(saved.state.length, parent)) return null
+    const piece = { organisation, parent, key, saved }
+    this.#add(piece)
+    return piece
+  }
+
+  /** Removes a sequence, from its start on, with all that continues it. */
+  forget(piece: CachedPrefix): void {
+    const [root] = [...chainOf(piece)].reverse()
+    for (const other of [...this.#pieces.items()]) {
+      if ([...chainOf(other)].at(-1) === root) this.#remove(other)
+    }
   }
 
   /** @param last the end of a sequence that stays. @returns false when there cannot be so much room. */
@@ -172,21 +190,10 @@ export class PrefixCache {
   }
 }
 
-/** A piece and those before it, up to the start of the sequence. */
-function* chainOf(piece: CachedPrefix | null): Generator<CachedPrefix> {
-  for (let part = piece; part !== null; part = part.parent) yield part
-}
-
 function bytesOf(piece: CachedPrefix | null): number {
   let bytes = 0
   for (const { saved } of chainOf(piece)) bytes += saved.state.length
   return bytes
-}
-
-/** The first piece of a chain, from its end, that has cells before the cut. */
-function pieceAt(piece: CachedPrefix, cut: Cut): CachedPrefix {
-  for (const part of chainOf(piece)) if (part.saved.from.cells < cut.cells) return part
-  return piece
 }
 
 function wantedOf(piece: CachedPrefix, cut: Cut): WantedCells[] {

@@ -2,7 +2,7 @@ import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { Cut } from './kv-cache.ts'
 
 /** An image, a tile of one, or a stretch of audio within a key. */
-interface KeyMedia {
+export interface KeyMedia {
   /** First of its cells. */
   readonly at: number
   readonly cells: number
@@ -45,6 +45,19 @@ export class PrefixKey {
     return new PrefixKey(tokens, media)
   }
 
+  /**
+   * The key of the first cells of another one, with more behind them; or of these alone.
+   * @param symbols of the cells that follow.
+   * @param media within them.
+   */
+  static continued(before: PrefixKey | null, symbols: Int32Array, media: readonly KeyMedia[]): PrefixKey {
+    const start = before?.length ?? 0
+    const all = new Int32Array(start + symbols.length)
+    if (before !== null) all.set(before.symbols)
+    all.set(symbols, start)
+    return new PrefixKey(all, [...(before === null ? [] : before.#media), ...media])
+  }
+
   /** Cells. */
   get length(): number {
     return this.symbols.length
@@ -65,6 +78,11 @@ export class PrefixKey {
       this.symbols.subarray(0, cells),
       this.#media.filter(({ at }) => at < cells),
     )
+  }
+
+  /** Media that begin from one cell on and before another one. */
+  mediaWithin(from: number, to: number): readonly KeyMedia[] {
+    return this.#media.filter(({ at }) => at >= from && at < to)
   }
 
   /** The longest prefix that both have. It never ends within an image. */
