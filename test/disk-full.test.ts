@@ -1,13 +1,10 @@
-import { execFileSync } from 'node:child_process'
-import { statfsSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { fill, mountSmallDisk, unmount } from './support/small-disk.ts'
 
-/** A small disk for this test. Mounting one requires root on Linux. */
-const mounted = process.platform === 'linux' && process.getuid?.() === 0 ? await mountSmallDisk() : null
+const mounted = await mountSmallDisk()
 const title = mounted ? 'on a full disk' : 'on a full disk (skipped: mounting one requires root on Linux)'
 
 describe.skipIf(mounted === null)(title, () => {
@@ -24,8 +21,7 @@ describe.skipIf(mounted === null)(title, () => {
   })
   afterAll(async () => {
     await server?.close()
-    execFileSync('umount', [directory])
-    await rm(directory, { recursive: true, force: true })
+    await unmount(directory)
   })
 
   const headers = { authorization: `Bearer ${KEY}` }
@@ -73,23 +69,3 @@ describe.skipIf(mounted === null)(title, () => {
     for (const file of listed.data) expect(await isWhole(file.id)).toBe(true)
   })
 })
-
-async function mountSmallDisk(): Promise<string | null> {
-  const directory = await mkdtemp(join(tmpdir(), 'lookout-small-'))
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=80m', 'tmpfs', directory], { stdio: 'ignore' })
-    return directory
-  } catch {
-    await rm(directory, { recursive: true })
-    return null
-  }
-}
-
-/** Fills the disk to the last byte. */
-async function fill(path: string): Promise<void> {
-  const { bavail, bsize } = statfsSync(join(path, '..'))
-  await writeFile(path, Buffer.alloc(bavail * bsize)).catch((error: NodeJS.ErrnoException) => {
-    // The server writes at the same time.
-    if (error.code !== 'ENOSPC') throw error
-  })
-}
