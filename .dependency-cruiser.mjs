@@ -57,12 +57,16 @@ const ROOMS = {
     ...['inference/local/*', 'inference/local/native', 'inference/*', 'models', 'families', 'media', ...BASICS],
   ],
   'inference/local/worker': [
-    ...['inference/local/scheduler', 'inference/local/native', 'inference/local/*', 'inference/*', 'media', ...BASICS],
+    ...['scheduler', 'disk', 'cache', 'native', '*'].map((name) => `inference/local/${name}`),
+    ...['inference/*', 'media', ...BASICS],
   ],
   'inference/local/scheduler': [
-    ...['cache', 'tokens', 'sampling', 'native', '*'].map((name) => `inference/local/${name}`),
+    ...['disk', 'cache', 'tokens', 'sampling', 'native', '*'].map((name) => `inference/local/${name}`),
     ...['inference/constraints', 'inference/*', ...BASICS],
   ],
+  'inference/local/disk': ['cache', 'native', '*']
+    .map((name) => `inference/local/${name}`)
+    .concat('inference/*', 'setup'),
   'inference/local/cache': ['inference/local/tokens', 'inference/local/native'],
   'inference/local/tokens': ['inference/local/*', 'inference/local/native', 'inference/*', 'media', ...BASICS],
   'inference/local/sampling': [

@@ -101,6 +101,7 @@ export class Service {
           maxWaiting: config.queueLength,
           ...config.caches,
           onLaunch: launched.resolve,
+          prefixDisk: config.prefixDisk,
           onRestart: () => metrics?.restarted(name),
         })
       },

@@ -1,9 +1,11 @@
 import type { Organisation } from '../accounts/index.ts'
-import { ConfigError } from '../config/config.ts'
+import { ConfigError, prefixDirectory } from '../config/config.ts'
 import { BUCKETS } from '../config/rate-limits.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
+import { removeFromPrefixFolder } from '../inference/prefix-folders.ts'
 import type { OrganisationLimits } from '../storage/index.ts'
 import type { Command } from './command.ts'
+import { loadConfig } from './load-config.ts'
 import { readOptions } from './options.ts'
 import { printJson, printTable, showMoment } from './output.ts'
 import { withAccounts } from './with-accounts.ts'
@@ -14,7 +16,8 @@ export const orgs: Command = {
        lookout orgs list [--json]
        lookout orgs revoke NAME
 
-A running server notices changes within seconds. Revoking an organisation shuts out its keys and keeps what it has stored.
+A running server notices changes within seconds. Revoking an organisation shuts out its keys, keeps its
+files, and removes what the prefix cache has of it in this machine's data directory.
 --json prints a JSON array instead of a table.
 
 LIMITS are those that differ from the server's; 'none' goes back to the server's limit:
@@ -142,5 +145,7 @@ function showLimits({ requestsPerMinute = {}, monthlyCredits, storedBytes }: Org
 async function revoke(args: readonly string[]): Promise<void> {
   const { positionals } = readOptions(args, {}, ['NAME'])
   await withAccounts((accounts) => accounts.revokeOrganisation(positionals[0]!))
+  const { dataDirectory } = await loadConfig()
+  await removeFromPrefixFolder(prefixDirectory(dataDirectory), positionals[0]!)
   process.stdout.write(`Revoked ${positionals[0]}; running servers notice within seconds\n`)
 }

@@ -40,6 +40,8 @@ export interface Config {
     readonly encoderCacheBytes: number | null
     readonly memoryLimitBytes: number | null
   }
+  /** Where all models keep prefixes over restarts; null for nowhere. */
+  readonly prefixDisk: { readonly directory: string; readonly limitBytes: number } | null
   /** Most bytes of large request bodies that are held at a time. */
   readonly bodyMemoryBytes: number
   /** Requests that may wait for each model before further ones are refused. */
@@ -117,6 +119,10 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
       encoderCacheBytes: bytes(settings.encoder_cache, 2 ** 20),
       memoryLimitBytes: bytes(settings.model_memory, 2 ** 30),
     },
+    prefixDisk:
+      settings.prefix_cache_disk === 0
+        ? null
+        : { directory: prefixDirectory(dataDirectory), limitBytes: Math.round(settings.prefix_cache_disk * 2 ** 30) },
     queueLength: settings.queue_length,
     chatSeconds: settings.chat_seconds,
     mediaHosts: settings.media_hosts,
@@ -124,6 +130,11 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     drainSeconds: settings.drain_seconds,
     metrics: metricsPort === null ? null : { host: settings.metrics_host, port: metricsPort },
   }
+}
+
+/** Folder of the prefix cache on disk, whether it is used or not. */
+export function prefixDirectory(dataDirectory: string): string {
+  return join(dataDirectory, 'prefixes')
 }
 
 /** An empty variable counts as not set: shells and compose files cannot tell the two apart. */

@@ -65,6 +65,9 @@ export const settingsSchema = z.object({
     help: 'MiB in which each model keeps what it computed for finished requests, for the next turn of a chat; 0 for none',
     default: 'twice the KV cache, at most a quarter of the memory that the model leaves',
   }),
+  prefix_cache_disk: number('a number of GiB', { max: 999_999 }).default(0).register(ABOUT, {
+    help: 'GiB of the data directory in which all models keep parts of prompts that took long to compute, images most of all, so that a restart finds them; they hold what clients sent. 0 for none',
+  }),
   encoder_cache: number('a number of MiB', { max: 999_999_999 }).nullable().default(null).register(ABOUT, {
     help: 'MiB in which each model keeps encoded images and audio; 0 for none',
     default: '128 of the largest, at most a sixteenth of the memory that the model leaves',

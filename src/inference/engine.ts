@@ -76,6 +76,10 @@ export interface EngineStats {
   /** KV cells and sequences that ended work holds until they are needed; they are not in use. */
   readonly retainedCells: number
   readonly retainedSequences: number
+  /** Bytes and pieces of sequences that the prefix cache has on disk, and prompts that were continued from there. */
+  readonly diskBytes: number
+  readonly diskSequences: number
+  readonly diskHits: number
   /** Prompt tokens that were computed, and those reused because other work of the organisation had computed them. */
   readonly prefilledTokens: number
   readonly reusedTokens: number

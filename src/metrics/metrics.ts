@@ -115,6 +115,14 @@ export class Metrics implements PoolMeter {
     this.#reading('counter', 'decode_tokens_total', 'Completion tokens computed.', (s) => s.decodedTokens),
     this.#reading('counter', 'prefix_cache_hits_total', 'Prompts with a cached prefix.', (s) => s.prefixHits),
     this.#reading('counter', 'prefix_cache_misses_total', 'Prompts without a cached prefix.', (s) => s.prefixMisses),
+    this.#reading('gauge', 'prefix_cache_disk_bytes', 'Size of what the prefix cache has on disk.', (s) => s.diskBytes),
+    this.#reading('gauge', 'prefix_cache_disk_files', 'Files of the prefix cache on disk.', (s) => s.diskSequences),
+    this.#reading(
+      'counter',
+      'prefix_cache_disk_hits_total',
+      'Prompts whose beginning was read from disk.',
+      (s) => s.diskHits,
+    ),
     this.#reading('counter', 'prefix_cache_tokens_total', 'Prompt tokens that were reused.', (s) => s.reusedTokens),
     this.#reading(
       'counter',

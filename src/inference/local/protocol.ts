@@ -90,8 +90,23 @@ export interface EngineSettings {
   readonly prefixCacheBytes: number
   /** Size of the cache of encoded images and audio; 0 for none. */
   readonly encoderCacheBytes: number
+  /** Where the prefix cache outlives the process; absent for nowhere. */
+  readonly prefixDisk?: PrefixDiskSettings
   /** Random seed of every request; null draws a new seed for each. */
   readonly seed: number | null
+}
+
+export interface PrefixDiskSettings {
+  /** For all models and organisations. */
+  readonly directory: string
+  /** Most bytes that all files in it may take together. */
+  readonly limitBytes: number
+  /** Names the model, whatever its files are. */
+  readonly model: string
+  /** All files of the weights. */
+  readonly weights: readonly string[]
+  /** Whether everything is kept and read, however little time that saves; for tests, whose models are small. */
+  readonly keepsAll?: boolean
 }
 
 /** An error in the form in which it is sent between the processes; see `toApiError`. */

@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
 import { type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
+import { partsOf } from '../../../models/weight-files.ts'
 import { checkFiles } from '../../card-checks.ts'
 import type {
   CountOptions,
@@ -14,7 +16,7 @@ import type {
 } from '../../engine.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
-import type { EngineSettings, FromEngine, KernelsInUse, LoadStage, ToEngine } from '../protocol.ts'
+import type { EngineSettings, FromEngine, KernelsInUse, LoadStage, PrefixDiskSettings, ToEngine } from '../protocol.ts'
 import type { CacheSettings } from './cache-sizes.ts'
 import { EngineChild } from './engine-child.ts'
 import { KernelChoice } from './kernel-choice.ts'
@@ -24,6 +26,8 @@ import { PendingCalls } from './pending-calls.ts'
 import { type Life, RestartPause } from './restart-pause.ts'
 
 export interface LocalEngineOptions extends CacheSettings {
+  /** Where prefixes outlive the process; null for nowhere. */
+  readonly prefixDisk?: Omit<PrefixDiskSettings, 'model' | 'weights'> | null
   /** Threads for encoding and decoding; the default depends on the size of the weights. */
   readonly threads?: number
   /** Maximum requests that wait for their first completion to start. The card's number takes precedence. */
@@ -298,6 +302,13 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
     image: imageLimits(card),
     threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), usefulThreads),
     ...caches,
+    ...(options.prefixDisk && {
+      prefixDisk: {
+        ...options.prefixDisk,
+        model: createHash('sha256').update(card.file).digest('hex').slice(0, 12),
+        weights: [model, ...(projector === null ? [] : [projector])].flatMap(({ path }) => partsOf(path)),
+      },
+    }),
     maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
   }

@@ -1,9 +1,11 @@
 import type { EngineStats } from '../../engine.ts'
 import type { Cut, KvCache, KvSequence } from '../cache/kv-cache.ts'
+import { pieceAt } from '../cache/piece.ts'
 import { type CachedPrefix, PrefixCache } from '../cache/prefix-cache.ts'
 import type { PrefixKey } from '../cache/prefix-key.ts'
 import { type PrefixMatch, SHORTEST_MATCH } from '../cache/prefix-match.ts'
 import { type RetainedSequence, RetainedSequences } from '../cache/retained-sequences.ts'
+import type { DiskPrefixes, DiskRead } from '../disk/disk-prefixes.ts'
 import { PrefixCopies } from './prefix-copies.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
 
@@ -16,6 +18,9 @@ export type ReuseStats = Pick<
   | 'reusedTokens'
   | 'prefixHits'
   | 'prefixMisses'
+  | 'diskBytes'
+  | 'diskSequences'
+  | 'diskHits'
 >
 
 export interface Room {
@@ -26,6 +31,12 @@ export interface Room {
 /** Something that holds the beginning of a prompt: a running sequence, one that has ended, or a copy. */
 type Source = KvSequence | RetainedSequence | CachedPrefix
 type Match = PrefixMatch<Source>
+
+/** Reading files for fewer cells than this would not pay. */
+const LEAST_CELLS_READ = 64
+/** No prompt waits longer for a disk, in ms. */
+const MOST_READ_MS = 30_000
+const NO_DISK = { diskBytes: 0, diskSequences: 0, diskHits: 0 }
 
 /**
  * Finds what has been computed of a prompt already: by running work of its organisation, or by work that has ended, in
@@ -38,6 +49,7 @@ export class PrefixReuse {
   readonly #cache: PrefixCache
   readonly #retained: RetainedSequences
   readonly #copies: PrefixCopies
+  readonly #disk: DiskPrefixes | null
   /** What was found of ended work, and in which version of both caches. */
   readonly #found = new WeakMap<PrefixKey, { readonly version: number; readonly match: Match | null }>()
   /** The common prefix of two keys. They are compared once, and not again at every step that one of them waits. */
@@ -46,11 +58,15 @@ export class PrefixReuse {
   #hits = 0
   #misses = 0
 
-  /** @param prefixCacheBytes size of the copies; with 0, nothing of ended work is kept anywhere. */
-  constructor(kv: KvCache, prefixCacheBytes: number) {
+  /**
+   * @param prefixCacheBytes size of the copies; with 0, nothing of ended work is kept anywhere.
+   * @param disk where copies outlive the process; null for nowhere.
+   */
+  constructor(kv: KvCache, prefixCacheBytes: number, disk: DiskPrefixes | null = null) {
     this.#kv = kv
     this.#isOn = prefixCacheBytes > 0
-    this.#cache = new PrefixCache(kv, prefixCacheBytes)
+    this.#disk = this.#isOn ? disk : null
+    this.#cache = new PrefixCache(kv, prefixCacheBytes, (piece) => this.#disk?.offer(piece, this.#cache))
     this.#copies = new PrefixCopies(kv, this.#cache)
     this.#retained = new RetainedSequences(kv, (item) => this.#copies.forget(item))
   }
@@ -64,6 +80,54 @@ export class PrefixReuse {
       reusedTokens: this.#reusedTokens,
       prefixHits: this.#hits,
       prefixMisses: this.#misses,
+      ...(this.#disk?.stats ?? NO_DISK),
+    }
+  }
+
+  /**
+   * Reads what is on disk of a group's prompt into the prefix cache, where that is faster than to compute it.
+   * @returns null when there is nothing to wait for. Never rejects.
+   */
+  readAhead(group: SequenceGroup, running: readonly RunningSequence[]): Promise<void> | null {
+    if (this.#disk === null) return null
+    const found = this.find(group, running)?.cut.cells ?? 0
+    if (group.key.length - found < LEAST_CELLS_READ) return null
+    // What cannot be read is computed.
+    return this.#readAhead(group, running, this.#disk).catch(() => {})
+  }
+
+  async #readAhead(group: SequenceGroup, running: readonly RunningSequence[], disk: DiskPrefixes): Promise<void> {
+    await disk.refresh(group.organisation)
+    const cached = this.#cache.find(group.organisation, group.key)
+    const found = this.find(group, running)?.cut.cells ?? 0
+    const read = disk.begin(group, cached?.cut.cells ?? 0, found, this.#cache.limitBytes)
+    if (read === null) return
+    let timer: NodeJS.Timeout | undefined
+    const tooLate = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, Math.min(read.limitMs, MOST_READ_MS))
+    })
+    await Promise.race([this.#adopt(read, cached, disk), tooLate])
+    clearTimeout(timer)
+  }
+
+  /** Takes what is read into the prefix cache, as far as it is whole. */
+  async #adopt(read: DiskRead, cached: PrefixMatch<CachedPrefix> | null, disk: DiskPrefixes): Promise<void> {
+    let last = cached?.source ?? null
+    for (const { piece, saved } of read.parts) {
+      const { organisation, key } = piece
+      const state = await saved
+      if (state === null) return
+      const { from } = state
+      const parent = from.cells === 0 || last === null ? null : pieceAt(last, from)
+      if (parent === null && from.cells > 0) return
+      // Another prompt may have waited for the same.
+      const known = this.#cache.find(organisation, key)
+      const isKnown = known?.cut.cells === key.length
+      last = isKnown ? known.source : this.#cache.adopt(organisation, parent, key, state)
+      if (last === null) return
+      if (isKnown) continue
+      disk.adopted(last, piece)
+      if (piece === read.parts.at(-1)!.piece) disk.countHit()
     }
   }
 
@@ -100,7 +164,7 @@ export class PrefixReuse {
     }
     this.#hits++
     this.#reusedTokens += match.cut.cells
-    if (isCached(match)) return this.#cache.restore(match)
+    if (isCached(match)) return this.#restore(match)
     if (!isRetained(match)) return this.#kv.fork(match.source as KvSequence, match.cut)
     this.#retained.touch(match.source)
     this.#copies.touch(match.source)
@@ -135,6 +199,24 @@ export class PrefixReuse {
   /** Copies some of what ended while nothing runs. @returns whether anything waited for it. */
   continueCopies(ms: number): boolean {
     return this.#copies.continueIdle(ms)
+  }
+
+  /** Waits until what is copied is on disk as well. */
+  async flush(): Promise<void> {
+    await this.#disk?.flush()
+  }
+
+  /** A sequence with a copy's cells; an empty one when the library does not take the copy. */
+  #restore(match: PrefixMatch<CachedPrefix>): KvSequence {
+    this.#disk?.touch(match.source)
+    try {
+      return this.#cache.restore(match)
+    } catch {
+      // Only a copy from disk can be of no use, whose checksum is right all the same.
+      this.#disk?.remove(match.source)
+      this.#cache.forget(match.source)
+      return this.#kv.fork(null)
+    }
   }
 
   /** Releases one of the retained sequences. @returns whether there was one. */

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { tryAgainIn } from '../../../lib/errors.ts'
 import type { EngineStats, PromptUsage, Work } from '../../engine.ts'
+import type { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import { FailureError, toFailure } from '../failure.ts'
 import type { EngineSettings, FromEngine } from '../protocol.ts'
 import { admit } from './admission.ts'
@@ -10,6 +11,7 @@ import type { BatchSplitter } from './batch-splitter.ts'
 import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { ModelRunner, type Sampled } from './model-runner.ts'
+import type { PrefillCosts } from './prefill-costs.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
 import type { Sequence } from './sequence.ts'
 import { SequenceGroup } from './sequence-group.ts'
@@ -21,6 +23,12 @@ export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCache
 /** Time that copies into the prefix cache may take after a step, in ms, and as a share of the step. */
 const COPY_MS = 8
 const COPY_SHARE = 0.1
+
+/** The prefix cache on disk, and what measures for it. */
+export interface SchedulerDisk {
+  readonly prefixes: DiskPrefixes
+  readonly costs: PrefillCosts
+}
 
 /**
  * Takes requests, has them computed one step per turn of the event loop, and has the results sent. It owns the groups that
@@ -37,6 +45,9 @@ export class Scheduler {
   readonly #runner: ModelRunner
   readonly #forecast: QueueForecast
   readonly #sender: EventSender
+  readonly #costs: PrefillCosts | null
+  /** Groups that wait for a part of their prompt to be read from disk. They are in no queue. */
+  readonly #reading = new Set<SequenceGroup>()
   #prefilledTokens = 0
   #decodedTokens = 0
   #isRunning = false
@@ -48,13 +59,15 @@ export class Scheduler {
     splitter: BatchSplitter,
     settings: SchedulerSettings,
     send: (message: FromEngine) => void,
+    disk: SchedulerDisk | null = null,
   ) {
     this.#loaded = loaded
     this.#settings = settings
     this.#send = send
-    this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes)
+    this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes, disk?.prefixes)
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter)
     this.#runner = new ModelRunner(loaded, splitter)
+    this.#costs = disk?.costs ?? null
     this.#forecast = new QueueForecast(splitter)
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
   }
@@ -64,6 +77,7 @@ export class Scheduler {
     const { held } = this.#manager
     return {
       ...this.#manager.stats,
+      waiting: this.#waiting,
       totalCells: context.cells,
       usedCells: kv.usedCells - held.cells,
       usedSequences: kv.usedSequences - held.sequences,
@@ -78,16 +92,34 @@ export class Scheduler {
     try {
       const group = this.#admit(id, work)
       this.#groups.set(id, group)
-      this.#sender.sendNow([group])
-      if (group.isFinished) return
-      this.#manager.enqueue(group)
-      this.#manager.admit()
+      const reading = this.#manager.readAhead(group)
+      if (reading === null) this.#enter(group)
+      else this.#enterAfter(group, reading)
     } catch (error) {
       const group = this.#groups.get(id)
       if (group === undefined) this.#send({ type: 'error', id, error: toFailure(error) })
       else this.#fail(group, error)
-      return
     }
+  }
+
+  #enterAfter(group: SequenceGroup, reading: Promise<void>): void {
+    this.#reading.add(group)
+    void reading.then(() => {
+      if (!this.#reading.delete(group)) return
+      try {
+        this.#enter(group)
+      } catch (error) {
+        this.#fail(group, error)
+      }
+    })
+  }
+
+  #enter(group: SequenceGroup): void {
+    this.#send({ type: 'admitted', id: group.id, prompts: this.#usage(group) })
+    this.#sender.sendNow([group])
+    if (group.isFinished) return
+    this.#manager.enqueue(group)
+    this.#manager.admit()
     if (!this.#isRunning) void this.#run()
   }
 
@@ -96,8 +128,23 @@ export class Scheduler {
     const group = this.#groups.get(id)
     if (group === undefined) return
     this.#sender.forget(group)
-    this.#manager.drop(group, true)
+    if (!this.#reading.delete(group)) this.#manager.drop(group, true)
     this.#close(group)
+  }
+
+  /**
+   * Copies what has ended, for at most so long, and waits until that is on disk, if anything is kept there. Nothing may be
+   * submitted any more.
+   */
+  async close(copyMs: number): Promise<void> {
+    if (this.#costs === null) return
+    const end = performance.now() + copyMs
+    while (performance.now() < end && this.#manager.continueCopies(COPY_MS));
+    await this.#manager.flush()
+  }
+
+  get #waiting(): number {
+    return this.#manager.waitingGroups + this.#reading.size
   }
 
   /**
@@ -147,7 +194,9 @@ export class Scheduler {
       this.#prefilledTokens += step.promptTokens
       for (const sampled of result.sampled) if (this.#append(sampled)) touched.add(sampled.group)
     }
-    this.#builder.learn(step, decodeMs, performance.now() - started)
+    const ms = performance.now() - started
+    this.#builder.learn(step, decodeMs, ms)
+    if (step !== null) this.#costs?.learn(step, ms)
     this.#manager.endStep(Math.max(COPY_MS, COPY_SHARE * decodeMs))
     return touched
   }
@@ -171,16 +220,14 @@ export class Scheduler {
 
   /** @throws FailureError when the queue is full or the work does not fit. */
   #admit(id: number, work: Work): SequenceGroup {
-    if (this.#manager.waitingGroups >= this.#settings.maxWaiting) {
+    if (this.#waiting >= this.#settings.maxWaiting) {
       const retryAfter = this.#forecast.promisePlace(() => this.#load) / 1000
       const message = `The model is busy and its queue is full. ${tryAgainIn(retryAfter)}`
       throw new FailureError({ kind: 'overloaded', message, retryAfter })
     }
     const admitted = admit(this.#loaded, work)
     const seed = this.#settings.seed ?? randomInt(2 ** 32)
-    const group = new SequenceGroup(id, work.organisation, admitted, this.#loaded, seed)
-    this.#send({ type: 'admitted', id, prompts: this.#usage(group) })
-    return group
+    return new SequenceGroup(id, work.organisation, admitted, this.#loaded, seed)
   }
 
   /** What a request that is refused would wait for. */

@@ -1,5 +1,6 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
 import type { EngineStats } from '../../engine.ts'
+import type { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import type { KvHolder } from './kv-holder.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { PrefixReuse, type ReuseStats, type Room } from './prefix-reuse.ts'
@@ -28,9 +29,10 @@ export class SequenceManager {
   /** Nothing is admitted between a preemption and the next end of a sequence. */
   #isCongested = false
 
-  constructor(loaded: LoadedModel, prefixCacheBytes: number) {
+  /** @param disk where copies of ended work outlive the process; null for nowhere. */
+  constructor(loaded: LoadedModel, prefixCacheBytes: number, disk: DiskPrefixes | null = null) {
     this.#loaded = loaded
-    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes)
+    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, disk)
   }
 
   /** Oldest first. */
@@ -80,6 +82,16 @@ export class SequenceManager {
   /** How much of a group's prompt has been computed already. */
   findPrefix(group: SequenceGroup): ReturnType<PrefixReuse['find']> {
     return this.#reuse.find(group, this.#running)
+  }
+
+  /** Reads what is on disk of a group's prompt; null when there is nothing to wait for. Never rejects. */
+  readAhead(group: SequenceGroup): Promise<void> | null {
+    return this.#reuse.readAhead(group, this.#running)
+  }
+
+  /** Waits until what is copied of ended work is on disk as well. */
+  flush(): Promise<void> {
+    return this.#reuse.flush()
   }
 
   /** Opens the sequences that waited for what the last step has prefilled. */

@@ -2,6 +2,7 @@
  * Entry point of the engine process: one model, driven by messages from the API process. A crash in native code ends only
  * this process.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
 import type { Work } from '../../engine.ts'
@@ -14,7 +15,11 @@ import type { CountedPrompt, EngineSettings, FromEngine, LoadStage, ToEngine } f
 import { contextExceeded } from '../scheduler/admission.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
+import { openDisk } from './open-disk.ts'
 import { type WarmUp, warmUp } from './warm-up.ts'
+
+/** The API process waits for two seconds. */
+const CLOSE_MS = 1500
 
 /** Owns the loaded model, its scheduler, and the requests that are being prepared. Messages drive it. */
 class EngineProcess {
@@ -27,8 +32,9 @@ class EngineProcess {
     let warm: WarmUp
     const report = (stage: LoadStage) => send({ type: 'loading', stage })
     report('libraries')
-    const paths = locateNativeLibraries()
-    const libraries = loadNativeLibraries(compiledKernels ? paths : { ...paths, kernels: null })
+    const located = locateNativeLibraries()
+    const paths = compiledKernels ? located : { ...located, kernels: null }
+    const libraries = loadNativeLibraries(paths)
     try {
       this.#loaded = new LoadedModel(libraries, settings, report)
       report('warm-up')
@@ -38,11 +44,17 @@ class EngineProcess {
       libraries.flushLog()
       throw error
     }
-    this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send)
+    const disk = openDisk(settings, paths, this.#loaded.kv)
+    this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, disk)
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = { compiled: libraries.kernels !== null, features: libraries.processorFeatures() }
     send({ type: 'ready', info: this.#loaded.info, kernels, longestStepMs, longestEncodeMs })
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
+  }
+
+  /** Puts on disk what is to be found there, as far as the time goes. */
+  async close(): Promise<void> {
+    await Promise.race([this.#scheduler.close(CLOSE_MS / 2), delay(CLOSE_MS)])
   }
 
   /** An error that it throws concerns this message alone. */
@@ -124,7 +136,10 @@ releaseMemoryWhenIdle()
 
 let engine: EngineProcess | null = null
 process.on('message', (message: ToEngine) => {
-  if (message.type === 'close') process.exit(0)
+  if (message.type === 'close') {
+    void Promise.resolve(engine?.close()).finally(() => process.exit(0))
+    return
+  }
   if (message.type === 'load') {
     load(message.settings, message.compiledKernels)
     return

@@ -1,0 +1,122 @@
+import { createHash, subtle } from 'node:crypto'
+import { z } from 'zod'
+import type { Cut } from '../cache/kv-cache.ts'
+import type { KeyMedia, PrefixKey } from '../cache/prefix-key.ts'
+
+/** Increase it when the files change, or what their cells mean. */
+export const FORMAT = 1
+
+/** What a file says about the cells in it. */
+export interface PieceHead {
+  readonly fingerprint: string
+  /** Name of the piece that it continues; null at the start of a sequence. */
+  readonly parent: string | null
+  readonly from: Cut
+  readonly to: Cut
+  /** Of the cells in it, as in `PrefixKey`. */
+  readonly symbols: Int32Array
+  readonly media: readonly KeyMedia[]
+  /** Time that it took to compute them, in ms. */
+  readonly costMs: number
+  readonly stateBytes: number
+  /** Hash of the state. */
+  readonly stateHash: string
+}
+
+/**
+ * A file is the mark, the length of the head, the head's hash, the head and the state. The head is the length of a JSON
+ * text, the text, and the symbols. Numbers are of 32 bits, little-endian.
+ */
+const MARK = Buffer.from(`LKPREF${String(FORMAT).padStart(2, '0')}`)
+const HASH_BYTES = 32
+/** What comes before the head. */
+export const PREAMBLE_BYTES = MARK.length + 4 + HASH_BYTES
+const MOST_HEAD_BYTES = 64 * 2 ** 20
+/** Large states are hashed in pieces of this size, on several threads. */
+const HASHED_BYTES = 8 * 2 ** 20
+
+const count = z.int().nonnegative()
+const cut = z.strictObject({ cells: count, position: count })
+const aboutSchema = z.strictObject({
+  fingerprint: z.string(),
+  parent: z.string().nullable(),
+  from: cut,
+  to: cut,
+  media: z.array(z.strictObject({ at: count, cells: count, positions: count, key: z.string() })),
+  costMs: z.number().nonnegative(),
+  stateBytes: count,
+  stateHash: z.string(),
+})
+
+/** The start of a file, before the state. */
+export function writeHead({ symbols, ...about }: PieceHead): Buffer {
+  const text = Buffer.from(JSON.stringify(aboutSchema.parse(about)))
+  const head = Buffer.alloc(4 + text.length + 4 * symbols.length)
+  head.writeUInt32LE(text.length)
+  text.copy(head, 4)
+  for (const [index, symbol] of symbols.entries()) head.writeInt32LE(symbol, 4 + text.length + 4 * index)
+  const length = Buffer.alloc(4)
+  length.writeUInt32LE(head.length)
+  return Buffer.concat([MARK, length, createHash('sha256').update(head).digest(), head])
+}
+
+/** Length of the head that follows a preamble; null when that is none. */
+export function headBytes(preamble: Uint8Array): number | null {
+  const bytes = Buffer.from(preamble.buffer, preamble.byteOffset, preamble.length)
+  if (bytes.length < PREAMBLE_BYTES || !bytes.subarray(0, MARK.length).equals(MARK)) return null
+  const length = bytes.readUInt32LE(MARK.length)
+  return length >= 4 && length <= MOST_HEAD_BYTES ? length : null
+}
+
+/** @param start preamble and head. @returns null when it is damaged. */
+export function readHead(start: Uint8Array): PieceHead | null {
+  const bytes = Buffer.from(start.buffer, start.byteOffset, start.length)
+  const length = headBytes(bytes)
+  if (length === null || bytes.length !== PREAMBLE_BYTES + length) return null
+  const head = bytes.subarray(PREAMBLE_BYTES)
+  const hash = bytes.subarray(MARK.length + 4, PREAMBLE_BYTES)
+  if (!createHash('sha256').update(head).digest().equals(hash)) return null
+  const textBytes = head.readUInt32LE()
+  const symbolBytes = length - 4 - textBytes
+  if (symbolBytes < 0 || symbolBytes % 4 !== 0) return null
+  const about = parse(head.toString('utf8', 4, 4 + textBytes))
+  if (about === null) return null
+  const symbols = Int32Array.from({ length: symbolBytes / 4 }, (_, i) => head.readInt32LE(4 + textBytes + 4 * i))
+  return symbols.length === about.to.cells - about.from.cells ? { ...about, symbols } : null
+}
+
+function parse(text: string): z.infer<typeof aboutSchema> | null {
+  try {
+    return aboutSchema.safeParse(JSON.parse(text)).data ?? null
+  } catch {
+    return null
+  }
+}
+
+/** Hashes a state on other threads. */
+export async function hashState(state: Uint8Array): Promise<string> {
+  const parts: Promise<ArrayBuffer>[] = []
+  for (let at = 0; at < state.length; at += HASHED_BYTES) {
+    parts.push(subtle.digest('SHA-256', state.subarray(at, at + HASHED_BYTES) as Uint8Array<ArrayBuffer>))
+  }
+  const hash = createHash('sha256')
+  for (const digest of await Promise.all(parts)) hash.update(new Uint8Array(digest))
+  return hash.digest('hex')
+}
+
+/**
+ * The name of a piece: a hash of what it consists of and what it continues. The same cells have the same name, whoever
+ * writes them.
+ */
+export function nameOf(
+  key: PrefixKey,
+  { from, to }: { readonly from: Cut; readonly to: Cut },
+  parent: string | null,
+): string {
+  const symbols = key.symbols.subarray(from.cells, to.cells)
+  return createHash('sha256')
+    .update(JSON.stringify([parent, from, to, key.mediaWithin(from.cells, to.cells)]))
+    .update(new Uint8Array(symbols.buffer, symbols.byteOffset, symbols.byteLength))
+    .digest('hex')
+    .slice(0, 40)
+}

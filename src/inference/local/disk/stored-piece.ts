@@ -1,0 +1,65 @@
+import type { Piece } from '../cache/piece.ts'
+import { PrefixKey } from '../cache/prefix-key.ts'
+import { nameOf } from './piece-file.ts'
+import type { StoredHead } from './piece-store.ts'
+
+/** A piece of a saved sequence, on disk. */
+export interface StoredPiece extends Piece<StoredPiece> {
+  readonly name: string
+  readonly costMs: number
+  readonly headBytes: number
+  readonly stateBytes: number
+  readonly stateHash: string
+}
+
+export interface NamedHead {
+  readonly name: string
+  readonly head: StoredHead
+}
+
+/** What is still to be added before a piece can be, from the start of the sequence on; null when there is not all of it. */
+export function lackingOf(
+  name: string,
+  heads: ReadonlyMap<string, StoredHead>,
+  pieces: ReadonlyMap<string, StoredPiece>,
+): { readonly after: StoredPiece | null; readonly heads: readonly NamedHead[] } | null {
+  const lacking: NamedHead[] = []
+  for (let next: string | null = name; next !== null; ) {
+    const after: StoredPiece | undefined = pieces.get(next)
+    if (after !== undefined) return { after, heads: lacking.reverse() }
+    const head: StoredHead | undefined = heads.get(next)
+    if (head === undefined || lacking.length === heads.size) return null
+    lacking.push({ name: next, head })
+    next = head.parent
+  }
+  return { after: null, heads: lacking.reverse() }
+}
+
+/** Keys of pieces that follow each other; null when they do not, or when one is not what its name says. */
+export function keysOf(heads: readonly NamedHead[], after: StoredPiece | null): PrefixKey[] | null {
+  const keys: PrefixKey[] = []
+  let before = after?.key ?? null
+  for (const { name, head } of heads) {
+    const { from, to, symbols, media, parent } = head
+    const start = from.cells === 0 ? null : (before?.slice(from.cells) ?? null)
+    if ((start?.length ?? 0) !== from.cells) return null
+    before = PrefixKey.continued(start, symbols, media)
+    if (nameOf(before, { from, to }, parent) !== name) return null
+    keys.push(before)
+  }
+  for (let index = heads.length - 2; index >= 0; index--) {
+    const { to } = heads[index]!.head
+    if (heads[index + 1]!.head.from.cells === to.cells) keys[index] = keys[index + 1]!.slice(to.cells) ?? keys[index]!
+  }
+  return keys
+}
+
+export function bytesOf(pieces: readonly StoredPiece[]): number {
+  return pieces.reduce((sum, { stateBytes }) => sum + stateBytes, 0)
+}
+
+/** Time that it would take to compute the cells of a piece between two others, in ms. */
+export function spared({ saved: { from, to }, costMs }: StoredPiece, start: number, end: number): number {
+  const cells = Math.max(0, Math.min(end, to.cells) - Math.max(start, from.cells))
+  return (costMs * cells) / Math.max(1, to.cells - from.cells)
+}

@@ -1,0 +1,33 @@
+import type { KvCache } from '../cache/kv-cache.ts'
+import { DiskPrefixes } from '../disk/disk-prefixes.ts'
+import { fingerprint } from '../disk/fingerprint.ts'
+import { PieceStore } from '../disk/piece-store.ts'
+import type { NativePaths } from '../native/native-paths.ts'
+import type { EngineSettings } from '../protocol.ts'
+import { PrefillCosts } from '../scheduler/prefill-costs.ts'
+import type { SchedulerDisk } from '../scheduler/scheduler.ts'
+
+/**
+ * Opens the prefix cache on disk, if the settings name one. Where that fails, nothing is kept there; standard error says
+ * why.
+ */
+export function openDisk(settings: EngineSettings, paths: NativePaths, kv: KvCache): SchedulerDisk | null {
+  const { prefixDisk } = settings
+  if (prefixDisk === undefined || settings.prefixCacheBytes === 0) return null
+  try {
+    const store = new PieceStore({ ...prefixDisk, fingerprint: fingerprint(settings, paths, prefixDisk.weights) })
+    const opening = store.open()
+    opening.catch((error: Error) => warn(prefixDisk.directory, error))
+    const costs = new PrefillCosts()
+    const costOf: PrefillCosts['of'] = (key, from, to) => costs.of(key, from, to)
+    const keepsAll = prefixDisk.keepsAll ?? false
+    return { prefixes: new DiskPrefixes({ kv, store, opening, costOf, keepsAll }), costs }
+  } catch (error) {
+    warn(prefixDisk.directory, error as Error)
+    return null
+  }
+}
+
+function warn(directory: string, error: Error): void {
+  process.stderr.write(`The prefix cache cannot use ${directory}: ${error.message}\n`)
+}
