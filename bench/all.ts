@@ -14,6 +14,7 @@ const RUNS: readonly (readonly string[])[] = [
   ['throughput', '--model', 'gemma-270m', '--quick'],
   ['throughput', '--model', 'half-billion', '--quick'],
   ['conversation', '--model', 'nano', '--repetitions', '3'],
+  ['restart', '--model', 'two-billion', '--repetitions', '2'],
   ['engine', '--model', 'nano', '--repetitions', '3'],
   ['engine', '--model', 'half-billion', '--quick'],
   ['attention', '--model', 'nano', '--repetitions', '2'],

@@ -25,6 +25,7 @@ import { overhead } from './overhead.ts'
 import { overload } from './overload.ts'
 import { peer } from './peer.ts'
 import { requestMemory } from './request-memory.ts'
+import { restart } from './restart.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES, USUAL_MODELS } from './support/models.ts'
@@ -37,6 +38,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   multilook,
   throughput,
   conversation,
+  restart,
   engine,
   attention,
   overhead,

@@ -28,13 +28,23 @@ const START_TIMEOUT_MS = 120_000
 export const SILENT_SERVICE = fileURLToPath(new URL('silent-service.ts', import.meta.url))
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
-/** Starts Lookout from the command line. @param cardFile null for the shipped model. */
+/**
+ * Starts Lookout from the command line.
+ * @param cardFile null for the shipped model.
+ * @param options.directory data directory that stays when the server has ended; one for this server alone by default.
+ */
 export async function startLookout(
   cardFile: string | null,
   model: string,
-  { program = MAIN, nodeOptions = [] as readonly string[], environment = {} as Readonly<Record<string, string>> } = {},
+  {
+    program = MAIN,
+    nodeOptions = [] as readonly string[],
+    environment = {} as Readonly<Record<string, string>>,
+    directory = null as string | null,
+  } = {},
 ): Promise<BenchServer & { readonly directory: string }> {
-  const data = await mkdtemp(join(tmpdir(), 'lookout-bench-'))
+  const data = directory ?? (await mkdtemp(join(tmpdir(), 'lookout-bench-')))
+  const tidy = async () => (directory === null ? rm(data, { recursive: true, force: true }) : undefined)
   const started = performance.now()
   const child = spawn(process.execPath, [...nodeOptions, program, 'serve'], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -55,7 +65,7 @@ export async function startLookout(
   if (url !== null) {
     const readyMs = performance.now() - started
     return {
-      ...server('Lookout', child, url, model, readyMs, () => rm(data, { recursive: true, force: true })),
+      ...server('Lookout', child, url, model, readyMs, tidy),
       directory: data,
     }
   }
