@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import { FakeContext } from '../../../../test/support/fake-context.ts'
 import { KvCache, type KvSequence, START } from './kv-cache.ts'
 
-test('counts every cell once, whatever is forked, cut, saved, restored, grown and released, in whatever order', () => {
+test('counts every cell once, whatever is forked, cut, saved, restored, grown, shrunk and released, in whatever order', () => {
   const operation = fc.record({
-    kind: fc.constantFrom('fork', 'cut', 'grow', 'grow', 'release', 'empty', 'restore'),
+    kind: fc.constantFrom('fork', 'cut', 'grow', 'grow', 'shrink', 'release', 'empty', 'restore'),
     which: fc.nat(),
     size: fc.nat(9),
   })
@@ -14,14 +14,19 @@ test('counts every cell once, whatever is forked, cut, saved, restored, grown an
       const context = new FakeContext()
       const kv = new KvCache(context, 100)
       const sequences: KvSequence[] = []
+      /** Cells that a sequence has grown by since it was last forked. */
+      const own = new Map<KvSequence, number>()
       for (const { kind, which, size } of operations) {
         const sequence = sequences[which % Math.max(1, sequences.length)]
         const { usedCells } = kv
         if (kind === 'empty' || sequence === undefined) sequences.push(kv.fork(null))
-        else if (kind === 'fork') sequences.push(kv.fork(sequence))
-        else if (kind === 'cut') {
+        else if (kind === 'fork') {
+          sequences.push(kv.fork(sequence))
+          own.set(sequence, 0)
+        } else if (kind === 'cut') {
           const cells = Math.min(size, sequence.cells)
           sequences.push(kv.fork(sequence, { cells, position: cells }))
+          own.set(sequence, Math.min(own.get(sequence) ?? 0, sequence.cells - cells))
         } else if (kind === 'restore') {
           // Two parts that overlap.
           const cut = (share: number) => {
@@ -43,6 +48,16 @@ test('counts every cell once, whatever is forked, cut, saved, restored, grown an
         } else if (kind === 'grow') {
           context.fill(sequence.id, sequence.position, size)
           kv.grow(sequence, size, size)
+          own.set(sequence, (own.get(sequence) ?? 0) + size)
+        } else if (kind === 'shrink') {
+          const cells = Math.min(size, own.get(sequence) ?? 0)
+          const left = sequence.cells - cells
+          kv.shrink(sequence, cells)
+          own.set(sequence, (own.get(sequence) ?? 0) - cells)
+          expect([sequence.cells, sequence.position, usedCells - kv.usedCells]).toEqual([left, left, cells])
+          expect(context.positionsOf(sequence.id).toSorted((a, b) => a - b)).toEqual(
+            Array.from({ length: left }, (_, i) => i),
+          )
         } else {
           const freed = kv.cellsFreedBy([sequence])
           sequences.splice(sequences.indexOf(sequence), 1)
@@ -83,4 +98,14 @@ test('a sequence is released once, and not used after that', () => {
   expect(() => kv.grow(sequence, 1, 1)).toThrow('Sequence 0 was released.')
   expect(() => kv.fork(sequence)).toThrow('Sequence 0 was released.')
   expect([kv.usedCells, kv.usedSequences, kv.freeSequences]).toEqual([0, 0, 2])
+})
+
+test('cells that another sequence shares are never freed by shrinking, and state that cannot be cut is not shrunk', () => {
+  const kv = new KvCache(new FakeContext(), 3, 10)
+  const sequence = kv.fork(null)
+  kv.grow(sequence, 6, 6)
+  kv.fork(sequence, { cells: 4, position: 4 })
+  expect(() => kv.shrink(sequence, 3)).toThrow('Sequence 0 shares the cells that are to be freed.')
+  kv.shrink(sequence, 2)
+  expect([kv.usedCells, kv.mayShrink(sequence, 6), kv.mayShrink(sequence, 7)]).toEqual([4, true, false])
 })

@@ -168,6 +168,20 @@ export class KvCache {
     this.#used += cells
   }
 
+  /** Whether the last cells of a sequence could be removed again once it has so many more. */
+  mayShrink(sequence: KvSequence, cells: number): boolean {
+    return this.#own(sequence).position + cells <= this.#cuttablePositions
+  }
+
+  /** Frees the last cells of a sequence, which hold text that it has grown by since it was last forked. */
+  shrink(sequence: KvSequence, cells: number): void {
+    const owned = this.#own(sequence)
+    if (cells > owned.segment.cells) throw new Error(`Sequence ${sequence.id} shares the cells that are to be freed.`)
+    if (cells === 0) return
+    this.grow(sequence, -cells, -cells)
+    this.#context.removeSequence(sequence.id, owned.position)
+  }
+
   /** Frees the sequence, and the cells that no other sequence shares. */
   release(sequence: KvSequence): void {
     let segment: Segment | null = this.#own(sequence).segment
