@@ -22,6 +22,7 @@ export class EngineReplies {
       maxSequences: engine.maxSequences,
       printedTokens: [],
       repetition: null,
+      speculation: false,
       image: image ?? null,
       threads: Math.min(2, availableParallelism()),
       maxWaiting: 1,
@@ -57,7 +58,12 @@ export class EngineReplies {
       if (message.type === 'events') for (const { events } of message.requests) receive(events)
     }
     const splitter = new BatchSplitter([{ rows: 1, ms: 1 }], 1, context.batch.capacity)
-    const scheduler = new Scheduler(this.#loaded, splitter, { maxWaiting: 1, prefixCacheBytes: 0, seed: 0 }, send)
+    const scheduler = new Scheduler(
+      this.#loaded,
+      splitter,
+      { maxWaiting: 1, prefixCacheBytes: 0, speculation: false, seed: 0 },
+      send,
+    )
     try {
       scheduler.submit(0, { organisation: 'parity', prefix: parts, branches: [branch({ maxTokens: tokens })] })
       while (scheduler.step()) {}

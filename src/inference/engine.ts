@@ -88,6 +88,9 @@ export interface EngineStats {
   readonly prefixMisses: number
   /** Tokens generated for completions, without end-of-turn tokens. */
   readonly decodedTokens: number
+  /** Tokens that were expected to come next and computed beside the next token, and how many of them were generated. */
+  readonly draftedTokens: number
+  readonly acceptedTokens: number
   /** How often a completion gave up its cells, to be computed again later. */
   readonly preemptions: number
   /** Resident memory of the engine's process, in bytes. */

@@ -113,6 +113,13 @@ export class Metrics implements PoolMeter {
     ),
     this.#reading('counter', 'prefill_tokens_total', 'Prompt tokens computed.', (s) => s.prefilledTokens),
     this.#reading('counter', 'decode_tokens_total', 'Completion tokens computed.', (s) => s.decodedTokens),
+    this.#reading('counter', 'draft_tokens_total', 'Tokens drafted and verified.', (s) => s.draftedTokens),
+    this.#reading(
+      'counter',
+      'draft_tokens_accepted_total',
+      'Drafted tokens that were generated.',
+      (s) => s.acceptedTokens,
+    ),
     this.#reading('counter', 'prefix_cache_hits_total', 'Prompts with a cached prefix.', (s) => s.prefixHits),
     this.#reading('counter', 'prefix_cache_misses_total', 'Prompts without a cached prefix.', (s) => s.prefixMisses),
     this.#reading('gauge', 'prefix_cache_disk_bytes', 'Size of what the prefix cache has on disk.', (s) => s.diskBytes),

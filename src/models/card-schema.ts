@@ -65,6 +65,8 @@ const localEngineSchema = z.strictObject({
   kvType: z.enum(KV_TYPES).default('f16'),
   /** MiB for copies of what finished requests have in the KV cache; by default LOOKOUT_PREFIX_CACHE. 0: none. */
   prefixCache: z.number().nonnegative().optional(),
+  /** Whether next tokens are drafted from the prompt and the reply where measured step times show that it pays. */
+  speculation: z.boolean().default(true),
   queueLength,
 })
 

@@ -79,6 +79,8 @@ export interface EngineSettings {
   readonly maxSequences: number
   /** Texts of control tokens whose text is part of the output. */
   readonly printedTokens: readonly string[]
+  /** Whether next tokens may be drafted from the prompt and the reply, and verified in one batch. */
+  readonly speculation: boolean
   /** Limits on repetition; null for none. */
   readonly repetition: RepetitionLimits | null
   /** How images and frames are prepared; null when the model takes none. */

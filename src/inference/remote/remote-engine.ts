@@ -152,6 +152,8 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       prefixHits: hits,
       prefixMisses: misses,
       decodedTokens: decoded,
+      draftedTokens: 0,
+      acceptedTokens: 0,
       preemptions: sum(({ preemptions }) => preemptions),
       residentBytes: 0,
     }

@@ -299,6 +299,7 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
     maxSequences: card.engine.maxSequences,
     printedTokens: card.engine.printedTokens,
     repetition: card.engine.repetition,
+    speculation: card.engine.speculation,
     image: imageLimits(card),
     threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), usefulThreads),
     ...caches,

@@ -35,6 +35,8 @@ export class Context {
   readonly handle: Pointer
   readonly batch: Batch
   readonly cells: number
+  /** Rows of a batch that may have logits. */
+  readonly outputs: number
   /** Embeddings that one decode call can take. */
   readonly mediaRows: number
   /** Number of threads that it was made with. */
@@ -45,6 +47,7 @@ export class Context {
   constructor({ llama, kernels }: Pick<NativeLibraries, 'llama' | 'kernels'>, model: Model, options: ContextOptions) {
     const rows = Math.max(options.batchRows, options.mediaRows ?? 0)
     const { kvType = 'f16' } = options
+    this.outputs = Math.min(options.sequences, options.batchRows)
     const handle = llama.init_from_model(model.handle, {
       ...llama.context_default_params(),
       type_k: KV_TYPES[kvType],
@@ -56,7 +59,7 @@ export class Context {
       n_ubatch: rows,
       n_seq_max: options.sequences,
       // The library reserves memory for a batch with one output per sequence.
-      n_outputs_max: Math.min(options.sequences, options.batchRows),
+      n_outputs_max: this.outputs,
       n_threads: options.threads,
       n_threads_batch: options.threads,
       kv_unified: true,

@@ -67,6 +67,7 @@ function load(cells: number): LoadedModel {
     maxSequences: 16,
     printedTokens: [],
     repetition: null,
+    speculation: false,
     // Small ones, since what is computed does not hang on their size.
     image: { ...card.image!, minTokens: 36 },
     threads: 1,
@@ -91,7 +92,7 @@ function createScheduler(model: LoadedModel, prefixCacheBytes = 0): Scheduler {
   const fail = (message: FromEngine) => {
     if (message.type === 'error') throw new Error(message.error.message)
   }
-  return new Scheduler(model, planner, { maxWaiting: 100, prefixCacheBytes, seed: 1 }, fail)
+  return new Scheduler(model, planner, { maxWaiting: 100, prefixCacheBytes, speculation: false, seed: 1 }, fail)
 }
 
 /** @returns for every completion the logits that its tokens were sampled from. */

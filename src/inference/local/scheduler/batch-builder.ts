@@ -1,4 +1,5 @@
 import type { BatchSplitter } from './batch-splitter.ts'
+import { DraftPlanner, LONGEST_DRAFT } from './draft-planner.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import type { PrefillCursor } from './prefill-cursor.ts'
 import { PrefillPace } from './prefill-pace.ts'
@@ -6,7 +7,7 @@ import { PrefillTurns } from './prefill-turns.ts'
 import type { RunningSequence } from './sequence-group.ts'
 import type { SequenceManager } from './sequence-manager.ts'
 import type { SharedPrefix } from './shared-prefix.ts'
-import { type Prefill, type PrefillPart, type Step, StepError } from './step.ts'
+import { type Decoding, type Prefill, type PrefillPart, type Step, StepError } from './step.ts'
 
 /** What running sequences need next, oldest first. */
 interface Needs {
@@ -36,6 +37,8 @@ export class BatchBuilder {
   readonly #loaded: LoadedModel
   readonly #manager: SequenceManager
   readonly #splitter: BatchSplitter
+  /** Null where nothing is drafted. */
+  readonly #drafts: DraftPlanner | null
   readonly #pace: PrefillPace
   readonly #turns: PrefillTurns
   #number = 0
@@ -45,10 +48,12 @@ export class BatchBuilder {
   /** Time by which the last step of media was longer than all other steps since, in ms. */
   #mediaLeadMs = 0
 
-  constructor(loaded: LoadedModel, manager: SequenceManager, splitter: BatchSplitter) {
+  /** @param speculates whether next tokens are drafted where that pays. */
+  constructor(loaded: LoadedModel, manager: SequenceManager, splitter: BatchSplitter, speculates: boolean) {
     this.#loaded = loaded
     this.#manager = manager
     this.#splitter = splitter
+    this.#drafts = speculates ? new DraftPlanner(splitter) : null
     this.#pace = new PrefillPace(splitter.rowMs, loaded.context.batch.capacity)
     this.#turns = new PrefillTurns(this.#pace)
   }
@@ -73,7 +78,10 @@ export class BatchBuilder {
    */
   learn(step: Step | null, decodeMs: number, ms: number): void {
     this.#mediaLeadMs = this.#wasMedia ? ms : this.#mediaLeadMs - ms
-    if (step?.type === 'text' && step.prefills.length > 0) this.#pace.learn(step.rows, step.cellsRead, decodeMs)
+    if (step?.type !== 'text') return
+    const { rows, decoding, prefills } = step
+    if (prefills.length > 0) this.#pace.learn(rows, step.cellsRead, decodeMs)
+    else this.#drafts?.learn(rows, rows > decoding.length, decodeMs)
   }
 
   #survey(): Needs {
@@ -183,15 +191,41 @@ export class BatchBuilder {
     return due.slice(0, Math.ceil(wanted / Math.ceil(wanted / most)))
   }
 
+  /** Adds drafts to next tokens, as far as the rows are worth their time. Beside prompts, batches are large already. */
+  #draft(decoding: readonly RunningSequence[], texts: readonly Prefill[]): readonly Decoding[] {
+    const { context, kv, tilesRows } = this.#loaded
+    const plain = () => decoding.map(({ group, sequence }) => ({ group, sequence, draft: [] }))
+    if (texts.length > 0 || decoding.length === 0 || !this.#drafts?.mayPay(decoding.length)) return plain()
+    const drafts = decoding.map(({ sequence }) =>
+      sequence.propose(kv.mayShrink(sequence.kvSequence!, 1 + LONGEST_DRAFT) ? LONGEST_DRAFT : 0),
+    )
+    if (drafts.every(({ tokens }) => tokens.length === 0)) return plain()
+    const most = Math.min(tilesRows ? TILE_ROWS - 1 : Number.POSITIVE_INFINITY, context.batch.capacity, context.outputs)
+    const lengths = this.#drafts.plan(drafts, decoding.length, most)
+    const rows = lengths.reduce((sum, length) => sum + length, decoding.length)
+    this.#manager.provide(rows)
+    // Nothing that runs gives way to a draft.
+    if (kv.freeCells < rows) return plain()
+    return decoding.map(({ group, sequence }, at) => {
+      const { tokens } = drafts[at]!
+      return { group, sequence, draft: tokens.slice(0, lengths[at]) }
+    })
+  }
+
   /** Fills what the next tokens leave of the batch with prompts, as far as the time of a step goes. */
-  #fill(decoding: readonly RunningSequence[], texts: readonly Prefill[]): Step | null {
+  #fill(next: readonly RunningSequence[], texts: readonly Prefill[]): Step | null {
     const { context, kv } = this.#loaded
-    const wanted = texts.reduce((sum, { cursor }) => sum + cursor.remaining + 1, decoding.length)
+    const decoding = this.#draft(next, texts)
+    const decodingRows = decoding.reduce((sum, { draft }) => sum + 1 + draft.length, 0)
+    const wanted = texts.reduce((sum, { cursor }) => sum + cursor.remaining + 1, decodingRows)
     this.#manager.provide(Math.min(context.batch.capacity, wanted))
     const free = Math.min(context.batch.capacity, kv.freeCells)
     const prefills: PrefillPart[] = []
-    let rows = decoding.length
-    let cellsRead = decoding.reduce((sum, { sequence }) => sum + sequence.kvSequence!.cells + 1, 0)
+    let rows = decodingRows
+    let cellsRead = decoding.reduce(
+      (sum, { sequence, draft }) => sum + (1 + draft.length) * (sequence.kvSequence!.cells + 1),
+      0,
+    )
     let promptTokens = 0
     let left = this.#pace.stepMs
     for (const prefill of this.#turns.next(texts)) {

@@ -18,6 +18,8 @@ export class BatchSplitter {
   readonly #first: readonly number[]
   /** By number of rows that are due: expected time to decode all of them, in ms. */
   readonly #best: readonly number[]
+  readonly #measured: readonly StepTime[]
+  readonly #batchMs: number[] = []
   /** Expected time per row of a large batch, in ms. */
   readonly rowMs: number
   /** Expected duration of the largest batch, in ms. */
@@ -25,6 +27,7 @@ export class BatchSplitter {
 
   /** @param measured in ascending order of rows, from 1 on. */
   constructor(measured: readonly StepTime[], maxRows: number, batchRows: number) {
+    this.#measured = measured
     const best = [0]
     const first = [0]
     for (let rows = 1; rows <= maxRows; rows++) {
@@ -49,6 +52,12 @@ export class BatchSplitter {
   /** Expected time to decode so many rows, in as many calls as is fastest; in ms. */
   roundMs(rows: number): number {
     return this.#best[rows] ?? rows * this.rowMs
+  }
+
+  /** Expected time to decode so many rows in one call, in ms. */
+  batchMs(rows: number): number {
+    this.#batchMs[rows] ??= interpolate(this.#measured, rows)
+    return this.#batchMs[rows]
   }
 
   /** How many of the rows that are due go into the next decode call. */

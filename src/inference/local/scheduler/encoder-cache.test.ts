@@ -30,6 +30,7 @@ async function load(encoderCacheBytes: number): Promise<void> {
       maxSequences: 4,
       printedTokens: [],
       repetition: null,
+      speculation: false,
       image: null,
       threads: 1,
       maxWaiting: 10,
@@ -71,7 +72,12 @@ test('an image is encoded once for all requests of an organisation that show it 
     for (const { id, last } of message.requests) if (last) ended.add(id)
   }
   const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity)
-  const scheduler = new Scheduler(loaded, splitter, { maxWaiting: 10, prefixCacheBytes: 0, seed: 1 }, send)
+  const scheduler = new Scheduler(
+    loaded,
+    splitter,
+    { maxWaiting: 10, prefixCacheBytes: 0, speculation: false, seed: 1 },
+    send,
+  )
   const ask = (id: number, organisation: string, before: string) =>
     scheduler.submit(id, {
       organisation,

@@ -1,23 +1,22 @@
 import type { BatchSplitter } from './batch-splitter.ts'
 import type { LoadedModel } from './loaded-model.ts'
+import type { Generated } from './sequence.ts'
 import type { RunningSequence } from './sequence-group.ts'
 import { type Step, StepError, type TextStep } from './step.ts'
 import { ThreadCount } from './thread-count.ts'
 
-/** The next token of a sequence, or why there is none. */
-export type Sampled = RunningSequence & ({ readonly token: number } | { readonly error: Error })
-
 export interface StepResult {
-  readonly sampled: readonly Sampled[]
+  readonly generated: readonly (RunningSequence & Generated)[]
   /** Duration of the native call of a text step. */
   readonly decodeMs: number
 }
 
-const NOTHING: StepResult = { sampled: [], decodeMs: 0 }
+const NOTHING: StepResult = { generated: [], decodeMs: 0 }
 
 /**
- * Computes steps: fills the native batch, decodes it, and samples next tokens. It decides nothing and keeps nothing from
- * one step to the next but the number of threads. The scheduler calls it with what the batch builder has decided.
+ * Computes steps: fills the native batch, decodes it, and has the sequences sample from it. It decides nothing and keeps
+ * nothing from one step to the next but the number of threads. The scheduler calls it with what the batch builder has
+ * decided.
  */
 export class ModelRunner {
   readonly #loaded: LoadedModel
@@ -46,10 +45,12 @@ export class ModelRunner {
     const { context, kv } = this.#loaded
     const { batch } = context
     const rows: { readonly running: RunningSequence; readonly row: number }[] = []
-    for (const running of decoding) rows.push({ running, row: running.sequence.addRow(batch, kv, round) })
+    for (const { group, sequence, draft } of decoding) {
+      rows.push({ running: { group, sequence }, row: sequence.addRows(batch, kv, round, draft) })
+    }
     for (const { cursor, group, rows: count, next } of prefills) {
       cursor.addText(batch, kv, count, number)
-      if (next !== null) rows.push({ running: { group, sequence: next }, row: next.addRow(batch, kv, round) })
+      if (next !== null) rows.push({ running: { group, sequence: next }, row: next.addRows(batch, kv, round) })
     }
     context.setThreads(this.#threads.current)
     const started = performance.now()
@@ -64,14 +65,11 @@ export class ModelRunner {
     }
     const decodeMs = performance.now() - started
     this.#threads.learn(batchRows, decodeMs)
-    return { sampled: rows.map(({ running, row }) => this.#sample(running, row)), decodeMs }
-  }
-
-  #sample(running: RunningSequence, row: number): Sampled {
-    try {
-      return { ...running, token: running.sequence.sample(this.#loaded.context, row) }
-    } catch (thrown) {
-      return { ...running, error: thrown instanceof Error ? thrown : new Error(String(thrown)) }
-    }
+    const { model } = this.#loaded
+    const generated = rows.map(({ running, row }) => ({
+      ...running,
+      ...running.sequence.generate(context, row, kv, model),
+    }))
+    return { generated, decodeMs }
   }
 }

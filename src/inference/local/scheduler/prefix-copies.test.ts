@@ -47,6 +47,7 @@ beforeEach(async () => {
       maxSequences: 4,
       printedTokens: [],
       repetition: null,
+      speculation: false,
       image: null,
       threads: 2,
       maxWaiting: 10,
@@ -68,7 +69,7 @@ function createScheduler(prefixCacheBytes: number) {
   vi.spyOn(context, 'sequenceBytes').mockImplementation((sequence) => CELL_FACTOR * sequenceBytes(sequence))
   const sent: FromEngine[] = []
   const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity)
-  const settings = { maxWaiting: 10, prefixCacheBytes, seed: 1 }
+  const settings = { maxWaiting: 10, prefixCacheBytes, speculation: false, seed: 1 }
   const scheduler = new Scheduler(loaded, splitter, settings, (message) => sent.push(message))
   copies = []
   vi.spyOn(performance, 'now').mockImplementation(() => clock)

@@ -41,6 +41,7 @@ beforeAll(async () => {
       maxSequences: 4,
       printedTokens: [],
       repetition: null,
+      speculation: false,
       image: null,
       threads: 1,
       maxWaiting: 10,
@@ -57,7 +58,7 @@ afterEach(() => vi.restoreAllMocks())
 function createScheduler(): { readonly scheduler: Scheduler; readonly sent: FromEngine[] } {
   const sent: FromEngine[] = []
   const splitter = new BatchSplitter([{ rows: 1, ms: 1 }], 4, loaded.context.batch.capacity)
-  const settings = { maxWaiting: 10, prefixCacheBytes: 0, seed: 1 }
+  const settings = { maxWaiting: 10, prefixCacheBytes: 0, speculation: false, seed: 1 }
   return { scheduler: new Scheduler(loaded, splitter, settings, (message) => sent.push(message)), sent }
 }
 

@@ -10,7 +10,7 @@ import { BatchBuilder } from './batch-builder.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
 import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import { ModelRunner, type Sampled } from './model-runner.ts'
+import { ModelRunner, type StepResult } from './model-runner.ts'
 import type { PrefillCosts } from './prefill-costs.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
 import type { Sequence } from './sequence.ts'
@@ -18,7 +18,7 @@ import { SequenceGroup } from './sequence-group.ts'
 import { SequenceManager } from './sequence-manager.ts'
 import { StepError } from './step.ts'
 
-export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheBytes' | 'seed'>
+export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheBytes' | 'speculation' | 'seed'>
 
 /** Time that copies into the prefix cache may take after a step, in ms, and as a share of the step. */
 const COPY_MS = 8
@@ -50,6 +50,8 @@ export class Scheduler {
   readonly #reading = new Set<SequenceGroup>()
   #prefilledTokens = 0
   #decodedTokens = 0
+  #draftedTokens = 0
+  #acceptedTokens = 0
   #isRunning = false
   /** When the last step ended, if the next one follows it. */
   #lastStepEnd: number | null = null
@@ -65,7 +67,7 @@ export class Scheduler {
     this.#settings = settings
     this.#send = send
     this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes, disk?.prefixes)
-    this.#builder = new BatchBuilder(loaded, this.#manager, splitter)
+    this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation)
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
     this.#forecast = new QueueForecast(splitter)
@@ -83,6 +85,8 @@ export class Scheduler {
       usedSequences: kv.usedSequences - held.sequences,
       prefilledTokens: this.#prefilledTokens,
       decodedTokens: this.#decodedTokens,
+      draftedTokens: this.#draftedTokens,
+      acceptedTokens: this.#acceptedTokens,
       residentBytes: process.memoryUsage.rss(),
     }
   }
@@ -192,7 +196,8 @@ export class Scheduler {
       const result = this.#runner.run(step)
       decodeMs = result.decodeMs
       this.#prefilledTokens += step.promptTokens
-      for (const sampled of result.sampled) if (this.#append(sampled)) touched.add(sampled.group)
+      if (step.type === 'text') for (const { draft } of step.decoding) this.#draftedTokens += draft.length
+      for (const generated of result.generated) if (this.#settle(generated)) touched.add(generated.group)
     }
     const ms = performance.now() - started
     this.#builder.learn(step, decodeMs, ms)
@@ -202,20 +207,15 @@ export class Scheduler {
   }
 
   /** @returns whether the client is to be told of it. */
-  #append(sampled: Sampled): boolean {
-    const { group, sequence } = sampled
-    if ('error' in sampled) {
-      // A constraint that cannot be followed concerns this branch alone.
-      group.emit({ type: 'error', branch: sequence.branchIndex, error: sampled.error })
-      this.#manager.finish(sampled)
-      return true
-    }
-    const before = sequence.tokens.length
-    const events = sequence.append(sampled.token, this.#loaded.model)
-    this.#decodedTokens += sequence.tokens.length - before
+  #settle(generated: StepResult['generated'][number]): boolean {
+    const { group, sequence, events, tokens, agreed, error } = generated
+    this.#decodedTokens += tokens
+    this.#acceptedTokens += agreed
     group.emit(...events)
-    if (sequence.isFinished) this.#manager.finish(sampled)
-    return events.length > 0
+    // A constraint that cannot be followed concerns this branch alone.
+    if (error !== null) group.emit({ type: 'error', branch: sequence.branchIndex, error })
+    if (error !== null || sequence.isFinished) this.#manager.finish(generated)
+    return events.length > 0 || error !== null
   }
 
   /** @throws FailureError when the queue is full or the work does not fit. */

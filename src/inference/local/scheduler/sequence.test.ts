@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { Repetition } from '../../repetition.ts'
 import { KvCache } from '../cache/kv-cache.ts'
 import type { Batch } from '../native/batch.ts'
+import type { Context } from '../native/context.ts'
 import type { TokenSampler } from '../sampling/sampler.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { AdmittedBranch } from './admission.ts'
@@ -28,22 +29,25 @@ function createSequence(maxTokens: number, sampler: Partial<TokenSampler> = {}, 
     },
     2,
   )
+  /** What the sampler will say. */
+  const sampled: number[] = []
   const branch = { maxTokens, lastToken: 4 } as Partial<AdmittedBranch> as AdmittedBranch
   const sequence = new Sequence(
     { branch, branchIndex: 2, index: 1 },
     { parent: null, prompt: [prompt] },
-    { sampler: sampler as TokenSampler, repetition },
+    { sampler: { sample: () => sampled.shift(), ...sampler } as TokenSampler, repetition },
   )
   const prefill = () => {
     sequence.open(kv.fork(null))
     sequence.cursor!.addText(batch, kv, sequence.remaining, 1)
   }
-  /** Has the next token computed, and appends the one that is sampled from it. */
-  const generate = (token: number) => {
-    sequence.addRow(batch, kv, 1)
-    return sequence.append(token, model)
+  /** Has the next token and a draft computed, and the tokens sampled from them. */
+  const verify = (draft: readonly number[], tokens: readonly number[]) => {
+    sampled.splice(0, sampled.length, ...tokens)
+    return sequence.generate({} as Context, sequence.addRows(batch, kv, 1, draft), kv, model)
   }
-  return { sequence, kv, prefill, generate }
+  const generate = (token: number) => verify([], [token]).events
+  return { sequence, kv, prefill, generate, verify, sampled }
 }
 
 const text = (value: string, tokens: number) => ({ type: 'text', branch: 2, completion: 1, text: value, tokens })
@@ -111,4 +115,40 @@ test('a text that repeats itself is ended, but a thought only gives way to the r
   prefill()
   const ends = [5, 5, 5, 5, 5, 5].map((token) => generate(token).some(({ type }) => type === 'finish'))
   expect(ends).toEqual([false, false, false, false, false, true])
+})
+
+test('of a draft, what the sampler says is kept in the KV cache, and the sampler sees nothing else', () => {
+  const rows: number[] = []
+  const { prefill, verify, sequence, kv, sampled } = createSequence(20, {
+    sample: (_, row) => {
+      rows.push(row)
+      return sampled.shift()!
+    },
+  })
+  prefill()
+  expect(verify([11, 12, 13], [11, 12, 20, 99])).toMatchObject({ tokens: 3, agreed: 2, error: null })
+  expect([rows, sequence.tokens, kv.usedCells]).toEqual([[0, 1, 2], [11, 12, 20], 3 + 1 + 2])
+  expect(verify([21], [21, 22, 99])).toMatchObject({ tokens: 2, agreed: 1 })
+  expect(verify([23, 24], [30, 99])).toMatchObject({ tokens: 1, agreed: 0 })
+  expect(verify([31, 32, 33], [31, END, 99])).toMatchObject({ tokens: 1, agreed: 1 })
+  expect([sequence.isFinished, sequence.tokens, sampled]).toEqual([true, [11, 12, 20, 21, 22, 30, 31], [99]])
+  expect([kv.usedCells, sequence.isFilled]).toEqual([3 + 1 + 7, true])
+})
+
+test('forced tokens that were drafted are not computed again', () => {
+  const forced = [[12, 13], [], [22, 23, 24]]
+  const { prefill, verify, sequence, kv, sampled } = createSequence(20, { forced: () => forced.shift() ?? [] })
+  prefill()
+  expect(verify([11, 12, 13, 14], [11, 14, 21, 99])).toMatchObject({ tokens: 8, agreed: 4 })
+  expect([sequence.tokens, sampled]).toEqual([[11, 12, 13, 14, 21, 22, 23, 24], [99]])
+  expect([sequence.isJumping, sequence.remaining, kv.usedCells]).toEqual([true, 3, 3 + 1 + 4])
+})
+
+test('nothing is drafted that a reply has no room for, or across an image', () => {
+  const { prefill, generate, sequence } = createSequence(9)
+  prefill()
+  expect(sequence.propose(8).tokens).toEqual([])
+  for (const token of [1, 2, 3]) generate(token)
+  expect(sequence.propose(8).tokens).toEqual([4, 1, 2, 3, 4])
+  expect(sequence.propose(2).tokens).toEqual([4, 1])
 })

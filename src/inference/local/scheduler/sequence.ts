@@ -7,14 +7,28 @@ import type { Model } from '../native/model.ts'
 import type { TokenSampler } from '../sampling/sampler.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { AdmittedBranch } from './admission.ts'
+import { type Draft, Drafter } from './drafter.ts'
 import { KvHolder } from './kv-holder.ts'
 import { countCells, type PrefillCursor } from './prefill-cursor.ts'
 import type { SharedPrefix } from './shared-prefix.ts'
 import { TextStream } from './text-stream.ts'
 
+type SequenceModel = Pick<Model, 'isEndOfGeneration' | 'piece'>
+
+/** What a step has given a sequence. */
+export interface Generated {
+  /** What the client is to be told: text, when characters are whole, and the end. */
+  readonly events: readonly EngineEvent[]
+  readonly tokens: number
+  /** How many of them had been drafted. */
+  readonly agreed: number
+  /** Why nothing more can be sampled: its constraint cannot be followed. */
+  readonly error: Error | null
+}
+
 /**
  * One completion from its start to its end. It owns its tokens, its sampler and the text that has not been sent yet. The
- * sequence manager admits and preempts it, the model runner samples from it, the scheduler appends what was sampled.
+ * sequence manager admits and preempts it, the batch builder asks it for drafts, the model runner has it generate.
  */
 export class Sequence extends KvHolder {
   readonly branch: AdmittedBranch
@@ -33,6 +47,14 @@ export class Sequence extends KvHolder {
   /** Number of the last tokens whose text was not sent, because it is empty or not a whole character yet. */
   #silentTokens = 0
   #rank = Number.POSITIVE_INFINITY
+  /** Null before the first draft was asked for. */
+  #drafter: Drafter | null = null
+  /** Number of tokens that the drafter has read. */
+  #drafted = 0
+  /** Number of tokens that were sampled, not forced. */
+  #sampledTokens = 0
+  /** What the rows after its next token were computed for. */
+  #draft: readonly number[] = []
   /** The cursor over tokens that a constraint forced. */
   #jump: PrefillCursor | null = null
   #round = 0
@@ -103,29 +125,68 @@ export class Sequence extends KvHolder {
     this.#rank = rank
   }
 
-  /** Adds its next token to the batch. @returns the row that it is to be sampled from. */
-  addRow(batch: Batch, kv: KvCache, round: number): number {
+  /** What may come next, by what came before; at most so many tokens. The last one that it may have is never drafted. */
+  propose(most: number): Draft {
+    this.#drafter ??= this.#createDrafter()
+    while (this.#drafted < this.#tokens.length) this.#drafter.push(this.#tokens[this.#drafted++]!)
+    return this.#drafter.propose(Math.min(most, this.tokensLeft - 1), this.#sampledTokens / this.#tokens.length)
+  }
+
+  /**
+   * Adds its next token to the batch, and a draft of those after it.
+   * @returns the first of its rows, from which it is to be sampled.
+   */
+  addRows(batch: Batch, kv: KvCache, round: number, draft: readonly number[] = []): number {
     const { kvSequence } = this
     if (kvSequence === null) throw new Error('A sequence without cells cannot be decoded.')
-    const row = batch.add(this.#tokens.at(-1) ?? this.branch.lastToken, kvSequence.position, kvSequence.id, true)
-    kv.grow(kvSequence, 1, 1)
+    const { position, id } = kvSequence
+    const row = batch.add(this.#tokens.at(-1) ?? this.branch.lastToken, position, id, true)
+    for (const [at, token] of draft.entries()) batch.add(token, position + at + 1, id, true)
+    kv.grow(kvSequence, 1 + draft.length, 1 + draft.length)
+    this.#draft = draft
     this.#round = round
     return row
   }
 
-  /** Samples the next token from its row of the decoded batch. @throws Error when its constraint cannot be followed. */
-  sample(context: Context, row: number): number {
-    return this.#sampler.sample(context, row)
+  /**
+   * Samples from its rows of the decoded batch, in order, and appends what is sampled. The row of a drafted token counts
+   * only where the reply has that token and all before it, so the sampler never sees a token that the reply does not have.
+   * What is left of the draft is removed from the KV cache.
+   * @returns what the client is to be told, and how many drafted tokens the reply has.
+   */
+  generate(context: Context, row: number, kv: KvCache, model: SequenceModel): Generated {
+    const draft = this.#draft
+    const events: EngineEvent[] = []
+    const before = this.#tokens.length
+    /** Tokens of the reply that are the same as the draft's, from its beginning. */
+    let agreed = 0
+    let error: Error | null = null
+    try {
+      for (;;) {
+        events.push(...this.#append(this.#sampler.sample(context, row + agreed), model))
+        const appended = this.#tokens.length - before
+        while (agreed < appended && agreed < draft.length && this.#tokens[before + agreed] === draft[agreed]) agreed++
+        if (this.#isFinished || agreed < appended) break
+      }
+    } catch (thrown) {
+      error = thrown instanceof Error ? thrown : new Error(String(thrown))
+    }
+    this.#draft = []
+    kv.shrink(this.kvSequence!, draft.length - agreed)
+    const uncomputed = this.#tokens.length - before - agreed
+    if (uncomputed > 1 && !this.#isFinished) this.#computeForced(uncomputed - 1)
+    return { events, tokens: this.#tokens.length - before, agreed, error }
   }
 
   /**
    * Appends a sampled token, and the tokens that its constraint forces after it.
-   * @returns what the client is to be told: text, when characters are whole, and the end.
+   * @returns text, when characters are whole, and the end.
    */
-  append(sampled: number, model: Pick<Model, 'isEndOfGeneration' | 'piece'>): EngineEvent[] {
+  #append(sampled: number, model: SequenceModel): EngineEvent[] {
     if (model.isEndOfGeneration(sampled)) return [this.#finish('stop')]
     const tokens = [sampled, ...(this.#sampler.forced?.(this.tokensLeft - 1) ?? [])]
     this.#tokens.push(...tokens)
+    this.#sampledTokens++
     this.#silentTokens += tokens.length
     const events: EngineEvent[] = []
     const text = tokens.map((token) => this.#text.push(model.piece(token))).join('')
@@ -134,7 +195,6 @@ export class Sequence extends KvHolder {
       events.push({ type: 'text', branch: branchIndex, completion: index, text, tokens: this.#silentTokens })
       this.#silentTokens = 0
     }
-    if (tokens.length > 1) this.#computeForced(tokens.length - 1)
     const isStuck = this.#goesInCircles(tokens)
     if (isStuck || this.tokensLeft <= 0) events.push(this.#finish('length'))
     return events
@@ -161,7 +221,16 @@ export class Sequence extends KvHolder {
     }
   }
 
-  /** Has the sampled token and all but the last of so many forced ones computed in one batch. */
+  #createDrafter(): Drafter {
+    const drafter = new Drafter()
+    const parts: (readonly PromptChunk[])[] = [this.#prompt]
+    for (let prefix = this.parent; prefix !== null; prefix = prefix.parent) parts.unshift(prefix.chunks)
+    for (const chunks of parts) drafter.read(chunks)
+    drafter.read([{ type: 'text', tokens: Int32Array.of(this.branch.lastToken) }])
+    return drafter
+  }
+
+  /** Has so many of the last tokens, before the very last, computed in one batch. */
   #computeForced(count: number): void {
     this.#jump = this.continueWith([{ type: 'text', tokens: Int32Array.from(this.#tokens.slice(-count - 1, -1)) }])
   }

@@ -19,6 +19,12 @@ export interface PrefillPart {
   readonly next: Sequence | null
 }
 
+/** A sequence whose next token is computed, and with it the tokens that may come after it. */
+export interface Decoding extends RunningSequence {
+  /** Expected next tokens; each has a row, so that several tokens may come out of the step. */
+  readonly draft: readonly number[]
+}
+
 /** What one step computes. It has one call of the native library. */
 export type Step = EncodeStep | MediaStep | TextStep
 
@@ -47,7 +53,7 @@ export interface MediaStep extends CountedStep {
 export interface TextStep extends CountedStep {
   readonly type: 'text'
   readonly round: number
-  readonly decoding: readonly RunningSequence[]
+  readonly decoding: readonly Decoding[]
   readonly prefills: readonly PrefillPart[]
   /** Rows of the batch. */
   readonly rows: number

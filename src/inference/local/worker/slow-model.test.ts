@@ -50,6 +50,7 @@ beforeAll(async () => {
       maxSequences: 64,
       printedTokens: [],
       repetition: null,
+      speculation: false,
       image: IMAGE,
       threads: 1,
       maxWaiting: 10,
@@ -110,7 +111,7 @@ test('warms up with every encoder, shows progress, and does not count as hung', 
 test('a stream goes on beside a long prompt, and no call takes long', () => {
   const sent: FromEngine[] = []
   const splitter = calibrate(loaded)
-  const settings = { maxWaiting: 10, prefixCacheBytes: 2 ** 20, seed: 1 }
+  const settings = { maxWaiting: 10, prefixCacheBytes: 2 ** 20, speculation: false, seed: 1 }
   const scheduler = new Scheduler(loaded, splitter, settings, (message) => sent.push(message))
   const ask = (id: number, words: number, maxTokens: number) =>
     scheduler.submit(id, {

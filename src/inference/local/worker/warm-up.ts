@@ -48,7 +48,12 @@ export function warmUp(loaded: LoadedModel, image: EngineSettings['image'], prog
   const fail = (message: FromEngine) => {
     if (message.type === 'error') throw new FailureError(message.error)
   }
-  const scheduler = new Scheduler(loaded, splitter, { maxWaiting: 1, prefixCacheBytes: 0, seed: 0 }, fail)
+  const scheduler = new Scheduler(
+    loaded,
+    splitter,
+    { maxWaiting: 1, prefixCacheBytes: 0, speculation: false, seed: 0 },
+    fail,
+  )
   let longestStepMs = splitter.fullBatchMs
   for (const [id, prefix] of prompts.entries()) {
     const { prefilledTokens } = scheduler.stats

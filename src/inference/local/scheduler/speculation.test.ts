@@ -1,0 +1,272 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { branch, CARD, GREEDY, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { loadLocalCard } from '../../../models/card.ts'
+import type { Constraint, EngineStats, FinishEvent, Sampling, Work } from '../../engine.ts'
+import type { Context } from '../native/context.ts'
+import { loadNativeLibraries } from '../native/libraries.ts'
+import { locateNativeLibraries } from '../native/native-paths.ts'
+import type { FromEngine } from '../protocol.ts'
+import { BatchSplitter, type StepTime } from './batch-splitter.ts'
+import { LoadedModel } from './loaded-model.ts'
+import { Scheduler } from './scheduler.ts'
+
+const SEQUENCES = 6
+/** By these times, further rows cost nothing, so every draft is verified. */
+const FREE_ROWS: readonly StepTime[] = [
+  { rows: 1, ms: 1 },
+  { rows: 64, ms: 1 },
+]
+const CACHE_BYTES = 2 ** 20
+const WARM: Sampling = { ...GREEDY, temperature: 0.8, topP: 0.9 }
+const SAMPLINGS: readonly Sampling[] = [
+  GREEDY,
+  REPEATING,
+  WARM,
+  { ...GREEDY, temperature: 1.2, topK: 4 },
+  { ...GREEDY, frequencyPenalty: 0.5, presencePenalty: 0.2 },
+]
+const CONSTRAINTS: readonly (Constraint | undefined)[] = [
+  undefined,
+  undefined,
+  { type: 'regex', pattern: '(one two three four five ){1,9}done' },
+  { type: 'regex', pattern: '[a-z ]{0,40}' },
+  {
+    type: 'json_schema',
+    schema: {
+      type: 'array',
+      minItems: 3,
+      maxItems: 4,
+      items: {
+        type: 'object',
+        properties: { colour: { enum: ['red', 'blue'] }, count: { type: 'integer', minimum: 0, maximum: 9 } },
+        required: ['colour', 'count'],
+        additionalProperties: false,
+      },
+    },
+  },
+]
+
+/**
+ * Has logits depend on nothing but the tokens that a row sees, to the last bit: those of the model differ a little between
+ * batches, and two tokens may be as likely as each other. It keeps its own account of what is in the KV cache, and most
+ * texts go on as they have done before.
+ */
+function makeExact(context: Context, vocabulary: number, end: number): void {
+  const { batch } = context
+  const cells = new Map<number, Map<number, number>>()
+  const cellsOf = (sequence: number) => cells.get(sequence) ?? new Map<number, number>()
+  const rows: { readonly row: number; readonly sequence: number; readonly position: number }[] = []
+  const add = batch.add.bind(batch)
+  batch.add = (token, position, sequence, output) => {
+    const own = cellsOf(sequence)
+    if (own.has(position)) throw new Error(`Sequence ${sequence} has a token at ${position} already.`)
+    cells.set(sequence, own.set(position, token))
+    const row = add(token, position, sequence, output)
+    if (output) rows.push({ row, sequence, position })
+    return row
+  }
+  const decode = context.decodeBatch.bind(context)
+  context.decodeBatch = () => {
+    decode()
+    for (const { row, sequence, position } of rows.splice(0)) {
+      const seen = Array.from({ length: position + 1 }, (_, at) => cellsOf(sequence).get(at)!)
+      fill(context.logits(row), seen, vocabulary, end)
+    }
+  }
+  const fork = context.forkSequence.bind(context)
+  context.forkSequence = (source, target, to, from = 0) => {
+    fork(source, target, to, from)
+    const shared = [...cellsOf(source)].filter(([position]) => position >= from && position < to)
+    cells.set(target, new Map([...cellsOf(target), ...shared]))
+  }
+  const remove = context.removeSequence.bind(context)
+  context.removeSequence = (sequence, from = 0) => {
+    remove(sequence, from)
+    cells.set(sequence, new Map([...cellsOf(sequence)].filter(([position]) => position < from)))
+  }
+}
+
+function fill(logits: Float32Array, seen: readonly number[], vocabulary: number, end: number): void {
+  let hash = 1
+  for (const token of seen) hash = Math.imul(hash ^ token, 0x9e3779b1) ^ (hash >>> 13)
+  const noise = (key: number) => ((Math.imul(hash ^ key, 0x85ebca6b) >>> 8) & 0xffff) / 0xffff
+  for (let token = 0; token < vocabulary; token++) logits[token] = 4 * noise(token)
+  if (noise(-1) < 0.02) logits[end] = 12
+  const [last, before] = [seen.at(-1), seen.at(-2)]
+  for (let at = seen.length - 2; at > 0; at--) {
+    if (seen[at] !== last || seen[at - 1] !== before) continue
+    if (noise(-2) < 0.85) logits[seen[at + 1]!] = 9
+    return
+  }
+}
+
+async function load(): Promise<LoadedModel> {
+  const card = await loadLocalCard(CARD)
+  const model = new LoadedModel(loadNativeLibraries(locateNativeLibraries()), {
+    model: `${card.directory}/${card.engine.model}`,
+    projector: null,
+    // So few that sequences are preempted.
+    cells: 256,
+    maxSequences: SEQUENCES,
+    printedTokens: [],
+    repetition: { blockTokens: 8, repeats: 8, tokens: 48 },
+    speculation: true,
+    image: null,
+    threads: 1,
+    maxWaiting: 100,
+    prefixCacheBytes: CACHE_BYTES,
+    encoderCacheBytes: 0,
+    seed: 1,
+  })
+  const end = Array.from({ length: model.model.vocabularySize }, (_, token) => token)
+  makeExact(model.context, end.length, end.find((token) => model.model.isEndOfGeneration(token))!)
+  for (const constraint of CONSTRAINTS) if (constraint) await model.constraints.prepare(constraint, 'test')
+  return model
+}
+
+let loaded: LoadedModel
+
+beforeAll(async () => {
+  loaded = await load()
+})
+
+afterAll(() => loaded?.close())
+
+interface TimedWork {
+  readonly work: Work
+  /** Steps before the next one. */
+  readonly pause: number
+}
+
+interface Played {
+  readonly texts: ReadonlyMap<string, string>
+  readonly finishes: ReadonlyMap<string, FinishEvent>
+  readonly stats: EngineStats
+  readonly steps: number
+}
+
+/** Computes works that arrive some steps apart. */
+function play(model: LoadedModel, works: readonly TimedWork[], speculation: boolean, prefixCacheBytes = 0): Played {
+  const sent: FromEngine[] = []
+  const splitter = new BatchSplitter(FREE_ROWS, SEQUENCES, model.context.batch.capacity)
+  const settings = { maxWaiting: 100, prefixCacheBytes, speculation, seed: 1 }
+  const scheduler = new Scheduler(model, splitter, settings, (message) => sent.push(message))
+  let steps = 0
+  for (const [id, { work, pause }] of works.entries()) {
+    scheduler.submit(id, work)
+    for (let step = 0; step < pause; step++) if (scheduler.step()) steps++
+  }
+  while (scheduler.step()) steps++
+  const { stats } = scheduler
+  const texts = new Map<string, string>()
+  const finishes = new Map<string, FinishEvent>()
+  const tokens = new Map<string, number>()
+  for (const message of sent) {
+    expect(message.type).not.toBe('error')
+    if (message.type !== 'events') continue
+    for (const { id, events } of message.requests) {
+      for (const event of events) {
+        if (event.type === 'error') throw event.error
+        const key = `${id}.${event.branch}.${event.completion}`
+        if (event.type === 'finish') finishes.set(key, event)
+        else {
+          texts.set(key, (texts.get(key) ?? '') + event.text)
+          tokens.set(key, (tokens.get(key) ?? 0) + event.tokens)
+        }
+      }
+    }
+  }
+  // Tokens without text may come last.
+  for (const [key, count] of tokens) expect(count).toBeLessThanOrEqual(finishes.get(key)!.completionTokens)
+  expect(stats).toMatchObject({ running: 0, waiting: 0, usedCells: 0, usedSequences: 0 })
+  return { texts, finishes, stats, steps }
+}
+
+const request = fc.record({
+  organisation: fc.constantFrom('a', 'b'),
+  text: fc.constantFrom(
+    'one two three four five '.repeat(4),
+    'red 1, blue 2, red 3, blue 4, red 1, blue 2',
+    'Say it again: a cat and a dog and a cat and a dog',
+  ),
+  branches: fc.array(
+    fc.record({
+      question: fc.constantFrom('', 'Once more?', 'Where is the cat and a dog?'),
+      n: fc.constantFrom(1, 1, 2, 3),
+      maxTokens: fc.constantFrom(0, 1, 2, 30, 60, 100),
+      sampling: fc.constantFrom(...SAMPLINGS),
+      constraint: fc.constantFrom(...CONSTRAINTS),
+      thinks: fc.constantFrom(false, false, true),
+    }),
+    { minLength: 1, maxLength: 3 },
+  ),
+  pause: fc.nat(12),
+})
+
+test('with drafts, every request gets the same texts, usage and finish reasons as without', () => {
+  const total = { drafted: 0, accepted: 0, preemptions: 0, saved: 0 }
+  fc.assert(
+    fc.property(fc.array(request, { minLength: 1, maxLength: 5 }), (requests) => {
+      const works = requests.map(({ organisation, text, branches, pause }) => ({
+        pause,
+        work: {
+          organisation,
+          prefix: [trusted('<|im_start|>user\n'), untrusted(text)],
+          branches: branches.map(({ question, constraint, thinks, ...fields }) =>
+            branch({
+              ...fields,
+              suffix: [untrusted(question), trusted('<|im_end|>\n<|im_start|>assistant\n')],
+              ...(constraint === undefined ? {} : { constraint }),
+              ...(thinks ? { thought: { end: '</think>', closing: '\n</think>\n\n', budget: 12 } } : {}),
+            }),
+          ),
+        },
+      }))
+      const plain = play(loaded, works, false)
+      const drafted = play(loaded, works, true)
+      expect(plain.stats.draftedTokens).toBe(0)
+      expect(drafted.texts).toEqual(plain.texts)
+      expect(drafted.finishes).toEqual(plain.finishes)
+      expect(drafted.stats.decodedTokens).toBe(plain.stats.decodedTokens)
+      expect(drafted.stats.acceptedTokens).toBeLessThanOrEqual(drafted.stats.draftedTokens)
+      total.drafted += drafted.stats.draftedTokens
+      total.accepted += drafted.stats.acceptedTokens
+      total.preemptions += drafted.stats.preemptions
+      total.saved += plain.steps - drafted.steps
+    }),
+    { numRuns: 15 },
+  )
+  expect(total.accepted).toBeGreaterThan(100)
+  expect(total.drafted).toBeGreaterThan(total.accepted)
+  expect(total.preemptions).toBeGreaterThan(0)
+  expect(total.saved).toBeGreaterThan(0)
+})
+
+test('the next turn of a chat continues a reply that was drafted, as far as it is in the KV cache', async () => {
+  const parts = (text: string) => [
+    trusted('<|im_start|>user\n'),
+    untrusted(text),
+    trusted('<|im_end|>\n<|im_start|>assistant\n'),
+  ]
+  const turn = (prefix: Work['prefix']): TimedWork => ({
+    work: { organisation: 'test', prefix, branches: [branch({ maxTokens: 60, sampling: REPEATING })] },
+    pause: 200,
+  })
+  const question = parts('red 1, blue 2, red 3, blue 4, red 1')
+  const first = turn(question)
+  const reply = play(loaded, [first], false).texts.get('0.0.0')!
+  const second = turn([...question, untrusted(reply), ...parts('red 3, blue 4, red 1')])
+  const plain = play(loaded, [first, second], false)
+  const played: Played[] = []
+  for (const speculation of [false, true]) {
+    const fresh = await load()
+    played.push(play(fresh, [first, second], speculation, CACHE_BYTES))
+    fresh.close()
+  }
+  const [cached, drafted] = played as [Played, Played]
+  expect([cached.texts, drafted.texts]).toEqual([plain.texts, plain.texts])
+  expect(drafted.stats.acceptedTokens).toBeGreaterThan(80)
+  expect(drafted.stats.reusedTokens).toBe(cached.stats.reusedTokens)
+  expect(drafted.stats.reusedTokens).toBeGreaterThan(20)
+})
