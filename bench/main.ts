@@ -26,6 +26,7 @@ import { overload } from './overload.ts'
 import { peer } from './peer.ts'
 import { requestMemory } from './request-memory.ts'
 import { restart } from './restart.ts'
+import { speculation } from './speculation.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES, USUAL_MODELS } from './support/models.ts'
@@ -41,6 +42,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   restart,
   engine,
   attention,
+  speculation,
   overhead,
   'front-end': frontEnd,
   neighbours,
