@@ -1,8 +1,10 @@
 // `npm run setup`, and the last step of `npm ci`: compiles what the local engine needs beyond npm packages, once per
-// machine. It must run on Node 18 and later, because it may run on the machine's own Node.
+// machine, and fetches the GPU backend that LOOKOUT_BACKEND names. It must run on Node 18 and later, because it may run
+// on the machine's own Node.
 import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { fetchBackend, findBackend, GPU_BACKENDS, suggestedBackend, wantedBackend } from '../src/setup/backends.mjs'
 import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
 import { checkKernels } from '../src/setup/kernel-check.mjs'
 import {
@@ -35,7 +37,13 @@ async function main() {
   if (process.platform !== 'linux') checkNode()
   const started = Date.now()
   const seconds = () => `${((Date.now() - started) / 1000).toFixed(1)} s`
+  const backend = wantedBackend()
   const prebuilt = locatePrebuilt()
+  await buildMissing(prebuilt, seconds)
+  await addBackend(backend, prebuilt, seconds)
+}
+
+async function buildMissing(prebuilt, seconds) {
   const wanted = wantsOwnKernels(prebuilt.platform) ? [MTMD, CPU] : [MTMD]
   // What failed its check once would fail it again. Whoever has another compiler now asks with "npm run setup".
   const refusal = process.env.npm_lifecycle_event === 'postinstall' ? findRefusal(CPU, prebuilt.platform) : null
@@ -57,18 +65,50 @@ async function main() {
   }
 }
 
+/** Whatever goes wrong with a GPU backend, the CPU remains: set-up does not fail. */
+async function addBackend(name, prebuilt, seconds) {
+  const offered = GPU_BACKENDS[prebuilt.platform] ?? []
+  if (name === 'auto') {
+    const suggested = suggestedBackend(prebuilt.platform)
+    if (suggested === null || offered.some((backend) => findBackend(backend, prebuilt.platform) !== null)) return
+    return log(`this machine seems to have a GPU; to use it: LOOKOUT_BACKEND=${suggested} npm run setup`)
+  }
+  if (name === 'cpu' || (name === 'metal' && prebuilt.platform === 'darwin-arm64')) return
+  const backend = offered.find((one) => one.name === name)
+  if (backend === undefined) return log(`there is no ${name} backend for ${prebuilt.platform}; models run on the CPU`)
+  const found = findBackend(backend, prebuilt.platform)
+  if (found !== null) return log(`the ${name} backend is already here (${dirname(found)})`)
+  try {
+    await withWorkspace(prebuilt, async (workspace) => {
+      log(`fetching ${backend.package}`)
+      await fetchBackend(backend, { platform: prebuilt.platform, workspace, projectRoot: PROJECT_ROOT })
+    })
+    log(`the ${name} backend is ready after ${seconds()}`)
+  } catch (error) {
+    log(`cannot fetch the ${name} backend; models run on the CPU. ${error.message}`)
+  }
+}
+
 async function buildAll(recipes, prebuilt, seconds) {
   const compiler = await findCompiler()
-  const workspace = await createWorkspace(nativeFolder(prebuilt))
-  const discard = () => rm(workspace, { recursive: true, force: true })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-    process.once(signal, () => discard().finally(() => process.exit(1)))
-  }
-  try {
+  await withWorkspace(prebuilt, async (workspace) => {
     log(`fetching the source of llama.cpp ${LLAMA_RELEASE}`)
     const source = await fetchSource(workspace, PROJECT_ROOT, [...new Set(recipes.flatMap(({ folders }) => folders))])
     for (const recipe of recipes) await build(recipe, { compiler, source, workspace, prebuilt, seconds })
+  })
+}
+
+/** Runs `work` with a folder of its own in the cache, which is removed afterwards, also when set-up is interrupted. */
+async function withWorkspace(prebuilt, work) {
+  const workspace = await createWorkspace(nativeFolder(prebuilt))
+  const discard = () => rm(workspace, { recursive: true, force: true })
+  const leave = () => discard().finally(() => process.exit(1))
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
+  for (const signal of signals) process.once(signal, leave)
+  try {
+    await work(workspace)
   } finally {
+    for (const signal of signals) process.off(signal, leave)
     await discard()
   }
 }

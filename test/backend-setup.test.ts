@@ -1,0 +1,120 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { fetchBackend, findBackend, type GpuBackend, wantedBackend } from '../src/setup/backends.mjs'
+import { PACKAGE_RELEASE, SetupError } from '../src/setup/native-library.mjs'
+
+const run = promisify(execFile)
+const PLATFORM = 'linux-x64'
+const NAME = '@node-llama-cpp/linux-x64-vulkan'
+const FILE = 'package/bins/linux-x64-vulkan/libggml-vulkan.so'
+const LIBRARY = 'machine code'
+const PROJECT_ROOT = process.cwd()
+
+/** Fetching a GPU backend, from a registry of its own. */
+describe('fetching a GPU backend', () => {
+  let folder: string
+  let cache: string
+  let registry: Server | null
+  let tarball: Buffer
+  let backend: GpuBackend
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'lookout backend '))
+    cache = join(folder, 'cache')
+    await mkdir(join(folder, FILE, '..'), { recursive: true })
+    await writeFile(join(folder, FILE), LIBRARY)
+    const manifest = { name: NAME, version: PACKAGE_RELEASE }
+    await writeFile(join(folder, 'package', 'package.json'), JSON.stringify(manifest))
+    await run('tar', ['-czf', join(folder, 'it.tgz'), '-C', folder, 'package'])
+    tarball = await readFile(join(folder, 'it.tgz'))
+    const integrity = `sha512-${createHash('sha512').update(tarball).digest('base64')}`
+    backend = { name: 'vulkan', package: NAME, integrity, file: FILE }
+    registry = createServer((request, response) => {
+      if (request.url!.endsWith('.tgz')) return response.end(tarball)
+      const { port } = registry!.address() as AddressInfo
+      const dist = { tarball: `http://127.0.0.1:${port}/it.tgz`, integrity }
+      const version = { ...manifest, dist }
+      response.end(
+        JSON.stringify({
+          name: NAME,
+          'dist-tags': { latest: PACKAGE_RELEASE },
+          versions: { [PACKAGE_RELEASE]: version },
+        }),
+      )
+    })
+    await new Promise<void>((resolve) => registry!.listen(0, '127.0.0.1', resolve))
+    const { port } = registry.address() as AddressInfo
+    vi.stubEnv('npm_config_registry', `http://127.0.0.1:${port}/`)
+    vi.stubEnv('npm_config_cache', join(folder, 'npm'))
+    vi.stubEnv('npm_config_fetch_retries', '0')
+    vi.stubEnv('LOOKOUT_CACHE_DIR', cache)
+  })
+
+  afterEach(async () => {
+    registry?.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  const fetchIt = async (wanted = backend) => {
+    const workspace = await mkdtemp(join(folder, 'workspace-'))
+    return fetchBackend(wanted, { platform: PLATFORM, workspace, projectRoot: PROJECT_ROOT })
+  }
+
+  test('puts the library into the cache, and takes it from there', async () => {
+    expect(findBackend(backend, PLATFORM)).toBeNull()
+    const path = await fetchIt()
+    expect(await readFile(path, 'utf8')).toBe(LIBRARY)
+    expect(findBackend(backend, PLATFORM)).toBe(path)
+  })
+
+  test('replaces a library that was cut off', async () => {
+    await truncate(await fetchIt(), 3)
+    expect(findBackend(backend, PLATFORM)).toBeNull()
+    expect(await readFile(await fetchIt(), 'utf8')).toBe(LIBRARY)
+  })
+
+  test('rejects another file than the expected one, and keeps nothing of it', async () => {
+    const other = { ...backend, integrity: 'sha512-AAAA' }
+    await expect(fetchIt(other)).rejects.toThrow(/is not the expected file \(sha512-\S+ instead of sha512-AAAA\)/)
+    expect(findBackend(other, PLATFORM)).toBeNull()
+  })
+
+  test('names a file that is not in the tarball', async () => {
+    await expect(fetchIt({ ...backend, file: 'package/bins/other.so' })).rejects.toThrow(
+      /does not contain package\/bins\/other\.so/,
+    )
+  })
+
+  // A registry that is this small has not the file whose integrity is pinned.
+  test.runIf(process.platform === 'linux' && process.arch === 'x64').each(['wrong file', 'no registry'])(
+    'set-up says that models run on the CPU, and does not fail: %s',
+    async (trouble) => {
+      if (trouble === 'no registry') registry!.close()
+      // The libraries that are compiled already, without the backends.
+      const own = (await import('../src/setup/native-library.mjs')).cacheDirectory({})
+      await mkdir(cache)
+      await run('cp', ['-r', join(own, 'native'), cache])
+      for (const name of await readdir(join(cache, 'native')))
+        if (/^(vulkan|cuda)-/.test(name)) await rm(join(cache, 'native', name), { recursive: true })
+      const { stdout } = await run(process.execPath, ['scripts/setup.mjs'], {
+        env: { ...process.env, LOOKOUT_BACKEND: 'vulkan' },
+      })
+      expect(stdout).toMatch(/cannot fetch the vulkan backend; models run on the CPU/)
+      expect(stdout).toMatch(trouble === 'wrong file' ? /is not the expected file/ : /npm cannot fetch .*vulkan/)
+      expect((await readdir(join(cache, 'native'))).filter((name) => /^(vulkan|building)-/.test(name))).toEqual([])
+    },
+  )
+})
+
+test('a backend that is none is refused', () => {
+  expect(wantedBackend({})).toBe('auto')
+  expect(wantedBackend({ LOOKOUT_BACKEND: 'vulkan' })).toBe('vulkan')
+  expect(() => wantedBackend({ LOOKOUT_BACKEND: 'opencl' })).toThrow(SetupError)
+})
