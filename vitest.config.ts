@@ -34,8 +34,13 @@ const WORKERS = Math.min(8, Math.max(3, availableParallelism()))
 
 const shared = {
   setupFiles: ['test/support/property-seed.ts'],
-  // The S3 store of the tests takes any.
-  env: { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' },
+  // The S3 store of the tests takes any keys.
+  env: {
+    AWS_ACCESS_KEY_ID: 'test',
+    AWS_SECRET_ACCESS_KEY: 'test',
+    // Whatever this machine has: rounding on a GPU may turn a token of random weights.
+    LOOKOUT_BACKEND: process.env.LOOKOUT_BACKEND || 'cpu',
+  },
   globalSetup: ['test/support/shared-database.ts'],
   restoreMocks: true,
   unstubEnvs: true,

@@ -99,6 +99,7 @@ export class Service {
           logger,
           signal,
           maxWaiting: config.queueLength,
+          backend: config.backend,
           ...config.caches,
           onLaunch: launched.resolve,
           prefixDisk: config.prefixDisk,

@@ -1,5 +1,6 @@
 import { homedir, totalmem } from 'node:os'
 import { join, resolve } from 'node:path'
+import type { Backend } from './backend.ts'
 import type { Compatibility } from './compatibility.ts'
 import type { LimitChanges } from './rate-limits.ts'
 import { type LogLevel, SETTINGS, type SettingName, settingsSchema } from './settings.ts'
@@ -34,6 +35,8 @@ export interface Config {
   readonly aliases: Readonly<Record<string, string>>
   /** Most bytes that loaded models may take together, by estimate; null for no limit. */
   readonly modelMemoryBytes: number | null
+  /** What local models may run on. */
+  readonly backend: Backend
   /** Sizes of caches of each model; null to go by the memory, and by the limit of all models together. */
   readonly caches: {
     readonly prefixCacheBytes: number | null
@@ -114,6 +117,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     modelStore: join(dataDirectory, 'models'),
     aliases: settings.aliases,
     modelMemoryBytes: bytes(settings.model_memory, 2 ** 30),
+    backend: settings.backend,
     caches: {
       prefixCacheBytes: bytes(settings.prefix_cache, 2 ** 20),
       encoderCacheBytes: bytes(settings.encoder_cache, 2 ** 20),

@@ -1,6 +1,7 @@
 import { isAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { BACKENDS } from './backend.ts'
 import { COMPATIBILITIES } from './compatibility.ts'
 import { BUCKETS } from './rate-limits.ts'
 import { address, choice, list, number, parsePairs, port, text } from './setting-types.ts'
@@ -61,6 +62,9 @@ export const settingsSchema = z.object({
     .nullable()
     .default(null)
     .register(ABOUT, { help: 'GiB that all loaded models may take together, by estimate', default: 'no limit' }),
+  backend: choice(BACKENDS).default('auto').register(ABOUT, {
+    help: 'what local models run on: auto takes a GPU whose backend is installed; cpu, vulkan, cuda or metal. Set-up, which installs it, reads only the environment',
+  }),
   prefix_cache: number('a number of MiB', { max: 999_999_999 }).nullable().default(null).register(ABOUT, {
     help: 'MiB in which each model keeps what it computed for finished requests, for the next turn of a chat; 0 for none',
     default: 'twice the KV cache, at most a quarter of the memory that the model leaves',

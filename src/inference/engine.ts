@@ -1,4 +1,5 @@
 import type { RgbImage } from '../media/pixels.ts'
+import type { OffloadReport } from './offload.ts'
 
 export type { ImageLimits } from '../models/card.ts'
 
@@ -12,6 +13,8 @@ export type { ImageLimits } from '../models/card.ts'
 export interface Engine {
   readonly info: ModelInfo
   readonly state: EngineState
+  /** What runs where on this machine; absent where a model runs on others, or before it has been loaded. */
+  readonly offload?: OffloadReport | null
 
   /**
    * Admits the work: tokenises the prompt, checks it against the context window and queues it. The promise resolves at

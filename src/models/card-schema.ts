@@ -63,6 +63,33 @@ const localEngineSchema = z.strictObject({
   threads: z.int().positive().optional(),
   /** How keys and values are stored: `q8_0` takes about half the memory of `f16`, and rounds them to 8 bits. */
   kvType: z.enum(KV_TYPES).default('f16'),
+  /** What GPUs compute, where the server has any; see docs/gpu.md. The names are llama.cpp's. */
+  gpu: z
+    .strictObject({
+      /** Layers on GPUs (`n_gpu_layers`); the output counts as one. `auto`: as many as have room. 0: none. */
+      layers: z.union([z.int().nonnegative(), z.literal('auto')], "expected a whole number or 'auto'").optional(),
+      /** How several devices share a model (`split_mode`); by default `layer`. `none`: the main device has it all. */
+      splitMode: z.enum(['none', 'layer', 'row', 'tensor']).optional(),
+      /** Which of the devices computes what is not split (`main_gpu`), and runs the encoders; from 0. */
+      mainDevice: z.int().nonnegative().optional(),
+      /** Share of each device (`tensor_split`); by default their free memory decides. */
+      tensorSplit: z
+        .array(z.number().nonnegative())
+        .min(1)
+        .max(16)
+        .refine((shares) => shares.some((share) => share > 0), 'has no share greater than 0')
+        .optional(),
+      /** Names of the devices that the model may use, such as `CUDA0`; by default all. */
+      devices: z
+        .array(z.string().min(1))
+        .min(1)
+        .max(16)
+        .refine((names) => new Set(names).size === names.length, 'names a device twice')
+        .optional(),
+      /** Whether a GPU runs the encoders, too (`mmproj_offload`); by default it does. */
+      encoder: z.boolean().optional(),
+    })
+    .optional(),
   /** MiB for copies of what finished requests have in the KV cache; by default LOOKOUT_PREFIX_CACHE. 0: none. */
   prefixCache: z.number().nonnegative().optional(),
   /** Whether next tokens are drafted from the prompt and the reply where measured step times show that it pays. */

@@ -38,6 +38,16 @@ test.each<[string, (card: Record<string, unknown>) => unknown, RegExp]>([
     (card) => ({ ...card, serves: [{ ...(card.serves as object[])[0], id: 7 }] }),
     /: serves\[0\]\.id: expected string, received number$/,
   ],
+  [
+    'a wrong number of layers',
+    (card) => ({ ...card, engine: { ...(card.engine as object), gpu: { layers: 'most' } } }),
+    /: engine\.gpu\.layers: expected a whole number or 'auto'$/,
+  ],
+  [
+    'a device twice',
+    (card) => ({ ...card, engine: { ...(card.engine as object), gpu: { devices: ['CUDA0', 'CUDA0'] } } }),
+    /: engine\.gpu\.devices: names a device twice$/,
+  ],
 ])('a card that cannot be used names its file and field, in one line: %s', async (_name, change, message) => {
   const file = await written('broken/card.json', change(shipped))
   await expect(loadCard(file)).rejects.toThrow(message)

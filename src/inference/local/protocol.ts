@@ -1,4 +1,6 @@
+import type { Backend } from '../../config/backend.ts'
 import type { EngineEvent, EngineStats, ImageLimits, ModelInfo, PromptPart, PromptUsage } from '../engine.ts'
+import type { GpuSettings, OffloadReport } from '../offload.ts'
 import type { RepetitionLimits } from '../repetition.ts'
 import type { Envelope } from './envelope.ts'
 
@@ -34,6 +36,7 @@ export type FromEngine =
       readonly type: 'ready'
       readonly info: ModelInfo
       readonly kernels: KernelsInUse
+      readonly offload: OffloadReport
       readonly longestStepMs: number
       readonly longestEncodeMs: number
     }
@@ -85,7 +88,12 @@ export interface EngineSettings {
   readonly repetition: RepetitionLimits | null
   /** How images and frames are prepared; null when the model takes none. */
   readonly image: ImageLimits | null
-  readonly threads: number
+  /** What may compute; left out, what the environment says. */
+  readonly backend?: Backend
+  /** Null for as many as the CPU's share of the weights is worth. */
+  readonly threads: number | null
+  /** What GPUs compute, where there are any; left out, as much as they have room for. */
+  readonly gpu?: GpuSettings
   /** Maximum requests that wait for their first completion to start. */
   readonly maxWaiting: number
   /** Size of the prefix cache, which keeps beginnings of finished work for later requests; 0 for none. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { availableParallelism } from 'node:os'
+import { basename } from 'node:path'
+import type { Backend } from '../../../config/backend.ts'
 import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
 import { type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { partsOf } from '../../../models/weight-files.ts'
@@ -14,6 +15,7 @@ import type {
   PromptPart,
   Work,
 } from '../../engine.ts'
+import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes } from '../../offload.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { EngineSettings, FromEngine, KernelsInUse, LoadStage, PrefixDiskSettings, ToEngine } from '../protocol.ts'
@@ -28,7 +30,9 @@ import { type Life, RestartPause } from './restart-pause.ts'
 export interface LocalEngineOptions extends CacheSettings {
   /** Where prefixes outlive the process; null for nowhere. */
   readonly prefixDisk?: Omit<PrefixDiskSettings, 'model' | 'weights'> | null
-  /** Threads for encoding and decoding; the default depends on the size of the weights. */
+  /** What may compute; by default, what LOOKOUT_BACKEND says. */
+  readonly backend?: Backend
+  /** Threads for encoding and decoding; the default depends on the weights that the CPU computes with. */
   readonly threads?: number
   /** Maximum requests that wait for their first completion to start. The card's number takes precedence. */
   readonly maxWaiting?: number
@@ -56,11 +60,6 @@ export interface EngineLogger {
 }
 
 const DEFAULT_MAX_WAITING = 128
-/**
- * llama.cpp's threads synchronise after every operation, in a busy wait. With less work than this per thread, more
- * threads gain nothing on an idle machine, and on a busy one each barrier waits for the operating system's scheduler.
- */
-const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
 const SILENT: EngineLogger = { debug() {}, info() {}, warn() {}, error() {} }
 
 /** Runs a model with llama.cpp in a process of its own, and restarts that process when it ends. */
@@ -73,6 +72,7 @@ export class LocalEngine implements Engine {
   #monitor: HeartbeatMonitor | null = null
   #state: EngineState = 'starting'
   #info: ModelInfo | null = null
+  #offload: OffloadReport | null = null
   readonly #restartPause = new RestartPause()
   readonly #kernels: KernelChoice
   /** When the next process is expected to be ready, by `performance.now()`. */
@@ -86,7 +86,7 @@ export class LocalEngine implements Engine {
    * @throws Error that says what is wrong and what to do about it.
    */
   static async start(card: ModelCard, options: LocalEngineOptions = {}): Promise<LocalEngine> {
-    const compiled = locateNativeLibraries().kernels !== null
+    const compiled = locateNativeLibraries(options.backend).kernels !== null
     const kernels = new KernelChoice(compiled)
     const { signal } = options
     signal?.throwIfAborted()
@@ -119,6 +119,10 @@ export class LocalEngine implements Engine {
 
   get state(): EngineState {
     return this.#state
+  }
+
+  get offload(): OffloadReport | null {
+    return this.#offload
   }
 
   /** Process id of the engine process; undefined while there is none. */
@@ -204,8 +208,10 @@ export class LocalEngine implements Engine {
           readyAt = performance.now()
           this.#startDurationMs = readyAt - started
           this.#info ??= { ...message.info, chatTemplate: this.#settings.chatTemplate }
+          this.#offload = message.offload
           this.#state = 'ready'
           this.#logger.info(`computing with ${describeKernels(message.kernels)}`)
+          this.#tellOffload(message.offload)
           const limitMs = this.#options.silenceLimitMs ?? silenceLimit(message.longestStepMs, message.longestEncodeMs)
           const [stepMs, encodeMs] = [message.longestStepMs, message.longestEncodeMs].map(Math.ceil)
           this.#logger.debug(`ready: steps take up to ${stepMs} ms, images up to ${encodeMs} ms`)
@@ -258,6 +264,12 @@ export class LocalEngine implements Engine {
     return promise.finally(() => signal?.removeEventListener('abort', abandon))
   }
 
+  #tellOffload(offload: OffloadReport): void {
+    if (offload.problem !== null) this.#logger.warn(offload.problem)
+    const line = `${basename(this.#settings.engine.model)}: ${describeOffload(offload)}`
+    this.#logger.info(line)
+  }
+
   /** @param life of the process that ended, from when it was ready. */
   #restart(life: Life): void {
     if (this.#state === 'closed') return
@@ -286,12 +298,11 @@ interface LoadSettings {
 
 async function readSettings(card: LocalModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
   // What is wrong with the files is found, and said more clearly, before llama.cpp reads them.
-  const { info, caches, warnings } = await describeModel(card, options)
+  const { info, caches, sizes, warnings } = await describeModel(card, options)
   for (const warning of warnings) options.logger?.warn(warning)
   const { model, projector } = await findModelFiles(card)
   const weightBytes = model.bytes + (projector?.bytes ?? 0)
-  const usefulThreads = Math.ceil(weightBytes / WEIGHT_BYTES_PER_THREAD)
-  const engine = {
+  const engine: EngineSettings = {
     model: model.path,
     projector: projector?.path ?? null,
     cells: card.engine.contextTokens,
@@ -301,7 +312,9 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
     repetition: card.engine.repetition,
     speculation: card.engine.speculation,
     image: imageLimits(card),
-    threads: options.threads ?? card.engine.threads ?? Math.min(availableParallelism(), usefulThreads),
+    ...(options.backend === undefined ? {} : { backend: options.backend }),
+    threads: options.threads ?? card.engine.threads ?? null,
+    gpu: gpuSettings(card, sizes),
     ...caches,
     ...(options.prefixDisk && {
       prefixDisk: {
@@ -318,6 +331,18 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
 
 function describeKernels({ compiled, features }: KernelsInUse): string {
   return `${compiled ? 'kernels compiled for this processor' : 'prebuilt kernels'} (${features.join(', ')})`
+}
+
+function gpuSettings({ engine: { gpu } }: LocalModelCard, weights: WeightSizes): GpuSettings {
+  return {
+    layers: gpu?.layers ?? 'auto',
+    splitMode: gpu?.splitMode ?? 'layer',
+    mainDevice: gpu?.mainDevice ?? 0,
+    tensorSplit: gpu?.tensorSplit ?? null,
+    devices: gpu?.devices ?? null,
+    encoder: gpu?.encoder ?? true,
+    weights,
+  }
 }
 
 /** Limits that cover both images and frames: the library has only one pair of limits. */

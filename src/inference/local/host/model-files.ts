@@ -8,6 +8,8 @@ import { quantisation } from '../../../models/quantisation.ts'
 import { findWeights, type ModelFile } from '../../../models/weight-files.ts'
 import { checkFiles } from '../../card-checks.ts'
 import type { ModelInfo } from '../../engine.ts'
+import type { WeightSizes } from '../../offload.ts'
+import { BATCH_ROWS } from '../native/compute.ts'
 import { type CacheSettings, type CacheSizes, cacheSizes } from './cache-sizes.ts'
 
 /** What the headers of a model's files say. The model is not loaded. */
@@ -16,6 +18,8 @@ export interface ModelDescription {
   /** Estimated memory of the loaded model, its caches included, in bytes. */
   readonly memoryBytes: number
   readonly caches: CacheSizes
+  /** What its parts take. */
+  readonly sizes: WeightSizes
   /** Size of its files. */
   readonly fileBytes: number
   /** In which form its weights are, e.g. `Q4_K_M`; null where the file does not say. */
@@ -87,7 +91,8 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const { perCell, perSequence } = kvCost(language, card.engine.kvType)
   const kvCache = card.engine.contextTokens * perCell
   const states = card.engine.maxSequences * perSequence
-  const withoutCaches = weights + kvCache + states + scratchBytes(card, tokens.length) + PROCESS_BYTES
+  const scratch = scratchBytes(card, tokens.length)
+  const withoutCaches = weights + kvCache + states + scratch + PROCESS_BYTES
   const embedding = F32_BYTES * (number('embedding_length') ?? 0) * (1 + (number('n_deepstack_layers') ?? 0))
   const caches = cacheSizes(card, { kvCache, withoutCaches, embedding }, settings)
   const isUnsaid = template.builtIn !== null && card.engine.chatTemplate === undefined
@@ -95,6 +100,13 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     info,
     memoryBytes: withoutCaches + caches.prefixCacheBytes + caches.encoderCacheBytes,
     caches,
+    sizes: {
+      layers: number('block_count') ?? 0,
+      modelBytes: model.bytes,
+      encoderBytes: projector?.bytes ?? 0,
+      kvBytes: kvCache + states,
+      scratchBytes: scratch,
+    },
     fileBytes: weights,
     quantisation: quantisation(language),
     warnings: isUnsaid ? [`Model card ${card.file}: ${builtInWarning(template.builtIn)}`] : [],
@@ -110,9 +122,7 @@ function tokenText(header: GgufMetadata, tokens: GgufArray, name: 'bos' | 'eos')
 const F32_BYTES = 4
 /** Node and llama.cpp's libraries in an engine process. */
 const PROCESS_BYTES = 256 * 2 ** 20
-/** Rows of the largest batch, as in `scheduler/loaded-model.ts`. Each has a mask over all cells and its logits. */
-const BATCH_ROWS = 512
-
+/** Each row of the largest batch has a mask over all cells and its logits. */
 function scratchBytes(card: LocalModelCard, vocabularySize: number): number {
   return BATCH_ROWS * (card.engine.contextTokens + vocabularySize) * F32_BYTES
 }

@@ -1,5 +1,6 @@
 import koffi from 'koffi'
 import { LLAMA_RELEASE } from '../../../setup/native-library.mjs'
+import { type Devices, openDevices } from './devices.ts'
 import { bindKernels, type Kernels } from './kernels.ts'
 import { bindLlama, type Llama } from './llama.ts'
 import { bindMtmd, type Mtmd } from './mtmd.ts'
@@ -13,6 +14,8 @@ export interface NativeLibraries {
   readonly kernels: Kernels | null
   /** What of the processor the kernels use, in ggml's words. */
   processorFeatures(): string[]
+  /** GPUs, where the settings and what is installed have any. */
+  readonly devices: Devices
   /** Writes the log lines that the libraries have buffered. */
   flushLog(): void
 }
@@ -53,6 +56,7 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   const kernels = paths.kernels !== null && loadBackend(paths.kernels) !== null ? bindKernels(paths.kernels) : null
   if (kernels === null) loadBackends(paths.directory)
   else kernels.clearByReleasing()
+  const devices = openDevices(ggml, paths.gpu, loadBackend)
   llama.backend_init()
 
   const mtmd = bindMtmd(koffi.load(paths.mtmd))
@@ -62,6 +66,7 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
     llama,
     mtmd,
     kernels,
+    devices,
     processorFeatures: () => featuresOf(systemInfo()),
     flushLog: () => logFlush(logMain()),
   }

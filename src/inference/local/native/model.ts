@@ -1,6 +1,6 @@
 import { inBackground } from './declare.ts'
 import type { Llama } from './llama.ts'
-import type { Pointer } from './structs.ts'
+import type { Pointer, StructValue } from './structs.ts'
 
 /** llama.cpp's vocabulary types whose tokens reproduce the whole text. The other types drop or rewrite parts of it. */
 const VOCABULARY_SPM = 1
@@ -45,10 +45,11 @@ export class Model {
 
   /**
    * @param printedTokens texts of control tokens whose text is part of the output.
+   * @param params fields of `llama_model_params` that differ from the defaults.
    * @throws Error when the file is not a model that llama.cpp can load; its log says why.
    */
-  constructor(llama: Llama, path: string, printedTokens: readonly string[] = []) {
-    const handle = llama.model_load_from_file(path, llama.model_default_params())
+  constructor(llama: Llama, path: string, printedTokens: readonly string[] = [], params: Readonly<StructValue> = {}) {
+    const handle = llama.model_load_from_file(path, { ...llama.model_default_params(), ...params })
     if (handle === null) throw new Error(`Cannot load the model ${path}.`)
     this.#llama = llama
     this.handle = handle

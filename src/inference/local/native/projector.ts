@@ -9,6 +9,8 @@ export interface ProjectorOptions {
   readonly threads: number
   /** Limits of the size to which the library resizes images; left out, they are its own. */
   readonly image: { readonly minTokens: number; readonly maxTokens: number } | undefined
+  /** The device that runs the encoders; the CPU where there is none. */
+  readonly device?: Pointer | null
 }
 
 const CHUNK_TEXT = 0
@@ -34,6 +36,8 @@ export class Projector {
   constructor(mtmd: Mtmd, path: string, model: Model, options: ProjectorOptions) {
     const context = mtmd.init_from_file(path, model.handle, {
       ...mtmd.context_params_default(),
+      use_gpu: options.device != null,
+      device: options.device ?? null,
       print_timings: false,
       n_threads: options.threads,
       flash_attn_type: FLASH_ATTENTION_AUTO,

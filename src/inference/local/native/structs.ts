@@ -112,7 +112,8 @@ export const mtmdInputPart = koffi.struct({ text: koffi.pointer(mtmdInputText), 
 
 export const mtmdDecoderPosition = koffi.struct({ t: 'uint32', x: 'uint32', y: 'uint32', z: 'uint32' })
 
-export type Field = number | bigint | boolean | string | null
+/** A typed array stands for a pointer to its memory, which is valid during the call. */
+export type Field = number | bigint | boolean | string | null | Float32Array | BigUint64Array
 export type StructValue = Record<string, Field>
 
 /** Lets the library decide by model and device whether to use flash attention. */

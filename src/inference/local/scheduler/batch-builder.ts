@@ -16,13 +16,6 @@ interface Needs {
   readonly media: readonly Prefill[]
 }
 
-/**
- * From this many rows on, ggml's own attention (where `native/kernels` is not compiled) works on tiles of this many rows
- * and computes every cell that any row of a tile sees for all of them. That is fast for the rows of one prompt, and a
- * waste for rows of different sequences: 128 next tokens of the shipped model took 115 ms in batches of 63, and 260 in
- * one. Our own kernels took 61 and 38. They also take prompts beside next tokens, so that weights are read once for both.
- */
-const TILE_ROWS = 64
 /** Where nothing decodes, the embeddings of an image may take as long as this many other steps. */
 const ALONE_MEDIA_STEPS = 2
 /** Below this many next tokens, a step of their own costs more than they waste beside a prompt. */
@@ -54,7 +47,7 @@ export class BatchBuilder {
     this.#manager = manager
     this.#splitter = splitter
     this.#drafts = speculates ? new DraftPlanner(splitter) : null
-    this.#pace = new PrefillPace(splitter.rowMs, loaded.context.batch.capacity)
+    this.#pace = new PrefillPace(splitter.rowMs, loaded.context.batch.capacity, loaded.compute.fewestPromptRows)
     this.#turns = new PrefillTurns(this.#pace)
   }
 
@@ -169,12 +162,16 @@ export class BatchBuilder {
     return this.#fill(rows, texts)
   }
 
-  /** Whether prompts and next tokens go into steps of their own, in turn. */
+  /**
+   * Whether prompts and next tokens go into steps of their own, in turn. Where attention works on tiles, together they
+   * would waste more than reading the weights once for both saves.
+   */
   #isApart({ decoding, texts }: Needs): boolean {
-    if (!this.#loaded.tilesRows || decoding.length < FEW_ROWS || texts.length === 0) return false
+    const { tileRows } = this.#loaded.compute
+    if (tileRows === null || decoding.length < FEW_ROWS || texts.length === 0) return false
     const rowsOf = ({ remaining, kvSequence }: PrefillCursor) =>
       Math.min(remaining, this.#pace.rowsWithin(this.#pace.stepMs, kvSequence.cells))
-    return decoding.length + texts.reduce((rows, { cursor }) => rows + rowsOf(cursor), 0) >= TILE_ROWS
+    return decoding.length + texts.reduce((rows, { cursor }) => rows + rowsOf(cursor), 0) >= tileRows
   }
 
   /** Sequences to decode in this step. Beside prompts, or in turn with them, all that are due go together. */
@@ -186,8 +183,8 @@ export class BatchBuilder {
       due = decoding
     }
     const wanted = besidePrompts ? due.length : this.#splitter.firstOf(due.length)
-    const { context, tilesRows } = this.#loaded
-    const most = Math.min(tilesRows ? TILE_ROWS - 1 : Number.POSITIVE_INFINITY, context.batch.capacity)
+    const { context, compute } = this.#loaded
+    const most = Math.min((compute.tileRows ?? Number.POSITIVE_INFINITY) - 1, context.batch.capacity)
     return due.slice(0, Math.ceil(wanted / Math.ceil(wanted / most)))
   }
 

@@ -1,10 +1,14 @@
+import { availableParallelism } from 'node:os'
 import type { ModelInfo } from '../../engine.ts'
+import type { GpuSettings, OffloadReport } from '../../offload.ts'
 import type { RepetitionLimits } from '../../repetition.ts'
 import { KvCache } from '../cache/kv-cache.ts'
+import { type Compute, computeOf, usefulThreads } from '../native/compute.ts'
 import { Context } from '../native/context.ts'
 import type { NativeLibraries } from '../native/libraries.ts'
 import type { Llama } from '../native/llama.ts'
 import { Model } from '../native/model.ts'
+import { bytesOfCpu, planOffload, reportOf, withHint } from '../native/offload.ts'
 import { Projector, type ProjectorOptions } from '../native/projector.ts'
 import type { EngineSettings, LoadStage } from '../protocol.ts'
 import { ConstraintCompiler } from '../sampling/constraint-compiler.ts'
@@ -18,11 +22,16 @@ const MAX_SEQUENCE_IDS = 256
  * memory for logits.
  */
 const RETAINED_SEQUENCES = 16
-/**
- * Maximum rows per decode call, unless an image that must be decoded in one call has more. On a CPU, larger batches
- * prefill hardly faster and need more memory for activations and logits. `PrefillPace` decides how many a step takes.
- */
-const BATCH_ROWS = 512
+/** Without the sizes of its parts, a model is taken to fit into whatever devices there are. */
+const ALL_LAYERS: GpuSettings = {
+  layers: 1000,
+  splitMode: 'layer',
+  mainDevice: 0,
+  tensorSplit: null,
+  devices: null,
+  encoder: true,
+  weights: { layers: 999, modelBytes: 0, encoderBytes: 0, kvBytes: 0, scratchBytes: 0 },
+}
 
 /**
  * A model ready for work. It owns the native memory of weights, encoders and KV cache, and the one instance of everything
@@ -39,8 +48,9 @@ export class LoadedModel {
   readonly info: ModelInfo
   /** Sequences that may run at the same time. */
   readonly maxRunning: number
-  /** Whether attention computes all cells of many rows for each of them; see `BatchBuilder`. */
-  readonly tilesRows: boolean
+  /** What to take for granted about the hardware that computes the layers. */
+  readonly compute: Compute
+  readonly offload: OffloadReport
   readonly repetition: RepetitionLimits | null
   readonly #projector: Projector | null
 
@@ -49,13 +59,15 @@ export class LoadedModel {
    * @throws Error that names the file that does not load.
    */
   constructor(
-    { llama, mtmd, kernels }: NativeLibraries,
+    { llama, mtmd, kernels, devices }: NativeLibraries,
     settings: EngineSettings,
     begins: (stage: LoadStage) => void = () => {},
   ) {
     this.llama = llama
     begins('weights')
-    this.model = new Model(llama, settings.model, settings.printedTokens)
+    const gpu = settings.gpu ?? ALL_LAYERS
+    const offload = planOffload(devices, gpu)
+    this.model = withHint(offload, () => new Model(llama, settings.model, settings.printedTokens, offload.modelParams))
     // One for each sequence, and one for each shared prefix: 64 completions of 16 prompts take 81, and one completion
     // alone may need three. A sequence that finds none free waits.
     const sequences = Math.min(MAX_SEQUENCE_IDS - 1, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))
@@ -64,23 +76,32 @@ export class LoadedModel {
     const retained = keeps ? Math.min(RETAINED_SEQUENCES, MAX_SEQUENCE_IDS - 1 - sequences) : 0
     this.maxRunning = settings.maxSequences
     this.repetition = settings.repetition
-    this.tilesRows = kernels === null
-    const { projector, threads, image, cells } = settings
+    this.compute = computeOf(offload, kernels !== null)
+    this.offload = reportOf(offload, settings.projector !== null)
+    const { projector, image, cells } = settings
+    const threads = settings.threads ?? usefulThreads(bytesOfCpu(offload, gpu.weights), availableParallelism())
     begins('encoder')
     this.#projector =
-      projector === null ? null : new Projector(mtmd, projector, this.model, { threads, image: libraryLimits(image) })
+      projector === null
+        ? null
+        : new Projector(mtmd, projector, this.model, {
+            threads,
+            image: libraryLimits(image),
+            device: offload.encoder?.handle ?? null,
+          })
     begins('cache')
     // Image tokens that attend to each other must be in one batch.
     const mediaRows = this.#projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0
-    this.context = new Context({ llama, kernels }, this.model, {
+    const size = {
       cells,
       ...(settings.kvType === undefined ? {} : { kvType: settings.kvType }),
       // One more for copies of parts of sequences.
       sequences: sequences + retained + 1,
       threads,
-      batchRows: BATCH_ROWS,
+      batchRows: this.compute.batchRows,
       mediaRows,
-    })
+    }
+    this.context = withHint(offload, () => new Context({ llama, kernels }, this.model, size))
     this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
     this.usesMrope = this.#projector?.usesMrope ?? false
     this.reader = new PromptReader(this.model, this.#projector, image, new EncoderCache(settings.encoderCacheBytes))

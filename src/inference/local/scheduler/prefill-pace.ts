@@ -1,15 +1,15 @@
+import { type Compute, CPU_PROMPT_ROWS } from '../native/compute.ts'
+
 interface Gear {
   /** How long a step with a prompt may take, in ms: a request that arrives meanwhile waits for it. */
   readonly stepMs: number
   /** With a slow model, a step takes as long as this many rows at the start of a prompt. */
   readonly worthwhileRows: number
-  /** Fewer rows per step would read weights and KV cache too often for what they compute. */
-  readonly fewestRows: number
 }
 
-const ALONE: Gear = { stepMs: 30, worthwhileRows: 64, fewestRows: 16 }
+const ALONE: Gear = { stepMs: 30, worthwhileRows: 64 }
 /** A long prompt takes somewhat longer, and a request that arrives waits somewhat less. */
-const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32, fewestRows: 8 }
+const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32 }
 /**
  * With a model between the two, a step takes as long as this many rows, up to `LONG_STEP_MS`. A short prompt is then one
  * step, and fewer steps of next tokens are beside prompts: 16 chats with Gemma 3 270M took .84 of the time that they
@@ -31,16 +31,21 @@ const TELLING_CELLS = 1024
  */
 export class PrefillPace {
   readonly #mostRows: number
+  readonly #fewestRows: Compute['fewestPromptRows']
   #rowMs: number
   /** Cost of one cell that one row looks back at. */
   #cellMs = 0
   #lastCompany = Number.NEGATIVE_INFINITY
   #gear = ALONE
 
-  /** @param rowMs of a row in a large batch, as measured during warm-up. */
-  constructor(rowMs: number, mostRows: number) {
+  /**
+   * @param rowMs of a row in a large batch, as measured during warm-up.
+   * @param fewestRows that are worth a step.
+   */
+  constructor(rowMs: number, mostRows: number, fewestRows = CPU_PROMPT_ROWS) {
     this.#rowMs = rowMs
     this.#mostRows = mostRows
+    this.#fewestRows = fewestRows
   }
 
   /** Sets the pace for a step. @param requests number of requests at work at `now`. */
@@ -65,7 +70,8 @@ export class PrefillPace {
     // `expectedMs` solved for its rows.
     const linear = this.#rowMs + this.#cellMs * cells
     const rows = (2 * ms) / (linear + Math.sqrt(linear ** 2 + 2 * this.#cellMs * ms))
-    return Math.min(this.#mostRows, Math.max(this.#gear.fewestRows, Math.floor(rows)))
+    const fewest = this.#gear === ALONE ? this.#fewestRows.alone : this.#fewestRows.inCompany
+    return Math.min(this.#mostRows, Math.max(fewest, Math.floor(rows)))
   }
 
   /** Learns from a step. @param cells number that its rows looked back at, all rows together. */
@@ -73,6 +79,6 @@ export class PrefillPace {
     if (cells > TELLING_CELLS * rows) {
       const cellMs = Math.max(0, ms - rows * this.#rowMs) / cells
       this.#cellMs += AVERAGE_WEIGHT * (cellMs - this.#cellMs)
-    } else if (rows >= ALONE.fewestRows) this.#rowMs += AVERAGE_WEIGHT * (ms / rows - this.#rowMs)
+    } else if (rows >= this.#fewestRows.alone) this.#rowMs += AVERAGE_WEIGHT * (ms / rows - this.#rowMs)
   }
 }

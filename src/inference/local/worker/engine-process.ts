@@ -32,7 +32,7 @@ class EngineProcess {
     let warm: WarmUp
     const report = (stage: LoadStage) => send({ type: 'loading', stage })
     report('libraries')
-    const located = locateNativeLibraries()
+    const located = locateNativeLibraries(settings.backend)
     const paths = compiledKernels ? located : { ...located, kernels: null }
     const libraries = loadNativeLibraries(paths)
     try {
@@ -48,7 +48,8 @@ class EngineProcess {
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, disk)
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = { compiled: libraries.kernels !== null, features: libraries.processorFeatures() }
-    send({ type: 'ready', info: this.#loaded.info, kernels, longestStepMs, longestEncodeMs })
+    const { info, offload } = this.#loaded
+    send({ type: 'ready', info, kernels, offload, longestStepMs, longestEncodeMs })
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)
   }
 

@@ -40,7 +40,11 @@ export function warmUp(loaded: LoadedModel, image: EngineSettings['image'], prog
   if (loaded.info.modalities.audio) prompts.push([{ type: 'audio', samples: new Float32Array(SECOND) }, HELLO])
   let longestEncodeMs = 0
   if (image !== null && loaded.info.modalities.image) {
-    const encoder = measureEncoder(image, (picture) => timeToEncode(loaded, picture, progressed))
+    const time = (picture: ImagePart) => {
+      if (loaded.compute.compilesAtFirst) timeToEncode(loaded, picture, progressed)
+      return timeToEncode(loaded, picture, progressed)
+    }
+    const encoder = measureEncoder(image, time)
     progressed()
     prompts.push([encoder.picture, HELLO])
     longestEncodeMs = encoder.longestMs

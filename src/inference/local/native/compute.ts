@@ -1,0 +1,80 @@
+/**
+ * What the scheduler and the worker take for granted about whatever computes the layers of a model. Each number was
+ * chosen for one kind of hardware, so each kind has its own, with the reason. Those of devices follow from how GPUs
+ * work; nobody has measured them on a GPU yet.
+ */
+export interface Compute {
+  /** Maximum rows per decode call, unless an image that must be decoded in one call has more. */
+  readonly batchRows: number
+  /**
+   * From this many rows on, attention works on tiles of this many rows and computes every cell that any row of a tile
+   * sees for all of them: fast for the rows of one prompt, a waste for next tokens of different sequences. Null where
+   * they may go together in any number.
+   */
+  readonly tileRows: number | null
+  /**
+   * Whether the first step of a kind compiles programs for it, which takes seconds: such a step says nothing about how
+   * long later ones take.
+   */
+  readonly compilesAtFirst: boolean
+  /** Fewer rows of a prompt per step would read weights and KV cache too often for what they compute. */
+  readonly fewestPromptRows: { readonly alone: number; readonly inCompany: number }
+}
+
+/**
+ * On a CPU, larger batches prefill hardly faster and need more memory for activations and logits. It is also llama.cpp's
+ * own default for every backend (`n_ubatch`).
+ */
+export const BATCH_ROWS = 512
+
+/** A CPU computes as long as it reads weights from 5 to 10 rows on. */
+export const CPU_PROMPT_ROWS = { alone: 16, inCompany: 8 }
+
+/** Our own attention takes each row's own cells only. */
+const OWN_KERNELS: Compute = {
+  batchRows: BATCH_ROWS,
+  tileRows: null,
+  compilesAtFirst: false,
+  fewestPromptRows: CPU_PROMPT_ROWS,
+}
+
+/**
+ * ggml's attention on the CPU: 128 next tokens of the shipped model took 115 ms in batches of 63, and 260 in one. Our own
+ * kernels took 61 and 38.
+ */
+const PREBUILT_KERNELS: Compute = { ...OWN_KERNELS, tileRows: 64 }
+
+/**
+ * A GPU reads weights for as long as it computes some hundred rows: a step of 64 rows of a prompt takes hardly longer
+ * than one of a single row. Its attention has no tiles that grow with the batch. Not measured on a GPU.
+ */
+const DEVICE: Compute = {
+  batchRows: BATCH_ROWS,
+  tileRows: null,
+  compilesAtFirst: true,
+  fewestPromptRows: { alone: 64, inCompany: 64 },
+}
+
+/**
+ * @param layers number that devices compute, `ofLayers` that the model has.
+ * @param hasOwnKernels whether the CPU has the kernels that set-up compiles.
+ */
+export function computeOf(
+  { layers, ofLayers }: { readonly layers: number; readonly ofLayers: number },
+  hasOwnKernels: boolean,
+): Compute {
+  if (layers > 0 && layers >= ofLayers) return DEVICE
+  // Where the two share a model, the CPU's layers take most of the time.
+  return { ...(hasOwnKernels ? OWN_KERNELS : PREBUILT_KERNELS), compilesAtFirst: layers > 0 }
+}
+
+/**
+ * The CPU's threads synchronise after every operation. With less work than this per thread, more threads gain nothing on
+ * an idle machine, and on a busy one each barrier waits for the operating system's scheduler.
+ */
+const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
+
+/** Threads that are worth their synchronisation. @param weightBytes that the CPU computes with. */
+export function usefulThreads(weightBytes: number, cores: number): number {
+  return Math.max(1, Math.min(cores, Math.ceil(weightBytes / WEIGHT_BYTES_PER_THREAD)))
+}

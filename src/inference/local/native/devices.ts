@@ -1,0 +1,83 @@
+import koffi, { type LibraryHandle } from 'koffi'
+import { declareIn } from './declare.ts'
+import type { GpuPaths } from './native-paths.ts'
+import type { Pointer } from './structs.ts'
+
+/** A device beside the CPU on which ggml can compute. */
+export interface Device {
+  readonly handle: Pointer
+  /** ggml's name, such as `CUDA0`: what a card's `engine.gpu.devices` names. */
+  readonly name: string
+  /** The name that its driver gives it. */
+  readonly description: string
+  readonly memoryBytes: number
+  /** When the device was listed. */
+  readonly freeBytes: number
+}
+
+export interface Devices {
+  /** Those that models may use. */
+  readonly list: readonly Device[]
+  /** Why there are none although the settings ask for one, in one sentence or two; null where all is as wanted. */
+  readonly problem: string | null
+  /** Whether the settings want none. */
+  readonly isOff: boolean
+}
+
+const TYPE_GPU = 1
+const TYPE_INTEGRATED_GPU = 2
+
+/**
+ * Loads GPU backends until one of them has a device. The CPU's backend must be loaded already.
+ * @param ggml libggml.
+ * @param load `ggml_backend_load`, which returns null for a library that cannot be loaded.
+ */
+export function openDevices(
+  ggml: LibraryHandle,
+  { wanted, libraries, missing }: GpuPaths,
+  load: (path: string) => Pointer | null,
+): Devices {
+  if (wanted === 'cpu') return { list: [], problem: null, isOff: true }
+  const list = bindDevices(ggml)
+  // Where a backend came with the CPU's, as Metal does, its devices are there.
+  let devices = list()
+  const failed: string[] = []
+  for (const { name, path } of libraries) {
+    if (devices.length > 0) break
+    if (load(path) === null) failed.push(`${path} cannot be loaded: something that ${name} needs is not installed.`)
+    else failed.push(`The ${name} backend finds no device.`)
+    devices = list()
+  }
+  if (devices.length > 0) return { list: devices, problem: null, isOff: false }
+  const problem = [...(missing === null ? [] : [missing]), ...failed].join(' ')
+  return { list: [], problem: problem || null, isOff: false }
+}
+
+function bindDevices(ggml: LibraryHandle): () => readonly Device[] {
+  const declare = declareIn(ggml)
+  const count = declare<() => number>('ggml_backend_dev_count', 'size_t', [])
+  const get = declare<(index: number) => Pointer>('ggml_backend_dev_get', 'void *', ['size_t'])
+  const type = declare<(device: Pointer) => number>('ggml_backend_dev_type', 'int', ['void *'])
+  const name = declare<(device: Pointer) => string>('ggml_backend_dev_name', 'str', ['void *'])
+  const description = declare<(device: Pointer) => string>('ggml_backend_dev_description', 'str', ['void *'])
+  const out = koffi.out(koffi.pointer('size_t'))
+  const memory = declare<(device: Pointer, free: [number], total: [number]) => void>(
+    'ggml_backend_dev_memory',
+    'void',
+    ['void *', out, out],
+  )
+  return () => {
+    const all = Array.from({ length: count() }, (_, index) => {
+      const handle = get(index)
+      return { handle, type: type(handle), name: name(handle), description: description(handle) }
+    })
+    const separate = all.filter((device) => device.type === TYPE_GPU)
+    // As llama.cpp does, which uses integrated GPUs only where there is no other.
+    const gpus = separate.length > 0 ? separate : all.filter((device) => device.type === TYPE_INTEGRATED_GPU)
+    return gpus.map(({ type: _type, ...device }) => {
+      const [free, total]: [[number], [number]] = [[0], [0]]
+      memory(device.handle, free, total)
+      return { ...device, memoryBytes: total[0], freeBytes: free[0] }
+    })
+  }
+}

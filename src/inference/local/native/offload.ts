@@ -1,0 +1,143 @@
+import type { GpuSettings, OffloadReport, WeightSizes } from '../../offload.ts'
+import type { Device, Devices } from './devices.ts'
+import type { Pointer, StructValue } from './structs.ts'
+
+/** llama.cpp's `llama_split_mode`. */
+const SPLIT_MODES = { none: 0, layer: 1, row: 2, tensor: 3 } as const
+/** Share of a device's free memory that a model may take: the estimate is rough, and drivers need some of their own. */
+const MEMORY_SHARE = 0.9
+/** `llama_max_devices()`: entries of `tensor_split` that llama.cpp reads. */
+const MAX_DEVICES = 16
+
+/** Which part of a model devices compute; the rest is the CPU's. */
+export interface Offload {
+  /** Empty where the CPU computes everything. */
+  readonly devices: readonly Device[]
+  /** Layers on the devices, with their part of the KV cache. llama.cpp counts the output as one more layer. */
+  readonly layers: number
+  readonly ofLayers: number
+  /** The device that runs the encoders; null for the CPU. */
+  readonly encoder: Device | null
+  /** Fields of `llama_model_params`. */
+  readonly modelParams: Readonly<StructValue>
+  /** What the operator should know, in one sentence or two; null when all is as wanted. */
+  readonly problem: string | null
+}
+
+/**
+ * Decides what runs where.
+ * @throws Error that names the card's field when the devices that it names are not there.
+ */
+export function planOffload({ list, problem, isOff }: Devices, settings: GpuSettings): Offload {
+  const { layers: asked, splitMode, mainDevice, tensorSplit, devices: names, weights } = settings
+  const ofLayers = weights.layers + 1
+  const onCpu = (why: string | null): Offload => ({
+    devices: [],
+    layers: 0,
+    ofLayers,
+    encoder: null,
+    modelParams: paramsOf([], 0),
+    problem: why,
+  })
+  if (list.length === 0) {
+    if (problem !== null) return onCpu(`${problem} The model runs on the CPU.`)
+    const wants = typeof asked === 'number' && asked > 0 && !isOff
+    return onCpu(wants ? `engine.gpu.layers is ${asked}, but there is no GPU; the model runs on the CPU.` : null)
+  }
+  const devices = chosen(list, names)
+  if (mainDevice >= devices.length) {
+    throw new Error(
+      `engine.gpu.mainDevice is ${mainDevice}, but there are ${devices.length} devices: ${named(devices)}.`,
+    )
+  }
+  if (tensorSplit !== null && tensorSplit.length !== devices.length) {
+    throw new Error(
+      `engine.gpu.tensorSplit has ${tensorSplit.length} numbers, but there are ${devices.length} devices: ${named(devices)}.`,
+    )
+  }
+  const used = splitMode === 'none' ? [devices[mainDevice]!] : devices
+  const layers = Math.min(ofLayers, asked === 'auto' ? fitting(used, weights) : asked)
+  if (layers === 0) {
+    return onCpu(
+      asked === 'auto' ? `The model does not fit into the memory of ${named(used)}; it runs on the CPU.` : null,
+    )
+  }
+  return {
+    devices: used,
+    layers,
+    ofLayers,
+    encoder: settings.encoder ? devices[mainDevice]! : null,
+    modelParams: {
+      ...paramsOf(devices, layers),
+      split_mode: SPLIT_MODES[splitMode],
+      main_gpu: mainDevice,
+      tensor_split: tensorSplit === null ? null : padded(tensorSplit),
+    },
+    problem:
+      asked === 'auto' && layers < ofLayers
+        ? `Only ${layers} of ${ofLayers} layers fit into the memory of ${named(used)}; the CPU computes the others.`
+        : null,
+  }
+}
+
+/** Calls what allocates memory on the devices. @throws its error, with what to do where they may be the cause. */
+export function withHint<Result>({ devices, layers, ofLayers }: Offload, allocate: () => Result): Result {
+  try {
+    return allocate()
+  } catch (error) {
+    if (devices.length === 0 || !(error instanceof Error)) throw error
+    const hint = 'If their memory is too small, lower engine.gpu.layers in the card, or set LOOKOUT_BACKEND=cpu.'
+    throw new Error(`${error.message} ${layers} of ${ofLayers} layers were to go on ${named(devices)}. ${hint}`)
+  }
+}
+
+/** Bytes of weights that the CPU computes with. */
+export function bytesOfCpu({ layers, ofLayers, encoder }: Offload, weights: WeightSizes): number {
+  return weights.modelBytes * (1 - layers / ofLayers) + (encoder === null ? weights.encoderBytes : 0)
+}
+
+/** What others are told of it. */
+export function reportOf({ devices, layers, ofLayers, encoder, problem }: Offload, hasEncoder: boolean): OffloadReport {
+  return {
+    devices: devices.map(({ name, description, memoryBytes }) => ({ name, description, memoryBytes })),
+    layers,
+    ofLayers,
+    encoder: hasEncoder ? (encoder?.name ?? 'CPU') : null,
+    problem,
+  }
+}
+
+function chosen(list: readonly Device[], names: readonly string[] | null): readonly Device[] {
+  if (names === null) return list
+  return names.map((name) => {
+    const device = list.find((one) => one.name === name)
+    if (device === undefined) throw new Error(`engine.gpu.devices names ${name}, but the devices are: ${named(list)}.`)
+    return device
+  })
+}
+
+function named(devices: readonly Device[]): string {
+  return devices.map(({ name, description }) => `${name} (${description})`).join(', ')
+}
+
+/** Layers for which the devices have room, by estimate. */
+function fitting(devices: readonly Device[], weights: WeightSizes): number {
+  const free = devices.reduce((sum, { freeBytes }) => sum + freeBytes, 0)
+  // Some drivers do not say.
+  if (free === 0) return weights.layers + 1
+  const room = MEMORY_SHARE * free - weights.encoderBytes - weights.scratchBytes
+  const perLayer = (weights.modelBytes + weights.kvBytes) / (weights.layers + 1)
+  return Math.max(0, Math.min(weights.layers + 1, Math.floor(room / perLayer)))
+}
+
+/** With a list of its own, llama.cpp does not choose devices by itself; an empty one is the CPU. */
+function paramsOf(devices: readonly Device[], layers: number) {
+  const handles: Pointer[] = devices.map(({ handle }) => handle)
+  return { devices: BigUint64Array.from([...handles, 0n]), n_gpu_layers: layers }
+}
+
+function padded(split: readonly number[]): Float32Array {
+  const all = new Float32Array(MAX_DEVICES)
+  all.set(split)
+  return all
+}

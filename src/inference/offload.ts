@@ -1,0 +1,50 @@
+/** The card's `engine.gpu`, and what it takes to decide the rest. */
+export interface GpuSettings {
+  readonly layers: number | 'auto'
+  readonly splitMode: 'none' | 'layer' | 'row' | 'tensor'
+  /** An index into the devices. */
+  readonly mainDevice: number
+  readonly tensorSplit: readonly number[] | null
+  /** Their names; null for all. */
+  readonly devices: readonly string[] | null
+  /** Whether a device runs the encoders. */
+  readonly encoder: boolean
+  readonly weights: WeightSizes
+}
+
+/** What the parts of a model take, in bytes. */
+export interface WeightSizes {
+  /** Number of layers, which share `modelBytes` and the KV cache evenly. */
+  readonly layers: number
+  readonly modelBytes: number
+  readonly encoderBytes: number
+  readonly kvBytes: number
+  /** Of a batch. */
+  readonly scratchBytes: number
+}
+
+/** What of a model GPUs compute; the rest is the CPU's. */
+export interface OffloadReport {
+  /** Empty where the CPU computes everything. */
+  readonly devices: readonly { readonly name: string; readonly description: string; readonly memoryBytes: number }[]
+  /** Layers on the devices, with their part of the KV cache, of all layers; the output counts as one. */
+  readonly layers: number
+  readonly ofLayers: number
+  /** Name of the device that runs the encoders, or `CPU`; null for a model without. */
+  readonly encoder: string | null
+  /** What the operator should know, in one sentence or two; null when all is as wanted. */
+  readonly problem: string | null
+}
+
+/** What runs where, in one line. */
+export function describeOffload({ devices, layers, ofLayers, encoder }: OffloadReport): string {
+  if (devices.length === 0) return 'everything on the CPU'
+  const on = devices.map(({ name, description, memoryBytes }) => `${name} (${description}, ${gib(memoryBytes)} GiB)`)
+  const share = layers >= ofLayers ? `all ${ofLayers} layers` : `${layers} of ${ofLayers} layers, the others on the CPU`
+  return [
+    `${share} and their KV cache on ${on.join(' and ')}`,
+    ...(encoder === null ? [] : [`encoders on ${encoder}`]),
+  ].join('; ')
+}
+
+const gib = (bytes: number) => (bytes / 2 ** 30).toFixed(1)

@@ -1,0 +1,89 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
+import { type LocalModelCard, loadLocalCard } from '../src/models/card.ts'
+import { findBackend, GPU_BACKENDS } from '../src/setup/backends.mjs'
+import { CARD } from './support/local-engine.ts'
+import { TINY_MODELS, writeTinyModel } from './support/tiny-models/index.ts'
+import { promptsOf } from './support/tiny-models/prompts.ts'
+import { answers, branch } from './support/tiny-models/reuse.ts'
+
+const PLATFORM = `${process.platform}-${process.arch}`
+const TOKENS = 8
+
+/** ggml uses a Vulkan device that computes on the CPU only where it is named. Mesa's cache of shaders can crash it. */
+const DEVICE = { GGML_VK_VISIBLE_DEVICES: '0', MESA_SHADER_CACHE_DISABLE: 'true' }
+
+const isInstalled = (GPU_BACKENDS[PLATFORM] ?? []).some(
+  (backend) => backend.name === 'vulkan' && findBackend(backend, PLATFORM) !== null,
+)
+
+/** A model on a Vulkan device, which Mesa's llvmpipe provides without a GPU (docs/gpu.md). */
+describe.runIf(isInstalled)('with the Vulkan backend, which is installed', () => {
+  let folder: string
+  let card: LocalModelCard
+  const model = TINY_MODELS.find(({ name }) => name === 'qwen3vl')!
+  const replies = async (engine: LocalEngine) => {
+    const texts: string[] = []
+    for (const { name, parts } of promptsOf(model).slice(0, 2)) {
+      texts.push(...(await answers(engine, name, parts, [branch({ maxTokens: TOKENS })])))
+    }
+    return texts
+  }
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'lookout-gpu-'))
+    card = await writeTinyModel(model, folder)
+  })
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+  beforeEach(() => {
+    for (const [name, value] of Object.entries(DEVICE)) vi.stubEnv(name, value)
+  })
+
+  const on = (backend: 'cpu' | 'vulkan', gpu: NonNullable<LocalModelCard['engine']['gpu']> = {}) =>
+    LocalEngine.start({ ...card, engine: { ...card.engine, gpu, maxSequences: 1 } }, { backend })
+
+  test('a model replies on a device as on the CPU', { timeout: 300_000 }, async ({ skip }) => {
+    const engine = await on('vulkan')
+    try {
+      if (engine.offload?.devices.length === 0) skip(`There is no Vulkan device. ${engine.offload.problem}`)
+      expect(engine.offload).toMatchObject({ layers: engine.offload?.ofLayers, encoder: 'Vulkan0', problem: null })
+      const cpu = await on('cpu')
+      try {
+        expect(cpu.offload).toMatchObject({ devices: [], layers: 0, encoder: 'CPU', problem: null })
+        expect(await replies(engine)).toEqual(await replies(cpu))
+      } finally {
+        await cpu.close()
+      }
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test('a device that the card names must be there', async ({ skip }) => {
+    const error = await on('vulkan', { devices: ['Vulkan7'] }).then(
+      async (engine) => {
+        const { offload } = engine
+        await engine.close()
+        return offload
+      },
+      (thrown: Error) => thrown,
+    )
+    if (!(error instanceof Error)) return skip(`There is no Vulkan device. ${error?.problem}`)
+    expect(error.message).toMatch(/engine\.gpu\.devices names Vulkan7, but the devices are: Vulkan0 \(/)
+  })
+})
+
+test.skipIf(process.platform === 'darwin')(
+  'where a backend is missing, the CPU computes and the log says so',
+  async () => {
+    const [warn, info] = [vi.fn(), vi.fn()]
+    const logger = { debug() {}, info, warn, error() {} }
+    const engine = await LocalEngine.start(await loadLocalCard(CARD), { backend: 'metal', logger })
+    await engine.close()
+    expect(warn).toHaveBeenCalledWith(`There is no metal backend for ${PLATFORM}. The model runs on the CPU.`)
+    expect(info).toHaveBeenCalledWith('model-f16.gguf: everything on the CPU')
+  },
+)
