@@ -18,7 +18,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe('the command', () => {
   const doctor = (...args: readonly string[]) =>
-    outcomeOf(startLookout(['doctor', ...args], { LOOKOUT_DATA_DIR: folder }))
+    outcomeOf(startLookout(['doctor', ...args], { LOOKOUT_DATA_DIR: folder, LOOKOUT_BACKEND: 'cpu' }))
 
   test('calls random weights noise, as a table', { timeout: 90_000 }, async () => {
     const card = await shippedCard()
@@ -34,6 +34,7 @@ describe('the command', () => {
     expect(verdictOf('template')).toBe('ok')
     expect(verdictOf('forced call')).toBe('ok')
     expect(verdictOf('speed')).toBe('measured')
+    expect(rows.find(([first]) => first === 'device')).toEqual(['device', 'measured', 'Everything on the CPU.'])
     expect(stdout).toMatch(/^The model does not do what its card promises: images and coordinates: only noise\./m)
   })
 

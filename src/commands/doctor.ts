@@ -1,4 +1,4 @@
-import { ConfigError } from '../config/config.ts'
+import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { examine, type Finding, IMAGES, isIll, overall } from '../doctor/index.ts'
 import { startEngine } from '../inference/engines/engines.ts'
@@ -14,7 +14,7 @@ export const doctor: Command = {
 
 Loads a model, asks it about images that it draws itself, and prints what the model does, against what its card promises:
 the chat template, whether it sees, in which coordinates it writes places and how exactly, tools, thoughts, JSON schemas,
-and its speed. Exits with code 1 if something failed, or if answers are no better than chance.
+its speed, and what of it runs on GPUs. Exits with code 1 if something failed, or if answers are no better than chance.
 
   MODEL       the id of a model, a model card, a folder with one, or a GGUF file [the first model]
   --images N  how many images to ask about, ${IMAGES.fewest} to ${IMAGES.most} [${IMAGES.default}]
@@ -25,9 +25,10 @@ ${SETTINGS_HELP}`,
     const options = { images: { type: 'string' }, json: { type: 'boolean' } } as const
     const { values, positionals } = readOptions(args, options, [], ['MODEL'])
     const images = readImages(values.images)
-    const { card, served } = await findModel(positionals[0])
+    const config = await loadConfig()
+    const { card, served } = await findModel(config, positionals[0])
     progress(`loading ${served.id}`)
-    const engine = await startEngine(card, { seed: 1 })
+    const engine = await startEngine(card, { seed: 1, backend: config.backend })
     const findings: Finding[] = []
     try {
       for await (const finding of examine({ card, served, engine, images })) {
@@ -56,8 +57,7 @@ interface NamedModel {
 }
 
 /** @throws ConfigError when nothing has the name. */
-async function findModel(name: string | undefined): Promise<NamedModel> {
-  const config = await loadConfig()
+async function findModel(config: Config, name: string | undefined): Promise<NamedModel> {
   const { card } = name === undefined ? (await readKnownCards(config))[0]! : await findKnownCard(name, config)
   const served = card.serves.find(({ id, aliases }) => name !== undefined && [id, ...aliases].includes(name))
   return { card, served: served ?? card.serves[0]! }

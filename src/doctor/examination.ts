@@ -1,6 +1,7 @@
 import type { Engine } from '../inference/engine.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 import { checkCoordinates } from './checks/coordinates.ts'
+import { checkDevice } from './checks/device.ts'
 import { checkSchema } from './checks/schema.ts'
 import { checkSight } from './checks/sight.ts'
 import { checkSpeed } from './checks/speed.ts'
@@ -26,6 +27,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   thoughts: checkThoughts,
   'JSON schema': checkSchema,
   speed: checkSpeed,
+  device: checkDevice,
 }
 
 /** Images that the model is asked about. Fewer say less; six are the fewest that can exclude chance. */
