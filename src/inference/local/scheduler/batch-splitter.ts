@@ -7,7 +7,7 @@ export interface StepTime {
 /** A split must save at least this share of the time; less is within the noise of the measurement. */
 const WORTHWHILE_SAVING = 0.1
 /** In a batch of this many rows, reading the weights costs next to nothing per row. */
-const LARGE_BATCH = 64
+export const LARGE_BATCH = 64
 
 /**
  * Decides how many of the rows that are due go into one decode call, by step times that calibration measured. Never
@@ -20,13 +20,16 @@ export class BatchSplitter {
   readonly #best: readonly number[]
   readonly #measured: readonly StepTime[]
   readonly #batchMs: number[] = []
-  /** Expected time per row of a large batch, in ms. */
+  /** Expected time per row of a prompt in a large batch, in ms. */
   readonly rowMs: number
   /** Expected duration of the largest batch, in ms. */
   readonly fullBatchMs: number
 
-  /** @param measured in ascending order of rows, from 1 on. */
-  constructor(measured: readonly StepTime[], maxRows: number, batchRows: number) {
+  /**
+   * @param measured in ascending order of rows, from 1 on.
+   * @param promptRowMs of one row of a prompt in a large batch; by default that of a next token.
+   */
+  constructor(measured: readonly StepTime[], maxRows: number, batchRows: number, promptRowMs?: number) {
     this.#measured = measured
     const best = [0]
     const first = [0]
@@ -46,7 +49,7 @@ export class BatchSplitter {
     this.#first = first
     this.#best = best
     this.fullBatchMs = interpolate(measured, batchRows)
-    this.rowMs = interpolate(measured, LARGE_BATCH) / LARGE_BATCH
+    this.rowMs = promptRowMs ?? interpolate(measured, LARGE_BATCH) / LARGE_BATCH
   }
 
   /** Expected time to decode so many rows, in as many calls as is fastest; in ms. */

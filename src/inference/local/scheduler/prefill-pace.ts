@@ -12,8 +12,7 @@ const ALONE: Gear = { stepMs: 30, worthwhileRows: 64 }
 const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32 }
 /**
  * With a model between the two, a step takes as long as this many rows, up to `LONG_STEP_MS`. A short prompt is then one
- * step, and fewer steps of next tokens are beside prompts: 16 chats with Gemma 3 270M took .84 of the time that they
- * took with 32 rows. Running streams still get ten tokens a second.
+ * step, and fewer steps of next tokens are beside prompts. Running streams still get ten tokens a second.
  */
 const EFFICIENT_ROWS = 128
 const LONG_STEP_MS = 100

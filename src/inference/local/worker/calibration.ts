@@ -1,4 +1,4 @@
-import { BatchSplitter, type StepTime } from '../scheduler/batch-splitter.ts'
+import { BatchSplitter, LARGE_BATCH, type StepTime } from '../scheduler/batch-splitter.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 
 const ROW_COUNTS = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -16,7 +16,7 @@ const BUDGET_MS = 200
 const LIMIT_MS = 5000
 
 /**
- * Measures how long it takes to decode one token for each of 1, 2, 4, ... sequences. Blocks.
+ * Measures how long it takes to decode one token for each of 1, 2, 4, ... sequences, and a prompt. Blocks.
  * @param progressed called after each step.
  */
 export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}): BatchSplitter {
@@ -39,7 +39,30 @@ export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}
     if (rows === 1 && ms > SLOW_MS) counts = FEW_ROW_COUNTS
     if (rows === maxRunning || spentMs > LIMIT_MS) break
   }
-  return new BatchSplitter(measured, maxRunning, loaded.context.batch.capacity)
+  const { capacity } = loaded.context.batch
+  const promptRows = Math.min(LARGE_BATCH, capacity)
+  const splitter = new BatchSplitter(measured, maxRunning, capacity)
+  if (spentMs + splitter.rowMs * promptRows > LIMIT_MS) return splitter
+  let promptMs = Number.POSITIVE_INFINITY
+  for (let i = 0; i < fewestTries || (i === 1 && spentMs < BUDGET_MS); i++) {
+    promptMs = Math.min(promptMs, measurePrompt(loaded, promptRows))
+    progressed()
+  }
+  return new BatchSplitter(measured, maxRunning, capacity, promptMs / promptRows)
+}
+
+/** Duration of so many rows of one prompt. Only its last row has logits, which cost much with a large vocabulary. */
+function measurePrompt({ context, kv }: LoadedModel, rows: number): number {
+  const sequence = kv.fork(null)
+  for (let row = 0; row < rows; row++) {
+    context.batch.add(0, sequence.position, sequence.id, row === rows - 1)
+    kv.grow(sequence, 1, 1)
+  }
+  const started = performance.now()
+  context.decodeBatch()
+  const ms = performance.now() - started
+  kv.release(sequence)
+  return ms
 }
 
 function measureStep({ context, kv }: LoadedModel, rows: number): number {
