@@ -57,7 +57,9 @@ export const CPU = {
     ...['amx/amx.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
   // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
-  own: ['attention', 'amx', 'choice', 'product', 'clearing'].map((name) => `src/inference/local/native/kernels/${name}.cpp`),
+  own: ['attention', 'amx', 'choice', 'product', 'clearing'].map(
+    (name) => `src/inference/local/native/kernels/${name}.cpp`,
+  ),
   ownHeaders: ['src/inference/local/native/kernels/attention.h'],
   flags: [
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],
@@ -195,7 +197,7 @@ export function libraryFile({ name }) {
   return `liblookout-${name}.${process.platform === 'darwin' ? 'dylib' : 'so'}`
 }
 
-const MANIFEST_FILE = 'manifest.json'
+export const MANIFEST_FILE = 'manifest.json'
 
 /** Path of a compiled library; null when it is missing, damaged or refused. */
 export function findLibrary(recipe, platform, env = process.env) {

@@ -94,6 +94,8 @@ export interface EngineSettings {
   readonly threads: number | null
   /** What GPUs compute, where there are any; left out, as much as they have room for. */
   readonly gpu?: GpuSettings
+  /** Whether some weights are those of experts, of which each token uses a few. */
+  readonly hasExperts?: boolean
   /** Maximum requests that wait for their first completion to start. */
   readonly maxWaiting: number
   /** Size of the prefix cache, which keeps beginnings of finished work for later requests; 0 for none. */

@@ -33,7 +33,14 @@ export function fingerprint(settings: EngineSettings, paths: NativePaths, weight
     ...determining
   } = settings
   const hash = createHash('sha256')
-  const libraries = [LLAMA_RELEASE, process.platform, process.arch, nameOf(paths.mtmd), nameOf(paths.kernels)]
+  const libraries = [
+    LLAMA_RELEASE,
+    process.platform,
+    process.arch,
+    nameOf(paths.mtmd),
+    nameOf(paths.kernels),
+    paths.gpu,
+  ]
   hash.update(JSON.stringify([FORMAT, libraries, sorted(determining)]))
   for (const file of weights) hash.update(digest(file))
   return hash.digest('hex').slice(0, 24)

@@ -298,7 +298,7 @@ interface LoadSettings {
 
 async function readSettings(card: LocalModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
   // What is wrong with the files is found, and said more clearly, before llama.cpp reads them.
-  const { info, caches, sizes, warnings } = await describeModel(card, options)
+  const { info, caches, sizes, hasExperts, warnings } = await describeModel(card, options)
   for (const warning of warnings) options.logger?.warn(warning)
   const { model, projector } = await findModelFiles(card)
   const weightBytes = model.bytes + (projector?.bytes ?? 0)
@@ -315,6 +315,7 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
     ...(options.backend === undefined ? {} : { backend: options.backend }),
     threads: options.threads ?? card.engine.threads ?? null,
     gpu: gpuSettings(card, sizes),
+    hasExperts,
     ...caches,
     ...(options.prefixDisk && {
       prefixDisk: {

@@ -29,9 +29,10 @@ test('the description of the files agrees with the loaded engine', async () => {
     const { longestTokenBytes } = engine.info
     expect({ ...info, longestTokenBytes }).toEqual(engine.info)
     const { residentBytes } = await engine.stats()
-    // The estimate must not be much too low, or the memory limit would not hold.
+    // The estimate must not be much too low, or the memory limit would not hold. It counts cells of the KV cache that have
+    // not been used and take no memory yet.
     expect(memoryBytes).toBeGreaterThan(0.8 * residentBytes)
-    expect(memoryBytes).toBeLessThan(3 * residentBytes)
+    expect(memoryBytes).toBeLessThan(6 * residentBytes)
   } finally {
     await engine.close()
   }

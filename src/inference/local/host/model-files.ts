@@ -24,6 +24,8 @@ export interface ModelDescription {
   readonly fileBytes: number
   /** In which form its weights are, e.g. `Q4_K_M`; null where the file does not say. */
   readonly quantisation: string | null
+  /** Whether some weights are those of experts, of which each token uses a few. */
+  readonly hasExperts: boolean
   /** What the operator should know of, in one line each. */
   readonly warnings: readonly string[]
 }
@@ -109,6 +111,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     },
     fileBytes: weights,
     quantisation: quantisation(language),
+    hasExperts: (number('expert_count') ?? 0) > 0,
     warnings: isUnsaid ? [`Model card ${card.file}: ${builtInWarning(template.builtIn)}`] : [],
   }
 }

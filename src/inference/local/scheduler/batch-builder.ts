@@ -183,21 +183,25 @@ export class BatchBuilder {
       due = decoding
     }
     const wanted = besidePrompts ? due.length : this.#splitter.firstOf(due.length)
+    return due.slice(0, Math.ceil(wanted / Math.ceil(wanted / this.#mostNext)))
+  }
+
+  /** Rows of next tokens that may go into one step. */
+  get #mostNext(): number {
     const { context, compute } = this.#loaded
-    const most = Math.min((compute.tileRows ?? Number.POSITIVE_INFINITY) - 1, context.batch.capacity)
-    return due.slice(0, Math.ceil(wanted / Math.ceil(wanted / most)))
+    return Math.min((compute.tileRows ?? Number.POSITIVE_INFINITY) - 1, context.batch.capacity)
   }
 
   /** Adds drafts to next tokens, as far as the rows are worth their time. Beside prompts, batches are large already. */
   #draft(decoding: readonly RunningSequence[], texts: readonly Prefill[]): readonly Decoding[] {
-    const { context, kv, tilesRows } = this.#loaded
+    const { context, kv } = this.#loaded
     const plain = () => decoding.map(({ group, sequence }) => ({ group, sequence, draft: [] }))
     if (texts.length > 0 || decoding.length === 0 || !this.#drafts?.mayPay(decoding.length)) return plain()
     const drafts = decoding.map(({ sequence }) =>
       sequence.propose(kv.mayShrink(sequence.kvSequence!, 1 + LONGEST_DRAFT) ? LONGEST_DRAFT : 0),
     )
     if (drafts.every(({ tokens }) => tokens.length === 0)) return plain()
-    const most = Math.min(tilesRows ? TILE_ROWS - 1 : Number.POSITIVE_INFINITY, context.batch.capacity, context.outputs)
+    const most = Math.min(this.#mostNext, context.outputs)
     const lengths = this.#drafts.plan(drafts, decoding.length, most)
     const rows = lengths.reduce((sum, length) => sum + length, decoding.length)
     this.#manager.provide(rows)

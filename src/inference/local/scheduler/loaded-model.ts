@@ -67,7 +67,10 @@ export class LoadedModel {
     begins('weights')
     const gpu = settings.gpu ?? ALL_LAYERS
     const offload = planOffload(devices, gpu)
-    this.model = withHint(offload, () => new Model(llama, settings.model, settings.printedTokens, offload.modelParams))
+    // ggml multiplies experts' weights by code of its own, which is faster if it may rearrange them.
+    const rearranges = kernels?.computesProducts !== true || settings.hasExperts === true
+    const params = { ...offload.modelParams, use_extra_bufts: rearranges }
+    this.model = withHint(offload, () => new Model(llama, settings.model, settings.printedTokens, params))
     // One for each sequence, and one for each shared prefix: 64 completions of 16 prompts take 81, and one completion
     // alone may need three. A sequence that finds none free waits.
     const sequences = Math.min(MAX_SEQUENCE_IDS - 1, Math.max(3, Math.ceil(1.25 * settings.maxSequences) + 1))

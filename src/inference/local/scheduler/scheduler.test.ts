@@ -132,7 +132,7 @@ describe('several requests at once', () => {
       await Promise.race(waiting.map(firstEvent))
       const promptTokens = waiting[0]!.prompts[0]!.promptTokens
       // The three organisations had about as much each. One that is tokenised sooner begins sooner.
-      expect((await engine.stats()).prefilledTokens - before.prefilledTokens).toBeGreaterThan(2.2 * promptTokens)
+      expect((await engine.stats()).prefilledTokens - before.prefilledTokens).toBeGreaterThan(2 * promptTokens)
     } finally {
       controller.abort()
       await expectAllFreed(engine)

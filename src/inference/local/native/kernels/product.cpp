@@ -484,7 +484,14 @@ bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, i
 }
 
 /** Whether products of quantised weights are computed here, unless the weights were rearranged for ggml's own code. */
-extern "C" bool lookout_computes_products(void) { return true; }
+extern "C" bool lookout_computes_products(void) {
+#if defined(__AMX_INT8__)
+    // ggml's own code for these processors computes on tiles, from rearranged weights.
+    return false;
+#else
+    return true;
+#endif
+}
 
 #else
 

@@ -1,0 +1,166 @@
+import fc from 'fast-check'
+import koffi from 'koffi'
+import { describe, expect, test } from 'vitest'
+import { declareIn } from '../declare.ts'
+import { bindKernels } from '../kernels.ts'
+import { locateNativeLibraries } from '../native-paths.ts'
+
+/** ggml's numbers of the types of weights, their blocks, and its functions that make them floats again. */
+const TYPES = [
+  { name: 'Q4_0', type: 2, block: 32, toFloats: 'dequantize_row_q4_0' },
+  { name: 'Q5_0', type: 6, block: 32, toFloats: 'dequantize_row_q5_0' },
+  { name: 'Q8_0', type: 8, block: 32, toFloats: 'dequantize_row_q8_0' },
+  { name: 'Q4_K', type: 12, block: 256, toFloats: 'dequantize_row_q4_K' },
+  { name: 'Q5_K', type: 13, block: 256, toFloats: 'dequantize_row_q5_K' },
+  { name: 'Q6_K', type: 14, block: 256, toFloats: 'dequantize_row_q6_K' },
+] as const
+type WeightType = (typeof TYPES)[number]
+
+interface Shape {
+  readonly weights: WeightType
+  /** Of a row. */
+  readonly blocks: number
+  readonly height: number
+  readonly rows: number
+  readonly threads: number
+  readonly seed: number
+}
+
+const shapes: fc.Arbitrary<Shape> = fc.record({
+  weights: fc.constantFrom(...TYPES),
+  blocks: fc.integer({ min: 1, max: 9 }),
+  height: fc.constantFrom(1, 15, 16, 17, 40, 128, 301),
+  rows: fc.constantFrom(1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 31, 64),
+  threads: fc.constantFrom(1, 2, 3),
+  seed: fc.nat(),
+})
+
+/** Permitted error of f32 sums, relative to the largest result. */
+const ROUNDING = 1e-5
+const F32 = 0
+const ARENA_BYTES = 64 * 2 ** 20
+
+const { kernels, ggmlBase, ggml } = locateNativeLibraries()
+
+koffi.load(ggmlBase, { global: true })
+koffi.load(ggml, { global: true })
+
+describe.skipIf(kernels === null || !bindKernels(kernels).computesProducts)('products of the compiled kernels', () => {
+  const multiply = kernels === null ? null! : multiplierOf(kernels)
+
+  test('are those of the weights and the values', () => {
+    const check = (shape: Shape) => {
+      const { found, weights, values } = multiply(shape)
+      const width = shape.blocks * shape.weights.block
+      let furthest = 0
+      let largest = 0
+      for (let row = 0; row < shape.rows; row++) {
+        for (let of = 0; of < shape.height; of++) {
+          let sum = 0
+          for (let d = 0; d < width; d++) sum += weights[of * width + d]! * values[row * width + d]!
+          furthest = Math.max(furthest, Math.abs(sum - found[row * shape.height + of]!))
+          largest = Math.max(largest, Math.abs(sum))
+        }
+      }
+      expect(furthest / largest).toBeLessThan(ROUNDING)
+    }
+    fc.assert(fc.property(shapes, check), { numRuns: 60 })
+  })
+
+  test.each(TYPES)('of a row do not depend on how many follow it: $name', (weights) => {
+    const shape = { weights, blocks: 3, height: 50, threads: 1, seed: 3 }
+    const many = multiply({ ...shape, rows: 40 }).found
+    for (const rows of [7, 8, 9, 16, 39]) {
+      const { found } = multiply({ ...shape, rows })
+      expect([...found]).toEqual([...many.subarray(0, found.length)])
+    }
+  })
+})
+
+interface Outcome {
+  /** [row][row of weights] */
+  readonly found: Float32Array
+  readonly weights: Float32Array
+  readonly values: Float32Array
+}
+
+/** Multiplies random weights and random values through ggml. */
+function multiplierOf(path: string): (shape: Shape) => Outcome {
+  const base = declareIn(koffi.load(ggmlBase))
+  const cpu = declareIn(koffi.load(path))
+  type Handle = unknown
+  const p = 'void *'
+  const parameters = koffi.struct({ mem_size: 'size_t', mem_buffer: p, no_alloc: 'bool' })
+  const init = base<(of: object) => Handle>('ggml_init', p, [parameters])
+  const free = base<(context: Handle) => void>('ggml_free', 'void', [p])
+  const newTensor = base<(context: Handle, type: number, width: number, height: number) => Handle>(
+    'ggml_new_tensor_2d',
+    p,
+    [p, 'int', 'int64', 'int64'],
+  )
+  const rowBytes = base<(type: number, width: number) => number>('ggml_row_size', 'size_t', ['int', 'int64'])
+  const quantize = base<(type: number, from: Float32Array, to: Uint8Array, ...of: unknown[]) => number>(
+    'ggml_quantize_chunk',
+    'size_t',
+    ['int', p, p, 'int64', 'int64', 'int64', p],
+  )
+  const dataOf = base<(of: Handle) => Handle>('ggml_get_data', p, [p])
+  const product = base<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])
+  const newGraph = base<(context: Handle) => Handle>('ggml_new_graph', p, [p])
+  const expand = base<(graph: Handle, of: Handle) => void>('ggml_build_forward_expand', 'void', [p, p])
+  const compute = base<(backend: Handle, graph: Handle) => number>('ggml_backend_graph_compute', 'int', [p, p])
+  const freeBackend = base<(backend: Handle) => void>('ggml_backend_free', 'void', [p])
+  const newBackend = cpu<() => Handle>('ggml_backend_cpu_init', p, [])
+  const setThreads = cpu<(backend: Handle, count: number) => void>('ggml_backend_cpu_set_n_threads', 'void', [p, 'int'])
+  const toFloats = new Map(
+    TYPES.map(({ type, toFloats: name }) => [
+      type,
+      base<(from: Uint8Array, to: Float32Array, count: number) => void>(name, 'void', [p, p, 'int64']),
+    ]),
+  )
+
+  return ({ weights: { type, block }, blocks, height, rows, threads, seed }) => {
+    const random = randomNumbers(seed)
+    const width = blocks * block
+    const weights = Float32Array.from({ length: width * height }, () => random() - 0.5)
+    const packed = new Uint8Array(rowBytes(type, width) * height)
+    quantize(type, weights, packed, 0, height, width, null)
+    toFloats.get(type)!(packed, weights, weights.length)
+    // Whole numbers up to 127 are exact once ggml has rounded them to 8 bits, if each block has the largest.
+    const values = Float32Array.from({ length: width * rows }, (_, i) =>
+      i % 32 === 0 ? 127 : Math.floor(random() * 255) - 127,
+    )
+    const context = init({ mem_size: ARENA_BYTES, mem_buffer: null, no_alloc: false })
+    const backend = newBackend()
+    try {
+      const filled = (of: number, count: number, bytes: Uint8Array) => {
+        const tensor = newTensor(context, of, width, count)
+        new Uint8Array(koffi.view(dataOf(tensor), bytes.length)).set(bytes)
+        return tensor
+      }
+      const matrix = filled(type, height, packed)
+      const result = product(context, matrix, filled(F32, rows, new Uint8Array(values.buffer)))
+      const graph = newGraph(context)
+      expand(graph, result)
+      setThreads(backend, threads)
+      expect(compute(backend, graph)).toBe(0)
+      const found = new Float32Array(height * rows)
+      found.set(new Float32Array(koffi.view(dataOf(result), found.byteLength)))
+      return { found, weights, values }
+    } finally {
+      freeBackend(backend)
+      free(context)
+    }
+  }
+}
+
+/** Pseudo-random numbers between 0 and 1 (xorshift). */
+function randomNumbers(seed: number): () => number {
+  let state = seed || 1
+  return () => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return (state >>> 0) / 2 ** 32
+  }
+}
