@@ -1,7 +1,7 @@
 import { SETTINGS } from './settings.ts'
 
 const WIDTH = 120
-const COLUMN = 25
+const COLUMN = 28
 
 /** What `--help` says of the settings, which all commands read. */
 export const SETTINGS_HELP = `Settings come from the environment, or from lookout.config.yaml in the working directory (LOOKOUT_CONFIG names another
