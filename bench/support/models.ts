@@ -41,7 +41,7 @@ export const USUAL_MODELS: readonly BenchModelName[] = ['nano', 'half-billion']
 
 export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 /** Increase it when the models below change. */
-const REVISION = 6
+const REVISION = 7
 /** Of models with random weights. By default it would depend on the machine's memory. */
 const CONTEXT_TOKENS = 32_768
 /** As in `src/inference/local/host/local-engine.ts`. */
@@ -100,6 +100,8 @@ async function random(name: keyof typeof RANDOM_MODELS, vocabularyFile: string):
       model: `model-${model.quantisation}.gguf`,
       ...(encoder === undefined ? {} : { projector: 'mmproj.gguf' }),
       contextTokens: CONTEXT_TOKENS,
+      // Random weights repeat themselves far more than trained ones, so that drafts would look better than they are.
+      speculation: false,
     }
     const bytes = [language, encoder].flatMap((file) => file?.tensors ?? []).reduce((sum, t) => sum + tensorBytes(t), 0)
     tell(`Writing the model ${name} to ${dirname(folder)}: ${(bytes / 1e9).toFixed(1)} GB.`)
