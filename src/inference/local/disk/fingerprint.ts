@@ -39,7 +39,7 @@ export function fingerprint(settings: EngineSettings, paths: NativePaths, weight
     process.arch,
     nameOf(paths.mtmd),
     nameOf(paths.kernels),
-    paths.gpu,
+    ...paths.gpu.libraries.map(({ name }) => name),
   ]
   hash.update(JSON.stringify([FORMAT, libraries, sorted(determining)]))
   for (const file of weights) hash.update(digest(file))

@@ -122,7 +122,8 @@ test('a fingerprint tells weights apart, and every setting that is not known to 
   const stamp = async () => utimes(weights, 1e9, 1e9)
   await writeFile(weights, bytes)
   await stamp()
-  const paths = { mtmd: '/a/mtmd-1/x', kernels: null } as NativePaths
+  const gpu = { wanted: 'auto', libraries: [], missing: null } as const
+  const paths = { mtmd: '/a/mtmd-1/x', kernels: null, gpu } as unknown as NativePaths
   const settings = { model: weights, projector: null, cells: 100, image: null, threads: 1, seed: 1 } as EngineSettings
   const of = (changes: object = {}) => fingerprint({ ...settings, ...changes }, paths, [weights])
   const before = of()

@@ -17,7 +17,12 @@ const model = {
 const prompt: PromptChunk = { type: 'text', tokens: Int32Array.of(1, 2, 3) }
 const batch = { add: () => 0 } as Partial<Batch> as Batch
 
-function createSequence(maxTokens: number, sampler: Partial<TokenSampler> = {}, repetition: Repetition | null = null) {
+function createSequence(
+  maxTokens: number,
+  sampler: Partial<TokenSampler> = {},
+  repetition: Repetition | null = null,
+  chunks: readonly PromptChunk[] = [prompt],
+) {
   const kv = new KvCache(
     {
       cells: 100,
@@ -34,7 +39,7 @@ function createSequence(maxTokens: number, sampler: Partial<TokenSampler> = {}, 
   const branch = { maxTokens, lastToken: 4 } as Partial<AdmittedBranch> as AdmittedBranch
   const sequence = new Sequence(
     { branch, branchIndex: 2, index: 1 },
-    { parent: null, prompt: [prompt] },
+    { parent: null, prompt: chunks },
     { sampler: { sample: () => sampled.shift(), ...sampler } as TokenSampler, repetition },
   )
   const prefill = () => {
@@ -142,6 +147,15 @@ test('forced tokens that were drafted are not computed again', () => {
   expect(verify([11, 12, 13, 14], [11, 14, 21, 99])).toMatchObject({ tokens: 8, agreed: 4 })
   expect([sequence.tokens, sampled]).toEqual([[11, 12, 13, 14, 21, 22, 23, 24], [99]])
   expect([sequence.isJumping, sequence.remaining, kv.usedCells]).toEqual([true, 3, 3 + 1 + 4])
+})
+
+test('a draft before the first token has chances, too', () => {
+  const tokens = Int32Array.of(1, 2, 3, 4, 5, 1, 2, 3)
+  const { prefill, sequence } = createSequence(9, {}, null, [{ type: 'text', tokens }])
+  prefill()
+  const { tokens: drafted, chances } = sequence.propose(2)
+  expect(drafted).toEqual([5, 1])
+  for (const chance of chances) expect(chance).toBeGreaterThan(0)
 })
 
 test('nothing is drafted that a reply has no room for, or across an image', () => {

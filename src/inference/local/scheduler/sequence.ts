@@ -129,7 +129,8 @@ export class Sequence extends KvHolder {
   propose(most: number): Draft {
     this.#drafter ??= this.#createDrafter()
     while (this.#drafted < this.#tokens.length) this.#drafter.push(this.#tokens[this.#drafted++]!)
-    return this.#drafter.propose(Math.min(most, this.tokensLeft - 1), this.#sampledTokens / this.#tokens.length)
+    const sampled = this.#tokens.length === 0 ? 1 : this.#sampledTokens / this.#tokens.length
+    return this.#drafter.propose(Math.min(most, this.tokensLeft - 1), sampled)
   }
 
   /**
