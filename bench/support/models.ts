@@ -2,7 +2,7 @@
  * The models of the benchmarks. None can end a reply, because the control tokens' rows of the output matrix are zero. A
  * greedy reply therefore always has the requested number of tokens, and both servers generate equally many.
  */
-import { copyFile, mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -41,7 +41,7 @@ export const USUAL_MODELS: readonly BenchModelName[] = ['nano', 'half-billion']
 
 export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 /** Increase it when the models below change. */
-const REVISION = 7
+const REVISION = 8
 /** Of models with random weights. By default it would depend on the machine's memory. */
 const CONTEXT_TOKENS = 32_768
 /** As in `src/inference/local/host/local-engine.ts`. */
@@ -73,7 +73,12 @@ async function endlessNano(): Promise<string> {
   const [source, projector] = [card.engine.model, card.engine.projector!].map((name) => join(card.directory, name))
   const { mtimeMs } = await stat(source!)
   return once(`nano-${REVISION}-${Math.round(mtimeMs)}`, async (folder) => {
-    await copyFile(SHIPPED_CARD, join(folder, 'card.json'))
+    const written = JSON.parse(await readFile(SHIPPED_CARD, 'utf8')) as { readonly engine: object }
+    // A reply that cannot end repeats itself, and drafts would look better than they are.
+    await writeFile(
+      join(folder, 'card.json'),
+      JSON.stringify({ ...written, engine: { ...written.engine, speculation: false } }),
+    )
     await copyFile(projector!, join(folder, card.engine.projector!))
     const { metadata, tensors } = await readGguf(source!)
     const embedding = tensors.find(({ name }) => name === 'token_embd.weight')!

@@ -25,7 +25,7 @@ const KEPT_LOG_LINES = 20
  * machine they are there within it. Where other programs want the cores, a thread that goes on looking takes the time that
  * the one it waits for needs.
  */
-const GOMP_SPINCOUNT = '1000'
+const GOMP_SPINCOUNT = '700'
 
 /** One engine process, from its start to its end. */
 export class EngineChild {
