@@ -33,6 +33,7 @@ describe('the command', () => {
     expect(verdictsOf(report.findings)).toEqual({
       template: 'ok',
       images: 'ok',
+      device: 'measured',
       coordinates: 'ok',
       'coordinates in plain words': 'measured',
       'forced call': 'ok',
