@@ -64,7 +64,7 @@ export class ModelRunner {
       )
     }
     const decodeMs = performance.now() - started
-    this.#threads.learn(batchRows, decodeMs)
+    if (prefills.length === 0) this.#threads.learn(batchRows, decodeMs)
     const { model } = this.#loaded
     const generated = rows.map(({ running, row }) => ({
       ...running,

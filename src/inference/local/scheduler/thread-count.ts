@@ -1,11 +1,14 @@
 import type { BatchSplitter } from './batch-splitter.ts'
 
-/** A step that takes this many times as long as during calibration is slow. Deep contexts are slower too, but less. */
-const SLOW = 4
-/** So many slow steps in a row are no accident. */
-const SLOW_STEPS = 3
+/**
+ * A step that takes this many times as long as during calibration is slow. In deep contexts all are: then a trial shows
+ * nothing, and costs little.
+ */
+const SLOW = 1.7
+/** The mean of so many steps counts: beside another program, some are slow and some are not. */
+const SEEN_STEPS = 6
 /** Steps of a trial of another number of threads. */
-const TRIAL_STEPS = 2
+const TRIAL_STEPS = 3
 /** Another number must take less than this share of the time. */
 const WORTHWHILE = 0.9
 /** Time until the next trial, in ms. It doubles with each trial that has shown nothing new. */
@@ -20,10 +23,10 @@ interface Trial {
 }
 
 /**
- * Chooses the number of threads where the threads of the kernels wait for each other in a loop without an end. Beside
- * another busy program, one that has lost its core holds up all others, for as long as the system lets that program run:
- * fewer threads are then many times as fast. It goes by what it sees: when steps take many times as long as they did
- * during calibration, it tries half of the threads, and from time to time as many as before. Text steps only.
+ * Chooses the number of threads. Beside another busy program, a thread that has lost its core holds up all others, for as
+ * long as the system lets that program run; fewer threads are then faster, and many times so where threads wait in a loop
+ * without an end, as those of the prebuilt kernels do. It goes by what it sees: when steps take longer than they did
+ * during calibration, it tries half of the threads, and from time to time as many as before. Only steps of next tokens are comparable, so it learns from those alone.
  */
 export class ThreadCount {
   readonly #splitter: BatchSplitter
@@ -58,10 +61,9 @@ export class ThreadCount {
       if (this.#trial.durations.length === TRIAL_STEPS) this.#judge(this.#trial, now)
       return
     }
-    this.#recent = [...this.#recent, duration].slice(-SLOW_STEPS)
-    if (this.#recent.length < SLOW_STEPS || now < this.#nextTrial) return
-    // The shortest: fewer threads must pay beside the best of what they replace.
-    const before = Math.min(...this.#recent)
+    this.#recent = [...this.#recent, duration].slice(-SEEN_STEPS)
+    if (this.#recent.length < SEEN_STEPS || now < this.#nextTrial) return
+    const before = mean(this.#recent)
     if (before > SLOW && this.#current > 1) {
       // Where half of them still lose cores to other programs, a quarter may not.
       if (this.#lowest === 1) this.#lowest = this.#current
@@ -75,9 +77,7 @@ export class ThreadCount {
   }
 
   #judge({ threads, before, durations }: Trial, now: number): void {
-    // One slow step is enough against more threads: what held it up will do so again.
-    const after = Math.max(...durations)
-    const isBetter = after < WORTHWHILE * before
+    const isBetter = mean(durations) < WORTHWHILE * before
     this.#pauseMs = isBetter ? SHORTEST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, 2 * this.#pauseMs)
     if (isBetter) {
       this.#current = threads
@@ -87,4 +87,8 @@ export class ThreadCount {
     this.#trial = null
     this.#recent = []
   }
+}
+
+function mean(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0) / numbers.length
 }
