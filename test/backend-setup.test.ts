@@ -113,7 +113,7 @@ describe('fetching a GPU backend', () => {
   )
 })
 
-test('a backend that is none is refused', () => {
+test('an unknown backend is refused', () => {
   expect(wantedBackend({})).toBe('auto')
   expect(wantedBackend({ LOOKOUT_BACKEND: 'vulkan' })).toBe('vulkan')
   expect(() => wantedBackend({ LOOKOUT_BACKEND: 'opencl' })).toThrow(SetupError)

@@ -12,7 +12,7 @@ export interface GpuBackend {
 
 /** By platform; the preferred one first. */
 export const GPU_BACKENDS: Readonly<Record<string, readonly GpuBackend[]>>
-/** @throws SetupError for a value of LOOKOUT_BACKEND that is none. */
+/** @throws SetupError for an unknown value of LOOKOUT_BACKEND. */
 export function wantedBackend(env?: NodeJS.ProcessEnv): Backend
 /** Path of a backend's library; null when it is missing or cut off. */
 export function findBackend(backend: GpuBackend, platform: string, env?: NodeJS.ProcessEnv): string | null

@@ -32,7 +32,7 @@ export const GPU_BACKENDS = {
   ],
 }
 
-/** @throws SetupError for a value of LOOKOUT_BACKEND that is none. */
+/** @throws SetupError for an unknown value of LOOKOUT_BACKEND. */
 export function wantedBackend(env = process.env) {
   const wanted = env.LOOKOUT_BACKEND || 'auto'
   if (BACKENDS.includes(wanted)) return wanted

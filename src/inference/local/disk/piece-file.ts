@@ -60,7 +60,7 @@ export function writeHead({ symbols, ...about }: PieceHead): Buffer {
   return Buffer.concat([MARK, length, createHash('sha256').update(head).digest(), head])
 }
 
-/** Length of the head that follows a preamble; null when that is none. */
+/** Length of the head that follows a preamble; null for anything else. */
 export function headBytes(preamble: Uint8Array): number | null {
   const bytes = Buffer.from(preamble.buffer, preamble.byteOffset, preamble.length)
   if (bytes.length < PREAMBLE_BYTES || !bytes.subarray(0, MARK.length).equals(MARK)) return null

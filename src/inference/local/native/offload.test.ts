@@ -25,7 +25,7 @@ const having = (...list: readonly Device[]): Devices => ({ list, problem: null, 
 const NONE = having()
 const TWO = having(device(0, 24 * GIB), device(1, 24 * GIB))
 
-/** What llama.cpp is told of the devices. */
+/** The model parameters that name the devices. */
 const told = (devices: Devices, change: Partial<GpuSettings> = {}) => {
   const { modelParams } = planOffload(devices, { ...settings, ...change })
   return { ...modelParams, devices: [...(modelParams.devices as BigUint64Array)] }

@@ -212,7 +212,7 @@ export class PrefixReuse {
     try {
       return this.#cache.restore(match)
     } catch {
-      // Only a copy from disk can be of no use, whose checksum is right all the same.
+      // Only a copy from disk can be useless, even with the right checksum.
       this.#disk?.remove(match.source)
       this.#cache.forget(match.source)
       return this.#kv.fork(null)
