@@ -20,7 +20,6 @@ const NOTHING: StepResult = { generated: [], decodeMs: 0 }
  */
 export class ModelRunner {
   readonly #loaded: LoadedModel
-
   readonly #threads: ThreadCount
 
   constructor(loaded: LoadedModel, splitter: BatchSplitter) {
@@ -52,7 +51,8 @@ export class ModelRunner {
       cursor.addText(batch, kv, count, number)
       if (next !== null) rows.push({ running: { group, sequence: next }, row: next.addRows(batch, kv, round) })
     }
-    context.setThreads(this.#threads.current)
+    const isComparable = prefills.length === 0
+    context.setThreads(this.#threads.next(isComparable))
     const started = performance.now()
     try {
       context.decodeBatch()
@@ -64,7 +64,7 @@ export class ModelRunner {
       )
     }
     const decodeMs = performance.now() - started
-    if (prefills.length === 0) this.#threads.learn(batchRows, decodeMs)
+    if (isComparable) this.#threads.learn(batchRows, decodeMs)
     const { model } = this.#loaded
     const generated = rows.map(({ running, row }) => ({
       ...running,

@@ -20,14 +20,14 @@ class Machine {
   }
 
   get threads(): number {
-    return this.#threads.current
+    return this.#threads.next(true, this.now)
   }
 
   /** @param busy cores that other programs keep busy. @returns tokens per second. */
   run(seconds: number, busy: number, lateFactor = 20): number {
     const [started, before] = [this.now, this.tokens]
     while (this.now < started + seconds * 1000) {
-      const threads = this.#threads.current
+      const threads = this.threads
       const waits = threads + busy > this.#cores ? lateFactor : 1
       const ms = (splitter.roundMs(this.#rows) * this.#cores * waits) / threads
       this.now += ms
@@ -71,6 +71,19 @@ describe('number of threads', () => {
     deep(5)
     const slow = deep(60)
     expect(slow).toBeGreaterThan((0.85 * 16 * 1000) / (6 * splitter.roundMs(16)))
+  })
+
+  test('what was seen is forgotten while nothing is computed, and prompts take no part in trials', () => {
+    const threads = new ThreadCount(splitter, 2)
+    const step = (ms: number, now: number) => {
+      threads.next(true, now)
+      threads.learn(1, ms, now)
+    }
+    for (let now = 100; now <= 600; now += 100) step(100, now)
+    expect([threads.next(true, 600), threads.next(false, 600)]).toEqual([1, 2])
+    for (let now = 700; now <= 900; now += 100) step(40, now)
+    expect([threads.next(true, 900), threads.next(false, 900)]).toEqual([1, 1])
+    expect(threads.next(false, 4000)).toBe(2)
   })
 
   test('one thread is never fewer, and nothing is tried', () => {

@@ -14,6 +14,8 @@ const WORTHWHILE = 0.9
 /** Time until the next trial, in ms. It doubles with each trial that has shown nothing new. */
 const SHORTEST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 16_000
+/** What was seen so long ago says nothing about the machine any more, in ms. */
+const STALE_MS = 2000
 
 interface Trial {
   readonly threads: number
@@ -23,10 +25,10 @@ interface Trial {
 }
 
 /**
- * Chooses the number of threads. Beside another busy program, a thread that has lost its core holds up all others, for as
- * long as the system lets that program run; fewer threads are then faster, and many times so where threads wait in a loop
- * without an end, as those of the prebuilt kernels do. It goes by what it sees: when steps take longer than they did
- * during calibration, it tries half of the threads, and from time to time as many as before. Only steps of next tokens are comparable, so it learns from those alone.
+ * Chooses the number of threads. Beside another busy program, a thread that has lost its core holds up all others for as
+ * long as the system lets that program run, so fewer threads are faster. With the prebuilt kernels, whose threads never
+ * sleep, they are many times as fast. When steps take longer than they did during calibration, it tries half of the
+ * threads, and from time to time more again. It learns from steps of next tokens alone: others cannot be compared.
  */
 export class ThreadCount {
   readonly #splitter: BatchSplitter
@@ -39,6 +41,7 @@ export class ThreadCount {
   #lowest: number
   #pauseMs = SHORTEST_PAUSE_MS
   #nextTrial = Number.NEGATIVE_INFINITY
+  #lastSeen = Number.NEGATIVE_INFINITY
 
   /** @param most threads during calibration; more are never used. */
   constructor(splitter: BatchSplitter, most: number) {
@@ -48,13 +51,15 @@ export class ThreadCount {
     this.#lowest = most
   }
 
-  /** For the next step. */
-  get current(): number {
-    return this.#trial?.threads ?? this.#current
+  /** For the next step. @param isComparable whether it computes next tokens alone; trials are made with such steps. */
+  next(isComparable: boolean, now = performance.now()): number {
+    if (now - this.#lastSeen > STALE_MS) this.#forget()
+    return isComparable ? (this.#trial?.threads ?? this.#current) : this.#current
   }
 
-  /** Learns from a step with `current` threads that took so many ms and ended at `now`. */
+  /** Learns from a step of next tokens that took so many ms and ended at `now`. */
   learn(rows: number, ms: number, now = performance.now()): void {
+    this.#lastSeen = now
     const duration = ms / this.#splitter.roundMs(rows)
     if (this.#trial !== null) {
       this.#trial.durations.push(duration)
@@ -70,6 +75,13 @@ export class ThreadCount {
       this.#lowest = Math.ceil(this.#lowest / 2)
       this.#try(this.#lowest, before)
     } else if (this.#current < this.#most) this.#try(Math.min(this.#most, this.#current * 2), before)
+  }
+
+  #forget(): void {
+    this.#current = this.#most
+    this.#lowest = this.#most
+    this.#trial = null
+    this.#recent = []
   }
 
   #try(threads: number, before: number): void {
