@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { BACKENDS } from '../src/config/backend.ts'
 import { fetchBackend, findBackend, type GpuBackend, wantedBackend } from '../src/setup/backends.mjs'
 import { PACKAGE_RELEASE, SetupError } from '../src/setup/native-library.mjs'
 
@@ -16,6 +17,11 @@ const NAME = '@node-llama-cpp/linux-x64-vulkan'
 const FILE = 'package/bins/linux-x64-vulkan/libggml-vulkan.so'
 const LIBRARY = 'machine code'
 const PROJECT_ROOT = process.cwd()
+
+test('set-up and the settings know the same backends', () => {
+  for (const backend of BACKENDS) expect(wantedBackend({ LOOKOUT_BACKEND: backend })).toBe(backend)
+  expect(() => wantedBackend({ LOOKOUT_BACKEND: 'none' })).toThrow(BACKENDS.slice(0, -1).join(', '))
+})
 
 /** Fetching a GPU backend, from a registry of its own. */
 describe('fetching a GPU backend', () => {

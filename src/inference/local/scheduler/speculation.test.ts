@@ -204,6 +204,26 @@ const request = fc.record({
   pause: fc.nat(12),
 })
 
+type DrawnRequest = typeof request extends fc.Arbitrary<infer Drawn> ? Drawn : never
+
+/** More than there is room for, and replies that repeat the prompt, whatever else is drawn. */
+const BUSY = Array.from(
+  { length: 5 },
+  (_, i): DrawnRequest => ({
+    organisation: i % 2 === 0 ? 'a' : 'b',
+    text: 'one two three four five '.repeat(4),
+    branches: SAMPLINGS.slice(0, 3).map((sampling) => ({
+      question: 'Once more?',
+      n: 3,
+      maxTokens: 100,
+      sampling,
+      constraint: undefined,
+      thinks: false,
+    })),
+    pause: i,
+  }),
+)
+
 test('with drafts, every request gets the same texts, usage and finish reasons as without', () => {
   const total = { drafted: 0, accepted: 0, preemptions: 0, saved: 0 }
   fc.assert(
@@ -235,7 +255,7 @@ test('with drafts, every request gets the same texts, usage and finish reasons a
       total.preemptions += drafted.stats.preemptions
       total.saved += plain.steps - drafted.steps
     }),
-    { numRuns: 15 },
+    { numRuns: 15, examples: [[BUSY]] },
   )
   // How many depends on measured times.
   expect(total.accepted).toBeGreaterThan(10)

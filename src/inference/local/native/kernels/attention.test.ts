@@ -1,5 +1,4 @@
 import fc from 'fast-check'
-import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
 import {
   type AttentionData,
@@ -7,7 +6,7 @@ import {
   compileForAvx2,
   hasAvx2,
 } from '../../../../../test/support/attention-alone.ts'
-import { declareIn } from '../declare.ts'
+import { F16, F32, type Handle, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
 interface Shape {
@@ -55,13 +54,10 @@ const shapesOfBlocks: fc.Arbitrary<Shape> = fc
 /** Permitted error of f32 sums, relative to the largest result. */
 const ROUNDING = 1e-4
 const CHECKED = 6
-const F32 = 0
-const F16 = 1
 const Q8_0 = 8
 /** Numbers in a block of Q8_0. */
 const BLOCK = 32
 const HIDDEN = 0xfc00
-const ARENA_BYTES = 64 * 2 ** 20
 
 const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 
@@ -157,56 +153,25 @@ function attend(compute: Compute, shape: Shape): Outcome {
 
 /** The whole library computes it, through ggml. */
 function throughGgml(path: string): Compute {
-  koffi.load(ggmlBase, { global: true })
-  koffi.load(ggml, { global: true })
-  const base = declareIn(koffi.load(ggmlBase))
-  const cpu = declareIn(koffi.load(path))
-  type Handle = unknown
+  const { declare, compute } = sumsOf(path, { ggmlBase, ggml })
   const p = 'void *'
-  const parameters = koffi.struct({ mem_size: 'size_t', mem_buffer: p, no_alloc: 'bool' })
-  const init = base<(of: object) => Handle>('ggml_init', p, [parameters])
-  const free = base<(context: Handle) => void>('ggml_free', 'void', [p])
-  const sizesOf4 = ['int64', 'int64', 'int64', 'int64']
-  const newTensor = base<(context: Handle, type: number, ...sizes: number[]) => Handle>('ggml_new_tensor_4d', p, [
-    ...[p, 'int', ...sizesOf4],
-  ])
-  const dataOf = base<(of: Handle) => Handle>('ggml_get_data', p, [p])
-  const attention = base<(...args: unknown[]) => Handle>('ggml_flash_attn_ext', p, [
+  const attention = declare<(...args: unknown[]) => Handle>('ggml_flash_attn_ext', p, [
     ...[p, p, p, p, p, 'float', 'float', 'float'],
   ])
-  const newGraph = base<(context: Handle) => Handle>('ggml_new_graph', p, [p])
-  const expand = base<(graph: Handle, of: Handle) => void>('ggml_build_forward_expand', 'void', [p, p])
-  const compute = base<(backend: Handle, graph: Handle) => number>('ggml_backend_graph_compute', 'int', [p, p])
-  const freeBackend = base<(backend: Handle) => void>('ggml_backend_free', 'void', [p])
-  const newBackend = cpu<() => Handle>('ggml_backend_cpu_init', p, [])
-  const setThreads = cpu<(backend: Handle, count: number) => void>('ggml_backend_cpu_set_n_threads', 'void', [p, 'int'])
-
   return ({ type, width, rows, heads, key_heads, cells, streams, threads }, data) => {
-    const context = init({ mem_size: ARENA_BYTES, mem_buffer: null, no_alloc: false })
-    const backend = newBackend()
-    try {
-      const filled = (of: number, sizes: number[], from: Float32Array | Uint8Array) => {
-        const tensor = newTensor(context, of, ...sizes)
-        const bytes = new Uint8Array(from.buffer, from.byteOffset, from.byteLength)
-        new Uint8Array(koffi.view(dataOf(tensor), bytes.length)).set(bytes)
-        return tensor
-      }
-      const inputs = [
+    const found = compute(threads, data.out.length, (context, filled) =>
+      attention(
+        context,
         filled(F32, [width, rows, heads, streams], data.queries),
         filled(type, [width, cells, key_heads, streams], data.keys),
         filled(type, [width, cells, key_heads, streams], data.values),
         filled(F16, [cells, rows, 1, streams], data.mask),
-      ]
-      const result = attention(context, ...inputs, data.scale, 0, 0)
-      const graph = newGraph(context)
-      expand(graph, result)
-      setThreads(backend, threads)
-      expect(compute(backend, graph)).toBe(0)
-      data.out.set(new Float32Array(koffi.view(dataOf(result), data.out.byteLength)))
-    } finally {
-      freeBackend(backend)
-      free(context)
-    }
+        data.scale,
+        0,
+        0,
+      ),
+    )
+    data.out.set(found)
   }
 }
 
@@ -234,17 +199,6 @@ function blockFactor(block: number): number {
 /** A number that has 8 bits in the block where it stands. */
 function exactInBlock(random: () => number, i: number): number {
   return Math.floor(random() * 256 - 128) * blockFactor(Math.floor(i / BLOCK))
-}
-
-/** Pseudo-random numbers between 0 and 1 (xorshift). */
-function randomNumbers(seed: number): () => number {
-  let state = (seed | 0) ^ 0x9e3779b9 || 1
-  return () => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return (state >>> 0) / 2 ** 32
-  }
 }
 
 /** A number between -2 and 2 that f16 represents exactly. */

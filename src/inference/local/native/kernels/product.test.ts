@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
-import { declareIn } from '../declare.ts'
+import { F32, type Handle, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
 import { bindKernels } from '../kernels.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
@@ -37,8 +37,6 @@ const shapes: fc.Arbitrary<Shape> = fc.record({
 
 /** Permitted error of f32 sums, relative to the largest result. */
 const ROUNDING = 1e-5
-const F32 = 0
-const ARENA_BYTES = 64 * 2 ** 20
 
 const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 
@@ -86,36 +84,19 @@ interface Outcome {
 
 /** Multiplies random weights and random values through ggml. */
 function multiplierOf(path: string): (shape: Shape) => Outcome {
-  const base = declareIn(koffi.load(ggmlBase))
-  const cpu = declareIn(koffi.load(path))
-  type Handle = unknown
+  const { declare, compute } = sumsOf(path, { ggmlBase, ggml })
   const p = 'void *'
-  const parameters = koffi.struct({ mem_size: 'size_t', mem_buffer: p, no_alloc: 'bool' })
-  const init = base<(of: object) => Handle>('ggml_init', p, [parameters])
-  const free = base<(context: Handle) => void>('ggml_free', 'void', [p])
-  const newTensor = base<(context: Handle, type: number, width: number, height: number) => Handle>(
-    'ggml_new_tensor_2d',
-    p,
-    [p, 'int', 'int64', 'int64'],
-  )
-  const rowBytes = base<(type: number, width: number) => number>('ggml_row_size', 'size_t', ['int', 'int64'])
-  const quantize = base<(type: number, from: Float32Array, to: Uint8Array, ...of: unknown[]) => number>(
+  const rowBytes = declare<(type: number, width: number) => number>('ggml_row_size', 'size_t', ['int', 'int64'])
+  const quantize = declare<(type: number, from: Float32Array, to: Uint8Array, ...of: unknown[]) => number>(
     'ggml_quantize_chunk',
     'size_t',
     ['int', p, p, 'int64', 'int64', 'int64', p],
   )
-  const dataOf = base<(of: Handle) => Handle>('ggml_get_data', p, [p])
-  const product = base<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])
-  const newGraph = base<(context: Handle) => Handle>('ggml_new_graph', p, [p])
-  const expand = base<(graph: Handle, of: Handle) => void>('ggml_build_forward_expand', 'void', [p, p])
-  const compute = base<(backend: Handle, graph: Handle) => number>('ggml_backend_graph_compute', 'int', [p, p])
-  const freeBackend = base<(backend: Handle) => void>('ggml_backend_free', 'void', [p])
-  const newBackend = cpu<() => Handle>('ggml_backend_cpu_init', p, [])
-  const setThreads = cpu<(backend: Handle, count: number) => void>('ggml_backend_cpu_set_n_threads', 'void', [p, 'int'])
+  const product = declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])
   const toFloats = new Map(
     TYPES.map(({ type, toFloats: name }) => [
       type,
-      base<(from: Uint8Array, to: Float32Array, count: number) => void>(name, 'void', [p, p, 'int64']),
+      declare<(from: Uint8Array, to: Float32Array, count: number) => void>(name, 'void', [p, p, 'int64']),
     ]),
   )
 
@@ -130,37 +111,9 @@ function multiplierOf(path: string): (shape: Shape) => Outcome {
     const values = Float32Array.from({ length: width * rows }, (_, i) =>
       i % 32 === 0 ? 127 : Math.floor(random() * 255) - 127,
     )
-    const context = init({ mem_size: ARENA_BYTES, mem_buffer: null, no_alloc: false })
-    const backend = newBackend()
-    try {
-      const filled = (of: number, count: number, bytes: Uint8Array) => {
-        const tensor = newTensor(context, of, width, count)
-        new Uint8Array(koffi.view(dataOf(tensor), bytes.length)).set(bytes)
-        return tensor
-      }
-      const matrix = filled(type, height, packed)
-      const result = product(context, matrix, filled(F32, rows, new Uint8Array(values.buffer)))
-      const graph = newGraph(context)
-      expand(graph, result)
-      setThreads(backend, threads)
-      expect(compute(backend, graph)).toBe(0)
-      const found = new Float32Array(height * rows)
-      found.set(new Float32Array(koffi.view(dataOf(result), found.byteLength)))
-      return { found, weights, values }
-    } finally {
-      freeBackend(backend)
-      free(context)
-    }
-  }
-}
-
-/** Pseudo-random numbers between 0 and 1 (xorshift). */
-function randomNumbers(seed: number): () => number {
-  let state = seed || 1
-  return () => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return (state >>> 0) / 2 ** 32
+    const found = compute(threads, height * rows, (context, filled) =>
+      product(context, filled(type, [width, height], packed), filled(F32, [width, rows], values)),
+    )
+    return { found, weights, values }
   }
 }
