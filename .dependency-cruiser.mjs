@@ -29,8 +29,19 @@ const ROOMS = {
     ...['accounts', 'files', 'storage', 'setup', ...BASICS],
   ],
 
-  'api/*': ['api/native', 'api/openai', 'api/http', 'conversation/*', 'inference/*', 'accounts', 'files', ...BASICS],
+  'api/*': [
+    'api/studio',
+    'api/native',
+    'api/openai',
+    'api/http',
+    'conversation/*',
+    'inference/*',
+    'accounts',
+    'files',
+    ...BASICS,
+  ],
   'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
+  'api/studio': ['api/http', ...BASICS],
   'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', ...BASICS],
   'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'accounts', 'storage', ...BASICS],
 

@@ -22,6 +22,8 @@ const NATIVE = [
 const WEIGHTS = ['test/weights/*.test.ts']
 /** What needs a vLLM server, which takes a minute to start and gigabytes of disk and memory. */
 const VLLM = ['test/vllm/*.test.ts']
+/** What opens the Studio in chromium; skipped where there is none. */
+const BROWSER = ['test/studio/*.test.ts']
 /** Tests of the shipped model, by HTTP or by `Engine`, that must hold on every engine: they start it as shipped-model.ts does. */
 const EVERY_ENGINE = [
   'test/{compatibility,dialects,end-to-end,focus,fuzz,multilook-end-to-end}.test.ts',
@@ -58,7 +60,7 @@ export default defineConfig({
           ...shared,
           name: 'parallel',
           include: ['{src,test,bench}/**/*.test.ts'],
-          exclude: [...NATIVE, ...ALONE, ...WEIGHTS, ...VLLM],
+          exclude: [...NATIVE, ...ALONE, ...WEIGHTS, ...VLLM, ...BROWSER],
           // The files of a worker share its modules, which loads them once.
           isolate: false,
           // More than two cores have: many tests wait for other processes, or for time to pass.
@@ -76,8 +78,18 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
         },
       },
-      { test: { ...shared, name: 'alone', include: ALONE, fileParallelism: false, sequence: { groupOrder: 1 } } },
-      { test: { ...shared, name: 'weights', include: WEIGHTS, fileParallelism: false, sequence: { groupOrder: 2 } } },
+      { test: { ...shared, name: 'alone', include: ALONE, fileParallelism: false, sequence: { groupOrder: 2 } } },
+      {
+        test: {
+          ...shared,
+          name: 'browser',
+          include: BROWSER,
+          maxWorkers: 2,
+          testTimeout: 60_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      { test: { ...shared, name: 'weights', include: WEIGHTS, fileParallelism: false, sequence: { groupOrder: 3 } } },
       {
         test: {
           ...shared,
@@ -87,7 +99,7 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 600_000,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
         },
       },
     ],

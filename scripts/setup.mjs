@@ -1,6 +1,6 @@
 // `npm run setup`, and the last step of `npm ci`: compiles what the local engine needs beyond npm packages, once per
-// machine, and fetches the GPU backend that LOOKOUT_BACKEND names. It must run on Node 18 and later, because it may run
-// on the machine's own Node.
+// machine, fetches the GPU backend that LOOKOUT_BACKEND names, and builds the Studio. It must run on Node 18 and later,
+// because it may run on the machine's own Node.
 import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -22,6 +22,7 @@ import {
 } from '../src/setup/native-library.mjs'
 import { checkNode, checkPlatform } from '../src/setup/requirements.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
+import { buildStudio, isStudioBuilt } from '../src/setup/studio.mjs'
 
 const PROJECT_ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 /** Prefix of unfinished builds in the cache. One that is older than a day was left by a crash. */
@@ -41,6 +42,7 @@ async function main() {
   const prebuilt = locatePrebuilt()
   await buildMissing(prebuilt, seconds)
   await addBackend(backend, prebuilt, seconds)
+  await addStudio(seconds)
 }
 
 async function buildMissing(prebuilt, seconds) {
@@ -86,6 +88,17 @@ async function addBackend(name, prebuilt, seconds) {
     log(`the ${name} backend is ready after ${seconds()}`)
   } catch (error) {
     log(`cannot fetch the ${name} backend; models run on the CPU. ${error.message}`)
+  }
+}
+
+/** Without its page the server still answers: set-up does not fail. */
+async function addStudio(seconds) {
+  try {
+    if (await isStudioBuilt()) return
+    await buildStudio()
+    log(`the Studio is built after ${seconds()}`)
+  } catch (error) {
+    log(`cannot build the Studio; the server starts without it. ${error.message}`)
   }
 }
 

@@ -20,6 +20,7 @@ import { isLocal, type ModelCard } from './models/card.ts'
 import { machineMemory } from './models/machine-memory.ts'
 import { findStoredCards } from './models/stored-cards.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
+import { STUDIO_DIRECTORY } from './setup/studio.mjs'
 import type { State } from './state.ts'
 import { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 
@@ -51,18 +52,21 @@ export class Service {
   readonly apiKey: string | null
   /** The address of the metrics, e.g. `http://127.0.0.1:9464/metrics`; null when they are off. */
   readonly metricsUrl: string | null
+  /** The address of the Studio; null when it is off or was not built. */
+  readonly studioUrl: string | null
   readonly models: ModelCatalog
   readonly #resources: AsyncDisposableStack
   readonly #logger: Logger
   readonly #metrics: Metrics | null
 
   private constructor(
-    about: Pick<Service, 'url' | 'apiKey' | 'metricsUrl' | 'models'>,
+    about: Pick<Service, 'url' | 'apiKey' | 'metricsUrl' | 'studioUrl' | 'models'>,
     parts: { readonly logger: Logger; readonly metrics: Metrics | null; readonly resources: AsyncDisposableStack },
   ) {
     this.url = about.url
     this.apiKey = about.apiKey
     this.metricsUrl = about.metricsUrl
+    this.studioUrl = about.studioUrl
     this.models = about.models
     this.#resources = parts.resources
     this.#logger = parts.logger
@@ -125,13 +129,14 @@ export class Service {
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, opening, metrics)
     starting.defer(async () => (await openingMedia.catch(() => null))?.close())
-    const [registry, state, media, { createApi, BodyReader, ByteBudget }, { Conversations }] = await Promise.all([
-      loading,
-      opening,
-      openingMedia,
-      started.then(() => import('./api/index.ts')),
-      started.then(() => import('./conversation/index.ts')),
-    ])
+    const [registry, state, media, { createApi, readPage, BodyReader, ByteBudget }, { Conversations }] =
+      await Promise.all([
+        loading,
+        opening,
+        openingMedia,
+        started.then(() => import('./api/index.ts')),
+        started.then(() => import('./conversation/index.ts')),
+      ])
     metrics?.watch(() => pool.engines)
 
     const conversations = new Conversations({
@@ -162,6 +167,7 @@ export class Service {
     starting.defer(() => bodies.close())
 
     const closing = new GracefulShutdown()
+    const studio = config.studio ? await readPage(STUDIO_DIRECTORY) : null
     const app = createApi({
       models,
       conversations,
@@ -169,6 +175,7 @@ export class Service {
       bodies,
       corsOrigins: config.corsOrigins,
       compatibility: config.compatibility,
+      studio,
       logger,
       meter: metrics,
       closing,
@@ -187,7 +194,8 @@ export class Service {
     await app.listen({ host: config.host, port: config.port })
     const url = urlOf(app.server.address() as AddressInfo)
     const apiKey = config.apiKey ?? (await state.createFirstKey())
-    return new Service({ url, apiKey, metricsUrl, models }, { logger, metrics, resources: starting.move() })
+    const studioUrl = studio && `${url}/studio`
+    return new Service({ url, apiKey, metricsUrl, studioUrl, models }, { logger, metrics, resources: starting.move() })
   }
 
   /** Logs and counts an error that nothing handled. */

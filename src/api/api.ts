@@ -27,6 +27,7 @@ import { addChatCompletions } from './openai/chat-completions.ts'
 import { addFiles } from './openai/files.ts'
 import { addModels } from './openai/models.ts'
 import { addOpenApi } from './openapi.ts'
+import { addStudio, type PageFile } from './studio/index.ts'
 
 export interface ApiOptions extends Metering, LingeringOptions {
   readonly models: ModelCatalog
@@ -43,6 +44,8 @@ export interface ApiOptions extends Metering, LingeringOptions {
   /** Origins whose pages may call from a browser; `*` allows all, an empty list none. */
   readonly corsOrigins: readonly string[]
   readonly compatibility: Compatibility
+  /** The files of the Studio's page; null when it is off or was not built. */
+  readonly studio: ReadonlyMap<string, PageFile> | null
   readonly keepAliveMs?: number | undefined
   readonly bodyTimeoutMs?: number | undefined
   readonly headersTimeoutMs?: number | undefined
@@ -96,7 +99,8 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addDetect(app, { ...options, shutdown })
   addModels(app, models, options.compatibility)
   addFiles(app, { ...options, shutdown })
-  addRoot(app)
+  addRoot(app, options.studio !== null)
+  if (options.studio) addStudio(app, options.studio)
   addHealth(app, models, draining)
   addOpenApi(app)
   return app

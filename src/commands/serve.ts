@@ -55,7 +55,7 @@ function stopSignal() {
 }
 
 /** A key that the operator set is not written to a terminal or a log; one that was made just now has to be told, once. */
-async function greeting({ url, apiKey, metricsUrl, models }: Service, configured: boolean): Promise<string> {
+async function greeting({ url, apiKey, metricsUrl, studioUrl, models }: Service, configured: boolean): Promise<string> {
   const ids = (await models.list()).map(({ id }) => id)
   const metrics = metricsUrl === null ? '' : `Metrics: ${metricsUrl}\n`
   const key = configured
@@ -63,12 +63,15 @@ async function greeting({ url, apiKey, metricsUrl, models }: Service, configured
     : apiKey === null
       ? 'as made before (`npx lookout keys list` shows which there are, `npx lookout keys create` makes another)'
       : `${apiKey} (keep it: it is shown only once)`
+  // The fragment stays in the browser: it is in no request and in no log.
+  const link = configured || apiKey === null ? `${studioUrl} (it asks for the key)` : `${studioUrl}#key=${apiKey}`
+  const studio = studioUrl === null ? '' : `Open in a browser:\n\n  ${link}\n\n`
   const shown = configured ? '$LOOKOUT_API_KEY' : (apiKey ?? '$KEY')
   return `Lookout listens on ${url}
 ${metrics}Models:  ${ids.join(', ')}
 API key: ${key}
 
-Try it from the repository's folder:
+${studio}${studioUrl === null ? 'T' : 'Or t'}ry it from the repository's folder:
 
 curl -s ${url}/v1/chat/completions -H 'Content-Type: application/json' \\
   -H "Authorization: Bearer ${shown}" -d @- <<JSON

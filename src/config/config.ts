@@ -23,6 +23,8 @@ export interface Config {
   readonly redisUrl: string | null
   /** Origins whose pages may call from a browser; `*` for all. */
   readonly corsOrigins: readonly string[]
+  /** Whether to serve the Studio. */
+  readonly studio: boolean
   /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
   readonly rateLimits: LimitChanges | null
   readonly logLevel: LogLevel
@@ -110,6 +112,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     blobs: blobs?.startsWith('s3://') ? blobs : resolve(blobs ?? join(dataDirectory, 'files')),
     redisUrl: settings.redis_url,
     corsOrigins: settings.cors_origins,
+    studio: settings.studio === 'on',
     rateLimits: settings.rate_limits,
     logLevel: settings.log_level,
     compatibility: settings.compatibility,

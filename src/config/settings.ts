@@ -113,6 +113,9 @@ export const settingsSchema = z.object({
       help: 'requests per minute for each organisation: on, off, or the limits that differ (chat=600,models=60)',
       default: 'on',
     }),
+  studio: choice(['on', 'off'])
+    .default('on')
+    .register(ABOUT, { help: 'whether to serve the Studio, a page for browsers, at /studio' }),
   cors_origins: list()
     .refine(
       (origins) =>

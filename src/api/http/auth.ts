@@ -14,7 +14,14 @@ declare module 'fastify' {
 }
 
 /** Paths that need no key; their responses hold nothing about any organisation. */
-export const OPEN_PATHS = { root: '/', live: '/healthz', ready: '/readyz', openApi: '/openapi.json' } as const
+export const OPEN_PATHS = {
+  root: '/',
+  live: '/healthz',
+  ready: '/readyz',
+  openApi: '/openapi.json',
+  studio: '/studio',
+  studioFiles: '/studio/*',
+} as const
 
 /** Checks the API key before anything else in a request, on unknown paths too. */
 export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {

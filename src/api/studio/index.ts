@@ -1,0 +1,2 @@
+export { type PageFile, readPage } from './page-files.ts'
+export { addStudio } from './studio.ts'

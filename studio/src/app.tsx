@@ -1,0 +1,102 @@
+import { signal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { watchDropsAndPastes } from './media/intake.ts'
+import { MODES } from './modes.ts'
+import { drawerIsOpen, RequestDrawer } from './request/request-drawer.tsx'
+import { chooseModel, key, model, models } from './server/connection.ts'
+import { KeyDialog } from './server/key-dialog.tsx'
+import { loadModels, modelsFailure } from './server/load-models.ts'
+import { Stage } from './stage/stage.tsx'
+import { IconButton } from './widgets/button.tsx'
+import { FailureNotice } from './widgets/failure-notice.tsx'
+import { Icon } from './widgets/icon.tsx'
+import { ThemeButton } from './widgets/theme.tsx'
+
+const modeId = signal(MODES[0].id)
+const isDragging = signal(false)
+
+export function App() {
+  useEffect(
+    () =>
+      watchDropsAndPastes((value) => {
+        isDragging.value = value
+      }),
+    [],
+  )
+  const given = key.value
+  useEffect(() => {
+    if (given !== null) void loadModels()
+  }, [given])
+  const mode = MODES.find(({ id }) => id === modeId.value) ?? MODES[0]
+  return (
+    <div class={`app ${drawerIsOpen.value ? 'with-drawer' : ''}`}>
+      <TopBar />
+      {modelsFailure.value && <FailureNotice failure={modelsFailure.value} onRetry={() => void loadModels()} />}
+      <main class="workspace">
+        <Stage marks={mode.marks.value} clips={mode.clips.value} tool={mode.tool.value} />
+        <section class="panel" aria-label={mode.title}>
+          <mode.Panel />
+        </section>
+      </main>
+      <RequestDrawer />
+      {isDragging.value && <div class="drop-veil">Drop it anywhere</div>}
+      {given === null && <KeyDialog />}
+    </div>
+  )
+}
+
+function TopBar() {
+  return (
+    <header class="top-bar">
+      <h1 class="brand">
+        <img src="/studio/icon.svg" alt="" width="26" height="26" />
+        Lookout
+      </h1>
+      <nav class="modes" aria-label="Modes">
+        {MODES.map(({ id, title, icon }) => (
+          <button
+            key={id}
+            type="button"
+            aria-current={modeId.value === id ? 'page' : undefined}
+            onClick={() => {
+              modeId.value = id
+            }}
+          >
+            <Icon name={icon} />
+            <span>{title}</span>
+          </button>
+        ))}
+      </nav>
+      <div class="top-tools">
+        <ModelChoice />
+        <IconButton
+          icon="code"
+          label="Show the request"
+          pressed={drawerIsOpen.value}
+          onClick={() => {
+            drawerIsOpen.value = !drawerIsOpen.value
+          }}
+        />
+        <ThemeButton />
+      </div>
+    </header>
+  )
+}
+
+function ModelChoice() {
+  if (models.value.length === 0) return null
+  return (
+    <select
+      class="model-choice"
+      aria-label="Model"
+      value={model.value?.id}
+      onChange={(event) => chooseModel(event.currentTarget.value)}
+    >
+      {models.value.map(({ id }) => (
+        <option key={id} value={id}>
+          {id}
+        </option>
+      ))}
+    </select>
+  )
+}

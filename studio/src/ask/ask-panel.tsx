@@ -1,0 +1,49 @@
+import { useEffect, useRef } from 'preact/hooks'
+import { ReplyView } from '../chat/reply-view.tsx'
+import { Button } from '../widgets/button.tsx'
+import { Composer, Suggestions } from './composer.tsx'
+import { readings, send, shownTurn, startOver, type Turn, turns } from './conversation.ts'
+
+/** A conversation about the media on the stage. */
+export function AskPanel() {
+  const end = useRef<HTMLDivElement>(null)
+  const count = turns.value.length
+  useEffect(() => end.current?.scrollIntoView({ block: 'end' }), [count])
+  return (
+    <>
+      <div class="turns" role="log" aria-label="Conversation">
+        {count === 0 && (
+          <p class="empty">
+            Ask a question. Where the answer names places, they appear on the picture while it arrives.
+          </p>
+        )}
+        {turns.value.map((turn, index) => (
+          <TurnView key={turn.id} turn={turn} isLast={index === count - 1} />
+        ))}
+        <div ref={end} />
+      </div>
+      <div class="panel-foot">
+        <Suggestions />
+        {count > 0 && (
+          <Button kind="quiet" onClick={startOver}>
+            Start over
+          </Button>
+        )}
+        <Composer />
+      </div>
+    </>
+  )
+}
+
+function TurnView({ turn, isLast }: { readonly turn: Turn; readonly isLast: boolean }) {
+  const isShown = shownTurn.value === turn.id || (shownTurn.value === null && isLast)
+  return (
+    <article class={`turn ${isShown ? 'shown' : ''}`} onPointerDown={() => (shownTurn.value = turn.id)}>
+      <div class="question">
+        {turn.question}
+        {turn.media.length > 0 && <span class="question-media">{turn.media.map(({ name }) => name).join(', ')}</span>}
+      </div>
+      <ReplyView reply={turn.reply} pieces={readings.value.get(turn.id) ?? []} onRetry={() => void send(turn)} />
+    </article>
+  )
+}

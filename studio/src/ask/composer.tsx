@@ -1,0 +1,125 @@
+import { useSignal } from '@preact/signals'
+import { attachments } from '../media/attachments.ts'
+import { SAMPLES } from '../media/samples.ts'
+import { model } from '../server/connection.ts'
+import { Button, IconButton } from '../widgets/button.tsx'
+import { Icon } from '../widgets/icon.tsx'
+import { AskSettings } from './ask-settings.tsx'
+import { ask, draft, type Format, options, turns } from './conversation.ts'
+
+const FORMATS: readonly { readonly format: Format; readonly title: string }[] = [
+  { format: '', title: 'Text' },
+  { format: 'point', title: 'Points' },
+  { format: 'box', title: 'Boxes' },
+  { format: 'polygon', title: 'Polygons' },
+  { format: 'clip', title: 'Clips' },
+]
+
+/** Where the next question is written. */
+export function Composer() {
+  const showsSettings = useSignal(false)
+  const last = turns.value.at(-1)?.reply
+  const isBusy = last?.status.value === 'waiting' || last?.status.value === 'streaming'
+  const submit = () => void ask()
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (!isBusy) submit()
+      }}
+    >
+      {showsSettings.value && <AskSettings />}
+      <div class="composer-row">
+        <textarea
+          aria-label="Your question"
+          placeholder="Ask about what is on the stage"
+          rows={2}
+          value={draft.value}
+          onInput={(event) => {
+            draft.value = event.currentTarget.value
+          }}
+          onKeyDown={(event) => {
+            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
+            event.preventDefault()
+            if (!isBusy) submit()
+          }}
+        />
+        {isBusy ? (
+          <IconButton icon="stop" label="Stop" onClick={() => last?.stop()} />
+        ) : (
+          <button
+            type="submit"
+            class="icon-button primary"
+            aria-label="Ask"
+            title="Ask (Enter)"
+            disabled={draft.value.trim() === ''}
+          >
+            <Icon name="send" />
+          </button>
+        )}
+      </div>
+      <div class="composer-options">
+        <FormatChoice />
+        {model.value?.reasoning.supported && (
+          <Button
+            kind="quiet"
+            pressed={options.value.thinks}
+            onClick={() => {
+              options.value = { ...options.value, thinks: !options.value.thinks }
+            }}
+          >
+            Think first
+          </Button>
+        )}
+        <Button
+          kind="quiet"
+          pressed={showsSettings.value}
+          onClick={() => {
+            showsSettings.value = !showsSettings.value
+          }}
+        >
+          Settings
+        </Button>
+      </div>
+    </form>
+  )
+}
+
+function FormatChoice() {
+  const known = new Set(model.value?.output_formats ?? [])
+  const offered = FORMATS.filter(({ format }) => format === '' || known.has(format) || known.has(`${format}s`))
+  return (
+    <div class="segments" role="radiogroup" aria-label="Answer with">
+      {offered.map(({ format, title }) => (
+        <button
+          key={format}
+          type="button"
+          role="radio"
+          aria-checked={options.value.format === format}
+          onClick={() => {
+            options.value = { ...options.value, format }
+          }}
+        >
+          {title}
+        </button>
+      ))}
+    </div>
+  )
+}
+
+/** Questions to begin with. */
+export function Suggestions() {
+  const sample = SAMPLES.find(({ path }) => attachments.value.some((one) => one.path === path))
+  if (sample === undefined || turns.value.length > 0) return null
+  return (
+    <Button
+      onClick={() => {
+        draft.value = sample.question
+        void ask()
+      }}
+    >
+      {sample.question}
+    </Button>
+  )
+}

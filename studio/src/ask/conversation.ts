@@ -1,0 +1,140 @@
+import { computed, signal } from '@preact/signals'
+import { Reply } from '../chat/reply.ts'
+import type { Clip, Mark } from '../marks/mark.ts'
+import { type ReplyPiece, readReply } from '../marks/reply-text.ts'
+import { type Attachment, toPart } from '../media/attachment.ts'
+import { attachments } from '../media/attachments.ts'
+import { model } from '../server/connection.ts'
+import { toFailure } from '../server/failure.ts'
+import type { Message, Part } from '../server/wire.ts'
+
+export type Format = '' | 'point' | 'box' | 'polygon' | 'clip'
+
+/** What goes with every question. */
+export interface AskOptions {
+  readonly format: Format
+  readonly thinks: boolean
+  readonly focus: boolean
+  readonly system: string
+  /** Null for the server's default. */
+  readonly temperature: number | null
+  readonly maxTokens: number | null
+  /** A JSON array of functions; empty for none. */
+  readonly tools: string
+  /** Whether a question is sent with the turns before it. */
+  readonly remembers: boolean
+}
+
+export const DEFAULT_OPTIONS: AskOptions = {
+  format: '',
+  thinks: false,
+  focus: false,
+  system: '',
+  temperature: null,
+  maxTokens: null,
+  tools: '',
+  remembers: true,
+}
+
+export interface Turn {
+  readonly id: string
+  readonly question: string
+  /** Media that the conversation has from this turn on. */
+  readonly media: readonly Attachment[]
+  readonly reply: Reply
+  /** All media of the request, in order: what `asset_idx` counts. */
+  readonly sent: readonly string[]
+}
+
+export const draft = signal('')
+export const options = signal<AskOptions>(DEFAULT_OPTIONS)
+export const turns = signal<readonly Turn[]>([])
+
+/** The text of each turn, read once for the panel and the stage. */
+export const readings = computed<ReadonlyMap<string, readonly ReplyPiece[]>>(
+  () => new Map(turns.value.map(({ id, sent, reply }) => [id, readReply(reply.text.value, id, sent)])),
+)
+
+/** The turn whose marks are on the stage: the one that was picked, or else the last. */
+export const shownTurn = signal<string | null>(null)
+const shownPieces = computed(() => {
+  const turn = turns.value.find(({ id }) => id === shownTurn.value) ?? turns.value.at(-1)
+  return (turn && readings.value.get(turn.id)) ?? []
+})
+export const marks = computed<readonly Mark[]>(() =>
+  shownPieces.value.flatMap((piece) => (piece.kind === 'annotation' ? piece.marks : [])),
+)
+export const clips = computed<readonly Clip[]>(() =>
+  shownPieces.value.flatMap((piece) => (piece.kind === 'annotation' ? piece.clips : [])),
+)
+
+/** Sends the draft with the media on the stage that the conversation does not have yet. */
+export async function ask(): Promise<void> {
+  const question = draft.value.trim()
+  const before = options.value.remembers ? turns.value : []
+  const known = new Set(before.flatMap(({ media }) => media.map(({ id }) => id)))
+  const media = attachments.value.filter(({ id }) => !known.has(id))
+  if (question === '' && media.length === 0) return
+  const sent = [...before.flatMap((turn) => turn.media), ...media].map(({ id }) => id)
+  const turn: Turn = { id: crypto.randomUUID(), question, media, reply: new Reply(), sent }
+  turns.value = [...turns.value, turn]
+  shownTurn.value = null
+  draft.value = ''
+  await send(turn)
+}
+
+/** Sends a turn, for the first time or again. */
+export async function send(turn: Turn): Promise<void> {
+  try {
+    await turn.reply.run(await bodyOf(turn))
+  } catch (error) {
+    turn.reply.failure.value = toFailure(error)
+    turn.reply.status.value = 'failed'
+  }
+}
+
+export function startOver(): void {
+  for (const { reply } of turns.value) reply.stop()
+  turns.value = []
+}
+
+/** The chat completion that a turn is, without `stream`. */
+export async function bodyOf(turn: Pick<Turn, 'id' | 'question' | 'media'>): Promise<object> {
+  const { format, thinks, focus, system, temperature, maxTokens, tools, remembers } = options.value
+  const index = turns.value.findIndex(({ id }) => id === turn.id)
+  const before = remembers ? turns.value.slice(0, index === -1 ? turns.value.length : index) : []
+  const messages: Message[] = system === '' ? [] : [{ role: 'system', content: system }]
+  for (const earlier of before) messages.push(await userMessage(earlier), assistantMessage(earlier.reply))
+  messages.push(await userMessage(turn))
+  const vision = {
+    ...(format === '' ? {} : { annotation_format: format }),
+    ...(focus ? { internal_tools: { focus } } : {}),
+  }
+  return {
+    model: model.value?.id ?? '',
+    messages,
+    ...(Object.keys(vision).length > 0 ? { vision_config: vision } : {}),
+    ...(thinks ? { reasoning_effort: 'medium' } : {}),
+    ...(temperature === null ? {} : { temperature }),
+    ...(maxTokens === null ? {} : { max_completion_tokens: maxTokens }),
+    ...(tools.trim() === '' ? {} : { tools: parseTools(tools) }),
+  }
+}
+
+function parseTools(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new Error(`The tools are not valid JSON: ${(error as Error).message}`)
+  }
+}
+
+async function userMessage({ question, media }: Pick<Turn, 'question' | 'media'>): Promise<Message> {
+  const parts: Part[] = await Promise.all(media.map(toPart))
+  if (parts.length === 0) return { role: 'user', content: question }
+  return { role: 'user', content: question === '' ? parts : [...parts, { type: 'text', text: question }] }
+}
+
+function assistantMessage({ text }: Reply): Message {
+  return { role: 'assistant', content: text.value }
+}

@@ -1,0 +1,80 @@
+import { AnnotatedText } from '../marks/annotated-text.tsx'
+import type { ReplyPiece } from '../marks/reply-text.ts'
+import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { Notice } from '../widgets/notice.tsx'
+import type { Reply } from './reply.ts'
+
+interface ReplyViewProps {
+  readonly reply: Reply
+  /** The reply's text, read: its owner shows the marks on the stage too. */
+  readonly pieces: readonly ReplyPiece[]
+  onRetry(): void
+}
+
+/** A reply with its thoughts, its calls of tools, what it cost, and what went wrong. */
+export function ReplyView({ reply, pieces, onRetry }: ReplyViewProps) {
+  const status = reply.status.value
+  const failure = reply.failure.value
+  const wait = reply.wait.value
+  return (
+    <div class="reply" aria-busy={status === 'waiting' || status === 'streaming'}>
+      {reply.thoughts.value !== '' && (
+        <details class="thoughts">
+          <summary>{reply.text.value === '' && status === 'streaming' ? 'Thinking…' : 'Thoughts'}</summary>
+          <p>{reply.thoughts.value}</p>
+        </details>
+      )}
+      <div class="reply-text" aria-live="polite">
+        <AnnotatedText pieces={pieces} />
+        {(status === 'waiting' || status === 'streaming') && wait === null && <span class="cursor" />}
+      </div>
+      {reply.toolCalls.value.map((call) => (
+        <div class="tool-call" key={call.id}>
+          <span class="tool-name">{call.function.name}</span>
+          <pre>{indented(call.function.arguments)}</pre>
+        </div>
+      ))}
+      {wait !== null && (
+        <Notice tone="wait">
+          The server is busy. Trying again in {wait} {wait === 1 ? 'second' : 'seconds'}.
+        </Notice>
+      )}
+      {failure && <FailureNotice failure={failure} onRetry={onRetry} />}
+      {status === 'stopped' && <p class="reply-facts">Stopped.</p>}
+      {status === 'done' && <Facts reply={reply} />}
+    </div>
+  )
+}
+
+const ENDS: Readonly<Record<string, string>> = {
+  length: 'cut at the token limit',
+  tool_limit: 'ended at the limit of looks',
+  tool_error: 'ended by a look at no valid region',
+  interrupted: 'ended by the server',
+}
+
+/** A whole annotation arrives at once: over a shorter time than this, tokens per second say nothing. */
+const LEAST_SPAN_MS = 50
+
+function Facts({ reply }: { readonly reply: Reply }) {
+  const usage = reply.usage.value
+  const [first, total] = [reply.firstMs.value, reply.totalMs.value]
+  const facts: string[] = []
+  if (usage) facts.push(`${usage.prompt_tokens} + ${usage.completion_tokens} tokens`)
+  if (first !== null) facts.push(`first after ${Math.round(first)} ms`)
+  if (usage && first !== null && total !== null && total - first > LEAST_SPAN_MS) {
+    facts.push(`${((usage.completion_tokens - 1) / ((total - first) / 1000)).toFixed(0)} tokens/s`)
+  }
+  const end = ENDS[reply.finishReason.value ?? '']
+  if (end) facts.push(end)
+  return <p class="reply-facts">{facts.join(' · ')}</p>
+}
+
+/** JSON with line breaks; what is not whole yet stays as it is. */
+function indented(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2)
+  } catch {
+    return json
+  }
+}

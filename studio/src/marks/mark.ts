@@ -1,0 +1,37 @@
+import { signal } from '@preact/signals'
+
+/** Parts of the width and the height of the upright image: 0..1 from the top-left corner. */
+export interface Point {
+  readonly x: number
+  readonly y: number
+}
+
+/** Something shown on an image or on a moment of a video. */
+export interface Mark {
+  /** Unique on the page. */
+  readonly id: string
+  /** The id of its attachment. */
+  readonly media: string
+  readonly label: string
+  readonly kind: 'point' | 'box' | 'polygon'
+  /** One point; top-left and bottom-right of a box; three or more corners of a polygon. */
+  readonly points: readonly Point[]
+  /** Seconds from the start of a video. */
+  readonly time?: number
+  /** Drawn apart from what a model found. */
+  readonly role?: 'positive' | 'negative' | 'missed' | 'extra'
+}
+
+/** A span of a video or a sound, in seconds; a moment has no end. */
+export interface Clip {
+  readonly id: string
+  readonly media: string
+  readonly label: string
+  readonly start: number
+  readonly end?: number
+}
+
+/** The mark that the pointer or the focus is on, in the text or on the picture; both light up. */
+export const litMark = signal<string | null>(null)
+/** The mark that was clicked last; the stage shows it whole. */
+export const chosenMark = signal<string | null>(null)

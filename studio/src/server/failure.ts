@@ -1,0 +1,64 @@
+import type { ErrorBody } from './wire.ts'
+
+export type FailureKind = 'offline' | 'key' | 'busy' | 'request' | 'server' | 'broken-off'
+
+/** Why a request has no result. `message` is a sentence for the person at the page. */
+export class Failure extends Error {
+  override readonly name = 'Failure'
+  readonly kind: FailureKind
+  /** 0 where no response arrived. */
+  readonly status: number
+  /** The field of the request at fault, as the server names it. */
+  readonly param: string | null
+  readonly code: string | null
+  /** Seconds after which the server wants to be asked again; null when it did not say. */
+  readonly retryAfter: number | null
+
+  constructor(kind: FailureKind, message: string, details: FailureDetails = {}) {
+    super(message)
+    this.kind = kind
+    this.status = details.status ?? 0
+    this.param = details.param ?? null
+    this.code = details.code ?? null
+    this.retryAfter = details.retryAfter ?? null
+  }
+}
+
+interface FailureDetails {
+  readonly status?: number
+  readonly param?: string | null
+  readonly code?: string | null
+  readonly retryAfter?: number | null
+}
+
+/** The failure that a response of the server describes. */
+export async function failureOf(response: Response): Promise<Failure> {
+  const { status } = response
+  const body = (await response.json().catch(() => null)) as { error?: ErrorBody } | null
+  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
+  const details = {
+    status,
+    param: body?.error?.param ?? null,
+    code: body?.error?.code ?? null,
+    retryAfter: Number.isFinite(seconds) ? seconds : null,
+  }
+  const message = body?.error?.message ?? `The server answered with status ${status}`
+  if (status === 401) return new Failure('key', 'The server does not accept this key. It may be revoked.', details)
+  if (details.retryAfter !== null && (status === 429 || status === 503)) return new Failure('busy', message, details)
+  return new Failure(status >= 500 ? 'server' : 'request', message, details)
+}
+
+/** A failure that the server reports in the middle of a stream. */
+export function failureInStream(error: ErrorBody): Failure {
+  return new Failure('server', error.message, { status: 500, param: error.param, code: error.code })
+}
+
+export function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'AbortError'
+}
+
+/** Anything thrown, as a failure. */
+export function toFailure(error: unknown): Failure {
+  if (error instanceof Failure) return error
+  return new Failure('request', error instanceof Error ? error.message : String(error))
+}

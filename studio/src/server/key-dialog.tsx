@@ -1,0 +1,49 @@
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { Button } from '../widgets/button.tsx'
+import { CheckField } from '../widgets/field.tsx'
+import { useKey } from './connection.ts'
+
+/** Asks for the key. Nothing on the page is lost meanwhile. */
+export function KeyDialog() {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const given = useSignal('')
+  const keeps = useSignal(false)
+  useEffect(() => dialog.current?.showModal(), [])
+  return (
+    <dialog ref={dialog} class="key-dialog" aria-labelledby="key-title" onCancel={(event) => event.preventDefault()}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (given.value.trim() !== '') useKey(given.value.trim(), keeps.value)
+        }}
+      >
+        <h2 id="key-title">Which key may this page use?</h2>
+        <p>
+          <code>npm start</code> prints a key when it starts for the first time. <code>npx lookout keys create</code>{' '}
+          makes another.
+        </p>
+        <input
+          type="password"
+          aria-label="API key"
+          placeholder="lk-…"
+          autocomplete="off"
+          value={given.value}
+          onInput={(event) => {
+            given.value = event.currentTarget.value
+          }}
+        />
+        <CheckField
+          label="Remember it in this browser"
+          checked={keeps.value}
+          onChange={(value) => {
+            keeps.value = value
+          }}
+        />
+        <Button kind="primary" type="submit" disabled={given.value.trim() === ''}>
+          Use this key
+        </Button>
+      </form>
+    </dialog>
+  )
+}

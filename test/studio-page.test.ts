@@ -1,0 +1,85 @@
+import { brotliDecompressSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { buildStudio, isStudioBuilt } from '../src/setup/studio.mjs'
+import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
+
+/** How the server serves the Studio's page. What the page does is tested in a browser, in `studio/`. */
+let server: TestServer
+beforeAll(async () => {
+  if (!(await isStudioBuilt())) await buildStudio()
+  server = await startTestServer()
+})
+afterAll(() => server?.close())
+
+/** Without a key, as a browser asks. */
+const open = (path: string, headers: Record<string, string> = {}) =>
+  fetch(server.url + path, { headers: { accept: 'text/html,*/*;q=0.8', ...headers }, redirect: 'manual' })
+
+describe('the page', () => {
+  test('needs no key, and may call nothing but this server', async () => {
+    const response = await open('/studio')
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')
+    const policy = response.headers.get('content-security-policy')!
+    expect(policy).toContain("default-src 'none'")
+    expect(policy).toContain("connect-src 'self'")
+    expect(policy).not.toMatch(/unsafe|https?:|\*/)
+    expect((await response.text()).match(/<script/g)).toHaveLength(1)
+  })
+
+  test('takes under 80 kB in all, compressed', async () => {
+    const page = await (await open('/studio')).text()
+    const assets = [...page.matchAll(/(?:src|href)="(\/studio\/assets\/[^"]+)"/g)].map(([, path]) => path!)
+    expect(assets.length).toBeGreaterThanOrEqual(2)
+    let bytes = 0
+    for (const path of assets) {
+      const response = await open(path, { 'accept-encoding': 'gzip' })
+      expect(response.headers.get('content-encoding')).toBe('gzip')
+      expect(response.headers.get('cache-control')).toContain('immutable')
+      bytes += Number(response.headers.get('content-length'))
+    }
+    expect(bytes).toBeLessThan(80_000)
+  })
+
+  test('comes in the encodings that the browser takes', async () => {
+    const plain = Buffer.from(await (await open('/studio', { 'accept-encoding': 'identity' })).arrayBuffer())
+    expect((await open('/studio', { 'accept-encoding': 'br;q=0, gzip' })).headers.get('content-encoding')).toBe('gzip')
+    const { request } = await import('undici')
+    const response = await request(`${server.url}/studio`, { headers: { 'accept-encoding': 'gzip, br' } })
+    expect(response.headers['content-encoding']).toBe('br')
+    expect(brotliDecompressSync(Buffer.from(await response.body.arrayBuffer())).equals(plain)).toBe(true)
+  })
+
+  test.each([
+    '/studio/nothing.js',
+    '/studio/..%2f..%2fpackage.json',
+    '/studio/%2e%2e/package.json',
+    '/studio/built-from.txt',
+  ])('has no other files: %s', async (path) => {
+    expect([401, 404]).toContain((await open(path)).status)
+  })
+})
+
+describe('the root', () => {
+  test('sends browsers to the Studio', async () => {
+    const response = await open('/')
+    expect(response.status).toBe(302)
+    expect(response.headers.get('location')).toBe('/studio')
+  })
+
+  test('tells other clients where to go on', async () => {
+    const body = await jsonOf<{ links: Record<string, string> }>(await open('/', { accept: '*/*' }))
+    expect(body.links).toMatchObject({ studio: '/studio', models: '/v1/models' })
+  })
+})
+
+test('LOOKOUT_STUDIO=off serves no page', async () => {
+  const without = await startTestServer({ environment: { LOOKOUT_STUDIO: 'off' } })
+  try {
+    expect((await fetch(`${without.url}/studio`)).status).toBe(401)
+    const root = await fetch(without.url, { headers: { accept: 'text/html' } })
+    expect((await jsonOf<{ links: object }>(root)).links).not.toHaveProperty('studio')
+  } finally {
+    await without.close()
+  }
+})

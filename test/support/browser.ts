@@ -1,0 +1,51 @@
+import { existsSync } from 'node:fs'
+import { type Browser, chromium, type Page } from 'playwright-core'
+import { buildStudio, isStudioBuilt } from '../../src/setup/studio.mjs'
+import { KEY } from './server.ts'
+
+/** The machine's own browser; null where there is none, and its tests are skipped. */
+export const CHROMIUM =
+  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync) ?? null
+
+if (CHROMIUM === null) console.warn('SKIPPED: tests of the Studio need chromium (apt-get install chromium)')
+
+export interface StudioPage {
+  readonly page: Page
+  /** Errors of the console and of scripts; a test ends with none. */
+  readonly errors: readonly string[]
+  close(): Promise<void>
+}
+
+export interface StudioPageOptions {
+  readonly width?: number
+  readonly height?: number
+  readonly colorScheme?: 'light' | 'dark'
+  readonly hasTouch?: boolean
+}
+
+let browser: Promise<Browser> | null = null
+
+/** Builds the page if its sources changed. Call before the server starts: it reads the page then. */
+export async function prepareStudio(): Promise<void> {
+  if (!(await isStudioBuilt())) await buildStudio()
+}
+
+/** Opens the Studio of a server in a browser of its own profile, with the key as `npm start` gives it. */
+export async function openStudio(url: string, options: StudioPageOptions = {}): Promise<StudioPage> {
+  const { width = 1360, height = 820, ...rest } = options
+  browser ??= chromium.launch({ executablePath: CHROMIUM!, args: ['--no-sandbox'] })
+  const context = await (await browser).newContext({ viewport: { width, height }, ...rest })
+  const page = await context.newPage()
+  const errors: string[] = []
+  page.on('pageerror', (error) => errors.push(error.message))
+  page.on('console', (message) => {
+    if (message.type() === 'error') errors.push(message.text())
+  })
+  await page.goto(`${url}/studio#key=${KEY}`)
+  return { page, errors, close: () => context.close() }
+}
+
+export async function closeBrowser(): Promise<void> {
+  await (await browser)?.close()
+  browser = null
+}
