@@ -182,7 +182,7 @@ async function startSilent() {
 
 /** Milliseconds per authentication, including the database query once a second. */
 async function authentication(database: Database, key: string, runs: number): Promise<number> {
-  const authenticator = new Authenticator(database, null)
+  const authenticator = new Authenticator(database, [])
   const times: number[] = []
   try {
     for (let run = 0; run <= runs; run++) {

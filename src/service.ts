@@ -54,19 +54,22 @@ export class Service {
   readonly metricsUrl: string | null
   /** The address of the Studio; null when it is off or was not built. */
   readonly studioUrl: string | null
+  /** A key for the Studio's link; null where none is made. */
+  readonly studioKey: string | null
   readonly models: ModelCatalog
   readonly #resources: AsyncDisposableStack
   readonly #logger: Logger
   readonly #metrics: Metrics | null
 
   private constructor(
-    about: Pick<Service, 'url' | 'apiKey' | 'metricsUrl' | 'studioUrl' | 'models'>,
+    about: Pick<Service, 'url' | 'apiKey' | 'metricsUrl' | 'studioUrl' | 'studioKey' | 'models'>,
     parts: { readonly logger: Logger; readonly metrics: Metrics | null; readonly resources: AsyncDisposableStack },
   ) {
     this.url = about.url
     this.apiKey = about.apiKey
     this.metricsUrl = about.metricsUrl
     this.studioUrl = about.studioUrl
+    this.studioKey = about.studioKey
     this.models = about.models
     this.#resources = parts.resources
     this.#logger = parts.logger
@@ -195,7 +198,8 @@ export class Service {
     const url = urlOf(app.server.address() as AddressInfo)
     const apiKey = config.apiKey ?? (await state.createFirstKey())
     const studioUrl = studio && `${url}/studio`
-    return new Service({ url, apiKey, metricsUrl, studioUrl, models }, { logger, metrics, resources: starting.move() })
+    const about = { url, apiKey, metricsUrl, studioUrl, studioKey: state.studioKey, models }
+    return new Service(about, { logger, metrics, resources: starting.move() })
   }
 
   /** Logs and counts an error that nothing handled. */

@@ -5,8 +5,11 @@ import {
   Authenticator,
   Budgets,
   type Clock,
+  CONFIGURED_KEY,
   openRateLimits,
+  openStudioKey,
   type RateLimits,
+  STUDIO_KEY,
   UsageLedger,
 } from './accounts/index.ts'
 import type { Config } from './config/config.ts'
@@ -21,6 +24,8 @@ export interface State {
   readonly files: Files
   readonly ledger: UsageLedger
   readonly budgets: Budgets
+  /** The key in the Studio's link; null where no link with a key is made. */
+  readonly studioKey: string | null
   /** A folder for media that are being decoded. The next start removes what a crash leaves in it. */
   readonly mediaDirectory: string
   /** Null when the server has no rate limits. */
@@ -53,8 +58,13 @@ export async function openState(
   opened.defer(async () => drafts.close())
 
   const accounts = new Accounts(database)
-  if (config.apiKey !== null) await accounts.ensureFirstOrganisation()
-  const keys = new Authenticator(database, config.apiKey, clock)
+  const studioKey = wantsStudioKey(config) ? await openStudioKey(config.dataDirectory) : null
+  const own = [
+    { id: CONFIGURED_KEY, key: config.apiKey },
+    { id: STUDIO_KEY, key: studioKey },
+  ].flatMap(({ id, key }) => (key === null ? [] : [{ id, key }]))
+  if (own.length > 0) await accounts.ensureFirstOrganisation()
+  const keys = new Authenticator(database, own, clock)
   opened.defer(() => keys.close())
   const ledger = await UsageLedger.open(database, join(config.dataDirectory, 'ledger'), logger)
   opened.defer(() => ledger.close())
@@ -70,6 +80,7 @@ export async function openState(
   const resources = opened.move()
   return {
     keys,
+    studioKey,
     files,
     ledger,
     budgets: new Budgets(database),
@@ -78,6 +89,11 @@ export async function openState(
     createFirstKey: async () => (config.apiKey === null ? accounts.createFirstKey() : null),
     close: () => resources.disposeAsync(),
   }
+}
+
+/** Only on a machine of one's own: the link lets whoever has it do everything. */
+function wantsStudioKey({ studio, apiKey, host }: Config): boolean {
+  return studio && apiKey === null && ['127.0.0.1', '::1', 'localhost'].includes(host)
 }
 
 export function openDatabase(

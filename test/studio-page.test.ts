@@ -1,3 +1,5 @@
+import { rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { buildStudio, isStudioBuilt } from '../src/setup/studio.mjs'
@@ -70,6 +72,35 @@ describe('the root', () => {
   test('tells other clients where to go on', async () => {
     const body = await jsonOf<{ links: Record<string, string> }>(await open('/', { accept: '*/*' }))
     expect(body.links).toMatchObject({ studio: '/studio', models: '/v1/models' })
+  })
+})
+
+describe('the key of the link', () => {
+  const start = (environment: Record<string, string> = {}) =>
+    startTestServer({ environment: { LOOKOUT_API_KEY: '', DATABASE_URL: '', ...environment } })
+
+  test('opens everything, is readable by its owner alone, and outlives a restart', async () => {
+    const first = await start()
+    const { studioKey } = first.service
+    const path = join(first.directory, 'studio-key')
+    expect((await stat(path)).mode & 0o777).toBe(0o600)
+    const headers = { authorization: `Bearer ${studioKey}` }
+    expect((await fetch(`${first.url}/v1/models`, { headers })).status).toBe(200)
+    await first.service.close()
+    const second = await start({ LOOKOUT_DATA_DIR: first.directory })
+    expect(second.service.studioKey).toBe(studioKey)
+    await second.close()
+    await rm(first.directory, { recursive: true })
+  })
+
+  test.each([
+    ['LOOKOUT_HOST', '0.0.0.0'],
+    ['LOOKOUT_API_KEY', 'of-the-operator'],
+    ['LOOKOUT_STUDIO', 'off'],
+  ])('is not made with %s=%s', async (name, value) => {
+    const other = await start({ [name]: value })
+    expect(other.service.studioKey).toBeNull()
+    await other.close()
   })
 })
 

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { type Database, eq, sql, tables } from '../storage/index.ts'
 import { AddressBudgets } from './address-budgets.ts'
 import { hashOf, isApiKey, type Scope } from './api-key.ts'
-import { ALL_SCOPES, CONFIGURED_KEY, FIRST_ORGANISATION, type Principal } from './principal.ts'
+import { ALL_SCOPES, FIRST_ORGANISATION, type Principal } from './principal.ts'
 import type { Clock } from './rate-limits.ts'
 
 const { apiKeys, organisations } = tables
@@ -17,6 +17,12 @@ export interface ApiKeys {
    * @throws ApiError 503 when the database is unavailable, 429 when the address has tried too many unknown keys.
    */
   authenticate(key: string, address: string): Principal | null | Promise<Principal | null>
+}
+
+/** A key that is in no database: it has every scope, for the first organisation, as long as the process runs. */
+export interface ProcessKey {
+  readonly id: string
+  readonly key: string
 }
 
 interface Known {
@@ -45,7 +51,7 @@ const LAST_USED_MS = 5_000
 /** Authenticates keys from a cache that it keeps close to the database. */
 export class Authenticator implements ApiKeys {
   readonly #database: Database
-  readonly #configured: Buffer | null
+  readonly #own: readonly { readonly hash: Buffer; readonly principal: Principal }[]
   readonly #budgets: AddressBudgets
   readonly #known = new LRUCache<string, Known>({ max: MAX_KNOWN })
   /** Keys that the database did not know. */
@@ -58,11 +64,10 @@ export class Authenticator implements ApiKeys {
   /** When a read last failed, by the monotonic clock. */
   #failedAt = Number.NEGATIVE_INFINITY
 
-  /** @param configured the key from the configuration, if any. It has every scope, for the first organisation. */
-  constructor(database: Database, configured: string | null, clock?: Clock) {
+  constructor(database: Database, own: readonly ProcessKey[], clock?: Clock) {
     this.#database = database
     this.#budgets = new AddressBudgets(clock)
-    this.#configured = configured === null ? null : Buffer.from(hashOf(configured))
+    this.#own = own.map(({ id, key }) => ({ hash: Buffer.from(hashOf(key)), principal: principalOf(id) }))
     this.#timer = setInterval(() => void this.#writeLastUsed(), LAST_USED_MS)
     this.#timer.unref()
   }
@@ -75,7 +80,8 @@ export class Authenticator implements ApiKeys {
     const hash = hashOf(key)
     const remembered = this.#known.get(hash)
     if (!remembered) {
-      if (this.#configured && timingSafeEqual(this.#configured, Buffer.from(hash))) return CONFIGURED
+      const own = this.#own.find((one) => timingSafeEqual(one.hash, Buffer.from(hash)))
+      if (own) return own.principal
       if (!isApiKey(key) || this.#unknown.has(hash)) return null
       return this.#budgets.attempt(address, () => this.#lookUp(hash)).then((found) => this.#owner(found))
     }
@@ -171,11 +177,8 @@ export class Authenticator implements ApiKeys {
   }
 }
 
-const CONFIGURED: Principal = {
-  organisation: FIRST_ORGANISATION,
-  key: CONFIGURED_KEY,
-  scopes: ALL_SCOPES,
-  limits: {},
+function principalOf(id: string): Principal {
+  return { organisation: FIRST_ORGANISATION, key: id, scopes: ALL_SCOPES, limits: {} }
 }
 
 async function within<Result>(milliseconds: number, work: Promise<Result>, otherwise: Result): Promise<Result> {

@@ -12,7 +12,9 @@ export interface Principal {
 
 /** Id of the key from the configuration. It is in no list, and exists only while the setting does. */
 export const CONFIGURED_KEY = 'LOOKOUT_API_KEY'
-/** The organisation of the configured key, and of the key that the first start creates. */
+/** Id of the key in the Studio's link. It is in no list either. */
+export const STUDIO_KEY = 'studio'
+/** The organisation of the configured key, of the Studio's, and of the key that the first start creates. */
 export const FIRST_ORGANISATION = 'default'
 
 export const ALL_SCOPES: ReadonlySet<Scope> = new Set(SCOPES)

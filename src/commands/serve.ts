@@ -55,7 +55,10 @@ function stopSignal() {
 }
 
 /** A key that the operator set is not written to a terminal or a log; one that was made just now has to be told, once. */
-async function greeting({ url, apiKey, metricsUrl, studioUrl, models }: Service, configured: boolean): Promise<string> {
+async function greeting(
+  { url, apiKey, metricsUrl, studioUrl, studioKey, models }: Service,
+  configured: boolean,
+): Promise<string> {
   const ids = (await models.list()).map(({ id }) => id)
   const metrics = metricsUrl === null ? '' : `Metrics: ${metricsUrl}\n`
   const key = configured
@@ -63,8 +66,9 @@ async function greeting({ url, apiKey, metricsUrl, studioUrl, models }: Service,
     : apiKey === null
       ? 'as made before (`npx lookout keys list` shows which there are, `npx lookout keys create` makes another)'
       : `${apiKey} (keep it: it is shown only once)`
-  // The fragment stays in the browser: it is in no request and in no log.
-  const link = configured || apiKey === null ? `${studioUrl} (it asks for the key)` : `${studioUrl}#key=${apiKey}`
+  // The fragment stays in the browser: it is in no request and in no log. A log of this output should not have the key.
+  const linkKey = (process.stdout.isTTY ? studioKey : null) ?? (configured ? null : apiKey)
+  const link = linkKey === null ? `${studioUrl} (it asks for the key)` : `${studioUrl}#key=${linkKey}`
   const studio = studioUrl === null ? '' : `Open in a browser:\n\n  ${link}\n\n`
   const shown = configured ? '$LOOKOUT_API_KEY' : (apiKey ?? '$KEY')
   return `Lookout listens on ${url}
