@@ -94,6 +94,15 @@ test.each(Object.keys(chats))('%s is answered alike, and counted alike', async (
   expect(behind.usage).toMatchObject(before.usage)
 })
 
+test('tokens that only the server behind can count are estimated', async () => {
+  const [before, behind] = await both<{ input_tokens: number; estimated: boolean }>(
+    `${CHAT}/input_tokens`,
+    chats['several turns']!(),
+  )
+  expect([before.estimated, behind.estimated]).toEqual([true, false])
+  expect(before.input_tokens).toBeGreaterThan(0)
+})
+
 test('a reply is streamed piece by piece, with its usage at the end', async () => {
   const body = { ...chats['a picture']!(), stream: true, stream_options: { include_usage: true } }
   const response = await front.post(CHAT, { model: ID, ...body })

@@ -47,7 +47,9 @@ test('describes every path, and resolves every reference', () => {
   expect(document.paths[chat]!.post!.responses).toHaveProperty('403')
   expect(Object.keys(document.paths)).toEqual([
     chat,
+    `${chat}/input_tokens`,
     `${chat}/multilook`,
+    `${chat}/multilook/input_tokens`,
     '/v1/detect',
     '/v1/models',
     '/v1/models/{model_id}',

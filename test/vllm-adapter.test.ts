@@ -85,6 +85,17 @@ describe('one server', () => {
     check(await jsonOf<Answer>(response))
   })
 
+  test.each(SCENARIOS.filter(({ path }) => !path.endsWith('detect')))(
+    'the tokens of $name are counted without a server',
+    async ({ path, body }) => {
+      const { usage } = await jsonOf<Answer>(await server.post(path, body))
+      player.completions = 0
+      const counted = await jsonOf(await server.post(`${path}/input_tokens`, body))
+      expect(counted).toMatchObject({ input_tokens: usage.prompt_tokens, estimated: false })
+      expect(player.completions).toBe(0)
+    },
+  )
+
   test('the pixels of a picture are sent once, and again when the server has forgotten them', async () => {
     await server.post(aPicture.path, aPicture.body)
     player.pictures = 0

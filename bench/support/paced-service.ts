@@ -4,7 +4,15 @@
  */
 import { createServer } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import type { Engine, EngineEvent, Generation, ModelInfo, PromptPart, Work } from '../../src/inference/engine.ts'
+import type {
+  Engine,
+  EngineEvent,
+  Generation,
+  Measurement,
+  ModelInfo,
+  PromptPart,
+  Work,
+} from '../../src/inference/engine.ts'
 import { EventQueue } from '../../src/inference/event-queue.ts'
 import { joinTexts } from '../../src/inference/join-texts.ts'
 import { STAMP_TEXT, stamp } from './stamp.ts'
@@ -104,6 +112,10 @@ class PacedEngine implements Engine {
 
   async countTokens(parts: readonly PromptPart[]): Promise<number> {
     return parts.length
+  }
+
+  async measure(): Promise<Measurement> {
+    return { prompts: [], exact: false }
   }
 
   async close(): Promise<void> {}

@@ -1,6 +1,14 @@
 /** The whole service with an engine that answers at once, with as many words as allowed, one per event loop turn. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Engine, EngineEvent, Generation, ModelInfo, PromptPart, Work } from '../../src/inference/engine.ts'
+import type {
+  Engine,
+  EngineEvent,
+  Generation,
+  Measurement,
+  ModelInfo,
+  PromptPart,
+  Work,
+} from '../../src/inference/engine.ts'
 import { serveStandIn } from './stand-in.ts'
 
 const TOKENS_WHEN_UNLIMITED = 16
@@ -32,6 +40,10 @@ class SilentEngine implements Engine {
 
   async countTokens(parts: readonly PromptPart[]): Promise<number> {
     return parts.length
+  }
+
+  async measure(): Promise<Measurement> {
+    return { prompts: [], exact: false }
   }
 
   async close(): Promise<void> {}

@@ -25,6 +25,7 @@ import { addDetect } from './native/detect.ts'
 import { addMultilook } from './native/multilook.ts'
 import { addChatCompletions } from './openai/chat-completions.ts'
 import { addFiles } from './openai/files.ts'
+import { addInputTokens } from './openai/input-tokens.ts'
 import { addModels } from './openai/models.ts'
 import { addOpenApi } from './openapi.ts'
 import { addStudio, type PageFile } from './studio/index.ts'
@@ -95,6 +96,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   if (options.rateLimits) limitRates(app, options.rateLimits)
 
   addChatCompletions(app, { ...options, shutdown })
+  addInputTokens(app, { ...options, shutdown })
   addMultilook(app, { ...options, shutdown })
   addDetect(app, { ...options, shutdown })
   addModels(app, models, options.compatibility)

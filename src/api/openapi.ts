@@ -10,7 +10,9 @@ import './openai/wire/chat-response.ts'
 import './native/wire/detect.ts'
 import './http/wire/error.ts'
 import './openai/wire/files.ts'
+import './openai/wire/input-tokens.ts'
 import './openai/wire/models.ts'
+import './native/wire/multilook-input-tokens.ts'
 import './native/wire/multilook-request.ts'
 import './native/wire/multilook-response.ts'
 
@@ -55,6 +57,17 @@ export function openApiDocument(): Record<string, unknown> {
           },
         },
       },
+      '/v1/chat/completions/input_tokens': {
+        post: {
+          operationId: 'countChatInputTokens',
+          summary: 'Count the prompt tokens of a chat completion without generating it',
+          requestBody: { required: true, content: json('ChatCompletionRequest') },
+          responses: {
+            ...success('The tokens of the prompt.', json('InputTokens')),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
       '/v1/chat/completions/multilook': {
         post: {
           operationId: 'createMultilook',
@@ -65,6 +78,17 @@ export function openApiDocument(): Record<string, unknown> {
               'One result per prompt, in request order; at least one has completions.',
               json('MultilookCompletion'),
             ),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
+      '/v1/chat/completions/multilook/input_tokens': {
+        post: {
+          operationId: 'countMultilookInputTokens',
+          summary: 'Count the prompt tokens of a multilook without generating it',
+          requestBody: { required: true, content: json('MultilookRequest') },
+          responses: {
+            ...success('The tokens of the prompts, and of the context that they share.', json('MultilookInputTokens')),
             ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
         },

@@ -1,10 +1,17 @@
 import type { Compatibility } from '../config/compatibility.ts'
+import type { PromptUsage, Work } from '../inference/engine.ts'
 import type { ModelRegistry, ServedModel } from '../inference/registry.ts'
 import type { MediaRequest } from '../media/index.ts'
 import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
 import { answerDetect, type DetectReply, imageUrlsOf } from './detect.ts'
 import { boundFocusTool, type FocusParts, focusedReply, focusTool, imagesOf } from './focus.ts'
-import { answerMultilook, type MultilookReply } from './multilook.ts'
+import {
+  answerMultilook,
+  type MultilookMeasure,
+  type MultilookParts,
+  type MultilookReply,
+  measureMultilook,
+} from './multilook.ts'
 import { ChatTemplate } from './prompt/chat-template.ts'
 import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prompt/media-parts.ts'
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
@@ -33,6 +40,23 @@ export interface ConversationsOptions {
 export interface Caller {
   readonly model: ServedModel
   readonly organisation: string
+}
+
+/** What the prompt of a chat takes. */
+export interface ChatMeasure extends Pick<PromptUsage, 'promptTokens' | 'imageTokens' | 'audioTokens'> {
+  /** False for an estimate. */
+  readonly exact: boolean
+}
+
+interface PreparedChat {
+  readonly prompt: PromptSource
+  readonly spec: ReplySpec
+  /** Null without the focus tool. */
+  readonly focus: FocusMedia | null
+}
+
+interface FocusMedia extends Pick<FocusParts, 'images'> {
+  readonly loading: MediaRequest
 }
 
 const NO_IMAGES: FocusParts['images'] = new Map()
@@ -87,55 +111,19 @@ export class Conversations {
    * that. The caller must iterate the reply or abort `signal`.
    */
   async startChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ReplyEvent>> {
-    const { model } = caller
     using held = holdMedia(urlsOf(request.messages))
-    const placed = placeMessages(request.messages, 'messages')
-    checkChat(request, placed, model, this.#compatibility)
-    const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
-    if (focus !== null) checkFocusAlone(request, focus)
-
     const deadline = new Deadline(this.#chatBudgetSeconds, signal)
     try {
-      const loading = held.use(this.#media.open(caller.organisation, deadline.signal))
-      const media = await loadMedia(messages, {
-        model,
-        media: loading,
-        withSound: request.vision.enableAudioInVideo === true,
-        maxFrames: framesPerVideo(messages),
-        signal: deadline.signal,
-      })
-      const { structure, toolUse } = request
-      const images = focus !== null ? imagesOf(messages) : NO_IMAGES
-      // Without an image there is no focus tool.
-      const usesFocus = images.size > 0
-      if (!usesFocus) held.dispose()
-      const tools = usesFocus ? [focusTool(images.size)] : callable(request)
-      // A structure constrains the whole reply, so it replaces the constraint for annotations in free text.
-      const bound = structure === null ? null : constraintOf(structure)
-      const prompt: PromptSource = {
-        param: 'messages',
-        messages,
-        media,
-        instruction: format === null ? null : dialectOf(model.card).instruction(format),
-        demand: structure === null ? null : demandOf(structure, model.card),
-        tools: usesFocus || toolUse.choice !== 'none' ? tools : [],
-        thinking: thoughtBudget !== null,
-        replaysReasoning: tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
-      }
-      const grounding =
-        format === null || bound ? null : new Grounding(format, dialectOf(model.card), sceneOf(messages, media))
-      const requirements = { bound, thoughtBudget, grounding }
-      if (usesFocus) {
-        const bind = { tools: [boundFocusTool(images)], toolUse: ONE_CALL }
-        const spec = new ReplySpec({ ...requirements, ...bind }, model)
-        const reply = await this.#replyWithFocus(prompt, spec, { ...request, images, loading }, caller, deadline)
+      const { prompt, spec, focus } = await this.#prepareChat(request, caller, held, deadline)
+      if (focus !== null) {
+        const reply = await this.#replyWithFocus(prompt, spec, { ...request, ...focus }, caller, deadline)
         const heldImages = held.move()
         deadline.signal.addEventListener('abort', () => heldImages.dispose(), { once: true })
         if (deadline.signal.aborted) heldImages.dispose()
         return released(reply, deadline)
       }
-      const spec = new ReplySpec({ ...requirements, tools, toolUse }, model)
       const reply = released(await this.#reply(prompt, spec, request, caller, deadline), deadline)
+      const { structure } = request
       return structure === null ? reply : this.#structures.checked(reply, structure, caller.organisation)
     } catch (error) {
       deadline.release()
@@ -143,11 +131,73 @@ export class Conversations {
     }
   }
 
+  /**
+   * What the prompt of a chat takes; with the focus tool, that of the first round. Nothing is generated.
+   * @throws ApiError for whatever `startChat` would reject the request for, except for what depends on other requests.
+   */
+  async measureChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<ChatMeasure> {
+    using held = holdMedia(urlsOf(request.messages))
+    const deadline = new Deadline(this.#chatBudgetSeconds, signal)
+    try {
+      const { prompt, spec } = await this.#prepareChat(request, caller, held, deadline)
+      const work = await this.#workOf(prompt, spec, request, caller, deadline)
+      const { prompts, exact } = await caller.model.engine.measure(work, deadline.signal)
+      return { ...prompts[0]!, exact }
+    } finally {
+      deadline.release()
+    }
+  }
+
+  /** Checks a chat and loads its media. Disposes of the originals unless the focus tool may look at them again. */
+  async #prepareChat(
+    request: ChatRequest,
+    { model, organisation }: Caller,
+    held: DisposableStack,
+    deadline: Deadline,
+  ): Promise<PreparedChat> {
+    const placed = placeMessages(request.messages, 'messages')
+    checkChat(request, placed, model, this.#compatibility)
+    const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
+    if (focus !== null) checkFocusAlone(request, focus)
+
+    const loading = held.use(this.#media.open(organisation, deadline.signal))
+    const media = await loadMedia(messages, {
+      model,
+      media: loading,
+      withSound: request.vision.enableAudioInVideo === true,
+      maxFrames: framesPerVideo(messages),
+      signal: deadline.signal,
+    })
+    const { structure, toolUse } = request
+    const images = focus !== null ? imagesOf(messages) : NO_IMAGES
+    // Without an image there is no focus tool.
+    const usesFocus = images.size > 0
+    if (!usesFocus) held.dispose()
+    const tools = usesFocus ? [focusTool(images.size)] : callable(request)
+    // A structure constrains the whole reply, so it replaces the constraint for annotations in free text.
+    const bound = structure === null ? null : constraintOf(structure)
+    const prompt: PromptSource = {
+      param: 'messages',
+      messages,
+      media,
+      instruction: format === null ? null : dialectOf(model.card).instruction(format),
+      demand: structure === null ? null : demandOf(structure, model.card),
+      tools: usesFocus || toolUse.choice !== 'none' ? tools : [],
+      thinking: thoughtBudget !== null,
+      replaysReasoning: tools.length > 0 || messages.some(({ message }) => holdsTools(message)),
+    }
+    const grounding =
+      format === null || bound ? null : new Grounding(format, dialectOf(model.card), sceneOf(messages, media))
+    const calls = usesFocus ? { tools: [boundFocusTool(images)], toolUse: ONE_CALL } : { tools, toolUse }
+    const spec = new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model)
+    return { prompt, spec, focus: usesFocus ? { images, loading } : null }
+  }
+
   /** A reply in which the model may zoom into regions of the images. Each focus call starts another round. */
   async #replyWithFocus(
     prompt: PromptSource,
     spec: ReplySpec,
-    { images, loading, ...limits }: ReplyLimits & Pick<FocusParts, 'images'> & { loading: MediaRequest },
+    { images, loading, ...limits }: ReplyLimits & FocusMedia,
     caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncIterable<ReplyEvent>> {
@@ -176,18 +226,29 @@ export class Conversations {
   async #reply(
     prompt: PromptSource,
     spec: ReplySpec,
-    { sampling, ...limits }: ReplyLimits,
-    { model, organisation }: Caller,
+    limits: ReplyLimits,
+    caller: Caller,
     deadline: Deadline,
   ): Promise<AsyncGenerator<ReplyEvent, void, void>> {
+    const { model } = caller
+    const work = await this.#workOf(prompt, spec, limits, caller, deadline)
+    const generation = await model.engine.generate(work, deadline.signal)
+    return assembleReply({ generation, model, deadline, reader: spec.createReader() })
+  }
+
+  async #workOf(
+    prompt: PromptSource,
+    spec: ReplySpec,
+    { sampling, ...limits }: ReplyLimits,
+    { model, organisation }: Caller,
+    { signal }: Deadline,
+  ): Promise<Work> {
     const prefix = await buildPrompt(prompt, this.#styles.get(model.card)!)
-    const { signal } = deadline
     const measured = new MeasuredPrompt(prefix, { model, organisation, signal })
     const maxTokens = await outputBudget([measured], limits, model, prompt.param)
     signal.throwIfAborted()
     const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...spec.bounds(maxTokens) }
-    const generation = await model.engine.generate({ organisation, prefix, branches: [branch] }, signal)
-    return assembleReply({ generation, model, deadline, reader: spec.createReader() })
+    return { organisation, prefix, branches: [branch] }
   }
 
   /**
@@ -209,7 +270,24 @@ export class Conversations {
    * Resolves when every prompt has its completions or an error.
    * @throws ApiError when the whole call fails; the first prompt's error when all prompts fail.
    */
-  async multilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookReply> {
+  multilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookReply> {
+    return this.#multilook(answerMultilook, request, caller, signal)
+  }
+
+  /**
+   * What the prompts of a multilook take. Nothing is generated.
+   * @throws ApiError for whatever `multilook` would reject the call for, except for what depends on other requests.
+   */
+  measureMultilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookMeasure> {
+    return this.#multilook(measureMultilook, request, caller, signal)
+  }
+
+  async #multilook<Result>(
+    run: (request: MultilookRequest, parts: MultilookParts, deadline: Deadline) => Promise<Result>,
+    request: MultilookRequest,
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<Result> {
     const style = this.#styles.get(caller.model.card)!
     using held = holdMedia(urlsOf([...request.context, ...request.prompts.map((content) => ({ content }))]))
     const deadline = new Deadline(
@@ -218,7 +296,7 @@ export class Conversations {
       'use fewer prompts, a lower n or a smaller max_completion_tokens',
     )
     try {
-      return await answerMultilook(request, { ...caller, style, media: this.#media, held }, deadline)
+      return await run(request, { ...caller, style, media: this.#media, held }, deadline)
     } finally {
       deadline.release()
     }

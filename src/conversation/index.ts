@@ -1,6 +1,6 @@
-export { type Caller, Conversations } from './conversations.ts'
+export { type Caller, type ChatMeasure, Conversations } from './conversations.ts'
 export type { DetectReply } from './detect.ts'
-export type { MultilookReply, PromptResult } from './multilook.ts'
+export type { MultilookMeasure, MultilookReply, PromptResult } from './multilook.ts'
 export type { MediaSource } from './prompt/media-parts.ts'
 export { collectReply, type ReplyEvent, type ReplyMessage, type Usage, type WholeReply } from './reply/reply.ts'
 export type { ReplyPiece } from './reply/reply-piece.ts'

@@ -1,4 +1,4 @@
-import type { Branch, Engine, EngineEvent, FinishEvent, Generation, TextEvent } from '../inference/engine.ts'
+import type { Branch, EngineEvent, FinishEvent, Generation, PromptUsage, TextEvent, Work } from '../inference/engine.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
 import { checkMedia, checkMultilook, readControls } from './capability-checks.ts'
@@ -55,6 +55,17 @@ export interface MultilookUsage {
   readonly completionTokens: number
 }
 
+export interface MultilookMeasure {
+  /** Tokens of the context, which all prompts share. */
+  readonly contextTokens: number
+  /** One for each prompt, in request order. */
+  readonly prompts: readonly (({ readonly type: 'measured' } & PromptUsage) | PromptFailure)[]
+  /** What an answer would report. */
+  readonly usage: Omit<MultilookUsage, 'completionTokens'>
+  /** False for estimates. */
+  readonly exact: boolean
+}
+
 export interface MultilookParts {
   readonly model: ServedModel
   readonly organisation: string
@@ -71,9 +82,65 @@ export interface MultilookParts {
  */
 export async function answerMultilook(
   request: MultilookRequest,
-  { model, organisation, style, media: source, held }: MultilookParts,
+  parts: MultilookParts,
   deadline: Deadline,
 ): Promise<MultilookReply> {
+  const begun = await begin(request, parts, deadline)
+  const { engine } = parts.model
+  const { running, answer } = await admit(begun, parts, (work) => engine.generate(work, deadline.signal))
+  await collect(running, answer, deadline)
+
+  const { prompts } = begun
+  const results = prompts.map((prompt) => prompt.result())
+  if (!results.some((result) => result.type === 'answer')) throw firstError(prompts)
+  const completionTokens = sum(results, (result) => (result.type === 'answer' ? result.completionTokens : 0))
+  return { results, usage: { ...promptUsage(answer.prompts, begun), completionTokens } }
+}
+
+/**
+ * What the prompts take, each with the whole context. A prompt fails alone, as in an answer.
+ * @throws ApiError when the call fails; the first prompt's error when all prompts fail.
+ */
+export async function measureMultilook(
+  request: MultilookRequest,
+  parts: MultilookParts,
+  deadline: Deadline,
+): Promise<MultilookMeasure> {
+  const begun = await begin(request, parts, deadline)
+  const { engine } = parts.model
+  const { running, answer } = await admit(begun, parts, (work) => engine.measure(work, deadline.signal))
+  return {
+    contextTokens: begun.contextTokens,
+    prompts: begun.prompts.map((prompt) => {
+      const usage = answer.prompts[running.indexOf(prompt)]
+      return usage === undefined ? { type: 'failure', error: prompt.error } : { type: 'measured', ...usage }
+    }),
+    usage: promptUsage(answer.prompts, begun),
+    exact: answer.exact,
+  }
+}
+
+interface Begun {
+  readonly prompts: readonly PromptRun[]
+  readonly shared: SharedPrompt
+  readonly contextTokens: number
+}
+
+function promptUsage(prompts: readonly PromptUsage[], { contextTokens }: Begun): MultilookMeasure['usage'] {
+  return {
+    promptTokens: sum(prompts, (prompt) => prompt.promptTokens),
+    // Computed from this request alone: what the engine cached for earlier requests does not count.
+    cachedTokens: sum(prompts.slice(1), ({ cachedTokens }) => Math.min(contextTokens, cachedTokens)),
+    audioTokens: sum(prompts, (prompt) => prompt.audioTokens),
+  }
+}
+
+/** Checks the call, loads its media, and makes a branch of every prompt. */
+async function begin(
+  request: MultilookRequest,
+  { model, organisation, style, media: source, held }: MultilookParts,
+  deadline: Deadline,
+): Promise<Begun> {
   const context = placeMessages(request.context, 'context')
   const prompts = request.prompts.map((content, index) => new PromptRun(content, index))
   const placed = prompts.map((prompt) => prompt.placed)
@@ -115,21 +182,7 @@ export async function answerMultilook(
   }
   await prepare(prompts, { request, specFor, shared, prefix, scope, options })
   held.dispose()
-  const { running, generation } = await admit(prompts, shared, model.engine, organisation, deadline.signal)
-  await collect(running, generation, deadline)
-
-  const results = prompts.map((prompt) => prompt.result())
-  if (!results.some((result) => result.type === 'answer')) throw firstError(prompts)
-  return {
-    results,
-    usage: {
-      promptTokens: sum(generation.prompts, (prompt) => prompt.promptTokens),
-      // Computed from this request alone: what the engine cached for earlier requests does not count.
-      cachedTokens: sum(generation.prompts.slice(1), ({ cachedTokens }) => Math.min(contextTokens, cachedTokens)),
-      audioTokens: sum(generation.prompts, (prompt) => prompt.audioTokens),
-      completionTokens: sum(results, (result) => (result.type === 'answer' ? result.completionTokens : 0)),
-    },
-  }
+  return { prompts, shared, contextTokens }
 }
 
 const NO_TOOLS = { choice: 'none', parallel: false } as const
@@ -171,19 +224,17 @@ async function prepare(
 /**
  * Submits all branches to the engine. A prompt that an engine error names fails, and the others are submitted again.
  */
-async function admit(
-  prompts: readonly PromptRun[],
-  { prefix }: SharedPrompt,
-  engine: Engine,
-  organisation: string,
-  signal: AbortSignal,
-): Promise<{ running: readonly PromptRun[]; generation: Generation }> {
+async function admit<Answer>(
+  { prompts, shared: { prefix } }: Begun,
+  { organisation }: MultilookParts,
+  submit: (work: Work) => Promise<Answer>,
+): Promise<{ running: readonly PromptRun[]; answer: Answer }> {
   for (;;) {
     const running = prompts.filter((prompt) => !prompt.failed)
     if (running.length === 0) throw firstError(prompts)
     try {
       const branches = running.map((prompt) => prompt.branch)
-      return { running, generation: await engine.generate({ organisation, prefix, branches }, signal) }
+      return { running, answer: await submit({ organisation, prefix, branches }) }
     } catch (error) {
       const named = error instanceof ApiError && running.find(({ placed }) => placed.param === error.param)
       if (!named) throw error

@@ -38,6 +38,13 @@ export interface Engine {
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number>
 
   /**
+   * Admits the work and says what its prompts take, without queueing it. Whatever `generate` would report of its prompts
+   * and reject it for, this does too, except for what depends on other work. Pictures are not looked at.
+   * @throws ApiError as `generate` does.
+   */
+  measure(work: Work, signal: AbortSignal): Promise<Measurement>
+
+  /**
    * The engine's current state and counters; absent where an engine has none. @throws ApiError 503 while it is down.
    */
   stats?(): Promise<EngineStats>
@@ -286,6 +293,13 @@ export interface Generation {
    * never will be.
    */
   computedTokens(): number
+}
+
+/** The prompts of a work, in branch order. Of a work with one branch, it is not known what a cache has. */
+export interface Measurement {
+  readonly prompts: readonly PromptUsage[]
+  /** False for estimates: only a server can count the tokens, and says them with a reply. */
+  readonly exact: boolean
 }
 
 export interface PromptUsage {

@@ -1,4 +1,4 @@
-import type { CountOptions, Engine, Generation, PromptPart, Work } from './engine.ts'
+import type { CountOptions, Engine, Generation, Measurement, PromptPart, Work } from './engine.ts'
 
 /** Tokens that an engine has computed or taken from its caches for one request. */
 export interface TokenCounts {
@@ -51,6 +51,11 @@ export class MeteredEngine implements Engine {
 
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
     return this.#engine.countTokens(parts, options)
+  }
+
+  /** Costs nothing, so it is not counted. */
+  measure(work: Work, signal: AbortSignal): Promise<Measurement> {
+    return this.#engine.measure(work, signal)
   }
 
   /** Lets go of the engine, which serves other requests too. */

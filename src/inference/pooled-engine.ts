@@ -6,6 +6,7 @@ import type {
   EngineState,
   EngineStats,
   Generation,
+  Measurement,
   ModelInfo,
   PromptPart,
   Work,
@@ -120,6 +121,15 @@ export class PooledEngine implements Engine {
     const engine = await this.#acquire(options.signal)
     try {
       return await engine.countTokens(parts, options)
+    } finally {
+      this.#release()
+    }
+  }
+
+  async measure(work: Work, signal: AbortSignal): Promise<Measurement> {
+    const engine = await this.#acquire(signal)
+    try {
+      return await engine.measure(work, signal)
     } finally {
       this.#release()
     }

@@ -6,8 +6,10 @@ import type {
   EngineEvent,
   EngineState,
   Generation,
+  Measurement,
   ModelInfo,
   PromptPart,
+  PromptUsage,
   Work,
 } from '../../src/inference/engine.ts'
 import { CHATML } from '../../src/templates/chatml.ts'
@@ -52,6 +54,8 @@ export class FakeEngine implements Engine {
   state: EngineState = 'ready'
   script: Script = { texts: ['Hello', ' there.'] }
   readonly works: Work[] = []
+  /** Works that were measured and not generated. */
+  readonly measured: Work[] = []
   readonly signals: AbortSignal[] = []
   /** Abort reasons that reached a running generation. */
   readonly aborts: unknown[] = []
@@ -75,21 +79,31 @@ export class FakeEngine implements Engine {
     const script = this.script
     this.works.push(work)
     this.signals.push(signal)
-    const refusal = typeof script.refusal === 'function' ? script.refusal(work) : script.refusal
-    if (refusal) throw refusal
-    const prefix = this.#count(work.prefix)
-    const suffixes = work.branches.map(({ suffix }) => this.#count(suffix))
-    const prompts = suffixes.map((suffix, index) => ({
-      promptTokens: prefix + suffix,
-      imageTokens: 0,
-      audioTokens: 0,
-      cachedTokens: script.cachedTokens ?? (index === 0 ? 0 : prefix),
-    }))
+    const prompts = this.#admit(work)
     let computed = 0
     const count = (tokens: number) => {
       computed += tokens
     }
     return { prompts, events: this.#events({ work, script, signal, count }), computedTokens: () => computed }
+  }
+
+  async measure(work: Work, signal: AbortSignal): Promise<Measurement> {
+    signal.throwIfAborted()
+    this.measured.push(work)
+    return { prompts: this.#admit(work), exact: true }
+  }
+
+  #admit(work: Work): PromptUsage[] {
+    const { refusal, cachedTokens } = this.script
+    const error = typeof refusal === 'function' ? refusal(work) : refusal
+    if (error) throw error
+    const prefix = this.#count(work.prefix)
+    return work.branches.map(({ suffix }, index) => ({
+      promptTokens: prefix + this.#count(suffix),
+      imageTokens: 0,
+      audioTokens: 0,
+      cachedTokens: cachedTokens ?? (index === 0 ? 0 : prefix),
+    }))
   }
 
   async *#events({ work, script, signal, count }: Run): AsyncGenerator<EngineEvent, void, void> {

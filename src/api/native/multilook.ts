@@ -8,10 +8,12 @@ import { logServerError, toApiError } from '../http/error-handler.ts'
 import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
+import { unmetered } from '../http/unmetered.ts'
 import { toMessageBody } from '../openai/reply-message.ts'
 import { toReplyOptions } from '../openai/reply-options.ts'
+import type { MultilookInputTokensBody } from './wire/multilook-input-tokens.ts'
 import { type MultilookRequestBody, multilookBody } from './wire/multilook-request.ts'
-import type { MultilookCompletionBody, MultilookResultBody } from './wire/multilook-response.ts'
+import type { MultilookCompletionBody, MultilookResultBody, PromptErrorBody } from './wire/multilook-response.ts'
 
 export interface MultilookOptions extends Metering {
   readonly bodies: BodyReader
@@ -21,13 +23,21 @@ export interface MultilookOptions extends Metering {
   readonly shutdown: AbortSignal
 }
 
-/** `POST /v1/chat/completions/multilook` */
+const URL = '/v1/chat/completions/multilook'
+
+/** `POST /v1/chat/completions/multilook`, and below it `/input_tokens`, which the contract does not have. */
 export function addMultilook(app: FastifyInstance, options: MultilookOptions): void {
   addEndpoint(app, {
-    url: '/v1/chat/completions/multilook',
+    url: URL,
     bucket: 'multilook',
     scope: 'inference',
     handlers: { POST: (request, reply) => answer(request, reply, options) },
+  })
+  addEndpoint(app, {
+    url: `${URL}/input_tokens`,
+    bucket: 'multilook',
+    scope: 'inference',
+    handlers: { POST: (request, reply) => count(request, reply, options) },
   })
 }
 
@@ -51,6 +61,34 @@ async function answer(
   }
 }
 
+async function count(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: MultilookOptions,
+): Promise<MultilookInputTokensBody> {
+  const { value: body } = await options.bodies.read(request, reply, multilookBody)
+  const { models, conversations, shutdown } = options
+  const caller = unmetered(request, reply, await namedModel(models, body.model))
+  const signal = requestSignal(reply, shutdown)
+  const { prompts, usage, contextTokens, exact } = await conversations.measureMultilook(
+    toMultilookRequest(body),
+    caller,
+    signal,
+  )
+  return {
+    object: 'chat.completion.multilook.input_tokens',
+    input_tokens: usage.promptTokens,
+    input_tokens_details: { cached_tokens: usage.cachedTokens, audio_tokens: usage.audioTokens },
+    context_tokens: contextTokens,
+    results: prompts.map((prompt, index) =>
+      prompt.type === 'failure'
+        ? { prompt_index: index, error: toPromptError(prompt.error, request) }
+        : { prompt_index: index, input_tokens: prompt.promptTokens },
+    ),
+    estimated: !exact,
+  }
+}
+
 function toMultilookRequest(body: MultilookRequestBody): MultilookRequest {
   return {
     ...toReplyOptions(body),
@@ -61,12 +99,7 @@ function toMultilookRequest(body: MultilookRequestBody): MultilookRequest {
 }
 
 function toResult(result: PromptResult, promptIndex: number, request: FastifyRequest): MultilookResultBody {
-  if (result.type === 'failure') {
-    const error = toApiError(result.error)
-    logServerError(error, request)
-    const { message, type, code } = error
-    return { prompt_index: promptIndex, error: { message, type, ...(code === null ? {} : { code }) } }
-  }
+  if (result.type === 'failure') return { prompt_index: promptIndex, error: toPromptError(result.error, request) }
   return {
     prompt_index: promptIndex,
     completions: result.completions.map(({ message, reason }, index) => ({
@@ -76,6 +109,13 @@ function toResult(result: PromptResult, promptIndex: number, request: FastifyReq
     })),
     usage: { completion_tokens: result.completionTokens },
   }
+}
+
+function toPromptError(cause: unknown, request: FastifyRequest): PromptErrorBody {
+  const error = toApiError(cause)
+  logServerError(error, request)
+  const { message, type, code } = error
+  return { message, type, ...(code === null ? {} : { code }) }
 }
 
 /** Both details are always present; without audio, `audio_tokens` is 0. */

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
-import type { ChatRequest, Conversations, ReplyEvent, Structure, Usage, WholeReply } from '../../conversation/index.ts'
+import type { Conversations, ReplyEvent, Usage, WholeReply } from '../../conversation/index.ts'
 import { collectReply } from '../../conversation/index.ts'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
-import { invalidRequest } from '../../lib/errors.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { logServerError, toApiError } from '../http/error-handler.ts'
@@ -12,9 +11,8 @@ import { EventStream } from '../http/event-stream.ts'
 import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
+import { readChatBody, toChatRequest } from './chat-request.ts'
 import { toDelta, toMessageBody } from './reply-message.ts'
-import { toReplyOptions } from './reply-options.ts'
-import { type ChatRequestBody, chatBody, openAiChatBody } from './wire/chat-request.ts'
 import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './wire/chat-response.ts'
 
 export interface ChatCompletionsOptions extends Metering {
@@ -49,13 +47,13 @@ async function complete(
   reply: FastifyReply,
   options: ChatCompletionsOptions,
 ): Promise<ChatCompletionBody | undefined> {
-  const format = options.compatibility === 'openai' ? openAiChatBody : chatBody
-  const { value: body, rawParameters } = await options.bodies.read(request, reply, format)
+  const read = await readChatBody(request, reply, options)
+  const { value: body } = read
   const { models, conversations, shutdown, keepAliveMs } = options
   const model = await namedModel(models, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
   const signal = requestSignal(reply, shutdown)
-  const events = await conversations.startChat(toChatRequest(body, rawParameters), caller, signal)
+  const events = await conversations.startChat(toChatRequest(read), caller, signal)
   const heading = {
     id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
     created: Math.floor(Date.now() / 1000),
@@ -88,35 +86,6 @@ async function complete(
   } finally {
     stream.end()
   }
-}
-
-function toChatRequest(body: ChatRequestBody, rawParameters: readonly (string | null)[]): ChatRequest {
-  const choice = body.tool_choice ?? 'auto'
-  return {
-    ...toReplyOptions(body),
-    messages: body.messages,
-    tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
-      name,
-      description,
-      parameters: rawParameters[index] ?? null,
-    })),
-    toolUse: {
-      choice: typeof choice === 'object' ? { name: choice.function.name } : choice,
-      parallel: body.parallel_tool_calls ?? true,
-    },
-    structure: structureOf(body),
-  }
-}
-
-function structureOf({ regex, response_format: format }: ChatRequestBody): Structure | null {
-  if (typeof regex === 'string') {
-    if (!format) return { type: 'regex', pattern: regex }
-    throw invalidRequest('regex cannot be combined with response_format', 'regex', {
-      code: 'conflicting_structured_output_controls',
-    })
-  }
-  if (format?.type === 'json_object') return { type: 'json_object' }
-  return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema } : null
 }
 
 function toCompletion(heading: Heading, reply: WholeReply, compatibility: Compatibility): ChatCompletionBody {

@@ -16,6 +16,8 @@ export type ToEngine =
   | { readonly type: 'abort'; readonly id: number }
   /** The envelope holds a `CountedPrompt`. */
   | { readonly type: 'count'; readonly id: number; readonly prompt: Envelope }
+  /** The envelope holds a `Work` whose images have their size, but no pixels. */
+  | { readonly type: 'measure'; readonly id: number; readonly work: Envelope }
   | { readonly type: 'stats'; readonly id: number }
   | { readonly type: 'close' }
 
@@ -46,6 +48,7 @@ export type FromEngine =
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'admitted'; readonly id: number; readonly prompts: readonly PromptUsage[] }
   | { readonly type: 'counted'; readonly id: number; readonly tokens: number }
+  | { readonly type: 'measured'; readonly id: number; readonly prompts: readonly PromptUsage[] }
   | { readonly type: 'stats'; readonly id: number; readonly stats: EngineStats }
   /** All events of one step. */
   | { readonly type: 'events'; readonly requests: readonly RequestEvents[] }

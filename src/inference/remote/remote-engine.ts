@@ -7,6 +7,7 @@ import type {
   EngineState,
   EngineStats,
   Generation,
+  Measurement,
   ModelInfo,
   PromptPart,
   PromptUsage,
@@ -122,6 +123,13 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     const [prompt] = (await this.#parts.exchange.read([parts], [DEFAULT_PARAM], organisation)) ?? []
     signal.throwIfAborted()
     return prompt === undefined ? Number.POSITIVE_INFINITY : prompt.promptTokens
+  }
+
+  /** No server is asked. */
+  async measure(work: Work, signal: AbortSignal): Promise<Measurement> {
+    signal.throwIfAborted()
+    const { branches, sharedTokens } = await this.#admit(work, signal)
+    return { prompts: usageOf(branches, sharedTokens), exact: this.#parts.exchange.countsTokens }
   }
 
   async stats(): Promise<EngineStats> {

@@ -26,13 +26,13 @@ const promptError = z
   .object({ message: z.string(), type: z.string(), code: z.string().optional() })
   .register(responseSchemas, { id: 'PromptError' })
 
-const failed = z
+export const failed = z
   .object({ prompt_index: z.int().min(0), error: promptError })
   .register(responseSchemas, { id: 'FailedPrompt' })
 
 const result = z.union([answered, failed])
 
-const tokenDetails = z
+export const tokenDetails = z
   .object({
     cached_tokens: tokens.describe('The part of prompt_tokens that this call prefilled once and reused.'),
     audio_tokens: tokens,
@@ -59,5 +59,6 @@ export const multilookCompletion = z
   })
   .register(responseSchemas, { id: 'MultilookCompletion' })
 
+export type PromptErrorBody = z.output<typeof promptError>
 export type MultilookResultBody = z.output<typeof result>
 export type MultilookCompletionBody = z.output<typeof multilookCompletion>

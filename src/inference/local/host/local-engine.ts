@@ -11,6 +11,7 @@ import type {
   EngineState,
   EngineStats,
   Generation,
+  Measurement,
   ModelInfo,
   PromptPart,
   Work,
@@ -23,7 +24,7 @@ import type { CacheSettings } from './cache-sizes.ts'
 import { EngineChild } from './engine-child.ts'
 import { KernelChoice } from './kernel-choice.ts'
 import { describeModel, findModelFiles } from './model-files.ts'
-import { packPrompt, packWork } from './outgoing.ts'
+import { packPrompt, packSizes, packWork } from './outgoing.ts'
 import { PendingCalls } from './pending-calls.ts'
 import { type Life, RestartPause } from './restart-pause.ts'
 
@@ -147,6 +148,15 @@ export class LocalEngine implements Engine {
     const { id, tokens } = this.#calls.addCount(signal, (id) => child.send({ type: 'abort', id }))
     this.#send(child, { type: 'count', id, prompt })
     return tokens
+  }
+
+  async measure(work: Work, signal: AbortSignal): Promise<Measurement> {
+    signal.throwIfAborted()
+    const child = this.#readyChild()
+    const packed = packSizes(work)
+    const { id, prompts } = this.#calls.addMeasurement(signal, (id) => child.send({ type: 'abort', id }))
+    this.#send(child, { type: 'measure', id, work: packed })
+    return { prompts: await prompts, exact: true }
   }
 
   async stats(): Promise<EngineStats> {

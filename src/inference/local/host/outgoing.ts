@@ -17,6 +17,15 @@ export function packWork(work: Work): Envelope {
   return pack(work)
 }
 
+/** Packs a work for measuring it: as a work, but without pixels. */
+export function packSizes(work: Work): Envelope {
+  return packWork({
+    ...work,
+    prefix: work.prefix.map(withoutPixels),
+    branches: work.branches.map((branch) => ({ ...branch, suffix: branch.suffix.map(withoutPixels) })),
+  })
+}
+
 /** Packs a prompt for counting its tokens. An image's tokens follow from its size, so no pixels are sent. */
 export function packPrompt(parts: readonly PromptPart[], organisation: string): Envelope {
   return pack({ organisation, parts: parts.map(withoutPixels) } satisfies CountedPrompt)

@@ -1,4 +1,4 @@
-import type { EngineEvent, EngineStats, Generation } from '../../engine.ts'
+import type { EngineEvent, EngineStats, Generation, PromptUsage } from '../../engine.ts'
 import { EventQueue } from '../../event-queue.ts'
 import { joinTexts } from '../../join-texts.ts'
 import { TokenTally } from '../../token-tally.ts'
@@ -65,13 +65,19 @@ export class PendingCalls {
    * @param abort called with the id when the caller has left.
    */
   addCount(signal: AbortSignal, abort: (id: number) => void): { id: number; tokens: Promise<number> } {
-    const { id, answer } = this.#addCall((message) => (message.type === 'counted' ? message.tokens : null))
-    const onAbort = () => {
-      this.fail(id, signal.reason)
-      abort(id)
-    }
-    signal.addEventListener('abort', onAbort)
-    return { id, tokens: answer.finally(() => signal.removeEventListener('abort', onAbort)) }
+    const read = (message: Answer) => (message.type === 'counted' ? message.tokens : null)
+    const { id, answer } = this.#addCall(read, { signal, abort })
+    return { id, tokens: answer }
+  }
+
+  /** Registers a work that is measured. @param abort as for a count. */
+  addMeasurement(
+    signal: AbortSignal,
+    abort: (id: number) => void,
+  ): { id: number; prompts: Promise<readonly PromptUsage[]> } {
+    const read = (message: Answer) => (message.type === 'measured' ? message.prompts : null)
+    const { id, answer } = this.#addCall(read, { signal, abort })
+    return { id, prompts: answer }
   }
 
   /** Registers a request for the engine's statistics. */
@@ -80,7 +86,11 @@ export class PendingCalls {
     return { id, stats: answer }
   }
 
-  #addCall<T>(read: (message: Answer) => T | null): { id: number; answer: Promise<T> } {
+  /** @param caller leaves by its signal. */
+  #addCall<T>(
+    read: (message: Answer) => T | null,
+    caller?: { readonly signal: AbortSignal; abort(id: number): void },
+  ): { id: number; answer: Promise<T> } {
     const id = ++this.#lastId
     const { promise: answer, resolve, reject } = Promise.withResolvers<T>()
     const fail = (reason: unknown) => {
@@ -94,7 +104,14 @@ export class PendingCalls {
       else if (message.type === 'error') reject(toApiError(message.error))
     }
     this.#calls.set(id, { handle, fail })
-    return { id, answer }
+    if (caller === undefined) return { id, answer }
+    const { signal, abort } = caller
+    const onAbort = () => {
+      fail(signal.reason)
+      abort(id)
+    }
+    signal.addEventListener('abort', onAbort)
+    return { id, answer: answer.finally(() => signal.removeEventListener('abort', onAbort)) }
   }
 
   handle(message: Answer): void {

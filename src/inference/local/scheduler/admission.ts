@@ -33,12 +33,16 @@ const DEFAULT_PARAM = 'messages'
 
 /**
  * Tokenises the work and checks that it fits; the scheduler calls it before it queues anything.
+ * @param options `sizesOnly`: its pictures have no pixels, so that nothing of it can be computed.
  * @throws FailureError when a branch does not fit the context window or the model does not support a part of it.
  */
-export function admit(loaded: LoadedModel, work: Work): AdmittedWork {
+export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {}): AdmittedWork {
   const prompts: TokenisedPrompt[] = []
   const read = (parts: Work['prefix'], param: string, before?: TokenisedPrompt) => {
-    const prompt = loaded.reader.read(parts, work.organisation, param, before)
+    const { reader } = loaded
+    const prompt = sizesOnly
+      ? reader.size(parts, work.organisation, param, before)
+      : reader.read(parts, work.organisation, param, before)
     prompts.push(prompt)
     checkMedia(prompt.chunks, loaded.context.mediaRows, param)
     return prompt

@@ -73,10 +73,15 @@ export class PromptReader {
    */
   read(parts: readonly PromptPart[], organisation: string, param: string, before?: TokenisedPrompt): TokenisedPrompt {
     for (const part of parts.filter(isPicture)) for (const picture of picturesOf(part)) checkPixels(picture)
+    return this.#inUse(this.size(parts, organisation, param, before))
+  }
+
+  /** The same for what only its sizes are asked of: pictures need no pixels, and nothing can be encoded. */
+  size(parts: readonly PromptPart[], organisation: string, param: string, before?: TokenisedPrompt): TokenisedPrompt {
     const last = before?.chunks.at(-1)
     const token = last?.type === 'text' ? last.tokens.at(-1) : undefined
     const continues = token !== undefined && !this.#model.isControl(token)
-    const prompt = this.#inUse(this.#read(this.#joined.join(parts, continues), organisation, param))
+    const prompt = this.#read(this.#joined.join(parts, continues), organisation, param)
     return before === undefined || before.tokens === 0 ? this.#begin(prompt) : prompt
   }
 
@@ -147,7 +152,7 @@ export class PromptReader {
 
   /** Number of tokens that the parts cost. Images need no pixels for that. */
   count(parts: readonly PromptPart[], organisation: string): number {
-    const prompt = this.#begin(this.#read(this.#joined.join(parts, false), organisation, 'messages'))
+    const prompt = this.size(parts, organisation, 'messages')
     prompt.close()
     return prompt.tokens
   }

@@ -12,7 +12,7 @@ import { HEARTBEAT_MS } from '../heartbeat.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { CountedPrompt, EngineSettings, FromEngine, LoadStage, ToEngine } from '../protocol.ts'
-import { contextExceeded } from '../scheduler/admission.ts'
+import { admit, contextExceeded } from '../scheduler/admission.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
 import { openDisk } from './open-disk.ts'
@@ -66,6 +66,7 @@ class EngineProcess {
       this.#preparing.delete(message.id)
       this.#scheduler.abort(message.id)
     } else if (message.type === 'stats') send({ type: 'stats', id: message.id, stats: this.#scheduler.stats })
+    else if (message.type === 'measure') this.#measure(message.id, unpack<Work>(message.work))
     else if (message.type === 'count') this.#count(message.id, unpack<CountedPrompt>(message.prompt))
   }
 
@@ -85,6 +86,23 @@ class EngineProcess {
    * of that is submitted at once, in order of arrival.
    */
   #generate(id: number, work: Work): void {
+    this.#prepareWork(id, work, () => this.#scheduler.submit(id, work))
+  }
+
+  /** Admits work by the sizes of what is in it, and forgets it. */
+  #measure(id: number, work: Work): void {
+    this.#prepareWork(id, work, () => {
+      try {
+        const { usage, close } = admit(this.#loaded, work, { sizesOnly: true })
+        close()
+        send({ type: 'measured', id, prompts: usage })
+      } catch (error) {
+        send({ type: 'error', id, error: toFailure(error) })
+      }
+    })
+  }
+
+  #prepareWork(id: number, work: Work, next: () => void): void {
     const { reader, constraints, info } = this.#loaded
     const prompts = [
       { parts: work.prefix, param: work.branches[0]?.param },
@@ -92,7 +110,7 @@ class EngineProcess {
     ]
     const bound = work.branches.flatMap(({ constraint }) => constraint ?? [])
     if (bound.length === 0 && !prompts.some(({ parts }) => reader.needsPreparation(parts))) {
-      this.#scheduler.submit(id, work)
+      next()
       return
     }
     this.#prepare(id, async (signal) => {
@@ -101,7 +119,7 @@ class EngineProcess {
         if (!fits) throw contextExceeded(info.contextTokens, param)
       }
       await Promise.all(bound.map((constraint) => constraints.prepare(constraint, work.organisation)))
-      return () => this.#scheduler.submit(id, work)
+      return next
     })
   }
 

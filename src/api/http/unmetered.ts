@@ -1,0 +1,18 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Caller } from '../../conversation/index.ts'
+import type { ServedModel } from '../../inference/registry.ts'
+import { closedSignal } from './abort-signal.ts'
+import { principalOf } from './auth.ts'
+
+/**
+ * Admits a request that computes no tokens: the ledger gets no row, and a spent budget does not matter. Its model stays
+ * until the response has been sent.
+ */
+export function unmetered(request: FastifyRequest, reply: FastifyReply, model: ServedModel): Caller {
+  request.servedModel = model.id
+  const release = model.engine.hold?.()
+  const closed = closedSignal(reply)
+  if (release !== undefined) closed.addEventListener('abort', release)
+  if (closed.aborted) release?.()
+  return { model, organisation: principalOf(request).organisation }
+}

@@ -1,0 +1,46 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Compatibility } from '../../config/compatibility.ts'
+import type { ChatRequest, Structure } from '../../conversation/index.ts'
+import { invalidRequest } from '../../lib/errors.ts'
+import type { BodyReader, ReadBody } from '../http/body/body-reader.ts'
+import { toReplyOptions } from './reply-options.ts'
+import { type ChatRequestBody, chatBody, openAiChatBody } from './wire/chat-request.ts'
+
+/** Reads the body of a chat request. @throws ApiError that names the field at fault. */
+export function readChatBody(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { bodies, compatibility }: { readonly bodies: BodyReader; readonly compatibility: Compatibility },
+): Promise<ReadBody<ChatRequestBody>> {
+  return bodies.read(request, reply, compatibility === 'openai' ? openAiChatBody : chatBody)
+}
+
+/** @throws ApiError for fields that exclude each other. */
+export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {
+  const choice = body.tool_choice ?? 'auto'
+  return {
+    ...toReplyOptions(body),
+    messages: body.messages,
+    tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
+      name,
+      description,
+      parameters: rawParameters[index] ?? null,
+    })),
+    toolUse: {
+      choice: typeof choice === 'object' ? { name: choice.function.name } : choice,
+      parallel: body.parallel_tool_calls ?? true,
+    },
+    structure: structureOf(body),
+  }
+}
+
+function structureOf({ regex, response_format: format }: ChatRequestBody): Structure | null {
+  if (typeof regex === 'string') {
+    if (!format) return { type: 'regex', pattern: regex }
+    throw invalidRequest('regex cannot be combined with response_format', 'regex', {
+      code: 'conflicting_structured_output_controls',
+    })
+  }
+  if (format?.type === 'json_object') return { type: 'json_object' }
+  return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema } : null
+}
