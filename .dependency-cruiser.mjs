@@ -25,24 +25,17 @@ const ROOMS = {
   ],
   // The composition root: the only room that knows every part.
   service: [
-    ...['api/*', 'api/http', 'conversation/*', 'inference/engines', 'inference/*', 'models', 'media', 'metrics'],
+    ...['api/*', 'api/http', 'conversation/*', 'inference/engines', 'inference/*', 'models', 'hub', 'media', 'metrics'],
     ...['accounts', 'files', 'storage', 'setup', ...BASICS],
   ],
 
   'api/*': [
-    'api/studio',
-    'api/native',
-    'api/openai',
-    'api/http',
-    'conversation/*',
-    'inference/*',
-    'accounts',
-    'files',
-    ...BASICS,
+    ...['api/studio', 'api/native', 'api/openai', 'api/http', 'conversation/*', 'inference/*', 'accounts', 'files'],
+    ...['hub', ...BASICS],
   ],
-  'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
+  'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'hub', ...BASICS],
   'api/studio': ['api/http', ...BASICS],
-  'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', ...BASICS],
+  'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', 'hub', ...BASICS],
   'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'accounts', 'storage', ...BASICS],
 
   doctor: ['conversation/*', 'conversation/prompt', 'inference/*', 'media', 'models', 'grounding', ...BASICS],

@@ -132,13 +132,14 @@ export class Service {
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, opening, metrics)
     starting.defer(async () => (await openingMedia.catch(() => null))?.close())
-    const [registry, state, media, { createApi, readPage, BodyReader, ByteBudget }, { Conversations }] =
+    const [registry, state, media, { createApi, readPage, BodyReader, ByteBudget }, { Conversations }, { ModelPulls }] =
       await Promise.all([
         loading,
         opening,
         openingMedia,
         started.then(() => import('./api/index.ts')),
         started.then(() => import('./conversation/index.ts')),
+        started.then(() => import('./hub/model-pulls.ts')),
       ])
     metrics?.watch(() => pool.engines)
 
@@ -166,6 +167,9 @@ export class Service {
     void stored.refresh()
     const models = new ModelCatalog(registry, stored)
 
+    const pulls = new ModelPulls({ store: config.modelStore, memoryLimitBytes, logger })
+    starting.defer(() => pulls.close())
+
     const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())
 
@@ -173,6 +177,7 @@ export class Service {
     const studio = config.studio ? await readPage(STUDIO_DIRECTORY) : null
     const app = createApi({
       models,
+      pulls,
       conversations,
       ...state,
       bodies,

@@ -75,7 +75,7 @@ describe('paths and methods', () => {
     ['GET', chat, 'POST'],
     ['PUT', chat, 'POST'],
     ['POST', '/v1/models', 'GET, HEAD'],
-    ['DELETE', '/v1/models/service-mk1', 'GET, HEAD'],
+    ['PUT', '/v1/models/service-mk1', 'GET, HEAD, DELETE'],
     ['POST', '/healthz', 'GET, HEAD'],
     ['POST', '/', 'GET, HEAD'],
   ])('not allowed: %s %s', async (method, path, allow) => {

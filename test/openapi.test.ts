@@ -53,6 +53,7 @@ test('describes every path, and resolves every reference', () => {
     '/v1/detect',
     '/v1/models',
     '/v1/models/{model_id}',
+    '/v1/models/pull',
     '/v1/files',
     '/v1/files/{file_id}',
     '/v1/files/{file_id}/content',

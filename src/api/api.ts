@@ -5,6 +5,7 @@ import type { ApiKeys, RateLimits } from '../accounts/index.ts'
 import type { Compatibility } from '../config/compatibility.ts'
 import type { Conversations } from '../conversation/index.ts'
 import type { Files } from '../files/index.ts'
+import type { ModelPulls } from '../hub/model-pulls.ts'
 import type { ModelCatalog } from '../inference/model-catalog.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import { requireApiKey } from './http/auth.ts'
@@ -22,6 +23,7 @@ import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
 import { addRoot } from './http/root.ts'
 import { addSecurityHeaders } from './http/security-headers.ts'
 import { addDetect } from './native/detect.ts'
+import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
 import { addChatCompletions } from './openai/chat-completions.ts'
 import { addFiles } from './openai/files.ts'
@@ -32,6 +34,7 @@ import { addStudio, type PageFile } from './studio/index.ts'
 
 export interface ApiOptions extends Metering, LingeringOptions {
   readonly models: ModelCatalog
+  readonly pulls: ModelPulls
   readonly conversations: Conversations
   readonly keys: ApiKeys
   readonly bodies: BodyReader
@@ -99,7 +102,8 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addInputTokens(app, { ...options, shutdown })
   addMultilook(app, { ...options, shutdown })
   addDetect(app, { ...options, shutdown })
-  addModels(app, models, options.compatibility)
+  addModels(app, options)
+  addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })
   addRoot(app, options.studio !== null)
   if (options.studio) addStudio(app, options.studio)

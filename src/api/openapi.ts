@@ -12,6 +12,7 @@ import './http/wire/error.ts'
 import './openai/wire/files.ts'
 import './openai/wire/input-tokens.ts'
 import './openai/wire/models.ts'
+import './native/wire/model-pull.ts'
 import './native/wire/multilook-input-tokens.ts'
 import './native/wire/multilook-request.ts'
 import './native/wire/multilook-response.ts'
@@ -122,6 +123,28 @@ export function openApiDocument(): Record<string, unknown> {
               'application/json': { schema: { anyOf: [ref('ExtendedModel'), ref('Model')] } },
             }),
             ...errors(400, 401, 404, 429),
+          },
+        },
+        delete: {
+          operationId: 'deleteModel',
+          summary: 'Delete a model that was pulled; needs a key of scope `admin`',
+          parameters: [modelId],
+          responses: {
+            ...success('The model is deleted.', json('DeletedModel')),
+            ...errors(400, 401, 403, 404, 409, 429),
+          },
+        },
+      },
+      '/v1/models/pull': {
+        post: {
+          operationId: 'pullModel',
+          summary: 'Fetch a model from the hub and serve it; needs a key of scope `admin`',
+          requestBody: { required: true, content: json('ModelPullRequest') },
+          responses: {
+            ...success('Events of the pull, of which `done` is the last, followed by `data: [DONE]`.', {
+              'text/event-stream': { schema: ref('ModelPullEvent') },
+            }),
+            ...errors(400, 401, 403, 408, 409, 413, 415, 429, 503, 507),
           },
         },
       },

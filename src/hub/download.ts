@@ -1,7 +1,7 @@
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { type Attempts, Patience } from './attempts.ts'
 import { type ByteRange, missingOf } from './byte-ranges.ts'
-import { HubError } from './hub-error.ts'
+import { FullDiskError, HubError } from './hub-error.ts'
 import { Journal } from './journal.ts'
 import { ChangedError, type RemoteFile } from './remote-file.ts'
 import type { Tuning } from './tuning.ts'
@@ -142,7 +142,7 @@ async function writeAll(file: FileHandle, piece: Buffer, position: number): Prom
 export function diskError(error: unknown, path: string): unknown {
   const { code } = error as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new HubError(
+    return new FullDiskError(
       'The disk is full. Free some space, or set HF_HOME to a folder on another disk; then the same command goes on',
     )
   }

@@ -4,7 +4,7 @@ import { BlobLock } from './blob-lock.ts'
 import { blobName } from './checksum.ts'
 import { type DownloadOptions, discardDownload, diskError, download } from './download.ts'
 import { hasSize, syncFolder } from './hub-cache.ts'
-import { HubError } from './hub-error.ts'
+import { FullDiskError, HubError } from './hub-error.ts'
 import { Journal } from './journal.ts'
 import type { RemoteFile } from './remote-file.ts'
 import type { Tuning } from './tuning.ts'
@@ -78,7 +78,7 @@ export async function checkSpace(targets: readonly FileTarget[], tuning: Pick<Tu
   const { bavail, bsize } = await statfs(folder)
   const free = bavail * bsize
   if (free >= missing + tuning.spareBytes) return
-  throw new HubError(
+  throw new FullDiskError(
     `The disk of ${folder} has ${formatBytes(free)} free, but ${formatBytes(missing)} are to be downloaded and ` +
       `${formatBytes(tuning.spareBytes)} must stay free. Free some space, or set HF_HOME to a folder on another disk`,
   )

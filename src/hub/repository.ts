@@ -52,6 +52,7 @@ export class Repository {
     const cache = new CachedRepository(settings.cacheRoot, id)
     const client = new HubClient(http, options)
     let reason = 'HF_HUB_OFFLINE is set'
+    let cause: ConnectionError | undefined
     if (!settings.isOffline) {
       try {
         const commit = await client.commit(id, revision)
@@ -59,6 +60,7 @@ export class Repository {
       } catch (error) {
         if (!(error instanceof ConnectionError)) throw error
         reason = `the hub cannot be reached (${error.message})`
+        cause = error
       }
     }
     const commit = await cache.commit(revision)
@@ -67,6 +69,7 @@ export class Repository {
       const advice = settings.isOffline ? 'unset it' : 'check the network, HTTPS_PROXY and HF_ENDPOINT'
       throw new HubError(
         `Cannot fetch ${id}: ${reason}, and the cache ${settings.cacheRoot} has no files of it; ${advice}`,
+        { cause },
       )
     }
     options.note(`${reason}; using what the cache has of ${id}`)

@@ -26,6 +26,16 @@ export class ModelCatalog {
     return this.#registry.list()
   }
 
+  /** After this, the models are those that the store has now. */
+  refresh(): Promise<void> {
+    return this.#stored.refreshAll()
+  }
+
+  /** Whether the model is one of the store. */
+  isStored(model: ServedModel): boolean {
+    return this.#stored.holds(model)
+  }
+
   /** What a request is told whose model is in the store and can never be loaded here. */
   refusalOf(id: string): ApiError | undefined {
     return this.#stored.refusalOf(id)

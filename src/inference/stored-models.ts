@@ -57,6 +57,8 @@ export class StoredModels {
   #looking: Promise<void> | null = null
   #nextLook: Promise<void> | null = null
   #listedAt = Number.NEGATIVE_INFINITY
+  /** Whether the next look lists the folder in any case. */
+  #mustList = false
   /** When one of the watched folders last changed, as of the last list; NaN, which equals nothing, where that is unsure. */
   #changedAt = Number.NaN
   /** The store, and folders in it that have no card yet. */
@@ -101,6 +103,12 @@ export class StoredModels {
     return this.#begin()
   }
 
+  /** The same, and a card that was replaced in its place is noticed at once. */
+  refreshAll(): Promise<void> {
+    this.#mustList = true
+    return this.refresh()
+  }
+
   /** Changes nothing from then on. */
   async close(): Promise<void> {
     this.#closed = true
@@ -122,7 +130,8 @@ export class StoredModels {
     const { directory } = this.#options
     const changedAt = await changeOf(this.#watched)
     const now = performance.now()
-    if (changedAt === this.#changedAt && now - this.#listedAt < LIST_MS) return
+    if (!this.#mustList && changedAt === this.#changedAt && now - this.#listedAt < LIST_MS) return
+    this.#mustList = false
     const { cards: found, unfinished } = await this.#list(directory)
     const watched = [directory, ...unfinished]
     const isSure = changedAt < Date.now() - COARSE_MS && watched.join() === this.#watched.join()

@@ -7,8 +7,8 @@ type Method = 'GET' | 'POST' | 'DELETE'
 
 export interface Endpoint {
   readonly url: string
-  /** The scope that the key must have; by default any key will do. */
-  readonly scope?: Scope
+  /** The scope that the key must have: for all methods, or for those that are named; by default any key will do. */
+  readonly scope?: Scope | Readonly<Partial<Record<Method, Scope>>>
   /** The rate limit that requests count towards: one for all methods, or one for each method that counts. */
   readonly bucket?: Bucket | Readonly<Partial<Record<Method, Bucket>>>
   readonly handlers: Readonly<Partial<Record<Method, RouteHandlerMethod>>>
@@ -17,10 +17,11 @@ export interface Endpoint {
 const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /** Adds an endpoint with all its methods; any other method gets 405. */
-export function addEndpoint(app: FastifyInstance, { url, scope, bucket: buckets, handlers }: Endpoint): void {
+export function addEndpoint(app: FastifyInstance, { url, scope: scopes, bucket: buckets, handlers }: Endpoint): void {
   for (const [name, handler] of Object.entries(handlers)) {
     const method = name as Method
     const bucket = typeof buckets === 'object' ? buckets[method] : buckets
+    const scope = typeof scopes === 'object' ? scopes[method] : scopes
     app.route({ method, url, handler, config: { ...(bucket && { bucket }), ...(scope && { scope }) } })
   }
   const allowed = METHODS.filter((method) => method in handlers || (method === 'HEAD' && 'GET' in handlers))

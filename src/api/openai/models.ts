@@ -1,13 +1,20 @@
 import type { FastifyInstance } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
+import type { ModelPulls } from '../../hub/model-pulls.ts'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 import { addEndpoint } from '../http/routes.ts'
-import type { ExtendedModelBody, ModelBody } from './wire/models.ts'
+import type { DeletedModelBody, ExtendedModelBody, ModelBody } from './wire/models.ts'
 
-/** `GET /v1/models` and `GET /v1/models/{model_id}` */
-export function addModels(app: FastifyInstance, models: ModelCatalog, compatibility: Compatibility): void {
+export interface ModelsOptions {
+  readonly models: ModelCatalog
+  readonly pulls: ModelPulls
+  readonly compatibility: Compatibility
+}
+
+/** `GET /v1/models`, `GET /v1/models/{model_id}`, and `DELETE` of the same, which the contract does not have. */
+export function addModels(app: FastifyInstance, { models, pulls, compatibility }: ModelsOptions): void {
   addEndpoint(app, {
     url: '/v1/models',
     bucket: 'models',
@@ -21,6 +28,7 @@ export function addModels(app: FastifyInstance, models: ModelCatalog, compatibil
   addEndpoint(app, {
     url: '/v1/models/:model_id',
     bucket: 'models',
+    scope: { DELETE: 'admin' },
     handlers: {
       GET: async (request) => {
         const describe = describer(request.query, compatibility)
@@ -29,8 +37,22 @@ export function addModels(app: FastifyInstance, models: ModelCatalog, compatibil
         if (!model) throw modelNotFound(id)
         return describe(model)
       },
+      DELETE: (request) => deleteModel((request.params as { model_id: string }).model_id, models, pulls),
     },
   })
+}
+
+/** Removes a model that was pulled or added. */
+async function deleteModel(id: string, models: ModelCatalog, pulls: ModelPulls): Promise<DeletedModelBody> {
+  const model = await models.find(id)
+  if (model !== undefined && !models.isStored(model)) {
+    throw invalidRequest(`Model '${model.id}' is one of the server's settings and cannot be deleted`, 'model')
+  }
+  const removal = await pulls.remove(model?.id ?? id)
+  if (removal === null) throw modelNotFound(id)
+  // From now on it is not served.
+  await models.refresh()
+  return { id: removal.card.ids[0]!, object: 'model', deleted: true, freed_bytes: removal.freedBytes }
 }
 
 function describer(

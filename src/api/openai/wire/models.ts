@@ -39,5 +39,16 @@ export const modelList = z
   .object({ object: z.literal('list'), data: z.array(anyModel) })
   .register(responseSchemas, { id: 'ModelList' })
 
+/** Response of `DELETE /v1/models/{model_id}`: OpenAI's, and how much was freed. */
+export const deletedModel = z
+  .object({
+    id: z.string(),
+    object: z.literal('model'),
+    deleted: z.literal(true),
+    freed_bytes: z.int().min(0),
+  })
+  .register(responseSchemas, { id: 'DeletedModel' })
+
+export type DeletedModelBody = z.output<typeof deletedModel>
 export type ModelBody = z.output<typeof model>
 export type ExtendedModelBody = z.output<typeof extendedModel>

@@ -1,0 +1,115 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ModelPulls } from '../../hub/model-pulls.ts'
+import type { PullEvent } from '../../hub/pull-event.ts'
+import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import { modelOverloaded } from '../../lib/errors.ts'
+import { closedSignal } from '../http/abort-signal.ts'
+import type { BodyReader } from '../http/body/body-reader.ts'
+import { logServerError, toApiError } from '../http/error-handler.ts'
+import { addEndpoint } from '../http/routes.ts'
+import { PullStream } from './pull-stream.ts'
+import { type ModelPullEventBody, modelPullBody } from './wire/model-pull.ts'
+
+export interface ModelPullsOptions {
+  readonly bodies: BodyReader
+  readonly models: ModelCatalog
+  readonly pulls: ModelPulls
+  /** Fires when new requests are no longer accepted. A pull can go on later, so it does not hold up the shutdown. */
+  readonly draining: AbortSignal
+  readonly keepAliveMs?: number | undefined
+}
+
+const RETRY_SECONDS = 5
+
+/** `POST /v1/models/pull`, for the operator's keys. The contract has no such path. */
+export function addModelPulls(app: FastifyInstance, options: ModelPullsOptions): void {
+  addEndpoint(app, {
+    url: '/v1/models/pull',
+    bucket: 'models',
+    scope: 'admin',
+    handlers: { POST: (request, reply) => pull(request, reply, options) },
+  })
+}
+
+/**
+ * Errors before the first event are plain responses. The stream begins with it, so that a repository that does not exist
+ * has a status of its own.
+ */
+async function pull(request: FastifyRequest, reply: FastifyReply, options: ModelPullsOptions): Promise<undefined> {
+  const { value: body } = await options.bodies.read(request, reply, modelPullBody)
+  const { models, pulls, draining, keepAliveMs } = options
+  const closed = closedSignal(reply)
+  let stream: PullStream | null = null
+  const report = (event: PullEvent) => {
+    const told = toBody(event)
+    if (told === null) return
+    stream ??= new PullStream(reply, keepAliveMs)
+    stream.tell(told)
+  }
+  try {
+    const asked = { model: body.model, projector: body.projector ?? 'auto' }
+    const id = await pulls.pull(asked, report, AbortSignal.any([closed, draining]))
+    stream ??= new PullStream(reply, keepAliveMs)
+    await stream.end({ type: 'done', id, ...(await servingOf(id, models)) })
+  } catch (cause) {
+    const error = draining.aborted && !closed.aborted ? shuttingDown() : cause
+    if (stream === null) throw error
+    if (closed.aborted) return
+    const apiError = toApiError(error)
+    logServerError(apiError, request)
+    await (stream as PullStream).end(apiError.toBody())
+  }
+}
+
+async function servingOf(id: string, models: ModelCatalog): Promise<{ served: boolean; reason: string | null }> {
+  await models.refresh()
+  const model = await models.find(id)
+  if (model !== undefined && models.isStored(model)) return { served: true, reason: null }
+  const reason = models.refusalOf(id)?.message ?? 'The log of the server says why'
+  return { served: false, reason }
+}
+
+/** What clients are told of an event: no paths of the server. `done` comes when the model is served. */
+function toBody(event: PullEvent): ModelPullEventBody | null {
+  switch (event.type) {
+    case 'choice': {
+      const { model, available, context, choices, projector } = event
+      return {
+        type: 'choice',
+        model,
+        available_bytes: available,
+        context_tokens: context,
+        options: choices.map(({ quant, bytes, memory, fits, cached, chosen }) => ({
+          quant,
+          bytes,
+          memory_bytes: Math.round(memory),
+          fits,
+          cached,
+          chosen,
+        })),
+        projector: projector?.file ?? null,
+      }
+    }
+    case 'note':
+      return { type: 'note', message: event.message }
+    case 'found':
+    case 'check':
+      return { type: event.type, file: event.file }
+    case 'progress':
+      return {
+        type: 'progress',
+        file: event.file,
+        done_bytes: event.done,
+        total_bytes: event.total,
+        bytes_per_second: Math.round(event.rate),
+        seconds_left: event.eta,
+      }
+    case 'done':
+    case 'error':
+      return null
+  }
+}
+
+function shuttingDown(): Error {
+  return modelOverloaded('The server is shutting down; the same pull goes on where this one stopped', RETRY_SECONDS)
+}

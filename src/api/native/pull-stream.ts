@@ -1,0 +1,42 @@
+import type { FastifyReply } from 'fastify'
+import type { ErrorBody } from '../../lib/errors.ts'
+import { EventStream } from '../http/event-stream.ts'
+import type { ModelPullEventBody } from './wire/model-pull.ts'
+
+/** The events of a pull, at the client's pace: while it does not read, progress is dropped and the rest waits. */
+export class PullStream {
+  readonly #stream: EventStream
+  #waiting: string[] = []
+  /** Null while the client reads. */
+  #blocked: Promise<void> | null = null
+
+  /** Sends the headers. */
+  constructor(reply: FastifyReply, keepAliveMs?: number) {
+    this.#stream = new EventStream(reply, keepAliveMs)
+  }
+
+  tell(event: ModelPullEventBody): void {
+    if (this.#blocked === null) this.#send(JSON.stringify(event))
+    else if (event.type !== 'progress') this.#waiting.push(JSON.stringify(event))
+  }
+
+  /** Ends the stream. @param last an event and `[DONE]`, or an error. */
+  async end(last: ModelPullEventBody | ErrorBody): Promise<void> {
+    while (this.#blocked !== null) await this.#blocked
+    await this.#stream.send(JSON.stringify(last))
+    if ('type' in last) await this.#stream.send('[DONE]')
+    this.#stream.end()
+  }
+
+  #send(data: string): void {
+    const full = this.#stream.send(data)
+    if (full === null) return
+    this.#blocked = full.then(() => {
+      this.#blocked = null
+      for (const event of this.#waiting.splice(0)) {
+        if (this.#blocked === null) this.#send(event)
+        else this.#waiting.push(event)
+      }
+    })
+  }
+}

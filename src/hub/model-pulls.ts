@@ -1,0 +1,125 @@
+import { ConfigError } from '../config/config.ts'
+import { ApiError, invalidRequest } from '../lib/errors.ts'
+import { readHubSettings } from './hub-settings.ts'
+import { readAddress } from './model-address.ts'
+import { type StoredCard, storedCards } from './model-store.ts'
+import type { PullEvent } from './pull-event.ts'
+import { pullInThread } from './pull-thread.ts'
+import type { Removal } from './remove.ts'
+
+export interface ModelPullsOptions {
+  /** Folder of the cards. */
+  readonly store: string
+  /** Bytes that all models may take together; null for no limit. */
+  readonly memoryLimitBytes: number | null
+  readonly logger: { info(message: string): void }
+}
+
+export interface AskedPull {
+  /** As `lookout pull` takes it, of a repository. */
+  readonly model: string
+  readonly projector: 'auto' | 'none'
+}
+
+/**
+ * What clients of a running server change in its model store. They may only name repositories of the hub: an address of
+ * any other host would have the server ask that host, and a path would have it read that file.
+ */
+export class ModelPulls {
+  readonly #options: ModelPullsOptions
+  /** Repositories that are being pulled or removed. */
+  readonly #busy = new Set<string>()
+  readonly #running = new Set<Promise<unknown>>()
+  readonly #closing = new AbortController()
+
+  constructor(options: ModelPullsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Pulls a model. What is aborted goes on when the same is asked for again.
+   * @returns the id that it is served under.
+   * @throws ApiError 400 for an address or a repository that cannot be used, 409 while the same repository is being
+   * pulled, 503 when the hub cannot be reached, 507 when the disk is full; the signal's reason.
+   */
+  async pull(
+    { model, projector }: AskedPull,
+    report: (event: PullEvent) => void,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const { store, memoryLimitBytes, logger } = this.#options
+    const repository = await repositoryOf(model)
+    return this.#alone(repository, async () => {
+      logger.info(`Pulling ${model}`)
+      const task = { address: model, projector, store, memoryLimitBytes }
+      const id = await pullInThread(task, report, AbortSignal.any([signal, this.#closing.signal]))
+      logger.info(`Pulled ${id}`)
+      return id
+    })
+  }
+
+  /**
+   * Removes a model that was pulled or added, and the files that were fetched for it.
+   * @returns null when the store has none of this id.
+   * @throws ApiError 409 while its repository is being pulled.
+   */
+  async remove(id: string): Promise<Removal | null> {
+    const { store, logger } = this.#options
+    const card = (await storedCards(store)).find(({ ids }) => ids.includes(id))
+    if (card === undefined) return null
+    return this.#alone(sourceOf(card), async () => {
+      const { removeModel } = await import('./remove.ts')
+      const { cacheRoot } = await readHubSettings(process.env)
+      const removal = await removeModel(id, { store, cacheRoot, keepFiles: false })
+      logger.info(`Removed ${removal.card.ids.join(', ')}`)
+      return removal
+    })
+  }
+
+  /** Aborts what is under way and waits for it. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await Promise.allSettled(this.#running)
+  }
+
+  async #alone<Result>(repository: string, work: () => Promise<Result>): Promise<Result> {
+    if (this.#busy.has(repository)) {
+      throw new ApiError(`${repository} is being pulled or removed; try again when that has ended`, {
+        status: 409,
+        type: 'invalid_request_error',
+        param: 'model',
+        code: 'pull_in_progress',
+      })
+    }
+    this.#busy.add(repository)
+    const running = work()
+    this.#running.add(running)
+    try {
+      return await running
+    } finally {
+      this.#busy.delete(repository)
+      this.#running.delete(running)
+    }
+  }
+}
+
+/** @throws ApiError for what is no repository of the hub. */
+async function repositoryOf(model: string): Promise<string> {
+  const { endpoint } = await readHubSettings(process.env)
+  try {
+    const address = readAddress(model, endpoint)
+    // The hub does not tell upper case from lower case.
+    if (address.kind === 'repository') return address.id.toLowerCase()
+  } catch (error) {
+    if (error instanceof ConfigError) throw invalidRequest(error.message, 'model', { cause: error })
+    throw error
+  }
+  const message =
+    'Only repositories of the hub can be pulled over HTTP, such as user/repository:Q4_K_M; lookout pull takes other addresses'
+  throw invalidRequest(message, 'model')
+}
+
+function sourceOf({ source, file }: StoredCard): string {
+  const [, repository] = /^hf:([^@]+)@/.exec(source ?? '') ?? []
+  return repository?.toLowerCase() ?? file
+}

@@ -1,0 +1,333 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { TestAccounts } from './support/accounts.ts'
+import { type FakeHub, startFakeHub } from './support/fake-hub.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer, type TestServerOptions } from './support/server.ts'
+
+/** Models that are pulled over HTTP, from a hub of the test's own. */
+const REPOSITORY = 'acme/nano-GGUF'
+const ID = `${REPOSITORY}:Q4_K_M`
+const URL = '/v1/models/pull'
+const CHAT = '/v1/chat/completions'
+
+let accounts: TestAccounts
+let model: Buffer
+let projector: Buffer
+beforeAll(async () => {
+  accounts = await TestAccounts.open()
+  model = await readFile('models/lookout-nano/model-f16.gguf')
+  projector = await readFile('models/lookout-nano/mmproj-f16.gguf')
+})
+afterAll(() => accounts?.close())
+
+let hub: FakeHub
+let home: string
+let server: TestServer
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'lookout-pulls-'))
+  hub = await startFakeHub()
+  vi.stubEnv('HF_ENDPOINT', hub.url)
+  vi.stubEnv('HF_HOME', join(home, 'hf'))
+  hub.repositories.set(
+    REPOSITORY,
+    new Map([
+      ['nano-Q4_K_M.gguf', model],
+      ['nano-Q8_0.gguf', Buffer.concat([model, Buffer.alloc(2 ** 20)])],
+      ['mmproj-nano-F16.gguf', projector],
+    ]),
+  )
+  onTestFinished(async () => {
+    await hub[Symbol.asyncDispose]()
+    await rm(home, { recursive: true, force: true })
+  })
+})
+
+async function serve(options: TestServerOptions = {}): Promise<void> {
+  server = await startTestServer(options)
+  onTestFinished(() => server.close())
+}
+
+interface Event {
+  readonly type?: string
+  readonly error?: { readonly message: string; readonly type: string; readonly code: string | null }
+  readonly [field: string]: unknown
+}
+
+/** The events of a pull; `[DONE]` is an event without a type. */
+async function eventsOf(response: Response): Promise<Event[]> {
+  expect(response.status, await response.clone().text()).toBe(200)
+  expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/)
+  const lines = (await response.text()).split('\n\n').filter((line) => line.startsWith('data: '))
+  return lines.map((line) => (line === 'data: [DONE]' ? { end: true } : JSON.parse(line.slice('data: '.length))))
+}
+
+const ids = async () => {
+  const { data } = await jsonOf<{ data: { id: string }[] }>(await server.get('/v1/models'))
+  return data.map(({ id }) => id)
+}
+const ask = (id: string) => server.post(CHAT, { model: id, messages: [{ role: 'user', content: 'Hi' }] })
+const remove = (id: string, key = KEY) =>
+  fetch(`${server.url}/v1/models/${encodeURIComponent(id)}`, {
+    method: 'DELETE',
+    headers: { authorization: `Bearer ${key}` },
+  })
+/** Keeps a download from ending. */
+const stall = () => {
+  hub.onDownload = ({ range }) => (range?.endsWith('-1048575') ? undefined : { kind: 'stall', after: 3e6 })
+}
+const downloads = () => readdir(join(home, 'hf/hub/models--acme--nano-GGUF/blobs')).catch(() => [])
+
+describe('a pull', () => {
+  test('tells what it does, and the model is served when it ends', async () => {
+    await serve()
+    const events = await eventsOf(await server.post(URL, { model: `hf://${REPOSITORY}:q4_k_m` }))
+    expect(events[0]).toMatchObject({
+      type: 'choice',
+      model: REPOSITORY,
+      options: [
+        { quant: 'Q4_K_M', bytes: model.length + projector.length, fits: 'yes', cached: false, chosen: true },
+        { quant: 'Q8_0', chosen: false },
+      ],
+      projector: 'mmproj-nano-F16.gguf',
+    })
+    for (const [file, bytes] of [
+      ['nano-Q4_K_M.gguf', model],
+      ['mmproj-nano-F16.gguf', projector],
+    ] as const) {
+      const last = events.findLast((event) => event.type === 'progress' && event.file === file)
+      expect(last).toMatchObject({ done_bytes: bytes.length, total_bytes: bytes.length })
+      expect(events).toContainEqual({ type: 'check', file })
+    }
+    expect(events.slice(-2)).toEqual([{ type: 'done', id: ID, served: true, reason: null }, { end: true }])
+    // Clients learn nothing of where files are.
+    expect(JSON.stringify(events)).not.toMatch(/lookout-(pulls|test)-/)
+    expect(await ids()).toContain(ID)
+    expect((await ask(ID)).status).toBe(200)
+
+    const again = await eventsOf(await server.post(URL, { model: ID, projector: 'none' }))
+    expect(again.map(({ type }) => type)).toEqual(['choice', 'found', 'done', undefined])
+    expect(again.at(-2)).toMatchObject({ id: ID, served: true })
+  })
+
+  test('is for keys of scope admin alone', async () => {
+    await serve()
+    const { organisation, key } = await accounts.organisation()
+    const { key: admin } = await accounts.accounts.createKey({ organisation, scopes: ['admin'] })
+    const post = (key: string) =>
+      fetch(server.url + URL, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: ID }),
+      })
+    for (const response of [await post(key), await remove('service-mk1', key)]) {
+      expect(response.status).toBe(403)
+      expect(await errorOf(response)).toMatchObject({ code: 'insufficient_scope' })
+    }
+    expect((await post('lk-none')).status).toBe(401)
+    expect(hub.requests).toEqual([])
+    expect((await eventsOf(await post(admin))).at(-2)).toMatchObject({ type: 'done' })
+  })
+
+  test.each([
+    ['a path', { model: '/etc/passwd' }],
+    ['a path of two names', { model: '../secret' }],
+    ['the address of a file', { model: 'http://127.0.0.1:9/model.gguf' }],
+    ['the address of a file elsewhere', { model: 'https://example.org/a/model.gguf' }],
+    ['an address of the local disk', { model: 'file:///etc/passwd' }],
+    ['no model', {}],
+    ['another type', { model: 7 }],
+    ['an empty name', { model: '' }],
+  ])('%s is rejected, and nobody is asked', async (_, body) => {
+    await serve()
+    const response = await server.post(URL, body)
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: 'model' })
+    expect(hub.requests).toEqual([])
+  })
+
+  test('a projector can be left out, and not be named', async () => {
+    await serve()
+    const response = await server.post(URL, { model: ID, projector: '/etc/passwd' })
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ param: 'projector' })
+    const events = await eventsOf(await server.post(URL, { model: ID, projector: 'none' }))
+    expect(events[0]).toMatchObject({ type: 'choice', projector: null })
+    const extended = await jsonOf(await server.get(`/v1/models/${encodeURIComponent(ID)}?extended=true`))
+    expect(extended.modalities).toEqual(['text'])
+  })
+
+  test('of what the hub does not have is rejected', async () => {
+    await serve()
+    for (const [name, message] of [
+      ['acme/none', /has no acme\/none \(404\): check the name/],
+      [`${REPOSITORY}:Q3_K_S`, /Q3_K_S/],
+    ] as const) {
+      const response = await server.post(URL, { model: name })
+      expect(response.status).toBe(400)
+      const expected = { type: 'invalid_request_error', param: 'model', code: 'pull_failed' }
+      expect(await errorOf(response)).toMatchObject({ ...expected, message: expect.stringMatching(message) })
+    }
+  })
+
+  test('of a hub that is away ends with an error of the server', async () => {
+    await serve()
+    await hub[Symbol.asyncDispose]()
+    // It is tried again, and the first event tells of that.
+    const events = await eventsOf(await server.post(URL, { model: ID }))
+    expect(events[0]).toMatchObject({ type: 'note', message: expect.stringContaining('trying again') })
+    expect(events.at(-1)!.error).toMatchObject({
+      type: 'server_error',
+      message: expect.stringContaining('the hub cannot be reached'),
+    })
+  })
+
+  test('that fails half way ends with an error', async () => {
+    await serve()
+    hub.onDownload = ({ file, range }) =>
+      file === 'nano-Q4_K_M.gguf' && !range?.endsWith('-1048575') ? { kind: 'wrong' } : undefined
+    const events = await eventsOf(await server.post(URL, { model: ID }))
+    expect(events[0]).toMatchObject({ type: 'choice' })
+    expect(events.at(-1)!.error).toMatchObject({
+      message: expect.stringContaining('arrived damaged'),
+      type: 'invalid_request_error',
+      code: 'pull_failed',
+    })
+    expect(await ids()).not.toContain(ID)
+  })
+
+  test('of one repository runs at a time, ends when its client leaves, and goes on later', async () => {
+    await serve()
+    stall()
+    const leaving = new AbortController()
+    const first = await fetch(server.url + URL, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: ID, projector: 'none' }),
+      signal: leaving.signal,
+    })
+    let seen = ''
+    const decoder = new TextDecoder()
+    for await (const piece of first.body!) {
+      seen += decoder.decode(piece, { stream: true })
+      if (seen.includes('"done_bytes":3')) break
+      // A second pull of the repository, in whatever form, while the first one is under way.
+      const response = await server.post(URL, { model: `hf.co/ACME/nano-gguf:Q8_0` })
+      expect(response.status).toBe(409)
+      expect(await errorOf(response)).toMatchObject({
+        type: 'invalid_request_error',
+        param: 'model',
+        code: 'pull_in_progress',
+      })
+    }
+    leaving.abort()
+    await expect.poll(downloads, { timeout: 10_000 }).not.toContainEqual(expect.stringMatching(/\.lock$/))
+    // Others are served meanwhile.
+    expect((await ask('service-mk1.5')).status).toBe(200)
+
+    hub.onDownload = () => undefined
+    let response: Response
+    await expect
+      .poll(
+        async () => {
+          response = await server.post(URL, { model: ID, projector: 'none' })
+          return response.status
+        },
+        { timeout: 10_000 },
+      )
+      .toBe(200)
+    const events = await eventsOf(response!)
+    const [begun] = events.filter(({ type }) => type === 'progress')
+    expect(begun!.done_bytes).toBeGreaterThan(0)
+    expect(events.at(-2)).toMatchObject({ type: 'done', served: true })
+  })
+
+  test('does not hold up a shutdown', async () => {
+    server = await startTestServer({ graceMs: 60_000 })
+    stall()
+    const response = await server.post(URL, { model: ID })
+    const events = eventsOf(response)
+    await expect.poll(downloads).not.toEqual([])
+    const begun = performance.now()
+    await server.close()
+    expect(performance.now() - begun).toBeLessThan(20_000)
+    expect((await events).at(-1)!.error).toMatchObject({
+      code: 'model_overloaded',
+      message: expect.stringContaining('shutting down'),
+    })
+  })
+
+  test('of a model that is too large ends with an error, before anything of it is fetched', async () => {
+    await serve({ environment: { LOOKOUT_MODEL_MEMORY: '0.5' } })
+    hub.repositories.set('acme/large-GGUF', new Map([['large-F16.gguf', Buffer.concat([model, Buffer.alloc(3e8)])]]))
+    const events = await eventsOf(await server.post(URL, { model: 'acme/large-GGUF' }))
+    expect(events.map(({ type }) => type)).toEqual(['choice', undefined])
+    expect(events[0]).toMatchObject({ options: [{ quant: 'F16', fits: 'no' }] })
+    expect(events[1]!.error).toMatchObject({ code: 'pull_failed', message: expect.stringMatching(/no smaller choice/) })
+  })
+
+  test('of a model that cannot be served says why', async () => {
+    await serve({ environment: { LOOKOUT_MODEL_MEMORY: '1' } })
+    // What an operator has written into a card stays.
+    const folder = join(server.directory, 'models/acme--nano-GGUF--Q4_K_M')
+    await mkdir(folder, { recursive: true })
+    const engine = { model: 'none.gguf', contextTokens: 10 ** 7 }
+    await writeFile(join(folder, 'card.json'), JSON.stringify({ serves: [{ id: ID }], engine }))
+    expect(await ids()).not.toContain(ID)
+    const events = await eventsOf(await server.post(URL, { model: ID }))
+    const reason = expect.stringMatching(/^Model 'acme.*' cannot be served: it needs about/)
+    expect(events.at(-2)).toEqual({ type: 'done', id: ID, served: false, reason })
+    expect(await ids()).not.toContain(ID)
+  })
+})
+
+describe('deleting', () => {
+  test('a model that was pulled frees its files', async () => {
+    await serve()
+    await eventsOf(await server.post(URL, { model: ID }))
+    const response = await remove(ID)
+    expect(response.status).toBe(200)
+    expect(await jsonOf(response)).toEqual({
+      id: ID,
+      object: 'model',
+      deleted: true,
+      freed_bytes: model.length + projector.length,
+    })
+    expect(await downloads()).toEqual([])
+    expect(await ids()).not.toContain(ID)
+    expect((await ask(ID)).status).toBe(400)
+    const again = await remove(ID)
+    expect(again.status).toBe(404)
+    expect(await errorOf(again)).toMatchObject({ code: 'model_not_found', param: 'model' })
+  })
+
+  test('a model of the settings is refused', async () => {
+    await serve()
+    for (const id of ['service-mk1.5', 'service-mk1']) {
+      const response = await remove(id)
+      expect(response.status).toBe(400)
+      expect(await errorOf(response)).toMatchObject({ param: 'model', message: expect.stringContaining('settings') })
+    }
+    expect(await ids()).toEqual(['service-mk1.5', 'service-mk1'])
+  })
+
+  test('a model whose repository is being pulled is refused', async () => {
+    await serve()
+    await eventsOf(await server.post(URL, { model: ID, projector: 'none' }))
+    stall()
+    const leaving = new AbortController()
+    const other = await fetch(server.url + URL, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: `${REPOSITORY}:Q8_0` }),
+      signal: leaving.signal,
+    })
+    expect(other.status).toBe(200)
+    const response = await remove(ID)
+    expect(response.status).toBe(409)
+    expect(await errorOf(response)).toMatchObject({ code: 'pull_in_progress' })
+    leaving.abort()
+    await expect.poll(async () => (await remove(ID)).status, { timeout: 10_000 }).toBe(200)
+  })
+})
