@@ -31,7 +31,7 @@ const ROOMS = {
 
   'api/*': [
     ...['api/studio', 'api/native', 'api/openai', 'api/http', 'conversation/*', 'inference/*', 'accounts', 'files'],
-    ...['hub', ...BASICS],
+    ...['hub', 'metrics', ...BASICS],
   ],
   'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'hub', ...BASICS],
   'api/studio': ['api/http', ...BASICS],
@@ -55,7 +55,7 @@ const ROOMS = {
   'conversation/tools': ['conversation/request', 'inference/constraints', 'inference/*', 'families', ...BASICS],
   'conversation/request': ['inference/*', 'media', 'grounding', ...BASICS],
 
-  metrics: ['inference/*'],
+  metrics: ['inference/*', 'models'],
   'inference/engines': ['inference/local/host', 'inference/remote/*', 'inference/*', 'models'],
   'inference/local/host': [
     ...['inference/local/*', 'inference/local/native', 'inference/*', 'models', 'families', 'media', ...BASICS],

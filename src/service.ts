@@ -16,6 +16,7 @@ import { collectAllGarbage } from './lib/memory.ts'
 import { version } from './lib/version.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
+import { ServerStatus } from './metrics/server-status.ts'
 import { isLocal, type ModelCard } from './models/card.ts'
 import { machineMemory } from './models/machine-memory.ts'
 import { findStoredCards } from './models/stored-cards.ts'
@@ -178,6 +179,7 @@ export class Service {
     const app = createApi({
       models,
       pulls,
+      status: new ServerStatus(await version(), () => pool.engines),
       conversations,
       ...state,
       bodies,

@@ -57,6 +57,7 @@ test('describes every path, and resolves every reference', () => {
     '/v1/files',
     '/v1/files/{file_id}',
     '/v1/files/{file_id}/content',
+    '/v1/server',
   ])
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]*)"/g)].map((match) => match[1]!)
   expect(references.length).toBeGreaterThan(10)

@@ -8,6 +8,7 @@ import type { Files } from '../files/index.ts'
 import type { ModelPulls } from '../hub/model-pulls.ts'
 import type { ModelCatalog } from '../inference/model-catalog.ts'
 import { invalidRequest } from '../lib/errors.ts'
+import type { ServerStatus } from '../metrics/server-status.ts'
 import { requireApiKey } from './http/auth.ts'
 import type { BodyReader } from './http/body/body-reader.ts'
 import { guardBodies } from './http/body-guard.ts'
@@ -22,6 +23,7 @@ import { logRequests, newTraceId, traceHeaders } from './http/request-log.ts'
 import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
 import { addRoot } from './http/root.ts'
 import { addSecurityHeaders } from './http/security-headers.ts'
+import { addServerStatus } from './http/server-status.ts'
 import { addDetect } from './native/detect.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
@@ -35,6 +37,7 @@ import { addStudio, type PageFile } from './studio/index.ts'
 export interface ApiOptions extends Metering, LingeringOptions {
   readonly models: ModelCatalog
   readonly pulls: ModelPulls
+  readonly status: ServerStatus
   readonly conversations: Conversations
   readonly keys: ApiKeys
   readonly bodies: BodyReader
@@ -108,6 +111,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addRoot(app, options.studio !== null)
   if (options.studio) addStudio(app, options.studio)
   addHealth(app, models, draining)
+  addServerStatus(app, models, options.status)
   addOpenApi(app)
   return app
 }

@@ -9,6 +9,7 @@ import './openai/wire/chat-request.ts'
 import './openai/wire/chat-response.ts'
 import './native/wire/detect.ts'
 import './http/wire/error.ts'
+import './http/wire/server-status.ts'
 import './openai/wire/files.ts'
 import './openai/wire/input-tokens.ts'
 import './openai/wire/models.ts'
@@ -149,6 +150,13 @@ export function openApiDocument(): Record<string, unknown> {
         },
       },
       ...filePaths(fileId),
+      '/v1/server': {
+        get: {
+          operationId: 'retrieveServer',
+          summary: 'How busy the server is',
+          responses: { ...success('The server, and the engines of its models.', json('ServerStatus')), ...errors(401) },
+        },
+      },
     },
     components: {
       securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },

@@ -12,6 +12,7 @@ import type {
   Work,
 } from './engine.ts'
 import type { Outcome, PoolMeter, PoolModel } from './engine-pool.ts'
+import { RateWindow } from './rate-window.ts'
 
 /** The side of the pool that its engines use. */
 export interface PoolSide {
@@ -39,6 +40,7 @@ export class PooledEngine implements Engine {
   lastUse = 0
   readonly #pool: PoolSide
   readonly #closing = new AbortController()
+  readonly #generated = new RateWindow()
   #engine: Engine | null = null
   #info: ModelInfo | null
   #loading: Promise<void> | null = null
@@ -83,6 +85,11 @@ export class PooledEngine implements Engine {
   /** Requests that wait for the engine to load. */
   get waiting(): number {
     return this.#waiting
+  }
+
+  /** Tokens generated per second, over the last few seconds. */
+  get tokensPerSecond(): number {
+    return this.#generated.perSecond(performance.now())
   }
 
   /** Loads the engine, without a time limit. @throws Error that says why it cannot be loaded. */
@@ -264,6 +271,7 @@ export class PooledEngine implements Engine {
       for await (const event of events) {
         if (event.type === 'text') {
           const now = performance.now()
+          this.#generated.add(event.tokens, now)
           const completion = event.branch * COMPLETIONS_PER_BRANCH + event.completion
           const last = lastTexts.get(completion)
           if (last !== undefined) meter.nextText(name, now - last)

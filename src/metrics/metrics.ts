@@ -1,17 +1,8 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { setTimeout as delay } from 'node:timers/promises'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { EngineState, EngineStats } from '../inference/engine.ts'
+import type { EngineStats } from '../inference/engine.ts'
 import type { Outcome, PoolMeter } from '../inference/engine-pool.ts'
-
-/** The parts of an engine that metrics read. */
-export interface MeasuredEngine {
-  readonly model: { readonly name: string; readonly memoryBytes: number | null }
-  readonly state: EngineState
-  /** Requests waiting for it to load. */
-  readonly waiting: number
-  stats(): Promise<EngineStats>
-}
+import { type MeasuredEngine, statsOf } from './engine-stats.ts'
 
 /** A request whose response has ended. */
 export interface MeasuredRequest {
@@ -24,8 +15,6 @@ export interface MeasuredRequest {
   readonly ms: number
 }
 
-/** An engine in the middle of a long step responds late; its numbers are then left out of this scrape. */
-const STATS_LIMIT_MS = 2_000
 const EVENT_LOOP_SAMPLE_MS = 10
 const LATENCY_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const TOKEN_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
@@ -265,18 +254,4 @@ export class Metrics implements PoolMeter {
 interface Reading {
   readonly metric: Counter<string> | Gauge<string>
   readonly value: (stats: EngineStats) => number
-}
-
-async function statsOf(engine: MeasuredEngine): Promise<EngineStats | null> {
-  if (engine.state !== 'ready') return null
-  const waiting = new AbortController()
-  const late = delay(STATS_LIMIT_MS, null, { signal: waiting.signal }).catch(() => null)
-  try {
-    return await Promise.race([engine.stats(), late])
-  } catch {
-    // The engine ended in the meantime.
-    return null
-  } finally {
-    waiting.abort()
-  }
 }

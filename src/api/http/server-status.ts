@@ -1,0 +1,75 @@
+import type { FastifyInstance } from 'fastify'
+import { SCOPES } from '../../accounts/index.ts'
+import type { ModelCatalog } from '../../inference/model-catalog.ts'
+import type { EngineStatus, ServerStatus } from '../../metrics/server-status.ts'
+import { principalOf } from './auth.ts'
+import { addEndpoint } from './routes.ts'
+import type { ServerStatusBody } from './wire/server-status.ts'
+
+/** `GET /v1/server`: how busy the server is, for any key. The contract has no such path. */
+export function addServerStatus(app: FastifyInstance, models: ModelCatalog, status: ServerStatus): void {
+  addEndpoint(app, {
+    url: '/v1/server',
+    handlers: {
+      GET: async (request): Promise<ServerStatusBody> => {
+        const { scopes } = principalOf(request)
+        return {
+          ...(await describe(models, status)),
+          scopes: SCOPES.filter((scope) => scopes.has(scope)),
+        }
+      },
+    },
+  })
+}
+
+async function describe(models: ModelCatalog, status: ServerStatus): Promise<Omit<ServerStatusBody, 'scopes'>> {
+  const served = await models.list()
+  const { engines, memory } = await status.read()
+  const all = [...engines.values()]
+  const sum = (of: (engine: EngineStatus) => number) => all.reduce((total, engine) => total + of(engine), 0)
+  return {
+    object: 'server',
+    version: status.version,
+    started_at: Math.floor(status.startedAt.getTime() / 1000),
+    uptime_seconds: Math.floor((Date.now() - status.startedAt.getTime()) / 1000),
+    running: sum(({ running }) => running),
+    queued: sum(({ queued }) => queued),
+    tokens_per_second: rounded(
+      sum(({ tokensPerSecond }) => tokensPerSecond),
+      10,
+    ),
+    cached_share: shareOf(
+      sum(({ reusedTokens }) => reusedTokens),
+      sum(({ promptTokens }) => promptTokens),
+    ),
+    memory: {
+      process_bytes: memory.processBytes,
+      engine_bytes: sum(({ memoryBytes }) => memoryBytes ?? 0),
+      available_bytes: memory.availableBytes,
+      total_bytes: memory.totalBytes,
+    },
+    engines: [...engines].flatMap(([engine, { state, running, queued, ...figures }]) => {
+      const ids = served.filter((model) => model.engine === engine).map(({ id }) => id)
+      // A model that is no longer served ends what it has begun.
+      if (ids.length === 0) return []
+      return {
+        models: ids,
+        state,
+        running,
+        queued,
+        tokens_per_second: rounded(figures.tokensPerSecond, 10),
+        cached_share: shareOf(figures.reusedTokens, figures.promptTokens),
+        memory_bytes: figures.memoryBytes,
+      }
+    }),
+  }
+}
+
+/** Rounded, so that it tells of no single request. */
+function shareOf(part: number, whole: number): number | null {
+  return whole === 0 ? null : rounded(part / whole, 100)
+}
+
+function rounded(value: number, parts: number): number {
+  return Math.round(value * parts) / parts
+}

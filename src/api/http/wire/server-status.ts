@@ -1,0 +1,51 @@
+import { z } from 'zod'
+import { responseSchemas } from './components.ts'
+
+const count = z.int().min(0)
+const rate = z.number().min(0).describe('Tokens generated per second, over the last five seconds.')
+const share = z
+  .number()
+  .min(0)
+  .max(1)
+  .nullable()
+  .describe('Part of the prompt tokens that a cache had; null without any.')
+
+const engineStatus = z
+  .object({
+    models: z.array(z.string()).describe('Ids that it answers for.'),
+    state: z.enum(['unloaded', 'starting', 'ready', 'restarting', 'closed']),
+    running: count.describe('Completions that are being generated.'),
+    queued: count.describe('Requests that wait for that, or for the model to load.'),
+    tokens_per_second: rate,
+    cached_share: share,
+    memory_bytes: count.nullable().describe('Of its process; null where it has none.'),
+  })
+  .register(responseSchemas, { id: 'EngineStatus' })
+
+const memoryStatus = z
+  .object({
+    process_bytes: count.describe('Of the process that answers requests.'),
+    engine_bytes: count.describe('Of the processes of all engines.'),
+    available_bytes: count,
+    total_bytes: count,
+  })
+  .register(responseSchemas, { id: 'MemoryStatus' })
+
+/** Response of `GET /v1/server`. */
+export const serverStatus = z
+  .object({
+    object: z.literal('server'),
+    version: z.string(),
+    started_at: z.int(),
+    uptime_seconds: count,
+    scopes: z.array(z.enum(['inference', 'files', 'admin'])).describe('What the key of the request may do.'),
+    running: count,
+    queued: count,
+    tokens_per_second: rate,
+    cached_share: share,
+    memory: memoryStatus,
+    engines: z.array(engineStatus),
+  })
+  .register(responseSchemas, { id: 'ServerStatus' })
+
+export type ServerStatusBody = z.output<typeof serverStatus>
