@@ -119,6 +119,18 @@ describe('one server', () => {
     expect(JSON.parse(chunks.at(-1)!.slice(6)).usage.completion_tokens).toBeGreaterThan(1)
   })
 
+  test('a reply does not wait for the end of its stream, whose connection the next request has', async () => {
+    player.holdsEnds = true
+    const { connections } = player
+    for (let request = 0; request < 5; request++) {
+      expect((await server.post(hello!.path, hello!.body)).status).toBe(200)
+      player.endStreams()
+    }
+    player.holdsEnds = false
+    // The checks of its health may need one of their own.
+    expect(player.connections - connections).toBeLessThan(3)
+  })
+
   test.each([
     ['a failure', 500, 503, /has failed/],
     ['no room', 503, 503, /overloaded/],

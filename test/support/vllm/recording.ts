@@ -75,7 +75,12 @@ export class Player implements AsyncDisposable {
   pictures = 0
   /** Streams whose reader has left before their end. */
   abandoned = 0
+  /** Connections that it has taken. */
+  connections = 0
   isHealthy = true
+  /** Whether streams stay open behind their last event, until `endStreams`. */
+  holdsEnds = false
+  readonly #held: ServerResponse[] = []
 
   private constructor(server: Server, exchanges: readonly Exchange[], url: string) {
     this.#server = server
@@ -87,6 +92,7 @@ export class Player implements AsyncDisposable {
     const server = createServer()
     const player = new Player(server, exchanges, await listen(server))
     server.on('request', (request, response) => void player.#play(request, response))
+    server.on('connection', () => player.connections++)
     return player
   }
 
@@ -118,6 +124,11 @@ export class Player implements AsyncDisposable {
       return
     }
     response.writeHead(found.status)
+    if (fault === undefined && isStream && this.holdsEnds) {
+      this.#held.push(response)
+      response.write(found.answer)
+      return
+    }
     if (fault === undefined) {
       response.end(found.answer)
       return
@@ -133,6 +144,10 @@ export class Player implements AsyncDisposable {
     )
     if (fault.type === 'cut') setImmediate(() => response.destroy())
     if (fault.type === 'end') response.end()
+  }
+
+  endStreams(): void {
+    for (const response of this.#held.splice(0)) response.end()
   }
 
   /** As a server that has crashed: it does not even take connections. */

@@ -13,6 +13,13 @@ export interface ServerClientOptions {
   readonly specialFailure?: (status: number, message: string) => ServerFailure | null
 }
 
+/** An answer that is read as it comes. */
+export interface AnswerStream {
+  readonly body: Body
+  /** From now on the signal of its request does not end it. */
+  detach(): void
+}
+
 type Method = 'GET' | 'POST'
 type Body = Dispatcher.ResponseData['body']
 
@@ -81,21 +88,32 @@ export class ServerClient {
     throw new ServerFailure(response.statusCode === 404 ? 'wrong' : 'lost', `${path} answered ${response.statusCode}`)
   }
 
-  /** @returns the stream that answers. @throws ServerFailure for another status than 200. */
-  async open(url: string, path: string, body: unknown, signal: AbortSignal): Promise<Body> {
-    const response = await this.send(url, 'POST', path, body, signal)
-    if (response.statusCode === 200) return response.body
-    throw await this.#failureOfResponse(response)
+  /** @returns the stream that answers, for `events`. @throws ServerFailure for another status than 200. */
+  async open(url: string, path: string, body: unknown, signal: AbortSignal): Promise<AnswerStream> {
+    signal.throwIfAborted()
+    const ending = new AbortController()
+    const end = () => ending.abort(signal.reason)
+    const detach = () => signal.removeEventListener('abort', end)
+    signal.addEventListener('abort', end, { once: true })
+    try {
+      const response = await this.send(url, 'POST', path, body, ending.signal)
+      if (response.statusCode === 200) return { body: response.body, detach }
+      throw await this.#failureOfResponse(response)
+    } catch (error) {
+      detach()
+      throw error
+    }
   }
 
   /**
    * The JSON of a stream's events.
    * @throws ServerFailure when it ends before `[DONE]`. Whoever stops reading closes it.
    */
-  async *events(body: Body, signal: AbortSignal): AsyncGenerator<unknown, void, void> {
+  async *events({ body, detach }: AnswerStream, signal: AbortSignal): AsyncGenerator<unknown, void, void> {
     let isWhole = false
     try {
-      for await (const line of dataLines(body)) {
+      // Leaving the loop must not end the body, which would take its connection with it.
+      for await (const line of dataLines(body.iterator({ destroyOnReturn: false }))) {
         isWhole = line === '[DONE]'
         if (isWhole) break
         yield parseJson(line)
@@ -104,7 +122,12 @@ export class ServerClient {
       signal.throwIfAborted()
       throw error instanceof ServerFailure ? error : new ServerFailure('lost', (error as Error).message, error)
     } finally {
-      body.destroy()
+      detach()
+      // Nobody waits for an error any more.
+      body.on('error', () => {})
+      // What comes behind the last event is nothing, and the next request can have the connection when it has come.
+      if (isWhole) body.resume()
+      else body.destroy()
     }
     if (!isWhole) throw new ServerFailure('lost', 'its stream ended before the reply')
   }

@@ -76,13 +76,13 @@ export class SglangWire implements Wire {
   async *complete(url: string, asked: CompletionRequest, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
     const images = await Promise.all(asked.pictures.map(({ image }) => this.#urlOf(image)))
     signal.throwIfAborted()
-    const body = await this.#client.open(url, GENERATE, generateBody(asked, images), signal)
+    const stream = await this.#client.open(url, GENERATE, generateBody(asked, images), signal)
     const reader = new StreamReader({
       n: asked.n,
       stopTokens: asked.stopTokens,
       failureOf: (status, message) => this.#client.failureOf(status, message),
     })
-    for await (const chunk of this.#client.events(body, signal)) yield* reader.read(chunk as Chunk)
+    for await (const chunk of this.#client.events(stream, signal)) yield* reader.read(chunk as Chunk)
     if (!reader.isWhole) throw new ServerFailure('lost', 'its stream ended before the reply')
   }
 

@@ -1,10 +1,9 @@
 import { LRUCache } from 'lru-cache'
-import type { Dispatcher } from 'undici'
 import { z } from 'zod'
 import type { Sampling } from '../../engine.ts'
 import { pictureUrl } from '../http/picture-url.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
-import { ServerClient } from '../http/server-client.ts'
+import { type AnswerStream, ServerClient } from '../http/server-client.ts'
 import {
   type CompletionRequest,
   type Picture,
@@ -72,19 +71,19 @@ export class VllmWire implements Wire {
     // It computes prompts in the order of their arrival, each only where no cache has it, also within one step. Pictures
     // must be prepared before: it would prepare them for each request.
     if (unknown.length === 0) yield { type: 'cached' }
-    let body: Dispatcher.ResponseData['body']
+    let stream: AnswerStream
     try {
-      body = await this.#generate(url, asked, unknown, signal)
+      stream = await this.#generate(url, asked, unknown, signal)
     } catch (error) {
       if (!(error instanceof MissingPicture) || unknown.length === asked.pictures.length) throw error
-      body = await this.#generate(url, asked, asked.pictures, signal)
+      stream = await this.#generate(url, asked, asked.pictures, signal)
     }
     for (const { key } of asked.pictures) this.#known.set(`${url} ${key}`, true)
     if (unknown.length > 0) yield { type: 'cached' }
     const stop = new Set(asked.stopTokens)
     const running = new Set(Array.from({ length: asked.n }, (_, completion) => completion))
     const counts = new Map<number, number>()
-    for await (const event of this.#client.events(body, signal)) {
+    for await (const event of this.#client.events(stream, signal)) {
       const chunk = event as Chunk
       if (chunk.error) throw this.#client.failureOf(chunk.error.code ?? 500, chunk.error.message)
       for (const { index, token_ids: ids, finish_reason: reason } of chunk.choices ?? []) {
@@ -117,7 +116,7 @@ export class VllmWire implements Wire {
     asked: CompletionRequest,
     sent: readonly Picture[],
     signal: AbortSignal,
-  ): Promise<Dispatcher.ResponseData['body']> {
+  ): Promise<AnswerStream> {
     const images = new Map<string, string>()
     for (const { key, image } of sent) if (!images.has(key)) images.set(key, await pictureUrl(image))
     signal.throwIfAborted()
