@@ -88,13 +88,13 @@ export async function answerMultilook(
   const begun = await begin(request, parts, deadline)
   const { engine } = parts.model
   const { running, answer } = await admit(begun, parts, (work) => engine.generate(work, deadline.signal))
-  await collect(running, answer, deadline)
+  const [contextTokens] = await Promise.all([begun.prefix.countTokens(), collect(running, answer, deadline)])
 
   const { prompts } = begun
   const results = prompts.map((prompt) => prompt.result())
   if (!results.some((result) => result.type === 'answer')) throw firstError(prompts)
   const completionTokens = sum(results, (result) => (result.type === 'answer' ? result.completionTokens : 0))
-  return { results, usage: { ...promptUsage(answer.prompts, begun), completionTokens } }
+  return { results, usage: { ...promptUsage(answer.prompts, contextTokens), completionTokens } }
 }
 
 /**
@@ -109,13 +109,14 @@ export async function measureMultilook(
   const begun = await begin(request, parts, deadline)
   const { engine } = parts.model
   const { running, answer } = await admit(begun, parts, (work) => engine.measure(work, deadline.signal))
+  const contextTokens = await begun.prefix.countTokens()
   return {
-    contextTokens: begun.contextTokens,
+    contextTokens,
     prompts: begun.prompts.map((prompt) => {
       const usage = answer.prompts[running.indexOf(prompt)]
       return usage === undefined ? { type: 'failure', error: prompt.error } : { type: 'measured', ...usage }
     }),
-    usage: promptUsage(answer.prompts, begun),
+    usage: promptUsage(answer.prompts, contextTokens),
     exact: answer.exact,
   }
 }
@@ -123,10 +124,11 @@ export async function measureMultilook(
 interface Begun {
   readonly prompts: readonly PromptRun[]
   readonly shared: SharedPrompt
-  readonly contextTokens: number
+  /** The context, whose tokens are counted when they are asked for. */
+  readonly prefix: MeasuredPrompt
 }
 
-function promptUsage(prompts: readonly PromptUsage[], { contextTokens }: Begun): MultilookMeasure['usage'] {
+function promptUsage(prompts: readonly PromptUsage[], contextTokens: number): MultilookMeasure['usage'] {
   return {
     promptTokens: sum(prompts, (prompt) => prompt.promptTokens),
     // Computed from this request alone: what the engine cached for earlier requests does not count.
@@ -171,8 +173,7 @@ async function begin(
   const shared = await buildSharedPrompt(prompt, style)
   const scope = { model, organisation, signal: deadline.signal }
   const prefix = new MeasuredPrompt(shared.prefix, scope)
-  const contextTokens = await prefix.countTokens()
-  if (contextTokens >= model.contextTokens) throw contextExceeded(model, 'context', contextTokens)
+  await checkContext(prefix, model)
 
   /** The reply spec of a prompt with its own media. */
   const specFor = (placed: PlacedMessage, own: LoadedMedia): ReplySpec => {
@@ -182,7 +183,14 @@ async function begin(
   }
   await prepare(prompts, { request, specFor, shared, prefix, scope, options })
   held.dispose()
-  return { prompts, shared, contextTokens }
+  return { prompts, shared, prefix }
+}
+
+/** @throws ApiError 400 for a context that leaves no room. Most are so short that they need not be counted for that. */
+async function checkContext(prefix: MeasuredPrompt, model: ServedModel): Promise<void> {
+  if (prefix.mostTokens < model.contextTokens) return
+  const tokens = await prefix.countTokens()
+  if (tokens >= model.contextTokens) throw contextExceeded(model, 'context', tokens)
 }
 
 const NO_TOOLS = { choice: 'none', parallel: false } as const

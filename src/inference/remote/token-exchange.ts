@@ -4,7 +4,7 @@ import { createRepetition, type RepetitionLimits } from '../repetition.ts'
 import { Completion } from './completion.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
 import type { AdmittedBranch, BranchRun, Exchange } from './exchange.ts'
-import { assemble, harmless, joined, layOut, type PictureRule, type RemotePrompt } from './prompt.ts'
+import { assemble, harmless, joined, layOut, type PictureRule, type PromptLayout, type RemotePrompt } from './prompt.ts'
 import { saltOf } from './salt.ts'
 import type { Printer } from './tokens/printer.ts'
 import type { TokenizerThreads } from './tokens/tokenizer-threads.ts'
@@ -40,6 +40,8 @@ const KEY_TOKENS = 256
 export class TokenExchange implements Exchange<RemotePrompt> {
   readonly countsTokens = true
   readonly #parts: TokenExchangeParts
+  /** Those of prompts that are counted first and then computed. */
+  readonly #read = new WeakMap<readonly PromptPart[], Promise<RemotePrompt | null>>()
 
   constructor(parts: TokenExchangeParts) {
     this.#parts = parts
@@ -50,9 +52,26 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     params: readonly string[],
     organisation: string,
   ): Promise<readonly RemotePrompt[] | null> {
-    const { tokenizer, pictures } = this.#parts
-    const layouts = prompts.map((parts, index) => layOut(parts, pictures !== null, params[index]!))
-    const tokens = await tokenizer.encode(
+    const fresh = [...prompts.keys()].filter((index) => !this.#read.has(prompts[index]!))
+    const reading = this.#readAll(
+      fresh.map((index) => layOut(prompts[index]!, this.#parts.pictures !== null, params[index]!)),
+      organisation,
+    )
+    for (const [at, index] of fresh.entries()) {
+      const prompt = prompts[index]!
+      const read = reading.then((all) => all?.[at] ?? null)
+      this.#read.set(prompt, read)
+      const forget = () => void this.#read.delete(prompt)
+      read.then((tokens) => tokens ?? forget(), forget)
+    }
+    const all = await Promise.all(prompts.map((prompt) => this.#read.get(prompt)!))
+    return all.includes(null) ? null : (all as RemotePrompt[])
+  }
+
+  /** @returns null when it takes too long. */
+  async #readAll(layouts: readonly PromptLayout[], organisation: string): Promise<readonly RemotePrompt[] | null> {
+    if (layouts.length === 0) return []
+    const tokens = await this.#parts.tokenizer.encode(
       layouts.flatMap(({ texts }) => texts),
       organisation,
     )
@@ -62,7 +81,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     return layouts.map((layout) => {
       const own = tokens.slice(at, at + layout.texts.length)
       at += layout.texts.length
-      return assemble(layout, own, pictures, salt)
+      return assemble(layout, own, this.#parts.pictures, salt)
     })
   }
 
