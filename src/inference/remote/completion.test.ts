@@ -102,8 +102,9 @@ test('a thought that goes round in circles ends, and so does a reply', async () 
   completion.add(bytes('not wanted'))
   await completion.endThought(THOUGHT, THOUGHT.budget, async (rest) => bytes(rest))
   expect([completion.isSatisfied, text()]).toEqual([false, 'so soxxxxxxxxxx\n</think>\n\n'])
-  completion.add(bytes('ababababab'))
+  completion.add(bytes('ababababab not wanted'))
   expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'length' })
+  expect(text()).toBe('so soxxxxxxxxxx\n</think>\n\nababababab')
 })
 
 test('the end of a thought has no more tokens than are left', async () => {

@@ -74,12 +74,14 @@ export class Completion {
   add(tokens: readonly number[]): void {
     if (this.isSatisfied) return
     const allowed = this.#matcher === null ? tokens : tokens.slice(0, this.#allowed(tokens))
-    for (const token of allowed) this.tokens.push(token)
-    this.#silent += allowed.length
-    this.#send(this.#text.read(allowed))
-    const goesInCircles = allowed.filter((token) => this.#repetition?.push(token)).length > 0
-    if (goesInCircles && this.#thinks) this.#isCircling = true
-    else if (goesInCircles || allowed.length < tokens.length) this.finish('length')
+    // Several tokens may come at once, and what follows one that closes a circle is not wanted.
+    const circle = allowed.findIndex((token) => this.#repetition?.push(token))
+    const wanted = circle === -1 ? allowed : allowed.slice(0, circle + 1)
+    for (const token of wanted) this.tokens.push(token)
+    this.#silent += wanted.length
+    this.#send(this.#text.read(wanted))
+    if (circle !== -1 && this.#thinks) this.#isCircling = true
+    else if (circle !== -1 || allowed.length < tokens.length) this.finish('length')
   }
 
   /** How many of these tokens the constraint allows. */
