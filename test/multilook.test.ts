@@ -179,6 +179,7 @@ describe('the work for the engine', () => {
         { ...branch, param: 'prompts[1]', suffix: [{ type: 'text', text: 'Where?', trusted: false }, ending] },
         { ...branch, param: 'prompts[2]', suffix: [ending] },
       ],
+      whole: true,
     })
   })
 

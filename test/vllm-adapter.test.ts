@@ -117,6 +117,12 @@ describe('one server', () => {
     const chunks = (await response.text()).split('\n\n').filter((line) => line.startsWith('data: {'))
     expect(chunks.length).toBeGreaterThan(4)
     expect(JSON.parse(chunks.at(-1)!.slice(6)).usage.completion_tokens).toBeGreaterThan(1)
+    expect(player.tokensAtOnce).toBe(null)
+  })
+
+  test('a reply that is read as a whole may come in larger pieces', async () => {
+    await server.post(hello!.path, hello!.body)
+    expect(player.tokensAtOnce).toBeGreaterThan(1)
   })
 
   test('a reply does not wait for the end of its stream, whose connection the next request has', async () => {

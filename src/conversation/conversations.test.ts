@@ -34,6 +34,7 @@ const request: ChatRequest = {
   tools: [],
   toolUse: { choice: 'auto', parallel: true },
   structure: null,
+  streamed: false,
 }
 
 function build(card: ModelCard, media = noMedia, engine = new FakeEngine()) {

@@ -26,7 +26,6 @@ import type { DetectRequest } from './request/detect-request.ts'
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import { placeMessages } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
-import type { ReplyOptions } from './request/reply-options.ts'
 
 export interface ConversationsOptions {
   readonly registry: ModelRegistry
@@ -60,7 +59,7 @@ interface FocusMedia extends Pick<FocusParts, 'images'> {
 }
 
 const NO_IMAGES: FocusParts['images'] = new Map()
-type ReplyLimits = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'sampling'>
+type ReplyLimits = Pick<ChatRequest, 'maxTokens' | 'maxTokensParam' | 'sampling' | 'streamed'>
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 import { TemplateThreads } from './prompt/template-threads.ts'
@@ -239,7 +238,7 @@ export class Conversations {
   async #workOf(
     prompt: PromptSource,
     spec: ReplySpec,
-    { sampling, ...limits }: ReplyLimits,
+    { sampling, streamed, ...limits }: ReplyLimits,
     { model, organisation }: Caller,
     { signal }: Deadline,
   ): Promise<Work> {
@@ -248,7 +247,7 @@ export class Conversations {
     const maxTokens = await outputBudget([measured], limits, model, prompt.param)
     signal.throwIfAborted()
     const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...spec.bounds(maxTokens) }
-    return { organisation, prefix, branches: [branch] }
+    return { organisation, prefix, branches: [branch], whole: !streamed }
   }
 
   /**

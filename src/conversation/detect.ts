@@ -96,7 +96,7 @@ export async function answerDetect(
   }
   signal.throwIfAborted()
   const branches = searches.map(({ branch }) => branch)
-  await follow(searches, await model.engine.generate({ organisation, prefix, branches }, signal), deadline)
+  await follow(searches, await model.engine.generate({ organisation, prefix, branches, whole: true }, signal), deadline)
 
   const size = images.at(-1)!.original
   return {

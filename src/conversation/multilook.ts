@@ -242,7 +242,7 @@ async function admit<Answer>(
     if (running.length === 0) throw firstError(prompts)
     try {
       const branches = running.map((prompt) => prompt.branch)
-      return { running, answer: await submit({ organisation, prefix, branches }) }
+      return { running, answer: await submit({ organisation, prefix, branches, whole: true }) }
     } catch (error) {
       const named = error instanceof ApiError && running.find(({ placed }) => placed.param === error.param)
       if (!named) throw error

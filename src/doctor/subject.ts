@@ -128,6 +128,7 @@ export class Subject {
       tools: [],
       toolUse: { choice: 'none', parallel: false },
       structure: null,
+      streamed: false,
       maxTokens: CHAT_TOKENS,
       maxTokensParam: 'max_completion_tokens',
       sampling: GREEDY,

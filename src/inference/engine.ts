@@ -164,6 +164,8 @@ export interface Work {
   readonly organisation: string
   readonly prefix: readonly PromptPart[]
   readonly branches: readonly Branch[]
+  /** True when nobody reads a completion before its end: an engine may then report its tokens in larger pieces. */
+  readonly whole?: boolean
 }
 
 export interface Branch {

@@ -31,6 +31,7 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
       parallel: body.parallel_tool_calls ?? true,
     },
     structure: structureOf(body),
+    streamed: body.stream === true,
   }
 }
 

@@ -10,6 +10,8 @@ export interface ChatRequest extends ReplyOptions {
   readonly toolUse: ToolUse
   /** The structure of the whole reply; null for free text. */
   readonly structure: Structure | null
+  /** Whether the client reads the reply as it comes. */
+  readonly streamed: boolean
 }
 
 /** A structure of the reply: a pattern that matches all of it, or a schema that it satisfies as JSON. */

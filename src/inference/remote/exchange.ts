@@ -47,6 +47,8 @@ export interface Asked<Completion extends RunningCompletion> {
 export interface BranchRun {
   readonly organisation: string
   readonly cacheSalt: string
+  /** Whether nobody reads its completions before their end. */
+  readonly whole: boolean
   readonly usage: LiveUsage
   /** Completions that one server computes at a time. */
   readonly capacity: number

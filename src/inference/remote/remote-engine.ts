@@ -90,6 +90,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
         key: this.#keyOf(work.organisation, branches),
         branches,
         usage,
+        whole: work.whole === true,
         signal: AbortSignal.any([signal, left.signal, this.#closing.signal]),
         placed,
         emit: (event) => {

@@ -171,6 +171,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
       sampling,
       stopTokens,
       cacheSalt: run.cacheSalt,
+      whole: run.whole,
     }
     if (grammar !== null && !grammar.exact) for (const completion of completions) completion.follow(grammar.graph)
     const isFirst = before.length === 0

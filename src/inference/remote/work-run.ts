@@ -19,6 +19,8 @@ export interface AdmittedWork<Prompt extends ReadPrompt> {
   readonly key: string
   readonly branches: readonly AdmittedBranch<Prompt>[]
   readonly usage: readonly LiveUsage[]
+  /** Whether nobody reads a completion before its end. */
+  readonly whole: boolean
   /** Ends the work. */
   readonly signal: AbortSignal
   emit(event: EngineEvent): void
@@ -55,13 +57,14 @@ export class WorkRun<Prompt extends ReadPrompt> {
 
   /** The failure of one branch of several ends no other. */
   async #runGuarded(branch: AdmittedBranch<Prompt>): Promise<void> {
-    const { branches, organisation, cacheSalt, usage, emit, signal } = this.#work
+    const { branches, organisation, cacheSalt, usage, whole, emit, signal } = this.#work
     const { exchange, servers } = this.#parts
     try {
       await exchange.run(branch, {
         organisation,
         cacheSalt,
         usage: usage[branch.index]!,
+        whole,
         capacity: servers.capacity,
         emit,
         ask: (asked) => this.#ask(branch, asked),

@@ -77,6 +77,8 @@ export class Player implements AsyncDisposable {
   abandoned = 0
   /** Connections that it has taken. */
   connections = 0
+  /** Of the last request for a completion: tokens that each piece is to have; null for the server's own choice. */
+  tokensAtOnce: number | null = null
   isHealthy = true
   /** Whether streams stay open behind their last event, until `endStreams`. */
   holdsEnds = false
@@ -108,6 +110,7 @@ export class Player implements AsyncDisposable {
     if (isStream) {
       this.completions++
       this.pictures += sentPictures(body)
+      this.tokensAtOnce = JSON.parse(body).sampling_params.stream_interval ?? null
     }
     const fault = isStream ? this.faults.shift() : undefined
     if (fault?.type === 'status') {
@@ -163,10 +166,14 @@ export class Player implements AsyncDisposable {
   }
 }
 
-/** A request without its id. A picture is named by its key, whether its pixels came with it or not. */
+/**
+ * A request without its id, and without how many tokens its pieces are to have: no reply depends on that. A picture is named by
+ * its key, whether its pixels came with it or not.
+ */
 function normalised(body: string): unknown {
   if (body === '') return null
   const { request_id: _, ...asked } = JSON.parse(body)
+  delete asked.sampling_params?.stream_interval
   const parts = asked.content_parts?.map(({ uuid }: { uuid: string }) => uuid)
   return parts === undefined ? asked : { ...asked, content_parts: parts }
 }

@@ -46,6 +46,8 @@ export interface CompletionRequest {
   readonly grammar: string | null
   /** Whose caches may be used: those of no other organisation. */
   readonly cacheSalt: string
+  /** Whether nobody reads its completions before their end: they may come in larger pieces. */
+  readonly whole: boolean
 }
 
 export interface Picture {
