@@ -30,10 +30,11 @@ describe('the command', () => {
       ok: true,
       overall: 'The model does what its card promises.',
     })
+    const isHere = isLocal(await loadCard(shippedCard()))
     expect(verdictsOf(report.findings)).toEqual({
       template: 'ok',
       images: 'ok',
-      device: 'measured',
+      device: isHere ? 'measured' : 'skipped',
       coordinates: 'ok',
       'coordinates in plain words': 'measured',
       'forced call': 'ok',
@@ -52,7 +53,7 @@ describe('the command', () => {
     expect((numbers('coordinates').best as { error: number }).error).toBeLessThan(0.5)
     const { memoryBytes, ...speeds } = numbers('speed')
     for (const [name, value] of Object.entries(speeds)) expect(value, name).toBeGreaterThan(0)
-    if (isLocal(await loadCard(shippedCard()))) expect(memoryBytes).toBeGreaterThan(0)
+    if (isHere) expect(memoryBytes).toBeGreaterThan(0)
     else expect(memoryBytes).toBeNull()
   })
 })
