@@ -40,7 +40,7 @@ export const MTMD = {
 }
 
 /**
- * ggml's kernels compiled for this processor, with our own attention. The prebuilt kernels are made for a family of
+ * ggml's kernels compiled for this processor, with attention, products and GELU of our own. The prebuilt kernels are made for a family of
  * processors, and their code for f16 weights is slow: the compiled ones take 0.65 of the time for a prompt. They are
  * compiled only where the package has nothing better (Metal) and where they have been tested.
  */
@@ -57,10 +57,12 @@ export const CPU = {
     ...['amx/amx.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
   // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
-  own: ['attention', 'amx', 'choice', 'product', 'clearing'].map(
+  own: ['attention', 'amx', 'choice', 'product', 'halves', 'clearing'].map(
     (name) => `src/inference/local/native/kernels/${name}.cpp`,
   ),
-  ownHeaders: ['src/inference/local/native/kernels/attention.h'],
+  ownHeaders: ['floats', 'panels', 'gelu', 'attention', 'encoder-attention'].map(
+    (name) => `src/inference/local/native/kernels/${name}.h`,
+  ),
   flags: [
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],
     ...['-DGGML_BACKEND_BUILD', '-DGGML_BACKEND_DL', '-DGGML_USE_LLAMAFILE', '-DGGML_USE_CPU_REPACK'],
@@ -69,6 +71,14 @@ export const CPU = {
   // takes 8 to 30 times as long; OpenMP's threads wait for a moment and then sleep (GOMP_SPINCOUNT).
   openmp: ['-fopenmp', '-DGGML_USE_OPENMP'],
   needs: ['ggmlBase'],
+  fixes: [
+    // Where there is AMX, ggml rearranges weights of f16 for code that does not use it, and is slower than halves.cpp.
+    {
+      file: 'ggml/src/ggml-cpu/amx/amx.cpp',
+      text: '            case GGML_TYPE_F16:\n                alignment = 16;\n                break;\n',
+      by: '',
+    },
+  ],
 }
 
 const PROJECT_ROOT = new URL('../../', import.meta.url)

@@ -1,13 +1,16 @@
-// Puts attention of our own in place of ggml's, where the processor has what it needs.
+// Puts attention and GELU of our own in place of ggml's, where the processor has what it needs.
 //
-// ggml's own code handles everything else (ALiBi, sinks, other types, no mask). This file is compiled in place of
+// ggml's own code handles everything else (ALiBi, sinks, other types). This file is compiled in place of
 // ggml's ops.cpp, which it includes with the replaced function renamed.
+
+#include "gelu.h"
 
 #define ggml_compute_forward_flash_attn_ext ggml_stock_flash_attn_ext
 #include "ops.cpp"
 #undef ggml_compute_forward_flash_attn_ext
 
 #include "attention.h"
+#include "encoder-attention.h"
 
 extern "C" void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * params, ggml_tensor * dst);
 
@@ -15,6 +18,8 @@ void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * params, ggm
 #if defined(LOOKOUT_ATTENTION)
     const Attention attention(dst);
     if (attention.is_ours() && !params->use_ref) return attention.run(params);
+    const EncoderAttention encoder_attention(dst);
+    if (encoder_attention.is_ours() && !params->use_ref) return encoder_attention.run(params);
 #endif
     ggml_stock_flash_attn_ext(params, dst);
 }

@@ -15,61 +15,17 @@
 #include "ggml-cpu-impl.h"
 #include "vec.h"
 
+#include "floats.h"
+
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
 
-#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#if defined(LOOKOUT_FLOATS)
 #define LOOKOUT_ATTENTION
 
 namespace {
-
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
-using Floats = __m512;
-constexpr int LANES = 16;
-inline Floats load(const float * p) { return _mm512_loadu_ps(p); }
-inline void store(float * p, Floats x) { _mm512_storeu_ps(p, x); }
-inline Floats from_halves(const ggml_fp16_t * p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) p)); }
-inline Floats from_bytes(const int8_t * p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *) p))); }
-inline Floats all(float x) { return _mm512_set1_ps(x); }
-inline Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
-inline Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
-inline Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
-inline Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
-inline float largest(Floats x) { return _mm512_reduce_max_ps(x); }
-inline float sum(Floats x) { return _mm512_reduce_add_ps(x); }
-inline Floats where_seen(Floats scores, Floats x) {
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(scores, all(-FLT_MAX), _CMP_GE_OQ), x);
-}
-inline __m256 halved(Floats x) { return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)); }
-#else
-using Floats = __m256;
-constexpr int LANES = 8;
-inline Floats load(const float * p) { return _mm256_loadu_ps(p); }
-inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x); }
-inline Floats from_halves(const ggml_fp16_t * p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p)); }
-inline Floats from_bytes(const int8_t * p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *) p))); }
-inline Floats all(float x) { return _mm256_set1_ps(x); }
-inline Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
-inline Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
-inline Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
-inline Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
-inline float largest(Floats x) {
-    __m128 y = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-    y = _mm_max_ps(y, _mm_movehl_ps(y, y));
-    return _mm_cvtss_f32(_mm_max_ss(y, _mm_movehdup_ps(y)));
-}
-inline float sum(Floats x) {
-    __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-    y = _mm_add_ps(y, _mm_movehl_ps(y, y));
-    return _mm_cvtss_f32(_mm_add_ss(y, _mm_movehdup_ps(y)));
-}
-inline Floats where_seen(Floats scores, Floats x) {
-    return _mm256_and_ps(x, _mm256_cmp_ps(scores, all(-FLT_MAX), _CMP_GE_OQ));
-}
-inline __m256 halved(Floats x) { return x; }
-#endif
 
 /** Cells that are processed together. */
 constexpr int CELLS = 16;
@@ -84,8 +40,6 @@ constexpr int QUERIES = 32;
 constexpr int WIDEST = 256;
 /** Minimum cells in a thread's part. */
 constexpr int64_t FEWEST_CELLS = 256;
-/** exp() of a smaller number is negligible beside the largest weight, which is exp(0). */
-constexpr float SMALLEST_EXPONENT = -87.0f;
 
 /** The sums over the lanes of each of eight vectors. */
 inline __m256 lane_sums(const Floats * x) {

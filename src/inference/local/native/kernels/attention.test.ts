@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { F16, F32, type Handle, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
+import { half, halves } from '../../../../../test/support/halves.ts'
 import {
   type AttentionData,
   type AttentionShape,
   compileForAvx2,
   hasAvx2,
-} from '../../../../../test/support/attention-alone.ts'
-import { F16, F32, type Handle, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
+} from '../../../../../test/support/kernels-alone.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
 interface Shape {
@@ -20,8 +21,8 @@ interface Shape {
   readonly cells: number
   readonly streams: number
   readonly threads: number
-  /** Share of the cells that a row can see. */
-  readonly seen: number
+  /** Share of the cells that a row can see; null where there is no mask, as in image encoders. */
+  readonly seen: number | null
   readonly seed: number
 }
 
@@ -51,26 +52,36 @@ const shapesOfBlocks: fc.Arbitrary<Shape> = fc
   .tuple(shapes, fc.constantFrom(32, 64, 96, 128, 256))
   .map(([shape, width]) => ({ ...shape, width, stored: 'q8_0' }))
 
+const shapesOfEncoders: fc.Arbitrary<Shape> = fc
+  .tuple(
+    shapes,
+    fc.constantFrom(24, 32, 64, 72, 80, 256),
+    fc.constantFrom(1, 2),
+    fc.constantFrom(8, 9, 13, 70, 300),
+    fc.constantFrom(1, 31, 256, 700),
+  )
+  .map(([shape, width, group, rows, cells]) => ({ ...shape, width, group, rows, cells, seen: null }))
+
 /** Permitted error of f32 sums, relative to the largest result. */
 const ROUNDING = 1e-4
 const CHECKED = 6
 const Q8_0 = 8
 /** Numbers in a block of Q8_0. */
 const BLOCK = 32
-const HIDDEN = 0xfc00
 
 const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 
 const avx2 = hasAvx2() ? await compileForAvx2() : null
 const libraries: [name: string, compute: Compute | null][] = [
   ["compiled for this machine's processor", kernels === null ? null : throughGgml(kernels)],
-  ['compiled for AVX2', avx2],
+  ['compiled for AVX2', avx2?.attend ?? null],
 ]
 
 describe.each(libraries)('attention %s', (_, compute) => {
   test.skipIf(compute === null).each([
     ['f16', shapes],
     ['q8_0', shapesOfBlocks],
+    ['f16 without a mask', shapesOfEncoders],
   ] as const)('over %s is the weighted mean of the values that a row can see', (_, some) => {
     const check = (shape: Shape) => {
       const { width, rows, group, keyHeads, streams, seed } = shape
@@ -122,7 +133,7 @@ function attend(compute: Compute, shape: Shape): Outcome {
   const values = numbers(width * cells * keyHeads * streams, exact)
   // Cells are hidden in whole blocks, like those of other sequences, and singly. All rows see the first cell.
   const mask = numbers(cells * rows * streams, (random, i) => {
-    if (i % cells === 0) return 0
+    if (seen === null || i % cells === 0) return 0
     return Math.floor(i / 64) % 3 === 1 || random() >= seen ? Number.NEGATIVE_INFINITY : 0
   })
   const queries = numbers(width * rows * heads * streams, (random) => random() * 2 - 1)
@@ -131,7 +142,7 @@ function attend(compute: Compute, shape: Shape): Outcome {
   const [type, pack] = stored === 'f16' ? [F16, halves] : [Q8_0, blocks]
   compute(
     { type, width, rows, heads, key_heads: keyHeads, cells, streams, threads },
-    { scale, queries, keys: pack(keys), values: pack(values), mask: halves(mask), out: found },
+    { scale, queries, keys: pack(keys), values: pack(values), mask: seen === null ? null : halves(mask), out: found },
   )
   const expected = (stream: number, row: number, head: number) => {
     const row0 = (stream * keyHeads + Math.floor(head / group)) * cells
@@ -165,7 +176,7 @@ function throughGgml(path: string): Compute {
         filled(F32, [width, rows, heads, streams], data.queries),
         filled(type, [width, cells, key_heads, streams], data.keys),
         filled(type, [width, cells, key_heads, streams], data.values),
-        filled(F16, [cells, rows, 1, streams], data.mask),
+        data.mask === null ? null : filled(F16, [cells, rows, 1, streams], data.mask),
         data.scale,
         0,
         0,
@@ -173,10 +184,6 @@ function throughGgml(path: string): Compute {
     )
     data.out.set(found)
   }
-}
-
-function halves(numbers: Float32Array): Uint8Array {
-  return new Uint8Array(Uint16Array.from(numbers, half).buffer)
 }
 
 /** Blocks of 32 numbers of 8 bits, behind a factor in f16. */
@@ -204,12 +211,4 @@ function exactInBlock(random: () => number, i: number): number {
 /** A number between -2 and 2 that f16 represents exactly. */
 function exactInHalf(random: () => number): number {
   return Math.floor(random() * 256 - 128) / 64
-}
-
-/** The bits of a number as an f16; the number must be representable. */
-function half(value: number): number {
-  if (value === Number.NEGATIVE_INFINITY) return HIDDEN
-  if (value === 0) return 0
-  const [bits] = new Uint32Array(new Float32Array([value]).buffer)
-  return ((bits! >>> 16) & 0x8000) | ((((bits! >>> 23) & 0xff) - 127 + 15) << 10) | ((bits! >>> 13) & 0x3ff)
 }

@@ -19,6 +19,20 @@
 extern "C" bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A,
                                 int64_t lda, const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype,
                                 int Ctype);
+extern "C" bool lookout_multiply_halves(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k,
+                                        const ggml_fp16_t * weights, int64_t weights_stride, const void * rows,
+                                        int64_t rows_stride, bool are_halves, float * out, int64_t out_stride);
+
+/** Products of weights of f16 (halves.cpp), else ggml's. */
+static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
+                        const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
+    const bool is_ours = Atype == GGML_TYPE_F16 && (Btype == GGML_TYPE_F32 || Btype == GGML_TYPE_F16) && Ctype == GGML_TYPE_F32;
+    if (is_ours && lookout_multiply_halves(params, m, n, k, (const ggml_fp16_t *) A, lda, B, ldb, Btype == GGML_TYPE_F16,
+                                           (float *) C, ldc)) {
+        return true;
+    }
+    return ggml_stock_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
+}
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)
 
@@ -480,7 +494,7 @@ bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, i
         if (Atype == GGML_TYPE_Q5_K) return with((const block_q5_K *) A);
         if (Atype == GGML_TYPE_Q6_K) return with((const block_q6_K *) A);
     }
-    return ggml_stock_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
+    return other_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
 }
 
 /** Whether products of quantised weights are computed here, unless the weights were rearranged for ggml's own code. */
@@ -497,7 +511,7 @@ extern "C" bool lookout_computes_products(void) {
 
 bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                      const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
-    return ggml_stock_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
+    return other_sgemm(params, m, n, k, A, lda, B, ldb, C, ldc, Atype, Btype, Ctype);
 }
 
 extern "C" bool lookout_computes_products(void) { return false; }

@@ -11,12 +11,14 @@ import { run } from '../../src/setup/run.mjs'
 import { fetchSource } from '../../src/setup/source.mjs'
 
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const SOURCE = fileURLToPath(new URL('attention-alone.cpp', import.meta.url))
-const KERNEL = join(PROJECT_ROOT, 'src/inference/local/native/kernels/attention.h')
+const SOURCE = fileURLToPath(new URL('kernels-alone.cpp', import.meta.url))
+const KERNELS = ['floats.h', 'panels.h', 'attention.h', 'encoder-attention.h', 'gelu.h', 'halves.cpp'].map((name) =>
+  join(PROJECT_ROOT, 'src/inference/local/native/kernels', name),
+)
 const FLAGS = ['-O2', '-std=c++17', '-fPIC', '-shared', '-D_GNU_SOURCE', '-DGGML_SHARED']
 const INCLUDES = ['ggml/src', 'ggml/include', 'ggml/src/ggml-cpu']
 
-/** `struct Shape` in attention-alone.cpp. */
+/** `struct Shape` in kernels-alone.cpp. */
 export interface AttentionShape {
   /** ggml's type of keys and values. */
   readonly type: number
@@ -35,7 +37,8 @@ export interface AttentionData {
   readonly queries: Float32Array
   readonly keys: Uint8Array
   readonly values: Uint8Array
-  readonly mask: Uint8Array
+  /** Null where every row sees every cell. */
+  readonly mask: Uint8Array | null
   readonly out: Float32Array
 }
 
@@ -46,32 +49,82 @@ export function hasAvx2(): boolean {
   return ['avx2', 'fma', 'f16c'].every((name) => flags.split(' ').includes(name))
 }
 
+/** Weights of f16, [m][k], and a batch of rows of f32 or f16, [n][k]. */
+export interface HalvesProduct {
+  readonly threads: number
+  readonly m: number
+  readonly n: number
+  readonly k: number
+  readonly weights: Uint8Array
+  readonly rows: Uint8Array
+  readonly areHalves: boolean
+}
+
+export interface KernelsAlone {
+  attend(shape: AttentionShape, data: AttentionData): void
+  /** @returns the products, [n][m]. */
+  multiply(product: HalvesProduct): Float32Array
+  gelu(x: Float32Array): Float32Array
+  geluQuick(x: Float32Array): Float32Array
+  geglu(x: Float32Array, factors: Float32Array): Float32Array
+}
+
 /**
- * Our attention, compiled for a processor with AVX2 and no more.
- * @returns a function that computes it; null where there is no compiler, or no source of ggml to compile it with.
+ * Our kernels, compiled for a processor with AVX2 and no more.
+ * @returns null where there is no compiler, or no source of ggml to compile them with.
  */
-export async function compileForAvx2(): Promise<((shape: AttentionShape, data: AttentionData) => void) | null> {
+export async function compileForAvx2(): Promise<KernelsAlone | null> {
   const library = await build('x86-64-v3').catch((error: Error) => {
-    console.warn(`Cannot compile attention for AVX2: ${error.message}`)
+    console.warn(`Cannot compile the kernels for AVX2: ${error.message}`)
     return null
   })
   if (library === null) return null
   const fields = ['type', 'width', 'rows', 'heads', 'key_heads', 'cells', 'streams', 'threads']
   const shape = koffi.struct(Object.fromEntries(fields.map((name) => [name, 'int32'])))
-  const attend = declareIn(koffi.load(library))<
-    (of: AttentionShape, scale: number, ...data: (Float32Array | Uint8Array)[]) => number
-  >('attend', 'int', [koffi.pointer(shape), 'float', 'void *', 'void *', 'void *', 'void *', 'void *'])
-  return (of, { scale, queries, keys, values, mask, out }) => {
-    if (attend(of, scale, queries, keys, values, mask, out) !== 0) throw new Error('Attention leaves this to ggml.')
+  const declare = declareIn(koffi.load(library))
+  const p = 'void *'
+  const attend = declare<(of: AttentionShape, scale: number, ...data: (Float32Array | Uint8Array | null)[]) => number>(
+    'attend',
+    'int',
+    [koffi.pointer(shape), 'float', p, p, p, p, p],
+  )
+  const multiply = declare<(...args: unknown[]) => number>('multiply', 'int', [
+    ...['int', 'int64', 'int64', 'int64', p, p, 'bool', p],
+  ])
+  const each = (name: string, inputs: number) => {
+    const compute = declare<(count: number, ...data: Float32Array[]) => void>(name, 'void', [
+      'int',
+      ...Array<string>(inputs + 1).fill(p),
+    ])
+    return (...of: Float32Array[]) => {
+      const out = new Float32Array(of[0]!.length)
+      compute(out.length, ...of, out)
+      return out
+    }
+  }
+  const done = (code: number) => {
+    if (code !== 0) throw new Error('This is left to ggml.')
+  }
+  return {
+    attend: (of, { scale, queries, keys, values, mask, out }) =>
+      done(attend(of, scale, queries, keys, values, mask, out)),
+    multiply: ({ threads, m, n, k, weights, rows, areHalves }) => {
+      const out = new Float32Array(m * n)
+      done(multiply(threads, m, n, k, weights, rows, areHalves, out))
+      return out
+    },
+    gelu: each('gelu_of', 1),
+    geluQuick: each('gelu_quick_of', 1),
+    geglu: each('geglu_of', 2),
   }
 }
 
 /** Compiles it once for each version of the sources. @returns the path of the library. */
 async function build(processor: string): Promise<string> {
   const hash = createHash('sha256').update([SOURCE_INTEGRITY, processor, ...FLAGS].join())
-  for (const file of [SOURCE, KERNEL]) hash.update(readFileSync(file))
+  for (const file of [SOURCE, ...KERNELS]) hash.update(readFileSync(file))
   const folder = join(cacheDirectory(), 'tests')
-  const library = join(folder, `attention-${hash.digest('hex').slice(0, 12)}.so`)
+  const library = join(folder, `kernels-${hash.digest('hex').slice(0, 12)}.so`)
   if (existsSync(library)) return library
   const [compiler, ...args] = await findCompiler()
   await mkdir(folder, { recursive: true })
@@ -79,7 +132,7 @@ async function build(processor: string): Promise<string> {
   try {
     const source = await fetchSource(workspace, PROJECT_ROOT, ['ggml'])
     const includes = INCLUDES.map((name) => `-I${join(source, name)}`)
-    const output = join(workspace, 'attention.so')
+    const output = join(workspace, 'kernels.so')
     await run(compiler, [...args, ...FLAGS, `-march=${processor}`, ...includes, SOURCE, '-o', output, '-lpthread'])
     await rename(output, library)
     return library

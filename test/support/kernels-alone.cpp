@@ -1,0 +1,107 @@
+// Our attention, products of f16 and GELU without the rest of ggml, so that it can be compiled in a second for another processor than this one.
+
+#include "../../src/inference/local/native/kernels/attention.h"
+#include "../../src/inference/local/native/kernels/encoder-attention.h"
+#include "../../src/inference/local/native/kernels/gelu.h"
+#include "../../src/inference/local/native/kernels/halves.cpp"
+
+#include <pthread.h>
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+struct ggml_threadpool {
+    pthread_barrier_t barrier;
+    std::atomic<int> chunk;
+};
+
+void ggml_barrier(ggml_threadpool * pool) { pthread_barrier_wait(&pool->barrier); }
+extern "C" void ggml_threadpool_chunk_set(ggml_threadpool * pool, int value) { pool->chunk = value; }
+extern "C" int ggml_threadpool_chunk_add(ggml_threadpool * pool, int value) { return pool->chunk.fetch_add(value); }
+
+/** Calls `run` in each of some threads. */
+static void in_threads(int count, const std::function<void(const ggml_compute_params &)> & run) {
+    ggml_threadpool pool;
+    pthread_barrier_init(&pool.barrier, nullptr, count);
+    std::vector<char> scratch(1 << 20);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < count; i++) {
+        threads.emplace_back([&, i] {
+            ggml_compute_params params = {};
+            params.ith = i;
+            params.nth = count;
+            params.wsize = scratch.size();
+            params.wdata = scratch.data();
+            params.threadpool = &pool;
+            run(params);
+        });
+    }
+    for (std::thread & thread : threads) thread.join();
+    pthread_barrier_destroy(&pool.barrier);
+}
+
+static ggml_tensor tensor(ggml_type type, size_t bytes, int64_t elements, const void * data, int64_t a, int64_t b, int64_t c, int64_t d) {
+    ggml_tensor of = {};
+    of.type = type;
+    of.data = (void *) data;
+    const int64_t sizes[] = {a, b, c, d};
+    std::copy(sizes, sizes + 4, of.ne);
+    of.nb[0] = bytes;
+    of.nb[1] = a / elements * bytes;
+    of.nb[2] = of.nb[1] * b;
+    of.nb[3] = of.nb[2] * c;
+    return of;
+}
+
+struct Shape {
+    int32_t type;  // Of keys and values.
+    int32_t width;
+    int32_t rows;
+    int32_t heads;
+    int32_t key_heads;
+    int32_t cells;
+    int32_t streams;
+    int32_t threads;
+};
+
+/** @return 0, or 1 when the attention leaves this to ggml. */
+extern "C" int attend(const Shape * of, float scale, const float * queries, const void * keys, const void * values, const void * mask, float * out) {
+    const bool is_half = of->type == GGML_TYPE_F16;
+    const auto cells = [&](const void * data) {
+        return tensor((ggml_type) of->type, is_half ? 2 : 34, is_half ? 1 : 32, data, of->width, of->cells, of->key_heads, of->streams);
+    };
+    ggml_tensor q = tensor(GGML_TYPE_F32, 4, 1, queries, of->width, of->rows, of->heads, of->streams);
+    ggml_tensor k = cells(keys);
+    ggml_tensor v = cells(values);
+    ggml_tensor seen = tensor(GGML_TYPE_F16, 2, 1, mask, of->cells, of->rows, 1, of->streams);
+    ggml_tensor result = tensor(GGML_TYPE_F32, 4, 1, out, of->width, of->heads, of->rows, of->streams);
+    result.src[0] = &q;
+    result.src[1] = &k;
+    result.src[2] = &v;
+    result.src[3] = mask == nullptr ? nullptr : &seen;
+    memcpy(result.op_params, &scale, sizeof(scale));
+    if (mask == nullptr) {
+        const EncoderAttention attention(&result);
+        if (!attention.is_ours()) return 1;
+        in_threads(of->threads, [&](const ggml_compute_params & params) { attention.run(&params); });
+        return 0;
+    }
+    const Attention attention(&result);
+    if (!attention.is_ours()) return 1;
+    in_threads(of->threads, [&](const ggml_compute_params & params) { attention.run(&params); });
+    return 0;
+}
+
+/** @return 0, or 1 when this is left to ggml. */
+extern "C" int multiply(int threads, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights, const void * rows, bool are_halves, float * out) {
+    std::atomic<int> refused{0};
+    in_threads(threads, [&](const ggml_compute_params & params) {
+        if (!lookout_multiply_halves(&params, m, n, k, weights, k, rows, k, are_halves, out, m)) refused = 1;
+    });
+    return refused;
+}
+
+extern "C" void gelu_of(int count, const float * x, float * out) { vec_gelu(count, out, x); }
+extern "C" void gelu_quick_of(int count, const float * x, float * out) { vec_gelu_quick(count, out, x); }
+extern "C" void geglu_of(int count, const float * x, const float * factors, float * out) { vec_geglu(count, out, x, factors); }
