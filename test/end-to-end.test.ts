@@ -8,6 +8,7 @@ import OpenAI from 'openai'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
+import { parseMarkup } from '../src/grounding/index.ts'
 import { Service } from '../src/service.ts'
 import { ModelStore } from './support/model-store.ts'
 import { shippedCard } from './support/shipped-model.ts'
@@ -140,7 +141,18 @@ describe('grounding', () => {
         { role: 'user', content: question },
       ],
     })
-    expect(hinted.choices[0]!.message.content).toBe(await answer(shapes, 'star', box))
+    const told = [hinted.choices[0]!.message.content!, await answer(shapes, 'star', box)]
+    const [found, expected] = told.map((text) => parseMarkup(text).flatMap((piece) => ('points' in piece ? piece : [])))
+    expect(found).toHaveLength(expected!.length)
+    for (const [index, { kind, mention, points }] of found!.entries()) {
+      const other = expected![index]!
+      expect({ kind, mention }).toEqual({ kind: other.kind, mention: other.mention })
+      // The second prompt continues what the first one left, in smaller batches, whose sums round differently.
+      for (const [corner, { x, y }] of points.entries()) {
+        expect(Math.abs(x - other.points[corner]!.x)).toBeLessThanOrEqual(5)
+        expect(Math.abs(y - other.points[corner]!.y)).toBeLessThanOrEqual(5)
+      }
+    }
   })
 })
 
