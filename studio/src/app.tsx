@@ -2,7 +2,7 @@ import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { watchDropsAndPastes } from './media/intake.ts'
 import { MODES } from './modes.ts'
-import { drawerIsOpen, RequestDrawer } from './request/request-drawer.tsx'
+import { drawerIsOpen, RequestDrawer, toggleDrawer } from './request/request-drawer.tsx'
 import { chooseModel, key, model, models } from './server/connection.ts'
 import { KeyDialog } from './server/key-dialog.tsx'
 import { loadModels, modelsFailure } from './server/load-models.ts'
@@ -69,14 +69,7 @@ function TopBar() {
       </nav>
       <div class="top-tools">
         <ModelChoice />
-        <IconButton
-          icon="code"
-          label="Show the request"
-          pressed={drawerIsOpen.value}
-          onClick={() => {
-            drawerIsOpen.value = !drawerIsOpen.value
-          }}
-        />
+        <IconButton icon="code" label="Show the request" pressed={drawerIsOpen.value} onClick={toggleDrawer} />
         <ThemeButton />
       </div>
     </header>

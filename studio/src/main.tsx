@@ -5,6 +5,7 @@ import './styles/widgets.css'
 import './styles/layout.css'
 import './styles/stage.css'
 import './styles/chat.css'
+import './styles/request.css'
 
 const root = document.getElementById('app')!
 root.textContent = ''

@@ -4,6 +4,7 @@ import type { Clip, Mark } from '../marks/mark.ts'
 import { type ReplyPiece, readReply } from '../marks/reply-text.ts'
 import { type Attachment, toPart } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
+import { newId } from '../new-id.ts'
 import { model } from '../server/connection.ts'
 import { toFailure } from '../server/failure.ts'
 import type { Message, Part } from '../server/wire.ts'
@@ -76,7 +77,7 @@ export async function ask(): Promise<void> {
   const media = attachments.value.filter(({ id }) => !known.has(id))
   if (question === '' && media.length === 0) return
   const sent = [...before.flatMap((turn) => turn.media), ...media].map(({ id }) => id)
-  const turn: Turn = { id: crypto.randomUUID(), question, media, reply: new Reply(), sent }
+  const turn: Turn = { id: newId(), question, media, reply: new Reply(), sent }
   turns.value = [...turns.value, turn]
   shownTurn.value = null
   draft.value = ''

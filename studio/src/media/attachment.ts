@@ -1,5 +1,7 @@
+import { newId } from '../new-id.ts'
 import { callJson } from '../server/call.ts'
 import type { Part } from '../server/wire.ts'
+import { nameMedia, rememberMedia } from './known-media.ts'
 
 export type MediaKind = 'image' | 'video' | 'audio'
 
@@ -45,7 +47,8 @@ export async function openAttachment(given: Blob, name: string, path: string | n
   const url = URL.createObjectURL(blob)
   try {
     const size = await (kind === 'image' ? measureImage(url) : measureTimed(kind, url))
-    return { id: crypto.randomUUID(), kind, name, blob, url, path, ...size }
+    nameMedia(blob, name, path)
+    return { id: newId(), kind, name, blob, url, path, ...size }
   } catch {
     URL.revokeObjectURL(url)
     throw new Error(`This browser cannot read ${name}.`)
@@ -90,7 +93,7 @@ async function upload({ blob, name }: Attachment): Promise<string> {
 export function toDataUrl(blob: Blob): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader()
-    reader.onload = () => resolve(reader.result as string)
+    reader.onload = () => resolve(rememberMedia(blob, reader.result as string))
     reader.onerror = () => reject(reader.error)
     reader.readAsDataURL(blob)
   })

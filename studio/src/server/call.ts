@@ -1,5 +1,5 @@
 import { readEvents } from '../../../src/client/event-stream.ts'
-import { key } from './connection.ts'
+import { key, rejectKey } from './connection.ts'
 import { noteExchange } from './exchanges.ts'
 import { Failure, failureInStream, failureOf, isAbort } from './failure.ts'
 import type { ErrorBody } from './wire.ts'
@@ -8,23 +8,31 @@ interface CallOptions {
   readonly method?: 'GET' | 'POST' | 'DELETE'
   /** Sent as JSON; a form is sent as it is. */
   readonly body?: object | FormData
+  /** What the response should be: `text/event-stream`. */
+  readonly accept?: string
   readonly signal?: AbortSignal
   /** Whether the request drawer shows the request. */
   readonly noted?: boolean
 }
 
+type Done = ReturnType<typeof noteExchange>
+
 /** Calls an endpoint that answers with JSON. @throws Failure; DOMException `AbortError` when aborted. */
 export async function callJson<Body>(path: string, options: CallOptions = {}): Promise<Body> {
   const done = note(path, options)
   const response = await send(path, options, done)
-  const body = (await reading(response.json())) as Body
-  done(response.status, body)
-  return body
+  let body: unknown = null
+  try {
+    body = await reading(response.json())
+    return body as Body
+  } finally {
+    done({ status: response.status, response: body })
+  }
 }
 
-/** Calls an endpoint that answers with bytes. @throws Failure */
+/** Calls an endpoint that answers with bytes. The request drawer does not show it. @throws Failure */
 export async function callBlob(path: string, options: CallOptions = {}): Promise<Blob> {
-  const response = await send(path, options, note(path, options))
+  const response = await send(path, options, () => {})
   return reading(response.blob())
 }
 
@@ -49,21 +57,24 @@ export async function* callEvents<Event extends { readonly error?: ErrorBody }>(
     }
     throw new Failure('broken-off', 'The server broke off in the middle of the answer.')
   } finally {
-    done(response.status, events)
+    done({ status: response.status, response: events, isStream: true })
   }
 }
 
-function note(path: string, { method = 'GET', body, noted = method === 'POST' }: CallOptions) {
-  return noted && !(body instanceof FormData) ? noteExchange(method, path, body) : () => {}
+function note(path: string, { method = 'GET', body, accept, noted = method === 'POST' }: CallOptions): Done {
+  if (!noted || body instanceof FormData) return () => {}
+  return noteExchange({ method, path, accept: accept ?? null, body })
 }
 
 async function send(
   path: string,
-  { method = 'GET', body, signal }: CallOptions,
-  done: (status: number, response: unknown) => void,
+  { method = 'GET', body, accept, signal }: CallOptions,
+  done: Done,
 ): Promise<Response> {
   const isForm = body instanceof FormData
-  const headers: Record<string, string> = { authorization: `Bearer ${key.value}` }
+  const given = key.value
+  const headers: Record<string, string> = { authorization: `Bearer ${given}` }
+  if (accept !== undefined) headers.accept = accept
   if (body !== undefined && !isForm) headers['content-type'] = 'application/json'
   const response = await fetch(path, {
     method,
@@ -71,17 +82,17 @@ async function send(
     ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
   }).catch((error: unknown) => {
+    done({ status: 0, response: null })
     if (isAbort(error)) throw error
-    throw new Failure('offline', 'The server does not answer. Is it running?')
+    throw new Failure('offline', 'The server does not answer.')
   })
   if (response.ok) return response
-  done(
-    response.status,
-    await response
-      .clone()
-      .json()
-      .catch(() => null),
-  )
+  if (response.status === 401) rejectKey(given)
+  const answer = (await response
+    .clone()
+    .json()
+    .catch(() => null)) as unknown
+  done({ status: response.status, response: answer })
   throw await failureOf(response)
 }
 

@@ -10,6 +10,8 @@ const KEY = 'lookout-key'
 const MODEL = 'lookout-model'
 
 export const key = signal<string | null>(takeKey())
+/** The key that the server refused last. */
+export const rejectedKey = signal<string | null>(null)
 export const models = signal<readonly Model[]>([])
 export const chosenModel = signal<string | null>(localStorage.getItem(MODEL))
 
@@ -24,6 +26,10 @@ export function useKey(given: string | null, keep = false): void {
   localStorage.removeItem(KEY)
   if (given !== null) (keep ? localStorage : sessionStorage).setItem(KEY, given)
   key.value = given
+}
+
+export function rejectKey(given: string | null): void {
+  rejectedKey.value = given
 }
 
 export function chooseModel(id: string): void {

@@ -1,0 +1,104 @@
+import { enclose, type Syntax, writeLiteral } from './literal.ts'
+import { type MediaFile, mediaOf } from './media-ref.ts'
+import { filesNote, isStreamed, OPENAI_PATH, type SnippetRequest } from './snippet-request.ts'
+
+/** Arguments that `client.chat.completions.create` has; the rest goes into `extra_body`. */
+const ARGUMENTS = new Set(
+  `messages model frequency_penalty logit_bias logprobs max_completion_tokens max_tokens metadata modalities n
+  parallel_tool_calls prediction presence_penalty reasoning_effort response_format seed service_tier stop store stream
+  stream_options temperature tool_choice tools top_logprobs top_p user`.split(/\s+/),
+)
+
+const STEP = '    '
+
+/** The request as a Python program: with OpenAI's package where the endpoint is OpenAI's, else with `requests`. */
+export function toPython(request: SnippetRequest): string {
+  const files = [...mediaOf(request.body).values()]
+  const isOpenAi = request.path === OPENAI_PATH
+  const note = filesNote(files)
+  const standard = [
+    ...(files.length > 0 ? ['import base64'] : []),
+    ...(files.some(({ media }) => media.path === null) ? ['from pathlib import Path'] : []),
+    ...(files.some(({ media }) => media.path !== null) ? ['from urllib.request import urlopen'] : []),
+  ]
+  const blocks = [
+    standard.join('\n'),
+    isOpenAi ? 'from openai import OpenAI' : 'import requests',
+    [...(note === null ? [] : [`# ${note}`]), ...files.map((file) => loading(file, request.origin))].join('\n'),
+    isOpenAi ? openAiCall(request) : plainCall(request),
+  ]
+  return `${blocks.filter((block) => block !== '').join('\n\n')}\n`
+}
+
+function openAiCall(request: SnippetRequest): string {
+  const { origin, key, body } = request
+  const syntax = syntaxFor(body)
+  const members = Object.entries(body as object)
+  const extra = Object.fromEntries(members.filter(([name]) => !ARGUMENTS.has(name)))
+  const given = members.filter(([name]) => ARGUMENTS.has(name))
+  if (Object.keys(extra).length > 0) given.push(['extra_body', extra])
+  const call = enclose(
+    given.map(([name, value]) => `${name}=${writeLiteral(value, syntax, STEP)}`),
+    ['(', ')'],
+    STEP,
+  )
+  const lines = [
+    `client = OpenAI(base_url=${syntax.text(`${origin}/v1`)}, api_key=${syntax.text(key)})`,
+    `reply = client.chat.completions.create${call}`,
+  ]
+  if (isStreamed(request)) {
+    lines.push(
+      'for chunk in reply:',
+      '    for choice in chunk.choices:',
+      '        print(choice.delta.content or "", end="", flush=True)',
+      'print()',
+    )
+  } else lines.push('print(reply.choices[0].message.content)')
+  return lines.join('\n')
+}
+
+function plainCall(request: SnippetRequest): string {
+  const { origin, method, path, body, accept, key } = request
+  const syntax = syntaxFor(body)
+  const headers = { Authorization: `Bearer ${key}`, ...(accept === null ? {} : { Accept: accept }) }
+  const call = [
+    syntax.text(origin + path),
+    `headers=${writeLiteral(headers, syntax, STEP)}`,
+    ...(body === undefined ? [] : [`json=${writeLiteral(body, syntax, STEP)}`]),
+    ...(isStreamed(request) ? ['stream=True'] : []),
+  ]
+  return [
+    `response = requests.${method.toLowerCase()}${enclose(call, ['(', ')'], STEP)}`,
+    ...(isStreamed(request)
+      ? ['for line in response.iter_lines():', '    print(line.decode())']
+      : ['print(response.text)']),
+  ].join('\n')
+}
+
+const variable = ({ number }: MediaFile) => `media_${number}`
+
+function loading(file: MediaFile, origin: string): string {
+  const { media, fileName } = file
+  const bytes =
+    media.path === null
+      ? `Path(${JSON.stringify(fileName)}).read_bytes()`
+      : `urlopen(${JSON.stringify(origin + media.path)}).read()`
+  return `${variable(file)} = base64.b64encode(${bytes}).decode()`
+}
+
+function syntaxFor(body: unknown): Syntax {
+  const files = mediaOf(body)
+  return {
+    none: 'None',
+    yes: 'True',
+    no: 'False',
+    step: STEP,
+    // The escapes of JSON are Python's too.
+    text: JSON.stringify,
+    key: JSON.stringify,
+    media: ({ blob, isBare }) => {
+      const name = variable(files.get(blob)!)
+      return isBare ? name : `${JSON.stringify(`data:${blob.type};base64,`)} + ${name}`
+    },
+  }
+}

@@ -1,0 +1,35 @@
+import type { MediaFile } from './media-ref.ts'
+
+/** A request to be written as a program that sends it. */
+export interface SnippetRequest {
+  /** Of the server: `http://127.0.0.1:8080`. */
+  readonly origin: string
+  readonly method: string
+  readonly path: string
+  /** Its JSON, with `MediaRef` in place of base64; undefined for none. */
+  readonly body: unknown
+  /** What the response should be, where the request says it. */
+  readonly accept: string | null
+  readonly key: string
+}
+
+/** The path of the requests that OpenAI's own packages send. */
+export const OPENAI_PATH = '/v1/chat/completions'
+
+/** Whether the response is a stream of events, to be printed as it arrives. */
+export function isStreamed({ body, accept }: SnippetRequest): boolean {
+  return accept === 'text/event-stream' || (body as { stream?: unknown } | undefined)?.stream === true
+}
+
+/** A sentence about the files that a snippet reads; null when it reads none. */
+export function filesNote(files: Iterable<MediaFile>): string | null {
+  const names = [...files].filter(({ media }) => media.path === null).map(({ fileName }) => oneLine(fileName))
+  if (names.length === 0) return null
+  const list = names.length === 1 ? names[0] : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+  return `Reads ${list} from the current folder.`
+}
+
+/** For a comment: no name may end its line. */
+function oneLine(name: string): string {
+  return name.replaceAll(/[\p{Cc}\u2028\u2029]/gu, ' ')
+}

@@ -1,0 +1,97 @@
+import { enclose, type Syntax, writeLiteral } from './literal.ts'
+import { type MediaFile, mediaOf } from './media-ref.ts'
+import { filesNote, isStreamed, OPENAI_PATH, type SnippetRequest } from './snippet-request.ts'
+
+/** Our own fields of a chat completion, which the types of OpenAI's package do not know. */
+const OWN_FIELDS = new Set(['regex', 'top_k', 'vision_config'])
+
+const STEP = '  '
+
+/** The request as a module for Node: with OpenAI's package where the endpoint is OpenAI's, else with `fetch`. */
+export function toTypeScript(request: SnippetRequest): string {
+  const files = [...mediaOf(request.body).values()]
+  const isOpenAi = request.path === OPENAI_PATH
+  const note = filesNote(files)
+  const blocks = [
+    [
+      ...(files.some(({ media }) => media.path === null) ? [`import { readFile } from 'node:fs/promises'`] : []),
+      ...(isOpenAi ? [`import OpenAI from 'openai'`] : []),
+    ].join('\n'),
+    [...(note === null ? [] : [`// ${note}`]), ...files.map((file) => loading(file, request.origin))].join('\n'),
+    isOpenAi ? openAiCall(request) : plainCall(request),
+  ]
+  return `${blocks.filter((block) => block !== '').join('\n\n')}\n`
+}
+
+function openAiCall(request: SnippetRequest): string {
+  const { origin, key, body } = request
+  const syntax = syntaxFor(body)
+  const members = Object.entries(body as object)
+  const own = members.filter(([name]) => OWN_FIELDS.has(name))
+  const fields = members
+    .filter(([name]) => !OWN_FIELDS.has(name))
+    .map(([name, value]) => `${syntax.key(name)}: ${writeLiteral(value, syntax, STEP)}`)
+  // Spread, the fields pass the check of types.
+  if (own.length > 0) fields.push(`...${writeLiteral(Object.fromEntries(own), syntax, STEP)}`)
+  const lines = [
+    `const client = new OpenAI({ baseURL: ${syntax.text(`${origin}/v1`)}, apiKey: ${syntax.text(key)} })`,
+    `const reply = await client.chat.completions.create(${enclose(fields, ['{', '}'], STEP)})`,
+  ]
+  if (isStreamed(request)) {
+    lines.push(
+      `for await (const chunk of reply) process.stdout.write(chunk.choices[0]?.delta.content ?? '')`,
+      'console.log()',
+    )
+  } else lines.push('console.log(reply.choices[0].message.content)')
+  return lines.join('\n')
+}
+
+function plainCall(request: SnippetRequest): string {
+  const { origin, method, path, body, accept, key } = request
+  const syntax = syntaxFor(body)
+  const headers = {
+    Authorization: `Bearer ${key}`,
+    ...(accept === null ? {} : { Accept: accept }),
+    ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+  }
+  const options = [
+    `method: ${syntax.text(method)}`,
+    `headers: ${writeLiteral(headers, syntax, STEP)}`,
+    ...(body === undefined ? [] : [`body: JSON.stringify(${writeLiteral(body, syntax, STEP)})`]),
+  ]
+  return [
+    `const response = await fetch(${syntax.text(origin + path)}, ${enclose(options, ['{', '}'], STEP)})`,
+    isStreamed(request)
+      ? 'for await (const piece of response.body!) process.stdout.write(piece)'
+      : 'console.log(await response.text())',
+  ].join('\n')
+}
+
+const variable = ({ number }: MediaFile) => `media${number}`
+
+function loading(file: MediaFile, origin: string): string {
+  const { media, fileName } = file
+  const base64 =
+    media.path === null
+      ? `readFile(${JSON.stringify(fileName)}, 'base64')`
+      : `fetch(${JSON.stringify(origin + media.path)}).then(async (file) => Buffer.from(await file.arrayBuffer()).toString('base64'))`
+  return `const ${variable(file)} = await ${base64}`
+}
+
+function syntaxFor(body: unknown): Syntax {
+  const files = mediaOf(body)
+  return {
+    none: 'null',
+    yes: 'true',
+    no: 'false',
+    step: STEP,
+    text: JSON.stringify,
+    // In a literal, the plain name would set the prototype.
+    key: (name) =>
+      name === '__proto__' ? `['__proto__']` : /^[a-z_$][\w$]*$/i.test(name) ? name : JSON.stringify(name),
+    media: ({ blob, isBare }) => {
+      const name = variable(files.get(blob)!)
+      return isBare ? name : `${JSON.stringify(`data:${blob.type};base64,`)} + ${name}`
+    },
+  }
+}
