@@ -6,6 +6,7 @@ import { drawerIsOpen, RequestDrawer, toggleDrawer } from './request/request-dra
 import { chooseModel, key, model, models } from './server/connection.ts'
 import { KeyDialog } from './server/key-dialog.tsx'
 import { loadModels, modelsFailure } from './server/load-models.ts'
+import { ServerNotice } from './server/server-notice.tsx'
 import { Stage } from './stage/stage.tsx'
 import { IconButton } from './widgets/button.tsx'
 import { FailureNotice } from './widgets/failure-notice.tsx'
@@ -31,10 +32,13 @@ export function App() {
   return (
     <div class={`app ${drawerIsOpen.value ? 'with-drawer' : ''}`}>
       <TopBar />
-      {modelsFailure.value && <FailureNotice failure={modelsFailure.value} onRetry={() => void loadModels()} />}
+      <div class="notices">
+        {modelsFailure.value && <FailureNotice failure={modelsFailure.value} onRetry={() => void loadModels()} />}
+        <ServerNotice />
+      </div>
       <main class="workspace">
         <Stage marks={mode.marks.value} clips={mode.clips.value} tool={mode.tool.value} />
-        <section class="panel" aria-label={mode.title}>
+        <section id="panel" class="panel" aria-label={mode.title}>
           <mode.Panel />
         </section>
       </main>

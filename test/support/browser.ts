@@ -16,11 +16,19 @@ export interface StudioPage {
   close(): Promise<void>
 }
 
+/** Errors that are not the browser's own note of a response that a test wants to fail. */
+export function scriptErrors({ errors }: StudioPage): readonly string[] {
+  return errors.filter((error) => !error.startsWith('Failed to load resource'))
+}
+
 export interface StudioPageOptions {
   readonly width?: number
   readonly height?: number
   readonly colorScheme?: 'light' | 'dark'
   readonly hasTouch?: boolean
+  readonly permissions?: string[]
+  /** Instead of the key that opens everything. */
+  readonly key?: string
 }
 
 let browser: Promise<Browser> | null = null
@@ -32,7 +40,7 @@ export async function prepareStudio(): Promise<void> {
 
 /** Opens the Studio of a server in a browser of its own profile, with the key as `npm start` gives it. */
 export async function openStudio(url: string, options: StudioPageOptions = {}): Promise<StudioPage> {
-  const { width = 1360, height = 820, ...rest } = options
+  const { width = 1360, height = 820, key = KEY, ...rest } = options
   browser ??= chromium.launch({ executablePath: CHROMIUM!, args: ['--no-sandbox'] })
   const context = await (await browser).newContext({ viewport: { width, height }, ...rest })
   const page = await context.newPage()
@@ -41,7 +49,7 @@ export async function openStudio(url: string, options: StudioPageOptions = {}): 
   page.on('console', (message) => {
     if (message.type() === 'error') errors.push(message.text())
   })
-  await page.goto(`${url}/studio#key=${KEY}`)
+  await page.goto(`${url}/studio#key=${key}`)
   return { page, errors, close: () => context.close() }
 }
 

@@ -1,26 +1,31 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { ReplyView } from '../chat/reply-view.tsx'
+import type { Failure } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
+import { useFollowEnd } from '../widgets/follow-end.ts'
 import { Composer, Suggestions } from './composer.tsx'
-import { readings, send, shownTurn, startOver, type Turn, turns } from './conversation.ts'
+import { options, readings, send, sendAlone, shownTurn, startOver, type Turn, turns } from './conversation.ts'
 
 /** A conversation about the media on the stage. */
 export function AskPanel() {
   const end = useRef<HTMLDivElement>(null)
+  const { frame, content } = useFollowEnd()
   const count = turns.value.length
   useEffect(() => end.current?.scrollIntoView({ block: 'end' }), [count])
   return (
     <>
-      <div class="turns" role="log" aria-label="Conversation">
-        {count === 0 && (
-          <p class="empty">
-            Ask a question. Where the answer names places, they appear on the picture while it arrives.
-          </p>
-        )}
-        {turns.value.map((turn, index) => (
-          <TurnView key={turn.id} turn={turn} isLast={index === count - 1} />
-        ))}
-        <div ref={end} />
+      <div ref={frame} class="turns" role="log" aria-label="Conversation" tabIndex={0}>
+        <div ref={content} class="turns-list">
+          {count === 0 && (
+            <p class="empty">
+              Ask a question. Where the answer names places, they appear on the picture while it arrives.
+            </p>
+          )}
+          {turns.value.map((turn, index) => (
+            <TurnView key={turn.id} turn={turn} isLast={index === count - 1} />
+          ))}
+          <div ref={end} />
+        </div>
       </div>
       <div class="panel-foot">
         <Suggestions />
@@ -35,6 +40,11 @@ export function AskPanel() {
   )
 }
 
+/** The server has no code of its own for it. */
+function isTooLong({ status, message }: Failure): boolean {
+  return status === 400 && /exceeds? the context/.test(message)
+}
+
 function TurnView({ turn, isLast }: { readonly turn: Turn; readonly isLast: boolean }) {
   const isShown = shownTurn.value === turn.id || (shownTurn.value === null && isLast)
   return (
@@ -43,7 +53,16 @@ function TurnView({ turn, isLast }: { readonly turn: Turn; readonly isLast: bool
         {turn.question}
         {turn.media.length > 0 && <span class="question-media">{turn.media.map(({ name }) => name).join(', ')}</span>}
       </div>
-      <ReplyView reply={turn.reply} pieces={readings.value.get(turn.id) ?? []} onRetry={() => void send(turn)} />
+      <ReplyView
+        reply={turn.reply}
+        pieces={readings.value.get(turn.id) ?? []}
+        onRetry={() => void send(turn)}
+        waysOn={(failure) =>
+          turns.value[0] !== turn &&
+          options.value.remembers &&
+          isTooLong(failure) && <Button onClick={() => void sendAlone(turn)}>Ask without the earlier turns</Button>
+        }
+      />
     </article>
   )
 }

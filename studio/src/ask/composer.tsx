@@ -5,15 +5,7 @@ import { model } from '../server/connection.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { Icon } from '../widgets/icon.tsx'
 import { AskSettings } from './ask-settings.tsx'
-import { ask, draft, type Format, options, turns } from './conversation.ts'
-
-const FORMATS: readonly { readonly format: Format; readonly title: string }[] = [
-  { format: '', title: 'Text' },
-  { format: 'point', title: 'Points' },
-  { format: 'box', title: 'Boxes' },
-  { format: 'polygon', title: 'Polygons' },
-  { format: 'clip', title: 'Clips' },
-]
+import { ask, draft, FORMATS, options, turns } from './conversation.ts'
 
 /** Where the next question is written. */
 export function Composer() {
@@ -33,6 +25,8 @@ export function Composer() {
       <div class="composer-row">
         <textarea
           aria-label="Your question"
+          aria-keyshortcuts="/"
+          data-draft
           placeholder="Ask about what is on the stage"
           rows={2}
           value={draft.value}

@@ -7,9 +7,18 @@ import { attachments } from '../media/attachments.ts'
 import { newId } from '../new-id.ts'
 import { model } from '../server/connection.ts'
 import { toFailure } from '../server/failure.ts'
+import { loadModels } from '../server/load-models.ts'
 import type { Message, Part } from '../server/wire.ts'
 
 export type Format = '' | 'point' | 'box' | 'polygon' | 'clip'
+
+export const FORMATS: readonly { readonly format: Format; readonly title: string }[] = [
+  { format: '', title: 'Text' },
+  { format: 'point', title: 'Points' },
+  { format: 'box', title: 'Boxes' },
+  { format: 'polygon', title: 'Polygons' },
+  { format: 'clip', title: 'Clips' },
+]
 
 /** What goes with every question. */
 export interface AskOptions {
@@ -69,24 +78,41 @@ export const clips = computed<readonly Clip[]>(() =>
   shownPieces.value.flatMap((piece) => (piece.kind === 'annotation' ? piece.clips : [])),
 )
 
-/** Sends the draft with the media on the stage that the conversation does not have yet. */
-export async function ask(): Promise<void> {
+/** The draft as a turn, with the media on the stage that the conversation does not have yet; null when there is nothing. */
+export function nextTurn(): Turn | null {
   const question = draft.value.trim()
   const before = options.value.remembers ? turns.value : []
   const known = new Set(before.flatMap(({ media }) => media.map(({ id }) => id)))
   const media = attachments.value.filter(({ id }) => !known.has(id))
-  if (question === '' && media.length === 0) return
+  if (question === '' && media.length === 0) return null
   const sent = [...before.flatMap((turn) => turn.media), ...media].map(({ id }) => id)
-  const turn: Turn = { id: newId(), question, media, reply: new Reply(), sent }
+  return { id: newId(), question, media, reply: new Reply(), sent }
+}
+
+/** Sends the draft. */
+export async function ask(): Promise<void> {
+  const turn = nextTurn()
+  if (turn === null) return
   turns.value = [...turns.value, turn]
   shownTurn.value = null
   draft.value = ''
   await send(turn)
 }
 
+/** Sends a turn again without those before it, as all later ones. It takes the media on the stage with it. */
+export async function sendAlone({ id }: Turn): Promise<void> {
+  options.value = { ...options.value, remembers: false }
+  const media = attachments.value
+  turns.value = turns.value.map((one) => (one.id === id ? { ...one, media, sent: media.map((each) => each.id) } : one))
+  const turn = turns.value.find((one) => one.id === id)
+  if (turn) await send(turn)
+}
+
 /** Sends a turn, for the first time or again. */
 export async function send(turn: Turn): Promise<void> {
   try {
+    // A quick first question.
+    if (model.value === null) await loadModels()
     await turn.reply.run(await bodyOf(turn))
   } catch (error) {
     turn.reply.failure.value = toFailure(error)
@@ -105,8 +131,13 @@ export async function bodyOf(turn: Pick<Turn, 'id' | 'question' | 'media'>): Pro
   const index = turns.value.findIndex(({ id }) => id === turn.id)
   const before = remembers ? turns.value.slice(0, index === -1 ? turns.value.length : index) : []
   const messages: Message[] = system === '' ? [] : [{ role: 'system', content: system }]
-  for (const earlier of before) messages.push(await userMessage(earlier), assistantMessage(earlier.reply))
-  messages.push(await userMessage(turn))
+  let room = MOST_INLINE_BYTES
+  const isInline = ({ blob }: Attachment) => {
+    room -= blob.size
+    return room >= 0
+  }
+  for (const earlier of before) messages.push(await userMessage(earlier, isInline), assistantMessage(earlier.reply))
+  messages.push(await userMessage(turn, isInline))
   const vision = {
     ...(format === '' ? {} : { annotation_format: format }),
     ...(focus ? { internal_tools: { focus } } : {}),
@@ -122,6 +153,9 @@ export async function bodyOf(turn: Pick<Turn, 'id' | 'question' | 'media'>): Pro
   }
 }
 
+/** A body may have 20 MB, and base64 adds a third: what is beyond is uploaded first. */
+const MOST_INLINE_BYTES = 14 * 2 ** 20
+
 function parseTools(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -130,8 +164,13 @@ function parseTools(text: string): unknown {
   }
 }
 
-async function userMessage({ question, media }: Pick<Turn, 'question' | 'media'>): Promise<Message> {
-  const parts: Part[] = await Promise.all(media.map(toPart))
+type IsInline = (attachment: Attachment) => boolean
+
+async function userMessage(
+  { question, media }: Pick<Turn, 'question' | 'media'>,
+  isInline: IsInline,
+): Promise<Message> {
+  const parts: Part[] = await Promise.all(media.map((one) => toPart(one, isInline(one))))
   if (parts.length === 0) return { role: 'user', content: question }
   return { role: 'user', content: question === '' ? parts : [...parts, { type: 'text', text: question }] }
 }

@@ -1,7 +1,10 @@
+import type { ComponentChildren } from 'preact'
 import { AnnotatedText } from '../marks/annotated-text.tsx'
 import type { ReplyPiece } from '../marks/reply-text.ts'
+import type { Failure } from '../server/failure.ts'
+import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
-import { Notice } from '../widgets/notice.tsx'
+import { WaitNotice } from '../widgets/wait-notice.tsx'
 import type { Reply } from './reply.ts'
 
 interface ReplyViewProps {
@@ -9,10 +12,12 @@ interface ReplyViewProps {
   /** The reply's text, read: its owner shows the marks on the stage too. */
   readonly pieces: readonly ReplyPiece[]
   onRetry(): void
+  /** Ways on besides trying again. */
+  waysOn?(failure: Failure): ComponentChildren
 }
 
 /** A reply with its thoughts, its calls of tools, what it cost, and what went wrong. */
-export function ReplyView({ reply, pieces, onRetry }: ReplyViewProps) {
+export function ReplyView({ reply, pieces, onRetry, waysOn }: ReplyViewProps) {
   const status = reply.status.value
   const failure = reply.failure.value
   const wait = reply.wait.value
@@ -34,13 +39,16 @@ export function ReplyView({ reply, pieces, onRetry }: ReplyViewProps) {
           <pre>{indented(call.function.arguments)}</pre>
         </div>
       ))}
-      {wait !== null && (
-        <Notice tone="wait">
-          The server is busy. Trying again in {wait} {wait === 1 ? 'second' : 'seconds'}.
-        </Notice>
+      {wait !== null && <WaitNotice seconds={wait} failure={reply.waitsFor.value} onCancel={() => reply.stop()} />}
+      {failure && <FailureNotice failure={failure} actions={waysOn?.(failure)} onRetry={onRetry} />}
+      {status === 'stopped' && (
+        <p class="reply-facts">
+          Stopped.{' '}
+          <Button kind="quiet" onClick={onRetry}>
+            Try again
+          </Button>
+        </p>
       )}
-      {failure && <FailureNotice failure={failure} onRetry={onRetry} />}
-      {status === 'stopped' && <p class="reply-facts">Stopped.</p>}
       {status === 'done' && <Facts reply={reply} />}
     </div>
   )

@@ -28,6 +28,8 @@ export class Reply {
   readonly failure = signal<Failure | null>(null)
   /** Seconds until a busy server is asked again; null when the page does not wait. */
   readonly wait = signal<number | null>(null)
+  /** Why it waits. */
+  readonly waitsFor = signal<Failure | null>(null)
   /** Milliseconds from sending to the first text or thought, and to the end. */
   readonly firstMs = signal<number | null>(null)
   readonly totalMs = signal<number | null>(null)
@@ -41,8 +43,9 @@ export class Reply {
     try {
       await withPatience(
         () => this.#stream(body, abort.signal),
-        (seconds) => {
+        (seconds, failure) => {
           this.wait.value = seconds
+          this.waitsFor.value = failure
         },
         abort.signal,
       )

@@ -59,14 +59,18 @@ export function release({ url }: Attachment): void {
   URL.revokeObjectURL(url)
 }
 
-/** The content part that carries the attachment to the server. @throws Failure when it has to be uploaded and cannot. */
-export async function toPart(attachment: Attachment): Promise<Part> {
+/**
+ * The content part that carries the attachment to the server.
+ * @param isInline whether the body has room for it.
+ * @throws Failure when it has to be uploaded and cannot.
+ */
+export async function toPart(attachment: Attachment, isInline = true): Promise<Part> {
   const { kind, blob } = attachment
   if (kind === 'audio') {
     const format = AUDIO_FORMATS[blob.type] ?? extensionOf(attachment.name)
     return { type: 'input_audio', input_audio: { data: (await toDataUrl(blob)).split(',', 2)[1]!, format } }
   }
-  if (blob.size > MOST_INLINE_BYTES) {
+  if (!isInline || blob.size > MOST_INLINE_BYTES) {
     const file_id = await upload(attachment)
     return kind === 'image'
       ? { type: 'image_file_id', image_file_id: { file_id } }

@@ -2,6 +2,7 @@ import { readEvents } from '../../../src/client/event-stream.ts'
 import { key, rejectKey } from './connection.ts'
 import { noteExchange } from './exchanges.ts'
 import { Failure, failureInStream, failureOf, isAbort } from './failure.ts'
+import { watchServer } from './server-watch.ts'
 import type { ErrorBody } from './wire.ts'
 
 interface CallOptions {
@@ -47,15 +48,23 @@ export async function* callEvents<Event extends { readonly error?: ErrorBody }>(
   const done = note(path, options)
   const response = await send(path, options, done)
   const events: Event[] = []
+  let isDone = false
   try {
+    // The last event is not left unread: that would abort the request.
     for await (const data of readEvents(bytesOf(response))) {
-      if (data === '[DONE]') return
+      if (isDone || data === '[DONE]') {
+        isDone = true
+        continue
+      }
       const event = JSON.parse(data) as Event
       events.push(event)
-      if (event.error) throw failureInStream(event.error)
+      // One that names a prompt of a multilook is that prompt's alone.
+      if (event.error && !('prompt_index' in event)) throw failureInStream(event.error)
       yield event
     }
-    throw new Failure('broken-off', 'The server broke off in the middle of the answer.')
+    if (!isDone) throw new Failure('broken-off', 'The server broke off in the middle of the answer.')
+  } catch (error) {
+    if (!isDone) throw error
   } finally {
     done({ status: response.status, response: events, isStream: true })
   }
@@ -84,6 +93,7 @@ async function send(
   }).catch((error: unknown) => {
     done({ status: 0, response: null })
     if (isAbort(error)) throw error
+    watchServer()
     throw new Failure('offline', 'The server does not answer.')
   })
   if (response.ok) return response
@@ -114,6 +124,7 @@ async function* bytesOf(response: Response): AsyncGenerator<Uint8Array> {
 function reading<Value>(promise: Promise<Value>): Promise<Value> {
   return promise.catch((error: unknown) => {
     if (isAbort(error)) throw error
+    watchServer()
     throw new Failure('broken-off', 'The connection to the server broke in the middle of the answer.')
   })
 }

@@ -1,18 +1,25 @@
 import { signal } from '@preact/signals'
 import { callJson } from './call.ts'
 import { models } from './connection.ts'
-import { type Failure, toFailure } from './failure.ts'
+import { type Failure, isAbort, toFailure } from './failure.ts'
+import { withPatience } from './patience.ts'
 import type { Model } from './wire.ts'
 
 /** Why the models are not known; null when they are, or are being asked for. */
 export const modelsFailure = signal<Failure | null>(null)
 
+let asking = new AbortController()
+
 /** Asks the server which models it serves. */
 export async function loadModels(): Promise<void> {
   modelsFailure.value = null
+  asking.abort()
+  asking = new AbortController()
+  const { signal } = asking
   try {
-    models.value = (await callJson<{ data: Model[] }>('/v1/models?extended=true')).data
+    const list = () => callJson<{ data: Model[] }>('/v1/models?extended=true', { signal })
+    models.value = (await withPatience(list, () => {}, signal)).data
   } catch (error) {
-    modelsFailure.value = toFailure(error)
+    if (!isAbort(error)) modelsFailure.value = toFailure(error)
   }
 }

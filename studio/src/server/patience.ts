@@ -1,9 +1,14 @@
 import { Failure } from './failure.ts'
+import { serverIsBack } from './server-watch.ts'
+
+/** A server that wants to be left alone for longer has no room this month rather than this minute. */
+const MOST_SECONDS = 15 * 60
 
 /**
- * Calls again as long as the server is too busy, when it says.
- * @param onWait told the seconds that are left, each second; null when it goes on.
- * @throws what `call` throws, other than that the server is busy; DOMException `AbortError` when aborted while waiting.
+ * Calls again as long as the server is too busy, when it says, or does not answer, when it is back.
+ * @param onWait told the seconds that are left, each second; null when it goes on. The failure says what it waits for;
+ *   while the server does not answer it is asked each second.
+ * @throws what else `call` throws; DOMException `AbortError` when aborted while waiting.
  */
 export async function withPatience<Value>(
   call: () => Promise<Value>,
@@ -14,14 +19,23 @@ export async function withPatience<Value>(
     try {
       return await call()
     } catch (error) {
-      if (!(error instanceof Failure) || error.kind !== 'busy') throw error
-      for (let left = Math.max(1, Math.ceil(error.retryAfter ?? 1)); left > 0; left--) {
-        onWait(left, error)
-        await second(signal)
+      if (!(error instanceof Failure) || !isPassing(error)) throw error
+      if (error.kind === 'offline') {
+        onWait(1, error)
+        await serverIsBack(signal)
+      } else {
+        for (let left = Math.max(1, Math.ceil(error.retryAfter ?? 1)); left > 0; left--) {
+          onWait(left, error)
+          await second(signal)
+        }
       }
       onWait(null, error)
     }
   }
+}
+
+function isPassing({ kind, retryAfter }: Failure): boolean {
+  return kind === 'offline' || (kind === 'busy' && (retryAfter ?? 1) <= MOST_SECONDS)
 }
 
 function second(signal: AbortSignal): Promise<void> {

@@ -1,0 +1,166 @@
+import type { Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { Engine } from '../../src/inference/engine.ts'
+import { startEngine } from '../../src/inference/engines/engines.ts'
+import { modelOverloaded } from '../../src/lib/errors.ts'
+import { TestAccounts } from '../support/accounts.ts'
+import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, scriptErrors } from '../support/browser.ts'
+import { FakeEngine } from '../support/fake-engine.ts'
+import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts'
+import { shippedCard } from '../support/shipped-model.ts'
+
+describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
+  let accounts: TestAccounts
+  let server: TestServer
+  let studio: StudioPage
+
+  beforeAll(async () => {
+    await prepareStudio()
+    accounts = await TestAccounts.open()
+  })
+  afterEach(async () => {
+    await studio?.close()
+    await server?.close()
+  })
+  afterAll(async () => {
+    await closeBrowser()
+    await accounts?.close()
+  })
+
+  const open = async (options: TestServerOptions = {}, key?: string): Promise<Page> => {
+    server = await startTestServer(options)
+    studio = await openStudio(server.url, key === undefined ? {} : { key })
+    return studio.page
+  }
+  const write = (page: Page, text: string) => page.getByLabel('Your question').fill(text)
+  const ask = async (page: Page, text: string) => {
+    await write(page, text)
+    await page.keyboard.press('Enter')
+  }
+
+  test('keeps what had arrived when the engine dies, and goes on when it is back', async () => {
+    let engine: (Engine & { readonly pid?: number }) | undefined
+    const page = await open({
+      environment: { LOOKOUT_MODEL_CARD: shippedCard() },
+      startEngine: async (card, options) => {
+        engine = await startEngine(card, options)
+        return engine
+      },
+    })
+    // A reply that takes longer than the test: the model has to write what the pattern wants.
+    await page.route('**/v1/chat/completions', (route) => {
+      const body = route.request().postDataJSON() as object
+      return route.continue({ postData: { ...body, temperature: 1, presence_penalty: -1, regex: '[ab]{6000}' } })
+    })
+    await ask(page, 'Write.')
+    await expect.poll(() => page.locator('.reply-text').innerText(), { timeout: 20_000 }).toMatch(/[ab]{20}/)
+    await write(page, 'The next question')
+    process.kill(engine!.pid!, 'SIGKILL')
+    // It is where a person looks, also below a long answer.
+    await expect.poll(() => isInView(page, 'alert'), { timeout: 20_000 }).toBe(true)
+    expect(await page.locator('.reply-text').innerText()).toMatch(/[ab]{20}/)
+    await page.unroute('**/v1/chat/completions')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    expect(await page.getByLabel('Your question').inputValue()).toBe('The next question')
+    expect(scriptErrors(studio)).toEqual([])
+  }, 90_000)
+
+  test('asks for another key when its own is revoked, and goes on with it', async () => {
+    const { organisation, key, keyId } = await accounts.organisation()
+    const page = await open({}, key)
+    await ask(page, 'Hi')
+    await page.getByText('Hello there.').waitFor()
+    await accounts.accounts.revokeKey(keyId)
+    // Servers know of it within seconds.
+    const status = async () => (await server.get('/v1/models', { authorization: `Bearer ${key}` })).status
+    await expect.poll(status, { timeout: 20_000 }).toBe(401)
+    await ask(page, 'And now?')
+    await page.getByText('The server does not accept this key. It may be revoked.').waitFor()
+    await write(page, 'Not lost')
+    await page.getByRole('button', { name: 'Enter a key' }).click()
+    const next = await accounts.accounts.createKey({ organisation })
+    await page.getByLabel('API key').fill(next.key)
+    await page.keyboard.press('Enter')
+    // Without another click.
+    await page.getByText('Hello there.').nth(1).waitFor()
+    expect(await page.getByLabel('Your question').inputValue()).toBe('Not lost')
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('counts down when the queue is full, and goes on by itself', async () => {
+    const engine = new FakeEngine()
+    let isFull = true
+    engine.script = {
+      texts: ['There is room.'],
+      refusal: () => (isFull ? modelOverloaded('The queue is full.', 2) : undefined),
+    }
+    const page = await open({ engine })
+    await ask(page, 'Hi')
+    await page.getByText(/The server is busy. Trying again in [12] second/).waitFor()
+    isFull = false
+    await page.getByText('There is room.').waitFor()
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('waits at a rate limit until that is cancelled', async () => {
+    const page = await open({ environment: { LOOKOUT_RATE_LIMITS: 'chat=1' } })
+    // Counting the draft's tokens would be the one request.
+    await page.route('**/input_tokens', (route) => route.abort())
+    await ask(page, 'One')
+    await page.getByText('Hello there.').waitFor()
+    await ask(page, 'Two')
+    await page.getByText(/The limit of requests is reached. Trying again in \d+ seconds/).waitFor()
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByText('Stopped.').waitFor()
+    await page.getByRole('button', { name: 'Try again' }).waitFor()
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('waits for a server that is away, and goes on when it is back', async () => {
+    const page = await open()
+    await page.getByRole('combobox', { name: 'Model' }).waitFor()
+    const port = new URL(server.url).port
+    await server.close()
+    await ask(page, 'Are you there?')
+    await page.getByText('Lookout does not answer.').waitFor()
+    await page.getByText('The server does not answer. This goes on as soon as it is back.').waitFor()
+    server = await startTestServer({ environment: { LOOKOUT_PORT: port } })
+    await page.getByText('Lookout is back.').waitFor()
+    await page.getByText('Hello there.').waitFor()
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('leaves out the earlier turns when they are too much for the model', async () => {
+    const page = await open({ engine: new FakeEngine({ contextTokens: 2048 }) })
+    await ask(page, 'word '.repeat(250))
+    await page.getByText('Hello there.').waitFor()
+    await ask(page, 'other '.repeat(250))
+    await page.getByText(/exceeds the context of 2048 tokens/).waitFor()
+    await page.getByRole('button', { name: 'Ask without the earlier turns' }).click()
+    await page.getByText('Hello there.').nth(1).waitFor()
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('says that the chosen model is gone, and offers the others', async () => {
+    const page = await open()
+    await page.route('**/v1/chat/completions', (route) => {
+      const body = route.request().postDataJSON() as object
+      return route.continue({ postData: { ...body, model: 'gone' } })
+    })
+    await ask(page, 'Hi')
+    await page.getByText("Model 'gone' does not exist").waitFor()
+    await page.unroute('**/v1/chat/completions')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('Hello there.').waitFor()
+    expect(scriptErrors(studio)).toEqual([])
+  })
+})
+
+/** Whether an element of a role is within the conversation that the panel shows. */
+async function isInView(page: Page, role: 'alert'): Promise<boolean> {
+  const [inner, outer] = [page.getByRole(role), page.getByRole('log')]
+  if ((await inner.count()) === 0) return false
+  const [own, frame] = [(await inner.boundingBox())!, (await outer.boundingBox())!]
+  return own.y >= frame.y && own.y + own.height <= frame.y + frame.height
+}
