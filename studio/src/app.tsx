@@ -1,19 +1,21 @@
 import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { watchDropsAndPastes } from './media/intake.ts'
+import { modeId } from './mode-choice.ts'
 import { MODES } from './modes.ts'
 import { drawerIsOpen, RequestDrawer, toggleDrawer } from './request/request-drawer.tsx'
 import { chooseModel, key, model, models } from './server/connection.ts'
 import { KeyDialog } from './server/key-dialog.tsx'
 import { loadModels, modelsFailure } from './server/load-models.ts'
 import { ServerNotice } from './server/server-notice.tsx'
+import { SessionNotices } from './session/session-notices.tsx'
+import { SessionsDialog, sessionsAreShown } from './session/sessions-dialog.tsx'
 import { Stage } from './stage/stage.tsx'
 import { IconButton } from './widgets/button.tsx'
 import { FailureNotice } from './widgets/failure-notice.tsx'
 import { Icon } from './widgets/icon.tsx'
 import { ThemeButton } from './widgets/theme.tsx'
 
-const modeId = signal(MODES[0].id)
 const isDragging = signal(false)
 
 export function App() {
@@ -35,6 +37,7 @@ export function App() {
       <div class="notices">
         {modelsFailure.value && <FailureNotice failure={modelsFailure.value} onRetry={() => void loadModels()} />}
         <ServerNotice />
+        <SessionNotices />
       </div>
       <main class="workspace">
         <Stage marks={mode.marks.value} clips={mode.clips.value} tool={mode.tool.value} />
@@ -44,6 +47,7 @@ export function App() {
       </main>
       <RequestDrawer />
       {isDragging.value && <div class="drop-veil">Drop it anywhere</div>}
+      <SessionsDialog />
       {given === null && <KeyDialog />}
     </div>
   )
@@ -73,6 +77,13 @@ function TopBar() {
       </nav>
       <div class="top-tools">
         <ModelChoice />
+        <IconButton
+          icon="clock"
+          label="Sessions"
+          onClick={() => {
+            sessionsAreShown.value = true
+          }}
+        />
         <IconButton icon="code" label="Show the request" pressed={drawerIsOpen.value} onClick={toggleDrawer} />
         <ThemeButton />
       </div>

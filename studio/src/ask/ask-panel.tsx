@@ -3,6 +3,7 @@ import { ReplyView } from '../chat/reply-view.tsx'
 import type { Failure } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
 import { useFollowEnd } from '../widgets/follow-end.ts'
+import './ask-session.ts'
 import { Composer, Suggestions } from './composer.tsx'
 import { options, readings, send, sendAlone, shownTurn, startOver, type Turn, turns } from './conversation.ts'
 

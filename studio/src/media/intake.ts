@@ -36,6 +36,21 @@ export function watchDropsAndPastes(onDragging: (isDragging: boolean) => void): 
   }
 }
 
-export function bringFiles(files: Iterable<File>): Promise<unknown> {
-  return bring([...files].map((file) => ({ blob: file, name: file.name })))
+/** @returns false when the file is not for it. */
+type FileTaker = (file: File) => Promise<boolean>
+const takers: FileTaker[] = []
+
+/** Offers each file that is brought to the page to `taker` first: some are no media. */
+export function offerFiles(taker: FileTaker): void {
+  takers.push(taker)
+}
+
+export async function bringFiles(files: Iterable<File>): Promise<void> {
+  const media: File[] = []
+  for (const file of [...files]) {
+    let isTaken = false
+    for (const take of takers) isTaken ||= await take(file)
+    if (!isTaken) media.push(file)
+  }
+  await bring(media.map((file) => ({ blob: file, name: file.name })))
 }

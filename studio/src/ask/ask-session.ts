@@ -1,0 +1,44 @@
+import { Reply } from '../chat/reply.ts'
+import { readSavedReply } from '../chat/saved-reply.ts'
+import { keepInSessions } from '../session/registry.ts'
+import { listOf, optionsOf, recordOf, textOf } from '../session/shape.ts'
+import { DEFAULT_OPTIONS, draft, FORMATS, options, shownTurn, startOver, type Turn, turns } from './conversation.ts'
+
+keepInSessions({
+  name: 'ask',
+
+  save(keep) {
+    const isEmpty = draft.value === '' && turns.value.length === 0 && options.value === DEFAULT_OPTIONS
+    if (isEmpty) return undefined
+    const saved = turns.value.map(({ id, question, media, sent, reply }) => {
+      return { id, question, media: media.map(keep), sent, reply: reply.save() }
+    })
+    return { draft: draft.value, options: options.value, turns: saved, shown: shownTurn.value }
+  },
+
+  restore(saved, find) {
+    startOver()
+    draft.value = ''
+    options.value = DEFAULT_OPTIONS
+    shownTurn.value = null
+    if (saved === undefined) return
+    const { draft: text, options: given, turns: list, shown } = recordOf(saved)
+    const read = (value: unknown): Turn => {
+      const { id, question, media, sent, reply } = recordOf(value)
+      return {
+        id: textOf(id),
+        question: textOf(question),
+        media: listOf(media, textOf).flatMap((one) => find(one) ?? []),
+        sent: listOf(sent, textOf),
+        reply: Reply.restore(readSavedReply(reply)),
+      }
+    }
+    turns.value = listOf(list, read)
+    draft.value = textOf(text)
+    const own = optionsOf(given, DEFAULT_OPTIONS)
+    options.value = FORMATS.some(({ format }) => format === own.format) ? own : { ...own, format: '' }
+    shownTurn.value = typeof shown === 'string' ? shown : null
+  },
+
+  title: () => turns.value[0]?.question || draft.value || null,
+})

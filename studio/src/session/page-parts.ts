@@ -1,0 +1,29 @@
+import { attachments, restoreAttachments, select, selected } from '../media/attachments.ts'
+import { modeId } from '../mode-choice.ts'
+import { MODES } from '../modes.ts'
+import { keepInSessions } from './registry.ts'
+import { listOf, recordOf, textOf } from './shape.ts'
+
+/** The media on the stage. After the modes, whose questions make the better titles. */
+keepInSessions({
+  name: 'stage',
+  save(keep) {
+    if (attachments.value.length === 0) return undefined
+    return { media: attachments.value.map(keep), selected: selected.value?.id ?? null }
+  },
+  restore(saved, find) {
+    const { media, selected: id } = recordOf(saved ?? { media: [] })
+    restoreAttachments(listOf(media, textOf).flatMap((one) => find(one) ?? []))
+    if (typeof id === 'string') select(id)
+  },
+  title: () => attachments.value[0]?.name ?? null,
+})
+
+keepInSessions({
+  name: 'mode',
+  isAside: true,
+  save: () => modeId.value,
+  restore(saved) {
+    if (MODES.some(({ id }) => id === saved)) modeId.value = saved as string
+  },
+})

@@ -1,0 +1,205 @@
+import { readFile } from 'node:fs/promises'
+import type { Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
+import { KEY, type TestServer } from '../support/server.ts'
+import { startShippedServer } from '../support/shipped-model.ts'
+
+describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
+  let server: TestServer
+  let studio: StudioPage
+
+  beforeAll(async () => {
+    await prepareStudio()
+    server = await startShippedServer()
+  })
+  afterEach(() => studio?.close())
+  afterAll(async () => {
+    await closeBrowser()
+    await server?.close()
+  })
+
+  test('come back after the page is loaded again, with media, marks, options and draft', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await detectShapes(page)
+    await page.getByRole('radio', { name: 'Boxes' }).click()
+    await page.getByLabel('Your question').fill('Half a question')
+    const [text, marks] = [await page.locator('.reply-text').innerText(), await marksOf(page)]
+    await kept(page, 'Half a question')
+    await page.reload()
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    expect(await page.locator('.reply-text').innerText()).toBe(text)
+    expect(await marksOf(page)).toEqual(marks)
+    expect(await page.getByLabel('Your question').inputValue()).toBe('Half a question')
+    expect(await page.getByRole('radio', { name: 'Boxes' }).getAttribute('aria-checked')).toBe('true')
+    // It goes on where it was: the picture is sent again.
+    await page.getByLabel('Your question').fill('Where is the red circle?')
+    await page.keyboard.press('Enter')
+    await page
+      .getByText(/\d+ \+ \d+ tokens/)
+      .nth(1)
+      .waitFor()
+    expect(await page.locator('.turn').nth(1).locator('.chip').first().innerText()).toBe('red circle')
+    expect(errors).toEqual([])
+  })
+
+  test('survive a crash of the tab', async () => {
+    studio = await openStudio(server.url)
+    const { page } = studio
+    await page.getByRole('button', { name: 'Six shapes' }).click()
+    await page.getByLabel('Your question').fill('Not yet asked')
+    await kept(page, 'Not yet asked')
+    const next = await page.context().newPage()
+    const crashed = page.waitForEvent('crash')
+    await page.goto('chrome://crash').catch(() => {})
+    await crashed
+    await next.goto(`${server.url}/studio#key=${KEY}`)
+    expect(await next.getByLabel('Your question').inputValue()).toBe('Not yet asked')
+    await next.getByRole('button', { name: 'Show shapes.png' }).waitFor()
+  })
+
+  test('are listed, named, left, opened and deleted', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await detectShapes(page)
+    const list = page.getByRole('list', { name: 'Sessions' })
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await page.getByRole('button', { name: 'Rename Detect all objects.' }).click()
+    await page.getByLabel('Title').fill('Shapes')
+    await page.keyboard.press('Enter')
+    await list.getByText('Shapes').waitFor()
+    await page.getByRole('button', { name: 'New session' }).click()
+    await page.getByRole('heading', { name: /^Drop/ }).waitFor()
+    expect(await page.locator('.turn').count()).toBe(0)
+    await page.getByLabel('Your question').fill('Another')
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await list.getByText('Shapes').click()
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    expect(await page.getByLabel('Your question').inputValue()).toBe('')
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await page.getByRole('button', { name: 'Delete Shapes' }).click()
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await list.getByText('Shapes').waitFor({ state: 'detached' })
+    await list.getByText('Another').waitFor()
+    expect(errors).toEqual([])
+  })
+
+  test('go to a file without the key, and come back by dropping it', async () => {
+    studio = await openStudio(server.url)
+    const { page } = studio
+    await detectShapes(page)
+    const marks = await marksOf(page)
+    const file = await saved(page)
+    expect(file).not.toContain(KEY)
+    expect(JSON.parse(file)).toMatchObject({
+      lookout_session: 1,
+      title: 'Detect all objects.',
+      media: [{ kind: 'image', name: 'shapes.png', data: expect.stringMatching(/^data:image\/png;base64,/) }],
+    })
+    await studio.close()
+
+    studio = await openStudio(server.url)
+    await drop(studio.page, 'shapes.lookout.json', file)
+    await studio.page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    expect(await marksOf(studio.page)).toEqual(marks)
+    // Saved again, it is the same.
+    const { saved_at: _, ...again } = JSON.parse(await saved(studio.page))
+    const { saved_at: __, ...first } = JSON.parse(file)
+    expect(again).toEqual(first)
+    expect(studio.errors).toEqual([])
+  })
+
+  test('a file that is broken, newer or partly damaged is a sentence, and what is there stays', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await detectShapes(page)
+    const file = await saved(page)
+    await drop(page, 'cut.json', file.slice(0, -20))
+    await page.getByText('cut.json is damaged: it is not a whole session.').waitFor()
+    await drop(page, 'newer.json', file.replace('"lookout_session": 1', '"lookout_session": 2'))
+    await page.getByText('A newer Studio has saved newer.json. Update this server to open it.').waitFor()
+    expect(await page.locator('.mark').count()).toBe(6)
+    const { parts, ...rest } = JSON.parse(file)
+    const damaged = { ...rest, parts: { ...parts, ask: { draft: 'x', turns: [{ id: 5 }] }, future: { kept: true } } }
+    await drop(page, 'damaged.json', JSON.stringify(damaged))
+    await page.getByText('A part of this session is damaged and was left out: ask.').waitFor()
+    await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
+    // What only newer pages know is not lost.
+    expect(JSON.parse(await saved(page)).parts.future).toEqual({ kept: true })
+    expect(errors).toEqual([])
+  })
+
+  test('two tabs do not write over one another', async () => {
+    studio = await openStudio(server.url)
+    const { page } = studio
+    await page.getByLabel('Your question').fill('Of the first tab')
+    await kept(page, 'Of the first tab')
+    const other = await page.context().newPage()
+    await other.goto(`${server.url}/studio#key=${KEY}`)
+    expect(await other.getByLabel('Your question').inputValue()).toBe('')
+    await other.getByRole('button', { name: 'Sessions' }).click()
+    await other.getByText('Of the first tab').click()
+    await other.getByText('Another tab shows that session.').waitFor()
+  })
+
+  test('when the storage is full, nothing is lost, and the session goes to a file', async () => {
+    studio = await openStudio(server.url)
+    const { page } = studio
+    const devtools = await page.context().newCDPSession(page)
+    await devtools.send('Storage.overrideQuotaForOrigin', { origin: server.url, quotaSize: 1 })
+    await detectShapes(page)
+    await page.getByText(/^The browser's storage is full, so this session is not kept/).waitFor()
+    expect(await page.locator('.mark').count()).toBe(6)
+    const download = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Save to a file' }).click()
+    expect(JSON.parse(await readFile(await (await download).path(), 'utf8')).media).toHaveLength(1)
+    await devtools.send('Storage.overrideQuotaForOrigin', { origin: server.url })
+    await page.getByLabel('Your question').fill('There is room again')
+    await page.getByText(/^The browser's storage is full/).waitFor({ state: 'detached' })
+    await kept(page, 'There is room again')
+  })
+})
+
+async function detectShapes(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Six shapes' }).click()
+  await page.getByRole('button', { name: 'Detect all objects.' }).click()
+  await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+}
+
+function marksOf(page: Page): Promise<(string | null)[]> {
+  return page.locator('.mark').evaluateAll((marks) => marks.map((mark) => mark.querySelector('.shape')!.outerHTML))
+}
+
+/** Waits until the browser has stored a draft. */
+async function kept(page: Page, draft: string): Promise<void> {
+  const isStored = `new Promise((resolve) => {
+    indexedDB.open('lookout-studio').onsuccess = ({ target: { result: database } }) => {
+      database.transaction('parts').objectStore('parts').getAll().onsuccess = ({ target: { result } }) => {
+        database.close()
+        resolve(result.some(({ ask }) => ask?.draft === ${JSON.stringify(draft)}))
+      }
+    }
+  })`
+  await expect.poll(() => page.evaluate(isStored), { timeout: 10_000 }).toBe(true)
+}
+
+/** The session on the page as a file. */
+async function saved(page: Page): Promise<string> {
+  await page.getByRole('button', { name: 'Sessions' }).click()
+  const download = page.waitForEvent('download')
+  await page.getByRole('button', { name: 'Save to a file' }).click()
+  expect((await download).suggestedFilename()).toMatch(/[.]lookout[.]json$/)
+  await page.keyboard.press('Escape')
+  return readFile(await (await download).path(), 'utf8')
+}
+
+async function drop(page: Page, name: string, content: string): Promise<void> {
+  await page.evaluate(`{
+    const data = new DataTransfer()
+    data.items.add(new File([${JSON.stringify(content)}], ${JSON.stringify(name)}, { type: 'application/json' }))
+    for (const type of ['dragenter', 'dragover', 'drop']) {
+      document.body.dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true }))
+    }
+  }`)
+}
