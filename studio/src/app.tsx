@@ -1,5 +1,7 @@
 import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { focusDraft, watchShortcuts } from './keyboard/shortcuts.ts'
+import { ShortcutsDialog } from './keyboard/shortcuts-dialog.tsx'
 import { watchDropsAndPastes } from './media/intake.ts'
 import { modeId } from './mode-choice.ts'
 import { MODES } from './modes.ts'
@@ -26,6 +28,7 @@ export function App() {
       }),
     [],
   )
+  useEffect(watchShortcuts, [])
   const given = key.value
   useEffect(() => {
     if (given !== null) void loadModels()
@@ -33,6 +36,9 @@ export function App() {
   const mode = MODES.find(({ id }) => id === modeId.value) ?? MODES[0]
   return (
     <div class={`app ${drawerIsOpen.value ? 'with-drawer' : ''}`}>
+      <button type="button" class="skip-link" onClick={focusDraft}>
+        Skip to the question
+      </button>
       <TopBar />
       <div class="notices">
         {modelsFailure.value && <FailureNotice failure={modelsFailure.value} onRetry={() => void loadModels()} />}
@@ -48,6 +54,7 @@ export function App() {
       <RequestDrawer />
       {isDragging.value && <div class="drop-veil">Drop it anywhere</div>}
       <SessionsDialog />
+      <ShortcutsDialog />
       {given === null && <KeyDialog />}
     </div>
   )
@@ -61,10 +68,11 @@ function TopBar() {
         Lookout
       </h1>
       <nav class="modes" aria-label="Modes">
-        {MODES.map(({ id, title, icon }) => (
+        {MODES.map(({ id, title, icon }, index) => (
           <button
             key={id}
             type="button"
+            title={`${title} (Alt ${index + 1})`}
             aria-current={modeId.value === id ? 'page' : undefined}
             onClick={() => {
               modeId.value = id

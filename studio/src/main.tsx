@@ -11,6 +11,7 @@ import './styles/stage.css'
 import './styles/chat.css'
 import './styles/request.css'
 import './styles/session.css'
+import './styles/keyboard.css'
 
 const root = document.getElementById('app')!
 root.textContent = ''

@@ -6,6 +6,7 @@ import { useFollowEnd } from '../widgets/follow-end.ts'
 import './ask-session.ts'
 import { Composer, Suggestions } from './composer.tsx'
 import { options, readings, send, sendAlone, shownTurn, startOver, type Turn, turns } from './conversation.ts'
+import { watchInputCost } from './input-cost.ts'
 
 /** A conversation about the media on the stage. */
 export function AskPanel() {
@@ -13,6 +14,15 @@ export function AskPanel() {
   const { frame, content } = useFollowEnd()
   const count = turns.value.length
   useEffect(() => end.current?.scrollIntoView({ block: 'end' }), [count])
+  useEffect(watchInputCost, [])
+  useEffect(() => {
+    const stop = (event: KeyboardEvent) => {
+      // Within a dialog, Escape closes it.
+      if (event.key === 'Escape' && document.querySelector('dialog[open]') === null) turns.value.at(-1)?.reply.stop()
+    }
+    addEventListener('keydown', stop)
+    return () => removeEventListener('keydown', stop)
+  }, [])
   return (
     <>
       <div ref={frame} class="turns" role="log" aria-label="Conversation" tabIndex={0}>

@@ -6,6 +6,7 @@ import { Button, IconButton } from '../widgets/button.tsx'
 import { Icon } from '../widgets/icon.tsx'
 import { AskSettings } from './ask-settings.tsx'
 import { ask, draft, FORMATS, options, turns } from './conversation.ts'
+import { inputCost } from './input-cost.ts'
 
 /** Where the next question is written. */
 export function Composer() {
@@ -75,8 +76,21 @@ export function Composer() {
         >
           Settings
         </Button>
+        <Cost />
       </div>
     </form>
+  )
+}
+
+/** What the question would take of the context. */
+function Cost() {
+  const cost = inputCost.value
+  if (cost === null) return null
+  return (
+    <span class="cost" title="What the model would read: the conversation, its media and this question">
+      {cost.isEstimate ? '≈ ' : ''}
+      {cost.tokens.toLocaleString('en')} tokens
+    </span>
   )
 }
 
