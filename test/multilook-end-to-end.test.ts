@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { readEvents } from '../src/client/event-stream.ts'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
 import { shippedCard } from './support/shipped-model.ts'
@@ -115,6 +116,32 @@ test('the context is reused within a call, but not across calls', async () => {
   const one = await look({ prompts: QUESTIONS.slice(0, 1) })
   expect(one.usage.prompt_tokens_details.cached_tokens).toBe(0)
   expect(one.results[0]).toEqual(first.results[0])
+})
+
+test('as events, it has the same results and usage', async () => {
+  const whole = await look({ prompts: QUESTIONS })
+  const response = await fetch(`${service.url}/v1/chat/completions/multilook`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${service.apiKey}`,
+      'content-type': 'application/json',
+      accept: 'text/event-stream',
+    },
+    body: JSON.stringify({ model: MODEL, max_completion_tokens: SHORT, context, prompts: QUESTIONS }),
+  })
+  const results: Answer['results'] = []
+  const texts = QUESTIONS.map(() => '')
+  const ends: object[] = []
+  for await (const data of readEvents(response.body!)) {
+    if (data === '[DONE]') continue
+    const event = JSON.parse(data)
+    if ('delta' in event) texts[event.prompt_index] += event.delta.content
+    else if ('completions' in event) results[event.prompt_index] = event
+    else ends.push(event)
+  }
+  expect(results).toEqual(whole.results)
+  expect(texts).toEqual(whole.results.map(({ completions }) => completions[0]!.message.content))
+  expect(ends).toEqual([expect.objectContaining({ object: 'chat.completion.multilook', usage: whole.usage })])
 })
 
 test('no prompt sees another', async () => {

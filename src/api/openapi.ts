@@ -77,8 +77,10 @@ export function openApiDocument(): Record<string, unknown> {
           requestBody: { required: true, content: json('MultilookRequest') },
           responses: {
             ...success(
-              'One result per prompt, in request order; at least one has completions.',
-              json('MultilookCompletion'),
+              'One result per prompt, in request order; at least one has completions. For a client that accepts ' +
+                '`text/event-stream`, an extension: the pieces of all completions as they are generated, each result as ' +
+                'soon as its prompt is finished, and the usage, followed by `data: [DONE]`.',
+              { ...json('MultilookCompletion'), 'text/event-stream': { schema: { anyOf: MULTILOOK_EVENTS } } },
             ),
             ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
@@ -166,6 +168,7 @@ export function openApiDocument(): Record<string, unknown> {
   }
 }
 
+const MULTILOOK_EVENTS = ['MultilookDelta', 'AnsweredPrompt', 'FailedPrompt', 'MultilookEnd'].map(ref)
 const BINARY = { schema: { type: 'string', format: 'binary' } }
 /** Bytes of any type. Client generators that support bytes recognise them only as an octet stream. */
 const BYTES = { 'application/octet-stream': BINARY, '*/*': BINARY }

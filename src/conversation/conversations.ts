@@ -5,18 +5,13 @@ import type { MediaRequest } from '../media/index.ts'
 import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
 import { answerDetect, type DetectReply, imageUrlsOf } from './detect.ts'
 import { boundFocusTool, type FocusParts, focusedReply, focusTool, imagesOf } from './focus.ts'
-import {
-  answerMultilook,
-  type MultilookMeasure,
-  type MultilookParts,
-  type MultilookReply,
-  measureMultilook,
-} from './multilook.ts'
+import { type MultilookMeasure, type MultilookParts, measureMultilook, startMultilook } from './multilook.ts'
 import { ChatTemplate } from './prompt/chat-template.ts'
 import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prompt/media-parts.ts'
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
 import { MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
 import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
+import type { MultilookEvent } from './reply/multilook-reply.ts'
 import { assembleReply, type ReplyEvent, released } from './reply/reply.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import { constraintOf, demandOf, StructureChecker } from './reply/structured-reply.ts'
@@ -266,39 +261,51 @@ export class Conversations {
   }
 
   /**
-   * Resolves when every prompt has its completions or an error.
-   * @throws ApiError when the whole call fails; the first prompt's error when all prompts fail.
+   * Resolves when the engine has admitted the prompts. The caller must iterate the events or abort `signal`.
+   * @throws ApiError when the whole call fails; the first prompt's error when all prompts fail, which the events may throw
+   * as well.
    */
-  multilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookReply> {
-    return this.#multilook(answerMultilook, request, caller, signal)
+  async startMultilook(
+    request: MultilookRequest,
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<MultilookEvent>> {
+    const deadline = this.#multilookDeadline(signal)
+    try {
+      return released(await this.#multilook(startMultilook, request, caller, deadline), deadline)
+    } catch (error) {
+      deadline.release()
+      throw error
+    }
   }
 
   /**
    * What the prompts of a multilook take. Nothing is generated.
-   * @throws ApiError for whatever `multilook` would reject the call for, except for what depends on other requests.
+   * @throws ApiError for whatever `startMultilook` would reject the call for, except for what depends on other requests.
    */
-  measureMultilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookMeasure> {
-    return this.#multilook(measureMultilook, request, caller, signal)
+  async measureMultilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookMeasure> {
+    const deadline = this.#multilookDeadline(signal)
+    try {
+      return await this.#multilook(measureMultilook, request, caller, deadline)
+    } finally {
+      deadline.release()
+    }
   }
 
   async #multilook<Result>(
     run: (request: MultilookRequest, parts: MultilookParts, deadline: Deadline) => Promise<Result>,
     request: MultilookRequest,
     caller: Caller,
-    signal: AbortSignal,
+    deadline: Deadline,
   ): Promise<Result> {
     const style = this.#styles.get(caller.model.card)!
     using held = holdMedia(urlsOf([...request.context, ...request.prompts.map((content) => ({ content }))]))
-    const deadline = new Deadline(
-      this.#multilookBudgetSeconds,
-      signal,
-      'use fewer prompts, a lower n or a smaller max_completion_tokens',
-    )
-    try {
-      return await run(request, { ...caller, style, media: this.#media, held }, deadline)
-    } finally {
-      deadline.release()
-    }
+    return await run(request, { ...caller, style, media: this.#media, held }, deadline)
+  }
+
+  #multilookDeadline(signal: AbortSignal): Deadline {
+    const advice = 'use fewer prompts, a lower n or a smaller max_completion_tokens'
+    return new Deadline(this.#multilookBudgetSeconds, signal, advice)
   }
 
   async close(): Promise<void> {

@@ -1,8 +1,21 @@
 export { type Caller, type ChatMeasure, Conversations } from './conversations.ts'
 export type { DetectReply } from './detect.ts'
-export type { MultilookMeasure, MultilookReply, PromptResult } from './multilook.ts'
+export type { MultilookMeasure } from './multilook.ts'
 export type { MediaSource } from './prompt/media-parts.ts'
-export { collectReply, type ReplyEvent, type ReplyMessage, type Usage, type WholeReply } from './reply/reply.ts'
+export {
+  collectMultilook,
+  type MultilookEvent,
+  type MultilookReply,
+  type PromptResult,
+} from './reply/multilook-reply.ts'
+export {
+  collectReply,
+  type FinishReason,
+  type ReplyEvent,
+  type ReplyMessage,
+  type Usage,
+  type WholeReply,
+} from './reply/reply.ts'
 export type { ReplyPiece } from './reply/reply-piece.ts'
 export type { ChatRequest, Structure } from './request/chat-request.ts'
 export type { DetectRequest, Exemplar } from './request/detect-request.ts'

@@ -1,4 +1,4 @@
-import type { Branch, EngineEvent, FinishEvent, Generation, PromptUsage, TextEvent, Work } from '../inference/engine.ts'
+import type { Generation, PromptUsage, Work } from '../inference/engine.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
 import { checkMedia, checkMultilook, readControls } from './capability-checks.ts'
@@ -12,48 +12,13 @@ import {
 } from './prompt/media-parts.ts'
 import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt/prompt.ts'
 import { type CountScope, contextExceeded, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { PromptRun } from './prompt-run.ts'
 import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
-import { type FinishReason, finishReason, MessageCollector, type ReplyMessage } from './reply/reply.ts'
-import type { TextStage } from './reply/reply-piece.ts'
+import type { MultilookEvent, MultilookUsage, PromptFailure } from './reply/multilook-reply.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import type { Deadline } from './request/deadline.ts'
 import { type PlacedMessage, placeMessages } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
-
-export interface MultilookReply {
-  /** One result per prompt, in request order. At least one is an answer. */
-  readonly results: readonly PromptResult[]
-  readonly usage: MultilookUsage
-}
-
-export type PromptResult = PromptAnswer | PromptFailure
-
-export interface PromptAnswer {
-  readonly type: 'answer'
-  readonly completions: readonly Completion[]
-  readonly completionTokens: number
-}
-
-export interface PromptFailure {
-  readonly type: 'failure'
-  /** An ApiError, or an internal error. */
-  readonly error: unknown
-}
-
-export interface Completion {
-  readonly message: ReplyMessage
-  readonly reason: FinishReason
-}
-
-export interface MultilookUsage {
-  /** Tokens of the admitted prompts, each with the whole context. */
-  readonly promptTokens: number
-  /** The part of `promptTokens` that was reused: the context, for every admitted prompt but one. */
-  readonly cachedTokens: number
-  readonly audioTokens: number
-  /** Tokens of the answered prompts' completions. */
-  readonly completionTokens: number
-}
 
 export interface MultilookMeasure {
   /** Tokens of the context, which all prompts share. */
@@ -78,23 +43,20 @@ export interface MultilookParts {
 /**
  * Answers every prompt over the shared context. An error in a prompt's own content, an engine error about it, and a
  * timeout fail that prompt alone. An error in the context fails the call.
- * @throws ApiError when the call fails; the first prompt's error when all prompts fail.
+ * @returns when the engine has admitted the prompts. Iterate the events, or abort the deadline's signal; they throw the
+ * first prompt's error when all prompts have failed.
+ * @throws ApiError when the call fails, or all prompts fail, before the engine has admitted any.
  */
-export async function answerMultilook(
+export async function startMultilook(
   request: MultilookRequest,
   parts: MultilookParts,
   deadline: Deadline,
-): Promise<MultilookReply> {
+): Promise<AsyncIterable<MultilookEvent>> {
   const begun = await begin(request, parts, deadline)
   const { engine } = parts.model
-  const { running, answer } = await admit(begun, parts, (work) => engine.generate(work, deadline.signal))
-  const [contextTokens] = await Promise.all([begun.prefix.countTokens(), collect(running, answer, deadline)])
-
-  const { prompts } = begun
-  const results = prompts.map((prompt) => prompt.result())
-  if (!results.some((result) => result.type === 'answer')) throw firstError(prompts)
-  const completionTokens = sum(results, (result) => (result.type === 'answer' ? result.completionTokens : 0))
-  return { results, usage: { ...promptUsage(answer.prompts, contextTokens), completionTokens } }
+  const whole = !request.streamed
+  const submitted = await admit(begun, parts, (work) => engine.generate({ ...work, whole }, deadline.signal))
+  return answers(begun, submitted, deadline)
 }
 
 /**
@@ -229,6 +191,12 @@ async function prepare(
   signal.throwIfAborted()
 }
 
+interface Submitted<Answer> {
+  /** The prompts that the engine has admitted, in the order of its branches. */
+  readonly running: readonly PromptRun[]
+  readonly answer: Answer
+}
+
 /**
  * Submits all branches to the engine. A prompt that an engine error names fails, and the others are submitted again.
  */
@@ -236,13 +204,13 @@ async function admit<Answer>(
   { prompts, shared: { prefix } }: Begun,
   { organisation }: MultilookParts,
   submit: (work: Work) => Promise<Answer>,
-): Promise<{ running: readonly PromptRun[]; answer: Answer }> {
+): Promise<Submitted<Answer>> {
   for (;;) {
     const running = prompts.filter((prompt) => !prompt.failed)
     if (running.length === 0) throw firstError(prompts)
     try {
       const branches = running.map((prompt) => prompt.branch)
-      return { running, answer: await submit({ organisation, prefix, branches, whole: true }) }
+      return { running, answer: await submit({ organisation, prefix, branches }) }
     } catch (error) {
       const named = error instanceof ApiError && running.find(({ placed }) => placed.param === error.param)
       if (!named) throw error
@@ -251,18 +219,46 @@ async function admit<Answer>(
   }
 }
 
-/** Runs the generation to its end. If it fails, prompts that are already answered keep their answers. */
-async function collect(running: readonly PromptRun[], { events }: Generation, deadline: Deadline): Promise<void> {
+/**
+ * Runs the generation to its end. A prompt's result follows its last piece at once. If the generation fails, prompts that
+ * are already answered keep their answers.
+ */
+async function* answers(
+  { prompts, prefix }: Begun,
+  { running, answer: generation }: Submitted<Generation>,
+  deadline: Deadline,
+): AsyncGenerator<MultilookEvent, void, void> {
+  // Counted while the engine computes. It is known to have failed when it is awaited.
+  const counting = prefix.countTokens()
+  counting.catch(() => {})
+  let completionTokens = 0
+  const resultOf = (prompt: PromptRun): MultilookEvent => {
+    const result = prompt.result()
+    if (result.type === 'answer') completionTokens += result.completionTokens
+    return { type: 'result', prompt: prompt.index, result }
+  }
+  for (const prompt of prompts) if (prompt.failed) yield resultOf(prompt)
   let end: unknown
   try {
-    for await (const event of events) running[event.branch]!.take(event)
+    for await (const event of generation.events) {
+      const prompt = running[event.branch]!
+      if (prompt.ended) continue
+      for (const piece of prompt.take(event)) yield piece
+      if (prompt.ended) yield resultOf(prompt)
+    }
     end = internalError(new Error('The engine ended a completion without a finish event'))
   } catch (error) {
     // The client has disconnected or the service is shutting down, so the answers are not needed.
     if (deadline.signal.aborted && !deadline.caused(error)) throw error
     end = error
   }
-  for (const prompt of running) if (!prompt.answered) prompt.fail(end)
+  for (const prompt of running) {
+    if (prompt.ended) continue
+    prompt.fail(end)
+    yield resultOf(prompt)
+  }
+  if (prompts.every((prompt) => prompt.failed)) throw firstError(prompts)
+  yield { type: 'finish', usage: { ...promptUsage(generation.prompts, await counting), completionTokens } }
 }
 
 function firstError(prompts: readonly PromptRun[]): unknown {
@@ -271,85 +267,4 @@ function firstError(prompts: readonly PromptRun[]): unknown {
 
 function sum<Item>(items: readonly Item[], count: (item: Item) => number): number {
   return items.reduce((total, item) => total + count(item), 0)
-}
-
-/** A prompt that collects its completions or its error. */
-class PromptRun {
-  readonly placed: PlacedMessage
-  #branch: Branch | null = null
-  #completions: CompletionRun[] = []
-  #failure: PromptFailure | null = null
-
-  constructor(content: MultilookRequest['prompts'][number], index: number) {
-    this.placed = { message: { role: 'user', content }, param: `prompts[${index}]` }
-  }
-
-  /** Sets the engine's work for this prompt. Called once, unless the prompt fails first. */
-  begin(branch: Branch, spec: ReplySpec): void {
-    this.#branch = branch
-    this.#completions = Array.from({ length: branch.n }, () => new CompletionRun(spec.createReader()))
-  }
-
-  get branch(): Branch {
-    return this.#branch!
-  }
-
-  get failed(): boolean {
-    return this.#failure !== null
-  }
-
-  get error(): unknown {
-    return this.#failure?.error
-  }
-
-  get answered(): boolean {
-    return !this.failed && this.#completions.every(({ finish }) => finish !== null)
-  }
-
-  fail(error: unknown): void {
-    this.#failure ??= { type: 'failure', error }
-  }
-
-  /** Runs a step; if it throws, the prompt fails. */
-  async attempt(step: () => void | Promise<void>): Promise<void> {
-    try {
-      await step()
-    } catch (error) {
-      this.fail(error)
-    }
-  }
-
-  take(event: EngineEvent): void {
-    if (event.type === 'error') this.fail(event.error)
-    else this.#completions[event.completion]!.take(event)
-  }
-
-  result(): PromptResult {
-    if (this.#failure) return this.#failure
-    return {
-      type: 'answer',
-      completions: this.#completions.map(({ message, finish }) => ({ message, reason: finishReason(finish!, 0) })),
-      completionTokens: sum(this.#completions, ({ finish }) => finish!.completionTokens),
-    }
-  }
-}
-
-class CompletionRun {
-  finish: FinishEvent | null = null
-  readonly #reader: TextStage
-  readonly #collector = new MessageCollector()
-
-  constructor(reader: TextStage) {
-    this.#reader = reader
-  }
-
-  get message(): ReplyMessage {
-    return this.#collector.message
-  }
-
-  take(event: TextEvent | FinishEvent): void {
-    if (event.type === 'finish') this.finish = event
-    const pieces = event.type === 'text' ? this.#reader.push(event.text) : this.#reader.end(event.reason === 'length')
-    for (const piece of pieces) this.#collector.add(piece)
-  }
 }

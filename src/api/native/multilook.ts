@@ -1,19 +1,35 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Conversations, MultilookReply, MultilookRequest, PromptResult } from '../../conversation/index.ts'
+import type {
+  Conversations,
+  FinishReason,
+  MultilookEvent,
+  MultilookReply,
+  MultilookRequest,
+  PromptResult,
+} from '../../conversation/index.ts'
+import { collectMultilook } from '../../conversation/index.ts'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import { requestSignal } from '../http/abort-signal.ts'
+import { prefersEvents } from '../http/accept.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
 import { logServerError, toApiError } from '../http/error-handler.ts'
+import { EventStream } from '../http/event-stream.ts'
 import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { unmetered } from '../http/unmetered.ts'
-import { toMessageBody } from '../openai/reply-message.ts'
+import { toDelta, toMessageBody } from '../openai/reply-message.ts'
 import { toReplyOptions } from '../openai/reply-options.ts'
 import type { MultilookInputTokensBody } from './wire/multilook-input-tokens.ts'
 import { type MultilookRequestBody, multilookBody } from './wire/multilook-request.ts'
-import type { MultilookCompletionBody, MultilookResultBody, PromptErrorBody } from './wire/multilook-response.ts'
+import type {
+  MultilookCompletionBody,
+  MultilookDeltaBody,
+  MultilookEndBody,
+  MultilookResultBody,
+  PromptErrorBody,
+} from './wire/multilook-response.ts'
 
 export interface MultilookOptions extends Metering {
   readonly bodies: BodyReader
@@ -21,7 +37,11 @@ export interface MultilookOptions extends Metering {
   readonly conversations: Conversations
   /** Fires when active requests are to be aborted. */
   readonly shutdown: AbortSignal
+  readonly keepAliveMs?: number | undefined
 }
+
+/** What the whole response and the last event of a stream begin with. */
+type Heading = Pick<MultilookCompletionBody, 'id' | 'object' | 'model'>
 
 const URL = '/v1/chat/completions/multilook'
 
@@ -45,19 +65,67 @@ async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
   options: MultilookOptions,
-): Promise<MultilookCompletionBody> {
+): Promise<MultilookCompletionBody | undefined> {
   const { value: body } = await options.bodies.read(request, reply, multilookBody)
-  const { models, conversations, shutdown } = options
+  const { models, conversations, shutdown, keepAliveMs } = options
   const model = await namedModel(models, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'multilook', model })
-  const multilook = await conversations.multilook(toMultilookRequest(body), caller, requestSignal(reply, shutdown))
-  finish(multilook.results.find((result) => result.type === 'answer')?.completions[0]?.reason ?? 'stop')
-  return {
+  const signal = requestSignal(reply, shutdown)
+  const streamed = prefersEvents(request.headers.accept)
+  const events = await conversations.startMultilook(toMultilookRequest(body, streamed), caller, signal)
+  const heading: Heading = {
     id: `mlcmpl-${randomUUID().replaceAll('-', '')}`,
     object: 'chat.completion.multilook',
     model: body.model,
-    results: multilook.results.map((result, index) => toResult(result, index, request)),
-    usage: toUsage(multilook.usage),
+  }
+  if (!streamed) {
+    const { results, usage } = await collectMultilook(events)
+    finish(firstReason(results))
+    return {
+      ...heading,
+      results: results.map((result, index) => toResult(result, index, request)),
+      usage: toUsage(usage),
+    }
+  }
+
+  const stream = new EventStream(reply, keepAliveMs)
+  const results: PromptResult[] = []
+  try {
+    for await (const event of events) {
+      if (event.type === 'result') results[event.prompt] = event.result
+      if (event.type === 'finish') finish(firstReason(results))
+      const full = stream.send(JSON.stringify(toEvent(event, heading, request)))
+      if (full !== null) await full
+    }
+    await stream.send('[DONE]')
+  } catch (error) {
+    if (!reply.raw.destroyed) {
+      const apiError = toApiError(error)
+      logServerError(apiError, request)
+      await stream.send(JSON.stringify(apiError.toBody()))
+    }
+  } finally {
+    stream.end()
+  }
+}
+
+/** The finish reason that the usage records keep for the call. */
+function firstReason(results: readonly PromptResult[]): FinishReason {
+  return results.find((result) => result.type === 'answer')?.completions[0]?.reason ?? 'stop'
+}
+
+function toEvent(
+  event: MultilookEvent,
+  heading: Heading,
+  request: FastifyRequest,
+): MultilookDeltaBody | MultilookResultBody | MultilookEndBody {
+  switch (event.type) {
+    case 'piece':
+      return { prompt_index: event.prompt, index: event.completion, delta: toDelta(event.piece) }
+    case 'result':
+      return toResult(event.result, event.prompt, request)
+    case 'finish':
+      return { ...heading, usage: toUsage(event.usage) }
   }
 }
 
@@ -71,7 +139,7 @@ async function count(
   const caller = unmetered(request, reply, await namedModel(models, body.model))
   const signal = requestSignal(reply, shutdown)
   const { prompts, usage, contextTokens, exact } = await conversations.measureMultilook(
-    toMultilookRequest(body),
+    toMultilookRequest(body, false),
     caller,
     signal,
   )
@@ -89,9 +157,10 @@ async function count(
   }
 }
 
-function toMultilookRequest(body: MultilookRequestBody): MultilookRequest {
+function toMultilookRequest(body: MultilookRequestBody, streamed: boolean): MultilookRequest {
   return {
     ...toReplyOptions(body),
+    streamed,
     context: body.context,
     prompts: body.prompts.map((prompt) => (typeof prompt === 'string' ? prompt : prompt.content)),
     n: body.n ?? 1,

@@ -91,11 +91,11 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
   }
 }
 
-/** Passes the reply through and releases its deadline when it ends, however it ends. */
-export async function* released(
-  reply: AsyncIterable<ReplyEvent>,
+/** Passes the events of a reply through and releases its deadline when they end, however they end. */
+export async function* released<Event>(
+  reply: AsyncIterable<Event>,
   deadline: Deadline,
-): AsyncGenerator<ReplyEvent, void, void> {
+): AsyncGenerator<Event, void, void> {
   try {
     yield* reply
   } finally {

@@ -5,6 +5,7 @@ import { ModelRegistry } from '../../inference/registry.ts'
 import { InlineMedia, MediaLoader } from '../../media/index.ts'
 import { loadCard } from '../../models/card.ts'
 import { Conversations } from '../conversations.ts'
+import { collectMultilook } from '../reply/multilook-reply.ts'
 import { collectReply } from '../reply/reply.ts'
 import type { ChatRequest } from './chat-request.ts'
 import type { Message, UserMessage } from './message.ts'
@@ -141,8 +142,8 @@ test('with the focus tool, media is released when the client disconnects before 
 test('multilook releases the media of the context and of all prompts, failed ones included', async () => {
   const asked = says({ texts: ['Yes.'] })
   const prompts = [asking(image).content, asking(Buffer.from('GIF89a')).content, 'And this?']
-  const request = { ...options, context: [asking(image)], prompts, n: 1 }
-  const { results } = await conversations.multilook(request, caller(), soon())
+  const request = { ...options, context: [asking(image)], prompts, n: 1, streamed: false }
+  const { results } = await collectMultilook(await conversations.startMultilook(request, caller(), soon()))
   expect(results.map(({ type }) => type)).toEqual(['answer', 'failure', 'answer'])
   expect(asked.heldBytes()).toBe(0)
 })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { responseSchemas } from '../../http/wire/components.ts'
-import { finishReason, replyMessage } from '../../openai/wire/chat-response.ts'
+import { delta, finishReason, replyMessage } from '../../openai/wire/chat-response.ts'
 
 const tokens = z.int().min(0)
 
@@ -48,17 +48,27 @@ const usage = z
   })
   .register(responseSchemas, { id: 'MultilookUsage' })
 
+const heading = {
+  id: z.string(),
+  object: z.literal('chat.completion.multilook'),
+  model: z.string(),
+}
+
 /** Response of `POST /v1/chat/completions/multilook`. */
 export const multilookCompletion = z
-  .object({
-    id: z.string(),
-    object: z.literal('chat.completion.multilook'),
-    model: z.string(),
-    results: z.array(result),
-    usage,
-  })
+  .object({ ...heading, results: z.array(result), usage })
   .register(responseSchemas, { id: 'MultilookCompletion' })
+
+/** A piece of a completion, in a stream. */
+const multilookDelta = z
+  .object({ prompt_index: z.int().min(0), index: z.int().min(0), delta })
+  .register(responseSchemas, { id: 'MultilookDelta' })
+
+/** The last event of a stream. */
+const multilookEnd = z.object({ ...heading, usage }).register(responseSchemas, { id: 'MultilookEnd' })
 
 export type PromptErrorBody = z.output<typeof promptError>
 export type MultilookResultBody = z.output<typeof result>
 export type MultilookCompletionBody = z.output<typeof multilookCompletion>
+export type MultilookDeltaBody = z.output<typeof multilookDelta>
+export type MultilookEndBody = z.output<typeof multilookEnd>

@@ -57,7 +57,7 @@ const functionCallChunk = z
   })
   .register(responseSchemas, { id: 'ToolCallChunk' })
 
-const delta = z
+export const delta = z
   .object({
     role: z.literal('assistant').optional(),
     content: z.string().optional(),

@@ -1,0 +1,72 @@
+import { internalError } from '../../lib/errors.ts'
+import type { FinishReason, ReplyMessage } from './reply.ts'
+import type { ReplyPiece } from './reply-piece.ts'
+
+export interface MultilookReply {
+  /** One result per prompt, in request order. At least one is an answer. */
+  readonly results: readonly PromptResult[]
+  readonly usage: MultilookUsage
+}
+
+export type PromptResult = PromptAnswer | PromptFailure
+
+export interface PromptAnswer {
+  readonly type: 'answer'
+  readonly completions: readonly Completion[]
+  readonly completionTokens: number
+}
+
+export interface PromptFailure {
+  readonly type: 'failure'
+  /** An ApiError, or an internal error. */
+  readonly error: unknown
+}
+
+export interface Completion {
+  readonly message: ReplyMessage
+  readonly reason: FinishReason
+}
+
+export interface MultilookUsage {
+  /** Tokens of the admitted prompts, each with the whole context. */
+  readonly promptTokens: number
+  /** The part of `promptTokens` that was reused: the context, for every admitted prompt but one. */
+  readonly cachedTokens: number
+  readonly audioTokens: number
+  /** Tokens of the answered prompts' completions. */
+  readonly completionTokens: number
+}
+
+/** An event of a multilook as it is computed. Prompts are numbered as in the request, in whatever order they finish. */
+export type MultilookEvent = MultilookPiece | MultilookResult | MultilookFinish
+
+/** A piece of a completion. */
+export interface MultilookPiece {
+  readonly type: 'piece'
+  readonly prompt: number
+  readonly completion: number
+  readonly piece: ReplyPiece
+}
+
+/** A prompt has all its completions, or has failed; each prompt has one such event. */
+export interface MultilookResult {
+  readonly type: 'result'
+  readonly prompt: number
+  readonly result: PromptResult
+}
+
+/** The last event. */
+export interface MultilookFinish {
+  readonly type: 'finish'
+  readonly usage: MultilookUsage
+}
+
+/** Collects the events of a multilook. @throws what they throw. */
+export async function collectMultilook(events: AsyncIterable<MultilookEvent>): Promise<MultilookReply> {
+  const results: PromptResult[] = []
+  for await (const event of events) {
+    if (event.type === 'result') results[event.prompt] = event.result
+    if (event.type === 'finish') return { results, usage: event.usage }
+  }
+  throw internalError(new Error('A multilook ended without a finish event'))
+}
