@@ -12,6 +12,8 @@ import './styles/chat.css'
 import './styles/request.css'
 import './styles/session.css'
 import './styles/keyboard.css'
+import './styles/multilook.css'
+import './styles/structure.css'
 
 const root = document.getElementById('app')!
 root.textContent = ''

@@ -3,7 +3,10 @@ import type { ComponentType } from 'preact'
 import { AskPanel } from './ask/ask-panel.tsx'
 import { clips, marks } from './ask/conversation.ts'
 import type { Clip, Mark } from './marks/mark.ts'
+import { clips as lookClips, marks as lookMarks } from './multilook/look.ts'
+import { MultilookPanel } from './multilook/multilook-panel.tsx'
 import type { StageTool } from './stage/image-stage.tsx'
+import { StructurePanel } from './structure/structure-panel.tsx'
 import type { IconName } from './widgets/icon.tsx'
 
 /** A way to work with the media on the stage: a panel beside it, and what it shows on it. */
@@ -18,7 +21,27 @@ export interface Mode {
 }
 
 const none = signal(null)
+const noMarks = signal<readonly Mark[]>([])
+const noClips = signal<readonly Clip[]>([])
 
 export const MODES: readonly [Mode, ...Mode[]] = [
   { id: 'ask', title: 'Ask', icon: 'chat', Panel: AskPanel, marks, clips, tool: none },
+  {
+    id: 'multilook',
+    title: 'Multilook',
+    icon: 'look',
+    Panel: MultilookPanel,
+    marks: lookMarks,
+    clips: lookClips,
+    tool: none,
+  },
+  {
+    id: 'structure',
+    title: 'Structure',
+    icon: 'structure',
+    Panel: StructurePanel,
+    marks: noMarks,
+    clips: noClips,
+    tool: none,
+  },
 ]

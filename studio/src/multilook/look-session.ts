@@ -1,0 +1,85 @@
+import { keepInSessions } from '../session/registry.ts'
+import { listOf, numberOf, optionsOf, orNull, recordOf, textOf } from '../session/shape.ts'
+import { FORMATS } from '../widgets/formats.ts'
+import { facts, failure, picked, rows, stopLooking } from './look.ts'
+import type { LookFacts } from './look-facts.ts'
+import { DEFAULT_LOOK, lookOptions, MOST_COMPLETIONS, withCompletions } from './look-options.ts'
+import { MOST_QUESTIONS, questions, replaceQuestions } from './questions.ts'
+import { type Answer, Row, type SavedRow } from './row.ts'
+
+keepInSessions({
+  name: 'multilook',
+
+  save() {
+    const isEmpty = questions.value.every(({ text }) => text === '') && lookOptions.value === DEFAULT_LOOK
+    if (isEmpty) return undefined
+    const list = questions.value.map(({ id, text }) => ({ text, row: rows.value.get(id)?.save() ?? null }))
+    return { questions: list, options: lookOptions.value, facts: facts.value }
+  },
+
+  restore(saved) {
+    stopLooking()
+    replaceQuestions([''])
+    lookOptions.value = DEFAULT_LOOK
+    rows.value = new Map()
+    facts.value = null
+    failure.value = null
+    picked.value = null
+    if (saved === undefined) return
+    const { questions: list, options, facts: took } = recordOf(saved)
+    const read = listOf(list, (one) => {
+      const { text, row } = recordOf(one)
+      return { text: textOf(text), row: orNull(row, readRow) }
+    }).slice(0, MOST_QUESTIONS)
+    const known = readOptions(options)
+    const figures = orNull(took, readFacts)
+    replaceQuestions(read.map(({ text }) => text))
+    lookOptions.value = known
+    rows.value = new Map(
+      read.flatMap(({ row }, index) => (row === null ? [] : [[questions.value[index]!.id, Row.restore(row)] as const])),
+    )
+    facts.value = figures
+  },
+
+  title: () => questions.value.find(({ text }) => text.trim() !== '')?.text ?? null,
+})
+
+function readOptions(value: unknown): typeof DEFAULT_LOOK {
+  const options = optionsOf(value, DEFAULT_LOOK)
+  const n = Math.min(MOST_COMPLETIONS, Math.max(1, Math.floor(options.n)))
+  const isKnown = FORMATS.some((one) => one.value === options.format)
+  return withCompletions({ ...options, format: isKnown ? options.format : '' }, n)
+}
+
+function readRow(value: unknown): SavedRow {
+  const { question, sent, answers, tokens } = recordOf(value)
+  return {
+    question: textOf(question),
+    sent: listOf(sent, textOf),
+    answers: listOf(answers, readAnswer),
+    tokens: orNull(tokens, numberOf),
+  }
+}
+
+function readAnswer(value: unknown): Answer {
+  const { text, thoughts, finishReason } = recordOf(value)
+  return { text: textOf(text), thoughts: textOf(thoughts), finishReason: orNull(finishReason, textOf) }
+}
+
+function readFacts(value: unknown): LookFacts {
+  const { usage, questions: asked, failed, answers, milliseconds } = recordOf(value)
+  return {
+    usage: orNull(usage, (given) => {
+      const { prompt_tokens, completion_tokens, prompt_tokens_details: details } = recordOf(given)
+      return {
+        prompt_tokens: numberOf(prompt_tokens),
+        completion_tokens: numberOf(completion_tokens),
+        prompt_tokens_details: { cached_tokens: numberOf(recordOf(details).cached_tokens) },
+      }
+    }),
+    questions: numberOf(asked),
+    failed: numberOf(failed),
+    answers: numberOf(answers),
+    milliseconds: numberOf(milliseconds),
+  }
+}

@@ -1,0 +1,165 @@
+import { useSignal } from '@preact/signals'
+import { attachments } from '../media/attachments.ts'
+import { bringSample, SAMPLES } from '../media/samples.ts'
+import { model } from '../server/connection.ts'
+import { Button } from '../widgets/button.tsx'
+import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { FormatChoice } from '../widgets/format-choice.tsx'
+import { Notice } from '../widgets/notice.tsx'
+import { EXAMPLE_QUESTIONS } from './example-questions.ts'
+import { asked, failure, isLooking, lookAll, picked, retry, stopLooking, wait } from './look.ts'
+import { counted } from './look-facts.ts'
+import { lookOptions, MOST_ANSWERS, MOST_COMPLETIONS, withCompletions } from './look-options.ts'
+import { LookSettings } from './look-settings.tsx'
+import { LookSummary } from './look-summary.tsx'
+import './look-session.ts'
+import { QuestionList } from './question-list.tsx'
+import { addQuestion, MOST_QUESTIONS, questions, replaceQuestions } from './questions.ts'
+
+/** Many questions about the media on the stage, which the server reads once. */
+export function MultilookPanel() {
+  const count = questions.value.length
+  return (
+    <>
+      <div class="panel-body multilook">
+        {asked.value.length === 0 && (
+          <div class="look-intro">
+            <p class="empty">
+              Write up to {MOST_QUESTIONS} questions, or paste a list. The picture is read once for all of them, and
+              each answer arrives in its row.
+            </p>
+            <Button onClick={() => void loadExamples()}>
+              Try {EXAMPLE_QUESTIONS.length} questions about six shapes
+            </Button>
+          </div>
+        )}
+        <QuestionList />
+        <div class="look-add">
+          <Button icon="plus" kind="quiet" disabled={count >= MOST_QUESTIONS} onClick={() => addQuestion()}>
+            Add a question
+          </Button>
+          <span>
+            {count} of {MOST_QUESTIONS}
+          </span>
+          {picked.value !== null && (
+            <Button kind="quiet" onClick={() => (picked.value = null)}>
+              Show all marks
+            </Button>
+          )}
+        </div>
+      </div>
+      <div class="panel-foot multilook-foot">
+        <LookSummary />
+        <Troubles />
+        <LookForm />
+      </div>
+    </>
+  )
+}
+
+async function loadExamples(): Promise<void> {
+  replaceQuestions(EXAMPLE_QUESTIONS)
+  const sample = SAMPLES.find(({ name }) => name === 'shapes.png')
+  if (sample && attachments.value.length === 0) await bringSample(sample)
+}
+
+/** Why the call has no answers, or not yet. */
+function Troubles() {
+  const seconds = wait.value
+  if (seconds !== null) {
+    return (
+      <Notice tone="wait">
+        The server is busy. Trying again in {seconds} {seconds === 1 ? 'second' : 'seconds'}.
+      </Notice>
+    )
+  }
+  if (failure.value === null) return null
+  return <FailureNotice failure={failure.value} onRetry={() => void retry()} />
+}
+
+function LookForm() {
+  const showsSettings = useSignal(false)
+  const options = lookOptions.value
+  const { n, temperature } = options
+  const questionCount = asked.value.length
+  const answers = questionCount * n
+  const tooMany = answers > MOST_ANSWERS
+  const needsTemperature = n > 1 && !temperature
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (!isLooking.value) void lookAll()
+      }}
+    >
+      {showsSettings.value && <LookSettings />}
+      {n > 1 && !tooMany && (
+        <p class="look-note">
+          {needsTemperature
+            ? 'Several answers to a question need a temperature above 0.'
+            : `Temperature ${temperature}: without it, ${n === 2 ? 'both' : `all ${n}`} answers would be the same.`}
+          {needsTemperature && (
+            <Button kind="quiet" onClick={() => (lookOptions.value = withCompletions(options, n))}>
+              Set it
+            </Button>
+          )}
+        </p>
+      )}
+      {tooMany && (
+        <p class="look-note error" role="alert">
+          {counted(questionCount, 'question')} with {n} answers each are {answers} answers; {MOST_ANSWERS} are the most.
+        </p>
+      )}
+      <div class="composer-options">
+        {isLooking.value ? (
+          <Button icon="stop" onClick={stopLooking}>
+            Stop
+          </Button>
+        ) : (
+          <Button
+            kind="primary"
+            type="submit"
+            icon="look"
+            title="Ask all (Ctrl+Enter)"
+            disabled={questionCount === 0 || tooMany || needsTemperature}
+          >
+            {questionCount < 2 ? 'Ask' : `Ask ${questionCount} questions`}
+          </Button>
+        )}
+        <label class="look-n">
+          <select
+            aria-label="Answers to each question"
+            value={String(n)}
+            onChange={(event) => (lookOptions.value = withCompletions(options, Number(event.currentTarget.value)))}
+          >
+            {Array.from({ length: MOST_COMPLETIONS }, (_, i) => (
+              <option key={i} value={String(i + 1)}>
+                {i === 0 ? '1 answer each' : `${i + 1} answers each`}
+              </option>
+            ))}
+          </select>
+        </label>
+        <FormatChoice value={options.format} onChoose={(format) => (lookOptions.value = { ...options, format })} />
+        {model.value?.reasoning.supported && (
+          <Button
+            kind="quiet"
+            pressed={options.thinks}
+            onClick={() => (lookOptions.value = { ...options, thinks: !options.thinks })}
+          >
+            Think first
+          </Button>
+        )}
+        <Button
+          kind="quiet"
+          pressed={showsSettings.value}
+          onClick={() => {
+            showsSettings.value = !showsSettings.value
+          }}
+        >
+          Settings
+        </Button>
+      </div>
+    </form>
+  )
+}

@@ -1,0 +1,204 @@
+import { useSignal } from '@preact/signals'
+import { attachments } from '../media/attachments.ts'
+import { bringSample, SAMPLES } from '../media/samples.ts'
+import { model } from '../server/connection.ts'
+import { Button, IconButton } from '../widgets/button.tsx'
+import { NumberField } from '../widgets/field.tsx'
+import { Icon } from '../widgets/icon.tsx'
+import { Segments } from '../widgets/segments.tsx'
+import { AnswerView } from './answer-view.tsx'
+import { CodeEditor } from './code-editor.tsx'
+import {
+  asked,
+  askStructured,
+  fault,
+  faultsToShow,
+  kind,
+  loadExample,
+  options,
+  question,
+  type StructureOptions,
+  setText,
+  texts,
+} from './structure.ts'
+import './structure-session.ts'
+import { STRUCTURE_EXAMPLES } from './structure-examples.ts'
+
+const KINDS = [
+  { value: 'schema', title: 'JSON schema' },
+  { value: 'regex', title: 'Regex' },
+] as const
+
+/** A form that the answer must have, with the answer beside it. */
+export function StructurePanel() {
+  const isSchema = kind.value === 'schema'
+  return (
+    <>
+      <div class="panel-body structure">
+        <div class="structure-columns">
+          <div class="structure-form">
+            <div class="structure-head">
+              <Segments
+                label="Form of the answer"
+                value={kind.value}
+                choices={KINDS}
+                onChoose={(value) => {
+                  kind.value = value
+                }}
+              />
+              <ExampleChoice />
+            </div>
+            <CodeEditor
+              key={kind.value}
+              label={isSchema ? 'JSON schema' : 'Regular expression'}
+              value={texts.value[kind.value]}
+              fault={fault.value}
+              faultsToShow={faultsToShow.value}
+              hasLines={isSchema}
+              onInput={setText}
+              onSubmit={() => void askStructured()}
+            />
+          </div>
+          <div class="structure-answer">
+            {asked.value === null ? (
+              <p class="empty">
+                The model can write only what fits {isSchema ? 'the schema' : 'the expression'}, token by token. So the
+                form of the answer always holds; whether its facts do is up to the model.
+              </p>
+            ) : (
+              <AnswerView asked={asked.value} />
+            )}
+          </div>
+        </div>
+      </div>
+      <div class="panel-foot">
+        <AskForm />
+      </div>
+    </>
+  )
+}
+
+function ExampleChoice() {
+  return (
+    <select
+      class="example-choice"
+      aria-label="Load an example"
+      value=""
+      onChange={(event) => {
+        const example = STRUCTURE_EXAMPLES[Number(event.currentTarget.value)]
+        event.currentTarget.value = ''
+        if (example === undefined) return
+        loadExample(example)
+        const sample = SAMPLES.find(({ name }) => name === 'shapes.png')
+        if (sample && attachments.value.length === 0) void bringSample(sample)
+      }}
+    >
+      <option value="">Examples</option>
+      {STRUCTURE_EXAMPLES.map(({ title }, index) => (
+        <option key={title} value={String(index)}>
+          {title}
+        </option>
+      ))}
+    </select>
+  )
+}
+
+function AskForm() {
+  const showsSettings = useSignal(false)
+  const reply = asked.value?.reply
+  const isBusy = reply?.status.value === 'waiting' || reply?.status.value === 'streaming'
+  const submit = () => {
+    if (!isBusy) void askStructured()
+  }
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault()
+        submit()
+      }}
+    >
+      {showsSettings.value && <Settings />}
+      <div class="composer-row">
+        <textarea
+          aria-label="Your question"
+          placeholder="What is to be filled in?"
+          rows={2}
+          value={question.value}
+          onInput={(event) => {
+            question.value = event.currentTarget.value
+          }}
+          onKeyDown={(event) => {
+            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
+            event.preventDefault()
+            submit()
+          }}
+        />
+        {isBusy ? (
+          <IconButton icon="stop" label="Stop" onClick={() => reply?.stop()} />
+        ) : (
+          <button
+            type="submit"
+            class="icon-button primary"
+            aria-label="Ask"
+            title="Ask (Enter)"
+            disabled={question.value.trim() === '' || texts.value[kind.value].trim() === ''}
+          >
+            <Icon name="send" />
+          </button>
+        )}
+      </div>
+      <div class="composer-options">
+        {model.value?.reasoning.supported && (
+          <Button
+            kind="quiet"
+            pressed={options.value.thinks}
+            onClick={() => {
+              options.value = { ...options.value, thinks: !options.value.thinks }
+            }}
+          >
+            Think first
+          </Button>
+        )}
+        <Button
+          kind="quiet"
+          pressed={showsSettings.value}
+          onClick={() => {
+            showsSettings.value = !showsSettings.value
+          }}
+        >
+          Settings
+        </Button>
+      </div>
+    </form>
+  )
+}
+
+function Settings() {
+  const { temperature, maxTokens } = options.value
+  const set = (change: Partial<StructureOptions>) => {
+    options.value = { ...options.value, ...change }
+  }
+  return (
+    <div class="settings field-row">
+      <NumberField
+        label="Temperature"
+        value={temperature}
+        min={0}
+        max={2}
+        step={0.1}
+        placeholder="0"
+        onInput={(value) => set({ temperature: value })}
+      />
+      <NumberField
+        label="Most tokens"
+        value={maxTokens}
+        min={0}
+        max={model.value?.max_output_tokens ?? 8192}
+        step={1}
+        placeholder="as many as needed"
+        onInput={(value) => set({ maxTokens: value })}
+      />
+    </div>
+  )
+}

@@ -1,0 +1,107 @@
+import { computed, signal } from '@preact/signals'
+import { Reply } from '../chat/reply.ts'
+import { toPart } from '../media/attachment.ts'
+import { attachments } from '../media/attachments.ts'
+import { model } from '../server/connection.ts'
+import { toFailure } from '../server/failure.ts'
+import type { Part } from '../server/wire.ts'
+import { type Fault, faultOfJson, faultOfPattern, faultOfSchema } from './fault.ts'
+import { STRUCTURE_EXAMPLES, type StructureExample, type StructureKind } from './structure-examples.ts'
+
+export interface StructureOptions {
+  readonly temperature: number | null
+  readonly maxTokens: number | null
+  readonly thinks: boolean
+}
+
+export const DEFAULT_TEXTS: Readonly<Record<StructureKind, string>> = {
+  schema: STRUCTURE_EXAMPLES[0]!.text,
+  regex: STRUCTURE_EXAMPLES.find((one) => one.kind === 'regex')!.text,
+}
+export const NO_OPTIONS: StructureOptions = { temperature: null, maxTokens: null, thinks: false }
+
+export const kind = signal<StructureKind>('schema')
+/** What is written for each kind: changing between them loses nothing. */
+export const texts = signal(DEFAULT_TEXTS)
+export const question = signal('')
+export const options = signal(NO_OPTIONS)
+
+/** What was asked last, as it was. */
+export interface AskedStructure {
+  readonly kind: StructureKind
+  readonly text: string
+  readonly question: string
+  readonly reply: Reply
+}
+export const asked = signal<AskedStructure | null>(null)
+
+/** What the server did not take of the text that was asked with. */
+export const refusal = signal<{ readonly asked: AskedStructure; readonly fault: Fault } | null>(null)
+
+/** What is wrong with the text as it is now. */
+export const fault = computed<Fault | null>(() => {
+  const text = texts.value[kind.value]
+  const own = kind.value === 'schema' && text.trim() !== '' ? faultOfJson(text) : null
+  if (own !== null) return own
+  return refusal.value?.asked.text === text ? refusal.value.fault : null
+})
+
+/** Counts the times that the cursor is to go to the fault. */
+export const faultsToShow = signal(0)
+
+export function setText(text: string): void {
+  texts.value = { ...texts.value, [kind.value]: text }
+}
+
+export function loadExample(example: StructureExample): void {
+  kind.value = example.kind
+  question.value = example.question
+  setText(example.text)
+}
+
+/** Asks for an answer of the form that is written. Faults in the text are shown at their place. */
+export async function askStructured(): Promise<void> {
+  const text = texts.value[kind.value]
+  if (text.trim() === '' || question.value.trim() === '') return
+  if (kind.value === 'schema' && faultOfJson(text) !== null) {
+    faultsToShow.value++
+    return
+  }
+  const asking = { kind: kind.value, text, question: question.value.trim(), reply: new Reply() }
+  asked.value?.reply.stop()
+  asked.value = asking
+  refusal.value = null
+  const { reply } = asking
+  try {
+    await reply.run(await bodyOf(asking))
+  } catch (error) {
+    reply.failure.value = toFailure(error)
+    reply.status.value = 'failed'
+  }
+  const failure = reply.failure.value
+  if (failure === null || asked.value !== asking) return
+  const found = asking.kind === 'schema' ? faultOfSchema(text, failure) : faultOfPattern(text, failure)
+  if (found === null) return
+  refusal.value = { asked: asking, fault: found }
+  faultsToShow.value++
+}
+
+async function bodyOf({ kind: form, text, question: asks }: Omit<AskedStructure, 'reply'>): Promise<object> {
+  const { temperature, maxTokens, thinks } = options.value
+  const parts: Part[] = await Promise.all(attachments.value.map(toPart))
+  return {
+    model: model.value?.id ?? '',
+    messages: [{ role: 'user', content: [...parts, { type: 'text', text: asks }] }],
+    ...(form === 'regex'
+      ? { regex: text }
+      : {
+          response_format: {
+            type: 'json_schema',
+            json_schema: { name: 'answer', strict: true, schema: JSON.parse(text) as unknown },
+          },
+        }),
+    ...(thinks ? { reasoning_effort: 'medium' } : {}),
+    ...(temperature === null ? {} : { temperature }),
+    ...(maxTokens === null ? {} : { max_completion_tokens: maxTokens }),
+  }
+}
