@@ -129,6 +129,19 @@ test('YOLO: a text file for each picture beside the classes; CSV: quoted where i
   })
 })
 
+test('LabelMe: a file beside each picture', async () => {
+  const file = await picture('three.png', 200, 100)
+  expect(await detect([file, 'dog,cat', '--format', 'labelme', '-o', place('shapes/')])).toMatchObject({ code: 0 })
+  expect(await readdir(place('shapes'))).toEqual(['three.json'])
+  expect(JSON.parse(await readFile(place('shapes/three.json'), 'utf8'))).toMatchObject({
+    imagePath: 'three.png',
+    imageWidth: 200,
+    imageHeight: 100,
+    // biome-ignore format: corners
+    shapes: [{ label: 'cat', shape_type: 'rectangle', points: [[20, 20], [100, 80]] }],
+  })
+})
+
 test('a damaged picture in a folder leaves the others their results', async () => {
   await mkdir(place('mixed'))
   await picture('mixed/a.png', 100, 100)

@@ -3,7 +3,7 @@ import { basename, join } from 'node:path'
 import type { Detection, LookoutClient } from '../client/index.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks, type Mark, Palette } from '../drawing/index.ts'
-import { csvLine, type DetectedPicture, toCoco, toYolo, yoloName } from '../exports/index.ts'
+import { csvLine, type DetectedPicture, labelMeName, toCoco, toLabelMe, toYolo, yoloName } from '../exports/index.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
 import {
   isPicture,
@@ -22,8 +22,11 @@ import { readOptions } from './options.ts'
 import { toTable } from './output.ts'
 import { warn } from './warn.ts'
 
-const FORMATS = ['table', 'json', 'csv', 'coco', 'yolo'] as const
+const FORMATS = ['table', 'json', 'csv', 'coco', 'yolo', 'labelme'] as const
 type Format = (typeof FORMATS)[number]
+
+/** Formats with one file for each picture, by how they name it. */
+const FOLDER_FORMATS: Partial<Record<Format, (picture: string) => string>> = { yolo: yoloName, labelme: labelMeName }
 
 export const detect: Command = {
   help: `Usage: lookout detect [MODEL] FILE | FOLDER | - ... [CATEGORY,CATEGORY...] [options]
@@ -33,7 +36,7 @@ input. Without a model, the first one that detects objects is asked. Coordinates
 
   -o, --output     where to write; can be given more than once:
                      a picture (.png, .jpg, .webp) with the boxes drawn, of one picture
-                     a folder, with a drawing of each picture, or with the files of --format yolo
+                     a folder, with a drawing of each picture, or with the files of --format yolo or labelme
                      a .json or .csv file for the results, instead of printing them
   --format         ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [table, or what the name of the output says]
   --json           the same as --format json
@@ -144,18 +147,18 @@ function sortTargets(targets: readonly Target[], wanted: Format | null, isPoints
   const [data, spareData] = targets.filter((target) => target.kind === 'data')
   const format = wanted ?? data?.ending ?? 'table'
   const folders = targets.filter(({ kind }) => kind === 'folder')
-  const labels = format === 'yolo' ? folders.shift() : undefined
+  const labels = FOLDER_FORMATS[format] ? folders.shift() : undefined
   const [drawing, spareDrawing] = [...targets.filter((target) => target.kind === 'picture'), ...folders] as (
     | Exclude<Target, { kind: 'data' }>
     | undefined
   )[]
   const spare = spareData ?? spareDrawing
   if (spare) throw new ConfigError(`-o ${spare.path}: another -o is of the same kind`)
-  if (format === 'yolo' && labels === undefined) {
-    throw new ConfigError('--format yolo writes one file for each picture: add a folder, such as -o labels/')
+  if (FOLDER_FORMATS[format] && labels === undefined) {
+    throw new ConfigError(`--format ${format} writes one file for each picture: add a folder, such as -o labels/`)
   }
   const ending = format === 'csv' ? 'csv' : 'json'
-  if (data && (format === 'table' || format === 'yolo' || data.ending !== ending)) {
+  if (data && (format === 'table' || FOLDER_FORMATS[format] || data.ending !== ending)) {
     throw new ConfigError(`-o ${data.path}: --format ${format} is not written to a .${data.ending} file`)
   }
   if (isPoints && (format === 'coco' || format === 'yolo')) {
@@ -192,14 +195,14 @@ interface Drawing {
 
 /** For each picture where it is drawn. @throws ConfigError where one file would be written twice. */
 async function planDrawings(
-  { drawing, labels, data }: Outputs,
+  { format, drawing, labels, data }: Outputs,
   inputs: readonly Input[],
 ): Promise<readonly (readonly Drawing[])[]> {
   const names = inputs.map(({ name }) => name)
   if (labels !== null) {
-    const files = ['classes.txt', ...names.map(yoloName)]
+    const files = [...(format === 'yolo' ? ['classes.txt'] : []), ...names.map(FOLDER_FORMATS[format]!)]
     const twice = files.find((file, index) => files.indexOf(file) !== index)
-    if (twice !== undefined) throw new ConfigError(`--format yolo would write ${twice} for two of the pictures`)
+    if (twice !== undefined) throw new ConfigError(`--format ${format} would write ${twice} for two of the pictures`)
   }
   const planned = plan(drawing, names)
   const paths = planned.flatMap((drawings) => drawings.map(({ path }) => path))
@@ -238,6 +241,12 @@ async function report(results: readonly Result[], categories: readonly string[],
     for (const [name, text] of toYolo(results.map(toDetected), categories)) await writeWhole(join(labels!, name), text)
     return
   }
+  if (format === 'labelme') {
+    for (const picture of results.map(toDetected)) {
+      await writeWhole(join(labels!, labelMeName(picture.name)), `${JSON.stringify(toLabelMe(picture), null, 2)}\n`)
+    }
+    return
+  }
   const text = toText(results, categories, outputs)
   if (data === null) await print(text)
   else await writeWhole(data, text)
@@ -274,9 +283,13 @@ function numbersOf({ point, point_box: box }: Detection): number[] {
 }
 
 function toDetected({ name, width, height, detections }: Result): DetectedPicture {
-  const boxes = detections.map((detection) => {
-    const [left, top, right, bottom] = numbersOf(detection) as [number, number, number, number]
-    return { label: detection.mention, left, top, right, bottom }
+  const boxes = detections.flatMap(({ mention, point_box: box }) => {
+    if (!box) return []
+    const { top_left: from, bottom_right: to } = box
+    return [{ label: mention, left: from.x, top: from.y, right: to.x, bottom: to.y }]
   })
-  return { name, width, height, boxes }
+  const points = detections.flatMap(({ mention, point, point_box: box }) => {
+    return point && !box ? [{ label: mention, ...point }] : []
+  })
+  return { name, width, height, boxes, points }
 }

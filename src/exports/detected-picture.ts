@@ -6,6 +6,8 @@ export interface DetectedPicture {
   readonly width: number
   readonly height: number
   readonly boxes: readonly DetectedBox[]
+  /** Only where points were asked for; COCO and YOLO have none. */
+  readonly points?: readonly DetectedPoint[]
 }
 
 /** In pixels of the upright picture. */
@@ -15,6 +17,13 @@ export interface DetectedBox {
   readonly top: number
   readonly right: number
   readonly bottom: number
+}
+
+/** In pixels of the upright picture. */
+export interface DetectedPoint {
+  readonly label: string
+  readonly x: number
+  readonly y: number
 }
 
 /** All labels: those that were asked for first, in their order, and behind them others in the order of appearance. */

@@ -1,4 +1,7 @@
 export { toCoco } from './coco.ts'
 export { csvLine } from './csv.ts'
-export type { DetectedBox, DetectedPicture } from './detected-picture.ts'
+export type { DetectedBox, DetectedPicture, DetectedPoint } from './detected-picture.ts'
+export { labelMeName, toLabelMe } from './label-me.ts'
+export { toLabelStudio } from './label-studio.ts'
 export { toYolo, yoloName } from './yolo.ts'
+export { zip } from './zip.ts'
