@@ -14,6 +14,7 @@ import './styles/session.css'
 import './styles/keyboard.css'
 import './styles/multilook.css'
 import './styles/structure.css'
+import './styles/detect.css'
 
 const root = document.getElementById('app')!
 root.textContent = ''

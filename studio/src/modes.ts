@@ -2,6 +2,8 @@ import { type ReadonlySignal, signal } from '@preact/signals'
 import type { ComponentType } from 'preact'
 import { AskPanel } from './ask/ask-panel.tsx'
 import { clips, marks } from './ask/conversation.ts'
+import { DetectPanel } from './detect/detect-panel.tsx'
+import { stageMarks, stageTool } from './detect/stage.ts'
 import type { Clip, Mark } from './marks/mark.ts'
 import { clips as lookClips, marks as lookMarks } from './multilook/look.ts'
 import { MultilookPanel } from './multilook/multilook-panel.tsx'
@@ -34,6 +36,15 @@ export const MODES: readonly [Mode, ...Mode[]] = [
     marks: lookMarks,
     clips: lookClips,
     tool: none,
+  },
+  {
+    id: 'detect',
+    title: 'Detect',
+    icon: 'detect',
+    Panel: DetectPanel,
+    marks: stageMarks,
+    clips: noClips,
+    tool: stageTool,
   },
   {
     id: 'structure',

@@ -19,8 +19,11 @@ export interface Mark {
   /** Seconds from the start of a video. */
   readonly time?: number
   /** Drawn apart from what a model found. */
-  readonly role?: 'positive' | 'negative' | 'missed' | 'extra'
+  readonly role?: Role
 }
+
+/** An example of what to look for, or of what not; or the outcome of a comparison with a file of known boxes. */
+export type Role = 'positive' | 'negative' | 'matched' | 'missed' | 'extra'
 
 /** A span of a video or a sound, in seconds; a moment has no end. */
 export interface Clip {

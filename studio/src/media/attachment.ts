@@ -82,7 +82,8 @@ export async function toPart(attachment: Attachment, isInline = true): Promise<P
 
 const uploaded = new WeakMap<Blob, Promise<string>>()
 
-async function upload({ blob, name }: Attachment): Promise<string> {
+/** Sends the bytes once. @returns the file's id on the server. */
+export async function upload({ blob, name }: Attachment): Promise<string> {
   const known = uploaded.get(blob)
   if (known) return known
   const form = new FormData()

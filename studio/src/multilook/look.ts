@@ -157,7 +157,7 @@ function take({ index, delta, completions, usage, error }: LookEvent, row: Row):
 /** The request about all media on the stage. */
 async function bodyOf(prompts: readonly string[]): Promise<object> {
   const { n, temperature, maxTokens, format, thinks, context } = lookOptions.value
-  const parts: Part[] = await Promise.all(attachments.value.map(toPart))
+  const parts: Part[] = await Promise.all(attachments.value.map((one) => toPart(one)))
   if (context.trim() !== '') parts.push({ type: 'text', text: context.trim() })
   const shared: Message[] = parts.length === 0 ? [] : [{ role: 'user', content: parts }]
   return {

@@ -3,15 +3,31 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { chosenMark, type Mark, type Point } from '../marks/mark.ts'
 import type { Attachment } from '../media/attachment.ts'
 import { IconButton } from '../widgets/button.tsx'
-import { Overlay } from './overlay.tsx'
+import { showsLabels, toggleLabels } from './label-visibility.ts'
+import { Legend } from './legend.tsx'
+import { type MarkDraft, Overlay } from './overlay.tsx'
+import { type Handle, reshape } from './reshape.ts'
 import { fitted, pan, type Size, show, toImage, type Viewport, zoom } from './viewport.ts'
 
-/** What a drag on the picture makes, instead of moving the picture. */
+/** What the pointer does on the picture, besides moving it. */
 export interface StageTool {
   /** Shown over the picture: "Drag a box around an example". */
-  readonly hint: string
-  /** @param from the box's top-left corner. @param to its bottom-right corner. */
-  onBox(attachment: Attachment, from: Point, to: Point): void
+  readonly hint?: string
+  /**
+   * What a drag makes, instead of moving the picture.
+   * @param from the box's top-left corner. @param to its bottom-right corner.
+   */
+  onBox?(attachment: Attachment, from: Point, to: Point): void
+  /** What a click makes, instead of choosing a mark. */
+  onPoint?(attachment: Attachment, at: Point): void
+  /** Lets the chosen mark be moved and resized. */
+  readonly editor?: MarkEditor
+}
+
+export interface MarkEditor {
+  canEdit(mark: Mark): boolean
+  /** Told once, when the drag is over. */
+  onChange(mark: Mark, points: readonly Point[]): void
 }
 
 interface ImageStageProps {
@@ -30,6 +46,8 @@ export function ImageStage({ image, marks, tool }: ImageStageProps) {
   const view = useSignal<Viewport | null>(null)
   const scale = useComputed(() => view.value?.scale ?? 1)
   const drawn = useSignal<{ from: Point; to: Point } | null>(null)
+  const draft = useSignal<MarkDraft | null>(null)
+  const isDrawing = tool?.onBox !== undefined || tool?.onPoint !== undefined
 
   const frameSize = (): Size => ({ width: frame.current!.clientWidth, height: frame.current!.clientHeight })
   const fitWhole = () => {
@@ -59,6 +77,7 @@ export function ImageStage({ image, marks, tool }: ImageStageProps) {
     sheet.current.style.transform = `translate(${x}px, ${y}px)`
     sheet.current.style.width = `${image.width * by}px`
     sheet.current.style.height = `${image.height * by}px`
+    sheet.current.style.setProperty('--pixel', String(1 / by))
   })
 
   useSignalEffect(() => {
@@ -88,17 +107,28 @@ export function ImageStage({ image, marks, tool }: ImageStageProps) {
       view.value = pan(view.value!, dx, dy, image, frameSize())
     },
     onPinch: (factor, at) => zoomBy(factor, at),
+    onGrab: (target) => {
+      const grip = isDrawing ? null : gripAt(target, marks, tool?.editor)
+      if (grip === null) return null
+      return (start, end, outcome) => {
+        const [a, b] = [toImage(view.value!, start, image), toImage(view.value!, end, image)]
+        const points = reshape(grip.mark.points, grip.handle, { x: b.x - a.x, y: b.y - a.y })
+        if (outcome === 'done') tool!.editor!.onChange(grip.mark, points)
+        draft.value = outcome === 'going-on' ? { id: grip.mark.id, points } : null
+      }
+    },
+    onTap: tool?.onPoint ? (at) => tool.onPoint!(image, toImage(view.value!, at, image)) : null,
     onDraw:
-      tool === null
+      tool?.onBox === undefined
         ? null
-        : (start, end, isDone) => {
+        : (start, end, outcome) => {
             const [a, b] = [toImage(view.value!, start, image), toImage(view.value!, end, image)]
             const box = {
               from: { x: Math.min(a.x, b.x), y: Math.min(a.y, b.y) },
               to: { x: Math.max(a.x, b.x), y: Math.max(a.y, b.y) },
             }
-            drawn.value = isDone ? null : box
-            if (isDone) tool.onBox(image, box.from, box.to)
+            drawn.value = outcome === 'going-on' ? box : null
+            if (outcome === 'done') tool.onBox!(image, box.from, box.to)
           },
   })
 
@@ -123,7 +153,7 @@ export function ImageStage({ image, marks, tool }: ImageStageProps) {
   return (
     <div
       ref={frame}
-      class={`image-stage ${tool ? 'drawing' : ''}`}
+      class={`image-stage ${isDrawing ? 'drawing' : ''}`}
       tabIndex={0}
       role="group"
       aria-label={`${image.name}, ${image.width} by ${image.height} pixels. Plus and minus zoom, arrows move, 0 shows all.`}
@@ -133,11 +163,21 @@ export function ImageStage({ image, marks, tool }: ImageStageProps) {
     >
       <div ref={sheet} class="sheet">
         <img src={image.url} alt={image.name} draggable={false} />
-        <Overlay marks={marks} size={image} scale={scale} />
+        <Overlay
+          marks={marks}
+          size={image}
+          scale={scale}
+          draft={draft}
+          canEdit={tool?.editor && !isDrawing ? tool.editor.canEdit : null}
+        />
         <DrawnBox box={drawn} />
       </div>
-      {tool && <p class="stage-hint">{tool.hint}</p>}
+      {tool?.hint && <p class="stage-hint">{tool.hint}</p>}
+      <Legend marks={marks} />
       <div class="stage-tools" onDblClick={(event) => event.stopPropagation()}>
+        {marks.length > 0 && (
+          <IconButton icon="tag" label="Show all labels" pressed={showsLabels.value} onClick={toggleLabels} />
+        )}
         <IconButton icon="minus" label="Zoom out" onClick={() => zoomBy(0.8)} />
         <ZoomLevel scale={scale} onClick={fitWhole} />
         <IconButton icon="plus" label="Zoom in" onClick={() => zoomBy(1.25)} />
@@ -167,11 +207,18 @@ function DrawnBox({ box }: { box: ReadonlySignal<{ from: Point; to: Point } | nu
   return <div class="drawn-box" style={style} />
 }
 
+/** Told where a drag began and where it is, in CSS pixels of the frame, as long as it goes on, and once at its end. */
+type Drag = (start: Point, end: Point, outcome: 'going-on' | 'done' | 'cancelled') => void
+
 interface PointerActions {
   onDrag(dx: number, dy: number): void
   onPinch(factor: number, at: Point): void
-  /** Places are in CSS pixels of the frame. Null when drags move the image. */
-  readonly onDraw: ((start: Point, end: Point, isDone: boolean) => void) | null
+  /** What a drag that begins at an element does; null when the element cannot be dragged. */
+  onGrab(target: Element): Drag | null
+  /** Null when drags move the image. */
+  readonly onDraw: Drag | null
+  /** A click at a place of the frame; null when clicks choose marks. */
+  readonly onTap: ((at: Point) => void) | null
 }
 
 /** Drags with one pointer and pinches with two. */
@@ -179,21 +226,24 @@ function usePointers(frame: { current: HTMLElement | null }, actions: PointerAct
   const pointers = useRef(new Map<number, Point>())
   const start = useRef<Point | null>(null)
   const isDrag = useRef(false)
-  const end = (event: PointerEvent, isCancelled: boolean) => {
-    const began = start.current
-    if (actions.onDraw && began && isDrag.current && pointers.current.size === 1 && !isCancelled) {
-      actions.onDraw(began, placeIn(frame.current!, event), true)
-    }
-    pointers.current.delete(event.pointerId)
-    if (pointers.current.size === 0) start.current = null
+  /** What the drag does, other than moving the image. */
+  const drag = useRef<Drag | null>(null)
+  const cancel = () => {
+    if (isDrag.current && start.current) drag.current?.(start.current, start.current, 'cancelled')
+    drag.current = null
   }
   const handlers = {
     onPointerDown(event: PointerEvent) {
-      if (event.button !== 0 || (event.target as Element).closest('button')) return
+      const target = event.target as Element
+      if (event.button !== 0 || target.closest('button')) return
       const at = placeIn(frame.current!, event)
       pointers.current.set(event.pointerId, at)
+      // A second finger makes it a pinch.
+      cancel()
       start.current = at
       isDrag.current = false
+      // With the key held, drags move the image whatever the tool.
+      if (pointers.current.size === 1 && !event.altKey) drag.current = actions.onDraw ?? actions.onGrab(target)
     },
     onPointerMove(event: PointerEvent) {
       const before = pointers.current.get(event.pointerId)
@@ -212,13 +262,42 @@ function usePointers(frame: { current: HTMLElement | null }, actions: PointerAct
         const distance = (one: Point) => Math.max(1, Math.hypot(one.x - other.x, one.y - other.y))
         const middle = { x: (at.x + other.x) / 2, y: (at.y + other.y) / 2 }
         actions.onPinch(distance(at) / distance(before), middle)
-      } else if (actions.onDraw && !event.altKey) actions.onDraw(began, at, false)
+      } else if (drag.current) drag.current(began, at, 'going-on')
       else actions.onDrag(at.x - before.x, at.y - before.y)
     },
-    onPointerUp: (event: PointerEvent) => end(event, false),
-    onPointerCancel: (event: PointerEvent) => end(event, true),
+    onPointerUp(event: PointerEvent) {
+      const began = start.current
+      if (pointers.current.has(event.pointerId) && began && pointers.current.size === 1) {
+        const at = placeIn(frame.current!, event)
+        if (!isDrag.current) actions.onTap?.(at)
+        else drag.current?.(began, at, 'done')
+        drag.current = null
+      }
+      forget(event)
+    },
+    onPointerCancel(event: PointerEvent) {
+      cancel()
+      forget(event)
+    },
+  }
+  const forget = (event: PointerEvent) => {
+    pointers.current.delete(event.pointerId)
+    if (pointers.current.size === 0) start.current = null
   }
   return { handlers, move: actions.onDrag }
+}
+
+/** What a drag that begins at an element changes: the chosen mark, by one of its handles or as a whole. */
+function gripAt(
+  target: Element,
+  marks: readonly Mark[],
+  editor: MarkEditor | undefined,
+): { mark: Mark; handle: Handle | null } | null {
+  const mark = marks.find(({ id }) => id === chosenMark.value)
+  if (mark === undefined || !editor?.canEdit(mark)) return null
+  const handle = target.closest('[data-handle]')?.getAttribute('data-handle') as Handle | undefined
+  if (handle) return { mark, handle }
+  return target.closest('[data-mark]')?.getAttribute('data-mark') === mark.id ? { mark, handle: null } : null
 }
 
 /** Where a pointer is, in CSS pixels of the frame. */

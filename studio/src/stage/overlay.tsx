@@ -1,7 +1,18 @@
-import type { ReadonlySignal } from '@preact/signals'
-import { colourOf } from '../marks/colours.ts'
-import { chosenMark, litMark, type Mark } from '../marks/mark.ts'
+import { type ReadonlySignal, useComputed } from '@preact/signals'
+import type { VNode } from 'preact'
+import { useMemo, useRef } from 'preact/hooks'
+import { colourOfMark } from '../marks/colours.ts'
+import { chosenMark, litMark, type Mark, type Point } from '../marks/mark.ts'
+import { LABEL_HEIGHT, type LabelPlace, POINT_RADIUS, placeLabels } from './label-layout.ts'
+import { showsLabels } from './label-visibility.ts'
+import { HANDLES, type Handle } from './reshape.ts'
 import type { Size } from './viewport.ts'
+
+/** A mark while it is dragged. */
+export interface MarkDraft {
+  readonly id: string
+  readonly points: readonly Point[]
+}
 
 interface OverlayProps {
   readonly marks: readonly Mark[]
@@ -9,17 +20,27 @@ interface OverlayProps {
   readonly size: Size
   /** CSS pixels per image pixel. Labels and lines stay as large as they are. */
   readonly scale: ReadonlySignal<number>
+  readonly draft: ReadonlySignal<MarkDraft | null>
+  /** Whether the chosen mark has handles; null when none can be changed. */
+  readonly canEdit: ((mark: Mark) => boolean) | null
 }
 
-const LABEL_HEIGHT = 20
 const LABEL_PADDING = 6
 
-/** The marks on an image, as SVG in the image's own pixels. */
-export function Overlay({ marks, size, scale }: OverlayProps) {
+/**
+ * The marks on an image, as SVG in the image's own pixels. Zooming changes one CSS variable, `--pixel`, which the stage
+ * sets: image pixels per CSS pixel. Marks are rendered anew only when they change themselves.
+ */
+export function Overlay({ marks, size, scale, draft, canEdit }: OverlayProps) {
   const { width, height } = size
+  // Labels are placed anew a few times while the size doubles, not at each turn of the wheel.
+  const step = useComputed(() => 2 ** (Math.round(Math.log2(scale.value) * 4) / 4)).value
+  const places = useMemo(() => placesOf(marks, { width, height }, step), [marks, width, height, step])
+  const shapes = useKept<Mark>()
+  const labels = useKept<string>()
   return (
     <svg
-      class="overlay"
+      class={`overlay ${canEdit ? 'editing' : ''} ${showsLabels.value ? '' : 'labels-on-hover'}`}
       viewBox={`0 0 ${width} ${height}`}
       role="img"
       aria-label={describe(marks)}
@@ -33,26 +54,48 @@ export function Overlay({ marks, size, scale }: OverlayProps) {
         chosenMark.value = markAt(event)
       }}
     >
-      {marks.map((mark) => (
-        <MarkShape key={mark.id} mark={mark} size={size} scale={scale} />
-      ))}
+      {marks.map((mark) =>
+        shapes(mark.id, mark, () => <MarkShape key={mark.id} mark={mark} size={size} draft={draft} />),
+      )}
+      {marks.map((mark) => {
+        const place = places.get(mark.id)
+        if (place === undefined) return null
+        const { corner, by, isCrowded } = place
+        const state = [mark.label, mark.role, corner.x, corner.y, by.x, by.y, isCrowded].join()
+        return labels(mark.id, state, () => <Label key={`${mark.id} label`} mark={mark} place={place} />)
+      })}
+      <LitLabel marks={marks} places={places} />
+      {canEdit && <Handles marks={marks} size={size} draft={draft} canEdit={canEdit} />}
     </svg>
   )
 }
 
-function MarkShape({ mark, size, scale }: { mark: Mark; size: Size; scale: ReadonlySignal<number> }) {
+/** Elements that are rendered anew only when what they show has changed: Preact passes over an element that is the same. */
+function useKept<State>() {
+  const kept = useRef(new Map<string, { state: State; element: VNode }>())
+  const before = kept.current
+  const now: typeof before = new Map()
+  kept.current = now
+  return (id: string, state: State, render: () => VNode): VNode => {
+    const known = before.get(id)
+    const entry = known?.state === state ? known : { state, element: render() }
+    now.set(id, entry)
+    return entry.element
+  }
+}
+
+function MarkShape({ mark, size, draft }: { mark: Mark; size: Size; draft: ReadonlySignal<MarkDraft | null> }) {
   const { id, label, kind, role } = mark
-  const colour = colourOf(label)
-  const points = mark.points.map(({ x, y }) => ({ x: x * size.width, y: y * size.height }))
-  const isLit = litMark.value === id || chosenMark.value === id
-  const pixel = 1 / scale.value
+  const isLit = useComputed(() => litMark.value === id || chosenMark.value === id).value
+  const dragged = useComputed(() => (draft.value?.id === id ? draft.value.points : null)).value
+  const points = inPixels(dragged ?? mark.points, size)
   const [first, second] = points
   return (
     <g
       class={`mark ${kind} ${role ?? ''} ${isLit ? 'lit' : ''}`}
       data-mark={id}
       data-label={label}
-      style={{ '--mark': colour.fill }}
+      style={{ '--mark': colourOfMark(mark).fill }}
     >
       <title>{label}</title>
       {kind === 'box' && (
@@ -65,51 +108,102 @@ function MarkShape({ mark, size, scale }: { mark: Mark; size: Size; scale: Reado
         />
       )}
       {kind === 'polygon' && <polygon class="shape" points={points.map(({ x, y }) => `${x},${y}`).join(' ')} />}
-      {kind === 'point' && <circle class="shape" cx={first!.x} cy={first!.y} r={7 * pixel} />}
-      {label !== '' && <Label text={label} colour={colour} at={labelPlace(kind, points, pixel, size)} pixel={pixel} />}
+      {kind === 'point' && (
+        <g style={{ transform: fixedSize(first!) }}>
+          <circle class="shape" r={POINT_RADIUS} />
+        </g>
+      )}
     </g>
   )
 }
 
-interface LabelProps {
-  readonly text: string
-  readonly colour: { readonly fill: string; readonly text: string }
-  readonly at: { readonly x: number; readonly y: number }
-  /** Image pixels per CSS pixel. */
-  readonly pixel: number
-}
-
-function Label({ text, colour, at, pixel }: LabelProps) {
+function Label({ mark, place, isOnTop = false }: { mark: Mark; place: LabelPlace; isOnTop?: boolean }) {
+  const { fill, text } = colourOfMark(mark)
+  const state = isOnTop ? 'on-top' : place.isCrowded ? 'crowded' : ''
   return (
-    <g class="label" transform={`translate(${at.x} ${at.y}) scale(${pixel})`}>
-      <rect width={widthOf(text) + 2 * LABEL_PADDING} height={LABEL_HEIGHT} rx="4" fill={colour.fill} />
-      <text x={LABEL_PADDING} y="14" fill={colour.text}>
-        {text}
+    <g class={`label ${state}`} data-mark={mark.id} style={{ transform: fixedSize(place.corner, place.by) }}>
+      <rect width={labelWidth(mark.label)} height={LABEL_HEIGHT} rx="4" fill={fill} />
+      <text x={LABEL_PADDING} y="14" fill={text}>
+        {mark.label}
       </text>
     </g>
   )
 }
 
-/** Above the mark where there is room, else within it. @returns the label's top-left corner in image pixels */
-function labelPlace(kind: Mark['kind'], points: readonly { x: number; y: number }[], pixel: number, size: Size) {
-  const left = Math.min(...points.map(({ x }) => x))
-  const top = Math.min(...points.map(({ y }) => y))
-  if (kind === 'point') return { x: left + 10 * pixel, y: top - (LABEL_HEIGHT / 2) * pixel }
-  const above = top - (LABEL_HEIGHT + 1) * pixel
-  const y = above >= 0 ? above : Math.min(top + 2 * pixel, size.height - LABEL_HEIGHT * pixel)
-  return { x: left - pixel, y }
+/** The label of the mark that is lit, above all others. */
+function LitLabel({ marks, places }: { marks: readonly Mark[]; places: ReadonlyMap<string, LabelPlace> }) {
+  const id = litMark.value ?? chosenMark.value
+  const mark = id === null ? undefined : marks.find((one) => one.id === id)
+  const place = mark && places.get(mark.id)
+  return mark && place ? <Label mark={mark} place={place} isOnTop /> : null
+}
+
+const HANDLE_PX = 10
+/** For fingers. */
+const HANDLE_REACH_PX = 22
+
+/** What a box is resized by. */
+function Handles({
+  marks,
+  size,
+  draft,
+  canEdit,
+}: Pick<OverlayProps, 'marks' | 'size' | 'draft'> & { canEdit: (mark: Mark) => boolean }) {
+  const mark = marks.find(({ id }) => id === chosenMark.value)
+  if (mark?.kind !== 'box' || !canEdit(mark)) return null
+  const [from, to] = inPixels(draft.value?.id === mark.id ? draft.value.points : mark.points, size) as [Point, Point]
+  return (
+    <g class="handles" data-mark={mark.id} style={{ '--mark': colourOfMark(mark).fill }}>
+      {HANDLES.map((handle) => (
+        <g key={handle} data-handle={handle} style={{ transform: fixedSize(handlePlace(handle, from, to)) }}>
+          <rect class="reach" {...square(HANDLE_REACH_PX)} />
+          <rect class="handle" {...square(HANDLE_PX)} rx="2" />
+        </g>
+      ))}
+    </g>
+  )
+}
+
+function handlePlace(handle: Handle, from: Point, to: Point): Point {
+  const x = handle.includes('w') ? from.x : handle.includes('e') ? to.x : (from.x + to.x) / 2
+  const y = handle.includes('n') ? from.y : handle.includes('s') ? to.y : (from.y + to.y) / 2
+  return { x, y }
+}
+
+function square(side: number) {
+  return { x: -side / 2, y: -side / 2, width: side, height: side }
+}
+
+/** Puts something that is drawn in CSS pixels at a place of the image. @param by CSS pixels from there */
+function fixedSize(at: Point, by: Point = { x: 0, y: 0 }): string {
+  return `translate(${at.x}px, ${at.y}px) scale(var(--pixel)) translate(${by.x}px, ${by.y}px)`
+}
+
+function inPixels(points: readonly Point[], { width, height }: Size): Point[] {
+  return points.map(({ x, y }) => ({ x: x * width, y: y * height }))
+}
+
+function placesOf(marks: readonly Mark[], size: Size, scale: number): Map<string, LabelPlace> {
+  const labelled = marks.flatMap(({ id, kind, label, points }) => {
+    if (label === '') return []
+    const places = inPixels(points, size)
+    const [xs, ys] = [places.map(({ x }) => x), places.map(({ y }) => y)]
+    const bounds = { left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys) }
+    return [{ id, kind, ...bounds, width: labelWidth(label) }]
+  })
+  return placeLabels(labelled, size, scale)
 }
 
 const widths = new Map<string, number>()
 let context: CanvasRenderingContext2D | null = null
 
 /** In CSS pixels, in the labels' font. */
-function widthOf(text: string): number {
+function labelWidth(text: string): number {
   let width = widths.get(text)
   if (width === undefined) {
     context ??= document.createElement('canvas').getContext('2d')!
     context.font = '600 12px system-ui, sans-serif'
-    width = context.measureText(text).width
+    width = context.measureText(text).width + 2 * LABEL_PADDING
     widths.set(text, width)
   }
   return width

@@ -88,7 +88,7 @@ export async function askStructured(): Promise<void> {
 
 async function bodyOf({ kind: form, text, question: asks }: Omit<AskedStructure, 'reply'>): Promise<object> {
   const { temperature, maxTokens, thinks } = options.value
-  const parts: Part[] = await Promise.all(attachments.value.map(toPart))
+  const parts: Part[] = await Promise.all(attachments.value.map((one) => toPart(one)))
   return {
     model: model.value?.id ?? '',
     messages: [{ role: 'user', content: [...parts, { type: 'text', text: asks }] }],

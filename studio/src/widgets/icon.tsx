@@ -27,6 +27,9 @@ const PATHS = {
   key: 'M8 12a4 4 0 1 0 .01 8A4 4 0 0 0 8 12zM11 13l8-8M16 8l3 3',
   clock: 'M12 4a8 8 0 1 0 .01 0zM12 8v4l3 2',
   pencil: 'M4 20l1-5L16 4l4 4L9 19z',
+  tag: 'M4 12V5h7l9 9-7 7zM8 9h.01',
+  undo: 'M9 14L4 9l5-5M4 9h10a6 6 0 0 1 0 12h-3',
+  redo: 'M15 14l5-5-5-5M20 9H10a6 6 0 0 0 0 12h3',
   chart: 'M4 19h16M7 16v-5M12 16V6M17 16v-8',
 } as const
 

@@ -1,0 +1,61 @@
+import type { NamedBox } from './matching.ts'
+
+/** The boxes that a file of annotations has for a picture. */
+export interface KnownPicture {
+  readonly name: string
+  /** Of the picture, as the file says; null where it does not. */
+  readonly size: { readonly width: number; readonly height: number } | null
+  readonly boxes: readonly NamedBox[]
+}
+
+/**
+ * Reads a file in COCO's format of object detection. Annotations of crowds are left out: they are areas, not objects.
+ * @returns pictures by their file names, without folders.
+ * @throws Error with a sentence for the user when it is no such file.
+ */
+export function readCoco(text: string): Map<string, KnownPicture> {
+  const file = parse(text)
+  const [images, annotations, categories] = [file.images, file.annotations, file.categories] as unknown[]
+  if (!Array.isArray(images) || !Array.isArray(annotations) || !Array.isArray(categories)) {
+    throw new Error('This is no COCO file: it needs the lists images, annotations and categories.')
+  }
+  const names = new Map<unknown, string>()
+  for (const [index, { id, name }] of records(categories, 'categories')) {
+    if (typeof name !== 'string') throw new Error(`categories[${index}] has no name.`)
+    names.set(id, name)
+  }
+  const pictures = new Map<unknown, { name: string; size: KnownPicture['size']; boxes: NamedBox[] }>()
+  for (const [index, { id, file_name: name, width, height }] of records(images, 'images')) {
+    if (typeof name !== 'string') throw new Error(`images[${index}] has no file_name.`)
+    const size = typeof width === 'number' && typeof height === 'number' ? { width, height } : null
+    pictures.set(id, { name: name.replace(/^.*[/\\]/, ''), size, boxes: [] })
+  }
+  for (const [index, { image_id, category_id, bbox, iscrowd }] of records(annotations, 'annotations')) {
+    const [picture, label] = [pictures.get(image_id), names.get(category_id)]
+    if (picture === undefined) throw new Error(`annotations[${index}] names an image that the file does not have.`)
+    if (label === undefined) throw new Error(`annotations[${index}] names a category that the file does not have.`)
+    if (!Array.isArray(bbox) || bbox.length !== 4 || !bbox.every((value) => Number.isFinite(value))) {
+      throw new Error(`annotations[${index}] has no bbox of four numbers.`)
+    }
+    const [left, top, width, height] = bbox as [number, number, number, number]
+    if (iscrowd !== 1) picture.boxes.push({ label, left, top, right: left + width, bottom: top + height })
+  }
+  return new Map([...pictures.values()].map((picture) => [picture.name, picture]))
+}
+
+function parse(text: string): Record<string, unknown> {
+  let file: unknown
+  try {
+    file = JSON.parse(text)
+  } catch {
+    throw new Error('This is no COCO file: it is not valid JSON.')
+  }
+  return typeof file === 'object' && file !== null ? (file as Record<string, unknown>) : {}
+}
+
+function* records(list: readonly unknown[], name: string): Generator<[number, Record<string, unknown>]> {
+  for (const [index, item] of list.entries()) {
+    if (typeof item !== 'object' || item === null) throw new Error(`${name}[${index}] is not an object.`)
+    yield [index, item as Record<string, unknown>]
+  }
+}

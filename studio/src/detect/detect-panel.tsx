@@ -1,0 +1,84 @@
+import { signal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { chosenMark } from '../marks/mark.ts'
+import { selected } from '../media/attachments.ts'
+import { Segments } from '../widgets/segments.tsx'
+import { CompareSection } from './compare/compare-section.tsx'
+import { ExportBar } from './export-bar.tsx'
+import { PictureList } from './picture-list.tsx'
+import { ResultHead } from './result-head.tsx'
+import { ResultTable } from './result-table.tsx'
+import { redo, removeSpot, results, undo } from './results.ts'
+import { SearchForm } from './search-form.tsx'
+import { SearchProgress } from './search-progress.tsx'
+import { SpotEditor } from './spot-editor.tsx'
+import { chosenSpot, drawing, hiddenLabels } from './stage.ts'
+import { shownImage } from './targets.ts'
+
+const VIEWS = [
+  { value: 'objects', title: 'Objects' },
+  { value: 'export', title: 'Export' },
+  { value: 'compare', title: 'Compare' },
+] as const
+const view = signal<(typeof VIEWS)[number]['value']>('objects')
+
+/** Finds objects on the pictures on the stage, and lets the results be corrected, compared and exported. */
+export function DetectPanel() {
+  useEffect(() => {
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+  const picture = shownImage.value
+  const result = picture ? results.value.get(picture.id) : undefined
+  return (
+    <>
+      <SearchForm />
+      <div class="panel-body detect-body">
+        <SearchProgress />
+        <PictureList />
+        {picture === null ? (
+          <p class="empty">
+            {selected.value === null
+              ? 'Put a picture on the stage. What is found on it appears there and in a table here.'
+              : 'Objects are found on pictures. Choose one below the stage.'}
+          </p>
+        ) : (
+          <ResultHead picture={picture} result={result} />
+        )}
+        {results.value.size > 0 && (
+          <Segments
+            label="View"
+            value={view.value}
+            choices={VIEWS}
+            onChange={(value) => {
+              view.value = value
+            }}
+          />
+        )}
+        {results.value.size > 0 && view.value === 'export' && <ExportBar />}
+        {results.value.size > 0 && view.value === 'compare' && <CompareSection />}
+        {picture && result && result.spots.length > 0 && view.value === 'objects' && (
+          <ResultTable result={result} media={picture.id} hidden={hiddenLabels.value} />
+        )}
+      </div>
+      <SpotEditor />
+    </>
+  )
+}
+
+/** Keys that work anywhere in this mode but in a text field, which has its own. */
+function onKey(event: KeyboardEvent): void {
+  const target = event.target as HTMLElement
+  if (event.key === 'Escape' && drawing.value !== null) drawing.value = null
+  else if (target.closest('input, textarea, select, dialog')) return
+  else if (event.key === 'Escape') chosenMark.value = null
+  else if ((event.key === 'Delete' || event.key === 'Backspace') && chosenSpot.value) {
+    const { picture, spot } = chosenSpot.value
+    chosenMark.value = null
+    removeSpot(picture.id, spot.id)
+  } else if (!(event.ctrlKey || event.metaKey)) return
+  else if (event.key.toLowerCase() === 'z') event.shiftKey ? redo() : undo()
+  else if (event.key.toLowerCase() === 'y') redo()
+  else return
+  event.preventDefault()
+}

@@ -1,0 +1,130 @@
+import {
+  csvLine,
+  type DetectedPicture,
+  labelMeName,
+  toCoco,
+  toLabelMe,
+  toLabelStudio,
+  toYolo,
+  zip,
+} from '../../../src/exports/index.ts'
+import type { Attachment } from '../media/attachment.ts'
+import { model } from '../server/connection.ts'
+import { drawPicture } from './draw-picture.ts'
+import { results } from './results.ts'
+import { toDetectedPicture } from './spot.ts'
+import { marksOn } from './stage.ts'
+
+export interface ExportFormat {
+  readonly title: string
+  /** Whether the format has boxes only. */
+  readonly isBoxesOnly?: boolean
+  toFile(pictures: readonly Attachment[]): Promise<File> | File
+}
+
+export const EXPORT_FORMATS: readonly ExportFormat[] = [
+  {
+    title: 'PNG',
+    async toFile(pictures) {
+      const names = uniqueNames(pictures)
+      const files = new Map<string, Blob>()
+      for (const [index, picture] of pictures.entries()) {
+        files.set(`${stem(names[index]!)}.png`, await drawPicture(picture, marksOn(picture)))
+      }
+      return oneFile(files, 'pictures.zip')
+    },
+  },
+  {
+    title: 'COCO',
+    isBoxesOnly: true,
+    toFile: (pictures) => jsonFile(toCoco(detected(pictures), askedOf(pictures)), 'coco.json'),
+  },
+  {
+    title: 'YOLO',
+    isBoxesOnly: true,
+    toFile: (pictures) => zipFile(toYolo(detected(pictures), askedOf(pictures)), 'yolo.zip'),
+  },
+  {
+    title: 'LabelMe',
+    toFile: (pictures) =>
+      oneFile(
+        new Map(detected(pictures).map((picture) => [labelMeName(picture.name), toJson(toLabelMe(picture))])),
+        'labelme.zip',
+      ),
+  },
+  { title: 'CSV', toFile: (pictures) => new File([toCsv(detected(pictures))], 'detections.csv', { type: 'text/csv' }) },
+  {
+    title: 'Label Studio',
+    toFile: (pictures) =>
+      jsonFile(toLabelStudio(detected(pictures), model.value?.id ?? 'lookout'), 'label-studio.json'),
+  },
+]
+
+/** Gives the user a file, as a download. */
+export function save(file: File): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(file)
+  link.download = file.name
+  link.click()
+  // The browser reads it after this turn of the event loop.
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}
+
+function detected(pictures: readonly Attachment[]): DetectedPicture[] {
+  const names = uniqueNames(pictures)
+  return pictures.map((picture, index) =>
+    toDetectedPicture(names[index]!, picture, results.value.get(picture.id)?.spots ?? []),
+  )
+}
+
+function askedOf(pictures: readonly Attachment[]): string[] {
+  return [...new Set(pictures.flatMap(({ id }) => results.value.get(id)?.asked ?? []))]
+}
+
+/** The same columns as `lookout detect --format csv`. Among boxes, a point has its place twice. */
+function toCsv(pictures: readonly DetectedPicture[]): string {
+  const isPoints = pictures.every(({ boxes }) => boxes.length === 0)
+  const rows = pictures.flatMap(({ name, boxes, points = [] }) => [
+    ...boxes.map(({ label, left, top, right, bottom }) => [name, label, left, top, right, bottom]),
+    ...points.map(({ label, x, y }) => (isPoints ? [name, label, x, y] : [name, label, x, y, x, y])),
+  ])
+  const head = ['file', 'label', ...(isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom'])]
+  return [head, ...rows].map((row) => csvLine(row.map(String))).join('')
+}
+
+/** Names of files that can stand beside each other, also with other endings: pasted pictures all have the same name. */
+function uniqueNames(pictures: readonly Attachment[]): string[] {
+  const taken = new Set<string>()
+  return pictures.map(({ name }) => {
+    const plain = name.replaceAll(/[/\\]/g, '_')
+    const ending = plain.slice(stem(plain).length)
+    let unique = plain
+    for (let count = 2; taken.has(stem(unique)); count++) unique = `${stem(plain)}-${count}${ending}`
+    taken.add(stem(unique))
+    return unique
+  })
+}
+
+function stem(name: string): string {
+  return name.replace(/[.][^.]+$/, '')
+}
+
+function toJson(value: object): string {
+  return `${JSON.stringify(value, null, 2)}\n`
+}
+
+function jsonFile(value: object, name: string): File {
+  return new File([toJson(value)], name, { type: 'application/json' })
+}
+
+/** The only file as it is, or several as an archive. */
+async function oneFile(files: ReadonlyMap<string, string | Blob>, archive: string): Promise<File> {
+  const [[name, content]] = [...files] as [[string, string | Blob]]
+  return files.size === 1 ? new File([content], name) : zipFile(files, archive)
+}
+
+async function zipFile(files: ReadonlyMap<string, string | Blob>, name: string): Promise<File> {
+  const bytes = new Map<string, Uint8Array>()
+  for (const [path, content] of files) bytes.set(path, new Uint8Array(await new Blob([content]).arrayBuffer()))
+  return new File(zip(bytes), name, { type: 'application/zip' })
+}

@@ -1,0 +1,47 @@
+import { type Attachment, toDataUrl, upload } from '../media/attachment.ts'
+import { attachments } from '../media/attachments.ts'
+import { model } from '../server/connection.ts'
+import { categories, examples, negatives } from './targets.ts'
+
+export interface DetectOptions {
+  readonly output: 'box' | 'point'
+  readonly thinks: boolean
+}
+
+/** A request body may have 20 MB, and base64 adds a third. Beyond this, pictures are uploaded once and named by address. */
+const MOST_INLINE_BYTES = 13 * 2 ** 20
+
+/** The detect request for a picture, with the targets as they are now. @throws Failure when an upload fails. */
+export async function bodyOf(picture: Attachment, { output, thinks }: DetectOptions): Promise<object> {
+  const shown = attachments.value.filter(({ id }) => examples.value.some(({ media }) => media === id))
+  const all = [picture, ...shown, ...negatives.value]
+  const isInline = all.reduce((sum, { blob }) => sum + blob.size, 0) <= MOST_INLINE_BYTES
+  const mediaOf = async (one: Attachment) => ({
+    type: 'image',
+    image_url: isInline ? await toDataUrl(one.blob) : `${location.origin}/v1/files/${await upload(one)}/content`,
+  })
+  const exemplars = await Promise.all(
+    shown.map(async (one) => ({
+      media: await mediaOf(one),
+      annotations: examples.value
+        .filter(({ media }) => media === one.id)
+        .map(({ label, left, top, right, bottom }) => ({
+          mention: label.trim() || 'object',
+          point_box: { top_left: { x: left, y: top }, bottom_right: { x: right, y: bottom } },
+        })),
+    })),
+  )
+  // Allowed only beside something to find.
+  const isTargeted = categories.value.length > 0 || exemplars.length > 0
+  const negative = isTargeted
+    ? await Promise.all(negatives.value.map(async (one) => ({ media: await mediaOf(one) })))
+    : []
+  return {
+    ...(model.value ? { model: model.value.id } : {}),
+    media: await mediaOf(picture),
+    ...(categories.value.length > 0 ? { categories: categories.value } : {}),
+    ...(exemplars.length > 0 ? { exemplars } : {}),
+    ...(negative.length > 0 ? { negative_exemplars: negative } : {}),
+    config: { output, enable_thinking: thinks },
+  }
+}

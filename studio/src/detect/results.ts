@@ -1,0 +1,97 @@
+import { computed, signal } from '@preact/signals'
+import type { Spot } from './spot.ts'
+
+/** What is known about one picture: what the model found, and what has become of it by hand. */
+export interface Result {
+  readonly found: readonly Spot[]
+  readonly spots: readonly Spot[]
+  /** Categories of the search. */
+  readonly asked: readonly string[]
+  /** Whether the model was stopped before it had finished. */
+  readonly isCut: boolean
+  /** Null where nothing was searched. */
+  readonly milliseconds: number | null
+}
+
+/** By the ids of the attachments. */
+export type Results = ReadonlyMap<string, Result>
+
+const MOST_STEPS = 200
+const EMPTY: Result = { found: [], spots: [], asked: [], isCut: false, milliseconds: null }
+
+export const results = signal<Results>(new Map())
+const past = signal<readonly Results[]>([])
+const future = signal<readonly Results[]>([])
+export const canUndo = computed(() => past.value.length > 0)
+export const canRedo = computed(() => future.value.length > 0)
+
+function commit(media: string, result: Result): void {
+  past.value = [...past.value, results.value].slice(-MOST_STEPS)
+  future.value = []
+  results.value = new Map(results.value).set(media, result)
+}
+
+export function undo(): void {
+  const before = past.value.at(-1)
+  if (before === undefined) return
+  past.value = past.value.slice(0, -1)
+  future.value = [...future.value, results.value]
+  results.value = before
+}
+
+export function redo(): void {
+  const after = future.value.at(-1)
+  if (after === undefined) return
+  future.value = future.value.slice(0, -1)
+  past.value = [...past.value, results.value]
+  results.value = after
+}
+
+/** What a search found takes the place of all that was there; undoing brings it back. */
+export function takeFound(media: string, found: Omit<Result, 'spots'>): void {
+  commit(media, { ...found, spots: found.found })
+}
+
+export function addSpot(media: string, spot: Spot): void {
+  const result = results.value.get(media) ?? EMPTY
+  commit(media, { ...result, spots: [...result.spots, spot] })
+}
+
+export function changeSpot(media: string, id: string, change: Partial<Omit<Spot, 'id'>>): void {
+  const result = results.value.get(media)
+  const spot = result?.spots.find((one) => one.id === id)
+  if (result === undefined || spot === undefined) return
+  const changed = { ...spot, ...change }
+  if (isSame(spot, changed)) return
+  commit(media, { ...result, spots: result.spots.map((one) => (one === spot ? changed : one)) })
+}
+
+export function removeSpot(media: string, id: string): void {
+  const result = results.value.get(media)
+  if (!result?.spots.some((one) => one.id === id)) return
+  commit(media, { ...result, spots: result.spots.filter((one) => one.id !== id) })
+}
+
+/** Takes back all that was done by hand on a picture. */
+export function restoreFound(media: string): void {
+  const result = results.value.get(media)
+  if (result) commit(media, { ...result, spots: result.found })
+}
+
+/** Whether a spot is as the model found it. */
+export function originOf({ found }: Result, spot: Spot): 'found' | 'changed' | 'added' {
+  const original = found.find(({ id }) => id === spot.id)
+  if (original === undefined) return 'added'
+  return isSame(original, spot) ? 'found' : 'changed'
+}
+
+/** How many spots were added, changed or removed by hand. */
+export function countEdits(result: Result): number {
+  const left = new Set(result.spots.map(({ id }) => id))
+  const removed = result.found.filter(({ id }) => !left.has(id)).length
+  return removed + result.spots.filter((spot) => originOf(result, spot) !== 'found').length
+}
+
+function isSame(one: Spot, other: Spot): boolean {
+  return (['label', 'left', 'top', 'right', 'bottom'] as const).every((key) => one[key] === other[key])
+}

@@ -1,0 +1,98 @@
+import { model } from '../server/connection.ts'
+import { Button } from '../widgets/button.tsx'
+import { Segments } from '../widgets/segments.tsx'
+import { CategoryInput } from './category-input.tsx'
+import { ExampleList } from './example-list.tsx'
+import { inScope, options, outputs, scope, search, startSearch } from './search.ts'
+import { drawing } from './stage.ts'
+import { isNegative, searchable, shownImage, toggleNegative } from './targets.ts'
+
+const OUTPUTS = { box: 'Boxes', point: 'Points' } as const
+
+/** What to find, where, and how. */
+export function SearchForm() {
+  const picture = shownImage.value
+  const isRunning = search.value?.status === 'running'
+  const many = searchable.value.length
+  const canSearch = outputs.value.length > 0
+  return (
+    <form
+      class="search-form"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (!isRunning && inScope.value.length > 0 && canSearch) void startSearch()
+      }}
+    >
+      <CategoryInput />
+      <ExampleList />
+      <div class="search-row">
+        <Button
+          kind="quiet"
+          icon="detect"
+          disabled={picture === null}
+          pressed={drawing.value === 'example'}
+          title="Drag a box around an object like those to find"
+          onClick={() => {
+            drawing.value = drawing.value === 'example' ? null : 'example'
+          }}
+        >
+          Show an example
+        </Button>
+        <Button
+          kind="quiet"
+          disabled={picture === null}
+          pressed={picture !== null && isNegative(picture.id)}
+          title="A picture without anything to find: what is on it is not meant"
+          onClick={() => toggleNegative(picture!.id)}
+        >
+          None on this picture
+        </Button>
+      </div>
+      <div class="search-row">
+        {outputs.value.length > 1 && (
+          <Segments
+            label="Find"
+            value={options.value.output}
+            choices={outputs.value.map((value) => ({ value, title: OUTPUTS[value] }))}
+            onChoose={(output) => {
+              options.value = { ...options.value, output }
+            }}
+          />
+        )}
+        {many > 1 && (
+          <Segments
+            label="Where"
+            value={scope.value}
+            choices={[
+              { value: 'one', title: 'This picture' },
+              { value: 'all', title: `All ${many}` },
+            ]}
+            onChoose={(value) => {
+              scope.value = value
+            }}
+          />
+        )}
+        {model.value?.reasoning.supported && (
+          <Button
+            kind="quiet"
+            pressed={options.value.thinks}
+            onClick={() => {
+              options.value = { ...options.value, thinks: !options.value.thinks }
+            }}
+          >
+            Think first
+          </Button>
+        )}
+        <Button
+          kind="primary"
+          icon="detect"
+          type="submit"
+          disabled={isRunning || inScope.value.length === 0 || !canSearch}
+        >
+          Detect
+        </Button>
+      </div>
+      {model.value && !canSearch && <p class="empty">{model.value.id} finds no objects. Choose another model above.</p>}
+    </form>
+  )
+}

@@ -1,0 +1,67 @@
+import { select } from '../media/attachments.ts'
+import { Button } from '../widgets/button.tsx'
+import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { Notice } from '../widgets/notice.tsx'
+import { undo } from './results.ts'
+import { search, startSearch, stopSearch } from './search.ts'
+
+/** How far the search is, and the way on when it stopped. */
+export function SearchProgress() {
+  const state = search.value
+  if (state === null) return null
+  const { status, total, left, wait, failures, replacedEdits } = state
+  const done = total - left.length
+  return (
+    <>
+      {status === 'running' && (
+        <div class="progress">
+          <span role="status">
+            {wait === null
+              ? `${total > 1 ? `${done + 1} of ${total}: ` : 'Searching '}${left[0]?.name ?? ''}`
+              : `The server is busy. Trying again in ${wait} ${wait === 1 ? 'second' : 'seconds'}.`}
+          </span>
+          <Button kind="quiet" icon="stop" onClick={stopSearch}>
+            Stop
+          </Button>
+          {total > 1 ? (
+            <progress aria-label="Pictures searched" value={done} max={total} />
+          ) : (
+            <progress aria-label="Searching" />
+          )}
+        </div>
+      )}
+      {status === 'stopped' && failures.length === 0 && total > 1 && (
+        <Notice actions={<Button onClick={() => void startSearch(left)}>Go on</Button>}>
+          Stopped after {done} of {total} pictures.
+        </Notice>
+      )}
+      {failures.map(({ picture, failure }) => (
+        <div key={picture.id}>
+          {total > 1 && (
+            <Button kind="quiet" onClick={() => select(picture.id)}>
+              {picture.name}
+            </Button>
+          )}
+          <FailureNotice failure={failure} onRetry={() => void startSearch(status === 'stopped' ? left : [picture])} />
+        </div>
+      ))}
+      {status === 'done' && total === 1 && replacedEdits > 0 && (
+        <Notice
+          actions={
+            <Button
+              icon="undo"
+              onClick={() => {
+                undo()
+                search.value = null
+              }}
+            >
+              Undo
+            </Button>
+          }
+        >
+          The new result took the place of {replacedEdits} {replacedEdits === 1 ? 'edit' : 'edits'}.
+        </Notice>
+      )}
+    </>
+  )
+}

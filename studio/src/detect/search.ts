@@ -1,0 +1,127 @@
+import { computed, signal } from '@preact/signals'
+import type { Attachment } from '../media/attachment.ts'
+import { attachments } from '../media/attachments.ts'
+import { callJson } from '../server/call.ts'
+import { model } from '../server/connection.ts'
+import { type Failure, isAbort, toFailure } from '../server/failure.ts'
+import { withPatience } from '../server/patience.ts'
+import { bodyOf, type DetectOptions } from './request.ts'
+import { countEdits, results, takeFound } from './results.ts'
+import { addCategories, categories, categoryDraft, isNegative, searchable, shownImage } from './targets.ts'
+
+interface Pixel {
+  readonly x: number
+  readonly y: number
+}
+
+interface DetectResponse {
+  readonly detections: readonly {
+    readonly mention: string
+    readonly point?: Pixel
+    readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
+  }[]
+  readonly finish_reason: string
+}
+
+/** A search through pictures, one after the other. Those that are done stay when it stops. */
+interface Search {
+  readonly status: 'running' | 'stopped' | 'done'
+  readonly total: number
+  readonly left: readonly Attachment[]
+  /** Seconds until a busy server is asked again. */
+  readonly wait: number | null
+  /** Of single pictures, while the search goes on; or of the one that it stopped at. */
+  readonly failures: readonly { readonly picture: Attachment; readonly failure: Failure }[]
+  /** How many edits by hand the results took the place of. */
+  readonly replacedEdits: number
+}
+
+export const options = signal<DetectOptions>({ output: 'box', thinks: false })
+export const scope = signal<'one' | 'all'>('one')
+export const search = signal<Search | null>(null)
+let abort: AbortController | null = null
+
+/** What the chosen model can be asked for; empty when it finds no objects. */
+export const outputs = computed(() => {
+  const known = new Set(model.value?.output_formats ?? [])
+  return (['box', 'point'] as const).filter((format) => known.has(format))
+})
+
+/** The pictures that a search would go through. */
+export const inScope = computed<readonly Attachment[]>(() => {
+  if (scope.value === 'all' && searchable.value.length > 1) return searchable.value
+  return shownImage.value === null || isNegative(shownImage.value.id) ? [] : [shownImage.value]
+})
+
+/** Searches the pictures in scope, or those that are left of a search that stopped. */
+export async function startSearch(pictures: readonly Attachment[] = inScope.value): Promise<void> {
+  addCategories(categoryDraft.value)
+  categoryDraft.value = ''
+  abort?.abort()
+  const own = new AbortController()
+  abort = own
+  let state: Search = {
+    status: 'running',
+    total: pictures.length,
+    left: pictures,
+    wait: null,
+    failures: [],
+    replacedEdits: 0,
+  }
+  const update = (change: Partial<Search>) => {
+    state = { ...state, ...change }
+    if (abort === own) search.value = state
+  }
+  update({})
+  const output = outputs.value.includes(options.value.output) ? options.value.output : (outputs.value[0] ?? 'box')
+  for (const picture of pictures) {
+    // Taken off the stage meanwhile.
+    if (!attachments.value.some(({ id }) => id === picture.id)) continue
+    try {
+      const edits = await searchOne(picture, { ...options.value, output }, own.signal, (wait) => update({ wait }))
+      update({ replacedEdits: state.replacedEdits + edits })
+    } catch (error) {
+      if (isAbort(error)) return update({ status: 'stopped', wait: null })
+      const failures = [...state.failures, { picture, failure: toFailure(error) }]
+      // What is wrong with one picture is not wrong with the next.
+      if (toFailure(error).kind !== 'request') return update({ status: 'stopped', failures, wait: null })
+      update({ failures })
+    }
+    update({ left: state.left.filter(({ id }) => id !== picture.id), wait: null })
+  }
+  update({ status: 'done' })
+}
+
+export function stopSearch(): void {
+  abort?.abort()
+}
+
+/** @returns how many edits by hand the result takes the place of. */
+async function searchOne(
+  picture: Attachment,
+  chosen: DetectOptions,
+  signal: AbortSignal,
+  onWait: (seconds: number | null) => void,
+): Promise<number> {
+  const asked = categories.value
+  const body = await bodyOf(picture, chosen)
+  let started = 0
+  const { detections, finish_reason } = await withPatience(
+    () => {
+      started = performance.now()
+      return callJson<DetectResponse>('/v1/detect', { method: 'POST', body, signal })
+    },
+    onWait,
+    signal,
+  )
+  signal.throwIfAborted()
+  const milliseconds = performance.now() - started
+  const before = results.value.get(picture.id)
+  const found = detections.map(({ mention: label, point, point_box: box }) => {
+    const [from, to] = box ? [box.top_left, box.bottom_right] : [point!, point!]
+    const kind = box ? ('box' as const) : ('point' as const)
+    return { id: crypto.randomUUID(), label, kind, left: from.x, top: from.y, right: to.x, bottom: to.y }
+  })
+  takeFound(picture.id, { found, asked, isCut: finish_reason !== 'complete', milliseconds })
+  return before ? countEdits(before) : 0
+}

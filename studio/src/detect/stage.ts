@@ -1,0 +1,123 @@
+import { computed, signal } from '@preact/signals'
+import { chosenMark, type Mark } from '../marks/mark.ts'
+import type { Attachment } from '../media/attachment.ts'
+import type { MarkEditor, StageTool } from '../stage/image-stage.tsx'
+import { comparisons } from './compare/comparison.ts'
+import { addSpot, changeSpot, results } from './results.ts'
+import { options } from './search.ts'
+import { placeOf, type Spot, toMark } from './spot.ts'
+import { categories, type Example, examples, negatives, nextExampleLabel, shownImage } from './targets.ts'
+
+/** What a drag or a click on the picture makes; null when it moves the picture and chooses marks. */
+export const drawing = signal<'example' | 'box' | 'point' | null>(null)
+/** The example that was drawn last: its name can be typed at once. */
+export const newExample = signal<string | null>(null)
+/** The spot that was added last, likewise. */
+export const newSpot = signal<string | null>(null)
+/** The name that was given last: the next one is likely the same. */
+export const lastLabel = signal<string | null>(null)
+/** Labels whose marks are not shown. */
+export const hiddenLabels = signal<ReadonlySet<string>>(new Set())
+
+/** All marks on a picture. */
+export function marksOn(picture: Attachment): readonly Mark[] {
+  const spots = results.value.get(picture.id)?.spots ?? []
+  const outcome = comparisons.value?.outcomes.get(picture.id)
+  const shown = spots.flatMap((spot) => {
+    if (hiddenLabels.value.has(spot.label)) return []
+    const role = outcome && (outcome.matched.has(spot.id) ? ('matched' as const) : ('extra' as const))
+    return [toMark(spot, picture, role)]
+  })
+  const missed = outcome?.missed.filter(({ label }) => !hiddenLabels.value.has(label)) ?? []
+  const own = examples.value.filter(({ media }) => media === picture.id)
+  return [
+    ...own.map((example) => exampleMark(example, picture)),
+    ...missed.map((spot) => toMark(spot, picture, 'missed')),
+    ...shown,
+  ]
+}
+
+export const stageMarks = computed<readonly Mark[]>(() => {
+  const negative = negatives.value.map(({ id }): Mark => {
+    const points = [
+      { x: 0, y: 0 },
+      { x: 1, y: 1 },
+    ]
+    return { id: `${id} negative`, media: id, label: 'shows none', kind: 'box', points, role: 'negative' }
+  })
+  return [...negative, ...(shownImage.value === null ? [] : marksOn(shownImage.value))]
+})
+
+const exampleMarks = new WeakMap<Example, Mark>()
+
+function exampleMark(example: Example, picture: Attachment): Mark {
+  const known = exampleMarks.get(example)
+  if (known) return known
+  const mark = toMark({ kind: 'box', ...example }, picture, 'positive')
+  exampleMarks.set(example, mark)
+  return mark
+}
+
+/** The spot that is chosen, with its picture. */
+export const chosenSpot = computed<{ readonly spot: Spot; readonly picture: Attachment } | null>(() => {
+  const picture = shownImage.value
+  const spot = picture && results.value.get(picture.id)?.spots.find(({ id }) => id === chosenMark.value)
+  return spot ? { spot, picture } : null
+})
+
+/** What a spot may be called. */
+export const knownLabels = computed<readonly string[]>(() => {
+  const given = [...results.value.values()].flatMap(({ asked, spots }) => [
+    ...asked,
+    ...spots.map(({ label }) => label),
+  ])
+  return [...new Set([...categories.value, ...given])]
+})
+
+const editor: MarkEditor = {
+  canEdit: ({ id }) => chosenSpot.peek()?.spot.id === id,
+  onChange({ id }, points) {
+    const picture = shownImage.value
+    const place = picture && placeOf(points, picture)
+    if (place) changeSpot(picture.id, id, place)
+  },
+}
+
+export const stageTool = computed<StageTool>(() => {
+  if (drawing.value === 'example') {
+    return { hint: 'Drag a box around an example', onBox: (picture, from, to) => addExample(picture, [from, to]) }
+  }
+  if (drawing.value === 'box') {
+    return { hint: 'Drag a box', onBox: (picture, from, to) => addDrawn(picture, [from, to]) }
+  }
+  if (drawing.value === 'point') return { hint: 'Click a place', onPoint: (picture, at) => addDrawn(picture, [at]) }
+  return { editor }
+})
+
+/** What adding by hand makes: what the search finds. */
+export const addedKind = computed<'box' | 'point'>(() => {
+  const kinds = shownImage.value && results.value.get(shownImage.value.id)?.spots.map(({ kind }) => kind)
+  return kinds?.[0] ?? options.value.output
+})
+
+function addExample(picture: Attachment, points: Mark['points']): void {
+  const place = placeOf(points, picture)
+  if (place === null) return
+  const { kind: _, ...box } = place
+  const id = crypto.randomUUID()
+  examples.value = [...examples.value, { id, media: picture.id, label: nextExampleLabel(), ...box }]
+  newExample.value = id
+  drawing.value = null
+}
+
+function addDrawn(picture: Attachment, points: Mark['points']): void {
+  const place = placeOf(points, picture)
+  if (place === null) return
+  const label = chosenSpot.value?.spot.label ?? lastLabel.value ?? categories.value[0] ?? 'object'
+  const id = crypto.randomUUID()
+  addSpot(picture.id, { id, label, ...place })
+  lastLabel.value = label
+  newSpot.value = id
+  chosenMark.value = id
+  drawing.value = null
+}
