@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { colourOf } from '../marks/colours.ts'
 import { litMark } from '../marks/mark.ts'
 import { attachments, select } from '../media/attachments.ts'
@@ -32,7 +32,8 @@ function ExampleRow({ example }: { readonly example: Example }) {
   const { id, media, label, left, top, right, bottom } = example
   const input = useRef<HTMLInputElement>(null)
   const isNew = newExample.value === id
-  useEffect(() => {
+  // Before the next key arrives.
+  useLayoutEffect(() => {
     if (!isNew) return
     newExample.value = null
     input.current?.focus()

@@ -2,7 +2,7 @@ import { colourOf } from '../marks/colours.ts'
 import type { Attachment } from '../media/attachment.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { canRedo, canUndo, countEdits, type Result, redo, restoreFound, undo } from './results.ts'
-import { addedKind, drawing, hiddenLabels } from './stage.ts'
+import { addedKind, drawing, hiddenLabels, toggleDrawing } from './stage.ts'
 
 /** How much there is of what, and the tools to correct it. */
 export function ResultHead({ picture, result }: { readonly picture: Attachment; readonly result: Result | undefined }) {
@@ -11,7 +11,9 @@ export function ResultHead({ picture, result }: { readonly picture: Attachment; 
   return (
     <div class="result-head">
       <div class="result-tools">
-        <p role="status">{result ? factsOf(result) : 'Nothing is searched yet.'}</p>
+        <p role="status" class={result ? '' : 'empty'}>
+          {result ? factsOf(result) : 'Not searched yet.'}
+        </p>
         {edits > 0 && (
           <Button kind="quiet" title="Take back all edits on this picture" onClick={() => restoreFound(picture.id)}>
             {edits} {edits === 1 ? 'edit' : 'edits'}: restore
@@ -23,9 +25,7 @@ export function ResultHead({ picture, result }: { readonly picture: Attachment; 
           icon="plus"
           label={kind === 'box' ? 'Draw a box' : 'Set a point'}
           pressed={drawing.value === 'box' || drawing.value === 'point'}
-          onClick={() => {
-            drawing.value = drawing.value === kind ? null : kind
-          }}
+          onClick={() => toggleDrawing(kind)}
         />
       </div>
       {result?.isCut && <p class="empty">The answer was cut off, so objects may be missing.</p>}

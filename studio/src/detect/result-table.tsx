@@ -27,8 +27,13 @@ export function ResultTable({ result, media, hidden }: { result: Result; media: 
   const isChosenHere = shown.some(({ id }) => id === chosenMark.value)
   const matched = comparisons.value?.outcomes.get(media)?.matched
   return (
-    // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: its rows are chosen and walked through.
-    <table class="results" role="grid" aria-label="Found objects" onKeyDown={(event) => onKey(event, media)}>
+    <table
+      class={`results ${matched ? 'compared' : ''}`}
+      // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: its rows are chosen and walked through.
+      role="grid"
+      aria-label="Found objects"
+      onKeyDown={(event) => onKey(event, media)}
+    >
       <thead>
         <tr>
           <Head column="label" title="Label" />
@@ -128,7 +133,7 @@ function Row({ spot, origin, isPoints, isFirst, iou }: RowProps) {
         )}
       </td>
       <td>{isPoints ? `${left}, ${top}` : `${left}, ${top} – ${right}, ${bottom}`}</td>
-      {!isPoints && <td>{spot.kind === 'point' ? '' : `${right - left} × ${bottom - top}`}</td>}
+      {!isPoints && <td class="size">{spot.kind === 'point' ? '' : `${right - left} × ${bottom - top}`}</td>}
       {iou !== undefined && <td>{iou === null ? 'extra' : iou.toFixed(2)}</td>}
     </tr>
   )

@@ -4,7 +4,7 @@ import { Segments } from '../widgets/segments.tsx'
 import { CategoryInput } from './category-input.tsx'
 import { ExampleList } from './example-list.tsx'
 import { inScope, options, outputs, scope, search, startSearch } from './search.ts'
-import { drawing } from './stage.ts'
+import { drawing, toggleDrawing } from './stage.ts'
 import { isNegative, searchable, shownImage, toggleNegative } from './targets.ts'
 
 const OUTPUTS = { box: 'Boxes', point: 'Points' } as const
@@ -32,9 +32,7 @@ export function SearchForm() {
           disabled={picture === null}
           pressed={drawing.value === 'example'}
           title="Drag a box around an object like those to find"
-          onClick={() => {
-            drawing.value = drawing.value === 'example' ? null : 'example'
-          }}
+          onClick={() => toggleDrawing('example')}
         >
           Show an example
         </Button>

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { chosenMark } from '../marks/mark.ts'
 import { Button } from '../widgets/button.tsx'
 import { changeSpot, removeSpot } from './results.ts'
@@ -61,7 +61,8 @@ function deleteSpot(media: string, id: string): void {
 function NameField({ spot: { id, label }, media }: { readonly spot: Spot; readonly media: string }) {
   const input = useRef<HTMLInputElement>(null)
   const isNew = newSpot.value === id
-  useEffect(() => {
+  // Before the next key arrives.
+  useLayoutEffect(() => {
     if (!isNew) return
     newSpot.value = null
     input.current?.focus()

@@ -83,6 +83,13 @@ const editor: MarkEditor = {
   },
 }
 
+/** Begins to draw, or leaves it when that is what the stage does. */
+export function toggleDrawing(kind: 'example' | 'box' | 'point'): void {
+  if (chosenSpot.value) lastLabel.value = chosenSpot.value.spot.label
+  chosenMark.value = null
+  drawing.value = drawing.value === kind ? null : kind
+}
+
 export const stageTool = computed<StageTool>(() => {
   if (drawing.value === 'example') {
     return { hint: 'Drag a box around an example', onBox: (picture, from, to) => addExample(picture, [from, to]) }
@@ -113,7 +120,7 @@ function addExample(picture: Attachment, points: Mark['points']): void {
 function addDrawn(picture: Attachment, points: Mark['points']): void {
   const place = placeOf(points, picture)
   if (place === null) return
-  const label = chosenSpot.value?.spot.label ?? lastLabel.value ?? categories.value[0] ?? 'object'
+  const label = lastLabel.value ?? categories.value[0] ?? 'object'
   const id = crypto.randomUUID()
   addSpot(picture.id, { id, label, ...place })
   lastLabel.value = label
