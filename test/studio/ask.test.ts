@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { parseMarkup } from '../../src/grounding/index.ts'
 import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
+import { type Chunk, messageOf } from '../support/chat.ts'
+import { recordAnswers } from '../support/recorded-answers.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
@@ -24,12 +26,11 @@ describe.skipIf(CHROMIUM === null)('asking in the Studio', () => {
     // The key does not stay in the address.
     expect(page.url()).toBe(`${server.url}/studio`)
     await page.getByRole('button', { name: 'Six shapes' }).click()
-    const replied = page.waitForResponse((response) => response.url().endsWith('/v1/chat/completions'))
+    const answers = await recordAnswers(page, '/v1/chat/completions')
     await page.getByRole('button', { name: 'Detect all objects.' }).click()
     await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
-    const boxes = parseMarkup(contentOf(await (await replied).text())).flatMap((piece) =>
-      piece.kind === 'point_box' ? [piece] : [],
-    )
+    const { content } = messageOf(answers[0]!.events as Chunk[])
+    const boxes = parseMarkup(content ?? '').flatMap((piece) => (piece.kind === 'point_box' ? [piece] : []))
     expect(boxes.length).toBeGreaterThan(0)
     const shapes = await page.locator('.mark.box').evaluateAll((marks) =>
       marks.map((mark) => {
@@ -64,12 +65,3 @@ describe.skipIf(CHROMIUM === null)('asking in the Studio', () => {
     expect(await page.locator('.chip.lit').count()).toBe(1)
   })
 })
-
-function contentOf(events: string): string {
-  return [...events.matchAll(/^data: (\{.*)$/gm)]
-    .map(
-      ([, data]) =>
-        (JSON.parse(data!) as { choices: { delta?: { content?: string } }[] }).choices[0]?.delta?.content ?? '',
-    )
-    .join('')
-}
