@@ -50,7 +50,7 @@ export function DetectPanel() {
             label="View"
             value={view.value}
             choices={VIEWS}
-            onChange={(value) => {
+            onChoose={(value) => {
               view.value = value
             }}
           />

@@ -35,7 +35,7 @@ export function ExportBar() {
             { value: 'one', title: 'This picture' },
             { value: 'all', title: `All ${all.length}` },
           ]}
-          onChange={(value) => {
+          onChoose={(value) => {
             exported.value = value
           }}
         />
