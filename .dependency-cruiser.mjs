@@ -34,7 +34,7 @@ const ROOMS = {
     ...['hub', 'metrics', ...BASICS],
   ],
   'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'hub', ...BASICS],
-  'api/studio': ['api/http', ...BASICS],
+  'api/studio': ['api/http', 'media', ...BASICS],
   'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', 'hub', ...BASICS],
   'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'accounts', 'storage', ...BASICS],
 

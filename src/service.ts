@@ -14,6 +14,7 @@ import { type ModelOpener, openModels } from './inference/open-models.ts'
 import { StoredModels } from './inference/stored-models.ts'
 import { collectAllGarbage } from './lib/memory.ts'
 import { version } from './lib/version.ts'
+import type { MediaLoader } from './media/index.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
 import { ServerStatus } from './metrics/server-status.ts'
@@ -25,10 +26,12 @@ import { STUDIO_DIRECTORY } from './setup/studio.mjs'
 import type { State } from './state.ts'
 import { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 
+type Media = MediaSource & Pick<MediaLoader, 'fetch' | 'close'>
+
 /** Parts and limits that tests replace. */
 export interface ServiceParts {
   readonly startEngine?: (card: ModelCard, options: EngineOptions) => Promise<Engine>
-  readonly media?: MediaSource & { close(): Promise<void> }
+  readonly media?: Media
   readonly clock?: Clock
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
@@ -181,6 +184,7 @@ export class Service {
       pulls,
       status: new ServerStatus(await version(), () => pool.engines),
       conversations,
+      media,
       ...state,
       bodies,
       corsOrigins: config.corsOrigins,
@@ -242,11 +246,7 @@ async function openMetrics(): Promise<Metrics> {
 }
 
 /** Starts a decoder, which is ready by the time that the models are. */
-async function openMedia(
-  { mediaHosts }: Config,
-  opening: Promise<State>,
-  metrics: Metrics | null,
-): Promise<MediaSource & { close(): Promise<void> }> {
+async function openMedia({ mediaHosts }: Config, opening: Promise<State>, metrics: Metrics | null): Promise<Media> {
   const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('./media/index.ts')])
   return new MediaLoader({
     allowedHosts: mediaHosts,

@@ -1,9 +1,11 @@
 import { defineConfig } from 'vite'
 
+const server = process.env.LOOKOUT_URL ?? 'http://127.0.0.1:8080'
+
 /** Set-up builds the page (`src/setup/studio.mjs`); `npm run studio` serves it with live reload beside a running server. */
 export default defineConfig({
   base: '/studio/',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: { target: 'es2023', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
-  server: { proxy: { '/v1': process.env.LOOKOUT_URL ?? 'http://127.0.0.1:8080' } },
+  server: { proxy: { '/v1': server, '/studio/samples': server, '/studio/fetch': server } },
 })

@@ -32,9 +32,9 @@ import { addFiles } from './openai/files.ts'
 import { addInputTokens } from './openai/input-tokens.ts'
 import { addModels } from './openai/models.ts'
 import { addOpenApi } from './openapi.ts'
-import { addStudio, type PageFile } from './studio/index.ts'
+import { addStudio, addStudioFetch, type PageFile, type StudioFetchOptions } from './studio/index.ts'
 
-export interface ApiOptions extends Metering, LingeringOptions {
+export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetchOptions, 'media'> {
   readonly models: ModelCatalog
   readonly pulls: ModelPulls
   readonly status: ServerStatus
@@ -109,7 +109,10 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })
   addRoot(app, options.studio !== null)
-  if (options.studio) addStudio(app, options.studio)
+  if (options.studio) {
+    addStudio(app, options.studio)
+    addStudioFetch(app, { ...options, shutdown })
+  }
   addHealth(app, models, draining)
   addServerStatus(app, models, options.status)
   addOpenApi(app)

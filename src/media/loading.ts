@@ -36,6 +36,12 @@ import type { StoredFiles } from './stored-files.ts'
 const MAX_IMAGE_BYTES = 20 * 2 ** 20
 /** The contract's limit for uploaded files. */
 const MAX_FILE_BYTES = 128 * 2 ** 20
+/** The most bytes that are fetched from an address. */
+export const MOST_FETCHED_BYTES: Readonly<Record<MediaKind, number>> = {
+  image: MAX_IMAGE_BYTES,
+  video: MAX_FILE_BYTES,
+  audio: MAX_FILE_BYTES,
+}
 
 /** The parts that all requests share. */
 export interface LoadingParts {
@@ -143,7 +149,7 @@ export class Loading implements MediaRequest {
     const { fetcher, spool, slots } = this.#parts
     using _slot = await slots.take(this.#organisation, this.#signal)
     if (address.type === 'file') return await spool.keep(ofKind(this.#stored(address.id, param), kind, true, param))
-    const maxBytes = kind === 'image' ? MAX_IMAGE_BYTES : MAX_FILE_BYTES
+    const maxBytes = MOST_FETCHED_BYTES[kind]
     const pieces = fetcher.fetch(address.url, { param, signal: this.#signal, maxBytes })
     return await spool.keep(ofKind(pieces, kind, false, param))
   }

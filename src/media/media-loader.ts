@@ -1,14 +1,24 @@
 import { LRUCache } from 'lru-cache'
+import { invalidRequest } from '../lib/errors.ts'
 import { decodedBytes } from './decoded-bytes.ts'
 import { DecoderPool } from './decoder-pool.ts'
 import type { DecodeResult } from './decoding/protocol.ts'
 import { FairSlots } from './fair-slots.ts'
+import { FetchedMedia, ofAnyKind } from './fetched-media.ts'
 import { GuardedFetcher, type HostResolver } from './guarded-fetch.ts'
-import { Loading, type LoadingParts } from './loading.ts'
+import { Loading, type LoadingParts, MOST_FETCHED_BYTES } from './loading.ts'
 import type { MediaRequest } from './media-request.ts'
+import { locate } from './media-source.ts'
 import type { MediaKind } from './media-type.ts'
 import { Spool, type SpoolOptions } from './spool.ts'
 import type { StoredFiles } from './stored-files.ts'
+
+export interface FetchOptions {
+  readonly organisation: string
+  /** Names the address in errors. */
+  readonly param: string
+  readonly signal: AbortSignal
+}
 
 /** Receives the time that media takes, apart from the models. */
 export interface MediaMeter {
@@ -91,6 +101,19 @@ export class MediaLoader {
       measure: (stage, kind, work) => this.#measured(stage, kind, work),
     }
     return new Loading(parts, organisation, signal)
+  }
+
+  /**
+   * Fetches media from an address, of any kind and as it is, with the guards and limits of a request's media.
+   * @throws ApiError 400 naming `param`, 503 when there is no room.
+   */
+  async fetch(address: string, { organisation, param, signal }: FetchOptions): Promise<FetchedMedia> {
+    const located = locate({ type: 'url', url: address }, param)
+    if (located.type !== 'address') throw invalidRequest('The URL must be the http(s) URL of media elsewhere', param)
+    using _slot = await this.#slots.take(organisation, signal)
+    const maxBytes = Math.max(...Object.values(MOST_FETCHED_BYTES))
+    const pieces = this.#fetcher.fetch(located.url, { param, signal, maxBytes })
+    return new FetchedMedia(await this.#spool.keep(ofAnyKind(pieces, MOST_FETCHED_BYTES, param)))
   }
 
   async #measured<Result>(stage: 'fetch' | 'decode', kind: MediaKind, work: Promise<Result>): Promise<Result> {

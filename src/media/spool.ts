@@ -64,7 +64,7 @@ export class Spool {
       throw error
     }
     const spooled = new SpooledFile(
-      { path, head: head.subarray(0, HEAD_BYTES), digest: hash.digest('base64') },
+      { path, head: head.subarray(0, HEAD_BYTES), digest: hash.digest('base64'), byteLength: size },
       {
         used: () => this.#idle.delete(spooled),
         unused: () => this.#idle.add(spooled),
@@ -127,14 +127,17 @@ export class SpooledFile implements Disposable {
   readonly head: Uint8Array
   /** SHA-256 of the whole file, in base64. */
   readonly digest: string
+  readonly byteLength: number
   readonly #owner: Owner
   #uses = 0
   #isWanted = true
 
-  constructor({ path, head, digest }: Pick<SpooledFile, 'path' | 'head' | 'digest'>, owner: Owner) {
+  constructor(about: Pick<SpooledFile, 'path' | 'head' | 'digest' | 'byteLength'>, owner: Owner) {
+    const { path, head, digest, byteLength } = about
     this.path = path
     this.head = head
     this.digest = digest
+    this.byteLength = byteLength
     this.#owner = owner
   }
 

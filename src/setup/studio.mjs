@@ -1,9 +1,9 @@
 // Builds the Studio, the web page that the server serves at /studio, from `studio/` into `dist/studio`.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
@@ -16,6 +16,8 @@ export const STUDIO_DIRECTORY = join(PROJECT_ROOT, 'dist/studio')
 const STAMP = 'built-from.txt'
 /** What the page is made of besides `studio/`: it shares these rooms with the server. */
 const SHARED = ['src/client', 'src/drawing', 'src/exports', 'src/grounding']
+/** Media to try, which the documentation shows too. */
+const SAMPLES = ['shapes.png', 'shapes.webm', 'words.mp3'].map((name) => join(PROJECT_ROOT, 'docs/pictures', name))
 const COMPRESSED = /[.](html|js|css|svg|json)$/
 
 /** Whether the built page is there and belongs to the present sources. */
@@ -37,6 +39,8 @@ export async function buildStudio() {
       cwd: PROJECT_ROOT,
       env: { ...process.env, NODE_ENV: 'production' },
     })
+    await mkdir(join(output, 'samples'))
+    for (const file of SAMPLES) await copyFile(file, join(output, 'samples', basename(file)))
     for (const file of await filesBelow(output)) if (COMPRESSED.test(file)) await compress(file)
     await writeFile(join(output, STAMP), stamp)
     // A folder of mkdtemp is its owner's alone; the server may run as another user.
@@ -75,7 +79,7 @@ async function fingerprint() {
   const hash = createHash('sha256')
   const sources = [join(PROJECT_ROOT, 'studio'), ...SHARED.map((room) => join(PROJECT_ROOT, room))]
   const files = (await Promise.all(sources.map(filesBelow))).flat().filter((file) => !file.endsWith('.test.ts'))
-  for (const file of [join(PROJECT_ROOT, 'package-lock.json'), ...files]) {
+  for (const file of [join(PROJECT_ROOT, 'package-lock.json'), ...SAMPLES, ...files]) {
     hash.update(`${relative(PROJECT_ROOT, file)}\0`).update(await readFile(file))
   }
   return hash.digest('hex')

@@ -17,6 +17,10 @@ export interface VideoSpec {
   readonly rotation?: 0 | 90 | 180 | 270
   /** Length of an audio track with a tone of 440 Hz, in seconds. */
   readonly audioSeconds?: number
+  /** An audio track with these samples, at 48 kHz. */
+  readonly soundtrack?: Float32Array
+  /** For the frames. */
+  readonly bitsPerSecond?: number
   /** Leaves out all frames, so that the video track is empty. */
   readonly empty?: boolean
   /** Puts the index before the data, so that a truncated file still has it. */
@@ -38,6 +42,9 @@ const native: Native = require(`@seydx/node-av-${process.platform}-${process.arc
 // Silences the encoders' log.
 native.Log.setLevel(-8)
 
+/** Of soundtracks, in samples per second. */
+export const SOUNDTRACK_RATE = 48_000
+
 const RGB24 = 2
 const YUV420P = 0
 const GLOBAL_HEADER = 0x400000
@@ -47,9 +54,11 @@ const MILLISECONDS = { num: 1, den: 1000 }
 export async function makeVideo(video: VideoSpec): Promise<Buffer> {
   return mux(video.format === 'mov' ? 'mov' : video.format, video.indexFirst === true, (output) => {
     const tracks = [videoTrack(output, video)]
-    if (video.audioSeconds !== undefined) {
-      const rate = 48_000
-      const samples = Float32Array.from({ length: video.audioSeconds * rate }, (_, i) => tone(i / rate))
+    const rate = SOUNDTRACK_RATE
+    const samples =
+      video.soundtrack ??
+      (video.audioSeconds && Float32Array.from({ length: video.audioSeconds * rate }, (_, i) => tone(i / rate)))
+    if (samples) {
       const codec = video.format === 'webm' ? 'libopus' : 'aac'
       tracks.push(audioTrack(output, { samples, rate, channels: 1, codec }))
     }
@@ -100,7 +109,7 @@ function videoTrack(output: Native, video: VideoSpec): Track {
   encoder.timeBase = MILLISECONDS
   encoder.framerate = { num: 10, den: 1 }
   encoder.gopSize = interval
-  encoder.bitRate = 1_500_000n
+  encoder.bitRate = BigInt(video.bitsPerSecond ?? 1_500_000)
   encoder.flags = GLOBAL_HEADER
   encoder.threadCount = 1
   check(encoder.open2Sync(codec, null))

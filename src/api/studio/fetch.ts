@@ -1,0 +1,49 @@
+import type { Readable } from 'node:stream'
+import { finished } from 'node:stream'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { MediaLoader } from '../../media/index.ts'
+import { requestSignal } from '../http/abort-signal.ts'
+import { principalOf } from '../http/auth.ts'
+import type { BodyReader } from '../http/body/body-reader.ts'
+import { addEndpoint } from '../http/routes.ts'
+import { fetchBody } from './fetch-body.ts'
+
+export interface StudioFetchOptions {
+  readonly bodies: BodyReader
+  readonly media: Pick<MediaLoader, 'fetch'>
+  /** Fires when active requests are to be aborted. */
+  readonly shutdown: AbortSignal
+}
+
+/**
+ * `POST /studio/fetch` with `{"url": ...}`: the bytes of media at an address. The page may call no other server than this
+ * one, and this one fetches media for it as it does for a request that names the address.
+ */
+export function addStudioFetch(app: FastifyInstance, options: StudioFetchOptions): void {
+  addEndpoint(app, {
+    url: '/studio/fetch',
+    scope: 'inference',
+    bucket: 'media_fetch',
+    handlers: { POST: (request, reply) => fetchMedia(request, reply, options) },
+  })
+}
+
+async function fetchMedia(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { bodies, media, shutdown }: StudioFetchOptions,
+): Promise<Readable> {
+  const { value: body } = await bodies.read(request, reply, fetchBody)
+  const signal = requestSignal(reply, shutdown)
+  const found = await media.fetch(body.url, { organisation: principalOf(request).organisation, param: 'url', signal })
+  const bytes = found.read()
+  finished(bytes, () => found[Symbol.dispose]())
+  reply
+    .type(found.type)
+    .header('content-length', found.byteLength)
+    .header('cache-control', 'no-store')
+    // Nobody should open the bytes of a stranger as a page of this server.
+    .header('content-disposition', 'attachment')
+    .header('content-security-policy', "default-src 'none'; sandbox")
+  return bytes
+}
