@@ -27,6 +27,7 @@ import { peer } from './peer.ts'
 import { requestMemory } from './request-memory.ts'
 import { restart } from './restart.ts'
 import { speculation } from './speculation.ts'
+import { studio } from './studio.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES, USUAL_MODELS } from './support/models.ts'
@@ -55,6 +56,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'request-memory': requestMemory,
   media,
   flood,
+  studio,
   vllm,
 }
 

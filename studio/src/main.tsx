@@ -15,6 +15,7 @@ import './styles/keyboard.css'
 import './styles/multilook.css'
 import './styles/structure.css'
 import './styles/detect.css'
+import './styles/media.css'
 
 const root = document.getElementById('app')!
 root.textContent = ''

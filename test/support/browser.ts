@@ -26,6 +26,7 @@ export interface StudioPageOptions {
   readonly height?: number
   readonly colorScheme?: 'light' | 'dark'
   readonly hasTouch?: boolean
+  /** What the page may use without asking; no more by default. */
   readonly permissions?: string[]
   /** Instead of the key that opens everything. */
   readonly key?: string
@@ -41,7 +42,10 @@ export async function prepareStudio(): Promise<void> {
 /** Opens the Studio of a server in a browser of its own profile, with the key as `npm start` gives it. */
 export async function openStudio(url: string, options: StudioPageOptions = {}): Promise<StudioPage> {
   const { width = 1360, height = 820, key = KEY, ...rest } = options
-  browser ??= chromium.launch({ executablePath: CHROMIUM!, args: ['--no-sandbox'] })
+  browser ??= chromium.launch({
+    executablePath: CHROMIUM!,
+    args: ['--no-sandbox', '--use-fake-device-for-media-stream'],
+  })
   const context = await (await browser).newContext({ viewport: { width, height }, ...rest })
   const page = await context.newPage()
   const errors: string[] = []
@@ -56,4 +60,27 @@ export async function openStudio(url: string, options: StudioPageOptions = {}): 
 export async function closeBrowser(): Promise<void> {
   await (await browser)?.close()
   browser = null
+}
+
+/**
+ * Keeps the text of the chat completion that comes next. Chromium forgets the body of a stream once the page has read it.
+ * @returns the reply's text; empty until it has arrived.
+ */
+export async function catchReply(page: Page): Promise<() => string> {
+  let events = ''
+  await page.route('**/v1/chat/completions', async (route) => {
+    const response = await route.fetch()
+    events = await response.text()
+    await route.fulfill({ response, body: events })
+  })
+  return () => contentOf(events)
+}
+
+function contentOf(events: string): string {
+  return [...events.matchAll(/^data: (\{.*)$/gm)]
+    .map(
+      ([, data]) =>
+        (JSON.parse(data!) as { choices: { delta?: { content?: string } }[] }).choices[0]?.delta?.content ?? '',
+    )
+    .join('')
 }

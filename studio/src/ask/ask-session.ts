@@ -2,7 +2,8 @@ import { Reply } from '../chat/reply.ts'
 import { readSavedReply } from '../chat/saved-reply.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, optionsOf, recordOf, textOf } from '../session/shape.ts'
-import { DEFAULT_OPTIONS, draft, FORMATS, options, shownTurn, startOver, type Turn, turns } from './conversation.ts'
+import { FORMATS } from '../widgets/formats.ts'
+import { DEFAULT_OPTIONS, draft, options, shownTurn, startOver, type Turn, turns } from './conversation.ts'
 
 keepInSessions({
   name: 'ask',
@@ -36,7 +37,7 @@ keepInSessions({
     turns.value = listOf(list, read)
     draft.value = textOf(text)
     const own = optionsOf(given, DEFAULT_OPTIONS)
-    options.value = FORMATS.some(({ format }) => format === own.format) ? own : { ...own, format: '' }
+    options.value = FORMATS.some(({ value }) => value === own.format) ? own : { ...own, format: '' }
     shownTurn.value = typeof shown === 'string' ? shown : null
   },
 

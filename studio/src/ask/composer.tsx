@@ -1,11 +1,13 @@
 import { useSignal } from '@preact/signals'
 import { attachments } from '../media/attachments.ts'
 import { SAMPLES } from '../media/samples.ts'
+import { sendsSound } from '../media/soundtrack.ts'
 import { model } from '../server/connection.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
+import { FormatChoice } from '../widgets/format-choice.tsx'
 import { Icon } from '../widgets/icon.tsx'
 import { AskSettings } from './ask-settings.tsx'
-import { ask, draft, FORMATS, options, turns } from './conversation.ts'
+import { ask, draft, options, turns } from './conversation.ts'
 import { inputCost } from './input-cost.ts'
 
 /** Where the next question is written. */
@@ -55,7 +57,12 @@ export function Composer() {
         )}
       </div>
       <div class="composer-options">
-        <FormatChoice />
+        <FormatChoice
+          value={options.value.format}
+          onChoose={(format) => {
+            options.value = { ...options.value, format }
+          }}
+        />
         {model.value?.reasoning.supported && (
           <Button
             kind="quiet"
@@ -94,40 +101,25 @@ function Cost() {
   )
 }
 
-function FormatChoice() {
-  const known = new Set(model.value?.output_formats ?? [])
-  const offered = FORMATS.filter(({ format }) => format === '' || known.has(format) || known.has(`${format}s`))
-  return (
-    <div class="segments" role="radiogroup" aria-label="Answer with">
-      {offered.map(({ format, title }) => (
-        <button
-          key={format}
-          type="button"
-          role="radio"
-          aria-checked={options.value.format === format}
-          onClick={() => {
-            options.value = { ...options.value, format }
-          }}
-        >
-          {title}
-        </button>
-      ))}
-    </div>
-  )
-}
-
 /** Questions to begin with. */
 export function Suggestions() {
   const sample = SAMPLES.find(({ path }) => attachments.value.some((one) => one.path === path))
   if (sample === undefined || turns.value.length > 0) return null
   return (
-    <Button
-      onClick={() => {
-        draft.value = sample.question
-        void ask()
-      }}
-    >
-      {sample.question}
-    </Button>
+    <div class="suggestions">
+      {sample.questions.map(({ question, format = '', sound = false }) => (
+        <Button
+          key={question}
+          onClick={() => {
+            options.value = { ...options.value, format }
+            sendsSound.value = sound
+            draft.value = question
+            void ask()
+          }}
+        >
+          {question}
+        </Button>
+      ))}
+    </div>
   )
 }

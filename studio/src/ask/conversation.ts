@@ -2,27 +2,19 @@ import { computed, signal } from '@preact/signals'
 import { Reply } from '../chat/reply.ts'
 import type { Clip, Mark } from '../marks/mark.ts'
 import { type ReplyPiece, readReply } from '../marks/reply-text.ts'
-import { type Attachment, toPart } from '../media/attachment.ts'
+import { type Attachment, BodyRoom, toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
+import { soundtrackOptions } from '../media/soundtrack.ts'
 import { newId } from '../new-id.ts'
 import { model } from '../server/connection.ts'
 import { toFailure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import type { Message, Part } from '../server/wire.ts'
-
-export type Format = '' | 'point' | 'box' | 'polygon' | 'clip'
-
-export const FORMATS: readonly { readonly format: Format; readonly title: string }[] = [
-  { format: '', title: 'Text' },
-  { format: 'point', title: 'Points' },
-  { format: 'box', title: 'Boxes' },
-  { format: 'polygon', title: 'Polygons' },
-  { format: 'clip', title: 'Clips' },
-]
+import type { AnnotationFormat } from '../widgets/formats.ts'
 
 /** What goes with every question. */
 export interface AskOptions {
-  readonly format: Format
+  readonly format: AnnotationFormat
   readonly thinks: boolean
   readonly focus: boolean
   readonly system: string
@@ -131,16 +123,13 @@ export async function bodyOf(turn: Pick<Turn, 'id' | 'question' | 'media'>): Pro
   const index = turns.value.findIndex(({ id }) => id === turn.id)
   const before = remembers ? turns.value.slice(0, index === -1 ? turns.value.length : index) : []
   const messages: Message[] = system === '' ? [] : [{ role: 'system', content: system }]
-  let room = MOST_INLINE_BYTES
-  const isInline = ({ blob }: Attachment) => {
-    room -= blob.size
-    return room >= 0
-  }
-  for (const earlier of before) messages.push(await userMessage(earlier, isInline), assistantMessage(earlier.reply))
-  messages.push(await userMessage(turn, isInline))
+  const room = new BodyRoom()
+  for (const earlier of before) messages.push(await userMessage(earlier, room), assistantMessage(earlier.reply))
+  messages.push(await userMessage(turn, room))
   const vision = {
     ...(format === '' ? {} : { annotation_format: format }),
     ...(focus ? { internal_tools: { focus } } : {}),
+    ...soundtrackOptions([...before, turn].flatMap(({ media }) => media)),
   }
   return {
     model: model.value?.id ?? '',
@@ -153,9 +142,6 @@ export async function bodyOf(turn: Pick<Turn, 'id' | 'question' | 'media'>): Pro
   }
 }
 
-/** A body may have 20 MB, and base64 adds a third: what is beyond is uploaded first. */
-const MOST_INLINE_BYTES = 14 * 2 ** 20
-
 function parseTools(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -164,13 +150,8 @@ function parseTools(text: string): unknown {
   }
 }
 
-type IsInline = (attachment: Attachment) => boolean
-
-async function userMessage(
-  { question, media }: Pick<Turn, 'question' | 'media'>,
-  isInline: IsInline,
-): Promise<Message> {
-  const parts: Part[] = await Promise.all(media.map((one) => toPart(one, isInline(one))))
+async function userMessage({ question, media }: Pick<Turn, 'question' | 'media'>, room: BodyRoom): Promise<Message> {
+  const parts: Part[] = await toParts(media, room)
   if (parts.length === 0) return { role: 'user', content: question }
   return { role: 'user', content: question === '' ? parts : [...parts, { type: 'text', text: question }] }
 }

@@ -2,6 +2,8 @@ import { newId } from '../new-id.ts'
 import { callJson } from '../server/call.ts'
 import type { Part } from '../server/wire.ts'
 import { nameMedia, rememberMedia } from './known-media.ts'
+import { problemOf } from './limits.ts'
+import { toWav } from './sound.ts'
 
 export type MediaKind = 'image' | 'video' | 'audio'
 
@@ -22,61 +24,92 @@ export interface Attachment {
   readonly path: string | null
 }
 
-/** Formats that the server takes. Other images that the browser can show are turned into PNG. */
-const TAKEN = new Set(['image/png', 'image/jpeg', 'image/webp', 'video/mp4', 'video/webm', 'video/quicktime'])
-const AUDIO_FORMATS: Readonly<Record<string, string>> = {
+/** Formats that the server takes. Other images become PNG and other sounds WAV, where the browser can read them. */
+const IMAGES = new Set(['image/png', 'image/jpeg', 'image/webp'])
+const VIDEOS = new Set(['video/mp4', 'video/webm', 'video/quicktime'])
+/** The names of the formats that the server takes, by the names that browsers give them. */
+const SOUNDS: Readonly<Record<string, string>> = {
   'audio/wav': 'wav',
   'audio/x-wav': 'wav',
   'audio/wave': 'wav',
+  'audio/vnd.wave': 'wav',
   'audio/mpeg': 'mp3',
   'audio/mp3': 'mp3',
   'audio/flac': 'flac',
   'audio/x-flac': 'flac',
-  'audio/ogg': 'ogg',
-  'audio/aac': 'aac',
-  'audio/mp4': 'm4a',
-  'audio/x-m4a': 'm4a',
 }
-/** Larger media is uploaded once and then named by its id: a request body may have 20 MB, and base64 adds a third. */
-const MOST_INLINE_BYTES = 12 * 2 ** 20
+/** Files that browsers may have no type for. */
+const KINDS_BY_EXTENSION: Readonly<Record<string, MediaKind>> = {
+  heic: 'image',
+  heif: 'image',
+  tif: 'image',
+  tiff: 'image',
+  mkv: 'video',
+  mov: 'video',
+  flac: 'audio',
+}
+/**
+ * What the media of a request may take within its body, before base64 adds a third: a body may have 20 MiB. What has no
+ * room is uploaded once and then named by its id.
+ */
+const MOST_INLINE_BYTES = 14 * 2 ** 20
 
-/** @throws Error with a sentence for the user when the browser cannot read the bytes. */
+/** @throws Error with a sentence for the user when the browser cannot read the bytes, or the server would not take them. */
 export async function openAttachment(given: Blob, name: string, path: string | null = null): Promise<Attachment> {
   const kind = kindOf(given, name)
-  const blob = kind === 'image' && !TAKEN.has(given.type) ? await toPng(given, name) : given
+  const blob = await inTakenFormat(given, kind, name)
   const url = URL.createObjectURL(blob)
   try {
-    const size = await (kind === 'image' ? measureImage(url) : measureTimed(kind, url))
+    const size = await (kind === 'image' ? measureImage(url) : measureTimed(kind, url)).catch(() => {
+      throw unreadable(name)
+    })
+    const attachment = { id: newId(), kind, name, blob, url, path, ...size }
+    const problem = problemOf(attachment)
+    if (problem !== null) throw new Error(problem)
     nameMedia(blob, name, path)
-    return { id: newId(), kind, name, blob, url, path, ...size }
-  } catch {
+    return attachment
+  } catch (error) {
     URL.revokeObjectURL(url)
-    throw new Error(`This browser cannot read ${name}.`)
+    throw error
   }
 }
 
-export function release({ url }: Attachment): void {
-  URL.revokeObjectURL(url)
+export function release(attachment: Attachment): void {
+  URL.revokeObjectURL(attachment.url)
 }
 
-/**
- * The content part that carries the attachment to the server.
- * @param isInline whether the body has room for it.
- * @throws Failure when it has to be uploaded and cannot.
- */
-export async function toPart(attachment: Attachment, isInline = true): Promise<Part> {
-  const { kind, blob } = attachment
-  if (kind === 'audio') {
-    const format = AUDIO_FORMATS[blob.type] ?? extensionOf(attachment.name)
-    return { type: 'input_audio', input_audio: { data: (await toDataUrl(blob)).split(',', 2)[1]!, format } }
+/** What the body of a request has left for media within it. */
+export class BodyRoom {
+  #left = MOST_INLINE_BYTES
+
+  /** @returns whether there was room. */
+  take({ blob }: Attachment): boolean {
+    // The contract has QuickTime among uploads only.
+    if (blob.type === 'video/quicktime' || blob.size > this.#left) return false
+    this.#left -= blob.size
+    return true
   }
-  if (!isInline || blob.size > MOST_INLINE_BYTES) {
+}
+
+/** The content parts that carry media to the server. @throws Failure when one has to be uploaded and cannot. */
+export function toParts(media: readonly Attachment[], room = new BodyRoom()): Promise<Part[]> {
+  return Promise.all(media.map((one) => toPart(one, room.take(one))))
+}
+
+async function toPart(attachment: Attachment, isInline: boolean): Promise<Part> {
+  const { kind, blob, name } = attachment
+  if (!isInline) {
     const file_id = await upload(attachment)
+    if (kind === 'audio') return { type: 'audio_file_id', audio_file_id: { file_id } }
     return kind === 'image'
       ? { type: 'image_file_id', image_file_id: { file_id } }
       : { type: 'video_file_id', video_file_id: { file_id } }
   }
   const url = await toDataUrl(blob)
+  if (kind === 'audio') {
+    const format = SOUNDS[blob.type] ?? extensionOf(name)
+    return { type: 'input_audio', input_audio: { data: url.split(',', 2)[1]!, format } }
+  }
   return kind === 'image' ? { type: 'image_url', image_url: { url } } : { type: 'video_url', video_url: { url } }
 }
 
@@ -107,6 +140,8 @@ export function toDataUrl(blob: Blob): Promise<string> {
 function kindOf({ type }: Blob, name: string): MediaKind {
   const [kind] = type.split('/', 1)
   if (kind === 'image' || kind === 'video' || kind === 'audio') return kind
+  const guess = KINDS_BY_EXTENSION[extensionOf(name)]
+  if (guess !== undefined) return guess
   throw new Error(`${name} is neither an image, nor a video, nor a sound.`)
 }
 
@@ -114,14 +149,37 @@ function extensionOf(name: string): string {
   return /[.]([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? ''
 }
 
+async function inTakenFormat(blob: Blob, kind: MediaKind, name: string): Promise<Blob> {
+  if (kind === 'image') return IMAGES.has(blob.type) ? blob : toPng(blob, name)
+  if (kind === 'audio') {
+    if (SOUNDS[blob.type] !== undefined) return blob
+    return toWav(blob).catch(() => {
+      throw new Error(`This browser cannot read ${name}. Save it as WAV, MP3 or FLAC.`)
+    })
+  }
+  if (VIDEOS.has(blob.type)) return blob
+  throw new Error(`${name} is in a format that the server does not take. Save it as MP4 or WebM.`)
+}
+
+/** Also SVG and the first frame of a GIF. */
 async function toPng(blob: Blob, name: string): Promise<Blob> {
-  const bitmap = await createImageBitmap(blob).catch(() => {
-    throw new Error(`This browser cannot read ${name}.`)
-  })
-  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height)
-  canvas.getContext('2d')!.drawImage(bitmap, 0, 0)
-  bitmap.close()
-  return canvas.convertToBlob({ type: 'image/png' })
+  const url = URL.createObjectURL(blob)
+  try {
+    const image = new Image()
+    image.src = url
+    await image.decode()
+    const canvas = new OffscreenCanvas(image.naturalWidth, image.naturalHeight)
+    canvas.getContext('2d')!.drawImage(image, 0, 0)
+    return await canvas.convertToBlob({ type: 'image/png' })
+  } catch {
+    throw new Error(`This browser cannot read ${name}. Save it as PNG or JPEG.`)
+  } finally {
+    URL.revokeObjectURL(url)
+  }
+}
+
+function unreadable(name: string): Error {
+  return new Error(`This browser cannot read ${name}. It may be damaged.`)
 }
 
 type Size = Pick<Attachment, 'width' | 'height' | 'duration'>
@@ -134,15 +192,26 @@ async function measureImage(url: string): Promise<Size> {
   return { width: image.naturalWidth, height: image.naturalHeight, duration: 0 }
 }
 
+/** Later than the end of any media: a browser that does not know the length looks for it then. */
+const BEYOND_S = 1e7
+
 function measureTimed(kind: 'video' | 'audio', url: string): Promise<Size> {
   const element = document.createElement(kind)
   element.preload = 'metadata'
   return new Promise((resolve, reject) => {
-    element.onloadedmetadata = () => {
+    const measure = () => {
+      // Recordings of a browser do not say how long they are.
+      if (!Number.isFinite(element.duration)) {
+        element.currentTime = BEYOND_S
+        return
+      }
       const [width, height] =
         element instanceof HTMLVideoElement ? [element.videoWidth, element.videoHeight] : ([0, 0] as const)
-      resolve({ width, height, duration: Number.isFinite(element.duration) ? element.duration : 0 })
+      resolve({ width, height, duration: element.duration })
+      element.removeAttribute('src')
     }
+    element.onloadedmetadata = measure
+    element.ondurationchange = () => element.readyState > 0 && measure()
     element.onerror = reject
     element.src = url
   })

@@ -1,5 +1,6 @@
 import { computed, signal } from '@preact/signals'
 import { type Attachment, openAttachment, release } from './attachment.ts'
+import { MOST_MEDIA } from './limits.ts'
 
 /** The media on the stage: what the next request is about, whichever the mode. */
 export const attachments = signal<readonly Attachment[]>([])
@@ -27,13 +28,19 @@ export interface Brought {
 export async function bring(brought: readonly Brought[]): Promise<readonly Attachment[]> {
   intakeError.value = null
   const opened: Attachment[] = []
+  const problems: string[] = []
   for (const { blob, name, path } of brought) {
+    if (attachments.peek().length + opened.length >= MOST_MEDIA) {
+      problems.push(`A request may have ${MOST_MEDIA} images, videos and sounds, and no more.`)
+      break
+    }
     try {
       opened.push(await openAttachment(blob, name, path ?? null))
     } catch (error) {
-      intakeError.value = (error as Error).message
+      problems.push((error as Error).message)
     }
   }
+  if (problems.length > 0) intakeError.value = problems.join(' ')
   if (opened.length > 0) {
     attachments.value = [...attachments.value, ...opened]
     selectedId.value = opened[0]!.id
@@ -42,9 +49,14 @@ export async function bring(brought: readonly Brought[]): Promise<readonly Attac
 }
 
 export function remove(id: string): void {
-  const gone = attachments.value.find((one) => one.id === id)
-  attachments.value = attachments.value.filter((one) => one.id !== id)
-  if (gone) release(gone)
+  const index = attachments.value.findIndex((one) => one.id === id)
+  const gone = attachments.value[index]
+  if (gone === undefined) return
+  // The stage goes on to the next one, or back to the one before.
+  if (selected.value === gone)
+    selectedId.value = (attachments.value[index + 1] ?? attachments.value[index - 1])?.id ?? null
+  attachments.value = attachments.value.filter((one) => one !== gone)
+  release(gone)
 }
 
 /** Takes everything off the stage. */

@@ -1,33 +1,49 @@
+import { bringAddress, draggedAddress } from './address.ts'
+import { addressIn } from './address-text.ts'
 import { bring } from './attachments.ts'
 
-/** Takes dropped and pasted files anywhere on the page. @returns a function that stops it. */
+/**
+ * Takes files, pictures of other pages, and addresses that are dropped or pasted anywhere on the page. @returns a function
+ * that stops it.
+ */
 export function watchDropsAndPastes(onDragging: (isDragging: boolean) => void): () => void {
   let depth = 0
-  const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') === true
+  const hasMedia = ({ dataTransfer }: DragEvent) =>
+    dataTransfer !== null && (dataTransfer.types.includes('Files') || dataTransfer.types.includes('text/uri-list'))
   const listeners = {
     dragenter: (event: DragEvent) => {
-      if (!hasFiles(event)) return
+      if (!hasMedia(event)) return
       event.preventDefault()
       if (++depth === 1) onDragging(true)
     },
     dragover: (event: DragEvent) => {
-      if (hasFiles(event)) event.preventDefault()
+      if (hasMedia(event)) event.preventDefault()
     },
     dragleave: (event: DragEvent) => {
-      if (hasFiles(event) && --depth === 0) onDragging(false)
+      if (hasMedia(event) && --depth === 0) onDragging(false)
     },
     drop: (event: DragEvent) => {
-      if (!hasFiles(event)) return
+      if (!hasMedia(event)) return
       event.preventDefault()
       depth = 0
       onDragging(false)
-      void bringFiles(event.dataTransfer!.files)
+      const { files } = event.dataTransfer!
+      if (files.length > 0) return void bringFiles(files)
+      const [html, list] = [event.dataTransfer!.getData('text/html'), event.dataTransfer!.getData('text/uri-list')]
+      const address = draggedAddress(html, list)
+      if (address !== null) void bringAddress(address)
     },
     paste: (event: ClipboardEvent) => {
       const files = event.clipboardData?.files
-      if (files === undefined || files.length === 0) return
-      event.preventDefault()
-      void bringFiles(files)
+      if (files !== undefined && files.length > 0) {
+        event.preventDefault()
+        void bringFiles(files)
+        return
+      }
+      // In a field, an address is text.
+      if ((event.target as Element | null)?.closest?.('input, textarea, [contenteditable]')) return
+      const address = addressIn(event.clipboardData?.getData('text/plain') ?? '')
+      if (address !== null) void bringAddress(address)
     },
   } as const
   for (const [name, listener] of Object.entries(listeners)) addEventListener(name, listener as EventListener)

@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals'
 import type { Clip, Mark } from '../marks/mark.ts'
 import type { ReplyPiece } from '../marks/reply-text.ts'
-import { toPart } from '../media/attachment.ts'
+import { toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import { callEvents } from '../server/call.ts'
 import { model } from '../server/connection.ts'
@@ -157,7 +157,7 @@ function take({ index, delta, completions, usage, error }: LookEvent, row: Row):
 /** The request about all media on the stage. */
 async function bodyOf(prompts: readonly string[]): Promise<object> {
   const { n, temperature, maxTokens, format, thinks, context } = lookOptions.value
-  const parts: Part[] = await Promise.all(attachments.value.map((one) => toPart(one)))
+  const parts: Part[] = await toParts(attachments.value)
   if (context.trim() !== '') parts.push({ type: 'text', text: context.trim() })
   const shared: Message[] = parts.length === 0 ? [] : [{ role: 'user', content: parts }]
   return {

@@ -38,6 +38,7 @@ export type Part =
   | { readonly type: 'video_url'; readonly video_url: { readonly url: string } }
   | { readonly type: 'image_file_id'; readonly image_file_id: { readonly file_id: string } }
   | { readonly type: 'video_file_id'; readonly video_file_id: { readonly file_id: string } }
+  | { readonly type: 'audio_file_id'; readonly audio_file_id: { readonly file_id: string } }
   | { readonly type: 'input_audio'; readonly input_audio: { readonly data: string; readonly format: string } }
 
 export interface Message {

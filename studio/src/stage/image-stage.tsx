@@ -1,4 +1,5 @@
 import { type ReadonlySignal, useComputed, useSignal, useSignalEffect } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { chosenMark, type Mark, type Point } from '../marks/mark.ts'
 import type { Attachment } from '../media/attachment.ts'
@@ -34,13 +35,17 @@ interface ImageStageProps {
   readonly image: Attachment
   readonly marks: readonly Mark[]
   readonly tool: StageTool | null
+  /** What is seen instead of the image itself: a video. */
+  readonly children?: ComponentChildren
+  /** For those who do not see the picture: which keys do what. */
+  readonly keys?: string
 }
 
 /** A shorter drag is a click. */
 const LEAST_DRAG_PX = 4
 
 /** An image with its marks, to zoom and pan by wheel, pointer, touch and keyboard. */
-export function ImageStage({ image, marks, tool }: ImageStageProps) {
+export function ImageStage({ image, marks, tool, children, keys = 'Arrows move.' }: ImageStageProps) {
   const frame = useRef<HTMLDivElement>(null)
   const sheet = useRef<HTMLDivElement>(null)
   const view = useSignal<Viewport | null>(null)
@@ -156,13 +161,13 @@ export function ImageStage({ image, marks, tool }: ImageStageProps) {
       class={`image-stage ${isDrawing ? 'drawing' : ''}`}
       tabIndex={0}
       role="group"
-      aria-label={`${image.name}, ${image.width} by ${image.height} pixels. Plus and minus zoom, arrows move, 0 shows all.`}
+      aria-label={`${image.name}, ${image.width} by ${image.height} pixels. Plus and minus zoom, 0 shows all. ${keys}`}
       onKeyDown={onKeyDown}
       onDblClick={fitWhole}
       {...gestures.handlers}
     >
       <div ref={sheet} class="sheet">
-        <img src={image.url} alt={image.name} draggable={false} />
+        {children ?? <img src={image.url} alt={image.name} draggable={false} />}
         <Overlay
           marks={marks}
           size={image}

@@ -1,13 +1,17 @@
-import { useRef } from 'preact/hooks'
-import type { Clip, Mark } from '../marks/mark.ts'
+import { useSignalEffect } from '@preact/signals'
+import { useMemo } from 'preact/hooks'
+import { type Clip, chosenMark, type Mark } from '../marks/mark.ts'
+import { fetching } from '../media/address.ts'
 import type { Attachment } from '../media/attachment.ts'
 import { attachments, intakeError, remove, select, selected } from '../media/attachments.ts'
-import { bringFiles } from '../media/intake.ts'
+import { BringButtons } from '../media/bring-buttons.tsx'
 import { bringSample, SAMPLES } from '../media/samples.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { Icon } from '../widgets/icon.tsx'
 import { Notice } from '../widgets/notice.tsx'
+import { AudioStage } from './audio-stage.tsx'
 import { ImageStage, type StageTool } from './image-stage.tsx'
+import { VideoStage } from './video-stage.tsx'
 
 interface StageProps {
   readonly marks: readonly Mark[]
@@ -18,24 +22,43 @@ interface StageProps {
 /** What the questions are about, with what was found on it. */
 export function Stage({ marks, clips, tool }: StageProps) {
   const shown = selected.value
+  // What is chosen in the text may be on other media than those in view.
+  useSignalEffect(() => {
+    const id = chosenMark.value
+    const media = [...marks, ...clips].find((one) => one.id === id)?.media
+    if (media !== undefined && attachments.peek().some((one) => one.id === media)) select(media)
+  })
   return (
     <section class="stage" aria-label="Stage">
       {shown === null ? <EmptyStage /> : <Shown media={shown} marks={marks} clips={clips} tool={tool} />}
-      {intakeError.value && <Notice tone="error">{intakeError.value}</Notice>}
+      {fetching.value && <Notice>Fetching {shortened(fetching.value)}</Notice>}
+      {intakeError.value && (
+        <Notice
+          tone="error"
+          actions={
+            <IconButton
+              icon="close"
+              label="Dismiss"
+              onClick={() => {
+                intakeError.value = null
+              }}
+            />
+          }
+        >
+          {intakeError.value}
+        </Notice>
+      )}
       {shown !== null && <MediaStrip />}
     </section>
   )
 }
 
-function Shown({ media, marks, tool }: StageProps & { readonly media: Attachment }) {
-  const own = marks.filter((mark) => mark.media === media.id)
-  if (media.kind === 'image') return <ImageStage key={media.id} image={media} marks={own} tool={tool} />
-  if (media.kind === 'video') {
-    // biome-ignore lint/a11y/useMediaCaption: the user's own video.
-    return <video key={media.id} class="plain-media" src={media.url} controls />
-  }
-  // biome-ignore lint/a11y/useMediaCaption: the user's own sound.
-  return <audio key={media.id} class="plain-media" src={media.url} controls />
+function Shown({ media, marks, clips, tool }: StageProps & { readonly media: Attachment }) {
+  const ownMarks = useMemo(() => marks.filter((mark) => mark.media === media.id), [marks, media.id])
+  const ownClips = useMemo(() => clips.filter((clip) => clip.media === media.id), [clips, media.id])
+  if (media.kind === 'image') return <ImageStage key={media.id} image={media} marks={ownMarks} tool={tool} />
+  if (media.kind === 'video') return <VideoStage key={media.id} video={media} marks={ownMarks} clips={ownClips} />
+  return <AudioStage key={media.id} audio={media} clips={ownClips} />
 }
 
 function EmptyStage() {
@@ -43,43 +66,19 @@ function EmptyStage() {
     <div class="empty-stage">
       <Icon name="image" size={44} />
       <h2>Drop an image, a video or a sound</h2>
-      <p>or paste one, or</p>
+      <p>or paste one, or its address, or</p>
       <div class="empty-actions">
-        <ChooseFiles />
+        <BringButtons />
       </div>
       <p>Nothing at hand? Try</p>
       <div class="empty-actions">
         {SAMPLES.map((sample) => (
-          <Button key={sample.path} onClick={() => void bringSample(sample)}>
+          <Button key={sample.path} icon={sample.icon} onClick={() => void bringSample(sample)}>
             {sample.title}
           </Button>
         ))}
       </div>
     </div>
-  )
-}
-
-function ChooseFiles() {
-  const input = useRef<HTMLInputElement>(null)
-  return (
-    <>
-      <input
-        ref={input}
-        type="file"
-        class="hidden"
-        multiple
-        accept="image/*,video/*,audio/*"
-        aria-label="Files"
-        tabIndex={-1}
-        onChange={(event) => {
-          void bringFiles(event.currentTarget.files ?? [])
-          event.currentTarget.value = ''
-        }}
-      />
-      <Button kind="primary" icon="folder" onClick={() => input.current?.click()}>
-        Choose files
-      </Button>
-    </>
   )
 }
 
@@ -90,14 +89,35 @@ function MediaStrip() {
       <ul aria-label="Media">
         {attachments.value.map((one) => (
           <li key={one.id} class={`thumb ${one.id === selected.value?.id ? 'current' : ''}`}>
-            <button type="button" aria-label={`Show ${one.name}`} title={one.name} onClick={() => select(one.id)}>
-              {one.kind === 'image' ? <img src={one.url} alt="" /> : <Icon name={one.kind} size={24} />}
+            <button
+              type="button"
+              aria-label={`Show ${one.name}`}
+              aria-current={one.id === selected.value?.id}
+              title={one.name}
+              onClick={() => select(one.id)}
+            >
+              <Thumbnail media={one} />
             </button>
             <IconButton icon="close" label={`Remove ${one.name}`} onClick={() => remove(one.id)} />
           </li>
         ))}
       </ul>
-      <ChooseFiles />
+      <BringButtons compact />
     </div>
   )
+}
+
+function Thumbnail({ media: { kind, url } }: { readonly media: Attachment }) {
+  if (kind === 'image') return <img src={url} alt="" />
+  if (kind === 'audio') return <Icon name="audio" size={24} />
+  return (
+    <>
+      <video src={url} preload="metadata" muted tabIndex={-1} />
+      <Icon name="play" size={16} />
+    </>
+  )
+}
+
+function shortened(address: string): string {
+  return address.length > 80 ? `${address.slice(0, 79)}…` : address
 }

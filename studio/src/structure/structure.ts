@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals'
 import { Reply } from '../chat/reply.ts'
-import { toPart } from '../media/attachment.ts'
+import { toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import { model } from '../server/connection.ts'
 import { toFailure } from '../server/failure.ts'
@@ -88,7 +88,7 @@ export async function askStructured(): Promise<void> {
 
 async function bodyOf({ kind: form, text, question: asks }: Omit<AskedStructure, 'reply'>): Promise<object> {
   const { temperature, maxTokens, thinks } = options.value
-  const parts: Part[] = await Promise.all(attachments.value.map((one) => toPart(one)))
+  const parts: Part[] = await toParts(attachments.value)
   return {
     model: model.value?.id ?? '',
     messages: [{ role: 'user', content: [...parts, { type: 'text', text: asks }] }],

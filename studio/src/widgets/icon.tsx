@@ -30,6 +30,12 @@ const PATHS = {
   tag: 'M4 12V5h7l9 9-7 7zM8 9h.01',
   undo: 'M9 14L4 9l5-5M4 9h10a6 6 0 0 1 0 12h-3',
   redo: 'M15 14l5-5-5-5M20 9H10a6 6 0 0 0 0 12h3',
+  play: 'M8 5l11 7-11 7z',
+  pause: 'M8 5v14M16 5v14',
+  back: 'M18 6l-8 6 8 6zM6 6v12',
+  forward: 'M6 6l8 6-8 6zM18 6v12',
+  sound: 'M4 10v4h3l5 4V6L7 10zM16 9a4 4 0 0 1 0 6M18.5 6.5a8 8 0 0 1 0 11',
+  muted: 'M4 10v4h3l5 4V6L7 10zM16 10l5 5M21 10l-5 5',
   chart: 'M4 19h16M7 16v-5M12 16V6M17 16v-8',
 } as const
 

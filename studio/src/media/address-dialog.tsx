@@ -1,0 +1,53 @@
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { Button } from '../widgets/button.tsx'
+import { Notice } from '../widgets/notice.tsx'
+import { bringAddress, fetching } from './address.ts'
+import { intakeError } from './attachments.ts'
+
+/** Asks for the address of media. The server fetches it. */
+export function AddressDialog({ onClose }: { readonly onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const given = useSignal('')
+  const problem = useSignal<string | null>(null)
+  useEffect(() => dialog.current?.showModal(), [])
+  const isBusy = fetching.value !== null
+  const submit = async () => {
+    problem.value = null
+    if (await bringAddress(given.value.trim())) return onClose()
+    // It is said here, beside the field.
+    problem.value = intakeError.value
+    intakeError.value = null
+  }
+  return (
+    <dialog ref={dialog} aria-labelledby="address-title" onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (given.value.trim() !== '' && !isBusy) void submit()
+        }}
+      >
+        <h2 id="address-title">Fetch from an address</h2>
+        <p class="muted">The server fetches it, from public addresses and from the hosts that it is allowed.</p>
+        <input
+          type="url"
+          aria-label="Address"
+          placeholder="https://…"
+          autocomplete="off"
+          required
+          value={given.value}
+          onInput={(event) => {
+            given.value = event.currentTarget.value
+          }}
+        />
+        {problem.value && <Notice tone="error">{problem.value}</Notice>}
+        <div class="dialog-actions">
+          <Button onClick={() => dialog.current?.close()}>Cancel</Button>
+          <Button kind="primary" type="submit" disabled={isBusy || given.value.trim() === ''}>
+            {isBusy ? 'Fetching…' : 'Fetch'}
+          </Button>
+        </div>
+      </form>
+    </dialog>
+  )
+}

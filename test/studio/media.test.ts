@@ -1,0 +1,245 @@
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import axeCore from 'axe-core'
+import type { Page } from 'playwright-core'
+import sharp from 'sharp'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { parseMarkup } from '../../src/grounding/index.ts'
+import { CHROMIUM, catchReply, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
+import type { TestServer } from '../support/server.ts'
+import { startShippedServer } from '../support/shipped-model.ts'
+
+const VIDEO_S = 5
+
+describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
+  let server: TestServer
+  let origin: Server
+  let address: string
+  let studio: StudioPage
+
+  beforeAll(async () => {
+    await prepareStudio()
+    const picture = await readFile(new URL('../../docs/pictures/shapes.png', import.meta.url))
+    origin = createServer((request, response) => {
+      if (request.url === '/shapes.png') response.end(picture)
+      else response.writeHead(404).end()
+    }).listen(0, '127.0.0.1')
+    await once(origin, 'listening')
+    address = `http://localhost:${(origin.address() as AddressInfo).port}`
+    server = await startShippedServer({ environment: { LOOKOUT_MEDIA_HOSTS: new URL(address).host } })
+  })
+  afterEach(() => studio?.close())
+  afterAll(async () => {
+    await closeBrowser()
+    await server?.close()
+    origin?.close()
+  })
+
+  const media = (page: Page) => page.getByRole('list', { name: 'Media' }).getByRole('button', { name: /^Show / })
+  const names = async (page: Page) =>
+    (await media(page).all()).length === 0
+      ? []
+      : media(page).evaluateAll((all) => all.map((one) => one.getAttribute('title')))
+  const choose = (page: Page, files: { name: string; mimeType: string; buffer: Buffer }[]) =>
+    page.getByLabel('Files').setInputFiles(files)
+  const position = async (page: Page) =>
+    Number(await page.getByRole('slider', { name: 'Position' }).getAttribute('aria-valuenow'))
+
+  test('clips of a video lie on a timeline where the reply says, and lead there', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await page.getByRole('button', { name: 'Moving shapes' }).click()
+    const reply = await catchReply(page)
+    await page.getByRole('button', { name: 'When does the red circle appear?' }).click()
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    const [clip] = parseMarkup(reply()).flatMap((piece) => (piece.kind === 'clip' ? [piece] : []))
+    const span = page.locator('.span').first()
+    const box = (await span.boundingBox())!
+    const track = (await page.locator('.playhead-track').boundingBox())!
+    expect((box.x - track.x) / track.width).toBeCloseTo(clip!.start / VIDEO_S, 1)
+    expect((box.x + box.width - track.x) / track.width).toBeCloseTo(Math.min(1, clip!.end! / VIDEO_S), 1)
+
+    await span.hover()
+    expect(await page.locator('.chip.lit').count()).toBe(1)
+    await page.locator('.chip').first().hover()
+    await page.locator('.span.lit').waitFor()
+    await page.locator('.chip').first().click()
+    await expect.poll(() => position(page)).toBe(clip!.start)
+    // Again, after playback has moved on.
+    await page.getByRole('slider', { name: 'Position' }).press('Home')
+    await expect.poll(() => position(page)).toBe(0)
+    await page.locator('.chip').first().click()
+    await expect.poll(() => position(page)).toBe(clip!.start)
+    expect(errors).toEqual([])
+  })
+
+  test('a video plays, steps and is scrubbed by keyboard and pointer', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await page.getByRole('button', { name: 'Moving shapes' }).click()
+    const slider = page.getByRole('slider', { name: 'Position' })
+    await slider.press('Shift+ArrowRight')
+    await expect.poll(() => position(page)).toBe(1)
+    const time = () => page.evaluate<number>('document.querySelector(".sheet video").currentTime')
+    await slider.press('ArrowRight')
+    await expect.poll(time).toBeGreaterThan(1)
+    expect(await time()).toBeLessThan(1.2)
+    const bar = (await slider.boundingBox())!
+    await page.mouse.click(bar.x + bar.width * 0.8, bar.y + bar.height / 2)
+    await expect.poll(() => position(page)).toBeCloseTo(0.8 * VIDEO_S, 1)
+    await slider.press('Home')
+    await slider.press(' ')
+    await page.getByRole('button', { name: 'Pause' }).waitFor()
+    await expect.poll(() => position(page)).toBeGreaterThan(0)
+    await slider.press(' ')
+    await page.getByRole('button', { name: 'Play', exact: true }).waitFor()
+    expect(errors).toEqual([])
+  })
+
+  test('the soundtrack is sent when it is wanted', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await page.getByRole('button', { name: 'Moving shapes' }).click()
+    const asked = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'))
+    await page.getByRole('button', { name: 'What is said?' }).click()
+    expect((await asked).postDataJSON()).toMatchObject({ vision_config: { enable_audio_in_video: true } })
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    await page.getByLabel('Send its sound').uncheck()
+    const again = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'))
+    await page.getByLabel('Your question').fill('What appears first?')
+    await page.getByLabel('Your question').press('Enter')
+    expect((await again).postDataJSON()).not.toHaveProperty('vision_config')
+    await page
+      .getByText(/\d+ \+ \d+ tokens/)
+      .nth(1)
+      .waitFor()
+    expect(errors).toEqual([])
+  })
+
+  test('a sound shows its waveform and is heard', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await page.getByRole('button', { name: 'A voice' }).click()
+    await expect.poll(() => page.locator('.waveform path').getAttribute('d')).toMatch(/^M0\.\d+ /)
+    const asked = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'))
+    await page.getByRole('button', { name: 'What is said?' }).click()
+    const { messages } = (await asked).postDataJSON() as { messages: { content: object[] }[] }
+    expect(messages[0]!.content[0]).toMatchObject({ type: 'input_audio', input_audio: { format: 'mp3' } })
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    expect(errors).toEqual([])
+  })
+
+  test('several media are chosen and removed; other formats become PNG or are refused with a sentence', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    const plain = sharp({ create: { width: 40, height: 30, channels: 3, background: 'red' } })
+    const png = await plain.png().toBuffer()
+    const gif = await plain.gif().toBuffer()
+    await choose(page, [
+      { name: 'one.png', mimeType: 'image/png', buffer: png },
+      { name: 'two.gif', mimeType: 'image/gif', buffer: gif },
+      { name: 'photo.heic', mimeType: '', buffer: Buffer.from('\0\0\0\x18ftypheic') },
+      { name: 'film.mkv', mimeType: 'video/x-matroska', buffer: Buffer.from('no video') },
+      { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('words') },
+    ])
+    const notice = page.getByRole('alert')
+    await notice.waitFor()
+    expect(await notice.innerText()).toContain('cannot read photo.heic. Save it as PNG or JPEG.')
+    expect(await notice.innerText()).toContain('film.mkv is in a format that the server does not take.')
+    expect(await notice.innerText()).toContain('notes.txt is neither an image, nor a video, nor a sound.')
+    expect(await names(page)).toEqual(['one.png', 'two.gif'])
+    await page.getByRole('button', { name: 'Show two.gif' }).click()
+    await page.getByRole('group', { name: /^two.gif, 40 by 30 pixels/ }).waitFor()
+    const asked = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'))
+    await page.getByLabel('Your question').fill('What is this?')
+    await page.getByLabel('Your question').press('Enter')
+    const { messages } = (await asked).postDataJSON() as { messages: { content: { image_url: { url: string } }[] }[] }
+    expect(messages[0]!.content.slice(0, 2).map(({ image_url: { url } }) => url.slice(0, 15))).toEqual([
+      'data:image/png;',
+      'data:image/png;',
+    ])
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    await page.getByRole('button', { name: 'Remove two.gif' }).click()
+    await page.getByRole('group', { name: /^one.png/ }).waitFor()
+    await page.getByRole('button', { name: 'Dismiss' }).click()
+    await notice.waitFor({ state: 'detached' })
+    await page.getByRole('button', { name: 'Remove one.png' }).click()
+    await page.getByText('Drop an image, a video or a sound').waitFor()
+    expect(errors).toEqual([])
+  })
+
+  test('media is fetched by its address, which is typed, pasted or dragged from another page', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await page.getByRole('button', { name: 'From an address' }).click()
+    const field = page.getByRole('textbox', { name: 'Address' })
+    await field.fill('http://127.0.0.1/secret.png')
+    await page.getByRole('button', { name: 'Fetch', exact: true }).click()
+    expect(await page.getByRole('alert').innerText()).toContain('its address is not public')
+    await field.fill(`${address}/shapes.png`)
+    await field.press('Enter')
+    await page.getByRole('group', { name: /^shapes.png, 512 by 384 pixels/ }).waitFor()
+    expect(await page.getByRole('dialog').count()).toBe(0)
+
+    const url = JSON.stringify(`${address}/shapes.png`)
+    await page.evaluate(`{
+      const clipboardData = new DataTransfer()
+      clipboardData.setData('text/plain', ${url})
+      document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true }))
+    }`)
+    await expect.poll(() => names(page)).toHaveLength(2)
+    await page.evaluate(`{
+      const dataTransfer = new DataTransfer()
+      dataTransfer.setData('text/uri-list', 'https://example.com/article')
+      dataTransfer.setData('text/html', '<a href="https://example.com/article"><img src="' + ${url} + '"></a>')
+      document.body.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }))
+    }`)
+    await expect.poll(() => names(page)).toHaveLength(3)
+    // The refused address; nothing else went wrong.
+    expect(errors.filter((message) => !message.includes('status of 400'))).toEqual([])
+  })
+
+  test('a camera takes a picture; without permission the page says what to do', async () => {
+    studio = await openStudio(server.url, { permissions: ['camera'] })
+    await studio.page.getByRole('button', { name: 'Use the camera' }).click()
+    await studio.page.getByRole('dialog').getByRole('button', { name: 'Take a picture' }).click()
+    await studio.page.getByRole('group', { name: /^camera-\d+\.jpg, \d+ by \d+ pixels/ }).waitFor()
+    expect(studio.errors).toEqual([])
+    await studio.close()
+
+    studio = await openStudio(server.url)
+    await studio.page.getByRole('button', { name: 'Use the camera' }).click()
+    expect(await studio.page.getByRole('alert').innerText()).toContain('Allow it beside the address')
+    await studio.page.keyboard.press('Escape')
+    await studio.page.getByText('Drop an image, a video or a sound').waitFor()
+    expect(studio.errors).toEqual([])
+  })
+
+  test.each([
+    ['light', 1360],
+    ['dark', 390],
+  ] as const)('is accessible, in %s and %d pixels wide', async (colorScheme, width) => {
+    studio = await openStudio(server.url, { colorScheme, width })
+    const { page, errors } = studio
+    await page.getByRole('button', { name: 'Moving shapes' }).click()
+    await page.getByRole('button', { name: 'What happens?' }).click()
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    expect(await violations(page)).toEqual([])
+    expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width)
+    await page.getByRole('button', { name: 'From an address' }).click()
+    expect(await violations(page)).toEqual([])
+    expect(errors).toEqual([])
+  })
+})
+
+/** Of axe-core, injected past the page's policy, which allows only its own scripts. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axeCore.source)
+  return page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: typeof axeCore }
+    const { violations: found } = await axe.run()
+    return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
+  })
+}
