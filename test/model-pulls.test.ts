@@ -158,6 +158,27 @@ describe('a pull', () => {
     expect(extended.modalities).toEqual(['text'])
   })
 
+  test('that is a dry run tells the choices, and fetches and serves nothing', async () => {
+    await serve()
+    const dryRun = async (model: string) => {
+      const events = await eventsOf(await server.post(URL, { model, dry_run: true }))
+      expect(events.map(({ type }) => type)).toEqual(['choice', undefined])
+      expect(events.at(-1)).toEqual({ end: true })
+      return events[0]
+    }
+    expect(await dryRun(REPOSITORY)).toMatchObject({ options: [{ cached: false }, { cached: false }] })
+    expect(await downloads()).toEqual([])
+    // The next pull does not have to wait for it.
+    await eventsOf(await server.post(URL, { model: ID }))
+    // Nor is anything served whose files happen to be here.
+    await remove(ID)
+    hub.repositories.set('acme/large-GGUF', new Map([['large-F16.gguf', model]]))
+    await eventsOf(await server.post(URL, { model: 'acme/large-GGUF' }))
+    await rm(join(server.directory, 'models'), { recursive: true })
+    expect(await dryRun('acme/large-GGUF')).toMatchObject({ options: [{ quant: 'F16', cached: true }] })
+    expect(await ids()).toEqual(['service-mk1.5', 'service-mk1'])
+  })
+
   test('of what the hub does not have is rejected', async () => {
     await serve()
     for (const [name, message] of [

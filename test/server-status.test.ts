@@ -19,6 +19,7 @@ interface Status {
   readonly memory: Readonly<Record<'process_bytes' | 'engine_bytes' | 'available_bytes' | 'total_bytes', number>>
   readonly engines: readonly {
     readonly models: readonly string[]
+    readonly stored: boolean
     readonly state: string
     readonly running: number
     readonly tokens_per_second: number
@@ -104,6 +105,7 @@ describe('a busy server', () => {
       expect(status.engines).toEqual([
         {
           models: IDS,
+          stored: false,
           state: 'ready',
           running: 4,
           queued: 7,
@@ -160,7 +162,7 @@ test('a model that is not loaded is listed as such, and loading it is told', asy
   try {
     await new ModelStore(server.directory).put('pulled')
     const pulled = async () => (await statusOf(server)).engines.find(({ models }) => models.includes('pulled'))
-    await expect.poll(pulled, { timeout: 5_000 }).toMatchObject({ state: 'unloaded', memory_bytes: null })
+    await expect.poll(pulled, { timeout: 5_000 }).toMatchObject({ stored: true, state: 'unloaded', memory_bytes: null })
     const reply = chat(server, { model: 'pulled' })
     await expect.poll(pulled, { timeout: 5_000 }).toMatchObject({ state: 'starting', queued: 1, running: 0 })
     begun.resolve(new FakeEngine())

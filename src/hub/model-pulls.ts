@@ -19,6 +19,8 @@ export interface AskedPull {
   /** As `lookout pull` takes it, of a repository. */
   readonly model: string
   readonly projector: 'auto' | 'none'
+  /** Whether nothing is fetched: it ends when it has told what there is to choose from. */
+  readonly isDryRun: boolean
 }
 
 /**
@@ -38,22 +40,22 @@ export class ModelPulls {
 
   /**
    * Pulls a model. What is aborted goes on when the same is asked for again.
-   * @returns the id that it is served under.
+   * @returns the id that it is served under; null for a dry run.
    * @throws ApiError 400 for an address or a repository that cannot be used, 409 while the same repository is being
    * pulled, 503 when the hub cannot be reached, 507 when the disk is full; the signal's reason.
    */
   async pull(
-    { model, projector }: AskedPull,
+    { model, projector, isDryRun }: AskedPull,
     report: (event: PullEvent) => void,
     signal: AbortSignal,
-  ): Promise<string> {
+  ): Promise<string | null> {
     const { store, memoryLimitBytes, logger } = this.#options
     const repository = await repositoryOf(model)
     return this.#alone(repository, async () => {
-      logger.info(`Pulling ${model}`)
-      const task = { address: model, projector, store, memoryLimitBytes }
+      if (!isDryRun) logger.info(`Pulling ${model}`)
+      const task = { address: model, projector, isDryRun, store, memoryLimitBytes }
       const id = await pullInThread(task, report, AbortSignal.any([signal, this.#closing.signal]))
-      logger.info(`Pulled ${id}`)
+      if (id !== null) logger.info(`Pulled ${id}`)
       return id
     })
   }

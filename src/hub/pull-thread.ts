@@ -7,6 +7,8 @@ export interface PullTask {
   /** Of a model in a repository of the hub. */
   readonly address: string
   readonly projector: 'auto' | 'none'
+  /** Whether it ends when it has told what there is to choose from. */
+  readonly isDryRun: boolean
   /** Folder of the cards. */
   readonly store: string
   /** Bytes that all models may take together; null for no limit. */
@@ -21,7 +23,7 @@ export interface PullFailure {
 /** What the thread posts. Whatever is posted to it ends the pull. */
 export type PullMessage =
   | { readonly type: 'event'; readonly event: PullEvent }
-  | { readonly type: 'ended'; readonly id: string }
+  | { readonly type: 'ended'; readonly id: string | null }
   | { readonly type: 'failed'; readonly failure: PullFailure }
 
 const WORKER_FILE = new URL('./pull-worker.ts', import.meta.url)
@@ -31,14 +33,14 @@ const RETRY_SECONDS = 30
 
 /**
  * Pulls a model in a thread of its own. When the promise settles, the thread has ended.
- * @returns the id that the model is served under.
+ * @returns the id that the model is served under; null for a dry run.
  * @throws ApiError; the signal's reason.
  */
 export async function pullInThread(
   task: PullTask,
   report: (event: PullEvent) => void,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<string | null> {
   signal.throwIfAborted()
   const worker = new Worker(WORKER_FILE, { workerData: task })
   let late: NodeJS.Timeout | undefined
@@ -47,10 +49,10 @@ export async function pullInThread(
     late = setTimeout(() => void worker.terminate(), STOP_MS)
   }
   signal.addEventListener('abort', stop)
-  let id: string | null = null
+  let result: { readonly id: string | null } | null = null
   let failure = internalError(new Error('The thread of a pull ended'))
   worker.on('message', (message: PullMessage) => {
-    if (message.type === 'ended') id = message.id
+    if (message.type === 'ended') result = message
     else if (message.type === 'failed') failure = errorOf(message.failure)
     else if (!signal.aborted) report(message.event)
   })
@@ -63,7 +65,9 @@ export async function pullInThread(
     clearTimeout(late)
     signal.removeEventListener('abort', stop)
   }
-  if (id !== null) return id
+  // Only the listener assigns it, which the compiler does not see.
+  const ended = result as { readonly id: string | null } | null
+  if (ended !== null) return ended.id
   signal.throwIfAborted()
   throw failure
 }

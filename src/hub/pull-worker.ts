@@ -9,10 +9,11 @@ import { pull } from './pull.ts'
 import type { PullFailure, PullMessage, PullTask } from './pull-thread.ts'
 import { TUNING } from './tuning.ts'
 
-const { address, projector, store, memoryLimitBytes } = workerData as PullTask
+const { address, projector, isDryRun, store, memoryLimitBytes } = workerData as PullTask
 const port = parentPort!
 const post = (message: PullMessage) => port.postMessage(message)
 const stop = new AbortController()
+let hasChosen = false
 port.once('message', () => stop.abort())
 
 try {
@@ -24,12 +25,19 @@ try {
       available: Math.min(availableMemory(), memoryLimitBytes ?? Number.POSITIVE_INFINITY),
       tuning: TUNING,
       signal: stop.signal,
-      report: (event) => post({ type: 'event', event }),
+      report: (event) => {
+        if (hasChosen) return
+        post({ type: 'event', event })
+        if (event.type !== 'choice' || !isDryRun) return
+        hasChosen = true
+        stop.abort()
+      },
     },
   )
   post({ type: 'ended', id: ids[0]! })
 } catch (error) {
-  post({ type: 'failed', failure: failureOf(error as Error) })
+  if (hasChosen) post({ type: 'ended', id: null })
+  else post({ type: 'failed', failure: failureOf(error as Error) })
 } finally {
   port.close()
 }

@@ -49,11 +49,12 @@ async function describe(models: ModelCatalog, status: ServerStatus): Promise<Omi
       total_bytes: memory.totalBytes,
     },
     engines: [...engines].flatMap(([engine, { state, running, queued, ...figures }]) => {
-      const ids = served.filter((model) => model.engine === engine).map(({ id }) => id)
+      const own = served.filter((model) => model.engine === engine)
       // A model that is no longer served ends what it has begun.
-      if (ids.length === 0) return []
+      if (own.length === 0) return []
       return {
-        models: ids,
+        models: own.map(({ id }) => id),
+        stored: own.every((model) => models.isStored(model)),
         state,
         running,
         queued,

@@ -47,10 +47,10 @@ async function pull(request: FastifyRequest, reply: FastifyReply, options: Model
     stream.tell(told)
   }
   try {
-    const asked = { model: body.model, projector: body.projector ?? 'auto' }
+    const asked = { model: body.model, projector: body.projector ?? 'auto', isDryRun: body.dry_run ?? false }
     const id = await pulls.pull(asked, report, AbortSignal.any([closed, draining]))
     stream ??= new PullStream(reply, keepAliveMs)
-    await stream.end({ type: 'done', id, ...(await servingOf(id, models)) })
+    await stream.end(id === null ? null : { type: 'done', id, ...(await servingOf(id, models)) })
   } catch (cause) {
     const error = draining.aborted && !closed.aborted ? shuttingDown() : cause
     if (stream === null) throw error

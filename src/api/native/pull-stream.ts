@@ -20,11 +20,11 @@ export class PullStream {
     else if (event.type !== 'progress') this.#waiting.push(JSON.stringify(event))
   }
 
-  /** Ends the stream. @param last an event and `[DONE]`, or an error. */
-  async end(last: ModelPullEventBody | ErrorBody): Promise<void> {
+  /** Ends the stream. @param last an event and `[DONE]`, which alone follows null; or an error. */
+  async end(last: ModelPullEventBody | ErrorBody | null): Promise<void> {
     while (this.#blocked !== null) await this.#blocked
-    await this.#stream.send(JSON.stringify(last))
-    if ('type' in last) await this.#stream.send('[DONE]')
+    if (last !== null) await this.#stream.send(JSON.stringify(last))
+    if (last === null || 'type' in last) await this.#stream.send('[DONE]')
     this.#stream.end()
   }
 

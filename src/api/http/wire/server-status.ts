@@ -13,6 +13,7 @@ const share = z
 const engineStatus = z
   .object({
     models: z.array(z.string()).describe('Ids that it answers for.'),
+    stored: z.boolean().describe('Whether they were pulled or added: only those can be deleted.'),
     state: z.enum(['unloaded', 'starting', 'ready', 'restarting', 'closed']),
     running: count.describe('Completions that are being generated.'),
     queued: count.describe('Requests that wait for that, or for the model to load.'),

@@ -10,6 +10,7 @@ export const modelPullRequest = z
       .enum(['auto', 'none'])
       .nullish()
       .describe('Whether the image encoder is fetched that suits the model; none is for text only.'),
+    dry_run: z.boolean().nullish().describe('Whether to end after the choice, before anything is fetched.'),
   })
   .register(requestSchemas, { id: 'ModelPullRequest' })
 
