@@ -16,6 +16,7 @@ import './styles/multilook.css'
 import './styles/structure.css'
 import './styles/detect.css'
 import './styles/media.css'
+import './styles/server.css'
 
 const root = document.getElementById('app')!
 root.textContent = ''

@@ -7,6 +7,7 @@ import { stageMarks, stageTool } from './detect/stage.ts'
 import type { Clip, Mark } from './marks/mark.ts'
 import { clips as lookClips, marks as lookMarks } from './multilook/look.ts'
 import { MultilookPanel } from './multilook/multilook-panel.tsx'
+import { ServerPanel } from './server-status/server-panel.tsx'
 import type { StageTool } from './stage/image-stage.tsx'
 import { StructurePanel } from './structure/structure-panel.tsx'
 import type { IconName } from './widgets/icon.tsx'
@@ -55,4 +56,5 @@ export const MODES: readonly [Mode, ...Mode[]] = [
     clips: noClips,
     tool: none,
   },
+  { id: 'server', title: 'Server', icon: 'server', Panel: ServerPanel, marks: noMarks, clips: noClips, tool: none },
 ]

@@ -1,4 +1,6 @@
 import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { buildStudio, isStudioBuilt } from '../../src/setup/studio.mjs'
 import { KEY } from './server.ts'
@@ -55,6 +57,20 @@ export async function openStudio(url: string, options: StudioPageOptions = {}): 
   })
   await page.goto(`${url}/studio#key=${key}`)
   return { page, errors, close: () => context.close() }
+}
+
+/** What axe-core finds wrong with the page as it is: a rule and the elements for each. A test expects none. */
+export async function violationsOf(page: Page): Promise<string[]> {
+  const source = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+  // The page's policy forbids other scripts; what the browser's debugger evaluates is none.
+  await page.evaluate(source)
+  const found = await page.evaluate(() => {
+    type Axe = {
+      run(): Promise<{ violations: { id: string; nodes: { target: unknown[]; failureSummary?: string }[] }[] }>
+    }
+    return (globalThis as unknown as { axe: Axe }).axe.run()
+  })
+  return found.violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${target.join(' ')}`))
 }
 
 export async function closeBrowser(): Promise<void> {

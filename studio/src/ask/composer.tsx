@@ -107,11 +107,11 @@ export function Suggestions() {
   if (sample === undefined || turns.value.length > 0) return null
   return (
     <div class="suggestions">
-      {sample.questions.map(({ question, format = '', sound = false }) => (
+      {sample.questions.map(({ question, format, sound = false }) => (
         <Button
           key={question}
           onClick={() => {
-            options.value = { ...options.value, format }
+            options.value = { ...options.value, format: format ?? '' }
             sendsSound.value = sound
             draft.value = question
             void ask()

@@ -1,0 +1,102 @@
+import { signal } from '@preact/signals'
+import { useRef } from 'preact/hooks'
+import { callJson } from '../server/call.ts'
+import { models } from '../server/connection.ts'
+import { type Failure, toFailure } from '../server/failure.ts'
+import { loadModels } from '../server/load-models.ts'
+import { bytesText } from '../server-status/quantities.ts'
+import { askStatus, engineOf, may, statusFailure } from '../server-status/status.ts'
+import { ConfirmDialog } from '../widgets/confirm-dialog.tsx'
+import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { ScopeNotice } from '../widgets/scope-notice.tsx'
+import { ModelCard } from './model-card.tsx'
+import { PullForm } from './pull-form.tsx'
+
+/** The id of the model that the user is about to delete. */
+const doomed = signal<string | null>(null)
+/** Ids that are being deleted: requests that are under way end first. */
+const leaving = signal<readonly string[]>([])
+const deleteFailure = signal<{ readonly id: string; readonly failure: Failure } | null>(null)
+const freed = signal<string | null>(null)
+
+/** The models of the server; with a key of scope `admin`, also more of them, and fewer. */
+export function ModelsSection() {
+  const heading = useRef<HTMLHeadingElement>(null)
+  const isAdmin = may('admin')
+  const failed = deleteFailure.value
+  return (
+    <div class="server-section">
+      {statusFailure.value && <FailureNotice failure={statusFailure.value} onRetry={() => void askStatus()} />}
+      {isAdmin === true && <PullForm />}
+      <h2 ref={heading} tabIndex={-1}>
+        Models of this server
+      </h2>
+      {models.value.length === 0 && <p class="empty">The server has no model.</p>}
+      {failed && <FailureNotice failure={failed.failure} onRetry={() => void deleteModel(failed.id)} />}
+      <p class="small-fact" role="status">
+        {freed.value}
+      </p>
+      <ul class="model-cards">
+        {models.value.map((model) => {
+          const engine = engineOf(model.id)
+          const canDelete = isAdmin === true && engine?.stored === true && !leaving.value.includes(model.id)
+          return (
+            <ModelCard
+              key={model.id}
+              model={model}
+              engine={engine}
+              onDelete={
+                canDelete
+                  ? () => {
+                      doomed.value = model.id
+                    }
+                  : null
+              }
+            />
+          )
+        })}
+      </ul>
+      {isAdmin === false && (
+        <ScopeNotice scopes="admin" title="This key may use models, not fetch or delete any.">
+          Open the link that <code>npm start</code> prints in a terminal, or make a key with
+        </ScopeNotice>
+      )}
+      {doomed.value !== null && (
+        <ConfirmDialog
+          title="Delete this model?"
+          action="Delete it"
+          onConfirm={() => {
+            const id = doomed.value!
+            void deleteModel(id).then(() => heading.current?.focus())
+          }}
+          onClose={() => {
+            doomed.value = null
+          }}
+        >
+          <p>
+            <code>{doomed.value}</code> is no longer served to anybody, and its files leave the disk. Answers that are
+            being written end first.
+          </p>
+        </ConfirmDialog>
+      )}
+    </div>
+  )
+}
+
+async function deleteModel(id: string): Promise<void> {
+  deleteFailure.value = null
+  freed.value = `Deleting ${id}…`
+  leaving.value = [...leaving.value, id]
+  try {
+    const path = `/v1/models/${encodeURIComponent(id)}`
+    const { freed_bytes } = await callJson<{ freed_bytes: number }>(path, { method: 'DELETE' })
+    models.value = models.value.filter((model) => model.id !== id)
+    freed.value = `${id} is deleted: ${bytesText(freed_bytes)} freed.`
+    await Promise.all([loadModels(), askStatus()])
+  } catch (error) {
+    freed.value = null
+    deleteFailure.value = { id, failure: toFailure(error) }
+  } finally {
+    leaving.value = leaving.value.filter((one) => one !== id)
+  }
+}

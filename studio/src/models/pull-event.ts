@@ -1,0 +1,43 @@
+import type { ErrorBody } from '../server/wire.ts'
+
+/** A quantisation of a repository. */
+export interface PullOption {
+  readonly quant: string
+  /** Of its files, the image encoder's included. */
+  readonly bytes: number
+  readonly memory_bytes: number
+  readonly fits: 'yes' | 'tight' | 'no'
+  /** Whether no byte must be downloaded. */
+  readonly cached: boolean
+  /** Whether the server would take it. */
+  readonly chosen: boolean
+}
+
+export interface PullChoice {
+  readonly type: 'choice'
+  /** The repository. */
+  readonly model: string
+  readonly available_bytes: number
+  readonly context_tokens: number
+  readonly options: readonly PullOption[]
+  /** The image encoder's file; null for a model of text alone. */
+  readonly projector: string | null
+}
+
+export interface PullProgress {
+  readonly type: 'progress'
+  readonly file: string
+  readonly done_bytes: number
+  readonly total_bytes: number
+  readonly bytes_per_second: number
+  readonly seconds_left: number | null
+}
+
+/** What `POST /v1/models/pull` tells while it works. */
+export type PullEvent = { readonly error?: ErrorBody } & (
+  | PullChoice
+  | PullProgress
+  | { readonly type: 'note'; readonly message: string }
+  | { readonly type: 'found' | 'check'; readonly file: string }
+  | { readonly type: 'done'; readonly id: string; readonly served: boolean; readonly reason: string | null }
+)

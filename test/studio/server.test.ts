@@ -1,0 +1,236 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { TestAccounts } from '../support/accounts.ts'
+import {
+  CHROMIUM,
+  closeBrowser,
+  openStudio,
+  prepareStudio,
+  type StudioPage,
+  type StudioPageOptions,
+  violationsOf,
+} from '../support/browser.ts'
+import { FakeEngine } from '../support/fake-engine.ts'
+import { type FakeHub, startFakeHub } from '../support/fake-hub.ts'
+import { startTestServer, type TestServer } from '../support/server.ts'
+
+const REPOSITORY = 'acme/nano-GGUF'
+const ID = `${REPOSITORY}:Q4_K_M`
+
+describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
+  let home: string
+  let hub: FakeHub
+  let accounts: TestAccounts
+  let engine: FakeEngine
+  let server: TestServer
+  let studio: StudioPage
+
+  beforeAll(async () => {
+    await prepareStudio()
+    home = await mkdtemp(join(tmpdir(), 'lookout-studio-'))
+    hub = await startFakeHub()
+    const model = await readFile('models/lookout-nano/model-f16.gguf')
+    hub.repositories.set(
+      REPOSITORY,
+      new Map([
+        ['nano-Q4_K_M.gguf', model],
+        ['nano-Q8_0.gguf', Buffer.concat([model, Buffer.alloc(2 ** 24)])],
+        ['mmproj-nano-F16.gguf', await readFile('models/lookout-nano/mmproj-f16.gguf')],
+      ]),
+    )
+    accounts = await TestAccounts.open()
+    engine = new FakeEngine()
+    vi.stubEnv('HF_ENDPOINT', hub.url)
+    vi.stubEnv('HF_HOME', join(home, 'hf'))
+    server = await startTestServer({ engine })
+  })
+  afterEach(() => studio?.close())
+  afterAll(async () => {
+    await closeBrowser()
+    await server?.close()
+    await accounts?.close()
+    await hub?.[Symbol.asyncDispose]()
+    await rm(home, { recursive: true, force: true })
+  })
+
+  async function open(options: StudioPageOptions = {}): Promise<Page> {
+    // The server reads them at each pull, and they are taken back after each test.
+    vi.stubEnv('HF_ENDPOINT', hub.url)
+    vi.stubEnv('HF_HOME', join(home, 'hf'))
+    studio = await openStudio(server.url, options)
+    const { page } = studio
+    await page.getByRole('button', { name: 'Server' }).click()
+    return page
+  }
+
+  test('a model is looked up, chosen, fetched, used and deleted by keyboard alone', async () => {
+    const page = await open()
+    const pressed = (name: string | RegExp) => page.getByRole('button', { name })
+    const address = page.getByLabel(/^A repository/)
+    await address.fill('acme/none')
+    await address.press('Enter')
+    await page
+      .getByRole('alert')
+      .filter({ hasText: /acme\/none/ })
+      .waitFor()
+    expect(await address.inputValue()).toBe('acme/none')
+
+    await address.fill(REPOSITORY)
+    await address.press('Enter')
+    const smaller = page.getByRole('radio', { name: /Q4_K_M.*19 MiB.*fits/ })
+    const larger = page.getByRole('radio', { name: /Q8_0.*35 MiB/, checked: true })
+    await larger.waitFor()
+    // The focus is on what the server would take.
+    await expect.poll(() => larger.evaluate((one) => one.matches(':focus'))).toBe(true)
+    expect(await violationsOf(page)).toEqual([])
+    await page.keyboard.press('ArrowUp')
+    expect(await smaller.isChecked()).toBe(true)
+    expect(hub.downloadsOf('nano-Q4_K_M.gguf').filter(({ range }) => !range?.endsWith('-1048575'))).toEqual([])
+
+    // A download that does not end.
+    hub.onDownload = ({ range }) => (range?.endsWith('-1048575') ? undefined : { kind: 'stall', after: 3e6 })
+    await page.keyboard.press('Enter')
+    await page.getByText(/of 9\.\d MiB|of 1\d MiB/).waitFor()
+    const bar = page.getByRole('progressbar', { name: 'Progress of nano-Q4_K_M.gguf' })
+    await expect.poll(() => bar.evaluate((one: { value: number }) => one.value)).toBeGreaterThan(1e6)
+    expect(await violationsOf(page)).toEqual([])
+    await expect.poll(() => page.locator(':focus').innerText()).toBe('Cancel')
+    await page.keyboard.press('Enter')
+    expect(await smaller.isChecked()).toBe(true)
+    hub.onDownload = () => undefined
+
+    // The server may need a moment to end the first pull.
+    await pressed(/^Fetch 19 MiB/).press('Enter')
+    await page.getByText(/is here/).waitFor()
+    expect(await violationsOf(page)).toEqual([])
+    await pressed('Use it').press('Enter')
+    expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe(ID)
+    const card = page.getByRole('listitem', { name: ID })
+    await card.getByText('not loaded').waitFor()
+    expect(await card.getByRole('button', { name: /^In use/ }).getAttribute('aria-pressed')).toBe('true')
+
+    // A model of the settings cannot be deleted.
+    expect(await pressed(/^Delete service/).count()).toBe(0)
+    await pressed(`Delete ${ID}`).press('Enter')
+    const dialog = page.getByRole('alertdialog')
+    expect(await violationsOf(page)).toEqual([])
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    await expect.poll(() => page.locator(':focus').getAttribute('aria-label')).toBe(`Delete ${ID}`)
+    await page.keyboard.press('Enter')
+    await dialog.getByRole('button', { name: 'Delete it' }).press('Enter')
+    await page.getByText(`${ID} is deleted: 19 MiB freed.`).waitFor()
+    expect(await card.count()).toBe(0)
+    expect(studio.errors.filter((error) => !/status of (400|409)/.test(error))).toEqual([])
+  })
+
+  test('a key without the scope admin learns how to get one', async () => {
+    const { key } = await accounts.organisation()
+    const page = await open({ key, colorScheme: 'dark' })
+    await page.getByText('lookout keys create --scopes admin').waitFor()
+    const card = page.getByRole('listitem', { name: 'service-mk1.5' })
+    expect(await card.innerText()).toMatch(/text, images, video, sound\s+Marks with\s+points, boxes, polygons, clips/)
+    expect(await page.getByText('Get a model').count()).toBe(0)
+    expect(await violationsOf(page)).toEqual([])
+    expect(studio.errors).toEqual([])
+  })
+
+  test('the load is drawn while somebody looks, and asked for only then', async () => {
+    const page = await open()
+    await page.getByRole('tab', { name: 'Models' }).press('ArrowRight')
+    const chart = page.getByRole('img', { name: /^Tokens per second in the last minutes: now 0/ })
+    await chart.waitFor()
+    engine.script = { texts: ['tick'], tokensPerText: 10, delayMs: 1, endless: true }
+    const leaving = new AbortController()
+    const body = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }], stream: true }
+    const stream = await fetch(`${server.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${server.service.apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      signal: leaving.signal,
+    })
+    const reading = stream.text().catch(() => '')
+    const tokens = page.getByRole('listitem').filter({ hasText: /^Tokens per second/ })
+    await expect
+      .poll(async () => Number((await tokens.locator('.figure-value').innerText()).split('\n')[0]!.replace(',', '')), {
+        timeout: 20_000,
+      })
+      .toBeGreaterThan(100)
+    leaving.abort()
+    await reading
+    // A line of several points that goes up.
+    expect(((await tokens.locator('path.line').first().getAttribute('d')) ?? '').split('L').length).toBeGreaterThan(1)
+    expect(await violationsOf(page)).toEqual([])
+
+    let asked = 0
+    page.on('request', (request) => {
+      if (request.url().endsWith('/v1/server')) asked++
+    })
+    await page.clock.install()
+    const hide = (isHidden: boolean) =>
+      page.evaluate(`
+        Object.defineProperty(document, 'hidden', { configurable: true, value: ${isHidden} })
+        document.dispatchEvent(new Event('visibilitychange'))
+      `)
+    // A timer of before the clock was installed may still run.
+    await hide(true)
+    await hide(false)
+    await expect.poll(() => asked).toBeGreaterThan(0)
+    await hide(true)
+    const before = asked
+    await page.clock.runFor(60_000)
+    expect(asked).toBeLessThanOrEqual(before + 1)
+    await hide(false)
+    await expect.poll(() => asked).toBeGreaterThan(before)
+    await page.getByRole('button', { name: 'Ask', exact: true }).first().click()
+    const left = asked
+    await page.clock.runFor(60_000)
+    expect(asked).toBe(left)
+    expect(studio.errors).toEqual([])
+  })
+
+  test('files are uploaded, shown, put on the stage, downloaded and deleted', async () => {
+    const { key } = await accounts.organisation()
+    const shapes = await readFile('docs/pictures/shapes.png')
+    for (let i = 0; i < 21; i++) {
+      const form = new FormData()
+      form.set('purpose', 'vision')
+      form.set('file', new Blob([shapes], { type: 'image/png' }), `earlier-${i}.png`)
+      const headers = { authorization: `Bearer ${key}` }
+      expect((await fetch(`${server.url}/v1/files`, { method: 'POST', headers, body: form })).status).toBe(200)
+    }
+    const page = await open({ key, width: 390, height: 844, hasTouch: true })
+    await page.getByRole('tab', { name: 'Files' }).click()
+    const rows = page.getByRole('list', { name: 'Files' }).getByRole('listitem')
+    await expect.poll(() => rows.count()).toBe(20)
+    await rows.first().locator('.file-thumb img').waitFor()
+    await page.getByRole('button', { name: 'Show more' }).click()
+    await expect.poll(() => rows.count()).toBe(21)
+    expect(await page.getByRole('button', { name: 'Show more' }).count()).toBe(0)
+    expect(new Set(await page.locator('.file-name').allInnerTexts()).size).toBe(21)
+    await page.getByLabel('Files to upload').setInputFiles('docs/pictures/shapes.png')
+    const row = rows.filter({ hasText: 'shapes.png' })
+    await row.locator('.file-thumb img').waitFor()
+    expect(await violationsOf(page)).toEqual([])
+
+    await row.getByRole('button', { name: 'Put shapes.png on the stage' }).click()
+    await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      row.getByRole('button', { name: 'Download shapes.png' }).click(),
+    ])
+    expect(download.suggestedFilename()).toBe('shapes.png')
+    expect((await readFile(await download.path())).equals(shapes)).toBe(true)
+
+    await row.getByRole('button', { name: 'Delete shapes.png' }).click()
+    await page.getByRole('button', { name: 'Delete it' }).click()
+    await page.getByText('shapes.png is deleted.').waitFor()
+    expect(await row.count()).toBe(0)
+    // It is still on the stage.
+    await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
+    expect(studio.errors).toEqual([])
+  })
+})
