@@ -6,6 +6,6 @@ const server = process.env.LOOKOUT_URL ?? 'http://127.0.0.1:8080'
 export default defineConfig({
   base: '/studio/',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
-  build: { target: 'es2023', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  build: { target: 'es2023', cssTarget: 'esnext', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   server: { proxy: { '/v1': server, '/studio/samples': server, '/studio/fetch': server } },
 })

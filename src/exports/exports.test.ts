@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { labelMeName, toLabelMe, toLabelStudio, zip } from './index.ts'
+import { labelMeName, toLabelMe, zip } from './index.ts'
 
 /** COCO, YOLO and CSV are tested through the command line that writes them. */
 
@@ -37,28 +37,6 @@ test('LabelMe: corners in pixels, named as the picture', () => {
     imageWidth: 200,
   })
   expect(labelMeName(PICTURE.name)).toBe('cats.1.json')
-})
-
-test('Label Studio: percent of the sides', () => {
-  expect(toLabelStudio([PICTURE], 'nano')).toMatchObject([
-    {
-      data: { image: 'album/cats.1.jpg' },
-      predictions: [
-        {
-          model_version: 'nano',
-          result: [
-            {
-              type: 'rectanglelabels',
-              original_width: 200,
-              original_height: 100,
-              value: { x: 10, y: 10, width: 50, height: 50, rotation: 0, rectanglelabels: ['cat'] },
-            },
-            { type: 'keypointlabels', value: { x: 25, y: 25, keypointlabels: ['nose'] } },
-          ],
-        },
-      ],
-    },
-  ])
 })
 
 describe('ZIP', () => {

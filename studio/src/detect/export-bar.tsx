@@ -1,8 +1,9 @@
 import { signal } from '@preact/signals'
 import { Button } from '../widgets/button.tsx'
+import { download } from '../widgets/download.ts'
 import { Notice } from '../widgets/notice.tsx'
 import { Segments } from '../widgets/segments.tsx'
-import { EXPORT_FORMATS, type ExportFormat, save } from './export-files.ts'
+import { EXPORT_FORMATS, type ExportFormat } from './export-files.ts'
 import { results } from './results.ts'
 import { searchable, shownImage } from './targets.ts'
 
@@ -19,7 +20,8 @@ export function ExportBar() {
   const run = async ({ toFile }: ExportFormat) => {
     failure.value = null
     try {
-      save(await toFile(pictures))
+      const file = await toFile(pictures)
+      download(file, file.name)
     } catch (error) {
       failure.value = (error as Error).message
     }

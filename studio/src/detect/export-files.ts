@@ -4,12 +4,10 @@ import {
   labelMeName,
   toCoco,
   toLabelMe,
-  toLabelStudio,
   toYolo,
   zip,
 } from '../../../src/exports/index.ts'
 import type { Attachment } from '../media/attachment.ts'
-import { model } from '../server/connection.ts'
 import { drawPicture } from './draw-picture.ts'
 import { results } from './results.ts'
 import { toDetectedPicture } from './spot.ts'
@@ -53,22 +51,7 @@ export const EXPORT_FORMATS: readonly ExportFormat[] = [
       ),
   },
   { title: 'CSV', toFile: (pictures) => new File([toCsv(detected(pictures))], 'detections.csv', { type: 'text/csv' }) },
-  {
-    title: 'Label Studio',
-    toFile: (pictures) =>
-      jsonFile(toLabelStudio(detected(pictures), model.value?.id ?? 'lookout'), 'label-studio.json'),
-  },
 ]
-
-/** Gives the user a file, as a download. */
-export function save(file: File): void {
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(file)
-  link.download = file.name
-  link.click()
-  // The browser reads it after this turn of the event loop.
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
-}
 
 function detected(pictures: readonly Attachment[]): DetectedPicture[] {
   const names = uniqueNames(pictures)

@@ -31,6 +31,13 @@ function commit(media: string, result: Result): void {
   results.value = new Map(results.value).set(media, result)
 }
 
+/** Shows what a session had. Nothing before it can be brought back. */
+export function replaceResults(saved: Results): void {
+  past.value = []
+  future.value = []
+  results.value = saved
+}
+
 export function undo(): void {
   const before = past.value.at(-1)
   if (before === undefined) return

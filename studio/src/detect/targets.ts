@@ -29,6 +29,23 @@ export const searchable = computed(() => images.value.filter(({ id }) => !negati
 /** The picture on the stage. */
 export const shownImage = computed<Attachment | null>(() => (selected.value?.kind === 'image' ? selected.value : null))
 
+/** All media that a session can keep. */
+export function attachmentsById(): ReadonlyMap<string, Attachment> {
+  return new Map(images.value.map((one) => [one.id, one]))
+}
+
+/** Shows what a session had. */
+export function replaceTargets(saved: {
+  readonly categories: readonly string[]
+  readonly examples: readonly Example[]
+  readonly negatives: readonly string[]
+}): void {
+  categories.value = saved.categories
+  categoryDraft.value = ''
+  examples.value = saved.examples
+  negativeIds.value = new Set(saved.negatives)
+}
+
 export function isNegative(id: string): boolean {
   return negativeIds.value.has(id)
 }

@@ -36,7 +36,6 @@ const PATHS = {
   forward: 'M6 6l8 6-8 6zM18 6v12',
   sound: 'M4 10v4h3l5 4V6L7 10zM16 9a4 4 0 0 1 0 6M18.5 6.5a8 8 0 0 1 0 11',
   muted: 'M4 10v4h3l5 4V6L7 10zM16 10l5 5M21 10l-5 5',
-  chart: 'M4 19h16M7 16v-5M12 16V6M17 16v-8',
 } as const
 
 export type IconName = keyof typeof PATHS

@@ -1,0 +1,77 @@
+import type { Attachment } from '../media/attachment.ts'
+import { newId } from '../new-id.ts'
+import { keepInSessions } from '../session/registry.ts'
+import { listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
+import { type Result, replaceResults, results } from './results.ts'
+import { stopSearch } from './search.ts'
+import type { Spot } from './spot.ts'
+import { attachmentsById, categories, type Example, examples, isNegative, replaceTargets } from './targets.ts'
+
+keepInSessions({
+  name: 'detect',
+
+  save(keep) {
+    const known = attachmentsById()
+    const idOf = (media: string) => keep(known.get(media)!)
+    const pictures = [...known.values()].filter(({ id }) => results.value.has(id) || isNegative(id))
+    const own = examples.value.filter(({ media }) => known.has(media))
+    if (pictures.length + own.length + categories.value.length === 0) return undefined
+    return {
+      categories: categories.value,
+      examples: own.map((example) => ({ ...example, media: idOf(example.media) })),
+      pictures: pictures.map(({ id }) => ({
+        media: idOf(id),
+        isNegative: isNegative(id),
+        result: results.value.get(id) ?? null,
+      })),
+    }
+  },
+
+  restore(saved, find) {
+    stopSearch()
+    replaceTargets({ categories: [], examples: [], negatives: [] })
+    replaceResults(new Map())
+    if (saved === undefined) return
+    const { categories: names, examples: kept, pictures: list } = recordOf(saved)
+    const mediaOf = (value: unknown): Attachment | null => find(textOf(value))
+    const pictures = listOf(list, recordOf).flatMap(({ media, isNegative: negative, result }) => {
+      const picture = mediaOf(media)
+      return picture ? [{ id: picture.id, negative: negative === true, result: orNull(result, readResult) }] : []
+    })
+    const own = listOf(kept, recordOf).flatMap((example): Example[] => {
+      const picture = mediaOf(example.media)
+      return picture ? [{ ...readPlace(example), id: newId(), media: picture.id }] : []
+    })
+    const negatives = pictures.filter(({ negative }) => negative).map(({ id }) => id)
+    replaceTargets({ categories: listOf(names, textOf), examples: own, negatives })
+    replaceResults(new Map(pictures.flatMap(({ id, result }) => (result === null ? [] : [[id, result] as const]))))
+  },
+
+  title: () => (categories.value.length === 0 ? null : categories.value.join(', ')),
+})
+
+function readResult(value: unknown): Result {
+  const { found, spots, asked, isCut, milliseconds } = recordOf(value)
+  return {
+    found: listOf(found, readSpot),
+    spots: listOf(spots, readSpot),
+    asked: listOf(asked, textOf),
+    isCut: isCut === true,
+    milliseconds: orNull(milliseconds, numberOf),
+  }
+}
+
+function readSpot(value: unknown): Spot {
+  const spot = recordOf(value)
+  return { ...readPlace(spot), id: textOf(spot.id), kind: spot.kind === 'point' ? 'point' : 'box' }
+}
+
+function readPlace({ label, left, top, right, bottom }: Readonly<Record<string, unknown>>) {
+  return {
+    label: textOf(label),
+    left: numberOf(left),
+    top: numberOf(top),
+    right: numberOf(right),
+    bottom: numberOf(bottom),
+  }
+}
