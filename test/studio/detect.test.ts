@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import type { Download, Page } from 'playwright-core'
+import type { Download, Page, Route } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
@@ -163,7 +163,7 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
 
   test('an example and a picture without are sent with the request', async () => {
     const page = await open()
-    await page.getByLabel('Files').setInputFiles('docs/pictures/demo.png')
+    await page.getByLabel('Files', { exact: true }).setInputFiles('docs/pictures/demo.png')
     await page.getByRole('button', { name: 'Show demo.png' }).waitFor()
     await page.getByRole('button', { name: 'None on this picture' }).click()
     await page.getByRole('button', { name: 'Show shapes.png' }).click()
@@ -198,7 +198,7 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     const picture = sharp({ create: { width: 2600, height: 2000, channels: 3, background: '#808080', noise } })
     const buffer = await picture.png({ compressionLevel: 0 }).toBuffer()
     expect(buffer.length).toBeGreaterThan(14 * 2 ** 20)
-    await page.getByLabel('Files').setInputFiles({ name: 'noise.png', mimeType: 'image/png', buffer })
+    await page.getByLabel('Files', { exact: true }).setInputFiles({ name: 'noise.png', mimeType: 'image/png', buffer })
     await page.getByRole('img', { name: 'noise.png' }).waitFor()
     await page.getByLabel('What to find').fill('star')
     let uploads = 0
@@ -220,7 +220,7 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
 
   test('several pictures are searched in a row; what is done stays when it stops, and it goes on', async () => {
     const page = await open()
-    await page.getByLabel('Files').setInputFiles('docs/pictures/demo.png')
+    await page.getByLabel('Files', { exact: true }).setInputFiles('docs/pictures/demo.png')
     await page.getByRole('radio', { name: 'All 2' }).click()
     let count = 0
     let held = () => {}
@@ -248,9 +248,9 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
 
   test('a failure says why and leads on', async () => {
     const page = await open()
-    await page.route('**/v1/detect', (route) => route.abort(), { times: 1 })
+    await page.route('**/v1/detect', failOnce, { times: 1 })
     await detect(page)
-    await page.getByRole('alert').getByText('The server does not answer.').waitFor()
+    await page.getByRole('alert').getByText('It broke.').waitFor()
     await page.getByLabel('What to find').fill('star')
     await page.getByRole('button', { name: 'Try again' }).click()
     await found(page)
@@ -339,7 +339,7 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     const page = await open()
     const picture = sharp({ create: { width: 4000, height: 3000, channels: 3, background: '#8a9a7b' } })
     const buffer = await picture.jpeg().toBuffer()
-    await page.getByLabel('Files').setInputFiles({ name: 'large.jpg', mimeType: 'image/jpeg', buffer })
+    await page.getByLabel('Files', { exact: true }).setInputFiles({ name: 'large.jpg', mimeType: 'image/jpeg', buffer })
     await page.getByRole('img', { name: 'large.jpg' }).waitFor()
     const boxes = Array.from({ length: 300 }, (_, index) => {
       const [x, y] = [(index % 20) * 195 + 20, Math.floor(index / 20) * 195 + 20]
@@ -407,4 +407,9 @@ async function violations(page: Page): Promise<unknown[]> {
   await page.evaluate(await readFile(AXE, 'utf8'))
   return page.evaluate(`axe.run().then(({ violations }) =>
     violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html }) => html) })))`)
+}
+
+function failOnce(route: Route): Promise<void> {
+  const error = { message: 'It broke.', type: 'server_error', param: null, code: null }
+  return route.fulfill({ status: 500, json: { error } })
 }

@@ -43,7 +43,7 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
       ? []
       : media(page).evaluateAll((all) => all.map((one) => one.getAttribute('title')))
   const choose = (page: Page, files: { name: string; mimeType: string; buffer: Buffer }[]) =>
-    page.getByLabel('Files').setInputFiles(files)
+    page.getByLabel('Files', { exact: true }).setInputFiles(files)
   const position = async (page: Page) =>
     Number(await page.getByRole('slider', { name: 'Position' }).getAttribute('aria-valuenow'))
 

@@ -182,12 +182,13 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
     expect(studio.errors).toEqual([])
   })
 
-  test('where the server does not answer, the answers before stay, and all is asked again', async () => {
+  test('where a call fails, the answers before stay, and all is asked again', async () => {
     await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
     await paste(0, 'Is there a red circle?\nWhat colour is the star?')
     await look('Ask 2 questions')
     await figures(/· 2 answers ·/)
-    await page.route(`**${PATH}`, (route) => route.abort(), { times: 1 })
+    const error = { message: 'It broke.', type: 'server_error', param: null, code: null }
+    await page.route(`**${PATH}`, (route) => route.fulfill({ status: 500, json: { error } }), { times: 1 })
     await page.getByRole('button', { name: 'Ask 2 questions' }).click()
     await page.getByRole('alert').waitFor()
     expect(await page.locator('.question-row .reply-text').allInnerTexts()).toEqual(['Yes.', 'Blue.'])

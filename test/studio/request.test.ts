@@ -53,7 +53,7 @@ describe.skipIf(CHROMIUM === null)('the request in the Studio', () => {
   test('reads a file of the user by its name', async () => {
     studio = await openStudio(server.url)
     const { page } = studio
-    await page.getByLabel('Files').setInputFiles('docs/pictures/shapes.png')
+    await page.getByLabel('Files', { exact: true }).setInputFiles('docs/pictures/shapes.png')
     await page.getByLabel('Your question').fill('Detect all objects.')
     await page.keyboard.press('Enter')
     await page.getByText(/\d+ \+ \d+ tokens/).waitFor()

@@ -1,4 +1,5 @@
 import { select } from '../media/attachments.ts'
+import { waitText } from '../server/patience.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { Notice } from '../widgets/notice.tsx'
@@ -18,7 +19,7 @@ export function SearchProgress() {
           <span role="status">
             {wait === null
               ? `${total > 1 ? `${done + 1} of ${total}: ` : 'Searching '}${left[0]?.name ?? ''}`
-              : `The server is busy. Trying again in ${wait} ${wait === 1 ? 'second' : 'seconds'}.`}
+              : waitText(wait)}
           </span>
           <Button kind="quiet" icon="stop" onClick={stopSearch}>
             Stop

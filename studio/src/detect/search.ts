@@ -1,10 +1,11 @@
 import { computed, signal } from '@preact/signals'
 import type { Attachment } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
+import { newId } from '../new-id.ts'
 import { callJson } from '../server/call.ts'
 import { model } from '../server/connection.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
-import { withPatience } from '../server/patience.ts'
+import { type Wait, withPatience } from '../server/patience.ts'
 import { bodyOf, type DetectOptions } from './request.ts'
 import { countEdits, results, takeFound } from './results.ts'
 import { addCategories, categories, categoryDraft, isNegative, searchable, shownImage } from './targets.ts'
@@ -28,8 +29,8 @@ interface Search {
   readonly status: 'running' | 'stopped' | 'done'
   readonly total: number
   readonly left: readonly Attachment[]
-  /** Seconds until a busy server is asked again. */
-  readonly wait: number | null
+  /** Why it waits; null while it does not. */
+  readonly wait: Wait | null
   /** Of single pictures, while the search goes on; or of the one that it stopped at. */
   readonly failures: readonly { readonly picture: Attachment; readonly failure: Failure }[]
   /** How many edits by hand the results took the place of. */
@@ -101,7 +102,7 @@ async function searchOne(
   picture: Attachment,
   chosen: DetectOptions,
   signal: AbortSignal,
-  onWait: (seconds: number | null) => void,
+  onWait: (wait: Wait | null) => void,
 ): Promise<number> {
   const asked = categories.value
   const body = await bodyOf(picture, chosen)
@@ -111,7 +112,7 @@ async function searchOne(
       started = performance.now()
       return callJson<DetectResponse>('/v1/detect', { method: 'POST', body, signal })
     },
-    onWait,
+    (seconds, failure) => onWait(seconds === null ? null : { seconds, failure }),
     signal,
   )
   signal.throwIfAborted()
@@ -120,7 +121,7 @@ async function searchOne(
   const found = detections.map(({ mention: label, point, point_box: box }) => {
     const [from, to] = box ? [box.top_left, box.bottom_right] : [point!, point!]
     const kind = box ? ('box' as const) : ('point' as const)
-    return { id: crypto.randomUUID(), label, kind, left: from.x, top: from.y, right: to.x, bottom: to.y }
+    return { id: newId(), label, kind, left: from.x, top: from.y, right: to.x, bottom: to.y }
   })
   takeFound(picture.id, { found, asked, isCut: finish_reason !== 'complete', milliseconds })
   return before ? countEdits(before) : 0

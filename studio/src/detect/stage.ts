@@ -1,6 +1,7 @@
 import { computed, signal } from '@preact/signals'
 import { chosenMark, type Mark } from '../marks/mark.ts'
 import type { Attachment } from '../media/attachment.ts'
+import { newId } from '../new-id.ts'
 import type { MarkEditor, StageTool } from '../stage/image-stage.tsx'
 import { comparisons } from './compare/comparison.ts'
 import { addSpot, changeSpot, results } from './results.ts'
@@ -111,7 +112,7 @@ function addExample(picture: Attachment, points: Mark['points']): void {
   const place = placeOf(points, picture)
   if (place === null) return
   const { kind: _, ...box } = place
-  const id = crypto.randomUUID()
+  const id = newId()
   examples.value = [...examples.value, { id, media: picture.id, label: nextExampleLabel(), ...box }]
   newExample.value = id
   drawing.value = null
@@ -121,7 +122,7 @@ function addDrawn(picture: Attachment, points: Mark['points']): void {
   const place = placeOf(points, picture)
   if (place === null) return
   const label = lastLabel.value ?? categories.value[0] ?? 'object'
-  const id = crypto.randomUUID()
+  const id = newId()
   addSpot(picture.id, { id, label, ...place })
   lastLabel.value = label
   newSpot.value = id

@@ -6,7 +6,7 @@ import { attachments } from '../media/attachments.ts'
 import { callEvents } from '../server/call.ts'
 import { model } from '../server/connection.ts'
 import { type Failure, failureInStream, isAbort, toFailure } from '../server/failure.ts'
-import { withPatience } from '../server/patience.ts'
+import { type Wait, withPatience } from '../server/patience.ts'
 import type { Message, Part } from '../server/wire.ts'
 import type { LookFacts } from './look-facts.ts'
 import { lookOptions } from './look-options.ts'
@@ -19,8 +19,8 @@ export const rows = signal<ReadonlyMap<string, Row>>(new Map())
 export const isLooking = signal(false)
 /** Why the whole call has failed. */
 export const failure = signal<Failure | null>(null)
-/** Seconds until a busy server is asked again; null when the page does not wait. */
-export const wait = signal<number | null>(null)
+/** Why the page waits; null while it does not. */
+export const wait = signal<Wait | null>(null)
 /** What the latest call about all questions took. */
 export const facts = signal<LookFacts | null>(null)
 
@@ -97,8 +97,8 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
     const body = await bodyOf(asking.map(({ question }) => question))
     const taken = await withPatience(
       () => stream(body, asking, own.signal),
-      (seconds) => {
-        wait.value = seconds
+      (seconds, failure) => {
+        wait.value = seconds === null ? null : { seconds, failure }
       },
       own.signal,
     )

@@ -5,7 +5,7 @@ import { model } from '../server/connection.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { FormatChoice } from '../widgets/format-choice.tsx'
-import { Notice } from '../widgets/notice.tsx'
+import { WaitNotice } from '../widgets/wait-notice.tsx'
 import { EXAMPLE_QUESTIONS } from './example-questions.ts'
 import { asked, failure, isLooking, lookAll, picked, retry, stopLooking, wait } from './look.ts'
 import { counted } from './look-facts.ts'
@@ -65,14 +65,7 @@ async function loadExamples(): Promise<void> {
 
 /** Why the call has no answers, or not yet. */
 function Troubles() {
-  const seconds = wait.value
-  if (seconds !== null) {
-    return (
-      <Notice tone="wait">
-        The server is busy. Trying again in {seconds} {seconds === 1 ? 'second' : 'seconds'}.
-      </Notice>
-    )
-  }
+  if (wait.value !== null) return <WaitNotice {...wait.value} onCancel={stopLooking} />
   if (failure.value === null) return null
   return <FailureNotice failure={failure.value} onRetry={() => void retry()} />
 }

@@ -1,6 +1,19 @@
 import { Failure } from './failure.ts'
 import { serverIsBack } from './server-watch.ts'
 
+/** Why a call waits. */
+export interface Wait {
+  readonly seconds: number
+  readonly failure: Failure
+}
+
+/** For a person, in a sentence. */
+export function waitText({ seconds, failure }: Wait): string {
+  if (failure.kind === 'offline') return 'The server does not answer. This goes on as soon as it is back.'
+  const reason = failure.status === 429 ? 'The limit of requests is reached.' : 'The server is busy.'
+  return `${reason} Trying again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`
+}
+
 /** A server that wants to be left alone for longer has no room this month rather than this minute. */
 const MOST_SECONDS = 15 * 60
 
