@@ -94,10 +94,10 @@ extern "C" int attend(const Shape * of, float scale, const float * queries, cons
 }
 
 /** @return 0, or 1 when this is left to ggml. */
-extern "C" int multiply(int threads, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights, const void * rows, bool are_halves, float * out) {
+extern "C" int multiply(int threads, int64_t m, int64_t n, int64_t k, const ggml_fp16_t * weights, const ggml_fp16_t * rows, float * out) {
     std::atomic<int> refused{0};
     in_threads(threads, [&](const ggml_compute_params & params) {
-        if (!lookout_multiply_halves(&params, m, n, k, weights, k, rows, k, are_halves, out, m)) refused = 1;
+        if (!lookout_multiply_halves(&params, m, n, k, weights, k, rows, k, out, m)) refused = 1;
     });
     return refused;
 }

@@ -49,7 +49,7 @@ export function hasAvx2(): boolean {
   return ['avx2', 'fma', 'f16c'].every((name) => flags.split(' ').includes(name))
 }
 
-/** Weights of f16, [m][k], and a batch of rows of f32 or f16, [n][k]. */
+/** Weights, [m][k], and a batch of rows, [n][k], both of f16. */
 export interface HalvesProduct {
   readonly threads: number
   readonly m: number
@@ -57,7 +57,6 @@ export interface HalvesProduct {
   readonly k: number
   readonly weights: Uint8Array
   readonly rows: Uint8Array
-  readonly areHalves: boolean
 }
 
 export interface KernelsAlone {
@@ -89,7 +88,7 @@ export async function compileForAvx2(): Promise<KernelsAlone | null> {
     [koffi.pointer(shape), 'float', p, p, p, p, p],
   )
   const multiply = declare<(...args: unknown[]) => number>('multiply', 'int', [
-    ...['int', 'int64', 'int64', 'int64', p, p, 'bool', p],
+    ...['int', 'int64', 'int64', 'int64', p, p, p],
   ])
   const each = (name: string, inputs: number) => {
     const compute = declare<(count: number, ...data: Float32Array[]) => void>(name, 'void', [
@@ -108,9 +107,9 @@ export async function compileForAvx2(): Promise<KernelsAlone | null> {
   return {
     attend: (of, { scale, queries, keys, values, mask, out }) =>
       done(attend(of, scale, queries, keys, values, mask, out)),
-    multiply: ({ threads, m, n, k, weights, rows, areHalves }) => {
+    multiply: ({ threads, m, n, k, weights, rows }) => {
       const out = new Float32Array(m * n)
-      done(multiply(threads, m, n, k, weights, rows, areHalves, out))
+      done(multiply(threads, m, n, k, weights, rows, out))
       return out
     },
     gelu: each('gelu_of', 1),

@@ -18,47 +18,36 @@ constexpr int64_t MANY_ROWS = 64;
 /** Numbers of a row that are multiplied before the next, so that the panel stays in a cache near to the core. */
 constexpr int64_t MOST_HEIGHT = 1024;
 
-/** Rows of the batch as f32. */
-struct Rows {
-    const void * data;
-    int64_t stride;
-    bool are_halves;
-
-    /** Some numbers of up to TOGETHER rows. @param room for them, if they must be converted. */
-    const float * at(int64_t row, int64_t count, int64_t from, int64_t height, Scratch<float> & room, int64_t & to_stride) const {
-        to_stride = stride;
-        if (!are_halves) return (const float *) data + row * stride + from;
-        to_stride = (height + LANES - 1) / LANES * LANES;
-        float * to = room.of(TOGETHER * to_stride);
-        for (int64_t r = 0; r < count; r++) {
-            const ggml_fp16_t * halves = (const ggml_fp16_t *) data + (row + r) * stride + from;
-            for (int64_t i = 0; i < height; i += LANES) store(to + r * to_stride + i, some_halves(halves + i, height - i));
-        }
-        return to;
+/** Makes f32 of some numbers of up to TOGETHER rows. @return how far the rows are apart in `to`. */
+inline int64_t rows_to_floats(const ggml_fp16_t * rows, int64_t rows_stride, int64_t count, int64_t height, float * to) {
+    const int64_t stride = (height + LANES - 1) / LANES * LANES;
+    for (int64_t r = 0; r < count; r++) {
+        for (int64_t i = 0; i < height; i += LANES) store(to + r * stride + i, some_halves(rows + r * rows_stride + i, height - i));
     }
-};
+    return stride;
+}
 
 }  // namespace
 
 /**
  * @param m rows of weights. @param n rows of the batch. @param k numbers in each.
- * @param rows of f32, or of f16.
+ * @param rows rounded to f16, as ggml has them where it computes: a reply would else depend on how many rows a batch has.
  * @param out [row of the batch][row of weights]
  * @return whether it was computed; every thread gets the same answer.
  */
 extern "C" bool lookout_multiply_halves(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k,
-                                        const ggml_fp16_t * weights, int64_t weights_stride, const void * rows,
-                                        int64_t rows_stride, bool are_halves, float * out, int64_t out_stride) {
+                                        const ggml_fp16_t * weights, int64_t weights_stride, const ggml_fp16_t * rows,
+                                        int64_t rows_stride, float * out, int64_t out_stride) {
     if (n < FEWEST_ROWS) return false;
     static thread_local Scratch<ggml_fp16_t> panel_memory;
     static thread_local Scratch<float> float_memory, edge_memory, row_memory;
-    const Rows batch{rows, rows_stride, are_halves};
     if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
     ggml_barrier(params->threadpool);
     const int64_t size = (std::min(k, MOST_HEIGHT) + COLUMNS) * PANEL;
     ggml_fp16_t * panel = panel_memory.of(size);
     float * floats = n < MANY_ROWS ? nullptr : float_memory.of(size);
     const int64_t panels = (m + PANEL - 1) / PANEL;
+    float * some = row_memory.of(TOGETHER * (std::min(k, MOST_HEIGHT) + LANES));
     float kept[TOGETHER];
     std::fill(kept, kept + TOGETHER, 1.0f);
     for (int64_t chunk = params->ith; chunk < panels; chunk = ggml_threadpool_chunk_add(params->threadpool, 1)) {
@@ -72,8 +61,7 @@ extern "C" bool lookout_multiply_halves(const ggml_compute_params * params, int6
             if (floats != nullptr) to_floats(panel, height, floats);
             for (int64_t row = 0; row < n; row += TOGETHER) {
                 const int64_t together = std::min<int64_t>(TOGETHER, n - row);
-                int64_t stride;
-                const float * some = batch.at(row, together, from, height, row_memory, stride);
+                const int64_t stride = rows_to_floats(rows + row * rows_stride + from, rows_stride, together, height, some);
                 const auto multiply = [&](const auto * with) {
                     multiply_panel(together, some, stride, with, height, from == 0 ? nullptr : kept, to + row * to_stride, to_stride);
                 };
@@ -92,7 +80,7 @@ extern "C" bool lookout_multiply_halves(const ggml_compute_params * params, int6
 #else
 
 extern "C" bool lookout_multiply_halves(const ggml_compute_params *, int64_t, int64_t, int64_t, const ggml_fp16_t *,
-                                        int64_t, const void *, int64_t, bool, float *, int64_t) {
+                                        int64_t, const ggml_fp16_t *, int64_t, float *, int64_t) {
     return false;
 }
 

@@ -20,14 +20,14 @@ extern "C" bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, i
                                 int64_t lda, const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype,
                                 int Ctype);
 extern "C" bool lookout_multiply_halves(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k,
-                                        const ggml_fp16_t * weights, int64_t weights_stride, const void * rows,
-                                        int64_t rows_stride, bool are_halves, float * out, int64_t out_stride);
+                                        const ggml_fp16_t * weights, int64_t weights_stride, const ggml_fp16_t * rows,
+                                        int64_t rows_stride, float * out, int64_t out_stride);
 
 /** Products of weights of f16 (halves.cpp), else ggml's. */
 static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                         const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
-    const bool is_ours = Atype == GGML_TYPE_F16 && (Btype == GGML_TYPE_F32 || Btype == GGML_TYPE_F16) && Ctype == GGML_TYPE_F32;
-    if (is_ours && lookout_multiply_halves(params, m, n, k, (const ggml_fp16_t *) A, lda, B, ldb, Btype == GGML_TYPE_F16,
+    const bool is_ours = Atype == GGML_TYPE_F16 && Btype == GGML_TYPE_F16 && Ctype == GGML_TYPE_F32;
+    if (is_ours && lookout_multiply_halves(params, m, n, k, (const ggml_fp16_t *) A, lda, (const ggml_fp16_t *) B, ldb,
                                            (float *) C, ldc)) {
         return true;
     }
