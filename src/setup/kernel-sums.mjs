@@ -47,6 +47,8 @@ const WEIGHTS = [
 /** Permitted errors, as shares of the largest number in a result. Kernels round the other factor of a product to 8 bits. */
 const PRODUCT_ERROR = 0.03
 const ATTENTION_ERROR = 0.001
+/** Without a mask it may be ggml's own, whose sums are in f16. */
+const STOCK_ATTENTION_ERROR = 0.01
 /** One token, a few, and as many as fill a tile. */
 const ROWS = [1, 5, 64]
 const WIDTH = 512
@@ -72,7 +74,7 @@ function sums() {
     }
   }
   for (const rows of [1, 40]) if (!(attentionError(rows, true) <= ATTENTION_ERROR)) return 'attention is wrong'
-  if (!(attentionError(40, false) <= ATTENTION_ERROR)) return 'attention without a mask is wrong'
+  if (!(attentionError(40, false) <= STOCK_ATTENTION_ERROR)) return 'attention without a mask is wrong'
   return choiceIsRight() ? null : 'the likeliest token is wrong'
 }
 
