@@ -1,7 +1,7 @@
 /**
  * Runs the benchmarks. Each prints a Markdown table with the machine, the versions and the number of repetitions.
  *
- * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--jobs N]]
+ * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--peer-threads N] [--jobs N]]
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -70,6 +70,7 @@ async function main(): Promise<void> {
       quick: { type: 'boolean', default: false },
       repetitions: { type: 'string' },
       model: { type: 'string', multiple: true },
+      'peer-threads': { type: 'string' },
       jobs: { type: 'string' },
     },
   })
@@ -83,6 +84,7 @@ async function main(): Promise<void> {
     quick: values.quick,
     repetitions: values.repetitions === undefined ? null : positive(values.repetitions),
     models,
+    peerThreads: values['peer-threads'] === undefined ? null : positive(values['peer-threads']),
     jobs: values.jobs === undefined ? availableParallelism() : positive(values.jobs),
   }
   if (name === 'peer') return peer.run(options)
@@ -100,7 +102,7 @@ async function main(): Promise<void> {
 function list(): void {
   const width = Math.max(...Object.keys(BENCHMARKS).map((name) => name.length))
   const line = ([name, { summary }]: readonly [string, Benchmark]) => `  ${name.padEnd(width)}  ${summary}`
-  print(`Usage: npm run bench -- NAME [--quick] [--repetitions N] [--model MODEL]
+  print(`Usage: npm run bench -- NAME [--quick] [--repetitions N] [--model MODEL] [--peer-threads N]
 
 ${Object.entries(BENCHMARKS).map(line).join('\n')}
 

@@ -32,7 +32,8 @@ export const throughput: Benchmark = {
       await using lookout = await startLookout(model.cardFile, model.id)
       const rows: string[][] = []
       const slots = Math.max(...CLIENTS)
-      const shared = { slots, threads: model.threads, contextTokens: model.card.engine.contextTokens }
+      const peerThreads = options.peerThreads ?? model.threads
+      const shared = { slots, threads: peerThreads, contextTokens: model.card.engine.contextTokens }
       await using llamaServer = await startPeer(peer, model, shared)
       const kinds = model.takesImages ? (['text', 'image'] as const) : (['text'] as const)
       for (const kind of kinds) {
@@ -40,7 +41,7 @@ export const throughput: Benchmark = {
           rows.push([`${kind}, ${clients}`, ...(await compare(lookout, llamaServer, kind, clients, model, options))])
         }
       }
-      print(`### Chat throughput, ${model.name}, ${model.threads} thread${model.threads === 1 ? '' : 's'} each
+      print(`### Chat throughput, ${model.name}, ${threadsOf(model.threads, peerThreads)}
 
 New prompts of ${PROMPT_WORDS} words (or a new image and a question), ${OUTPUT_TOKENS} tokens each, streamed; llama-server with ${slots} slots. Medians of ${roundsOf(model, options)} rounds in turn.
 
@@ -58,6 +59,11 @@ ${table(
 )}`)
     }
   },
+}
+
+function threadsOf(own: number, peer: number): string {
+  const words = (count: number) => `${count} thread${count === 1 ? '' : 's'}`
+  return own === peer ? `${words(own)} each` : `${words(own)}, llama-server ${words(peer)}`
 }
 
 const clientsOf = (kind: 'text' | 'image', { isSmall }: BenchModel, { quick }: BenchOptions) =>

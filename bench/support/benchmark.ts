@@ -14,6 +14,8 @@ export interface BenchOptions {
   /** Null for the benchmark's own number. */
   readonly repetitions: number | null
   readonly models: readonly BenchModelName[]
+  /** Threads of llama-server in `throughput`; null for as many as Lookout takes for tokens. */
+  readonly peerThreads: number | null
   /** Parallel compiler jobs for building the peer. */
   readonly jobs: number
 }
