@@ -78,7 +78,7 @@ export class Context {
     this.batch = new Batch(llama, Math.min(options.batchRows, this.mediaRows), this.mediaRows)
   }
 
-  /** Number of threads of the next decode calls; at most `threads`. */
+  /** Number of threads of the next decode calls. */
   setThreads(threads: number): void {
     if (threads === this.#currentThreads) return
     this.#llama.set_n_threads(this.handle, threads, threads)

@@ -136,4 +136,5 @@ test('only a model that is all on devices is taken for theirs', () => {
   expect(usefulThreads(0, 8)).toBe(1)
   expect(usefulThreads(100 * 2 ** 20, 8)).toBe(4)
   expect(usefulThreads(100 * GIB, 8)).toBe(8)
+  expect(usefulThreads(5 * 2 ** 20, 8, 'media')).toBe(3)
 })

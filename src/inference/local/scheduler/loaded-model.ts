@@ -45,6 +45,8 @@ export class LoadedModel {
   readonly reader: PromptReader
   readonly constraints: ConstraintCompiler
   readonly usesMrope: boolean
+  /** Threads that encode media and prefill them. */
+  readonly mediaThreads: number
   readonly info: ModelInfo
   /** Sequences that may run at the same time. */
   readonly maxRunning: number
@@ -82,13 +84,17 @@ export class LoadedModel {
     this.compute = computeOf(offload, kernels !== null)
     this.offload = reportOf(offload, settings.projector !== null)
     const { projector, image, cells } = settings
-    const threads = settings.threads ?? usefulThreads(bytesOfCpu(offload, gpu.weights), availableParallelism())
+    const bytes = bytesOfCpu(offload, gpu.weights)
+    const cores = availableParallelism()
+    const threads = settings.threads ?? usefulThreads(bytes, cores)
+    // Threads of the prebuilt kernels never sleep: more of them would take the cores from other programs.
+    this.mediaThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'media'))
     begins('encoder')
     this.#projector =
       projector === null
         ? null
         : new Projector(mtmd, projector, this.model, {
-            threads,
+            threads: this.mediaThreads,
             image: libraryLimits(image),
             device: offload.encoder?.handle ?? null,
           })

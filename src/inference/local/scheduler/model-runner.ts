@@ -33,11 +33,21 @@ export class ModelRunner {
     const { prefill, number } = step
     try {
       if (step.type === 'encode') prefill.cursor.encodeMedia(number)
-      else prefill.cursor.decodeMedia(this.#loaded, step.rows, number)
+      else {
+        this.#loaded.context.setThreads(this.#mediaThreads)
+        prefill.cursor.decodeMedia(this.#loaded, step.rows, number)
+      }
     } catch (error) {
       throw new StepError([prefill.group], error)
     }
     return NOTHING
+  }
+
+  /** Fewer where fewer are faster for tokens. */
+  get #mediaThreads(): number {
+    const { context, mediaThreads } = this.#loaded
+    const threads = this.#threads.next(false)
+    return threads < context.threads ? threads : mediaThreads
   }
 
   #runText({ decoding, prefills, number, round, rows: batchRows }: TextStep): StepResult {
