@@ -1,3 +1,5 @@
+import type { PrebuiltLibraries, Recipe } from './native-library.mjs'
+
 /** Finds a working C++ compiler. @returns its command and leading arguments. */
 export function findCompiler(): Promise<[command: string, ...args: string[]]>
 export interface Fix {
@@ -10,4 +12,16 @@ export interface Fix {
 export function applyFixes(
   recipe: { readonly what: string; readonly fixes?: readonly Fix[] },
   source: string,
+): Promise<void>
+/** Compiles one library. @param to what there is to compile it with, and where the result goes. */
+export function compileLibrary(
+  recipe: Recipe,
+  to: {
+    readonly compiler: readonly string[]
+    readonly source: string
+    readonly objects: string
+    readonly output: string
+    readonly prebuilt: PrebuiltLibraries
+    readonly progress: (done: number, all: number) => void
+  },
 ): Promise<void>

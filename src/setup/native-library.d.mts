@@ -17,12 +17,19 @@ export interface PrebuiltLibraries {
 export function locatePrebuilt(): PrebuiltLibraries
 export interface Recipe {
   readonly name: string
+  readonly folders: readonly string[]
+  readonly sources: readonly string[]
+  readonly own?: readonly string[]
+  readonly ownHeaders?: readonly string[]
+  readonly flags: readonly string[]
 }
 export const MTMD: Recipe
 export const CPU: Recipe
 export function findLibrary(recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv): string | null
 export function findRefusal(recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv): string | null
 export function libraryDirectory(recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv): string
+/** Paths of a recipe's own sources. */
+export function ownSources(recipe: Recipe): string[]
 export function libraryFile(recipe: Recipe): string
 export function writeManifest(directory: string, recipe: Recipe, platform: string, refused: string | null): void
 export function wantsOwnKernels(platform: string): boolean

@@ -60,9 +60,10 @@ export const CPU = {
   own: ['attention', 'amx', 'choice', 'product', 'halves', 'clearing'].map(
     (name) => `src/inference/local/native/kernels/${name}.cpp`,
   ),
-  ownHeaders: ['floats', 'panels', 'gelu', 'attention', 'encoder-attention'].map(
-    (name) => `src/inference/local/native/kernels/${name}.h`,
-  ),
+  ownHeaders: [
+    ...['floats', 'panels', 'gelu', 'attention', 'encoder-attention'],
+    ...['product', 'product-batch', 'product-blocks', 'product-narrow', 'product-tiles', 'product-wide'],
+  ].map((name) => `src/inference/local/native/kernels/${name}.h`),
   flags: [
     ...['-O3', '-march=native', '-fPIC', '-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED'],
     ...['-DGGML_BACKEND_BUILD', '-DGGML_BACKEND_DL', '-DGGML_USE_LLAMAFILE', '-DGGML_USE_CPU_REPACK'],

@@ -73,7 +73,8 @@ export interface KernelsAlone {
  * @returns null where there is no compiler, or no source of ggml to compile them with.
  */
 export async function compileForAvx2(): Promise<KernelsAlone | null> {
-  const library = await build('x86-64-v3').catch((error: Error) => {
+  const alone = { name: 'kernels', source: SOURCE, kernels: KERNELS, flags: ['-march=x86-64-v3'] }
+  const library = await compileAlone(alone).catch((error: Error) => {
     console.warn(`Cannot compile the kernels for AVX2: ${error.message}`)
     return null
   })
@@ -118,21 +119,32 @@ export async function compileForAvx2(): Promise<KernelsAlone | null> {
   }
 }
 
+/** What is compiled by itself. */
+export interface Alone {
+  readonly name: string
+  /** Path of the file that includes the kernels. */
+  readonly source: string
+  /** Paths of the kernels that it includes. */
+  readonly kernels: readonly string[]
+  /** For the compiler: of which processor. */
+  readonly flags: readonly string[]
+}
+
 /** Compiles it once for each version of the sources. @returns the path of the library. */
-async function build(processor: string): Promise<string> {
-  const hash = createHash('sha256').update([SOURCE_INTEGRITY, processor, ...FLAGS].join())
-  for (const file of [SOURCE, ...KERNELS]) hash.update(readFileSync(file))
+export async function compileAlone({ name, source: file, kernels, flags }: Alone): Promise<string> {
+  const hash = createHash('sha256').update([SOURCE_INTEGRITY, ...flags, ...FLAGS].join())
+  for (const path of [file, ...kernels]) hash.update(readFileSync(path))
   const folder = join(cacheDirectory(), 'tests')
-  const library = join(folder, `kernels-${hash.digest('hex').slice(0, 12)}.so`)
+  const library = join(folder, `${name}-${hash.digest('hex').slice(0, 12)}.so`)
   if (existsSync(library)) return library
   const [compiler, ...args] = await findCompiler()
   await mkdir(folder, { recursive: true })
   const workspace = await mkdtemp(join(folder, 'building-'))
   try {
     const source = await fetchSource(workspace, PROJECT_ROOT, ['ggml'])
-    const includes = INCLUDES.map((name) => `-I${join(source, name)}`)
-    const output = join(workspace, 'kernels.so')
-    await run(compiler, [...args, ...FLAGS, `-march=${processor}`, ...includes, SOURCE, '-o', output, '-lpthread'])
+    const includes = INCLUDES.map((folder) => `-I${join(source, folder)}`)
+    const output = join(workspace, `${name}.so`)
+    await run(compiler, [...args, ...FLAGS, ...flags, ...includes, file, '-o', output, '-lpthread'])
     await rename(output, library)
     return library
   } finally {

@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import koffi from 'koffi'
 import { describe, expect, test } from 'vitest'
 import { F32, type Handle, randomNumbers, sumsOf } from '../../../../../test/support/ggml-sums.ts'
-import { bindKernels } from '../kernels.ts'
+import { hasFeatures, productsFor, type QuantisedProduct } from '../../../../../test/support/products-alone.ts'
+import { declareIn } from '../declare.ts'
 import { locateNativeLibraries } from '../native-paths.ts'
 
 /** ggml's numbers of the types of weights, their blocks, and its functions that make them floats again. */
@@ -43,10 +44,42 @@ const { kernels, ggmlBase, ggml } = locateNativeLibraries()
 koffi.load(ggmlBase, { global: true })
 koffi.load(ggml, { global: true })
 
-describe.skipIf(kernels === null || !bindKernels(kernels).computesProducts)('products of the compiled kernels', () => {
-  const multiply = kernels === null ? null! : multiplierOf(kernels)
+const p = 'void *'
+const declare = declareIn(koffi.load(ggmlBase))
+const rowBytes = declare<(type: number, width: number) => number>('ggml_row_size', 'size_t', ['int', 'int64'])
+const quantize = declare<(type: number, from: Float32Array, to: Uint8Array, ...of: unknown[]) => number>(
+  'ggml_quantize_chunk',
+  'size_t',
+  ['int', p, p, 'int64', 'int64', 'int64', p],
+)
+const toFloats = new Map(
+  TYPES.map(({ type, toFloats: name }) => [
+    type,
+    declare<(from: Uint8Array, to: Float32Array, count: number) => void>(name, 'void', [p, p, 'int64']),
+  ]),
+)
+type ToBytes = (from: Float32Array, to: Uint8Array, count: number) => void
+const toQ8_0 = declare<ToBytes>('quantize_row_q8_0_ref', 'void', [p, p, 'int64'])
+const toQ8_K = declare<ToBytes>('quantize_row_q8_K_ref', 'void', [p, p, 'int64'])
+/** Of a block of 32 and of 256 values. */
+const Q8_0_BYTES = 34
+const Q8_K_BYTES = 292
 
-  test('are those of the weights and the values', () => {
+/** Multiplies quantised weights with rows of f32. @returns [row][row of weights]. */
+type Multiply = (of: Omit<QuantisedProduct, 'rows'> & { readonly values: Float32Array }) => Float32Array
+
+const isWide = hasFeatures('avx512f', 'avx512bw', 'avx512vl', 'avx512_vnni')
+// Weights that ggml has not rearranged are ours on processors with AMX too: larger batches on tiles.
+const libraries: [name: string, multiply: Multiply | null][] = [
+  ["compiled for this machine's processor", kernels !== null && isWide ? throughGgml(kernels) : null],
+  ['compiled for AVX2', quantised(await productsFor('AVX2'))],
+  ['compiled for AVX-VNNI', quantised(await productsFor('AVX-VNNI'))],
+]
+
+describe.each(libraries)('products of quantised weights %s', (_, compute) => {
+  const multiply = (shape: Shape) => multiplyRandom(compute!, shape)
+
+  test.skipIf(compute === null)('are those of the weights and the values', () => {
     const check = (shape: Shape) => {
       const { found, weights, values } = multiply(shape)
       const width = shape.blocks * shape.weights.block
@@ -65,7 +98,7 @@ describe.skipIf(kernels === null || !bindKernels(kernels).computesProducts)('pro
     fc.assert(fc.property(shapes, check), { numRuns: 60 })
   })
 
-  test.each(TYPES)('of a row do not depend on how many follow it: $name', (weights) => {
+  test.skipIf(compute === null).each(TYPES)('of a row do not depend on how many follow it: $name', (weights) => {
     const shape = { weights, blocks: 3, height: 50, threads: 1, seed: 3 }
     const many = multiply({ ...shape, rows: 40 }).found
     for (const rows of [7, 8, 9, 16, 39]) {
@@ -82,38 +115,44 @@ interface Outcome {
   readonly values: Float32Array
 }
 
-/** Multiplies random weights and random values through ggml. */
-function multiplierOf(path: string): (shape: Shape) => Outcome {
-  const { declare, compute } = sumsOf(path, { ggmlBase, ggml })
-  const p = 'void *'
-  const rowBytes = declare<(type: number, width: number) => number>('ggml_row_size', 'size_t', ['int', 'int64'])
-  const quantize = declare<(type: number, from: Float32Array, to: Uint8Array, ...of: unknown[]) => number>(
-    'ggml_quantize_chunk',
-    'size_t',
-    ['int', p, p, 'int64', 'int64', 'int64', p],
+/** Multiplies random weights and random values. */
+function multiplyRandom(
+  compute: Multiply,
+  { weights: { type, block }, blocks, height, rows, threads, seed }: Shape,
+): Outcome {
+  const random = randomNumbers(seed)
+  const width = blocks * block
+  const weights = Float32Array.from({ length: width * height }, () => random() - 0.5)
+  const packed = new Uint8Array(rowBytes(type, width) * height)
+  quantize(type, weights, packed, 0, height, width, null)
+  toFloats.get(type)!(packed, weights, weights.length)
+  // Whole numbers up to 127 are exact once ggml has rounded them to 8 bits, if each block has the largest.
+  const values = Float32Array.from({ length: width * rows }, (_, i) =>
+    i % 32 === 0 ? 127 : Math.floor(random() * 255) - 127,
   )
-  const product = declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', p, [p, p, p])
-  const toFloats = new Map(
-    TYPES.map(({ type, toFloats: name }) => [
-      type,
-      declare<(from: Uint8Array, to: Float32Array, count: number) => void>(name, 'void', [p, p, 'int64']),
-    ]),
-  )
+  const found = compute({ type, threads, m: height, n: rows, blocks, weights: packed, values })
+  return { found, weights, values }
+}
 
-  return ({ weights: { type, block }, blocks, height, rows, threads, seed }) => {
-    const random = randomNumbers(seed)
-    const width = blocks * block
-    const weights = Float32Array.from({ length: width * height }, () => random() - 0.5)
-    const packed = new Uint8Array(rowBytes(type, width) * height)
-    quantize(type, weights, packed, 0, height, width, null)
-    toFloats.get(type)!(packed, weights, weights.length)
-    // Whole numbers up to 127 are exact once ggml has rounded them to 8 bits, if each block has the largest.
-    const values = Float32Array.from({ length: width * rows }, (_, i) =>
-      i % 32 === 0 ? 127 : Math.floor(random() * 255) - 127,
+/** The whole library computes them, through ggml. */
+function throughGgml(path: string): Multiply {
+  const { declare, compute } = sumsOf(path, { ggmlBase, ggml })
+  const product = declare<(context: Handle, a: Handle, b: Handle) => Handle>('ggml_mul_mat', 'void *', [
+    ...['void *', 'void *', 'void *'],
+  ])
+  return ({ type, threads, m, n, weights, values }) =>
+    compute(threads, m * n, (context, filled) =>
+      product(context, filled(type, [values.length / n, m], weights), filled(F32, [values.length / n, n], values)),
     )
-    const found = compute(threads, height * rows, (context, filled) =>
-      product(context, filled(type, [width, height], packed), filled(F32, [width, rows], values)),
-    )
-    return { found, weights, values }
+}
+
+/** Rounds the rows to the types that ggml multiplies such weights with. */
+function quantised(multiply: ((of: QuantisedProduct) => Float32Array) | null): Multiply | null {
+  if (multiply === null) return null
+  return ({ values, ...of }) => {
+    const { block } = TYPES.find(({ type }) => type === of.type)!
+    const rows = new Uint8Array((values.length / block) * (block === 32 ? Q8_0_BYTES : Q8_K_BYTES))
+    ;(block === 32 ? toQ8_0 : toQ8_K)(values, rows, values.length)
+    return multiply({ ...of, rows })
   }
 }

@@ -1,0 +1,209 @@
+// Products on vectors of 64 bytes, for processors with AVX-512 VNNI. See product.cpp.
+#pragma once
+
+#include "product-batch.h"
+
+namespace {
+
+/** Rows of weights in a panel: lanes of a vector. */
+constexpr int LANES = 16;
+/** Rows of the batch that are computed together; their sums stay in registers. */
+constexpr int TOGETHER = 8;
+
+/** Turns sixteen rows of eight elements into eight rows of sixteen; an element has four bytes. */
+inline void transpose(const __m256i * rows, __m512i * out) {
+    const __m512i lower = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+    const __m512i upper = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    // Each vector holds a row in its lower half and the row eight below in its upper one.
+    __m512i x[8], y[8];
+    for (int i = 0; i < 8; i++) x[i] = _mm512_inserti64x4(_mm512_castsi256_si512(rows[i]), rows[i + 8], 1);
+    for (int i = 0; i < 8; i += 2) {
+        y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+        x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+        x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+        x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm512_store_si512(out + i, _mm512_permutex2var_epi64(x[i], lower, x[i + 4]));
+        _mm512_store_si512(out + i + 4, _mm512_permutex2var_epi64(x[i], upper, x[i + 4]));
+    }
+}
+
+/** How a panel's bytes are arranged, by who multiplies them. */
+enum class Order {
+    /** A vector holds four neighbouring weights of each row, as unsigned bytes. */
+    vectors,
+    /** For each group the rows follow each other, as signed bytes: the weights without their scale and minimum. */
+    tiles,
+};
+
+/** Sixteen rows of weights: bytes, and for each unit a scale and a minimum for each lane. */
+struct Panel {
+    Buffer<uint8_t> bytes_memory;
+    Buffer<float> scales_memory, minima_memory;
+    Buffer<ggml_half> halves_memory;
+    uint8_t * bytes;
+    float * scales;
+    float * minima;
+
+    /** @param count rows that there are, from 1 to LANES; the last one fills the others. */
+    template <Order ORDER, typename Block> void read(const Block * weights, int64_t stride, int64_t count, int64_t blocks) {
+        using Of = Type<Block>;
+        constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
+        bytes = bytes_memory.of(blocks * Of::GROUPS * GROUP * LANES);
+        scales = scales_memory.of(blocks * UNITS * LANES);
+        minima = minima_memory.of(Of::HAS_MINIMUM ? blocks * UNITS * LANES : 0);
+        ggml_half * halves = halves_memory.of(UNITS == 1 ? blocks * LANES : 0);
+        const Block * rows[LANES];
+        for (int lane = 0; lane < LANES; lane++) rows[lane] = weights + std::min<int64_t>(lane, count - 1) * stride;
+        // The rows of a panel follow each other in memory, but sixteen short streams are too many for the processor to
+        // read ahead. So this asks for the next panel.
+        const char * next = (const char *) (weights + LANES * stride);
+        __m256i lanes[LANES];
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t first = b * LANES * sizeof(Block);
+            for (int64_t at = first; at < first + LANES * (int64_t) sizeof(Block); at += LINE) {
+                _mm_prefetch(next + at, _MM_HINT_T1);
+            }
+#pragma GCC unroll 8
+            for (int group = 0; group < Of::GROUPS; group++) {
+#pragma GCC unroll 16
+                for (int lane = 0; lane < LANES; lane++) lanes[lane] = Of::bytes(rows[lane][b], group);
+                uint8_t * to = bytes + (b * Of::GROUPS + group) * GROUP * LANES;
+                if constexpr (ORDER == Order::vectors) {
+                    transpose(lanes, (__m512i *) to);
+                } else {
+                    const __m256i zero = _mm256_set1_epi8((char) Of::ZERO);
+                    for (int lane = 0; lane < LANES; lane++) {
+                        _mm256_store_si256((__m256i *) to + lane, _mm256_sub_epi8(lanes[lane], zero));
+                    }
+                }
+            }
+            if constexpr (UNITS == 1) {
+                for (int lane = 0; lane < LANES; lane++) halves[b * LANES + lane] = rows[lane][b].d;
+            } else {
+                __m256 scale[LANES][UNITS / 8];
+                __m256 minimum[LANES];
+                for (int lane = 0; lane < LANES; lane++) Of::scales(rows[lane][b], scale[lane], minimum + lane);
+                for (int part = 0; part < UNITS / 8; part++) {
+                    for (int lane = 0; lane < LANES; lane++) lanes[lane] = _mm256_castps_si256(scale[lane][part]);
+                    transpose(lanes, (__m512i *) (scales + (b * UNITS + 8 * part) * LANES));
+                }
+                if constexpr (Of::HAS_MINIMUM) transpose((const __m256i *) minimum, (__m512i *) (minima + b * UNITS * LANES));
+            }
+        }
+        // Not block by block: the processor waits where it reads a vector of numbers that it has just stored one by one.
+        for (int64_t b = 0; UNITS == 1 && b < blocks; b++) {
+            _mm512_store_ps(scales + b * LANES, _mm512_cvtph_ps(_mm256_load_si256((const __m256i *) (halves + b * LANES))));
+        }
+    }
+};
+
+inline __m512i four(const int8_t * values) {
+    int32_t of;
+    std::memcpy(&of, values, sizeof(of));
+    return _mm512_set1_epi32(of);
+}
+
+/**
+ * The products of a panel and COUNT rows of the batch.
+ * @param row the first of them, a multiple of TOGETHER. @param count rows of weights that there are.
+ */
+template <typename Of, int COUNT>
+inline void multiply(const Panel & panel, const Batch<TOGETHER> & batch, int64_t row, int64_t width, float * out, int64_t stride,
+                     int64_t count) {
+    constexpr int STEPS = Of::UNIT / 4;
+    const int64_t units = width / Of::UNIT;
+    const float * scales = batch.scales + row * units;
+    const int32_t * zeros = batch.zeros + row * units;
+    const float * row_sums = batch.sums + row * units;
+    const int8_t * values = batch.values + row * width;
+    const __mmask16 lanes = (__mmask16) ((1u << count) - 1);
+    __m512 totals[COUNT];
+    for (int r = 0; r < COUNT; r++) totals[r] = _mm512_setzero_ps();
+    for (int64_t u = 0; u < units; u++) {
+        const __m512i * weights = (const __m512i *) (panel.bytes + u * Of::UNIT * LANES);
+        __m512i sums[COUNT];
+        for (int r = 0; r < COUNT; r++) {
+            sums[r] = Of::ZERO == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(zeros[u * TOGETHER + r]);
+        }
+#pragma GCC unroll 8
+        for (int step = 0; step < STEPS; step++) {
+            const __m512i w = _mm512_load_si512(weights + step);
+            for (int r = 0; r < COUNT; r++) {
+                sums[r] = _mm512_dpbusd_epi32(sums[r], w, four(values + r * width + u * Of::UNIT + 4 * step));
+            }
+        }
+        const __m512 scale = _mm512_load_ps(panel.scales + u * LANES);
+        for (int r = 0; r < COUNT; r++) {
+            const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(scales[u * TOGETHER + r]));
+            totals[r] = _mm512_fmadd_ps(both, _mm512_cvtepi32_ps(sums[r]), totals[r]);
+        }
+        if constexpr (Of::HAS_MINIMUM) {
+            const __m512 minimum = _mm512_load_ps(panel.minima + u * LANES);
+            for (int r = 0; r < COUNT; r++) {
+                totals[r] = _mm512_fnmadd_ps(minimum, _mm512_set1_ps(row_sums[u * TOGETHER + r]), totals[r]);
+            }
+        }
+    }
+    for (int r = 0; r < COUNT; r++) _mm512_mask_storeu_ps(out + r * stride, lanes, totals[r]);
+}
+
+/** Up to so many rows, a panel costs more than it saves where blocks hold several scales. */
+constexpr int FEW = 6;
+
+/** The lanes of a vector of sums of four that have the scale of each unit; `part` is the 64 weights' place in a block. */
+template <typename Of> inline __m512i scale_lanes(int part) {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_add_epi32(_mm512_srli_epi32(lane, Of::UNIT == GROUP ? 3 : 2), _mm512_set1_epi32(part * 64 / Of::UNIT));
+}
+
+/** The products of one row of weights and COUNT rows of the batch. */
+template <typename Block, int COUNT>
+inline void dot(const Block * weights, const Batch<TOGETHER> & batch, int64_t blocks, float * out, int64_t stride) {
+    using Of = Type<Block>;
+    constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
+    const int64_t width = blocks * Of::GROUPS * GROUP;
+    __m512 totals[COUNT];
+    for (int r = 0; r < COUNT; r++) totals[r] = _mm512_setzero_ps();
+    for (int64_t b = 0; b < blocks; b++) {
+        _mm_prefetch((const char *) (weights + b) + 1024, _MM_HINT_T0);
+        _mm_prefetch((const char *) (weights + b) + 1024 + LINE, _MM_HINT_T0);
+        __m256 scale[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+        __m256 minimum = _mm256_setzero_ps();
+        Of::scales(weights[b], scale, &minimum);
+        const __m512 all = _mm512_insertf32x8(_mm512_castps256_ps512(scale[0]), scale[1], 1);
+        __m512 sums[COUNT];
+        for (int r = 0; r < COUNT; r++) sums[r] = _mm512_setzero_ps();
+#pragma GCC unroll 4
+        for (int part = 0; part < Of::GROUPS / 2; part++) {
+            const __m512i w = _mm512_inserti64x4(
+                _mm512_castsi256_si512(Of::bytes(weights[b], 2 * part)), Of::bytes(weights[b], 2 * part + 1), 1);
+            const __m512 of_lanes = _mm512_permutexvar_ps(scale_lanes<Of>(part), all);
+            for (int r = 0; r < COUNT; r++) {
+                const __m512i v = _mm512_loadu_si512(batch.values + r * width + b * Of::GROUPS * GROUP + 64 * part);
+                const __m512i products = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, v);
+                sums[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(products), of_lanes, sums[r]);
+            }
+        }
+        for (int r = 0; r < COUNT; r++) {
+            totals[r] = _mm512_fmadd_ps(sums[r], _mm512_set1_ps(batch.row_scales[r * blocks + b]), totals[r]);
+            const float * row_sums = batch.row_sums + (r * blocks + b) * UNITS;
+            // What each unit's values add for the zero point or the minimum of its weights.
+            if constexpr (Of::HAS_MINIMUM) {
+                const __m512 of_units = _mm512_zextps256_ps512(_mm256_mul_ps(minimum, _mm256_loadu_ps(row_sums)));
+                totals[r] = _mm512_sub_ps(totals[r], of_units);
+            } else {
+                const __m512 zero = _mm512_mul_ps(all, _mm512_set1_ps((float) Of::ZERO));
+                totals[r] = _mm512_fnmadd_ps(zero, _mm512_loadu_ps(row_sums), totals[r]);
+            }
+        }
+    }
+    for (int r = 0; r < COUNT; r++) out[r * stride] = _mm512_reduce_add_ps(totals[r]);
+}
+
+}  // namespace

@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import koffi from 'koffi'
+import { declareIn } from '../../src/inference/local/native/declare.ts'
+import { compileAlone } from './kernels-alone.ts'
+
+const SOURCE = fileURLToPath(new URL('products-alone.cpp', import.meta.url))
+const KERNELS = ['product', 'product-batch', 'product-blocks', 'product-narrow', 'product-tiles', 'product-wide'].map(
+  (name) => fileURLToPath(new URL(join('../../src/inference/local/native/kernels', `${name}.h`), import.meta.url)),
+)
+
+/** Processors that products are compiled for, and what this one needs to run them. */
+const PROCESSORS = {
+  AVX2: { needs: ['avx2', 'fma', 'f16c'], flags: ['-march=x86-64-v3'] },
+  'AVX-VNNI': { needs: ['avx2', 'fma', 'f16c', 'avx_vnni'], flags: ['-march=x86-64-v3', '-mavxvnni'] },
+} as const
+export type Processor = keyof typeof PROCESSORS
+
+/** A batch of `n` rows and `m` rows of weights, each of so many blocks; both as ggml quantises them. */
+export interface QuantisedProduct {
+  readonly type: number
+  readonly threads: number
+  readonly m: number
+  readonly n: number
+  readonly blocks: number
+  readonly weights: Uint8Array
+  readonly rows: Uint8Array
+}
+
+/** Whether this machine's processor has features, as Linux names them. */
+export function hasFeatures(...names: readonly string[]): boolean {
+  if (process.platform !== 'linux' || process.arch !== 'x64') return false
+  const [flags = ''] = /^flags.*$/m.exec(readFileSync('/proc/cpuinfo', 'utf8')) ?? []
+  return names.every((name) => flags.split(' ').includes(name))
+}
+
+/**
+ * @returns what computes our products as compiled for a processor, [n][m]; null where they cannot be compiled, or this
+ *   machine does not run them.
+ */
+export async function productsFor(processor: Processor): Promise<((of: QuantisedProduct) => Float32Array) | null> {
+  if (!hasFeatures(...PROCESSORS[processor].needs)) return null
+  const alone = { name: 'products', source: SOURCE, kernels: KERNELS, flags: PROCESSORS[processor].flags }
+  const library = await compileAlone(alone).catch((error: Error) => {
+    console.warn(`Cannot compile products for ${processor}: ${error.message}`)
+    return null
+  })
+  if (library === null) return null
+  const p = 'void *'
+  const multiply = declareIn(koffi.load(library))<(...args: unknown[]) => void>('multiply', 'void', [
+    ...['int', 'int', 'int64', 'int64', 'int64', p, p, p],
+  ])
+  return ({ type, threads, m, n, blocks, weights, rows }) => {
+    const out = new Float32Array(m * n)
+    multiply(type, threads, m, n, blocks, weights, rows, out)
+    return out
+  }
+}
