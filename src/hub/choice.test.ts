@@ -134,6 +134,9 @@ describe('headers', () => {
     const fixed = GIB + 512 * (262_144 + 4 * 2048) * 4 + 300 * 2 ** 20
     expect(need()).toBe(fixed + 8192 * cell)
     expect(need({ 'gemma3.context_length': 2048 })).toBe(fixed + 2048 * cell)
+    const { encoder, bytes } = { encoder: null, bytes: GIB }
+    const inEightBits = estimateMemory({ bytes, language: language(), encoder, kvType: 'q8_0' })
+    expect(inEightBits).toBe(fixed + (8192 * cell * 34) / 64)
     // The engine keeps the cells of layers with a sliding window too.
     expect(need({ 'gemma3.attention.sliding_window': 512 })).toBe(fixed + 8192 * cell)
   })

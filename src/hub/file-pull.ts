@@ -9,7 +9,7 @@ import { checkEncoder, checkLanguage, readMetadata } from './header-check.ts'
 import { ConnectionError, type HttpClient } from './http-client.ts'
 import { HubError } from './hub-error.ts'
 import { estimateMemory, type Metadata } from './memory-estimate.ts'
-import { cardFolder, type NewCard } from './model-store.ts'
+import { cardFolder, type NewCard, storedKvTypes } from './model-store.ts'
 import { ProgressMeter } from './progress-meter.ts'
 import type { PullOptions, PullRequest } from './pull-options.ts'
 import { RemoteFile } from './remote-file.ts'
@@ -43,6 +43,7 @@ export async function pullFile(
     bytes: model.bytes + (projector?.bytes ?? 0),
     language,
     encoder: projector?.metadata ?? null,
+    kvType: (await storedKvTypes(options.store)).get(id),
   })
   if (memory > options.available) {
     const message = `${id} needs about ${formatBytes(memory)} of memory, and ${formatBytes(options.available)} are available; it will be slow, or not load`

@@ -1,5 +1,5 @@
 import { GgufArray, type GgufValue } from '../models/gguf.ts'
-import { kvCost } from '../models/kv-cost.ts'
+import { type KvType, kvCost } from '../models/kv-cost.ts'
 
 export type Metadata = ReadonlyMap<string, GgufValue>
 
@@ -9,6 +9,8 @@ export interface ModelParts {
   readonly bytes: number
   readonly language: Metadata
   readonly encoder: Metadata | null
+  /** How the model's card has keys and values stored; `f16` unless it says so. */
+  readonly kvType?: KvType | undefined
 }
 
 /** Context that the estimate is for; a model that has less is estimated with what it has. */
@@ -20,9 +22,10 @@ const F32_BYTES = 4
 const PROCESS_BYTES = 300 * 2 ** 20
 /** Largest image, in tokens, of encoders that take any size and name no limit. */
 const LARGEST_IMAGE_TOKENS = 4096
+
 /** Bytes that a loaded model takes, with one conversation of `contextOf` tokens. */
-export function estimateMemory({ bytes, language, encoder }: ModelParts): number {
-  const { perCell, perSequence } = kvCost(language)
+export function estimateMemory({ bytes, language, encoder, kvType }: ModelParts): number {
+  const { perCell, perSequence } = kvCost(language, kvType)
   return (
     bytes +
     contextOf(language) * perCell +

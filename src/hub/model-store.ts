@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
+import { KV_TYPES, type KvType } from '../models/kv-cost.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
 import { writeAtomically } from './hub-cache.ts'
 import { folderName } from './safe-names.ts'
@@ -30,7 +31,7 @@ const CARD = 'card.json'
 const cardSchema = z.looseObject({
   serves: z.array(z.looseObject({ id: z.string() })).min(1),
   source: z.string().optional(),
-  engine: z.looseObject({ model: z.string(), projector: z.string().optional() }),
+  engine: z.looseObject({ model: z.string(), projector: z.string().optional(), kvType: z.unknown().optional() }),
 })
 
 /** All cards in the store, by their ids. Files that are no cards are left out. */
@@ -38,6 +39,17 @@ export async function storedCards(directory: string): Promise<StoredCard[]> {
   const { cards } = await findStoredCards(directory)
   const found = await Promise.all([...cards.keys()].map(readCard))
   return found.filter((card) => card !== null).sort((a, b) => a.ids[0]!.localeCompare(b.ids[0]!, 'en'))
+}
+
+/** How the cards in the store have keys and values stored, by id, where they say so. A card that is written anew keeps it. */
+export async function storedKvTypes(directory: string): Promise<ReadonlyMap<string, KvType>> {
+  const types = new Map<string, KvType>()
+  for (const { file, ids } of await storedCards(directory)) {
+    const written = (await parseCard(file))?.engine.kvType
+    const type = KV_TYPES.find((one) => one === written)
+    if (type !== undefined) for (const id of ids) types.set(id, type)
+  }
+  return types
 }
 
 /** The folder that a model's card has, or would get: no other model's. */

@@ -329,6 +329,19 @@ test('a card of the same id is replaced; what its owner wrote into it stays', as
   await expect(fetched({ address: 'acme/nano' })).resolves.toMatchObject({ ids: ['acme/nano:Q4_K_M'] })
 })
 
+test('the KV cache counts in the memory as the card that is there stores it', async () => {
+  const memory = () => events.findLast((event) => event.type === 'choice')!.choices[0]!.memory
+  const { file } = await fetched()
+  const before = memory()
+  const card = JSON.parse(await readFile(file, 'utf8'))
+  await writeFile(file, JSON.stringify({ ...card, engine: { ...card.engine, kvType: 'q8_0' } }))
+  await fetched()
+  const saved = before - memory()
+  await writeFile(file, JSON.stringify({ ...card, engine: { ...card.engine, kvType: 'f16' } }))
+  await fetched()
+  expect([saved > 0, memory()]).toEqual([true, before])
+})
+
 test('a repository without models, and a quantisation that is not there', async () => {
   hub.repositories.set('acme/plain', new Map([['model.safetensors', model]]))
   await expect(fetched({ address: 'acme/plain' })).rejects.toThrow(

@@ -1,3 +1,4 @@
+import type { KvType } from '../models/kv-cost.ts'
 import { askedFor, type Candidate, candidatesOf } from './gguf-names.ts'
 import { checkEncoder, checkLanguage } from './header-check.ts'
 import type { HubFile } from './hub-client.ts'
@@ -18,6 +19,9 @@ const MAX_HEADERS = 4
 
 /** The image encoder that a model would get. */
 export type ProjectorOf = (candidate: Candidate) => HubFile | undefined
+
+/** How keys and values are stored, where the card that a model has says so. */
+export type KvTypeOf = (candidate: Candidate) => KvType | undefined
 
 export interface EstimatedCandidate {
   readonly candidate: Candidate
@@ -45,7 +49,7 @@ export function findCandidates(
 export async function estimate(
   repository: Repository,
   candidates: readonly Candidate[],
-  projectorOf: ProjectorOf,
+  { projectorOf, kvTypeOf }: { readonly projectorOf: ProjectorOf; readonly kvTypeOf: KvTypeOf },
 ): Promise<EstimatedCandidate[]> {
   const headers = new Map<string, Metadata | null>()
   const encoders = new Map<string, Metadata | null>()
@@ -60,7 +64,8 @@ export async function estimate(
     }
     const encoder = projector === undefined ? null : (encoders.get(projector.path) ?? null)
     const bytes = candidate.bytes + (projector?.size ?? 0)
-    estimated.push({ candidate, memory: estimateMemory({ bytes, language, encoder }) })
+    const kvType = kvTypeOf(candidate)
+    estimated.push({ candidate, memory: estimateMemory({ bytes, language, encoder, kvType }) })
   }
   return estimated.sort((a, b) => a.candidate.bytes - b.candidate.bytes)
 }

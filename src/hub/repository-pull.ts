@@ -3,12 +3,12 @@ import { basename } from 'node:path/posix'
 import { ConfigError } from '../config/config.ts'
 import { mismatch } from '../families/gguf.ts'
 import { checkSpace, type FetchOptions, fetchFile } from './fetch-file.ts'
-import { isProjector } from './gguf-names.ts'
+import { type Candidate, isProjector } from './gguf-names.ts'
 import type { HttpClient } from './http-client.ts'
 import type { HubFile } from './hub-client.ts'
 import { HubError } from './hub-error.ts'
 import { contextOf, type Metadata } from './memory-estimate.ts'
-import type { NewCard } from './model-store.ts'
+import { type NewCard, storedKvTypes } from './model-store.ts'
 import { ProgressMeter } from './progress-meter.ts'
 import { projectorReason, projectorsFor } from './projector-choice.ts'
 import type { PullOptions, PullRequest } from './pull-options.ts'
@@ -17,6 +17,7 @@ import {
   chooseByMemory,
   estimate,
   findCandidates,
+  type KvTypeOf,
   type ProjectorOf,
   readEncoder,
   readLanguage,
@@ -47,7 +48,10 @@ export async function pullFromRepository(
   const named = given === null || given === 'auto' ? undefined : namedProjector(repository, given)
   const projectorOf: ProjectorOf = ({ files: [first] }) =>
     given === 'auto' ? projectorsFor(first!.path, repository.files)[0] : named
-  const estimated = await estimate(repository, all, projectorOf)
+  const idOf = ({ label }: Candidate) => request.id ?? `${repository.id}:${label}`
+  const kvTypes = await storedKvTypes(options.store)
+  const kvTypeOf: KvTypeOf = (candidate) => kvTypes.get(idOf(candidate))
+  const estimated = await estimate(repository, all, { projectorOf, kvTypeOf })
   const chosen = estimated.find(({ candidate }) => candidate === asked) ?? chooseByMemory(estimated, available)
   const language = await readLanguage(repository, chosen.candidate)
   const first = chosen.candidate.files[0]!
@@ -75,7 +79,7 @@ export async function pullFromRepository(
   const paths = await fetchAll(repository, files, { ...options, note })
   await repository.noteCommit(address.revision)
   return {
-    id: request.id ?? `${repository.id}:${chosen.candidate.label}`,
+    id: idOf(chosen.candidate),
     source: `hf:${repository.id}@${repository.commit}`,
     model: paths.get(first)!,
     projector: projector === null ? null : projector.file === undefined ? projector.path : paths.get(projector.file)!,
