@@ -14,7 +14,7 @@ import { FreshText } from './support/prompts.ts'
 import { median, medianRatio } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
-const BATCHES = [1, 8, 16, 32]
+const BATCHES = [1, 2, 4, 8, 16, 32]
 const OUTPUT_TOKENS = 32
 const PREFIX_WORDS = 500
 const BATCH_ROWS = 512
@@ -29,7 +29,7 @@ export interface Speed {
 }
 
 export const engine: Benchmark = {
-  summary: 'the engine alone, against llama-batched-bench: prefill and decoding of 1, 8, 16 and 32 sequences',
+  summary: 'the engine alone, against llama-batched-bench: prefill and decoding of 1 to 32 sequences',
   withPeer: true,
 
   async run(options) {

@@ -1,7 +1,7 @@
 /**
  * Runs the benchmarks. Each prints a Markdown table with the machine, the versions and the number of repetitions.
  *
- * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--peer-threads N] [--jobs N]]
+ * Usage: npm run bench [-- NAME [--quick] [--repetitions N] [--model NAME] [--peer-threads N] [--processor NAME] [--jobs N]]
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -24,6 +24,7 @@ import { neighbours } from './neighbours.ts'
 import { overhead } from './overhead.ts'
 import { overload } from './overload.ts'
 import { peer } from './peer.ts'
+import { products } from './products.ts'
 import { requestMemory } from './request-memory.ts'
 import { restart } from './restart.ts'
 import { speculation } from './speculation.ts'
@@ -42,6 +43,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   conversation,
   restart,
   engine,
+  products,
   attention,
   speculation,
   overhead,
@@ -72,6 +74,7 @@ async function main(): Promise<void> {
       model: { type: 'string', multiple: true },
       'peer-threads': { type: 'string' },
       jobs: { type: 'string' },
+      processor: { type: 'string', default: 'native' },
     },
   })
   const [name] = positionals
@@ -85,6 +88,7 @@ async function main(): Promise<void> {
     repetitions: values.repetitions === undefined ? null : positive(values.repetitions),
     models,
     peerThreads: values['peer-threads'] === undefined ? null : positive(values['peer-threads']),
+    processor: values.processor,
     jobs: values.jobs === undefined ? availableParallelism() : positive(values.jobs),
   }
   if (name === 'peer') return peer.run(options)

@@ -16,6 +16,8 @@ export interface BenchOptions {
   readonly models: readonly BenchModelName[]
   /** Threads of llama-server in `throughput`; null for as many as Lookout takes for tokens. */
   readonly peerThreads: number | null
+  /** The compiler's name of the processor that kernels are compiled for where a benchmark compiles them. */
+  readonly processor: string
   /** Parallel compiler jobs for building the peer. */
   readonly jobs: number
 }
