@@ -124,14 +124,17 @@ function panning(browser: Browser, server: BenchServer): Promise<{ readonly rate
     )
     await open(page, server)
     const buffer = await picture()
-    await page.getByLabel('Files').setInputFiles([{ name: 'large.jpg', mimeType: 'image/jpeg', buffer }])
+    await page
+      .getByLabel('Files', { exact: true })
+      .setInputFiles([{ name: 'large.jpg', mimeType: 'image/jpeg', buffer }])
+    const stage = page.getByRole('group', { name: /^large/ })
+    await stage.waitFor()
     await page.getByLabel('Your question').fill('Detect all objects.')
     await page.getByLabel('Your question').press('Enter')
     await page
       .locator('.mark.box')
       .nth(BOXES - 1)
       .waitFor({ state: 'attached' })
-    const stage = page.getByRole('group', { name: /^large/ })
     for (let i = 0; i < 4; i++) await stage.press('+')
     const { x, y, width, height } = (await stage.boundingBox())!
     const centre = { x: x + width / 2, y: y + height / 2 }
