@@ -165,7 +165,7 @@ function panning(browser: Browser, server: BenchServer): Promise<{ readonly rate
   })
 }
 
-/** In MB, after questions that the model answers with boxes, all in one conversation. */
+/** In MB, after questions that the model answers with boxes. Together they would be too long for the model's context. */
 function memoryAfter(
   browser: Browser,
   server: BenchServer,
@@ -174,6 +174,8 @@ function memoryAfter(
   return withPage(browser, async (page) => {
     await open(page, server)
     await page.getByRole('button', { name: 'Six shapes' }).click()
+    await page.getByRole('button', { name: 'Settings' }).click()
+    await page.getByLabel('Send the earlier turns with each question').uncheck()
     const field = page.getByLabel('Your question')
     for (let i = 1; i <= questions; i++) {
       await field.fill('Detect all objects.')
