@@ -13,7 +13,7 @@ const MOST_FILES = 0xffff
 const MOST_BYTES = 0xffffffff
 
 /**
- * @param files bytes by name; folders in names are parted by `/`.
+ * @param files bytes by name; names may have folders, separated by `/`.
  * @param date of all files, in local time; at least 1980.
  * @returns pieces of the archive, in order.
  * @throws RangeError for more than 65,535 files or 4 GB.

@@ -41,7 +41,7 @@ export async function storedCards(directory: string): Promise<StoredCard[]> {
   return found.filter((card) => card !== null).sort((a, b) => a.ids[0]!.localeCompare(b.ids[0]!, 'en'))
 }
 
-/** How the cards in the store have keys and values stored, by id, where they say so. A card that is written anew keeps it. */
+/** How the cards in the store have keys and values stored, by id, where they say so. A card that is rewritten keeps it. */
 export async function storedKvTypes(directory: string): Promise<ReadonlyMap<string, KvType>> {
   const types = new Map<string, KvType>()
   for (const { file, ids } of await storedCards(directory)) {

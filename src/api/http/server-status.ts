@@ -66,7 +66,7 @@ async function describe(models: ModelCatalog, status: ServerStatus): Promise<Omi
   }
 }
 
-/** Rounded, so that it tells of no single request. */
+/** Rounded, so that nobody can read a single request from it. */
 function shareOf(part: number, whole: number): number | null {
   return whole === 0 ? null : rounded(part / whole, 100)
 }

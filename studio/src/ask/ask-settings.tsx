@@ -1,5 +1,6 @@
 import { model } from '../server/connection.ts'
-import { CheckField, NumberField, TextAreaField } from '../widgets/field.tsx'
+import { CheckField, TextAreaField } from '../widgets/field.tsx'
+import { SamplingFields } from '../widgets/sampling-fields.tsx'
 import { type AskOptions, options } from './conversation.ts'
 
 /** Settings of the following questions. */
@@ -12,26 +13,7 @@ export function AskSettings() {
   return (
     <div class="settings">
       <TextAreaField label="System prompt" value={system} onInput={(value) => set({ system: value })} />
-      <div class="field-row">
-        <NumberField
-          label="Temperature"
-          value={temperature}
-          min={0}
-          max={2}
-          step={0.1}
-          placeholder="0"
-          onInput={(value) => set({ temperature: value })}
-        />
-        <NumberField
-          label="Most tokens"
-          value={maxTokens}
-          min={0}
-          max={model.value?.max_output_tokens ?? 8192}
-          step={1}
-          placeholder="as many as needed"
-          onInput={(value) => set({ maxTokens: value })}
-        />
-      </div>
+      <SamplingFields temperature={temperature} maxTokens={maxTokens} onChange={set} />
       <CheckField
         label="Send the earlier turns with each question"
         checked={remembers}

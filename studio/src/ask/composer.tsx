@@ -2,10 +2,9 @@ import { useSignal } from '@preact/signals'
 import { attachments } from '../media/attachments.ts'
 import { SAMPLES } from '../media/samples.ts'
 import { sendsSound } from '../media/soundtrack.ts'
-import { model } from '../server/connection.ts'
-import { Button, IconButton } from '../widgets/button.tsx'
+import { AskButton, SettingsButton, ThinkButton } from '../widgets/ask-buttons.tsx'
+import { Button } from '../widgets/button.tsx'
 import { FormatChoice } from '../widgets/format-choice.tsx'
-import { Icon } from '../widgets/icon.tsx'
 import { AskSettings } from './ask-settings.tsx'
 import { ask, draft, options, turns } from './conversation.ts'
 import { inputCost } from './input-cost.ts'
@@ -42,19 +41,7 @@ export function Composer() {
             if (!isBusy) submit()
           }}
         />
-        {isBusy ? (
-          <IconButton icon="stop" label="Stop" onClick={() => last?.stop()} />
-        ) : (
-          <button
-            type="submit"
-            class="icon-button primary"
-            aria-label="Ask"
-            title="Ask (Enter)"
-            disabled={draft.value.trim() === ''}
-          >
-            <Icon name="send" />
-          </button>
-        )}
+        <AskButton isBusy={isBusy} disabled={draft.value.trim() === ''} onStop={() => last?.stop()} />
       </div>
       <div class="composer-options">
         <FormatChoice
@@ -63,26 +50,13 @@ export function Composer() {
             options.value = { ...options.value, format }
           }}
         />
-        {model.value?.reasoning.supported && (
-          <Button
-            kind="quiet"
-            pressed={options.value.thinks}
-            onClick={() => {
-              options.value = { ...options.value, thinks: !options.value.thinks }
-            }}
-          >
-            Think first
-          </Button>
-        )}
-        <Button
-          kind="quiet"
-          pressed={showsSettings.value}
-          onClick={() => {
-            showsSettings.value = !showsSettings.value
+        <ThinkButton
+          thinks={options.value.thinks}
+          onChange={(thinks) => {
+            options.value = { ...options.value, thinks }
           }}
-        >
-          Settings
-        </Button>
+        />
+        <SettingsButton shows={showsSettings} />
         <Cost />
       </div>
     </form>

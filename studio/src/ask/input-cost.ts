@@ -32,7 +32,7 @@ export function watchInputCost(): () => void {
     const isWanted = draft.value.trim() !== '' && model.value !== null && key.value !== null
     const media = [...turns.value.flatMap((turn) => turn.media), ...attachments.value]
     const bytes = media.reduce((sum, { blob }) => sum + blob.size, 0)
-    // Read so that a change counts anew.
+    // Read so that a change is counted again.
     void options.value
     inputCost.value = null
     if (!isWanted || performance.now() < countsFrom || bytes > MOST_MEDIA_BYTES) return

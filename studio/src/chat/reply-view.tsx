@@ -39,7 +39,7 @@ export function ReplyView({ reply, pieces, onRetry, waysOn }: ReplyViewProps) {
           <pre>{indented(call.function.arguments)}</pre>
         </div>
       ))}
-      {wait !== null && <WaitNotice seconds={wait} failure={reply.waitsFor.value} onCancel={() => reply.stop()} />}
+      {wait !== null && <WaitNotice wait={wait} onCancel={() => reply.stop()} />}
       {failure && <FailureNotice failure={failure} actions={waysOn?.(failure)} onRetry={onRetry} />}
       {status === 'stopped' && (
         <p class="reply-facts">

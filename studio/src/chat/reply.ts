@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { callEvents } from '../server/call.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
-import { withPatience } from '../server/patience.ts'
+import { type Wait, withPatience } from '../server/patience.ts'
 import type { ChatChunk, ToolCall, Usage } from '../server/wire.ts'
 
 export type ReplyStatus = 'waiting' | 'streaming' | 'done' | 'stopped' | 'failed'
@@ -26,10 +26,8 @@ export class Reply {
   readonly finishReason = signal<string | null>(null)
   readonly usage = signal<Usage | null>(null)
   readonly failure = signal<Failure | null>(null)
-  /** Seconds until a busy server is asked again; null when the page does not wait. */
-  readonly wait = signal<number | null>(null)
-  /** Why it waits. */
-  readonly waitsFor = signal<Failure | null>(null)
+  /** Why the page waits; null while it does not. */
+  readonly wait = signal<Wait | null>(null)
   /** Milliseconds from sending to the first text or thought, and to the end. */
   readonly firstMs = signal<number | null>(null)
   readonly totalMs = signal<number | null>(null)
@@ -43,9 +41,8 @@ export class Reply {
     try {
       await withPatience(
         () => this.#stream(body, abort.signal),
-        (seconds, failure) => {
-          this.wait.value = seconds
-          this.waitsFor.value = failure
+        (wait) => {
+          this.wait.value = wait
         },
         abort.signal,
       )

@@ -1,4 +1,5 @@
 import { model } from '../server/connection.ts'
+import { ThinkButton } from '../widgets/ask-buttons.tsx'
 import { Button } from '../widgets/button.tsx'
 import { Segments } from '../widgets/segments.tsx'
 import { CategoryInput } from './category-input.tsx'
@@ -70,17 +71,12 @@ export function SearchForm() {
             }}
           />
         )}
-        {model.value?.reasoning.supported && (
-          <Button
-            kind="quiet"
-            pressed={options.value.thinks}
-            onClick={() => {
-              options.value = { ...options.value, thinks: !options.value.thinks }
-            }}
-          >
-            Think first
-          </Button>
-        )}
+        <ThinkButton
+          thinks={options.value.thinks}
+          onChange={(thinks) => {
+            options.value = { ...options.value, thinks }
+          }}
+        />
         <Button
           kind="primary"
           icon="detect"

@@ -112,7 +112,7 @@ async function searchOne(
       started = performance.now()
       return callJson<DetectResponse>('/v1/detect', { method: 'POST', body, signal })
     },
-    (seconds, failure) => onWait(seconds === null ? null : { seconds, failure }),
+    onWait,
     signal,
   )
   signal.throwIfAborted()

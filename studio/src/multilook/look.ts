@@ -97,8 +97,8 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
     const body = await bodyOf(asking.map(({ question }) => question))
     const taken = await withPatience(
       () => stream(body, asking, own.signal),
-      (seconds, failure) => {
-        wait.value = seconds === null ? null : { seconds, failure }
+      (now) => {
+        wait.value = now
       },
       own.signal,
     )

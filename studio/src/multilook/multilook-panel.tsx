@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { attachments } from '../media/attachments.ts'
 import { bringSample, SAMPLES } from '../media/samples.ts'
-import { model } from '../server/connection.ts'
+import { SettingsButton, ThinkButton } from '../widgets/ask-buttons.tsx'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { FormatChoice } from '../widgets/format-choice.tsx'
@@ -65,7 +65,7 @@ async function loadExamples(): Promise<void> {
 
 /** Why the call has no answers, or not yet. */
 function Troubles() {
-  if (wait.value !== null) return <WaitNotice {...wait.value} onCancel={stopLooking} />
+  if (wait.value !== null) return <WaitNotice wait={wait.value} onCancel={stopLooking} />
   if (failure.value === null) return null
   return <FailureNotice failure={failure.value} onRetry={() => void retry()} />
 }
@@ -134,24 +134,13 @@ function LookForm() {
           </select>
         </label>
         <FormatChoice value={options.format} onChoose={(format) => (lookOptions.value = { ...options, format })} />
-        {model.value?.reasoning.supported && (
-          <Button
-            kind="quiet"
-            pressed={options.thinks}
-            onClick={() => (lookOptions.value = { ...options, thinks: !options.thinks })}
-          >
-            Think first
-          </Button>
-        )}
-        <Button
-          kind="quiet"
-          pressed={showsSettings.value}
-          onClick={() => {
-            showsSettings.value = !showsSettings.value
+        <ThinkButton
+          thinks={options.thinks}
+          onChange={(thinks) => {
+            lookOptions.value = { ...options, thinks }
           }}
-        >
-          Settings
-        </Button>
+        />
+        <SettingsButton shows={showsSettings} />
       </div>
     </form>
   )

@@ -7,11 +7,12 @@ export interface Wait {
   readonly failure: Failure
 }
 
-/** For a person, in a sentence. */
-export function waitText({ seconds, failure }: Wait): string {
+/** For a person, in a sentence; without the seconds, for who would hear them read out one by one. */
+export function waitText({ seconds, failure }: Wait, isSpoken = false): string {
   if (failure.kind === 'offline') return 'The server does not answer. This goes on as soon as it is back.'
   const reason = failure.status === 429 ? 'The limit of requests is reached.' : 'The server is busy.'
-  return `${reason} Trying again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`
+  const when = isSpoken ? 'a moment' : `${seconds} ${seconds === 1 ? 'second' : 'seconds'}`
+  return `${reason} Trying again in ${when}.`
 }
 
 /** A server that wants to be left alone for longer has no room this month rather than this minute. */
@@ -19,13 +20,13 @@ const MOST_SECONDS = 15 * 60
 
 /**
  * Calls again as long as the server is too busy, when it says, or does not answer, when it is back.
- * @param onWait told the seconds that are left, each second; null when it goes on. The failure says what it waits for;
- *   while the server does not answer it is asked each second.
+ * @param onWait told what it waits for and the seconds that are left, each second; null when it goes on. While the server
+ *   does not answer, it is asked each second.
  * @throws what else `call` throws; DOMException `AbortError` when aborted while waiting.
  */
 export async function withPatience<Value>(
   call: () => Promise<Value>,
-  onWait: (seconds: number | null, failure: Failure) => void,
+  onWait: (wait: Wait | null) => void,
   signal: AbortSignal,
 ): Promise<Value> {
   for (;;) {
@@ -34,15 +35,15 @@ export async function withPatience<Value>(
     } catch (error) {
       if (!(error instanceof Failure) || !isPassing(error)) throw error
       if (error.kind === 'offline') {
-        onWait(1, error)
+        onWait({ seconds: 1, failure: error })
         await serverIsBack(signal)
       } else {
         for (let left = Math.max(1, Math.ceil(error.retryAfter ?? 1)); left > 0; left--) {
-          onWait(left, error)
+          onWait({ seconds: left, failure: error })
           await second(signal)
         }
       }
-      onWait(null, error)
+      onWait(null)
     }
   }
 }

@@ -16,7 +16,7 @@ export function SessionNotices() {
               <Button icon="download" onClick={() => void saveToFile()}>
                 Save to a file
               </Button>
-              <Button onClick={() => void beginSession(true)}>Begin anew</Button>
+              <Button onClick={() => void beginSession(true)}>Start a new session</Button>
             </>
           }
         >

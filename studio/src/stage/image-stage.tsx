@@ -75,7 +75,7 @@ export function ImageStage({ image, marks, tool, children, keys = 'Arrows move.'
     return () => observer.disconnect()
   }, [image.id])
 
-  // Panning moves one composited layer and renders nothing anew.
+  // Panning moves one composited layer and renders nothing again.
   useSignalEffect(() => {
     if (view.value === null || sheet.current === null) return
     const { x, y, scale: by } = view.value

@@ -29,11 +29,11 @@ const LABEL_PADDING = 6
 
 /**
  * The marks on an image, as SVG in the image's own pixels. Zooming changes one CSS variable, `--pixel`, which the stage
- * sets: image pixels per CSS pixel. Marks are rendered anew only when they change themselves.
+ * sets: image pixels per CSS pixel. Marks are rendered again only when they change themselves.
  */
 export function Overlay({ marks, size, scale, draft, canEdit }: OverlayProps) {
   const { width, height } = size
-  // Labels are placed anew a few times while the size doubles, not at each turn of the wheel.
+  // Labels are placed again a few times while the size doubles, not at each turn of the wheel.
   const step = useComputed(() => 2 ** (Math.round(Math.log2(scale.value) * 4) / 4)).value
   const places = useMemo(() => placesOf(marks, { width, height }, step), [marks, width, height, step])
   const shapes = useKept<Mark>()
@@ -70,7 +70,7 @@ export function Overlay({ marks, size, scale, draft, canEdit }: OverlayProps) {
   )
 }
 
-/** Elements that are rendered anew only when what they show has changed: Preact passes over an element that is the same. */
+/** Elements that are rendered again only when what they show has changed: Preact passes over an element that is the same. */
 function useKept<State>() {
   const kept = useRef(new Map<string, { state: State; element: VNode }>())
   const before = kept.current

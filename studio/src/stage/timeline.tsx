@@ -20,7 +20,7 @@ export function Timeline({ playback, clips, marks, children }: TimelineProps) {
   const track = useRef<HTMLDivElement>(null)
   const playhead = useRef<HTMLDivElement>(null)
   const lanes = useMemo(() => lanesOf(clips, marks), [clips, marks])
-  // Moves one element, sixty times a second, and renders nothing anew.
+  // Moves one element, sixty times a second, and renders nothing again.
   useSignalEffect(() => {
     if (playhead.current) playhead.current.style.left = percent(playback.time.value, playback)
   })

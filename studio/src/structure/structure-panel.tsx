@@ -1,10 +1,8 @@
 import { useSignal } from '@preact/signals'
 import { attachments } from '../media/attachments.ts'
 import { bringSample, SAMPLES } from '../media/samples.ts'
-import { model } from '../server/connection.ts'
-import { Button, IconButton } from '../widgets/button.tsx'
-import { NumberField } from '../widgets/field.tsx'
-import { Icon } from '../widgets/icon.tsx'
+import { AskButton, SettingsButton, ThinkButton } from '../widgets/ask-buttons.tsx'
+import { SamplingFields } from '../widgets/sampling-fields.tsx'
 import { Segments } from '../widgets/segments.tsx'
 import { AnswerView } from './answer-view.tsx'
 import { CodeEditor } from './code-editor.tsx'
@@ -134,41 +132,20 @@ function AskForm() {
             submit()
           }}
         />
-        {isBusy ? (
-          <IconButton icon="stop" label="Stop" onClick={() => reply?.stop()} />
-        ) : (
-          <button
-            type="submit"
-            class="icon-button primary"
-            aria-label="Ask"
-            title="Ask (Enter)"
-            disabled={question.value.trim() === '' || texts.value[kind.value].trim() === ''}
-          >
-            <Icon name="send" />
-          </button>
-        )}
+        <AskButton
+          isBusy={isBusy}
+          disabled={question.value.trim() === '' || texts.value[kind.value].trim() === ''}
+          onStop={() => reply?.stop()}
+        />
       </div>
       <div class="composer-options">
-        {model.value?.reasoning.supported && (
-          <Button
-            kind="quiet"
-            pressed={options.value.thinks}
-            onClick={() => {
-              options.value = { ...options.value, thinks: !options.value.thinks }
-            }}
-          >
-            Think first
-          </Button>
-        )}
-        <Button
-          kind="quiet"
-          pressed={showsSettings.value}
-          onClick={() => {
-            showsSettings.value = !showsSettings.value
+        <ThinkButton
+          thinks={options.value.thinks}
+          onChange={(thinks) => {
+            options.value = { ...options.value, thinks }
           }}
-        >
-          Settings
-        </Button>
+        />
+        <SettingsButton shows={showsSettings} />
       </div>
     </form>
   )
@@ -180,25 +157,8 @@ function Settings() {
     options.value = { ...options.value, ...change }
   }
   return (
-    <div class="settings field-row">
-      <NumberField
-        label="Temperature"
-        value={temperature}
-        min={0}
-        max={2}
-        step={0.1}
-        placeholder="0"
-        onInput={(value) => set({ temperature: value })}
-      />
-      <NumberField
-        label="Most tokens"
-        value={maxTokens}
-        min={0}
-        max={model.value?.max_output_tokens ?? 8192}
-        step={1}
-        placeholder="as many as needed"
-        onInput={(value) => set({ maxTokens: value })}
-      />
+    <div class="settings">
+      <SamplingFields temperature={temperature} maxTokens={maxTokens} onChange={set} />
     </div>
   )
 }

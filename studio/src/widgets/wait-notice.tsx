@@ -1,28 +1,24 @@
-import type { Failure } from '../server/failure.ts'
+import { type Wait, waitText } from '../server/patience.ts'
 import { Button } from './button.tsx'
 import { Notice } from './notice.tsx'
 
 interface WaitNoticeProps {
-  readonly seconds: number
-  /** Why the page waits. */
-  readonly failure: Failure | null
+  readonly wait: Wait
   onCancel(): void
 }
 
 /** The page waits for the server and goes on by itself. */
-export function WaitNotice({ seconds, failure, onCancel }: WaitNoticeProps) {
+export function WaitNotice({ wait, onCancel }: WaitNoticeProps) {
+  const [shown, spoken] = [waitText(wait), waitText(wait, true)]
   return (
     <Notice tone="wait" actions={<Button onClick={onCancel}>Cancel</Button>}>
-      {failure?.kind === 'offline' ? (
-        'The server does not answer. This goes on as soon as it is back.'
+      {/* Seconds are read out once, not each second. */}
+      {shown === spoken ? (
+        shown
       ) : (
         <>
-          {failure?.status === 429 ? 'The limit of requests is reached.' : 'The server is busy.'} Trying again in{' '}
-          {/* Read out once, not each second. */}
-          <span aria-hidden="true">
-            {seconds} {seconds === 1 ? 'second' : 'seconds'}
-          </span>
-          <span class="hidden">a moment</span>.
+          <span aria-hidden="true">{shown}</span>
+          <span class="hidden">{spoken}</span>
         </>
       )}
     </Notice>
