@@ -54,7 +54,7 @@ export async function kernelsFor(processor: string, isOurs: boolean): Promise<st
 
 function recipeFor(processor: string, isOurs: boolean): Recipe {
   const flags = CPU.flags.map((flag) => (flag === '-march=native' ? `-march=${processor}` : flag))
-  if (isOurs) return { ...CPU, flags: [...flags, '-DLOOKOUT_NARROW_PRODUCTS'] }
+  if (isOurs) return { ...CPU, flags }
   const own = CPU.own?.filter((name) => !/\/(product|halves)\.cpp$/.test(name)) ?? []
   return { ...CPU, flags, own, sources: [...CPU.sources, 'ggml-cpu/llamafile/sgemm.cpp'] }
 }

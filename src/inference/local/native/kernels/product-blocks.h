@@ -51,8 +51,8 @@ inline __m256 floats(uint64_t bytes) {
 
 /**
  * How blocks of a type are unpacked. A weight is (byte - ZERO) * scale - minimum; UNIT neighbours share scale and minimum.
- * `Row` is the type of the batch's rows, LARGEST the
- * largest byte.
+ * `Row` is the type of the batch's rows, LARGEST the largest byte. `whole_scales` are a block's scales before they are
+ * multiplied with the block's own, `scales` after it.
  */
 template <typename Block> struct Type;
 
@@ -96,17 +96,33 @@ template <typename Block> struct Minima {
     static constexpr bool HAS_MINIMUM = true;
     static constexpr int ZERO = 0;
 
+    /** Eight scales or minima, a byte each. */
+    static uint64_t packed_scales(const Block & block) {
+        return (uint64_t) last(block, 0) << 32 | (word(block, 0) & 0x3f3f3f3f);
+    }
+    static uint64_t packed_minima(const Block & block) {
+        return (uint64_t) last(block, 1) << 32 | (word(block, 1) & 0x3f3f3f3f);
+    }
+
     static void scales(const Block & block, __m256 * scales, __m256 * minima) {
-        uint32_t packed[3];
-        std::memcpy(packed, block.scales, sizeof(packed));
-        const uint32_t small = 0x3f3f3f3f, low = 0x0f0f0f0f, high = 0x03030303;
-        // The last four of each have their lower four bits in the third word, and their upper two in the others.
-        const uint64_t last_scales = (packed[2] & low) | (((packed[0] >> 6) & high) << 4);
-        const uint64_t last_minima = ((packed[2] >> 4) & low) | (((packed[1] >> 6) & high) << 4);
-        const __m256 d = _mm256_set1_ps(single(block.d));
-        const __m256 dmin = _mm256_set1_ps(single(block.dmin));
-        *scales = _mm256_mul_ps(floats(last_scales << 32 | (packed[0] & small)), d);
-        *minima = _mm256_mul_ps(floats(last_minima << 32 | (packed[1] & small)), dmin);
+        *scales = _mm256_mul_ps(floats(packed_scales(block)), _mm256_set1_ps(single(block.d)));
+        *minima = Minima::minima(block);
+    }
+    static __m128i whole_scales(const Block & block) { return _mm_cvtsi64_si128((int64_t) packed_scales(block)); }
+    static __m256 minima(const Block & block) {
+        return _mm256_mul_ps(floats(packed_minima(block)), _mm256_set1_ps(single(block.dmin)));
+    }
+
+  private:
+    static uint32_t word(const Block & block, int number) {
+        uint32_t word;
+        std::memcpy(&word, block.scales + sizeof(word) * number, sizeof(word));
+        return word;
+    }
+    /** The last four scales (0) or minima (1): their lower four bits are in the third word, their upper two in the others. */
+    static uint32_t last(const Block & block, int which) {
+        const uint32_t lower = (word(block, 2) >> (4 * which)) & 0x0f0f0f0f;
+        return lower | ((word(block, which) >> 6) & 0x03030303) << 4;
     }
 };
 
@@ -145,6 +161,7 @@ template <> struct Type<block_q6_K> {
         return _mm256_or_si256(halves(packed, part >= 2), _mm256_slli_epi16(two, 4));
     }
 
+    static __m128i whole_scales(const block_q6_K & block) { return _mm_loadu_si128((const __m128i *) block.scales); }
     static void scales(const block_q6_K & block, __m256 * scales, __m256 *) {
         const __m256 d = _mm256_set1_ps(single(block.d));
         for (int i = 0; i < 2; i++) {

@@ -179,4 +179,76 @@ inline void multiply(const Panel & panel, const Batch<TOGETHER> & batch, int64_t
     for (int r = 0; r < COUNT; r++) _mm256_maskstore_ps(out + r * stride, there, totals[r]);
 }
 
+/** Up to so many rows, a panel costs more than it saves where blocks hold several scales. */
+constexpr int FEW = 8;
+/** Whether ggml's own code is faster for a single row, where a block has one scale. */
+constexpr bool LEAVES_SINGLE_ROWS = true;
+
+/** The scale of each sum of two neighbouring weights of a group. */
+template <typename Of> inline __m256i scales_of(__m128i all, int group) {
+    const int first = group * GROUP / Of::UNIT;
+    const int last = Of::UNIT == GROUP ? first : first + 1;
+    const __m128i lanes = _mm_set_epi64x(last * 0x0101010101010101, first * 0x0101010101010101);
+    return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(all, lanes));
+}
+
+inline float sum_of_lanes(__m256 x) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+/** The products of one row of weights and COUNT rows of the batch. */
+template <typename Block, int COUNT>
+inline void dot(const Block * weights, const Batch<TOGETHER> & batch, int64_t blocks, float * out, int64_t stride) {
+    using Of = Type<Block>;
+    constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
+    constexpr int WIDTH = Of::GROUPS * GROUP;
+    static_assert(Of::LARGEST <= 127, "a sum of two products must fit into 16 bits");
+    const int64_t width = blocks * WIDTH;
+    __m256 totals[COUNT];
+    for (int r = 0; r < COUNT; r++) totals[r] = _mm256_setzero_ps();
+    for (int64_t b = 0; b < blocks; b++) {
+        _mm_prefetch((const char *) (weights + b) + 1024, _MM_HINT_T0);
+        _mm_prefetch((const char *) (weights + b) + 1024 + LINE, _MM_HINT_T0);
+        const __m128i scales = Of::whole_scales(weights[b]);
+        __m256i sums[COUNT];
+        for (int r = 0; r < COUNT; r++) sums[r] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+        for (int group = 0; group < Of::GROUPS; group++) {
+            const __m256i w = Of::bytes(weights[b], group);
+            const __m256i scale = scales_of<Of>(scales, group);
+            for (int r = 0; r < COUNT; r++) {
+                const int8_t * values = batch.values + r * width + b * WIDTH + group * GROUP;
+                const __m256i pairs = _mm256_maddubs_epi16(w, _mm256_loadu_si256((const __m256i *) values));
+                sums[r] = _mm256_add_epi32(sums[r], _mm256_madd_epi16(pairs, scale));
+            }
+        }
+        const __m256 whole = _mm256_set1_ps(single(weights[b].d));
+        for (int r = 0; r < COUNT; r++) {
+            const __m256 both = _mm256_mul_ps(whole, _mm256_broadcast_ss(batch.row_scales + r * blocks + b));
+            totals[r] = _mm256_fmadd_ps(both, _mm256_cvtepi32_ps(sums[r]), totals[r]);
+        }
+        // What each unit's values add for the zero point or the minimum of its weights.
+        const float * row_sums = batch.row_sums + b * UNITS;
+        if constexpr (Of::HAS_MINIMUM) {
+            const __m256 minima = Of::minima(weights[b]);
+            for (int r = 0; r < COUNT; r++) {
+                totals[r] = _mm256_fnmadd_ps(minima, _mm256_loadu_ps(row_sums + r * blocks * UNITS), totals[r]);
+            }
+        } else {
+            const __m256 zero = _mm256_mul_ps(whole, _mm256_set1_ps((float) Of::ZERO));
+            for (int half = 0; half < UNITS / 8; half++) {
+                const __m128i eight = half == 0 ? scales : _mm_unpackhi_epi64(scales, scales);
+                const __m256 zeros = _mm256_mul_ps(zero, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight)));
+                for (int r = 0; r < COUNT; r++) {
+                    const __m256 of_units = _mm256_loadu_ps(row_sums + r * blocks * UNITS + 8 * half);
+                    totals[r] = _mm256_fnmadd_ps(zeros, of_units, totals[r]);
+                }
+            }
+        }
+    }
+    for (int r = 0; r < COUNT; r++) out[r * stride] = sum_of_lanes(totals[r]);
+}
+
 }  // namespace

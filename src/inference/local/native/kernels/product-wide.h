@@ -155,6 +155,8 @@ inline void multiply(const Panel & panel, const Batch<TOGETHER> & batch, int64_t
 
 /** Up to so many rows, a panel costs more than it saves where blocks hold several scales. */
 constexpr int FEW = 6;
+/** Whether ggml's own code is faster for a single row, where a block has one scale. */
+constexpr bool LEAVES_SINGLE_ROWS = false;
 
 /** The lanes of a vector of sums of four that have the scale of each unit; `part` is the 64 weights' place in a block. */
 template <typename Of> inline __m512i scale_lanes(int part) {

@@ -1,4 +1,4 @@
-// Products of quantised weights and a batch of rows, for x86 with AVX-512 VNNI. They replace those of ggml's sgemm.cpp for
+// Products of quantised weights and a batch of rows, for x86 with AVX-512 VNNI or AVX2. They replace those of ggml's sgemm.cpp for
 // Q8_0, Q5_0, Q4_0, Q6_K, Q5_K and Q4_K.
 //
 // ggml's code reads the weights again for each few rows of a batch, sums across vectors for every block, and is at its
@@ -13,7 +13,7 @@
 //   product-batch.h   the rows of the batch
 //   product-wide.h    on vectors of 64 bytes: AVX-512 VNNI
 //   product-tiles.h   larger batches on AMX tiles, where the processor has them too
-//   product-narrow.h  on vectors of 32 bytes: AVX2, and AVX-VNNI; only with LOOKOUT_NARROW_PRODUCTS, until it is measured
+//   product-narrow.h  on vectors of 32 bytes: AVX2, and AVX-VNNI
 //   product.h         a product, shared by the threads
 //
 // ggml's own code handles everything else. This file is compiled in place of ggml's sgemm.cpp, which it includes with
@@ -42,14 +42,17 @@ static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n
 }
 
 #if (defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)) || \
-    (defined(LOOKOUT_NARROW_PRODUCTS) && defined(__AVX2__) && defined(__FMA__) && defined(__F16C__))
+    (defined(__AVX2__) && defined(__FMA__) && defined(__F16C__))
 
 #include "product.h"
 
 bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                      const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
     const auto with = [&](const auto * weights) {
-        using Row = typename Type<std::decay_t<decltype(*weights)>>::Row;
+        using Of = Type<std::decay_t<decltype(*weights)>>;
+        using Row = typename Of::Row;
+        // A panel for a single row costs more than ggml's sums across vectors.
+        if (n == 1 && Of::GROUPS == 1 && LEAVES_SINGLE_ROWS) return false;
         product(params, m, n, k, weights, lda, (const Row *) B, ldb, (float *) C, ldc);
         return true;
     };

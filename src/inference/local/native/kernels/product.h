@@ -90,7 +90,6 @@ void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t b
     const int64_t width = blocks * Of::GROUPS * GROUP;
     batch.read<Of>(rows, rows_stride, n, blocks);
     share(params, m, [&](int64_t first, int64_t end) {
-#if defined(__AVX512VNNI__)
         if constexpr (Of::GROUPS > 1) {
             if (n <= FEW) {
                 for (; first < end; first++) {
@@ -101,7 +100,6 @@ void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t b
                 return;
             }
         }
-#endif
         for (; first < end; first += LANES) {
             const int64_t count = std::min<int64_t>(LANES, end - first);
             panel.read<Order::vectors>(weights + first * weights_stride, weights_stride, count, blocks);
