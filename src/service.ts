@@ -134,7 +134,7 @@ export class Service {
       .then(() => import('./state.ts'))
       .then(({ openState }) => openState(config, logger, { clock: parts.clock, embedded }))
     starting.defer(async () => (await opening.catch(() => null))?.close())
-    const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, opening, metrics)
+    const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, { opening, metrics, logger })
     starting.defer(async () => (await openingMedia.catch(() => null))?.close())
     const [registry, state, media, { createApi, readPage, BodyReader, ByteBudget }, { Conversations }, { ModelPulls }] =
       await Promise.all([
@@ -245,15 +245,25 @@ async function openMetrics(): Promise<Metrics> {
   return new Metrics(await version())
 }
 
-/** Starts a decoder, which is ready by the time that the models are. */
-async function openMedia({ mediaHosts }: Config, opening: Promise<State>, metrics: Metrics | null): Promise<Media> {
+interface MediaParts {
+  readonly opening: Promise<State>
+  readonly metrics: Metrics | null
+  readonly logger: Logger
+}
+
+/** Starts a decoder, which is ready by the time that the models are. @throws Error when a sandbox is required and missing. */
+async function openMedia(config: Config, { opening, metrics, logger }: MediaParts): Promise<Media> {
   const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('./media/index.ts')])
-  return new MediaLoader({
-    allowedHosts: mediaHosts,
+  const media = new MediaLoader({
+    sandbox: config.decoderSandbox,
+    allowedHosts: config.mediaHosts,
     files,
     meter: metrics ?? undefined,
     spool: { directory: mediaDirectory },
   })
+  const { isOn, description } = media.sandbox
+  logger[isOn ? 'info' : 'warn'](description)
+  return media
 }
 
 /** A store that cannot be read is reported later, in the log. */

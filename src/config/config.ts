@@ -59,6 +59,8 @@ export interface Config {
   readonly metrics: { readonly host: string; readonly port: number } | null
   /** Private hosts (`host` or `host:port`) that pictures may be fetched from. */
   readonly mediaHosts: readonly string[]
+  /** Whether decoders give up their rights before they decode. */
+  readonly decoderSandbox: 'auto' | 'require' | 'off'
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -133,6 +135,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     queueLength: settings.queue_length,
     chatSeconds: settings.chat_seconds,
     mediaHosts: settings.media_hosts,
+    decoderSandbox: settings.decoder_sandbox,
     bodyMemoryBytes: (settings.body_memory ?? defaultBodyMemory()) * 2 ** 20,
     drainSeconds: settings.drain_seconds,
     metrics: metricsPort === null ? null : { host: settings.metrics_host, port: metricsPort },

@@ -86,6 +86,9 @@ export const settingsSchema = z.object({
     help: 'private hosts (host or host:port) that the server may fetch media from',
     default: 'none',
   }),
+  decoder_sandbox: choice(['auto', 'require', 'off']).default('auto').register(ABOUT, {
+    help: 'whether the processes that decode media give up files, network and programs: auto where the system can (Linux with seccomp), require does not start elsewhere, off',
+  }),
   body_memory: number('a number of MiB, at least 20, the size of the largest body', {
     min: 20,
     max: 999_999,

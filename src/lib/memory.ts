@@ -6,10 +6,10 @@
  * Importing this module changes nothing. The entry point of a process calls the functions that it needs, and starts its
  * children with the options and the environment from here.
  */
-import { createRequire } from 'node:module'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { ResourceLimits } from 'node:worker_threads'
+import { libc } from './libc.ts'
 
 /** Benchmarks name the settings to leave out here, comma-separated. */
 export const LEAVE_OUT = 'BENCH_WITHOUT_MEMORY_SETTINGS'
@@ -125,8 +125,7 @@ export function releaseMemoryWhenIdle(): void {
 function trim(): void {
   if (process.platform !== 'linux') return
   try {
-    const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
-    koffi.load('libc.so.6').func('malloc_trim', 'int', ['size_t'])(0)
+    libc().library.func('malloc_trim', 'int', ['size_t'])(0)
   } catch {
     // Not glibc.
   }

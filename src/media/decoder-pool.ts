@@ -1,9 +1,10 @@
 import { availableParallelism } from 'node:os'
 import { type DecodeJob, reasonOf } from './decode-job.ts'
 import { DecodeQueue } from './decode-queue.ts'
-import { cannotStart, Decoder } from './decoder.ts'
+import { cannotStart, Decoder, PROGRAM } from './decoder.ts'
 import type { DecodeResults, DecodeTask } from './decoding/protocol.ts'
 import { FairSlots } from './fair-slots.ts'
+import { chooseSandbox, type Sandbox, type SandboxMode } from './sandbox/choice.ts'
 
 /** The time that a decoder may work on a task before it is stopped. */
 const TIMEOUT_MS: Readonly<Record<DecodeTask['type'], number>> = { image: 20_000, video: 60_000, audio: 60_000 }
@@ -21,6 +22,10 @@ export interface DecoderPoolOptions {
   readonly memoryBytes?: number
   /** The most tasks that may wait for a process. */
   readonly mostWaiting?: number
+  /** Whether the processes give up their rights before they decode; where the system can, by default. */
+  readonly sandbox?: SandboxMode
+  /** What the processes run. Tests put a hostile one in its place. */
+  readonly program?: string
 }
 
 /** The request and the input that a task belongs to. */
@@ -36,6 +41,8 @@ export interface DecodeInput {
  * exhausts it or takes too long gets a 400. The process is then replaced, and no other input is affected.
  */
 export class DecoderPool {
+  readonly sandbox: Sandbox
+  readonly #program: string
   readonly #size: number
   readonly #timeoutMs: number | null
   readonly #memoryBytes: number
@@ -47,7 +54,10 @@ export class DecoderPool {
   /** Aborted when the pool closes; holds the reason. */
   readonly #closed = new AbortController()
 
+  /** @throws Error when a sandbox is required and the system has none. */
   constructor(options: DecoderPoolOptions = {}) {
+    this.sandbox = chooseSandbox(options.sandbox ?? 'auto')
+    this.#program = options.program ?? PROGRAM
     this.#size = options.size ?? Math.max(2, Math.min(4, availableParallelism()))
     this.#timeoutMs = options.timeoutMs ?? null
     this.#memoryBytes = options.memoryBytes ?? MEMORY_BYTES
@@ -93,23 +103,35 @@ export class DecoderPool {
     await Promise.all([...this.#decoders].map((decoder) => decoder.end()))
   }
 
-  get #idle(): Decoder | undefined {
-    return [...this.#decoders].find((decoder) => decoder.isIdle)
+  get #idle(): Decoder[] {
+    return [...this.#decoders].filter((decoder) => decoder.isIdle)
   }
 
   get #hasRoom(): boolean {
-    return this.#decoders.size < this.#size || this.#idle !== undefined
+    return this.#decoders.size < this.#size || this.#idle.length > 0
   }
 
   #begin(job: DecodeJob): void {
     let decoder: Decoder
     try {
-      decoder = this.#idle ?? this.#start()
+      decoder = this.#idleFor(job.task.type) ?? this.#startInRoom()
     } catch (error) {
       job.reject(cannotStart(error))
       return
     }
     decoder.run(job, this.#timeoutMs ?? TIMEOUT_MS[job.task.type])
+  }
+
+  /** An idle decoder that can do the task; one that can do nothing else, if there is one. */
+  #idleFor(type: DecodeTask['type']): Decoder | undefined {
+    const able = this.#idle.filter((decoder) => decoder.canDecode(type))
+    return able.find((decoder) => !decoder.canDecode('video')) ?? able[0]
+  }
+
+  /** Starts a decoder, in the place of one that cannot do the task if there is no other. */
+  #startInRoom(): Decoder {
+    if (this.#decoders.size >= this.#size) void this.#idle[0]?.end()
+    return this.#start()
   }
 
   /** Starts waiting jobs on free decoders. */
@@ -123,7 +145,13 @@ export class DecoderPool {
   }
 
   #start(): Decoder {
-    const decoder = new Decoder(this.#memoryBytes, this.#large, {
+    const options = {
+      memoryBytes: this.#memoryBytes,
+      isConfined: this.sandbox.isOn,
+      large: this.#large,
+      program: this.#program,
+    }
+    const decoder = new Decoder(options, {
       free: (ms) => {
         this.#waiting.recordTime(ms)
         this.#pump()

@@ -1,4 +1,5 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
@@ -6,12 +7,17 @@ import { CHILD_ENVIRONMENT, CHILD_OPTIONS } from '../lib/memory.ts'
 import { type DecodeJob, reasonOf } from './decode-job.ts'
 import {
   BYTES_FD,
+  CONFINED,
   type DecodeReply,
   type DecoderEvent,
   type DecoderMessage,
+  type DecodeTask,
+  type MediaFile,
   type SentData,
 } from './decoding/protocol.ts'
 import type { FairSlots } from './fair-slots.ts'
+import { closePair, makeSocketPair, type SocketPair, sendDescriptor } from './sandbox/descriptors.ts'
+import { forbidRings } from './sandbox/seccomp.ts'
 import { WorkLimit } from './work-limit.ts'
 
 /** An idle process ends after this time, unless it is the last one. */
@@ -19,7 +25,18 @@ const IDLE_MS = 10_000
 /** A job that loses this many processes fails. The first may have been killed by the system or an operator. */
 const MOST_LOSSES = 2
 const RETRY_AFTER_S = 5
-const SCRIPT = fileURLToPath(new URL('./decoding/decoder-process.ts', import.meta.url))
+/** The program of a decoder process. */
+export const PROGRAM = fileURLToPath(new URL('./decoding/decoder-process.ts', import.meta.url))
+
+export interface DecoderOptions {
+  /** Memory limit, where the system can enforce it. */
+  readonly memoryBytes: number
+  /** Whether it gives up its rights before it decodes. */
+  readonly isConfined: boolean
+  /** The slots for tasks that take much memory, shared by all decoders. */
+  readonly large: FairSlots
+  readonly program: string
+}
 
 export interface DecoderOwner {
   /** The decoder is free again. @param ms time that the last job took. */
@@ -35,26 +52,32 @@ export interface DecoderOwner {
 export class Decoder {
   readonly #child: ChildProcess
   readonly #bytes: Writable | null
+  /** Our end of the socket that carries descriptors of files; null when the process opens files itself. */
+  readonly #files: number | null
   readonly #owner: DecoderOwner
   readonly #exited: Promise<void>
   readonly #large: FairSlots
+  readonly #isConfined: boolean
   /** Held while the process may take much memory. */
   #slot: Disposable | null = null
   #job: DecodeJob | null = null
   #limit: WorkLimit | null = null
   #started = 0
   #idle: NodeJS.Timeout | undefined
+  /** Whether the process has confined itself to images. */
+  #isImagesOnly = false
+  #isFresh = true
   #isEnding = false
   #hasExited = false
 
-  /**
-   * @param memoryBytes memory limit, where the system can enforce it.
-   * @param large the slots for tasks that take much memory, shared by all decoders.
-   */
-  constructor(memoryBytes: number, large: FairSlots, owner: DecoderOwner) {
-    this.#large = large
+  /** @throws Error when there are no file descriptors left. */
+  constructor(options: DecoderOptions, owner: DecoderOwner) {
+    this.#large = options.large
     this.#owner = owner
-    this.#child = start(memoryBytes)
+    this.#isConfined = options.isConfined
+    const sockets = options.isConfined ? makeSocketPair() : null
+    this.#files = sockets?.ours ?? null
+    this.#child = start(options, sockets)
     this.#child.on('message', (event: DecoderEvent) => {
       if (event.ok === 'needs_memory') this.#grant().catch(() => {})
       else this.#settle(event)
@@ -69,6 +92,7 @@ export class Decoder {
       if (this.#hasExited) return
       this.#hasExited = true
       this.#isEnding = true
+      if (this.#files !== null) closeSync(this.#files)
       const job = this.#take()
       if (job) this.#lose(job)
       owner.exit()
@@ -89,8 +113,15 @@ export class Decoder {
     return this.#job === null && !this.#isEnding
   }
 
+  /** A confined process cannot load FFmpeg any more if its first task was an image. */
+  canDecode(type: DecodeTask['type']): boolean {
+    return type === 'image' || !this.#isImagesOnly
+  }
+
   run(job: DecodeJob, limitMs: number): void {
     clearTimeout(this.#idle)
+    if (this.#isFresh) this.#isImagesOnly = this.#isConfined && job.task.type === 'image'
+    this.#isFresh = false
     this.#job = job
     this.#started = performance.now()
     this.#limit = new WorkLimit(this.pid, limitMs, () => {
@@ -100,11 +131,35 @@ export class Decoder {
     // The process could not start. Its `error` event is about to say so.
     if (this.pid === undefined) return
     const { data } = job.task
-    const sent: SentData = data instanceof Uint8Array ? { byteLength: data.length } : { path: data.path }
+    const sent = data instanceof Uint8Array ? ({ type: 'bytes', length: data.length } as const) : this.#pass(data)
+    if (sent === null) {
+      this.#settle({ ok: null, message: 'The file of an input cannot be opened' })
+      return
+    }
     this.#child.send({ ...job.task, data: sent } satisfies DecoderMessage, (error) => {
       if (error) this.#child.kill('SIGKILL')
     })
     if (data instanceof Uint8Array) this.#bytes?.write(data)
+  }
+
+  /** Passes an open file to a process that may not open it. @returns null when it cannot be opened. */
+  #pass({ path, length }: MediaFile): SentData | null {
+    if (this.#files === null) return { type: 'file', path, length }
+    let file: number
+    try {
+      file = openSync(path, 'r')
+    } catch {
+      return null
+    }
+    try {
+      sendDescriptor(this.#files, file)
+    } catch {
+      // The process has ended, as its `close` event is about to say; or it is stuck.
+      this.#child.kill('SIGKILL')
+    } finally {
+      closeSync(file)
+    }
+    return { type: 'open_file', length }
   }
 
   async end(): Promise<void> {
@@ -178,12 +233,21 @@ export function cannotStart(cause: unknown): Error {
  * Starts the process without the server's environment, which may hold keys, and with a memory limit where the shell can
  * set one. An allocation beyond the limit fails, and with it the input.
  */
-function start(memoryBytes: number): ChildProcess {
+function start({ memoryBytes, program }: DecoderOptions, sockets: SocketPair | null): ChildProcess {
   const options: SpawnOptions = {
     serialization: 'advanced',
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe'],
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe', ...(sockets === null ? [] : [sockets.theirs])],
     env: CHILD_ENVIRONMENT,
   }
   const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; exec "$@"`
-  return spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, ...CHILD_OPTIONS, SCRIPT], options)
+  const args = [...CHILD_OPTIONS, program, ...(sockets === null ? [] : [CONFINED])]
+  try {
+    if (sockets !== null) forbidRings()
+    const child = spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, ...args], options)
+    if (sockets !== null) closeSync(sockets.theirs)
+    return child
+  } catch (error) {
+    if (sockets !== null) closePair(sockets)
+    throw error
+  }
 }

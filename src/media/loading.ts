@@ -137,9 +137,10 @@ export class Loading implements MediaRequest {
         this.#files.set(key, shared)
       }
       const file = await untilAborted(named(shared, param), signal)
-      const { path, head, digest } = file
+      const { path, byteLength: length, head, digest } = file
+      const data = { path, length }
       const use = file.use()
-      if (use) return { data: { path }, head, digest, use: () => file.use(), [Symbol.dispose]: use[Symbol.dispose] }
+      if (use) return { data, head, digest, use: () => file.use(), [Symbol.dispose]: use[Symbol.dispose] }
       // The file was removed to make room for other requests. Fetch it again, unless another input already does.
       if (this.#files.get(key) === shared) this.#files.delete(key)
     }

@@ -10,6 +10,7 @@ import { Loading, type LoadingParts, MOST_FETCHED_BYTES } from './loading.ts'
 import type { MediaRequest } from './media-request.ts'
 import { locate } from './media-source.ts'
 import type { MediaKind } from './media-type.ts'
+import type { Sandbox, SandboxMode } from './sandbox/choice.ts'
 import { Spool, type SpoolOptions } from './spool.ts'
 import type { StoredFiles } from './stored-files.ts'
 
@@ -42,6 +43,8 @@ export interface MediaLoaderOptions {
   readonly decodedBytes?: number
   /** The most concurrent fetches, over all requests. */
   readonly fetches?: number
+  /** Whether decoders are confined; where the system can, by default. */
+  readonly sandbox?: SandboxMode | undefined
 }
 
 const FETCH_TIMEOUT_MS = 30_000
@@ -58,7 +61,7 @@ const CACHE_BYTES = 64 * 2 ** 20
 /** Turns the media that clients refer to into the pixels and samples that a model takes. */
 export class MediaLoader {
   readonly #fetcher: GuardedFetcher
-  readonly #decoders = new DecoderPool()
+  readonly #decoders: DecoderPool
   readonly #spool: Spool
   readonly #slots: FairSlots
   readonly #decodedLimit: number
@@ -70,7 +73,9 @@ export class MediaLoader {
     sizeCalculation: (result) => Math.max(1, decodedBytes(result)),
   })
 
+  /** @throws Error when a sandbox is required and the system has none. */
   constructor(options: MediaLoaderOptions = {}) {
+    this.#decoders = new DecoderPool({ sandbox: options.sandbox ?? 'auto' })
     const { allowedHosts = [], files = null, fetchTimeoutMs, fetches = FETCHES, resolve, meter, spool } = options
     const hosts = new Set([...allowedHosts].map((host) => host.trim().toLowerCase()))
     const timeoutMs = fetchTimeoutMs ?? FETCH_TIMEOUT_MS
@@ -81,6 +86,11 @@ export class MediaLoader {
     this.#slots = new FairSlots(fetches)
     this.#decodedLimit = options.decodedBytes ?? DECODED_BYTES
     this.#decoders.warmUp()
+  }
+
+  /** What protects the server from its decoders. */
+  get sandbox(): Sandbox {
+    return this.#decoders.sandbox
   }
 
   /**

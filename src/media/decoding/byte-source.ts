@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, readSync } from 'node:fs'
 
 /** The bytes of one input, in memory or in a file. */
 export interface ByteSource extends Disposable {
@@ -37,10 +37,10 @@ export class FileSource implements ByteSource {
   readonly #file: number
   #buffer = Buffer.alloc(0)
 
-  /** @throws Error when the file cannot be opened. */
-  constructor(path: string) {
-    this.#file = openSync(path, 'r')
-    this.length = fstatSync(this.#file).size
+  /** @param file an open file, closed on disposal. */
+  constructor(file: number, length: number) {
+    this.#file = file
+    this.length = length
   }
 
   read(position: number, size: number): Uint8Array {

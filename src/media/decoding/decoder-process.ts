@@ -1,23 +1,33 @@
-import { readSync } from 'node:fs'
+import { openSync, readSync } from 'node:fs'
 import { releaseMemoryWhenIdle } from '../../lib/memory.ts'
+import { receiveDescriptor } from '../sandbox/descriptors.ts'
+import { confine } from '../sandbox/seccomp.ts'
 import { type ByteSource, FileSource, MemorySource } from './byte-source.ts'
 import type { FFmpeg } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import {
   BYTES_FD,
+  CONFINED,
   type DecodeReply,
   type DecodeResult,
   type DecoderEvent,
   type DecoderMessage,
   type DecodeTask,
+  FILES_FD,
   type SentData,
 } from './protocol.ts'
 
 /**
  * The process that handles untrusted bytes, one task at a time. A decoder that crashes or runs out of memory takes down
  * only this process. It ends when its parent ends.
+ *
+ * Decoders are loaded on first use: most processes only ever decode images, and need no FFmpeg. A process that is to be
+ * confined gives up its rights once it has loaded what its first task needs, before it parses the first byte. It can load
+ * nothing after that, so one whose first task is not an image loads everything.
  */
-let ffmpeg: FFmpeg | null = null
+let images: typeof import('./image.ts') | null = null
+let films: FilmDecoders | null = null
+let isConfined = false
 /** Resolves the pending request for much memory. */
 let granted: (() => void) | null = null
 
@@ -29,20 +39,44 @@ function grant(): Promise<void> {
   return promise
 }
 
+interface FilmDecoders {
+  readonly ffmpeg: FFmpeg
+  readonly video: typeof import('./video.ts')
+  readonly audio: typeof import('./audio.ts')
+}
+
 async function decode(task: DecodeTask<ByteSource>): Promise<DecodeResult> {
-  // Decoders are loaded on first use: most processes only ever decode images.
-  if (task.type === 'image') return (await import('./image.ts')).decodeImage(task, grant)
-  ffmpeg ??= await loadFFmpeg()
-  if (task.type === 'video') return (await import('./video.ts')).decodeVideo(ffmpeg, task, grant)
-  return (await import('./audio.ts')).decodeAudio(ffmpeg, task)
+  await prepare(task.type)
+  if (task.type === 'image') return images!.decodeImage(task, grant)
+  const { ffmpeg, video, audio } = films!
+  return task.type === 'video' ? video.decodeVideo(ffmpeg, task, grant) : audio.decodeAudio(ffmpeg, task)
 }
 
 /** A failure of the server, not of the input. */
 class Unavailable extends Error {}
 
-async function loadFFmpeg(): Promise<FFmpeg> {
+/** Loads what the task needs, and confines the process if it is to be confined. */
+async function prepare(type: DecodeTask['type']): Promise<void> {
+  const confines = process.argv.includes(CONFINED)
+  if (type !== 'image') films ??= await loadFilms()
+  if (type === 'image' || confines) images ??= await import('./image.ts')
+  if (!confines || isConfined) return
   try {
-    return (await import('./ffmpeg.ts')).loadFFmpeg()
+    confine()
+  } catch (cause) {
+    throw new Unavailable('The decoder cannot be confined', { cause })
+  }
+  isConfined = true
+}
+
+async function loadFilms(): Promise<FilmDecoders> {
+  try {
+    const [ffmpeg, video, audio] = await Promise.all([
+      import('./ffmpeg.ts').then(({ loadFFmpeg }) => loadFFmpeg()),
+      import('./video.ts'),
+      import('./audio.ts'),
+    ])
+    return { ffmpeg, video, audio }
   } catch (cause) {
     throw new Unavailable(
       'Video and audio cannot be decoded: the @seydx/node-av package for this platform is missing',
@@ -63,9 +97,10 @@ function receive(length: number): Uint8Array {
 }
 
 function open(data: SentData): ByteSource {
-  if ('byteLength' in data) return new MemorySource(receive(data.byteLength))
+  if (data.type === 'bytes') return new MemorySource(receive(data.length))
   try {
-    return new FileSource(data.path)
+    const file = data.type === 'file' ? openSync(data.path, 'r') : receiveDescriptor(FILES_FD)
+    return new FileSource(file, data.length)
   } catch (cause) {
     throw new Unavailable('The file of an input cannot be opened', { cause })
   }

@@ -7,16 +7,27 @@ import type { InvalidMediaCode } from './invalid-media.ts'
 
 /** The pipe that carries a task's bytes after its message. Sending them in the message would copy them twice more. */
 export const BYTES_FD = 4
+/** The socket that carries descriptors of files. */
+export const FILES_FD = 5
+/** An argument of a decoder process: it confines itself before it decodes. */
+export const CONFINED = '--confined'
 
 /** Media to decode: its bytes, or a file that holds them. */
 export type MediaData = Uint8Array | MediaFile
 
 export interface MediaFile {
   readonly path: string
+  readonly length: number
 }
 
-/** Media in a task's message. `byteLength` bytes follow on `BYTES_FD`. */
-export type SentData = { readonly byteLength: number } | MediaFile
+/**
+ * Media in a task's message: `bytes` bytes follow on `BYTES_FD`, or a file of `length` bytes. The descriptor of an open
+ * file follows on `FILES_FD`; a decoder that is not confined opens the path itself.
+ */
+export type SentData =
+  | { readonly type: 'bytes'; readonly length: number }
+  | { readonly type: 'open_file'; readonly length: number }
+  | { readonly type: 'file'; readonly path: string; readonly length: number }
 
 /** A task for a decoder process, which runs one at a time. */
 export type DecodeTask<Data = MediaData> = ImageTask<Data> | VideoTask<Data> | AudioTask<Data>

@@ -24,7 +24,8 @@ import { type CodedFrame, type Sample, Timeline } from './timeline.ts'
 
 /** One day at 25 frames per second. */
 const MAX_FRAMES = 2_200_000
-const MAX_THREADS = 4
+/** Read here, before the process has given up the right to read what limits it. */
+const THREADS = Math.min(availableParallelism(), 4)
 /** 4K. Larger videos take much memory: a codec keeps up to sixteen frames, and each of its threads some more. */
 const LARGE_PIXELS = 4096 * 2304
 /**
@@ -115,7 +116,7 @@ async function decodeSamples(
   ffmpeg: FFmpeg,
   { container, stream, samples, limits }: Sampling,
 ): Promise<{ images: RgbImage[]; original: Size }> {
-  const decoder = container.decoder(stream, Math.min(availableParallelism(), MAX_THREADS))
+  const decoder = container.decoder(stream, THREADS)
   const frame = new ffmpeg.Frame()
   frame.alloc()
   const images: RgbImage[] = []
