@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
+import ipaddr from 'ipaddr.js'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { Clock } from './accounts/index.ts'
 import { GracefulShutdown } from './api/http/graceful-shutdown.ts'
@@ -12,6 +13,7 @@ import { describeCard, type EngineOptions, startEngine } from './inference/engin
 import { ModelCatalog } from './inference/model-catalog.ts'
 import { type ModelOpener, openModels } from './inference/open-models.ts'
 import { StoredModels } from './inference/stored-models.ts'
+import { openLog } from './lib/log-output.ts'
 import { collectAllGarbage } from './lib/memory.ts'
 import { version } from './lib/version.ts'
 import type { MediaLoader } from './media/index.ts'
@@ -88,7 +90,7 @@ export class Service {
     await using starting = new AsyncDisposableStack()
     const embedded = startDatabase(config)
     starting.defer(async () => embedded?.close())
-    const logger = pino({ level: config.logLevel }, parts.logs ?? standardError())
+    const logger = pino({ level: config.logLevel }, parts.logs ?? (await openLog(config.logFormat)))
     const metrics = config.metrics ? await openMetrics() : null
     const start = parts.startEngine ?? startEngine
     const memoryLimitBytes = config.modelMemoryBytes
@@ -207,6 +209,12 @@ export class Service {
     starting.defer(() => closing.close(app, parts.graceMs ?? config.drainSeconds * 1000))
     await app.listen({ host: config.host, port: config.port })
     const url = urlOf(app.server.address() as AddressInfo)
+    if (!isLoopback(app.server.address() as AddressInfo)) {
+      logger.warn(
+        `${url} is open to other machines, without TLS: keys and media cross the network as they are, unless a proxy ` +
+          'in front of it adds TLS and no one else can reach this port',
+      )
+    }
     const apiKey = config.apiKey ?? (await state.createFirstKey())
     const studioUrl = studio && `${url}/studio`
     const about = { url, apiKey, metricsUrl, studioUrl, studioKey: state.studioKey, models }
@@ -223,13 +231,6 @@ export class Service {
   close(): Promise<void> {
     return this.#resources.disposeAsync()
   }
-}
-
-/** The log. When its pipe is closed or its disk is full, lines are lost and the service goes on. */
-function standardError(): DestinationStream {
-  const destination = pino.destination(2)
-  destination.on('error', () => {})
-  return destination
 }
 
 /** Begins to start the embedded database; null with one elsewhere. Whoever opens it waits, and learns what is wrong. */
@@ -287,6 +288,10 @@ async function probeMetrics(address: MetricsAddress): Promise<void> {
   await probe(address).catch((cause: Error) => {
     throw cannotListen(address, cause)
   })
+}
+
+function isLoopback({ address }: AddressInfo): boolean {
+  return ipaddr.process(address).range() === 'loopback'
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

@@ -100,6 +100,33 @@ test('serves until SIGTERM', async () => {
   expect(await once(server, 'exit')).toEqual([0, null])
 })
 
+describe('logs', () => {
+  test('are JSON where there is no terminal, and say what protects the server from its decoders', async () => {
+    const run = await servedOnce(['serve'])
+    const lines = run.stderr.trimEnd().split('\n')
+    expect(lines.map((line) => JSON.parse(line).msg)).toContainEqual(
+      expect.stringMatching(/^Decoders are (not )?confined/),
+    )
+    expect(run.stderr).not.toMatch(/without TLS/)
+  })
+
+  test('are lines for people if asked, and warn of a server that others can reach', async () => {
+    const run = await servedOnce(['serve', '--host', '0.0.0.0'], { LOOKOUT_LOG_FORMAT: 'pretty' })
+    expect(run.stdout).toMatch(/^Lookout listens on http:\/\/0\.0\.0\.0:\d+$/m)
+    expect(run.stderr).toMatch(/^\[[\d:.]+\] WARN: http:\/\/0\.0\.0\.0:\d+ is open to other machines, without TLS: /m)
+    for (const line of run.stderr.trimEnd().split('\n')) expect(line).toMatch(/^\[[\d:.]+\] [A-Z]+: /)
+  })
+
+  /** The greeting and the log of a server that is stopped as soon as it listens. */
+  async function servedOnce(args: readonly string[], environment: Record<string, string> = {}) {
+    const server = start(args, { LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'info', ...environment })
+    const stderr = text(server.stderr!)
+    const stdout = await untilPrinted(server, /JSON\n\n$/)
+    server.kill('SIGTERM')
+    return { stdout, stderr: await stderr }
+  }
+})
+
 describe('SIGTERM in the middle of an answer', () => {
   test('the answer ends first, whichever process of the service the signal reaches', async () => {
     const { server, url, stream } = await streaming()

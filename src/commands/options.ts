@@ -26,7 +26,9 @@ function parse<Options extends ParseArgsOptionsConfig>(args: readonly string[], 
   try {
     return parseArgs({ args: joinNegatives(args), allowPositionals: true, options })
   } catch (error) {
-    throw new ConfigError(`${(error as Error).message}; see --help`)
+    // Node goes on about arguments that begin with a dash.
+    const [message] = (error as Error).message.split('. To specify')
+    throw new ConfigError(`${message}; see --help`)
   }
 }
 

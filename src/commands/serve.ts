@@ -1,20 +1,24 @@
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { letHeapGrow, releaseMemoryWhenIdle } from '../lib/memory.ts'
 import { Service } from '../service.ts'
-import { type Command, expectNoArguments } from './command.ts'
+import type { Command } from './command.ts'
 import { keepServing } from './faults.ts'
 import { loadConfig } from './load-config.ts'
+import { readOptions } from './options.ts'
 
 export const serve: Command = {
-  help: `Usage: lookout serve
+  help: `Usage: lookout serve [--host ADDRESS] [--port PORT]
+
+  --host ADDRESS  address to listen on, instead of LOOKOUT_HOST; 0.0.0.0 is every one of this machine
+  --port PORT     port to listen on, instead of LOOKOUT_PORT
 
 Runs until SIGTERM or SIGINT; then it takes no new requests, lets accepted ones end, and ends. A second signal ends it at
 once.
 
 ${SETTINGS_HELP}`,
   async run(args) {
-    expectNoArguments(args)
-    const config = await loadConfig()
+    const { host, port } = readOptions(args, { host: { type: 'string' }, port: { type: 'string' } }).values
+    const config = await loadConfig({ LOOKOUT_HOST: host, LOOKOUT_PORT: port })
     const stopped = stopSignal()
     const service = await Service.start(config)
     keepServing(service)

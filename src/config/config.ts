@@ -28,6 +28,7 @@ export interface Config {
   /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
   readonly rateLimits: LimitChanges | null
   readonly logLevel: LogLevel
+  readonly logFormat: 'auto' | 'json' | 'pretty'
   readonly compatibility: Compatibility
   /** Model cards to serve, and folders of such, as absolute paths. */
   readonly modelCards: readonly string[]
@@ -117,6 +118,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     studio: settings.studio === 'on',
     rateLimits: settings.rate_limits,
     logLevel: settings.log_level,
+    logFormat: settings.log_format,
     compatibility: settings.compatibility,
     modelCards: [settings.model_card, ...settings.models].map((path) => resolve(path)),
     modelStore: join(dataDirectory, 'models'),

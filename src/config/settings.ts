@@ -157,6 +157,9 @@ export const settingsSchema = z.object({
   log_level: choice(LOG_LEVELS).default('info').register(ABOUT, {
     help: 'least severe level that is logged: fatal, error, warn, info, debug or trace; silent logs nothing',
   }),
+  log_format: choice(['auto', 'json', 'pretty']).default('auto').register(ABOUT, {
+    help: 'json, a line of JSON for each entry; pretty, lines for people; auto is pretty on a terminal and json elsewhere',
+  }),
   drain_seconds: number('a number of seconds', { max: 99_999 })
     .default(30)
     .register(ABOUT, { help: 'seconds that accepted requests have to end after SIGTERM' }),
