@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -329,4 +330,32 @@ test('the kustomization names files that exist, and leaves out none', async () =
   const used = containerOf(deployment).envFrom.map((from: Manifest) => (from.configMapRef ?? from.secretRef).name)
   const made = [...configMapGenerator, ...secretGenerator].map(({ name }) => name)
   expect(made).toEqual(expect.arrayContaining([...used, 'lookout-card']))
+})
+
+const analyzes = spawnSync('systemd-analyze', ['--version']).status === 0
+
+describe.skipIf(!analyzes)(`the unit${analyzes ? '' : ' (skipped: systemd-analyze is not installed)'}`, () => {
+  const analyze = (...args: string[]) => {
+    const { status, stdout, stderr } = spawnSync('systemd-analyze', args, { encoding: 'utf8' })
+    return { status, text: stdout + stderr }
+  }
+
+  test('is valid', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'lookout-unit-'))
+    const file = join(directory, 'lookout.service')
+    // The program that it starts must exist.
+    await writeFile(file, (await textOf('lookout.service')).replaceAll('/opt/lookout', resolve('.')))
+    expect(analyze('verify', file)).toEqual({ status: 0, text: '' })
+    await rm(directory, { recursive: true })
+  })
+
+  test('has an exposure below 3', () => {
+    const { text } = analyze('security', '--offline=true', 'deploy/lookout.service')
+    expect(Number(/Overall exposure level for lookout\.service: ([\d.]+)/.exec(text)![1])).toBeLessThan(3)
+  })
+})
+
+test('the unit gives a server the time to end that it gives to requests', async () => {
+  const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(await textOf('lookout.service'))!
+  expect(Number(seconds)).toBeGreaterThan(readConfig({}).drainSeconds)
 })
