@@ -1,7 +1,7 @@
 import type { Compatibility } from '../config/compatibility.ts'
 import type { PromptUsage, Work } from '../inference/engine.ts'
 import type { ModelRegistry, ServedModel } from '../inference/registry.ts'
-import type { MediaRequest } from '../media/index.ts'
+import type { MediaRequest, MediaTrace } from '../media/index.ts'
 import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
 import { answerDetect, type DetectReply, imageUrlsOf } from './detect.ts'
 import { boundFocusTool, type FocusParts, focusedReply, focusTool, imagesOf } from './focus.ts'
@@ -34,6 +34,8 @@ export interface ConversationsOptions {
 export interface Caller {
   readonly model: ServedModel
   readonly organisation: string
+  /** Shows the media of the request in its trace; absent where the request is not traced. */
+  readonly trace?: MediaTrace | undefined
 }
 
 /** What the prompt of a chat takes. */
@@ -145,7 +147,7 @@ export class Conversations {
   /** Checks a chat and loads its media. Disposes of the originals unless the focus tool may look at them again. */
   async #prepareChat(
     request: ChatRequest,
-    { model, organisation }: Caller,
+    { model, organisation, trace }: Caller,
     held: DisposableStack,
     deadline: Deadline,
   ): Promise<PreparedChat> {
@@ -154,7 +156,7 @@ export class Conversations {
     const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
     if (focus !== null) checkFocusAlone(request, focus)
 
-    const loading = held.use(this.#media.open(organisation, deadline.signal))
+    const loading = held.use(this.#media.open(organisation, deadline.signal, trace))
     const media = await loadMedia(messages, {
       model,
       media: loading,

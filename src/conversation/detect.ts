@@ -2,7 +2,14 @@ import type { DetectionKind, Leaf, Scene } from '../grounding/index.ts'
 import type { PromptPart, Sampling } from '../inference/engine.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { invalidRequest } from '../lib/errors.ts'
-import { type DecodedImage, gridToPixels, type Point, pixelsToGrid, type Size } from '../media/index.ts'
+import {
+  type DecodedImage,
+  gridToPixels,
+  type MediaTrace,
+  type Point,
+  pixelsToGrid,
+  type Size,
+} from '../media/index.ts'
 import { checkDetect } from './capability-checks.ts'
 import { CategoryBranches, follow } from './category-branches.ts'
 import { type LoadedMedia, loadPictures, type MediaSource } from './prompt/media-parts.ts'
@@ -30,6 +37,8 @@ export interface DetectParts {
   readonly organisation: string
   readonly style: PromptStyle
   readonly media: MediaSource
+  /** Absent where the request is not traced. */
+  readonly trace?: MediaTrace | undefined
   /** Disposed of when the media has been decoded. */
   readonly held: DisposableStack
 }
@@ -47,7 +56,7 @@ const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0
  */
 export async function answerDetect(
   request: DetectRequest,
-  { model, organisation, style, media: source, held }: DetectParts,
+  { model, organisation, style, media: source, trace, held }: DetectParts,
   deadline: Deadline,
 ): Promise<DetectReply> {
   checkDetect(request, model)
@@ -56,7 +65,7 @@ export async function answerDetect(
   const images = await loadPictures(
     imageUrlsOf(request),
     model.card.image!,
-    held.use(source.open(organisation, signal)),
+    held.use(source.open(organisation, signal, trace)),
     signal,
   )
   held.dispose()

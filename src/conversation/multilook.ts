@@ -1,6 +1,7 @@
 import type { Generation, PromptUsage, Work } from '../inference/engine.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
+import type { MediaTrace } from '../media/index.ts'
 import { checkMedia, checkMultilook, readControls } from './capability-checks.ts'
 import {
   framesPerVideo,
@@ -36,6 +37,8 @@ export interface MultilookParts {
   readonly organisation: string
   readonly style: PromptStyle
   readonly media: MediaSource
+  /** Absent where the request is not traced. */
+  readonly trace?: MediaTrace | undefined
   /** Disposed of when the media has been decoded. */
   readonly held: DisposableStack
 }
@@ -102,7 +105,7 @@ function promptUsage(prompts: readonly PromptUsage[], contextTokens: number): Mu
 /** Checks the call, loads its media, and makes a branch of every prompt. */
 async function begin(
   request: MultilookRequest,
-  { model, organisation, style, media: source, held }: MultilookParts,
+  { model, organisation, style, media: source, trace, held }: MultilookParts,
   deadline: Deadline,
 ): Promise<Begun> {
   const context = placeMessages(request.context, 'context')
@@ -114,7 +117,7 @@ async function begin(
 
   const options: MediaOptions = {
     model,
-    media: held.use(source.open(organisation, deadline.signal)),
+    media: held.use(source.open(organisation, deadline.signal, trace)),
     withSound: request.vision.enableAudioInVideo === true,
     maxFrames: framesPerVideo([...context, ...placed]),
     signal: deadline.signal,

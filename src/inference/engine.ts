@@ -1,5 +1,6 @@
 import type { RgbImage } from '../media/pixels.ts'
 import type { OffloadReport } from './offload.ts'
+import type { WorkTrace } from './work-trace.ts'
 
 export type { ImageLimits } from '../models/card.ts'
 
@@ -166,6 +167,8 @@ export interface Work {
   readonly branches: readonly Branch[]
   /** True when nobody reads a completion before its end: an engine may then report its tokens in larger pieces. */
   readonly whole?: boolean
+  /** Absent where the request is not traced. */
+  readonly trace?: WorkTrace
 }
 
 export interface Branch {

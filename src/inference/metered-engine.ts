@@ -1,4 +1,5 @@
 import type { CountOptions, Engine, Generation, Measurement, PromptPart, Work } from './engine.ts'
+import type { WorkTracer } from './work-trace.ts'
 
 /** Tokens that an engine has computed or taken from its caches for one request. */
 export interface TokenCounts {
@@ -17,10 +18,13 @@ export interface TokenCounts {
 export class MeteredEngine implements Engine {
   readonly #engine: Engine
   readonly #release: () => void
+  readonly #tracer: WorkTracer | null
   readonly #generations: Generation[] = []
 
-  constructor(engine: Engine) {
+  /** @param tracer null where the request is not traced. */
+  constructor(engine: Engine, tracer: WorkTracer | null = null) {
     this.#engine = engine
+    this.#tracer = tracer
     this.#release = engine.hold?.() ?? (() => {})
   }
 
@@ -44,7 +48,9 @@ export class MeteredEngine implements Engine {
   }
 
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
-    const generation = await this.#engine.generate(work, signal)
+    const generation = await (this.#tracer === null
+      ? this.#engine.generate(work, signal)
+      : generateTraced(this.#engine, { ...work, trace: this.#tracer.begin(work) }, signal))
     this.#generations.push(generation)
     return generation
   }
@@ -61,6 +67,17 @@ export class MeteredEngine implements Engine {
   /** Lets go of the engine, which serves other requests too. */
   async close(): Promise<void> {
     this.#release()
+  }
+}
+
+async function generateTraced(engine: Engine, work: Work, signal: AbortSignal): Promise<Generation> {
+  try {
+    const generation = await engine.generate(work, signal)
+    work.trace?.admitted(generation.prompts)
+    return generation
+  } catch (error) {
+    work.trace?.ended(0, error)
+    throw error
   }
 }
 

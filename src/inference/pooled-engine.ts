@@ -110,14 +110,20 @@ export class PooledEngine implements Engine {
     const release = () => {
       if (released) return
       released = true
-      signal.removeEventListener('abort', release)
+      signal.removeEventListener('abort', abandon)
       this.#release()
     }
+    let computedTokens = () => 0
     // Nobody may ever read the events, so the signal must release the engine as well.
-    signal.addEventListener('abort', release)
+    const abandon = () => {
+      release()
+      work.trace?.ended(computedTokens(), signal.reason)
+    }
+    signal.addEventListener('abort', abandon)
     try {
       const generation = await engine.generate(work, signal)
-      return { ...generation, events: this.#watch(generation.events, work, { startedAt, signal, release }) }
+      computedTokens = generation.computedTokens
+      return { ...generation, events: this.#watch(generation, work, { startedAt, signal, release }) }
     } catch (error) {
       release()
       throw error
@@ -256,8 +262,8 @@ export class PooledEngine implements Engine {
   }
 
   async *#watch(
-    events: AsyncIterable<EngineEvent>,
-    { branches }: Work,
+    { events, computedTokens }: Generation,
+    { branches, trace }: Work,
     { startedAt, signal, release }: { startedAt: number; signal: AbortSignal; release: () => void },
   ): AsyncGenerator<EngineEvent, void, void> {
     const { meter } = this.#pool
@@ -275,10 +281,14 @@ export class PooledEngine implements Engine {
           const completion = event.branch * COMPLETIONS_PER_BRANCH + event.completion
           const last = lastTexts.get(completion)
           if (last !== undefined) meter.nextText(name, now - last)
-          else if (lastTexts.size === 0) meter.firstText(name, now - startedAt)
+          else if (lastTexts.size === 0) {
+            meter.firstText(name, now - startedAt)
+            trace?.spoke()
+          }
           lastTexts.set(completion, now)
         } else {
           unfinished[event.branch]!--
+          trace?.settled(event)
           if (event.type === 'error') failed.add(event.branch)
           // Completions of a failed branch may continue, but nobody waits for them.
           const hasEnded = unfinished.every((left, branch) => left <= 0 || failed.has(branch))
@@ -288,9 +298,11 @@ export class PooledEngine implements Engine {
       }
     } catch (error) {
       if (!signal.aborted) outcome = 'failed'
+      trace?.ended(computedTokens(), error)
       throw error
     } finally {
       meter.ended(name, outcome)
+      trace?.ended(computedTokens())
       release()
     }
   }

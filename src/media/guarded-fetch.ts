@@ -26,6 +26,8 @@ export interface Fetch {
   readonly param: string
   readonly signal: AbortSignal
   readonly maxBytes: number
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
 const RETRY_AFTER_S = 5
@@ -55,12 +57,13 @@ export class GuardedFetcher {
   async *fetch(url: URL, options: Fetch): AsyncGenerator<Uint8Array, void, void> {
     const { param, signal } = options
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#policy.timeoutMs)])
+    const headers = { ...options.headers, accept: '*/*' }
     let target = url
     try {
       for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
         const allowed = this.#check(target, param)
         const dispatcher = allowed ? this.#unguarded : this.#guarded
-        const response = await request(target.href, { dispatcher, signal: deadline, headers: { accept: '*/*' } })
+        const response = await request(target.href, { dispatcher, signal: deadline, headers })
         const location = response.headers.location
         if (REDIRECTS.has(response.statusCode) && typeof location === 'string') {
           discard(response.body)

@@ -18,6 +18,7 @@ import type { GuardedFetcher } from './guarded-fetch.ts'
 import type { ImageTarget } from './image-detail.ts'
 import type { MediaInput, MediaRequest, VideoOptions } from './media-request.ts'
 import { locate } from './media-source.ts'
+import type { MediaStage } from './media-trace.ts'
 import {
   type AudioType,
   HEAD_BYTES,
@@ -54,8 +55,12 @@ export interface LoadingParts {
   readonly decoded: LRUCache<string, DecodeResult>
   /** The most bytes that the decoded media of one request may take. */
   readonly decodedLimit: number
-  measure<Result>(stage: 'fetch' | 'decode', kind: MediaKind, work: Promise<Result>): Promise<Result>
+  /** @param host the host that media is fetched from. */
+  measure<Result>(stage: MediaStage, kind: MediaKind, work: MeasuredWork<Result>, host?: string): Promise<Result>
 }
+
+/** @param headers continue the request's trace on another server. */
+export type MeasuredWork<Result> = (headers?: Readonly<Record<string, string>>) => Promise<Result>
 
 /** Media that stays available until it is disposed of. */
 interface Found extends Disposable {
@@ -133,7 +138,9 @@ export class Loading implements MediaRequest {
     for (;;) {
       let shared = this.#files.get(key)
       if (shared === undefined) {
-        shared = this.#parts.measure('fetch', kind, this.#spool(address, kind, param))
+        const spool: MeasuredWork<SpooledFile> = (headers) => this.#spool(address, kind, param, headers)
+        const host = address.type === 'address' ? address.url.hostname : undefined
+        shared = this.#parts.measure('fetch', kind, spool, host)
         this.#files.set(key, shared)
       }
       const file = await untilAborted(named(shared, param), signal)
@@ -146,12 +153,17 @@ export class Loading implements MediaRequest {
     }
   }
 
-  async #spool(address: Address, kind: MediaKind, param: string): Promise<SpooledFile> {
+  async #spool(
+    address: Address,
+    kind: MediaKind,
+    param: string,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<SpooledFile> {
     const { fetcher, spool, slots } = this.#parts
     using _slot = await slots.take(this.#organisation, this.#signal)
     if (address.type === 'file') return await spool.keep(ofKind(this.#stored(address.id, param), kind, true, param))
     const maxBytes = MOST_FETCHED_BYTES[kind]
-    const pieces = fetcher.fetch(address.url, { param, signal: this.#signal, maxBytes })
+    const pieces = fetcher.fetch(address.url, { param, signal: this.#signal, maxBytes, headers })
     return await spool.keep(ofKind(pieces, kind, false, param))
   }
 
@@ -198,7 +210,7 @@ export class Loading implements MediaRequest {
     using _use = found.use()
     const input = { organisation: this.#organisation, param, signal: this.#signal }
     const { decoders, decoded } = this.#parts
-    const result = await this.#parts.measure<DecodeResult>('decode', task.type, decoders.decode(task, input))
+    const result = await this.#parts.measure<DecodeResult>('decode', task.type, () => decoders.decode(task, input))
     decoded.set(key, result)
     return result
   }

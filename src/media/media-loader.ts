@@ -1,14 +1,16 @@
 import { LRUCache } from 'lru-cache'
 import { invalidRequest } from '../lib/errors.ts'
+import type { TracedStage } from '../lib/traced-stage.ts'
 import { decodedBytes } from './decoded-bytes.ts'
 import { DecoderPool } from './decoder-pool.ts'
 import type { DecodeResult } from './decoding/protocol.ts'
 import { FairSlots } from './fair-slots.ts'
 import { FetchedMedia, ofAnyKind } from './fetched-media.ts'
 import { GuardedFetcher, type HostResolver } from './guarded-fetch.ts'
-import { Loading, type LoadingParts, MOST_FETCHED_BYTES } from './loading.ts'
+import { Loading, type LoadingParts, type MeasuredWork, MOST_FETCHED_BYTES } from './loading.ts'
 import type { MediaRequest } from './media-request.ts'
 import { locate } from './media-source.ts'
+import type { MediaStage, MediaTrace } from './media-trace.ts'
 import type { MediaKind } from './media-type.ts'
 import type { Sandbox, SandboxMode } from './sandbox/choice.ts'
 import { Spool, type SpoolOptions } from './spool.ts'
@@ -24,7 +26,7 @@ export interface FetchOptions {
 /** Receives the time that media takes, apart from the models. */
 export interface MediaMeter {
   /** @param ms time until it was done or had failed, including time in the queue. */
-  mediaHandled(stage: 'fetch' | 'decode', kind: MediaKind, ms: number): void
+  mediaHandled(stage: MediaStage, kind: MediaKind, ms: number): void
 }
 
 export interface MediaLoaderOptions {
@@ -98,8 +100,9 @@ export class MediaLoader {
    * @param organisation limits the request to this organisation's files and cached media. With a shared cache, response
    * times would reveal what another organisation has sent.
    * @param signal aborts the whole request.
+   * @param trace left out where the request is not traced.
    */
-  open(organisation: string, signal: AbortSignal): MediaRequest {
+  open(organisation: string, signal: AbortSignal, trace?: MediaTrace): MediaRequest {
     const parts: LoadingParts = {
       fetcher: this.#fetcher,
       decoders: this.#decoders,
@@ -108,7 +111,7 @@ export class MediaLoader {
       files: this.#files,
       decoded: this.#decoded,
       decodedLimit: this.#decodedLimit,
-      measure: (stage, kind, work) => this.#measured(stage, kind, work),
+      measure: (stage, kind, work, host) => this.#measured(stage, kind, work, trace?.begin(stage, kind, host)),
     }
     return new Loading(parts, organisation, signal)
   }
@@ -126,12 +129,21 @@ export class MediaLoader {
     return new FetchedMedia(await this.#spool.keep(ofAnyKind(pieces, MOST_FETCHED_BYTES, param)))
   }
 
-  async #measured<Result>(stage: 'fetch' | 'decode', kind: MediaKind, work: Promise<Result>): Promise<Result> {
+  async #measured<Result>(
+    stage: MediaStage,
+    kind: MediaKind,
+    work: MeasuredWork<Result>,
+    traced?: TracedStage,
+  ): Promise<Result> {
     const started = performance.now()
     try {
-      return await work
+      return await work(traced?.headers)
+    } catch (error) {
+      traced?.end(error)
+      throw error
     } finally {
       this.#meter?.mediaHandled(stage, kind, performance.now() - started)
+      traced?.end()
     }
   }
 

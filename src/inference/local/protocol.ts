@@ -11,8 +11,8 @@ import type { Envelope } from './envelope.ts'
 export type ToEngine =
   /** `compiledKernels`: whether to use the kernels that set-up has compiled, where there are any. */
   | { readonly type: 'load'; readonly settings: EngineSettings; readonly compiledKernels: boolean }
-  /** The envelope holds a `Work`. */
-  | { readonly type: 'generate'; readonly id: number; readonly work: Envelope }
+  /** The envelope holds a `Work` without its trace. `traced`: whether its stages are reported. */
+  | { readonly type: 'generate'; readonly id: number; readonly work: Envelope; readonly traced: boolean }
   | { readonly type: 'abort'; readonly id: number }
   /** The envelope holds a `CountedPrompt`. */
   | { readonly type: 'count'; readonly id: number; readonly prompt: Envelope }
@@ -50,6 +50,9 @@ export type FromEngine =
   | { readonly type: 'counted'; readonly id: number; readonly tokens: number }
   | { readonly type: 'measured'; readonly id: number; readonly prompts: readonly PromptUsage[] }
   | { readonly type: 'stats'; readonly id: number; readonly stats: EngineStats }
+  /** Of a traced work: its first completion has its place; and the encoder has just taken so long for media of it. */
+  | { readonly type: 'started'; readonly id: number }
+  | { readonly type: 'encoded'; readonly id: number; readonly ms: number }
   /** All events of one step. */
   | { readonly type: 'events'; readonly requests: readonly RequestEvents[] }
   /** The request is rejected or has failed; no further message follows for it. */

@@ -1,6 +1,6 @@
 import type { Branch, Constraint, EngineEvent, PromptPart, PromptUsage } from '../engine.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
-import type { PieceEvent, ServerLoad, UsageEvent, WireEvent } from './wire/wire.ts'
+import type { Call, PieceEvent, ServerLoad, UsageEvent, WireEvent } from './wire/wire.ts'
 
 /** A prompt as a wire takes it, or a part of one. */
 export interface ReadPrompt {
@@ -37,7 +37,7 @@ export interface Asked<Completion extends RunningCompletion> {
   readonly completions: readonly Completion[]
   /** Whether the server's end of a completion is its end; false for a part of one. */
   readonly isLast: boolean
-  send(url: string, signal: AbortSignal): AsyncIterable<WireEvent>
+  send(url: string, call: Call): AsyncIterable<WireEvent>
   add(completion: Completion, piece: PieceEvent): void
   /** Receives what the server says of the tokens, before the last completion is finished. */
   note(said: UsageEvent): void

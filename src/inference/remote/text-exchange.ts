@@ -98,7 +98,7 @@ export class TextExchange implements Exchange<TextPrompt> {
     await run.ask({
       completions: [completion],
       isLast: true,
-      send: (url, signal) => this.#parts.wire.complete(url, question, signal),
+      send: (url, call) => this.#parts.wire.complete(url, question, call),
       add: (one, piece) => {
         if (piece.type === 'text') one.add(piece)
       },

@@ -178,7 +178,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     await run.ask({
       completions,
       isLast: stopText === null,
-      send: (url, signal) => wire.complete(url, request, signal),
+      send: (url, call) => wire.complete(url, request, call),
       add: (completion, piece) => {
         if (piece.type === 'tokens') completion.add(piece.tokens)
       },

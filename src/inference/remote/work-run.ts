@@ -1,5 +1,6 @@
 import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
 import type { EngineEvent } from '../engine.ts'
+import type { WorkTrace } from '../work-trace.ts'
 import { notSupported } from './constraint-writer.ts'
 import type { AdmittedBranch, Asked, Exchange, LiveUsage, ReadPrompt, RunningCompletion } from './exchange.ts'
 import type { ModelServer } from './servers/server.ts'
@@ -23,6 +24,8 @@ export interface AdmittedWork<Prompt extends ReadPrompt> {
   readonly whole: boolean
   /** Ends the work. */
   readonly signal: AbortSignal
+  /** Absent where the work is not traced. */
+  readonly trace?: WorkTrace | undefined
   emit(event: EngineEvent): void
   /** Called when a completion has got a place on a server. */
   placed(): void
@@ -106,12 +109,13 @@ export class WorkRun<Prompt extends ReadPrompt> {
   }
 
   async #place(count: number, avoid: ModelServer | undefined): Promise<Place> {
-    const { organisation, key, branches, signal, placed } = this.#work
+    const { organisation, key, branches, signal, trace, placed } = this.#work
     const { servers } = this.#parts
     if (servers.up.length === 0) throw new ServerFailure('lost', 'no server can be used')
     const workCount = branches.reduce((sum, { n }) => sum + n, 0)
     const place = await servers.place({ organisation, key, count, workCount, avoid }, signal)
     placed()
+    trace?.started()
     return place
   }
 
@@ -121,10 +125,11 @@ export class WorkRun<Prompt extends ReadPrompt> {
     seen: (type: (CachedEvent | PieceEvent)['type']) => void,
   ): Promise<void> {
     const signal = AbortSignal.any([this.#work.signal, lost])
+    const traced = this.#work.trace?.asked(url)
     // What the server says of its tokens comes after the last one, and belongs to the usage that the last `finish` reports.
     let last: () => void = () => {}
     try {
-      for await (const event of send(url, signal)) {
+      for await (const event of send(url, { signal, headers: traced?.headers })) {
         if (event.type === 'usage') {
           note(event)
           continue
@@ -143,8 +148,11 @@ export class WorkRun<Prompt extends ReadPrompt> {
       }
       last()
     } catch (error) {
-      if (lost.aborted && !this.#work.signal.aborted) throw lost.reason
-      throw error
+      const reason = lost.aborted && !this.#work.signal.aborted ? lost.reason : error
+      traced?.end(reason)
+      throw reason
+    } finally {
+      traced?.end()
     }
   }
 

@@ -17,7 +17,7 @@ test('a message that the process cannot read fails only its own request', async 
     if (answers.push(message) === 3) both.resolve()
   })
   const broken: Envelope = { body: Uint8Array.of(255, 15, 1, 2, 3), views: [] }
-  child.send({ type: 'generate', id: 1, work: broken })
+  child.send({ type: 'generate', id: 1, work: broken, traced: false })
   child.send({ type: 'count', id: 2, prompt: { ...broken, body: new Uint8Array(0) } })
   child.send({ type: 'stats', id: 3 })
   await Promise.race([both.promise, ended])

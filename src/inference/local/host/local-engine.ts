@@ -135,9 +135,10 @@ export class LocalEngine implements Engine {
     signal.throwIfAborted()
     const child = this.#readyChild()
     // Packing may throw, so it comes before the call is registered.
-    const packed = packWork(work)
-    const { id, admitted } = this.#calls.addGeneration(signal, (id) => child.send({ type: 'abort', id }))
-    this.#send(child, { type: 'generate', id, work: packed })
+    const { trace, ...rest } = work
+    const packed = packWork(rest)
+    const { id, admitted } = this.#calls.addGeneration(signal, (id) => child.send({ type: 'abort', id }), trace)
+    this.#send(child, { type: 'generate', id, work: packed, traced: trace !== undefined })
     return admitted
   }
 

@@ -2,6 +2,7 @@ import type { EngineEvent, EngineStats, Generation, PromptUsage } from '../../en
 import { EventQueue } from '../../event-queue.ts'
 import { joinTexts } from '../../join-texts.ts'
 import { TokenTally } from '../../token-tally.ts'
+import type { WorkTrace } from '../../work-trace.ts'
 import { toApiError } from '../failure.ts'
 import type { FromEngine, RequestEvents } from '../protocol.ts'
 
@@ -22,7 +23,11 @@ export class PendingCalls {
    * Registers a generation. `admitted` settles when the engine admits or rejects it.
    * @param abort called with the id when the caller has left.
    */
-  addGeneration(signal: AbortSignal, abort: (id: number) => void): { id: number; admitted: Promise<Generation> } {
+  addGeneration(
+    signal: AbortSignal,
+    abort: (id: number) => void,
+    trace?: WorkTrace,
+  ): { id: number; admitted: Promise<Generation> } {
     const id = ++this.#lastId
     const { promise: admitted, resolve, reject } = Promise.withResolvers<Generation>()
     const forget = () => {
@@ -48,6 +53,8 @@ export class PendingCalls {
     const handle = (message: Answer) => {
       if (message.type === 'admitted') resolve({ prompts: message.prompts, events, computedTokens: () => tally.tokens })
       else if (message.type === 'error') fail(toApiError(message.error))
+      else if (message.type === 'started') trace?.started()
+      else if (message.type === 'encoded') trace?.encoded(message.ms)
     }
     const handleEvents = (message: RequestEvents) => {
       tally.add(message.events)

@@ -32,8 +32,11 @@ export class ModelRunner {
     if (step.type === 'text') return this.#runText(step)
     const { prefill, number } = step
     try {
-      if (step.type === 'encode') prefill.cursor.encodeMedia(number)
-      else {
+      if (step.type === 'encode') {
+        const started = performance.now()
+        prefill.cursor.encodeMedia(number)
+        prefill.group.report?.({ type: 'encoded', ms: performance.now() - started })
+      } else {
         this.#loaded.context.setThreads(this.#mediaThreads)
         prefill.cursor.decodeMedia(this.#loaded, step.rows, number)
       }

@@ -91,10 +91,14 @@ export class Scheduler {
     }
   }
 
-  /** Answers with `admitted`, then `events`; or with `error`. */
-  submit(id: number, work: Work): void {
+  /**
+   * Answers with `admitted`, then `events`; or with `error`.
+   * @param traced whether `started` and `encoded` are among the answers.
+   */
+  submit(id: number, work: Work, traced = false): void {
     try {
       const group = this.#admit(id, work)
+      if (traced) group.report = (stage) => this.#send({ ...stage, id })
       this.#groups.set(id, group)
       const reading = this.#manager.readAhead(group)
       if (reading === null) this.#enter(group)

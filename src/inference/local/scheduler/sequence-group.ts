@@ -15,6 +15,9 @@ export interface RunningSequence {
   readonly sequence: Sequence
 }
 
+/** What a traced group reports. `encoded`: the encoder has just taken so long for media of it. */
+export type StageReport = { readonly type: 'started' } | { readonly type: 'encoded'; readonly ms: number }
+
 /**
  * One request from its admission to the end of its last sequence. It owns which of its sequences wait, and the events
  * that have not been sent. The sequence manager takes sequences out of it and puts preempted ones back; the scheduler
@@ -35,6 +38,8 @@ export class SequenceGroup {
    * must be computed in any case.
    */
   readonly key: PrefixKey
+  /** Null where nobody asks for its stages. */
+  report: ((stage: StageReport) => void) | null = null
   /** In order. */
   readonly #waiting: Sequence[]
   #unfinished: number
@@ -109,6 +114,7 @@ export class SequenceGroup {
   admit(): Sequence {
     const sequence = this.#waiting.shift()
     if (sequence === undefined) throw new Error('No sequence waits.')
+    if (!this.#hasStarted) this.report?.({ type: 'started' })
     this.#hasStarted = true
     return sequence
   }

@@ -60,7 +60,7 @@ class EngineProcess {
 
   /** An error that it throws concerns this message alone. */
   handle(message: ToEngine): void {
-    if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work))
+    if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work), message.traced)
     else if (message.type === 'abort') {
       this.#preparing.get(message.id)?.abort()
       this.#preparing.delete(message.id)
@@ -85,8 +85,8 @@ class EngineProcess {
    * Submits work once its constraints are compiled, its long texts tokenised and its media hashed. Work that needs none
    * of that is submitted at once, in order of arrival.
    */
-  #generate(id: number, work: Work): void {
-    this.#prepareWork(id, work, () => this.#scheduler.submit(id, work))
+  #generate(id: number, work: Work, traced: boolean): void {
+    this.#prepareWork(id, work, () => this.#scheduler.submit(id, work, traced))
   }
 
   /** Admits work by the sizes of what is in it, and forgets it. */

@@ -1,6 +1,6 @@
 import { Agent, type Dispatcher, request } from 'undici'
 import { z } from 'zod'
-import { ServerFailure } from '../wire/wire.ts'
+import { type Call, ServerFailure } from '../wire/wire.ts'
 import { dataLines } from './event-stream.ts'
 
 export interface ServerClientOptions {
@@ -48,12 +48,12 @@ export class ServerClient {
   }
 
   /** @param body a text is sent as it is. @throws ServerFailure `lost` when the server does not answer. */
-  async send(url: string, method: Method, path: string, body: unknown, signal: AbortSignal) {
+  async send(url: string, method: Method, path: string, body: unknown, { signal, headers }: Call) {
     try {
       return await request(url + path, {
         method,
         dispatcher: this.#agent,
-        headers: this.#headers,
+        headers: headers === undefined ? this.#headers : { ...headers, ...this.#headers },
         body: body === null || typeof body === 'string' ? body : JSON.stringify(body),
         signal,
       })
@@ -72,7 +72,7 @@ export class ServerClient {
     body: unknown,
     signal: AbortSignal,
   ): Promise<Output> {
-    const response = await this.send(url, method, path, body, signal)
+    const response = await this.send(url, method, path, body, { signal })
     if (response.statusCode !== 200) throw await this.#failureOfResponse(response)
     const parsed = schema.safeParse(parseJson(await response.body.text()))
     if (parsed.success) return parsed.data
@@ -82,21 +82,21 @@ export class ServerClient {
 
   /** @returns the text of an answer. @throws ServerFailure for another status than 200. */
   async text(url: string, path: string, signal: AbortSignal): Promise<string> {
-    const response = await this.send(url, 'GET', path, null, signal)
+    const response = await this.send(url, 'GET', path, null, { signal })
     const text = await response.body.text()
     if (response.statusCode === 200) return text
     throw new ServerFailure(response.statusCode === 404 ? 'wrong' : 'lost', `${path} answered ${response.statusCode}`)
   }
 
   /** @returns the stream that answers, for `events`. @throws ServerFailure for another status than 200. */
-  async open(url: string, path: string, body: unknown, signal: AbortSignal): Promise<AnswerStream> {
+  async open(url: string, path: string, body: unknown, { signal, headers }: Call): Promise<AnswerStream> {
     signal.throwIfAborted()
     const ending = new AbortController()
     const end = () => ending.abort(signal.reason)
     const detach = () => signal.removeEventListener('abort', end)
     signal.addEventListener('abort', end, { once: true })
     try {
-      const response = await this.send(url, 'POST', path, body, ending.signal)
+      const response = await this.send(url, 'POST', path, body, { signal: ending.signal, headers })
       if (response.statusCode === 200) return { body: response.body, detach }
       throw await this.#failureOfResponse(response)
     } catch (error) {

@@ -6,7 +6,7 @@ import { dataLines } from '../http/event-stream.ts'
 import { pictureUrl } from '../http/picture-url.ts'
 import { checkListed, modelsSchema } from '../http/served-model.ts'
 import { parseJsonOr, ServerClient } from '../http/server-client.ts'
-import { ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
+import { type Call, ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
 import type { ChatMessage } from './chat-messages.ts'
 
 export interface OpenAiWireOptions {
@@ -56,7 +56,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   }
 
   async verify(url: string, signal: AbortSignal): Promise<void> {
-    const response = await this.#client.send(url, 'GET', MODELS, null, signal)
+    const response = await this.#client.send(url, 'GET', MODELS, null, { signal })
     if (response.statusCode !== 200) throw await failureOfResponse(response)
     const listed = modelsSchema.safeParse(parseJsonOr(await response.body.text(), null)).data
     if (listed === undefined) throw new ServerFailure('wrong', `its answer to GET ${MODELS} is no list of models`)
@@ -66,7 +66,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   async checkHealth(url: string, signal: AbortSignal): Promise<void> {
     const known = this.#healthPaths.get(url)
     for (const path of known === undefined ? [...HEALTH_PATHS, MODELS] : [known]) {
-      const response = await this.#client.send(url, 'GET', path, null, signal)
+      const response = await this.#client.send(url, 'GET', path, null, { signal })
       if (path !== MODELS && UNKNOWN_PATH.includes(response.statusCode)) {
         await response.body.dump()
         continue
@@ -88,8 +88,8 @@ export class OpenAiWire implements Wire<ChatQuestion> {
     throw new ServerFailure('refused', 'it is not asked for its load')
   }
 
-  async *complete(url: string, asked: ChatQuestion, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
-    const body = await this.#ask(url, asked, signal)
+  async *complete(url: string, asked: ChatQuestion, call: Call): AsyncGenerator<WireEvent, void, void> {
+    const body = await this.#ask(url, asked, call)
     let hasEnded = false
     try {
       for await (const line of dataLines(body)) {
@@ -110,7 +110,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
         if (usage !== null) yield usage
       }
     } catch (error) {
-      signal.throwIfAborted()
+      call.signal.throwIfAborted()
       // Nothing is lost but the usage.
       if (hasEnded) return
       throw error instanceof ServerFailure ? error : new ServerFailure('lost', (error as Error).message, error)
@@ -124,10 +124,10 @@ export class OpenAiWire implements Wire<ChatQuestion> {
     await this.#client.close()
   }
 
-  async #ask(url: string, asked: ChatQuestion, signal: AbortSignal): Promise<Dispatcher.ResponseData['body']> {
+  async #ask(url: string, asked: ChatQuestion, call: Call): Promise<Dispatcher.ResponseData['body']> {
     const { model, parameters } = this.#options
     const messages = await Promise.all(asked.messages.map((message) => this.#messageOf(message)))
-    signal.throwIfAborted()
+    call.signal.throwIfAborted()
     const body = {
       ...parameters,
       ...asked.fields,
@@ -138,7 +138,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
       stream: true,
       stream_options: { include_usage: true },
     }
-    const response = await this.#client.send(url, 'POST', COMPLETIONS, body, signal)
+    const response = await this.#client.send(url, 'POST', COMPLETIONS, body, call)
     if (response.statusCode === 200) return response.body
     throw await failureOfResponse(response)
   }

@@ -5,6 +5,7 @@ import { pictureUrl } from '../http/picture-url.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
 import { ServerClient } from '../http/server-client.ts'
 import {
+  type Call,
   type CompletionRequest,
   type Picture,
   ServerFailure,
@@ -73,16 +74,16 @@ export class SglangWire implements Wire {
     return readLoad(await this.#client.text(url, '/metrics', signal))
   }
 
-  async *complete(url: string, asked: CompletionRequest, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
+  async *complete(url: string, asked: CompletionRequest, call: Call): AsyncGenerator<WireEvent, void, void> {
     const images = await Promise.all(asked.pictures.map(({ image }) => this.#urlOf(image)))
-    signal.throwIfAborted()
-    const stream = await this.#client.open(url, GENERATE, generateBody(asked, images), signal)
+    call.signal.throwIfAborted()
+    const stream = await this.#client.open(url, GENERATE, generateBody(asked, images), call)
     const reader = new StreamReader({
       n: asked.n,
       stopTokens: asked.stopTokens,
       failureOf: (status, message) => this.#client.failureOf(status, message),
     })
-    for await (const chunk of this.#client.events(stream, signal)) yield* reader.read(chunk as Chunk)
+    for await (const chunk of this.#client.events(stream, call.signal)) yield* reader.read(chunk as Chunk)
     if (!reader.isWhole) throw new ServerFailure('lost', 'its stream ended before the reply')
   }
 

@@ -5,6 +5,7 @@ import { pictureUrl } from '../http/picture-url.ts'
 import { checkServedModel, type ExpectedModel } from '../http/served-model.ts'
 import { type AnswerStream, ServerClient } from '../http/server-client.ts'
 import {
+  type Call,
   type CompletionRequest,
   type Picture,
   ServerFailure,
@@ -54,36 +55,36 @@ export class VllmWire implements Wire {
     return readLoad(await this.#client.text(url, '/metrics', signal))
   }
 
-  async *complete(url: string, asked: CompletionRequest, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
+  async *complete(url: string, asked: CompletionRequest, call: Call): AsyncGenerator<WireEvent, void, void> {
     if (asked.n === 1 || asked.sampling.temperature >= LEAST_TEMPERATURE) {
-      yield* this.#complete(url, asked, signal)
+      yield* this.#complete(url, asked, call)
       return
     }
     // Greedy completions are equal, and vLLM refuses to compute them twice.
-    for await (const event of this.#complete(url, { ...asked, n: 1 }, signal)) {
+    for await (const event of this.#complete(url, { ...asked, n: 1 }, call)) {
       if (event.type !== 'tokens') yield event
       else for (let completion = 0; completion < asked.n; completion++) yield { ...event, completion }
     }
   }
 
-  async *#complete(url: string, asked: CompletionRequest, signal: AbortSignal): AsyncGenerator<WireEvent, void, void> {
+  async *#complete(url: string, asked: CompletionRequest, call: Call): AsyncGenerator<WireEvent, void, void> {
     const unknown = asked.pictures.filter(({ key }) => !this.#known.has(`${url} ${key}`))
     // It computes prompts in the order of their arrival, each only where no cache has it, also within one step. Pictures
     // must be prepared before: it would prepare them for each request.
     if (unknown.length === 0) yield { type: 'cached' }
     let stream: AnswerStream
     try {
-      stream = await this.#generate(url, asked, unknown, signal)
+      stream = await this.#generate(url, asked, unknown, call)
     } catch (error) {
       if (!(error instanceof MissingPicture) || unknown.length === asked.pictures.length) throw error
-      stream = await this.#generate(url, asked, asked.pictures, signal)
+      stream = await this.#generate(url, asked, asked.pictures, call)
     }
     for (const { key } of asked.pictures) this.#known.set(`${url} ${key}`, true)
     if (unknown.length > 0) yield { type: 'cached' }
     const stop = new Set(asked.stopTokens)
     const running = new Set(Array.from({ length: asked.n }, (_, completion) => completion))
     const counts = new Map<number, number>()
-    for await (const event of this.#client.events(stream, signal)) {
+    for await (const event of this.#client.events(stream, call.signal)) {
       const chunk = event as Chunk
       if (chunk.error) throw this.#client.failureOf(chunk.error.code ?? 500, chunk.error.message)
       for (const { index, token_ids: ids, finish_reason: reason } of chunk.choices ?? []) {
@@ -111,16 +112,11 @@ export class VllmWire implements Wire {
     await this.#client.close()
   }
 
-  async #generate(
-    url: string,
-    asked: CompletionRequest,
-    sent: readonly Picture[],
-    signal: AbortSignal,
-  ): Promise<AnswerStream> {
+  async #generate(url: string, asked: CompletionRequest, sent: readonly Picture[], call: Call): Promise<AnswerStream> {
     const images = new Map<string, string>()
     for (const { key, image } of sent) if (!images.has(key)) images.set(key, await pictureUrl(image))
-    signal.throwIfAborted()
-    return this.#client.open(url, GENERATE, generateBody(this.#options.model, asked, images), signal)
+    call.signal.throwIfAborted()
+    return this.#client.open(url, GENERATE, generateBody(this.#options.model, asked, images), call)
   }
 }
 

@@ -1,6 +1,14 @@
 import type { RgbImage } from '../../../media/pixels.ts'
 import type { Sampling } from '../../engine.ts'
 
+/** What goes with a request for completions. */
+export interface Call {
+  /** Aborting it ends the completions on the server. */
+  readonly signal: AbortSignal
+  /** They continue the trace of the work; absent where that is not traced. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
 /**
  * How completions are asked of a server of another engine. One object serves all servers of a model.
  * @template Request what it is asked: by tokens, unless the wire says otherwise.
@@ -19,10 +27,10 @@ export interface Wire<Request = CompletionRequest> {
   /** @throws ServerFailure when the server cannot take work. */
   checkHealth(url: string, signal: AbortSignal): Promise<void>
   /**
-   * Asks for completions of one prompt. Aborting the signal ends them on the server.
+   * Asks for completions of one prompt.
    * @throws ServerFailure
    */
-  complete(url: string, request: Request, signal: AbortSignal): AsyncIterable<WireEvent>
+  complete(url: string, request: Request, call: Call): AsyncIterable<WireEvent>
   /** What the server says of its load. @throws ServerFailure */
   load(url: string, signal: AbortSignal): Promise<ServerLoad>
   close(): Promise<void>

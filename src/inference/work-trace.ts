@@ -1,0 +1,31 @@
+import type { TracedStage } from '../lib/traced-stage.ts'
+import type { BranchErrorEvent, FinishEvent, PromptUsage, Work } from './engine.ts'
+
+/** Shows the works of one request in the request's trace. */
+export interface WorkTracer {
+  begin(work: Work): WorkTrace
+}
+
+/**
+ * Shows one work in the request's trace. Whoever computes the work reports how far it is: it waits until it has started,
+ * its prompt is computed until its first text, and its completions are generated until it ends.
+ */
+export interface WorkTrace {
+  admitted(prompts: readonly PromptUsage[]): void
+  /** A completion has its place: computing the prompt begins. Further calls change nothing. */
+  started(): void
+  /** The encoder has taken so long for an image, for frames or for a stretch of audio, up to now. */
+  encoded(ms: number): void
+  /** A server is asked for completions. */
+  asked(url: string): TracedStage
+  /** There is text. Further calls change nothing. */
+  spoke(): void
+  /** A completion or a branch has ended. */
+  settled(event: FinishEvent | BranchErrorEvent): void
+  /**
+   * Further calls change nothing.
+   * @param tokens that were computed for all completions.
+   * @param error why the work failed or was aborted; left out when it did not.
+   */
+  ended(tokens: number, error?: unknown): void
+}
