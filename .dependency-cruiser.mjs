@@ -25,18 +25,29 @@ const ROOMS = {
   ],
   // The composition root: the only room that knows every part.
   service: [
-    ...['api/*', 'api/http', 'conversation/*', 'inference/engines', 'inference/*', 'models', 'hub', 'media', 'metrics'],
+    ...[
+      'api/*',
+      'api/http',
+      'conversation/*',
+      'inference/engines',
+      'inference/*',
+      'models',
+      'hub',
+      'media',
+      'metrics',
+      'tracing',
+    ],
     ...['accounts', 'files', 'storage', 'setup', ...BASICS],
   ],
 
   'api/*': [
     ...['api/studio', 'api/native', 'api/openai', 'api/http', 'conversation/*', 'inference/*', 'accounts', 'files'],
-    ...['hub', 'metrics', ...BASICS],
+    ...['hub', 'metrics', 'tracing', ...BASICS],
   ],
   'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'hub', ...BASICS],
   'api/studio': ['api/http', 'media', ...BASICS],
   'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', 'hub', ...BASICS],
-  'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'accounts', 'storage', ...BASICS],
+  'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'tracing', 'accounts', 'storage', ...BASICS],
 
   doctor: ['conversation/*', 'conversation/prompt', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
 
@@ -56,6 +67,7 @@ const ROOMS = {
   'conversation/request': ['inference/*', 'media', 'grounding', ...BASICS],
 
   metrics: ['inference/*', 'models'],
+  tracing: ['inference/*', 'media', ...BASICS],
   'inference/engines': ['inference/local/host', 'inference/remote/*', 'inference/*', 'models'],
   'inference/local/host': [
     ...['inference/local/*', 'inference/local/native', 'inference/*', 'models', 'families', 'media', ...BASICS],
@@ -144,6 +156,13 @@ export default {
       severity: 'error',
       from: { path: '^src/' },
       to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+    },
+    {
+      name: 'traces-on-demand',
+      comment: 'Where requests are not traced, nothing of OpenTelemetry is loaded: import types, or call import().',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/tracing/' },
+      to: { path: '^src/tracing/', dynamic: false, dependencyTypesNot: ['type-only'] },
     },
     { name: 'tests-without-benchmarks', severity: 'error', from: { path: '^test/' }, to: { path: '^bench/' } },
     {

@@ -6,6 +6,7 @@ import { type DestinationStream, type Logger, pino } from 'pino'
 import type { Clock } from './accounts/index.ts'
 import { GracefulShutdown } from './api/http/graceful-shutdown.ts'
 import type { Config } from './config/config.ts'
+import type { TracingVariables } from './config/tracing.ts'
 import type { MediaSource } from './conversation/index.ts'
 import type { Engine } from './inference/engine.ts'
 import { EnginePool } from './inference/engine-pool.ts'
@@ -27,6 +28,7 @@ import { cacheDirectory } from './setup/native-library.mjs'
 import { STUDIO_DIRECTORY } from './setup/studio.mjs'
 import type { State } from './state.ts'
 import { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
+import type { Tracing } from './tracing/tracing.ts'
 
 type Media = MediaSource & Pick<MediaLoader, 'fetch' | 'close'>
 
@@ -47,6 +49,9 @@ export interface ServiceParts {
   readonly loadWaitMs?: number
 }
 
+/** How long the last traces may take to be sent, within what the requests have left of the time to shut down. */
+const LEAST_FLUSH_MS = 1_000
+const MOST_FLUSH_MS = 5_000
 /** Errors that nothing handled, with their log messages. */
 const FAULTS = { rejection: 'Unhandled rejection', exception: 'Uncaught exception' } as const
 
@@ -179,6 +184,7 @@ export class Service {
     const bodies = new BodyReader(new ByteBudget(config.bodyMemoryBytes, { collect: collectAllGarbage }))
     starting.defer(() => bodies.close())
 
+    const tracing = config.tracing ? await openTracing(config.tracing, logger) : null
     const closing = new GracefulShutdown()
     const studio = config.studio ? await readPage(STUDIO_DIRECTORY) : null
     const app = createApi({
@@ -194,6 +200,7 @@ export class Service {
       studio,
       logger,
       meter: metrics,
+      tracing,
       closing,
       keepAliveMs: parts.keepAliveMs,
       bodyTimeoutMs: parts.bodyTimeoutMs,
@@ -206,7 +213,12 @@ export class Service {
       starting.defer(() => server.close())
       metricsUrl = `${urlOf(server.address)}/metrics`
     }
-    starting.defer(() => closing.close(app, parts.graceMs ?? config.drainSeconds * 1000))
+    starting.defer(async () => {
+      const graceMs = parts.graceMs ?? config.drainSeconds * 1000
+      const end = performance.now() + graceMs
+      await closing.close(app, graceMs)
+      await tracing?.close(Math.min(Math.max(end - performance.now(), LEAST_FLUSH_MS), MOST_FLUSH_MS))
+    })
     await app.listen({ host: config.host, port: config.port })
     const url = urlOf(app.server.address() as AddressInfo)
     if (!isLoopback(app.server.address() as AddressInfo)) {
@@ -244,6 +256,12 @@ function startDatabase({ databaseUrl, dataDirectory, cacheDirectory: cache }: Co
 async function openMetrics(): Promise<Metrics> {
   const { Metrics } = await import('./metrics/metrics.ts')
   return new Metrics(await version())
+}
+
+/** Without it, nothing of OpenTelemetry is loaded. */
+async function openTracing(variables: TracingVariables, logger: Logger): Promise<Tracing | null> {
+  const { Tracing } = await import('./tracing/tracing.ts')
+  return Tracing.open(variables, await version(), logger)
 }
 
 interface MediaParts {

@@ -9,6 +9,7 @@ import type { ModelPulls } from '../hub/model-pulls.ts'
 import type { ModelCatalog } from '../inference/model-catalog.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { ServerStatus } from '../metrics/server-status.ts'
+import type { Tracing } from '../tracing/tracing.ts'
 import { requireApiKey } from './http/auth.ts'
 import type { BodyReader } from './http/body/body-reader.ts'
 import { guardBodies } from './http/body-guard.ts'
@@ -21,6 +22,7 @@ import type { Metering } from './http/metering.ts'
 import { limitRates } from './http/rate-limits.ts'
 import { logRequests, newTraceId, traceHeaders } from './http/request-log.ts'
 import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
+import { traceRequests } from './http/request-traces.ts'
 import { addRoot } from './http/root.ts'
 import { addSecurityHeaders } from './http/security-headers.ts'
 import { addServerStatus } from './http/server-status.ts'
@@ -47,6 +49,8 @@ export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetch
   readonly logger: Logger
   /** Null when metrics are off. */
   readonly meter: RequestMeter | null
+  /** Null where requests are not traced. */
+  readonly tracing: Pick<Tracing, 'begin'> | null
   readonly closing: GracefulShutdown
   /** Origins whose pages may call from a browser; `*` allows all, an empty list none. */
   readonly corsOrigins: readonly string[]
@@ -97,6 +101,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   app.decorateRequest('servedModel', null)
   if (options.meter) measureRequests(app, options.meter)
   requireApiKey(app, options.keys)
+  traceRequests(app, options.tracing)
   closing.track(app)
   guardBodies(app, options.bodyTimeoutMs)
   if (options.rateLimits) limitRates(app, options.rateLimits)

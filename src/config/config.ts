@@ -4,6 +4,7 @@ import type { Backend } from './backend.ts'
 import type { Compatibility } from './compatibility.ts'
 import type { LimitChanges } from './rate-limits.ts'
 import { type LogLevel, SETTINGS, type SettingName, settingsSchema } from './settings.ts'
+import { readTracing, type TracingVariables } from './tracing.ts'
 
 /** Settings of one server, read once from the environment and the configuration file. */
 export interface Config {
@@ -58,6 +59,8 @@ export interface Config {
   readonly drainSeconds: number
   /** Where metrics are served, apart from the API; null for nowhere. A port of 0 takes any free one. */
   readonly metrics: { readonly host: string; readonly port: number } | null
+  /** Where and how requests are traced, in OpenTelemetry's own variables; null for not at all. */
+  readonly tracing: TracingVariables | null
   /** Private hosts (`host` or `host:port`) that pictures may be fetched from. */
   readonly mediaHosts: readonly string[]
   /** Whether decoders give up their rights before they decode. */
@@ -140,6 +143,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     decoderSandbox: settings.decoder_sandbox,
     bodyMemoryBytes: (settings.body_memory ?? defaultBodyMemory()) * 2 ** 20,
     drainSeconds: settings.drain_seconds,
+    tracing: readTracing(environment),
     metrics: metricsPort === null ? null : { host: settings.metrics_host, port: metricsPort },
   }
 }

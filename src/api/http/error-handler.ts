@@ -10,7 +10,7 @@ export function handleError(error: unknown, request: FastifyRequest, reply: Fast
     return
   }
   const apiError = toApiError(error)
-  logServerError(apiError, request)
+  noteError(apiError, request)
   if (apiError.status === 413) {
     // Fastify would close the connection; `lingering-close.ts` reads and drops the rest of the body instead.
     reply.removeHeader('connection')
@@ -24,6 +24,12 @@ export function handleError(error: unknown, request: FastifyRequest, reply: Fast
     if (!Number.isInteger(retryAfter)) reply.header('retry-after-ms', Math.ceil(retryAfter * 1000))
   }
   reply.code(apiError.status).send(apiError.toBody())
+}
+
+/** Notes an error that a response is, or ends with: in the log if it is the server's, and in the request's trace. */
+export function noteError(error: ApiError, request: FastifyRequest): void {
+  request.trace?.failed(error)
+  logServerError(error, request)
 }
 
 export function logServerError(error: ApiError, request: FastifyRequest): void {

@@ -33,7 +33,9 @@ export async function meter(
   { endpoint, model }: { readonly endpoint: string; readonly model: ServedModel },
 ): Promise<MeteredRequest> {
   request.servedModel = model.id
-  const engine = new MeteredEngine(model.engine)
+  const { trace } = request
+  trace?.admitted(endpoint, model.id)
+  const engine = new MeteredEngine(model.engine, trace?.works)
   const closed = closedSignal(reply)
   closed.addEventListener('abort', () => engine.close())
   if (closed.aborted) await engine.close()
@@ -59,6 +61,7 @@ export async function meter(
       latencyMs: Math.round(performance.now() - started),
       credits: creditsFor(tokens, model),
     }
+    trace?.used(tokens, finish)
     ledger.record(row)
     budgets.add(row)
   }
@@ -69,7 +72,7 @@ export async function meter(
     else record(CLIENT_CLOSED_REQUEST, 'aborted')
   })
   return {
-    caller: { model: { ...model, engine }, organisation: principal.organisation },
+    caller: { model: { ...model, engine }, organisation: principal.organisation, trace: trace?.media },
     finish: (reason) => record(200, reason),
   }
 }

@@ -41,8 +41,10 @@ export function logRequests(app: FastifyInstance, logger: Logger): void {
     if (!written) return done()
     const start = performance.now()
     reply.raw.once('close', () => {
+      const trace = request.trace?.traceId
       const line = {
         traceId: request.id,
+        ...(trace === undefined || trace === request.id ? {} : { clientTraceId: trace }),
         method: request.method,
         path: request.routeOptions.url ?? pathOf(request),
         status: reply.raw.writableFinished ? reply.raw.statusCode : CLIENT_CLOSED_REQUEST,

@@ -14,5 +14,5 @@ export function unmetered(request: FastifyRequest, reply: FastifyReply, model: S
   const closed = closedSignal(reply)
   if (release !== undefined) closed.addEventListener('abort', release)
   if (closed.aborted) release?.()
-  return { model, organisation: principalOf(request).organisation }
+  return { model, organisation: principalOf(request).organisation, trace: request.trace?.media }
 }

@@ -5,7 +5,7 @@ import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import { modelOverloaded } from '../../lib/errors.ts'
 import { closedSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
-import { logServerError, toApiError } from '../http/error-handler.ts'
+import { noteError, toApiError } from '../http/error-handler.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { PullStream } from './pull-stream.ts'
 import { type ModelPullEventBody, modelPullBody } from './wire/model-pull.ts'
@@ -56,7 +56,7 @@ async function pull(request: FastifyRequest, reply: FastifyReply, options: Model
     if (stream === null) throw error
     if (closed.aborted) return
     const apiError = toApiError(error)
-    logServerError(apiError, request)
+    noteError(apiError, request)
     await (stream as PullStream).end(apiError.toBody())
   }
 }

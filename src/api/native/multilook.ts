@@ -13,7 +13,7 @@ import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import { prefersEvents } from '../http/accept.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
-import { logServerError, toApiError } from '../http/error-handler.ts'
+import { logServerError, noteError, toApiError } from '../http/error-handler.ts'
 import { EventStream } from '../http/event-stream.ts'
 import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
@@ -101,7 +101,7 @@ async function answer(
   } catch (error) {
     if (!reply.raw.destroyed) {
       const apiError = toApiError(error)
-      logServerError(apiError, request)
+      noteError(apiError, request)
       await stream.send(JSON.stringify(apiError.toBody()))
     }
   } finally {

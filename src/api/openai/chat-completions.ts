@@ -6,7 +6,7 @@ import { collectReply } from '../../conversation/index.ts'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
-import { logServerError, toApiError } from '../http/error-handler.ts'
+import { noteError, toApiError } from '../http/error-handler.ts'
 import { EventStream } from '../http/event-stream.ts'
 import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
@@ -80,7 +80,7 @@ async function complete(
   } catch (error) {
     if (!reply.raw.destroyed) {
       const apiError = toApiError(error)
-      logServerError(apiError, request)
+      noteError(apiError, request)
       await stream.send(JSON.stringify(apiError.toBody()))
     }
   } finally {

@@ -1,0 +1,30 @@
+/**
+ * Names of attributes. Those of OpenTelemetry's GenAI conventions are not stable yet, and its package asks to copy them:
+ * https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
+ */
+export const GEN_AI = {
+  operation: 'gen_ai.operation.name',
+  provider: 'gen_ai.provider.name',
+  model: 'gen_ai.request.model',
+  inputTokens: 'gen_ai.usage.input_tokens',
+  cachedTokens: 'gen_ai.usage.cache_read.input_tokens',
+  outputTokens: 'gen_ai.usage.output_tokens',
+  finishReasons: 'gen_ai.response.finish_reasons',
+} as const
+
+/** Our own. */
+export const LOOKOUT = {
+  /** The `x-trace-id` of the response. */
+  requestId: 'lookout.request.id',
+  organisation: 'lookout.organisation',
+  mediaKind: 'lookout.media.kind',
+  /** Images, pairs of frames and stretches of audio that were encoded, and how long the encoder took for them. */
+  encodedMedia: 'lookout.encode.count',
+  encodeMs: 'lookout.encode.ms',
+  /** Branches of a work: the prompts of a multilook, the searches of a detection. */
+  branches: 'lookout.branches',
+  failedBranches: 'lookout.branches.failed',
+  completions: 'lookout.completions',
+  imageTokens: 'lookout.usage.image_tokens',
+  audioTokens: 'lookout.usage.audio_tokens',
+} as const

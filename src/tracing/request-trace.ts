@@ -1,0 +1,75 @@
+import { type Context, type Span, SpanKind, type Tracer, trace } from '@opentelemetry/api'
+import {
+  ATTR_ERROR_TYPE,
+  ATTR_HTTP_RESPONSE_STATUS_CODE,
+  ATTR_SERVER_ADDRESS,
+} from '@opentelemetry/semantic-conventions'
+import type { Work } from '../inference/engine.ts'
+import type { TokenCounts } from '../inference/metered-engine.ts'
+import type { WorkTrace, WorkTracer } from '../inference/work-trace.ts'
+import type { TracedStage } from '../lib/traced-stage.ts'
+import type { MediaKind, MediaStage, MediaTrace } from '../media/index.ts'
+import { GEN_AI, LOOKOUT } from './attributes.ts'
+import { recordError, SpanParent } from './span-parent.ts'
+import { WorkSpans } from './work-spans.ts'
+
+/** The trace of one HTTP request: the span of the request itself, and what begins the spans below it. */
+export class RequestTrace {
+  readonly works: WorkTracer
+  readonly media: MediaTrace
+  readonly #span: Span
+  #hasFailed = false
+
+  /** @param context where the span belongs: below a client's span, or nowhere. */
+  constructor(tracer: Tracer, span: Span, context: Context) {
+    this.#span = span
+    const parent = new SpanParent(tracer, trace.setSpan(context, span))
+    this.works = { begin: (work: Work): WorkTrace => new WorkSpans(parent, work) }
+    this.media = { begin: (stage, kind, host) => beginMedia(parent, stage, kind, host) }
+  }
+
+  /** The id of the trace; a client's, where the request continues that. */
+  get traceId(): string {
+    return this.#span.spanContext().traceId
+  }
+
+  /** The request has been admitted to a model. */
+  admitted(operation: string, model: string): void {
+    this.#span.setAttributes({
+      [GEN_AI.operation]: operation,
+      [GEN_AI.provider]: 'lookout',
+      [GEN_AI.model]: model,
+    })
+  }
+
+  /** What the models have computed for the request, and how that ended. */
+  used({ promptTokens, cachedTokens, completionTokens }: TokenCounts, finish: string): void {
+    this.#span.setAttributes({
+      [GEN_AI.inputTokens]: promptTokens,
+      [GEN_AI.cachedTokens]: cachedTokens,
+      [GEN_AI.outputTokens]: completionTokens,
+      [GEN_AI.finishReasons]: [finish],
+    })
+  }
+
+  /** The response is this error, or ends with it. */
+  failed(error: unknown): void {
+    this.#hasFailed = true
+    recordError(this.#span, error)
+  }
+
+  /** @param isComplete false when the client has left before the end of the response. */
+  end(status: number, isComplete: boolean): void {
+    this.#span.setAttribute(ATTR_HTTP_RESPONSE_STATUS_CODE, status)
+    if (!isComplete && !this.#hasFailed) this.#span.setAttribute(ATTR_ERROR_TYPE, 'ClientDisconnected')
+    this.#span.end()
+  }
+}
+
+/** Neither path nor query of an address: they may hold keys. */
+function beginMedia(parent: SpanParent, stage: MediaStage, kind: MediaKind, host: string | undefined): TracedStage {
+  return parent.beginStage(`media.${stage}`, {
+    kind: host === undefined ? SpanKind.INTERNAL : SpanKind.CLIENT,
+    attributes: { [LOOKOUT.mediaKind]: kind, ...(host === undefined ? {} : { [ATTR_SERVER_ADDRESS]: host }) },
+  })
+}

@@ -1,0 +1,116 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { defaultTextMapGetter, ROOT_CONTEXT, SpanKind, type Tracer } from '@opentelemetry/api'
+import { W3CTraceContextPropagator } from '@opentelemetry/core'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
+import { defaultResource, resourceFromAttributes } from '@opentelemetry/resources'
+import { BatchSpanProcessor, RandomIdGenerator, TracerProvider } from '@opentelemetry/sdk-trace'
+import {
+  ATTR_HTTP_REQUEST_METHOD,
+  ATTR_HTTP_ROUTE,
+  ATTR_NETWORK_PROTOCOL_VERSION,
+  ATTR_SERVICE_NAME,
+  ATTR_SERVICE_VERSION,
+  ATTR_URL_PATH,
+  ATTR_URL_SCHEME,
+} from '@opentelemetry/semantic-conventions'
+import type { TracingVariables } from '../config/tracing.ts'
+import { LOOKOUT } from './attributes.ts'
+import { readBatches, readExporter, readResource, readSampler } from './otlp-settings.ts'
+import { RequestTrace } from './request-trace.ts'
+import { type ExportLogger, WatchedExporter } from './watched-exporter.ts'
+
+/** A request that is to be traced. */
+export interface TracedRequest {
+  /** 32 hexadecimal digits. It is the trace's id as well, unless the request continues a client's trace. */
+  readonly id: string
+  readonly method: string
+  /** E.g. `/v1/models/:model_id`. */
+  readonly route: string
+  /** Without its query. */
+  readonly path: string
+  readonly httpVersion: string
+  readonly organisation: string
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+}
+
+/** What an attribute may hold at most, in characters: paths come from clients. */
+const MOST_CHARACTERS = 1024
+
+/** Sends the traces of requests to a collector, in batches and beside the requests. */
+export class Tracing {
+  readonly #provider: TracerProvider
+  readonly #tracer: Tracer
+  readonly #ids = new TraceIds()
+  readonly #propagator = new W3CTraceContextPropagator()
+
+  /** @returns null, with a warning in the log, where the variables ask for what cannot be done. */
+  static open(variables: TracingVariables, version: string, logger: ExportLogger): Tracing | null {
+    try {
+      return new Tracing(variables, version, logger)
+    } catch (error) {
+      logger.warn(`Requests are not traced: ${(error as Error).message}`)
+      return null
+    }
+  }
+
+  private constructor(variables: TracingVariables, version: string, logger: ExportLogger) {
+    const target = readExporter(variables)
+    const exporter = new WatchedExporter(new OTLPTraceExporter(target), target.url, logger)
+    const about = {
+      [ATTR_SERVICE_NAME]: 'lookout',
+      [ATTR_SERVICE_VERSION]: version,
+      'service.instance.id': randomUUID(),
+      ...readResource(variables),
+    }
+    this.#provider = new TracerProvider({
+      resource: defaultResource().merge(resourceFromAttributes(about)),
+      sampler: readSampler(variables),
+      idGenerator: this.#ids,
+      spanLimits: { attributeValueLengthLimit: MOST_CHARACTERS },
+      spanProcessors: [new BatchSpanProcessor({ exporter, ...readBatches(variables) })],
+    })
+    this.#tracer = this.#provider.getTracer('lookout', version)
+  }
+
+  /** Begins the trace of a request, or continues the one that its headers name (W3C Trace Context). */
+  begin({ id, method, route, path, httpVersion, organisation, headers }: TracedRequest): RequestTrace {
+    const context = this.#propagator.extract(ROOT_CONTEXT, headers, defaultTextMapGetter)
+    this.#ids.next = id
+    const span = this.#tracer.startSpan(
+      `${method} ${route}`,
+      {
+        kind: SpanKind.SERVER,
+        attributes: {
+          [ATTR_HTTP_REQUEST_METHOD]: method,
+          [ATTR_HTTP_ROUTE]: route,
+          [ATTR_URL_PATH]: path,
+          [ATTR_URL_SCHEME]: 'http',
+          [ATTR_NETWORK_PROTOCOL_VERSION]: httpVersion,
+          [LOOKOUT.requestId]: id,
+          [LOOKOUT.organisation]: organisation,
+        },
+      },
+      context,
+    )
+    return new RequestTrace(this.#tracer, span, context)
+  }
+
+  /** Sends what has not been sent, for at most so long. */
+  async close(mostMs: number): Promise<void> {
+    const waiting = new AbortController()
+    const late = delay(mostMs, null, { signal: waiting.signal }).catch(() => {})
+    await Promise.race([this.#provider.shutdown().catch(() => {}), late])
+    waiting.abort()
+  }
+}
+
+/** Gives a trace the id of the request that it begins with. */
+class TraceIds extends RandomIdGenerator {
+  /** The id of the next trace. The SDK asks for it while a root span is being started. */
+  next = ''
+
+  override generateTraceId(): string {
+    return this.next
+  }
+}
