@@ -33,6 +33,7 @@ import { type Benchmark, print } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES, USUAL_MODELS } from './support/models.ts'
 import { throughput } from './throughput.ts'
+import { traces } from './traces.ts'
 import { vllm } from './vllm.ts'
 
 const BENCHMARKS: Record<string, Benchmark> = {
@@ -47,6 +48,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   attention,
   speculation,
   overhead,
+  traces,
   'front-end': frontEnd,
   neighbours,
   fairness,
