@@ -17,6 +17,7 @@ import { StoredModels } from './inference/stored-models.ts'
 import { openLog } from './lib/log-output.ts'
 import { collectAllGarbage } from './lib/memory.ts'
 import { version } from './lib/version.ts'
+import { isFFmpegInstalled } from './media/decoding/ffmpeg-package.ts'
 import type { MediaLoader } from './media/index.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metrics-server.ts'
@@ -154,6 +155,7 @@ export class Service {
       ])
     metrics?.watch(() => pool.engines)
 
+    if (!isFFmpegInstalled()) logger.warn('Video and audio are not available: FFmpeg is not installed')
     const conversations = new Conversations({
       registry,
       media,

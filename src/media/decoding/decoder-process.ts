@@ -58,7 +58,7 @@ class Unavailable extends Error {}
 /** Loads what the task needs, and confines the process if it is to be confined. */
 async function prepare(type: DecodeTask['type']): Promise<void> {
   const confines = process.argv.includes(CONFINED)
-  if (type !== 'image') films ??= await loadFilms()
+  if (type !== 'image') films ??= await loadFilms(type)
   if (type === 'image' || confines) images ??= await import('./image.ts')
   if (!confines || isConfined) return
   try {
@@ -69,7 +69,12 @@ async function prepare(type: DecodeTask['type']): Promise<void> {
   isConfined = true
 }
 
-async function loadFilms(): Promise<FilmDecoders> {
+/** @throws InvalidMedia where FFmpeg is missing: this server takes no such input, whatever its bytes are. */
+async function loadFilms(type: 'video' | 'audio'): Promise<FilmDecoders> {
+  const { isFFmpegInstalled } = await import('./ffmpeg-package.ts')
+  if (!isFFmpegInstalled()) {
+    throw new InvalidMedia(`This server does not support ${type} input: it was installed without FFmpeg`)
+  }
   try {
     const [ffmpeg, video, audio] = await Promise.all([
       import('./ffmpeg.ts').then(({ loadFFmpeg }) => loadFFmpeg()),
@@ -78,10 +83,7 @@ async function loadFilms(): Promise<FilmDecoders> {
     ])
     return { ffmpeg, video, audio }
   } catch (cause) {
-    throw new Unavailable(
-      'Video and audio cannot be decoded: the @seydx/node-av package for this platform is missing',
-      { cause },
-    )
+    throw new Unavailable('FFmpeg cannot be loaded, so videos and audio cannot be decoded', { cause })
   }
 }
 

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module'
+import { FFMPEG_FILE } from './ffmpeg-package.ts'
 
 /**
  * FFmpeg's libraries, as exposed by the native part of node-av. Its classes mirror FFmpeg's structs, and their
@@ -168,8 +169,7 @@ const LOG_QUIET = -8
 
 /** @throws Error when the platform's package is not installed. */
 export function loadFFmpeg(): FFmpeg {
-  const name = `@seydx/node-av-${process.platform}-${process.arch}`
-  const ffmpeg = createRequire(import.meta.url)(`${name}/node-av.node`) as FFmpeg
+  const ffmpeg = createRequire(import.meta.url)(FFMPEG_FILE) as FFmpeg
   ffmpeg.Log.setLevel(LOG_QUIET)
   return ffmpeg
 }
