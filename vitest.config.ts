@@ -95,6 +95,8 @@ export default defineConfig({
           ...shared,
           name: 'vllm',
           include: [...VLLM, ...EVERY_ENGINE],
+          // What the pages show is what the local engine answers.
+          exclude: ['test/weights/doc-outputs.test.ts'],
           globalSetup: [...shared.globalSetup, 'test/support/vllm/setup.ts'],
           fileParallelism: false,
           testTimeout: 120_000,

@@ -6,8 +6,8 @@ import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 
 const run = promisify(execFile)
-const pages = ['README.md', 'CONTRIBUTING.md', 'training/README.md', 'models/lookout-nano/README.md']
-for await (const page of glob('docs/*.md')) pages.push(page)
+const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'training/README.md', 'models/lookout-nano/README.md']
+for await (const page of glob('docs/**/*.md')) pages.push(page)
 
 const texts = new Map(await Promise.all(pages.map(async (page) => [page, await readFile(page, 'utf8')] as const)))
 const folders = new Set<string>()
@@ -38,7 +38,10 @@ function anchorsOf(text: string): string[] {
 
 /** Paths in code, relative to the repository, to `src` or to the page; what `npm run demo` writes is no part of it. */
 function missingPaths(page: string, text: string): string[] {
-  const anywhere = found(text, /(?<![\w./@-])((?:bench|docs|models|scripts|src|test|training)\/[\w.-][\w./-]*)/g)
+  const anywhere = found(
+    text,
+    /(?<![\w./@-])((?:bench|docs|models|scripts|src|test|training)\/[\w.-][\w./-]*)(?![\w./*$-])/g,
+  )
   const inCode = found(
     text,
     /`((?:\.\.\/)*[\w.-]+\/(?:[\w.-]+\/)*|[\w.-]+(?:\/[\w.-]+)*\/[\w.-]+\.(?:[cm]?ts|mjs|cpp|py|md|json|png|jinja))`/g,

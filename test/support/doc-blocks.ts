@@ -1,0 +1,130 @@
+import { execFile } from 'node:child_process'
+import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { delimiter, join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { KEY } from './server.ts'
+
+/** Blocks of code in the documentation, run as a reader runs them: in a terminal, in the folder of the repository. */
+
+const LANGUAGES = ['sh', 'python', 'ts'] as const
+type Language = (typeof LANGUAGES)[number]
+
+export interface Block {
+  readonly page: string
+  /** Of its first line. */
+  readonly line: number
+  readonly language: Language
+  readonly code: string
+  /** The name in brackets after the language: the block is saved and not run; a later block runs it. */
+  readonly file: string | null
+  /** What the page says that it prints: the block of `text` that follows. */
+  readonly output: string | null
+}
+
+/** The pages whose blocks are run. A block after a comment `<!-- not run: REASON -->` is left out. */
+export const RUN_PAGES = [
+  'README.md',
+  'docs/command-line.md',
+  'docs/grounding.md',
+  'docs/guides/robot.md',
+  'docs/guides/factory-line.md',
+  'docs/guides/labelling.md',
+  'docs/guides/documents.md',
+] as const
+
+export async function blocksOf(page: string): Promise<Block[]> {
+  const text = await readFile(page, 'utf8')
+  const fences = text.matchAll(
+    /(?<skip><!-- not run: [^>]+ -->\n)?^```(?<language>\w+)(?: \[(?<file>[\w.-]+)\])?\n(?<code>.*?)^```$(?:\n+^```text\n(?<output>.*?)^```$)?/gms,
+  )
+  return [...fences].flatMap(({ groups, index }) => {
+    const { skip, language, code, file, output } = groups as Record<string, string | undefined>
+    if (skip || !LANGUAGES.includes(language as Language)) return []
+    const line = text.slice(0, index).split('\n').length
+    return [{ page, line, language: language as Language, code: code!, file: file ?? null, output: output ?? null }]
+  })
+}
+
+const run = promisify(execFile)
+/** Python, with the package `openai` for the blocks that use it. */
+const PYTHON = process.env.LOOKOUT_TEST_OPENAI_PYTHON ?? 'python3'
+
+const works = (...code: string[]) =>
+  run(PYTHON, ['-c', ...code]).then(
+    () => true,
+    () => false,
+  )
+const HAS_PYTHON = await works('')
+const HAS_OPENAI = await works('import openai')
+
+/** Why a block cannot be run on this machine; null if it can. */
+export function obstacleOf({ language, code, page, line }: Block): string | null {
+  if (language !== 'python') return null
+  const at = `SKIPPED: the Python at ${page}:${line}`
+  if (!HAS_PYTHON) return `${at} needs ${PYTHON}`
+  if (/\bfrom openai import\b/.test(code) && !HAS_OPENAI) {
+    return `${at} needs the package openai (LOOKOUT_TEST_OPENAI_PYTHON=/path/to/python)`
+  }
+  return null
+}
+
+/** Stands for the folder of the repository: has what blocks read, and takes what they write. */
+export class ReaderFolder {
+  readonly #directory: string
+  readonly #url: string
+
+  private constructor(directory: string, url: string) {
+    this.#directory = directory
+    this.#url = url
+  }
+
+  /** @param url of the server that the blocks ask, in place of the one at port 8080 */
+  static async make(url: string): Promise<ReaderFolder> {
+    const directory = await mkdtemp(join(tmpdir(), 'lookout-reader-'))
+    for (const name of ['docs', 'models', 'node_modules', 'package.json', 'src']) {
+      await symlink(resolve(name), join(directory, name))
+    }
+    await mkdir(join(directory, 'bin'))
+    // npx itself takes a second, and asks the registry where it is not sure.
+    const npx = `#!/bin/sh
+name=$1; shift
+case $name in
+  lookout) exec '${process.execPath}' src/main.ts "$@" ;;
+  node) exec '${process.execPath}' "$@" ;;
+esac
+echo "npx $name is not known to the tests" >&2; exit 127
+`
+    await writeFile(join(directory, 'bin/npx'), npx)
+    await chmod(join(directory, 'bin/npx'), 0o755)
+    return new ReaderFolder(directory, url)
+  }
+
+  /** @returns what the block prints. @throws Error when it fails */
+  async run({ language, code, file, line }: Block): Promise<string> {
+    const name = file ?? `block-${line}.${language === 'python' ? 'py' : language}`
+    await writeFile(join(this.#directory, name), code.replaceAll('http://127.0.0.1:8080', this.#url))
+    if (file !== null) return ''
+    const program = { sh: 'bash', python: PYTHON, ts: process.execPath }[language]
+    const args = language === 'sh' ? ['-euo', 'pipefail', name] : [name]
+    const { stdout } = await run(program, args, { cwd: this.#directory, env: this.#environment, maxBuffer: 2 ** 26 })
+    return stdout
+  }
+
+  get #environment(): NodeJS.ProcessEnv {
+    const { PATH = '', HOME, LOOKOUT_CACHE_DIR } = process.env
+    return {
+      PATH: `${join(this.#directory, 'bin')}${delimiter}${PATH}`,
+      HOME,
+      ...(LOOKOUT_CACHE_DIR === undefined ? {} : { LOOKOUT_CACHE_DIR }),
+      KEY,
+      LOOKOUT_URL: this.#url,
+      LOOKOUT_API_KEY: KEY,
+      LOOKOUT_DATA_DIR: join(this.#directory, 'data'),
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.#directory, { recursive: true })
+  }
+}

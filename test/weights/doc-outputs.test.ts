@@ -1,0 +1,52 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { blocksOf, obstacleOf, ReaderFolder, RUN_PAGES } from '../support/doc-blocks.ts'
+import type { TestServer } from '../support/server.ts'
+import { startShippedServer } from '../support/shipped-model.ts'
+
+/** What the documentation says that its blocks print is what they print with the shipped model. */
+
+const pages = await Promise.all(RUN_PAGES.map(async (page) => [page, await blocksOf(page)] as const))
+const withOutput = pages.filter(([, blocks]) => blocks.some(({ output }) => output !== null))
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startShippedServer()
+})
+afterAll(() => server?.close())
+
+describe.each(withOutput)('%s', (_page, blocks) => {
+  let folder: ReaderFolder
+  beforeAll(async () => {
+    folder = await ReaderFolder.make(server.url)
+  })
+  afterAll(() => folder?.[Symbol.asyncDispose]())
+
+  // Blocks without output may write what later ones read.
+  for (const block of blocks) {
+    const title = `${block.language} at line ${block.line} prints what the page says`
+    test.skipIf(obstacleOf(block) !== null)(title, { timeout: 120_000 }, async () => {
+      const printed = await folder.run(block)
+      if (block.output === null) return
+      const { words, numbers } = comparable(printed)
+      const promised = comparable(block.output)
+      expect(words).toBe(promised.words)
+      const far = numbers.filter((number, index) => !isNear(promised.numbers[index]!, number))
+      expect(far, printed).toEqual([])
+    })
+  }
+})
+
+/** Words, and numbers apart: a coordinate's last digit depends on the processor. */
+function comparable(text: string): { words: string; numbers: number[] } {
+  const number = /\d+(?:\.\d+)?/g
+  return {
+    words: text.trim().replaceAll(number, '0'),
+    numbers: [...text.matchAll(number)].map(([digits]) => Number(digits)),
+  }
+}
+
+/** Small whole numbers are counts. Coordinates may differ by 8, and shares by what one box of twenty makes. */
+function isNear(one: number, other: number): boolean {
+  if (!Number.isInteger(one)) return Math.abs(one - other) <= 0.06
+  return one < 10 ? one === other : Math.abs(one - other) <= 8
+}
