@@ -1,0 +1,19 @@
+export interface ApiPage {
+  /** Of the file and in the address. */
+  readonly name: string
+  readonly title: string
+  /** It has the operations at and below these; of several pages the longest path decides. */
+  readonly paths: readonly string[]
+}
+
+/** The pages of the API reference, in the order of the sidebar. */
+export const API_PAGES: readonly ApiPage[] = [
+  { name: '', title: 'Overview', paths: [] },
+  { name: 'chat', title: 'Chat completions', paths: ['/v1/chat/completions'] },
+  { name: 'multilook', title: 'Multilook', paths: ['/v1/chat/completions/multilook'] },
+  { name: 'detect', title: 'Detect', paths: ['/v1/detect'] },
+  { name: 'models', title: 'Models', paths: ['/v1/models'] },
+  { name: 'files', title: 'Files', paths: ['/v1/files'] },
+  { name: 'server', title: 'Server', paths: ['/v1/server'] },
+  { name: 'schemas', title: 'Schemas', paths: [] },
+]
