@@ -1,17 +1,20 @@
+import { useComputed } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { ReplyView } from '../chat/reply-view.tsx'
 import type { Failure } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
 import { useFollowEnd } from '../widgets/follow-end.ts'
+import { useKept } from '../widgets/kept.ts'
 import './ask-session.ts'
 import { Composer, Suggestions } from './composer.tsx'
-import { options, readings, send, sendAlone, shownTurn, startOver, type Turn, turns } from './conversation.ts'
+import { options, pickedTurn, send, sendAlone, shownTurn, startOver, type Turn, turns } from './conversation.ts'
 import { watchInputCost } from './input-cost.ts'
 
 /** A conversation about the media on the stage. */
 export function AskPanel() {
   const end = useRef<HTMLDivElement>(null)
   const { frame, content } = useFollowEnd()
+  const kept = useKept<Turn>()
   const count = turns.value.length
   useEffect(() => end.current?.scrollIntoView({ block: 'end' }), [count])
   useEffect(watchInputCost, [])
@@ -32,9 +35,7 @@ export function AskPanel() {
               Ask a question. Where the answer names places, they appear on the picture while it arrives.
             </p>
           )}
-          {turns.value.map((turn, index) => (
-            <TurnView key={turn.id} turn={turn} isLast={index === count - 1} />
-          ))}
+          {turns.value.map((turn) => kept(turn.id, turn, () => <TurnView key={turn.id} turn={turn} />))}
           <div ref={end} />
         </div>
       </div>
@@ -56,17 +57,17 @@ function isTooLong({ status, message }: Failure): boolean {
   return status === 400 && /exceeds? the context/.test(message)
 }
 
-function TurnView({ turn, isLast }: { readonly turn: Turn; readonly isLast: boolean }) {
-  const isShown = shownTurn.value === turn.id || (shownTurn.value === null && isLast)
+function TurnView({ turn }: { readonly turn: Turn }) {
+  const isShown = useComputed(() => shownTurn.value?.id === turn.id).value
   return (
-    <article class={`turn ${isShown ? 'shown' : ''}`} onPointerDown={() => (shownTurn.value = turn.id)}>
+    <article class={`turn ${isShown ? 'shown' : ''}`} onPointerDown={() => (pickedTurn.value = turn.id)}>
       <div class="question">
         {turn.question}
         {turn.media.length > 0 && <span class="question-media">{turn.media.map(({ name }) => name).join(', ')}</span>}
       </div>
       <ReplyView
         reply={turn.reply}
-        pieces={readings.value.get(turn.id) ?? []}
+        pieces={turn.pieces.value}
         onRetry={() => void send(turn)}
         waysOn={(failure) =>
           turns.value[0] !== turn &&

@@ -1,4 +1,4 @@
-import { computed, signal } from '@preact/signals'
+import { computed, type ReadonlySignal, signal } from '@preact/signals'
 import { Reply } from '../chat/reply.ts'
 import type { Clip, Mark } from '../marks/mark.ts'
 import { type ReplyPiece, readReply } from '../marks/reply-text.ts'
@@ -46,23 +46,26 @@ export interface Turn {
   readonly reply: Reply
   /** All media of the request, in order: what `asset_idx` counts. */
   readonly sent: readonly string[]
+  /** The reply's text, read once for the panel and the stage. */
+  readonly pieces: ReadonlySignal<readonly ReplyPiece[]>
+}
+
+export function turnOf(parts: Omit<Turn, 'pieces'>): Turn {
+  const { id, reply, sent } = parts
+  return { ...parts, pieces: computed(() => readReply(reply.text.value, id, sent)) }
 }
 
 export const draft = signal('')
 export const options = signal<AskOptions>(DEFAULT_OPTIONS)
 export const turns = signal<readonly Turn[]>([])
 
-/** The text of each turn, read once for the panel and the stage. */
-export const readings = computed<ReadonlyMap<string, readonly ReplyPiece[]>>(
-  () => new Map(turns.value.map(({ id, sent, reply }) => [id, readReply(reply.text.value, id, sent)])),
+/** The turn that was picked to have its marks on the stage; null for the last. */
+export const pickedTurn = signal<string | null>(null)
+/** The turn whose marks are on the stage. */
+export const shownTurn = computed<Turn | undefined>(
+  () => turns.value.find(({ id }) => id === pickedTurn.value) ?? turns.value.at(-1),
 )
-
-/** The turn whose marks are on the stage: the one that was picked, or else the last. */
-export const shownTurn = signal<string | null>(null)
-const shownPieces = computed(() => {
-  const turn = turns.value.find(({ id }) => id === shownTurn.value) ?? turns.value.at(-1)
-  return (turn && readings.value.get(turn.id)) ?? []
-})
+const shownPieces = computed(() => shownTurn.value?.pieces.value ?? [])
 export const marks = computed<readonly Mark[]>(() =>
   shownPieces.value.flatMap((piece) => (piece.kind === 'annotation' ? piece.marks : [])),
 )
@@ -78,7 +81,7 @@ export function nextTurn(): Turn | null {
   const media = attachments.value.filter(({ id }) => !known.has(id))
   if (question === '' && media.length === 0) return null
   const sent = [...before.flatMap((turn) => turn.media), ...media].map(({ id }) => id)
-  return { id: newId(), question, media, reply: new Reply(), sent }
+  return turnOf({ id: newId(), question, media, reply: new Reply(), sent })
 }
 
 /** Sends the draft. */
@@ -86,7 +89,7 @@ export async function ask(): Promise<void> {
   const turn = nextTurn()
   if (turn === null) return
   turns.value = [...turns.value, turn]
-  shownTurn.value = null
+  pickedTurn.value = null
   draft.value = ''
   await send(turn)
 }
@@ -95,7 +98,8 @@ export async function ask(): Promise<void> {
 export async function sendAlone({ id }: Turn): Promise<void> {
   options.value = { ...options.value, remembers: false }
   const media = attachments.value
-  turns.value = turns.value.map((one) => (one.id === id ? { ...one, media, sent: media.map((each) => each.id) } : one))
+  const sent = media.map((one) => one.id)
+  turns.value = turns.value.map((one) => (one.id === id ? turnOf({ ...one, media, sent }) : one))
   const turn = turns.value.find((one) => one.id === id)
   if (turn) await send(turn)
 }

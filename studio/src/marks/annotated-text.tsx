@@ -1,3 +1,4 @@
+import { useComputed } from '@preact/signals'
 import { colourOf } from './colours.ts'
 import { type Clip, chosenMark, litMark, type Mark } from './mark.ts'
 import type { ReplyPiece } from './reply-text.ts'
@@ -29,7 +30,7 @@ export function MarkChip({ label, marks, clips = [] }: MarkChipProps) {
   const light = (id: string | null) => {
     litMark.value = id
   }
-  const isLit = litMark.value !== null && ids.includes(litMark.value)
+  const isLit = useComputed(() => litMark.value !== null && ids.includes(litMark.value)).value
   return (
     <button
       type="button"

@@ -135,8 +135,7 @@ async function save(): Promise<boolean> {
   if (stored === null && !isWorthKeeping(content)) return true
   const state = stateOf(content)
   if (state === stored) return true
-  const length = JSON.stringify(content.parts).length
-  const bytes = content.media.reduce((sum, { blob }) => sum + blob.size, length)
+  const bytes = content.media.reduce((sum, { blob }) => sum + blob.size, state.length)
   const entry = { id: currentId.value, title: titleOf(), isNamed, savedAt: Date.now(), bytes }
   try {
     await writeSession(entry, content)

@@ -1,8 +1,8 @@
 import { type ReadonlySignal, useComputed } from '@preact/signals'
-import type { VNode } from 'preact'
-import { useMemo, useRef } from 'preact/hooks'
+import { useMemo } from 'preact/hooks'
 import { colourOfMark } from '../marks/colours.ts'
 import { chosenMark, litMark, type Mark, type Point } from '../marks/mark.ts'
+import { useKept } from '../widgets/kept.ts'
 import { LABEL_HEIGHT, type LabelPlace, POINT_RADIUS, placeLabels } from './label-layout.ts'
 import { showsLabels } from './label-visibility.ts'
 import { HANDLES, type Handle } from './reshape.ts'
@@ -68,20 +68,6 @@ export function Overlay({ marks, size, scale, draft, canEdit }: OverlayProps) {
       {canEdit && <Handles marks={marks} size={size} draft={draft} canEdit={canEdit} />}
     </svg>
   )
-}
-
-/** Elements that are rendered again only when what they show has changed: Preact passes over an element that is the same. */
-function useKept<State>() {
-  const kept = useRef(new Map<string, { state: State; element: VNode }>())
-  const before = kept.current
-  const now: typeof before = new Map()
-  kept.current = now
-  return (id: string, state: State, render: () => VNode): VNode => {
-    const known = before.get(id)
-    const entry = known?.state === state ? known : { state, element: render() }
-    now.set(id, entry)
-    return entry.element
-  }
 }
 
 function MarkShape({ mark, size, draft }: { mark: Mark; size: Size; draft: ReadonlySignal<MarkDraft | null> }) {
