@@ -29,7 +29,7 @@ describe('the page', () => {
     expect((await response.text()).match(/<script/g)).toHaveLength(1)
   })
 
-  test('takes under 80 KiB in all, compressed', async () => {
+  test('takes under 80 kB in all, compressed', async () => {
     const page = await (await open('/studio')).text()
     const assets = [...page.matchAll(/(?:src|href)="(\/studio\/assets\/[^"]+)"/g)].map(([, path]) => path!)
     expect(assets.length).toBeGreaterThanOrEqual(2)
@@ -40,7 +40,7 @@ describe('the page', () => {
       expect(response.headers.get('cache-control')).toContain('immutable')
       bytes += Number(response.headers.get('content-length'))
     }
-    expect(bytes).toBeLessThan(80 * 1024)
+    expect(bytes).toBeLessThan(80_000)
   })
 
   test('comes in the encodings that the browser takes', async () => {

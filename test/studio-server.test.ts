@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { piecesOf, roundCeiling, type Sample, spanOf, withSample } from '../studio/src/server-status/history.ts'
-import { bytesText, durationText, rateText } from '../studio/src/server-status/quantities.ts'
 import type { ServerStatus } from '../studio/src/server-status/status-body.ts'
+import { bytesText, durationText, rateText } from '../studio/src/widgets/quantities.ts'
 
 /** What the Studio's charts and figures of the server are computed from. */
 

@@ -42,7 +42,7 @@ describe.skipIf(CHROMIUM === null)('the request in the Studio', () => {
 
     await drawer.getByRole('radio', { name: 'Response' }).click()
     expect(await drawer.locator('pre').innerText()).toContain('"finish_reason":"stop"')
-    expect(await drawer.innerText()).toMatch(/Status 200 · \d+(\.\d)? m?s · \d+ events/)
+    expect(await drawer.innerText()).toMatch(/Status 200 · \d+(\.\d)?\sm?s · \d+ events/)
     // The keyboard is where it was before.
     await page.keyboard.press('Escape')
     await drawer.waitFor({ state: 'detached' })

@@ -5,6 +5,8 @@ import { sendsSound } from '../media/soundtrack.ts'
 import { AskButton, SettingsButton, ThinkButton } from '../widgets/ask-buttons.tsx'
 import { Button } from '../widgets/button.tsx'
 import { FormatChoice } from '../widgets/format-choice.tsx'
+import { counted } from '../widgets/quantities.ts'
+import { QuestionField } from '../widgets/question-field.tsx'
 import { AskSettings } from './ask-settings.tsx'
 import { ask, draft, options, turns } from './conversation.ts'
 import { inputCost } from './input-cost.ts'
@@ -14,33 +16,20 @@ export function Composer() {
   const showsSettings = useSignal(false)
   const last = turns.value.at(-1)?.reply
   const isBusy = last?.status.value === 'waiting' || last?.status.value === 'streaming'
-  const submit = () => void ask()
+  const submit = () => {
+    if (!isBusy) void ask()
+  }
   return (
     <form
       class="composer"
       onSubmit={(event) => {
         event.preventDefault()
-        if (!isBusy) submit()
+        submit()
       }}
     >
       {showsSettings.value && <AskSettings />}
       <div class="composer-row">
-        <textarea
-          aria-label="Your question"
-          aria-keyshortcuts="/"
-          data-draft
-          placeholder="Ask about what is on the stage"
-          rows={2}
-          value={draft.value}
-          onInput={(event) => {
-            draft.value = event.currentTarget.value
-          }}
-          onKeyDown={(event) => {
-            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
-            event.preventDefault()
-            if (!isBusy) submit()
-          }}
-        />
+        <QuestionField text={draft} placeholder="Ask about what is on the stage" onSubmit={submit} />
         <AskButton isBusy={isBusy} disabled={draft.value.trim() === ''} onStop={() => last?.stop()} />
       </div>
       <div class="composer-options">
@@ -70,7 +59,7 @@ function Cost() {
   return (
     <span class="cost" title="What the model would read: the conversation, its media and this question">
       {cost.isEstimate ? '≈ ' : ''}
-      {cost.tokens.toLocaleString('en')} tokens
+      {counted(cost.tokens, 'token')}
     </span>
   )
 }

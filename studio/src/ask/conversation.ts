@@ -6,6 +6,7 @@ import { type Attachment, BodyRoom, toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import { soundtrackOptions } from '../media/soundtrack.ts'
 import { newId } from '../new-id.ts'
+import { type AnswerOptions, answerFields } from '../server/answer-options.ts'
 import { model } from '../server/connection.ts'
 import { toFailure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
@@ -13,14 +14,10 @@ import type { Message, Part } from '../server/wire.ts'
 import type { AnnotationFormat } from '../widgets/formats.ts'
 
 /** What goes with every question. */
-export interface AskOptions {
+export interface AskOptions extends AnswerOptions {
   readonly format: AnnotationFormat
-  readonly thinks: boolean
   readonly focus: boolean
   readonly system: string
-  /** Null for the server's default. */
-  readonly temperature: number | null
-  readonly maxTokens: number | null
   /** A JSON array of functions; empty for none. */
   readonly tools: string
   /** Whether a question is sent with the turns before it. */
@@ -123,7 +120,7 @@ export function startOver(): void {
 
 /** The chat completion that a turn is, without `stream`. */
 export async function bodyOf(turn: Pick<Turn, 'id' | 'question' | 'media'>): Promise<object> {
-  const { format, thinks, focus, system, temperature, maxTokens, tools, remembers } = options.value
+  const { format, focus, system, tools, remembers } = options.value
   const index = turns.value.findIndex(({ id }) => id === turn.id)
   const before = remembers ? turns.value.slice(0, index === -1 ? turns.value.length : index) : []
   const messages: Message[] = system === '' ? [] : [{ role: 'system', content: system }]
@@ -139,9 +136,7 @@ export async function bodyOf(turn: Pick<Turn, 'id' | 'question' | 'media'>): Pro
     model: model.value?.id ?? '',
     messages,
     ...(Object.keys(vision).length > 0 ? { vision_config: vision } : {}),
-    ...(thinks ? { reasoning_effort: 'medium' } : {}),
-    ...(temperature === null ? {} : { temperature }),
-    ...(maxTokens === null ? {} : { max_completion_tokens: maxTokens }),
+    ...answerFields(options.value),
     ...(tools.trim() === '' ? {} : { tools: parseTools(tools) }),
   }
 }

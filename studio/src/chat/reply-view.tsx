@@ -4,6 +4,7 @@ import type { ReplyPiece } from '../marks/reply-text.ts'
 import type { Failure } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { millisecondsText } from '../widgets/quantities.ts'
 import { WaitNotice } from '../widgets/wait-notice.tsx'
 import type { Reply } from './reply.ts'
 
@@ -69,7 +70,7 @@ function Facts({ reply }: { readonly reply: Reply }) {
   const [first, total] = [reply.firstMs.value, reply.totalMs.value]
   const facts: string[] = []
   if (usage) facts.push(`${usage.prompt_tokens} + ${usage.completion_tokens} tokens`)
-  if (first !== null) facts.push(`first after ${Math.round(first)} ms`)
+  if (first !== null) facts.push(`first after ${millisecondsText(first)}`)
   if (usage && first !== null && total !== null && total - first > LEAST_SPAN_MS) {
     facts.push(`${((usage.completion_tokens - 1) / ((total - first) / 1000)).toFixed(0)} tokens/s`)
   }

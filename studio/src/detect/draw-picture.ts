@@ -1,5 +1,6 @@
 import { LabelPlaces } from '../../../src/drawing/label-places.ts'
 import { colourOfMark } from '../marks/colours.ts'
+import { boundsOf, inPixels } from '../marks/geometry.ts'
 import type { Mark, Role } from '../marks/mark.ts'
 import type { Attachment } from '../media/attachment.ts'
 
@@ -49,7 +50,7 @@ type Size = Pick<Attachment, 'width' | 'height'>
 /** Each line has a dark one below it, so that it is seen on a ground of its own colour. */
 function drawShape(context: Context, mark: Mark, line: number, size: Size): void {
   const { fill } = colourOfMark(mark)
-  const points = mark.points.map(({ x, y }) => ({ x: x * size.width, y: y * size.height }))
+  const points = inPixels(mark.points, size)
   const [first] = points
   if (mark.kind === 'point') {
     for (const [radius, colour] of [
@@ -83,9 +84,4 @@ function drawShape(context: Context, mark: Mark, line: number, size: Size): void
   context.strokeStyle = fill
   context.lineWidth = line
   context.stroke()
-}
-
-function boundsOf({ points }: Mark, { width, height }: Size) {
-  const [xs, ys] = [points.map(({ x }) => x * width), points.map(({ y }) => y * height)]
-  return { left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys) }
 }

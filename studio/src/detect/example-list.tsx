@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { colourOf } from '../marks/colours.ts'
-import { litMark } from '../marks/mark.ts'
+import { lighting } from '../marks/mark.ts'
 import { attachments, select } from '../media/attachments.ts'
 import { IconButton } from '../widgets/button.tsx'
 import { newExample } from './stage.ts'
@@ -41,15 +41,7 @@ function ExampleRow({ example }: { readonly example: Example }) {
   }, [isNew])
   const picture = attachments.value.find((one) => one.id === media)!
   return (
-    <li
-      style={{ '--mark': colourOf(label).fill }}
-      onPointerEnter={() => {
-        litMark.value = id
-      }}
-      onPointerLeave={() => {
-        litMark.value = null
-      }}
-    >
+    <li style={{ '--mark': colourOf(label).fill }} {...lighting(id)}>
       <button
         type="button"
         class="example-picture"

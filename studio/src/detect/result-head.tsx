@@ -1,6 +1,7 @@
 import { colourOf } from '../marks/colours.ts'
 import type { Attachment } from '../media/attachment.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
+import { counted, millisecondsText } from '../widgets/quantities.ts'
 import { canRedo, canUndo, countEdits, type Result, redo, restoreFound, undo } from './results.ts'
 import { addedKind, drawing, hiddenLabels, toggleDrawing } from './stage.ts'
 
@@ -16,7 +17,7 @@ export function ResultHead({ picture, result }: { readonly picture: Attachment; 
         </p>
         {edits > 0 && (
           <Button kind="quiet" title="Take back all edits on this picture" onClick={() => restoreFound(picture.id)}>
-            {edits} {edits === 1 ? 'edit' : 'edits'}: restore
+            {counted(edits, 'edit')}: restore
           </Button>
         )}
         <IconButton icon="undo" label="Undo (Ctrl+Z)" disabled={!canUndo.value} onClick={undo} />
@@ -36,7 +37,7 @@ export function ResultHead({ picture, result }: { readonly picture: Attachment; 
 
 function factsOf({ spots, milliseconds }: Result): string {
   const count = spots.length === 0 ? 'Nothing' : String(spots.length)
-  return milliseconds === null ? `${count} drawn` : `${count} found · ${Math.round(milliseconds)} ms`
+  return milliseconds === null ? `${count} drawn` : `${count} found · ${millisecondsText(milliseconds)}`
 }
 
 /** How many of each label; a click hides them. */

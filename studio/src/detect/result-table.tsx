@@ -1,7 +1,7 @@
 import { signal, useComputed } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { colourOf } from '../marks/colours.ts'
-import { chosenMark, litMark } from '../marks/mark.ts'
+import { chosenMark, lighting, litMark } from '../marks/mark.ts'
 import { Icon } from '../widgets/icon.tsx'
 import { comparisons } from './compare/comparison.ts'
 import { originOf, type Result, removeSpot } from './results.ts'
@@ -102,9 +102,6 @@ function Row({ spot, origin, isPoints, isFirst, iou }: RowProps) {
   useEffect(() => {
     if (isChosen) row.current?.scrollIntoView({ block: 'nearest' })
   }, [isChosen])
-  const light = (lit: string | null) => {
-    litMark.value = lit
-  }
   return (
     <tr
       ref={row}
@@ -113,8 +110,7 @@ function Row({ spot, origin, isPoints, isFirst, iou }: RowProps) {
       aria-selected={isChosen}
       tabIndex={isChosen || isFirst ? 0 : -1}
       style={{ '--mark': colourOf(label).fill }}
-      onPointerEnter={() => light(id)}
-      onPointerLeave={() => light(null)}
+      {...lighting(id)}
       onClick={() => {
         chosenMark.value = id
       }}

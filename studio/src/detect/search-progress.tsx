@@ -3,6 +3,7 @@ import { waitText } from '../server/patience.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { Notice } from '../widgets/notice.tsx'
+import { counted } from '../widgets/quantities.ts'
 import { undo } from './results.ts'
 import { search, startSearch, stopSearch } from './search.ts'
 
@@ -60,7 +61,7 @@ export function SearchProgress() {
             </Button>
           }
         >
-          The new result took the place of {replacedEdits} {replacedEdits === 1 ? 'edit' : 'edits'}.
+          The new result took the place of {counted(replacedEdits, 'edit')}.
         </Notice>
       )}
     </>

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
-import { bytesText } from '../server-status/quantities.ts'
 import { IconButton } from '../widgets/button.tsx'
 import { Icon } from '../widgets/icon.tsx'
+import { bytesText } from '../widgets/quantities.ts'
 import type { StoredFile } from './file-body.ts'
 import { kindOfName } from './file-kind.ts'
 import { putOnStage, saveFile, workOf } from './files.ts'

@@ -1,6 +1,6 @@
 import { useComputed } from '@preact/signals'
 import { colourOf } from './colours.ts'
-import { type Clip, chosenMark, litMark, type Mark } from './mark.ts'
+import { type Clip, chosenMark, lighting, litMark, type Mark } from './mark.ts'
 import type { ReplyPiece } from './reply-text.ts'
 
 /** A reply's text. Each annotation is a chip in its label's colour; it and its marks on the picture light up together. */
@@ -27,9 +27,6 @@ interface MarkChipProps {
 /** The name of marks or clips, to point at and to click. */
 export function MarkChip({ label, marks, clips = [] }: MarkChipProps) {
   const ids = [...marks, ...clips].map(({ id }) => id)
-  const light = (id: string | null) => {
-    litMark.value = id
-  }
   const isLit = useComputed(() => litMark.value !== null && ids.includes(litMark.value)).value
   return (
     <button
@@ -37,10 +34,7 @@ export function MarkChip({ label, marks, clips = [] }: MarkChipProps) {
       class={`chip ${isLit ? 'lit' : ''}`}
       style={{ '--mark': colourOf(label).fill }}
       data-chip={ids[0]}
-      onPointerEnter={() => light(ids[0] ?? null)}
-      onPointerLeave={() => light(null)}
-      onFocus={() => light(ids[0] ?? null)}
-      onBlur={() => light(null)}
+      {...lighting(ids[0] ?? null)}
       onClick={() => {
         chosenMark.value = ids[0] ?? null
       }}

@@ -38,3 +38,14 @@ export interface Clip {
 export const litMark = signal<string | null>(null)
 /** The mark that was clicked last; the stage shows it whole. */
 export const chosenMark = signal<string | null>(null)
+
+/** Handlers of an element that stands for a mark: the mark is lit while the pointer or the focus is on the element. */
+export function lighting(id: string | null) {
+  const light = () => {
+    litMark.value = id
+  }
+  const darken = () => {
+    litMark.value = null
+  }
+  return { onPointerEnter: light, onPointerLeave: darken, onFocus: light, onBlur: darken }
+}

@@ -1,16 +1,15 @@
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
 import { Button } from '../widgets/button.tsx'
+import { useModal } from '../widgets/modal.ts'
 import { Notice } from '../widgets/notice.tsx'
 import { bringAddress, fetching } from './address.ts'
 import { intakeError } from './attachments.ts'
 
 /** Asks for the address of media. The server fetches it. */
 export function AddressDialog({ onClose }: { readonly onClose: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null)
+  const dialog = useModal()
   const given = useSignal('')
   const problem = useSignal<string | null>(null)
-  useEffect(() => dialog.current?.showModal(), [])
   const isBusy = fetching.value !== null
   const submit = async () => {
     problem.value = null

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Button } from '../widgets/button.tsx'
+import { useModal } from '../widgets/modal.ts'
 import { Notice } from '../widgets/notice.tsx'
 import { bring } from './attachments.ts'
 
@@ -9,14 +10,13 @@ let taken = 0
 
 /** Shows what a camera sees, and takes pictures of it. The camera is let go when the dialog closes. */
 export function CameraDialog({ onClose }: { readonly onClose: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null)
+  const dialog = useModal()
   const view = useRef<HTMLVideoElement>(null)
   const cameras = useSignal<readonly MediaDeviceInfo[]>([])
   /** Empty for the browser's choice. */
   const chosen = useSignal('')
   const problem = useSignal<string | null>(null)
   const isLive = useSignal(false)
-  useEffect(() => dialog.current?.showModal(), [])
   const camera = chosen.value
   useEffect(() => {
     const gone = new AbortController()

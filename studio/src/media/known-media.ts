@@ -29,12 +29,13 @@ export function rememberMedia(blob: Blob, dataUrl: string): string {
   return dataUrl
 }
 
-/** A copy of a body that holds `MediaRef` in place of known media. */
+/** A copy of a body as it is sent, without undefined members, that holds `MediaRef` in place of known media. */
 export function withMediaRefs(value: unknown): unknown {
   if (typeof value === 'string') return refOf(value) ?? value
   if (Array.isArray(value)) return value.map(withMediaRefs)
   if (value === null || typeof value !== 'object') return value
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withMediaRefs(member)]))
+  const members = Object.entries(value).filter(([, member]) => member !== undefined)
+  return Object.fromEntries(members.map(([name, member]) => [name, withMediaRefs(member)]))
 }
 
 function refOf(text: string): MediaRef | null {

@@ -1,9 +1,9 @@
 import { chooseModel, model as chosen } from '../server/connection.ts'
 import type { Model } from '../server/wire.ts'
-import { bytesText } from '../server-status/quantities.ts'
 import { stateText } from '../server-status/state-text.ts'
 import type { EngineStatus } from '../server-status/status-body.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
+import { bytesText } from '../widgets/quantities.ts'
 import { abilitiesOf, answersWith, contextText, takes } from './model-facts.ts'
 
 interface ModelCardProps {

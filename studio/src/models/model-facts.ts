@@ -1,5 +1,5 @@
 import type { Model } from '../server/wire.ts'
-import { countText } from '../server-status/quantities.ts'
+import { countText } from '../widgets/quantities.ts'
 
 /** Capabilities in words; those that another one implies are left out. */
 const CAPABILITIES: Readonly<Record<string, string>> = {

@@ -1,10 +1,10 @@
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { chooseModel } from '../server/connection.ts'
-import { bytesText } from '../server-status/quantities.ts'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { CheckField } from '../widgets/field.tsx'
 import { Notice } from '../widgets/notice.tsx'
+import { bytesText } from '../widgets/quantities.ts'
 import {
   address,
   cancelPull,

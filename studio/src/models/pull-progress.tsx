@@ -1,5 +1,5 @@
-import { bytesText, durationText } from '../server-status/quantities.ts'
 import { Button } from '../widgets/button.tsx'
+import { bytesText, durationText } from '../widgets/quantities.ts'
 import { cancelPull, type FileProgress } from './pull.ts'
 
 /** How far a pull is, file by file. */

@@ -29,11 +29,3 @@ export function sharingOf({ usage, questions, failed }: LookFacts): LookSharing 
   const context = failed === 0 ? reused / (questions - 1) : null
   return { context: Number.isInteger(context) ? context : null, all, computed: all - reused }
 }
-
-export function inSeconds(milliseconds: number): string {
-  return milliseconds < 1000 ? `${Math.round(milliseconds)}\u00a0ms` : `${(milliseconds / 1000).toFixed(1)}\u00a0s`
-}
-
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count.toLocaleString('en')} ${count === 1 ? one : many}`
-}

@@ -1,15 +1,12 @@
 import { signal } from '@preact/signals'
+import type { AnswerOptions } from '../server/answer-options.ts'
 import type { AnnotationFormat } from '../widgets/formats.ts'
 
 /** What goes with all questions. */
-export interface LookOptions {
+export interface LookOptions extends AnswerOptions {
   /** Completions of each question. */
   readonly n: number
-  /** Null for the server's default, 0. */
-  readonly temperature: number | null
-  readonly maxTokens: number | null
   readonly format: AnnotationFormat
-  readonly thinks: boolean
   /** Text that all questions share, behind the media. */
   readonly context: string
 }

@@ -2,9 +2,10 @@ import { model } from '../server/connection.ts'
 import { Button } from '../widgets/button.tsx'
 import { CopyButton } from '../widgets/copy-button.tsx'
 import { download } from '../widgets/download.ts'
+import { counted, countText, millisecondsText } from '../widgets/quantities.ts'
 import { type AnsweredQuestion, toCsv, toJson, toText } from './answer-export.ts'
 import { facts, isLooking, rows } from './look.ts'
-import { counted, inSeconds, type LookFacts, sharingOf } from './look-facts.ts'
+import { type LookFacts, sharingOf } from './look-facts.ts'
 import { questions } from './questions.ts'
 
 /** What the questions took and saved, and ways to take the answers along. */
@@ -31,7 +32,7 @@ function tell(known: LookFacts): string {
     sharing?.context != null
       ? `Context read once: ${counted(sharing.context, 'token')}`
       : counted(usage?.prompt_tokens ?? 0, 'prompt token')
-  const parts = [read, counted(answers, 'answer'), inSeconds(milliseconds)]
+  const parts = [read, counted(answers, 'answer'), millisecondsText(milliseconds)]
   return (failed === 0 ? parts : [...parts, `${failed} failed`]).join(' · ')
 }
 
@@ -46,7 +47,7 @@ function Sharing({ facts: known }: { readonly facts: LookFacts }) {
         <span style={{ width: `${(computed / all) * 100}%` }} />
       </div>
       <p>
-        Asked one by one: {counted(all, 'prompt token')}. Here {computed.toLocaleString('en')} were computed,{' '}
+        Asked one by one: {counted(all, 'prompt token')}. Here {countText(computed)} were computed,{' '}
         {(all / computed).toFixed(1)} times fewer.
       </p>
     </div>

@@ -3,6 +3,7 @@ import type { Clip, Mark } from '../marks/mark.ts'
 import type { ReplyPiece } from '../marks/reply-text.ts'
 import { toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
+import { answerFields } from '../server/answer-options.ts'
 import { callEvents } from '../server/call.ts'
 import { model } from '../server/connection.ts'
 import { type Failure, failureInStream, isAbort, toFailure } from '../server/failure.ts'
@@ -156,7 +157,7 @@ function take({ index, delta, completions, usage, error }: LookEvent, row: Row):
 
 /** The request about all media on the stage. */
 async function bodyOf(prompts: readonly string[]): Promise<object> {
-  const { n, temperature, maxTokens, format, thinks, context } = lookOptions.value
+  const { n, format, context } = lookOptions.value
   const parts: Part[] = await toParts(attachments.value)
   if (context.trim() !== '') parts.push({ type: 'text', text: context.trim() })
   const shared: Message[] = parts.length === 0 ? [] : [{ role: 'user', content: parts }]
@@ -165,9 +166,7 @@ async function bodyOf(prompts: readonly string[]): Promise<object> {
     context: shared,
     prompts,
     ...(n === 1 ? {} : { n }),
-    ...(temperature === null ? {} : { temperature }),
-    ...(maxTokens === null ? {} : { max_completion_tokens: maxTokens }),
+    ...answerFields(lookOptions.value),
     ...(format === '' ? {} : { vision_config: { annotation_format: format } }),
-    ...(thinks ? { reasoning_effort: 'medium' } : {}),
   }
 }

@@ -1,5 +1,6 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { IconButton } from '../widgets/button.tsx'
+import { counted } from '../widgets/quantities.ts'
 import { AnswerList } from './answer-list.tsx'
 import { lookAll, picked, rows } from './look.ts'
 import { type Question, setText } from './questions.ts'
@@ -74,11 +75,7 @@ function RowStatusText({ row }: { readonly row: Row }) {
   if (status === 'waiting') return <span class="row-status waiting">waiting</span>
   if (status === 'answering') return <span class="row-status">answering</span>
   if (status === 'done') {
-    return (
-      <span class="row-status">
-        {row.tokens.value} {row.tokens.value === 1 ? 'token' : 'tokens'}
-      </span>
-    )
+    return <span class="row-status">{counted(row.tokens.value!, 'token')}</span>
   }
   return <span class="row-status">{status === 'failed' ? 'failed' : 'not answered'}</span>
 }

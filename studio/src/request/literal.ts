@@ -31,9 +31,9 @@ export function writeLiteral(value: unknown, syntax: Syntax, indent = ''): strin
       indent,
     )
   }
-  const members = Object.entries(value)
-    .filter(([, member]) => member !== undefined)
-    .map(([name, member]) => `${syntax.key(name)}: ${writeLiteral(member, syntax, inner)}`)
+  const members = Object.entries(value).map(
+    ([name, member]) => `${syntax.key(name)}: ${writeLiteral(member, syntax, inner)}`,
+  )
   return enclose(members, ['{', '}'], syntax.step, indent)
 }
 

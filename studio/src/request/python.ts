@@ -1,12 +1,11 @@
 import { enclose, type Syntax, writeLiteral } from './literal.ts'
 import { type MediaFile, mediaOf } from './media-ref.ts'
-import { filesNote, isStreamed, OPENAI_PATH, type SnippetRequest } from './snippet-request.ts'
+import { codeSyntax, filesNote, isStreamed, OPENAI_PATH, program, type SnippetRequest } from './snippet-request.ts'
 
-/** Arguments that `client.chat.completions.create` has; the rest goes into `extra_body`. */
+/** Arguments of `client.chat.completions.create` that the page uses. Anything else goes into `extra_body`. */
 const ARGUMENTS = new Set(
-  `messages model frequency_penalty logit_bias logprobs max_completion_tokens max_tokens metadata modalities n
-  parallel_tool_calls prediction presence_penalty reasoning_effort response_format seed service_tier stop store stream
-  stream_options temperature tool_choice tools top_logprobs top_p user`.split(/\s+/),
+  `messages model max_completion_tokens reasoning_effort response_format stream stream_options temperature
+  tools`.split(/\s+/),
 )
 
 const STEP = '    '
@@ -21,13 +20,12 @@ export function toPython(request: SnippetRequest): string {
     ...(files.some(({ media }) => media.path === null) ? ['from pathlib import Path'] : []),
     ...(files.some(({ media }) => media.path !== null) ? ['from urllib.request import urlopen'] : []),
   ]
-  const blocks = [
+  return program(
     standard.join('\n'),
     isOpenAi ? 'from openai import OpenAI' : 'import requests',
     [...(note === null ? [] : [`# ${note}`]), ...files.map((file) => loading(file, request.origin))].join('\n'),
     isOpenAi ? openAiCall(request) : plainCall(request),
-  ]
-  return `${blocks.filter((block) => block !== '').join('\n\n')}\n`
+  )
 }
 
 function openAiCall(request: SnippetRequest): string {
@@ -87,18 +85,5 @@ function loading(file: MediaFile, origin: string): string {
 }
 
 function syntaxFor(body: unknown): Syntax {
-  const files = mediaOf(body)
-  return {
-    none: 'None',
-    yes: 'True',
-    no: 'False',
-    step: STEP,
-    // The escapes of JSON are Python's too.
-    text: JSON.stringify,
-    key: JSON.stringify,
-    media: ({ blob, isBare }) => {
-      const name = variable(files.get(blob)!)
-      return isBare ? name : `${JSON.stringify(`data:${blob.type};base64,`)} + ${name}`
-    },
-  }
+  return { ...codeSyntax(body, variable), none: 'None', yes: 'True', no: 'False', step: STEP }
 }

@@ -4,6 +4,7 @@ import type { Exchange } from '../server/exchanges.ts'
 import { Button } from '../widgets/button.tsx'
 import { CopyButton } from '../widgets/copy-button.tsx'
 import { download } from '../widgets/download.ts'
+import { countText } from '../widgets/quantities.ts'
 import { Segments } from '../widgets/segments.tsx'
 import { MediaRef, mediaOf } from './media-ref.ts'
 import { LANGUAGES, type Language, writeSnippet } from './snippet.ts'
@@ -64,7 +65,7 @@ function shortened(value: unknown): unknown {
   if (typeof value === 'string') {
     return value.length <= MOST_SHOWN
       ? value
-      : `${value.slice(0, 200)}… (${(value.length - 200).toLocaleString('en')} more characters)`
+      : `${value.slice(0, 200)}… (${countText(value.length - 200)} more characters)`
   }
   if (value === null || typeof value !== 'object' || value instanceof MediaRef) return value
   if (Array.isArray(value)) return value.map(shortened)

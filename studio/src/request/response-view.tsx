@@ -1,5 +1,6 @@
 import type { Exchange } from '../server/exchanges.ts'
 import { CopyButton } from '../widgets/copy-button.tsx'
+import { millisecondsText } from '../widgets/quantities.ts'
 
 /** Of a long stream, so many events are on the screen: the first and the last. The copy has all of them. */
 const MOST_EVENTS = 400
@@ -32,13 +33,9 @@ function factsOf(exchange: Exchange): string {
   const { status, milliseconds, response, isStream } = exchange
   if (milliseconds === null) return 'The response is under way.'
   if (status === 0 || status === null) return 'No response arrived.'
-  const facts = [`Status ${status}`, time(milliseconds)]
+  const facts = [`Status ${status}`, millisecondsText(milliseconds)]
   if (isStream) facts.push(`${(response as unknown[]).length} events`)
   return facts.join(' · ')
-}
-
-function time(milliseconds: number): string {
-  return milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`
 }
 
 function textOf({ response, isStream }: Exchange, mostEvents: number): string {

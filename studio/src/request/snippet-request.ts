@@ -1,4 +1,5 @@
-import type { MediaFile } from './media-ref.ts'
+import type { Syntax } from './literal.ts'
+import { type MediaFile, mediaOf } from './media-ref.ts'
 
 /** A request to be written as a program that sends it. */
 export interface SnippetRequest {
@@ -32,4 +33,25 @@ export function filesNote(files: Iterable<MediaFile>): string | null {
 /** For a comment: no name may end its line. */
 function oneLine(name: string): string {
   return name.replaceAll(/[\p{Cc}\u2028\u2029]/gu, ' ')
+}
+
+/** The parts of a program, with an empty line between them; those that are empty are left out. */
+export function program(...blocks: readonly string[]): string {
+  return `${blocks.filter((block) => block !== '').join('\n\n')}\n`
+}
+
+/** How Python and TypeScript alike write media: a variable has its base64, and JSON's escapes are theirs too. */
+export function codeSyntax(
+  body: unknown,
+  variable: (file: MediaFile) => string,
+): Pick<Syntax, 'text' | 'key' | 'media'> {
+  const files = mediaOf(body)
+  return {
+    text: JSON.stringify,
+    key: JSON.stringify,
+    media: ({ blob, isBare }) => {
+      const name = variable(files.get(blob)!)
+      return isBare ? name : `${JSON.stringify(`data:${blob.type};base64,`)} + ${name}`
+    },
+  }
 }

@@ -1,6 +1,6 @@
 import { enclose, type Syntax, writeLiteral } from './literal.ts'
 import { type MediaFile, mediaOf } from './media-ref.ts'
-import { filesNote, isStreamed, OPENAI_PATH, type SnippetRequest } from './snippet-request.ts'
+import { codeSyntax, filesNote, isStreamed, OPENAI_PATH, program, type SnippetRequest } from './snippet-request.ts'
 
 /** Our own fields of a chat completion, which the types of OpenAI's package do not know. */
 const OWN_FIELDS = new Set(['regex', 'top_k', 'vision_config'])
@@ -12,15 +12,14 @@ export function toTypeScript(request: SnippetRequest): string {
   const files = [...mediaOf(request.body).values()]
   const isOpenAi = request.path === OPENAI_PATH
   const note = filesNote(files)
-  const blocks = [
+  return program(
     [
       ...(files.some(({ media }) => media.path === null) ? [`import { readFile } from 'node:fs/promises'`] : []),
       ...(isOpenAi ? [`import OpenAI from 'openai'`] : []),
     ].join('\n'),
     [...(note === null ? [] : [`// ${note}`]), ...files.map((file) => loading(file, request.origin))].join('\n'),
     isOpenAi ? openAiCall(request) : plainCall(request),
-  ]
-  return `${blocks.filter((block) => block !== '').join('\n\n')}\n`
+  )
 }
 
 function openAiCall(request: SnippetRequest): string {
@@ -79,19 +78,14 @@ function loading(file: MediaFile, origin: string): string {
 }
 
 function syntaxFor(body: unknown): Syntax {
-  const files = mediaOf(body)
   return {
+    ...codeSyntax(body, variable),
     none: 'null',
     yes: 'true',
     no: 'false',
     step: STEP,
-    text: JSON.stringify,
     // In a literal, the plain name would set the prototype.
     key: (name) =>
       name === '__proto__' ? `['__proto__']` : /^[a-z_$][\w$]*$/i.test(name) ? name : JSON.stringify(name),
-    media: ({ blob, isBare }) => {
-      const name = variable(files.get(blob)!)
-      return isBare ? name : `${JSON.stringify(`data:${blob.type};base64,`)} + ${name}`
-    },
   }
 }

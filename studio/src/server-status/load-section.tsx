@@ -1,6 +1,6 @@
 import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { bytesText, countText, durationText, rateText, shareText } from '../widgets/quantities.ts'
 import { piecesOf, roundCeiling, type Sample, spanOf } from './history.ts'
-import { bytesText, countText, durationText, rateText, shareText } from './quantities.ts'
 import { Sparkline } from './sparkline.tsx'
 import { stateText } from './state-text.ts'
 import { askStatus, samples, status, statusFailure } from './status.ts'

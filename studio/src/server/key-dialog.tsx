@@ -1,15 +1,14 @@
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
 import { Button } from '../widgets/button.tsx'
 import { CheckField } from '../widgets/field.tsx'
+import { useModal } from '../widgets/modal.ts'
 import { useKey } from './connection.ts'
 
 /** Asks for the key. Nothing on the page is lost meanwhile. */
 export function KeyDialog() {
-  const dialog = useRef<HTMLDialogElement>(null)
+  const dialog = useModal()
   const given = useSignal('')
   const keeps = useSignal(false)
-  useEffect(() => dialog.current?.showModal(), [])
   return (
     <dialog ref={dialog} class="key-dialog" aria-labelledby="key-title" onCancel={(event) => event.preventDefault()}>
       <form

@@ -1,3 +1,4 @@
+import { counted } from '../widgets/quantities.ts'
 import { Failure } from './failure.ts'
 import { serverIsBack } from './server-watch.ts'
 
@@ -11,7 +12,7 @@ export interface Wait {
 export function waitText({ seconds, failure }: Wait, isSpoken = false): string {
   if (failure.kind === 'offline') return 'The server does not answer. This goes on as soon as it is back.'
   const reason = failure.status === 429 ? 'The limit of requests is reached.' : 'The server is busy.'
-  const when = isSpoken ? 'a moment' : `${seconds} ${seconds === 1 ? 'second' : 'seconds'}`
+  const when = isSpoken ? 'a moment' : counted(seconds, 'second')
   return `${reason} Trying again in ${when}.`
 }
 

@@ -33,11 +33,11 @@ export async function readSessionFile(file: Blob, name: string): Promise<Session
   // Also of a file that ends early.
   const isOurs = new RegExp(`"${FIELD}"\\s*:`).test(text.slice(0, 2000))
   if (!isOurs) return null
-  let version: unknown
+  let isNewer = false
   try {
     const content = recordOf(JSON.parse(text))
-    version = content[FIELD]
-    if (typeof version === 'number' && version > VERSION) throw new Error('newer')
+    const version = content[FIELD]
+    isNewer = typeof version === 'number' && version > VERSION
     if (version !== VERSION) throw new Error('an unknown version')
     return {
       title: textOf(content.title).slice(0, 200),
@@ -45,10 +45,11 @@ export async function readSessionFile(file: Blob, name: string): Promise<Session
       media: listOf(content.media, readMedia),
     }
   } catch {
-    if (typeof version === 'number' && version > VERSION) {
-      throw new Error(`A newer Studio has saved ${name}. Update this server to open it.`)
-    }
-    throw new Error(`${name} is damaged: it is not a whole session.`)
+    throw new Error(
+      isNewer
+        ? `A newer Studio has saved ${name}. Update this server to open it.`
+        : `${name} is damaged: it is not a whole session.`,
+    )
   }
 }
 

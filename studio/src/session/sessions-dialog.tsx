@@ -2,6 +2,7 @@ import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { Dialog } from '../widgets/dialog.tsx'
+import { bytesText } from '../widgets/quantities.ts'
 import { openFile, saveToFile } from './session-files.ts'
 import type { SessionEntry } from './session-store.ts'
 import { beginSession, currentId, entries, openSession, remove, rename } from './sessions.ts'
@@ -88,7 +89,7 @@ function SessionRow({ entry, onOpen }: { readonly entry: SessionEntry; readonly 
       <button type="button" class="session-open" aria-current={isCurrent ? 'true' : undefined} onClick={onOpen}>
         <span class="session-title">{title}</span>
         <span class="session-facts">
-          {when(savedAt)} · {size(bytes)}
+          {when(savedAt)} · {bytesText(bytes)}
         </span>
       </button>
       <IconButton icon="pencil" label={`Rename ${title}`} onClick={set('renaming')} />
@@ -133,8 +134,4 @@ function when(time: number): string {
   return isToday
     ? `today ${date.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })}`
     : date.toLocaleDateString([], { day: 'numeric', month: 'short', year: 'numeric' })
-}
-
-function size(bytes: number): string {
-  return bytes < 100_000 ? `${Math.max(1, Math.round(bytes / 1000))} kB` : `${(bytes / 1e6).toFixed(1)} MB`
 }

@@ -1,6 +1,7 @@
 import { type ReadonlySignal, useComputed, useSignal, useSignalEffect } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { boundsOf } from '../marks/geometry.ts'
 import { chosenMark, type Mark, type Point } from '../marks/mark.ts'
 import type { Attachment } from '../media/attachment.ts'
 import { IconButton } from '../widgets/button.tsx'
@@ -309,10 +310,4 @@ function gripAt(
 function placeIn(frame: HTMLElement, event: MouseEvent): Point {
   const { left, top } = frame.getBoundingClientRect()
   return { x: event.clientX - left, y: event.clientY - top }
-}
-
-/** In pixels of the image. */
-function boundsOf({ points }: Mark, { width, height }: Size) {
-  const [xs, ys] = [points.map(({ x }) => x * width), points.map(({ y }) => y * height)]
-  return { left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys) }
 }

@@ -1,8 +1,10 @@
 import { type ReadonlySignal, useComputed } from '@preact/signals'
 import { useMemo } from 'preact/hooks'
 import { colourOfMark } from '../marks/colours.ts'
+import { boundsOf, inPixels } from '../marks/geometry.ts'
 import { chosenMark, litMark, type Mark, type Point } from '../marks/mark.ts'
 import { useKept } from '../widgets/kept.ts'
+import { counted } from '../widgets/quantities.ts'
 import { LABEL_HEIGHT, type LabelPlace, POINT_RADIUS, placeLabels } from './label-layout.ts'
 import { showsLabels } from './label-visibility.ts'
 import { HANDLES, type Handle } from './reshape.ts'
@@ -165,18 +167,10 @@ function fixedSize(at: Point, by: Point = { x: 0, y: 0 }): string {
   return `translate(${at.x}px, ${at.y}px) scale(var(--pixel)) translate(${by.x}px, ${by.y}px)`
 }
 
-function inPixels(points: readonly Point[], { width, height }: Size): Point[] {
-  return points.map(({ x, y }) => ({ x: x * width, y: y * height }))
-}
-
 function placesOf(marks: readonly Mark[], size: Size, scale: number): Map<string, LabelPlace> {
-  const labelled = marks.flatMap(({ id, kind, label, points }) => {
-    if (label === '') return []
-    const places = inPixels(points, size)
-    const [xs, ys] = [places.map(({ x }) => x), places.map(({ y }) => y)]
-    const bounds = { left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys) }
-    return [{ id, kind, ...bounds, width: labelWidth(label) }]
-  })
+  const labelled = marks
+    .filter(({ label }) => label !== '')
+    .map((mark) => ({ id: mark.id, kind: mark.kind, ...boundsOf(mark, size), width: labelWidth(mark.label) }))
   return placeLabels(labelled, size, scale)
 }
 
@@ -207,5 +201,5 @@ function describe(marks: readonly Mark[]): string {
   const names = [...counts].map(([label, count]) =>
     count === 1 ? label || 'unnamed' : `${count} ${label || 'unnamed'}`,
   )
-  return `${marks.length} ${marks.length === 1 ? 'mark' : 'marks'}: ${names.join(', ')}`
+  return `${counted(marks.length, 'mark')}: ${names.join(', ')}`
 }

@@ -2,7 +2,7 @@ import { useComputed, useSignalEffect } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useMemo, useRef } from 'preact/hooks'
 import { colourOf } from '../marks/colours.ts'
-import { type Clip, chosenMark, litMark, type Mark } from '../marks/mark.ts'
+import { type Clip, chosenMark, lighting, litMark, type Mark } from '../marks/mark.ts'
 import { type Lane, lanesOf, type Span } from './moments.ts'
 import type { Playback } from './playback.ts'
 import { spanText, timeText } from './time-text.ts'
@@ -98,9 +98,6 @@ interface SpanButtonProps {
 
 function SpanButton({ label, span: { id, start, end }, playback }: SpanButtonProps) {
   const isLit = litMark.value === id || chosenMark.value === id
-  const light = (lit: string | null) => {
-    litMark.value = lit
-  }
   const name = `${label || 'here'}, ${spanText(start, end)}`
   return (
     <button
@@ -113,10 +110,7 @@ function SpanButton({ label, span: { id, start, end }, playback }: SpanButtonPro
       data-span={id}
       aria-label={name}
       title={name}
-      onPointerEnter={() => light(id)}
-      onPointerLeave={() => light(null)}
-      onFocus={() => light(id)}
-      onBlur={() => light(null)}
+      {...lighting(id)}
       onClick={() => {
         chosenMark.value = id
         playback.seek(start)

@@ -1,7 +1,9 @@
 import { useSignal } from '@preact/signals'
 import { attachments } from '../media/attachments.ts'
 import { bringSample, SAMPLES } from '../media/samples.ts'
+import type { AnswerOptions } from '../server/answer-options.ts'
 import { AskButton, SettingsButton, ThinkButton } from '../widgets/ask-buttons.tsx'
+import { QuestionField } from '../widgets/question-field.tsx'
 import { SamplingFields } from '../widgets/sampling-fields.tsx'
 import { Segments } from '../widgets/segments.tsx'
 import { AnswerView } from './answer-view.tsx'
@@ -15,7 +17,6 @@ import {
   loadExample,
   options,
   question,
-  type StructureOptions,
   setText,
   texts,
 } from './structure.ts'
@@ -118,20 +119,7 @@ function AskForm() {
     >
       {showsSettings.value && <Settings />}
       <div class="composer-row">
-        <textarea
-          aria-label="Your question"
-          placeholder="What is to be filled in?"
-          rows={2}
-          value={question.value}
-          onInput={(event) => {
-            question.value = event.currentTarget.value
-          }}
-          onKeyDown={(event) => {
-            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
-            event.preventDefault()
-            submit()
-          }}
-        />
+        <QuestionField text={question} placeholder="What is to be filled in?" onSubmit={submit} />
         <AskButton
           isBusy={isBusy}
           disabled={question.value.trim() === '' || texts.value[kind.value].trim() === ''}
@@ -153,7 +141,7 @@ function AskForm() {
 
 function Settings() {
   const { temperature, maxTokens } = options.value
-  const set = (change: Partial<StructureOptions>) => {
+  const set = (change: Partial<AnswerOptions>) => {
     options.value = { ...options.value, ...change }
   }
   return (

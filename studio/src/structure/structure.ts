@@ -2,23 +2,18 @@ import { computed, signal } from '@preact/signals'
 import { Reply } from '../chat/reply.ts'
 import { toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
+import { type AnswerOptions, answerFields } from '../server/answer-options.ts'
 import { model } from '../server/connection.ts'
 import { toFailure } from '../server/failure.ts'
 import type { Part } from '../server/wire.ts'
 import { type Fault, faultOfJson, faultOfPattern, faultOfSchema } from './fault.ts'
 import { STRUCTURE_EXAMPLES, type StructureExample, type StructureKind } from './structure-examples.ts'
 
-export interface StructureOptions {
-  readonly temperature: number | null
-  readonly maxTokens: number | null
-  readonly thinks: boolean
-}
-
 export const DEFAULT_TEXTS: Readonly<Record<StructureKind, string>> = {
   schema: STRUCTURE_EXAMPLES[0]!.text,
   regex: STRUCTURE_EXAMPLES.find((one) => one.kind === 'regex')!.text,
 }
-export const NO_OPTIONS: StructureOptions = { temperature: null, maxTokens: null, thinks: false }
+export const NO_OPTIONS: AnswerOptions = { temperature: null, maxTokens: null, thinks: false }
 
 export const kind = signal<StructureKind>('schema')
 /** What is written for each kind: changing between them loses nothing. */
@@ -87,7 +82,6 @@ export async function askStructured(): Promise<void> {
 }
 
 async function bodyOf({ kind: form, text, question: asks }: Omit<AskedStructure, 'reply'>): Promise<object> {
-  const { temperature, maxTokens, thinks } = options.value
   const parts: Part[] = await toParts(attachments.value)
   return {
     model: model.value?.id ?? '',
@@ -100,8 +94,6 @@ async function bodyOf({ kind: form, text, question: asks }: Omit<AskedStructure,
             json_schema: { name: 'answer', strict: true, schema: JSON.parse(text) as unknown },
           },
         }),
-    ...(thinks ? { reasoning_effort: 'medium' } : {}),
-    ...(temperature === null ? {} : { temperature }),
-    ...(maxTokens === null ? {} : { max_completion_tokens: maxTokens }),
+    ...answerFields(options.value),
   }
 }

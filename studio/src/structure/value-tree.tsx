@@ -1,3 +1,5 @@
+import { counted } from '../widgets/quantities.ts'
+
 /** Lists and objects with more members than this are closed at first, but for the outermost. */
 const MOST_OPEN = 20
 
@@ -28,7 +30,7 @@ function Value({ name, value, isOuter = false }: ValueProps) {
   }
   const isList = Array.isArray(value)
   const members = Object.entries(value)
-  const count = isList ? `${members.length} ${members.length === 1 ? 'item' : 'items'}` : ''
+  const count = isList ? counted(members.length, 'item') : ''
   if (members.length === 0) {
     return (
       <div class="tree-leaf">

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useId } from 'preact/hooks'
 import { Button } from './button.tsx'
+import { useModal } from './modal.ts'
 
 interface ConfirmDialogProps {
   readonly title: string
@@ -14,9 +15,8 @@ interface ConfirmDialogProps {
 
 /** Asks before something is lost. The focus is on the button that keeps it. */
 export function ConfirmDialog({ title, children, action, onConfirm, onClose }: ConfirmDialogProps) {
-  const dialog = useRef<HTMLDialogElement>(null)
+  const dialog = useModal()
   const id = useId()
-  useEffect(() => dialog.current?.showModal(), [])
   return (
     <dialog ref={dialog} role="alertdialog" aria-labelledby={id} aria-describedby={`${id}-text`} onClose={onClose}>
       <form method="dialog">

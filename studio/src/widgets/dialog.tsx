@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useId } from 'preact/hooks'
 import { IconButton } from './button.tsx'
+import { useModal } from './modal.ts'
 
 interface DialogProps {
   readonly title: string
@@ -11,9 +12,8 @@ interface DialogProps {
 
 /** A dialog over the page. Escape and a click beside it close it, and the focus returns to where it was. */
 export function Dialog({ title, class: own = '', children, onClose }: DialogProps) {
-  const dialog = useRef<HTMLDialogElement>(null)
+  const dialog = useModal()
   const id = useId()
-  useEffect(() => dialog.current?.showModal(), [])
   return (
     <dialog
       ref={dialog}

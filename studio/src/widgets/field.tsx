@@ -27,22 +27,6 @@ export function TextAreaField({ label, value, placeholder, rows = 2, isCode = fa
   )
 }
 
-export function TextField({ label, value, placeholder, isCode = false, onInput }: TextFieldProps) {
-  const id = useId()
-  return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      <input
-        id={id}
-        class={isCode ? 'code' : ''}
-        value={value}
-        placeholder={placeholder}
-        onInput={(event) => onInput(event.currentTarget.value)}
-      />
-    </div>
-  )
-}
-
 interface NumberFieldProps {
   readonly label: string
   /** Null for an empty field. */

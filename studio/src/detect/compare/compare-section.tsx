@@ -1,6 +1,7 @@
 import { useRef } from 'preact/hooks'
 import { Button, IconButton } from '../../widgets/button.tsx'
 import { Notice } from '../../widgets/notice.tsx'
+import { counted } from '../../widgets/quantities.ts'
 import { comparisons, knownFile, knownFileError, leastIou, openKnownFile } from './comparison.ts'
 import type { Score } from './matching.ts'
 
@@ -70,8 +71,8 @@ export function CompareSection() {
           )}
           {compared.outcomes.size > 0 && compared.absent > 0 && (
             <p class="empty">
-              {compared.absent} {compared.absent === 1 ? 'picture' : 'pictures'} of the file{' '}
-              {compared.absent === 1 ? 'is' : 'are'} not on the stage, or not searched yet.
+              {counted(compared.absent, 'picture')} of the file {compared.absent === 1 ? 'is' : 'are'} not on the stage,
+              or not searched yet.
             </p>
           )}
           {compared.otherSizes.length > 0 && (

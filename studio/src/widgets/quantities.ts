@@ -16,13 +16,22 @@ export function durationText(seconds: number): string {
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`
   const hours = Math.floor(whole / 3600)
   if (hours < 24) return `${hours} h ${two(Math.floor((whole % 3600) / 60))} min`
-  const days = Math.floor(hours / 24)
-  return `${days} ${days === 1 ? 'day' : 'days'} ${hours % 24} h`
+  return `${counted(Math.floor(hours / 24), 'day')} ${hours % 24} h`
 }
 
 /** `1,234` or `41.6`: tenths only where they say something. */
 export function rateText(value: number): string {
   return value.toLocaleString('en', { maximumFractionDigits: value < 100 ? 1 : 0 })
+}
+
+/** `35 ms` or `1.4 s`, on one line. */
+export function millisecondsText(value: number): string {
+  return value < 1000 ? `${Math.round(value)}\u00a0ms` : `${(value / 1000).toFixed(1)}\u00a0s`
+}
+
+/** `1 token` or `1,234 tokens`. */
+export function counted(count: number, one: string): string {
+  return `${countText(count)} ${one}${count === 1 ? '' : 's'}`
 }
 
 export function countText(value: number): string {

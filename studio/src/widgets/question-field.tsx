@@ -1,0 +1,29 @@
+import type { Signal } from '@preact/signals'
+
+interface QuestionFieldProps {
+  readonly text: Signal<string>
+  readonly placeholder: string
+  onSubmit(): void
+}
+
+/** Where a question is written. Enter sends it, and Shift Enter begins a new line. */
+export function QuestionField({ text, placeholder, onSubmit }: QuestionFieldProps) {
+  return (
+    <textarea
+      aria-label="Your question"
+      aria-keyshortcuts="/"
+      data-draft
+      placeholder={placeholder}
+      rows={2}
+      value={text.value}
+      onInput={(event) => {
+        text.value = event.currentTarget.value
+      }}
+      onKeyDown={(event) => {
+        if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
+        event.preventDefault()
+        onSubmit()
+      }}
+    />
+  )
+}
