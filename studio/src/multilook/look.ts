@@ -1,4 +1,4 @@
-import { computed, signal } from '@preact/signals'
+import { batch, computed, signal } from '@preact/signals'
 import type { Clip, Mark } from '../marks/mark.ts'
 import type { ReplyPiece } from '../marks/reply-text.ts'
 import { toParts } from '../media/attachment.ts'
@@ -43,6 +43,13 @@ export const clips = computed<readonly Clip[]>(() =>
 
 /** The questions that say something. */
 export const asked = computed<readonly Question[]>(() => questions.value.filter(({ text }) => text.trim() !== ''))
+
+/** The ids of questions that were asked and have no answer: they failed, or the call was stopped. */
+export const unanswered = computed<readonly string[]>(() =>
+  asked.value
+    .map(({ id }) => id)
+    .filter((id) => ['failed', 'unanswered'].includes(rows.value.get(id)?.status.value ?? '')),
+)
 
 let abort: AbortController | null = null
 /** The questions that the latest call has not answered. */
@@ -122,15 +129,32 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
   }
 }
 
+/** 64 answers that are shown piece by piece would keep the page busy for longer than the server. */
+const SHOW_EVERY_MS = 50
+
 /** Reads the answers into their rows. @returns what the call took. */
 async function stream(body: object, asking: readonly Row[], signal: AbortSignal): Promise<LookFacts> {
   const started = performance.now()
   let usage: LookUsage | null = null
   const options = { method: 'POST', body, accept: 'text/event-stream', signal } as const
-  for await (const event of callEvents<LookEvent>('/v1/chat/completions/multilook', options)) {
-    const row = asking[event.prompt_index ?? -1]
-    if (row === undefined) usage = (event.usage as LookUsage | undefined) ?? usage
-    else take(event, row)
+  const arrived: { readonly event: LookEvent; readonly row: Row }[] = []
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const show = () => {
+    timer = undefined
+    batch(() => {
+      for (const { event, row } of arrived.splice(0)) take(event, row)
+    })
+  }
+  try {
+    for await (const event of callEvents<LookEvent>('/v1/chat/completions/multilook', options)) {
+      const row = asking[event.prompt_index ?? -1]
+      if (row === undefined) usage = (event.usage as LookUsage | undefined) ?? usage
+      else arrived.push({ event, row })
+      timer ??= setTimeout(show, SHOW_EVERY_MS)
+    }
+  } finally {
+    clearTimeout(timer)
+    show()
   }
   const answered = asking.filter(({ status }) => status.value === 'done')
   return {

@@ -5,10 +5,11 @@ import { SettingsButton, ThinkButton } from '../widgets/ask-buttons.tsx'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { FormatChoice } from '../widgets/format-choice.tsx'
+import { Notice } from '../widgets/notice.tsx'
 import { counted } from '../widgets/quantities.ts'
 import { WaitNotice } from '../widgets/wait-notice.tsx'
 import { EXAMPLE_QUESTIONS } from './example-questions.ts'
-import { asked, failure, isLooking, lookAll, picked, retry, stopLooking, wait } from './look.ts'
+import { asked, failure, isLooking, lookAgain, lookAll, picked, retry, stopLooking, unanswered, wait } from './look.ts'
 import { lookOptions, MOST_ANSWERS, MOST_COMPLETIONS, withCompletions } from './look-options.ts'
 import { LookSettings } from './look-settings.tsx'
 import { LookSummary } from './look-summary.tsx'
@@ -66,8 +67,15 @@ async function loadExamples(): Promise<void> {
 /** Why the call has no answers, or not yet. */
 function Troubles() {
   if (wait.value !== null) return <WaitNotice wait={wait.value} onCancel={stopLooking} />
-  if (failure.value === null) return null
-  return <FailureNotice failure={failure.value} onRetry={() => void retry()} />
+  if (failure.value !== null) return <FailureNotice failure={failure.value} onRetry={() => void retry()} />
+  const open = unanswered.value
+  // One has a button of its own in its row.
+  if (isLooking.value || open.length < 2) return null
+  return (
+    <Notice actions={<Button onClick={() => void lookAgain(open)}>Ask them again</Button>}>
+      {open.length} questions have no answer.
+    </Notice>
+  )
 }
 
 function LookForm() {
