@@ -38,7 +38,8 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     await page.keyboard.press('Enter')
   }
 
-  test('keeps what had arrived when the engine dies, and goes on when it is back', async () => {
+  /** The page of a server with the shipped model. @returns a function that kills the model's process. */
+  async function openMortal(): Promise<{ page: Page; kill(): void }> {
     let engine: (Engine & { readonly pid?: number }) | undefined
     const page = await open({
       environment: { LOOKOUT_MODEL_CARD: shippedCard() },
@@ -47,6 +48,11 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
         return engine
       },
     })
+    return { page, kill: () => process.kill(engine!.pid!, 'SIGKILL') }
+  }
+
+  test('keeps what had arrived when the engine dies, and goes on when it is back', async () => {
+    const { page, kill } = await openMortal()
     // A reply that takes longer than the test: the model has to write what the pattern wants.
     await page.route('**/v1/chat/completions', (route) => {
       const body = route.request().postDataJSON() as object
@@ -55,7 +61,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     await ask(page, 'Write.')
     await expect.poll(() => page.locator('.reply-text').innerText(), { timeout: 20_000 }).toMatch(/[ab]{20}/)
     await write(page, 'The next question')
-    process.kill(engine!.pid!, 'SIGKILL')
+    kill()
     // It is where a person looks, also below a long answer.
     await expect.poll(() => isInView(page, 'alert'), { timeout: 20_000 }).toBe(true)
     expect(await page.locator('.reply-text').innerText()).toMatch(/[ab]{20}/)
@@ -63,6 +69,59 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
     expect(await page.getByLabel('Your question').inputValue()).toBe('The next question')
+    expect(scriptErrors(studio)).toEqual([])
+  }, 90_000)
+
+  test('keeps the answers of a multilook when the engine dies, and asks only for the others', async () => {
+    const { page, kill } = await openMortal()
+    await page.getByRole('button', { name: 'Multilook' }).click()
+    await page.getByRole('button', { name: /^Try 16 questions/ }).click()
+    // The first question is answered at once; the others take longer than it takes to kill the engine.
+    const fields = page.locator('.question-text')
+    await fields.first().fill('Is there a red circle?')
+    for (let i = 1; i < 16; i++) await fields.nth(i).fill('Detect all objects.')
+    await page.getByLabel('Answers to each question').selectOption('4')
+    await page.getByRole('button', { name: 'Ask 16 questions' }).click()
+    const statuses = page.locator('.row-status')
+    await expect.poll(() => statuses.first().innerText(), { timeout: 20_000 }).toMatch(/tokens/)
+    kill()
+    await page.getByText(/^\d+ questions have no answer/).waitFor({ timeout: 20_000 })
+    const answered = await statuses.filter({ hasText: /tokens?$/ }).count()
+    expect(answered).toBeGreaterThan(0)
+    expect(answered).toBeLessThan(16)
+    const first = await page.locator('.question-row').first().locator('.reply-text').allInnerTexts()
+    const asked = page.waitForRequest('**/multilook')
+    await page.getByRole('button', { name: 'Ask them again' }).click()
+    const { prompts } = (await asked).postDataJSON() as { prompts: string[] }
+    expect(prompts).toHaveLength(16 - answered)
+    await expect.poll(() => statuses.filter({ hasText: /tokens?$/ }).count(), { timeout: 60_000 }).toBe(16)
+    expect(await page.getByText('have no answer').count()).toBe(0)
+    expect(await page.locator('.question-row').first().locator('.reply-text').allInnerTexts()).toEqual(first)
+    expect(scriptErrors(studio)).toEqual([])
+  }, 120_000)
+
+  test('keeps what had arrived of a structured answer when the engine dies, and asks for it again', async () => {
+    const { page, kill } = await openMortal()
+    await page.getByRole('button', { name: 'Structure' }).click()
+    await page.getByRole('radio', { name: 'Regex' }).click()
+    await page.getByLabel('Regular expression').fill('[ab]{6000}')
+    await page.route('**/v1/chat/completions', (route) => {
+      const body = route.request().postDataJSON() as object
+      return route.continue({ postData: { ...body, temperature: 1, presence_penalty: -1 } })
+    })
+    await ask(page, 'Write.')
+    const answer = page.locator('.structured-answer .reply-text')
+    await expect.poll(() => answer.innerText(), { timeout: 20_000 }).toMatch(/[ab]{20}/)
+    kill()
+    await page.getByRole('alert').waitFor({ timeout: 20_000 })
+    expect(await answer.innerText()).toMatch(/[ab]{20}/)
+    expect(await page.getByText('Valid by construction').count()).toBe(0)
+    expect(await page.getByLabel('Regular expression').inputValue()).toBe('[ab]{6000}')
+    await page.unroute('**/v1/chat/completions')
+    await page.getByLabel('Regular expression').fill('[ab]{6}')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('Valid by construction').waitFor()
+    expect(await answer.innerText()).toMatch(/^[ab]{6}$/)
     expect(scriptErrors(studio)).toEqual([])
   }, 90_000)
 
@@ -142,16 +201,16 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     expect(scriptErrors(studio)).toEqual([])
   })
 
-  test('says that the chosen model is gone, and offers the others', async () => {
+  test('says that the chosen model is gone, and offers another', async () => {
     const page = await open()
     await page.route('**/v1/chat/completions', (route) => {
       const body = route.request().postDataJSON() as object
       return route.continue({ postData: { ...body, model: 'gone' } })
     })
     await ask(page, 'Hi')
-    await page.getByText("Model 'gone' does not exist").waitFor()
+    await page.getByText("Model 'gone' does not exist. It may have been deleted.").waitFor()
     await page.unroute('**/v1/chat/completions')
-    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByRole('button', { name: 'Ask service-mk1.5' }).click()
     await page.getByText('Hello there.').waitFor()
     expect(scriptErrors(studio)).toEqual([])
   })

@@ -25,6 +25,8 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
   let hub: FakeHub
   let accounts: TestAccounts
   let engine: FakeEngine
+  /** Of the model that is pulled. */
+  let pulled: FakeEngine
   let server: TestServer
   let studio: StudioPage
 
@@ -45,7 +47,14 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     engine = new FakeEngine()
     vi.stubEnv('HF_ENDPOINT', hub.url)
     vi.stubEnv('HF_HOME', join(home, 'hf'))
-    server = await startTestServer({ engine })
+    server = await startTestServer({
+      startEngine: async (card) => {
+        if (card.serves.every(({ id }) => id !== ID)) return engine
+        pulled = new FakeEngine()
+        pulled.script = { texts: ['tick '], delayMs: 20, endless: true }
+        return pulled
+      },
+    })
   })
   afterEach(() => studio?.close())
   afterAll(async () => {
@@ -125,6 +134,37 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     await page.getByText(`${ID} is deleted: 19 MiB freed.`).waitFor()
     expect(await card.count()).toBe(0)
     expect(studio.errors.filter((error) => !/status of (400|409)/.test(error))).toEqual([])
+  })
+
+  test('a model that is deleted in use ends its answers first, and the page goes on with another', async () => {
+    const page = await open()
+    await page.getByLabel(/^A repository/).fill(`${REPOSITORY}:Q4_K_M`)
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: /^(Fetch 19 MiB|Add it)/ }).click()
+    await page.getByRole('button', { name: 'Use it' }).click()
+    await page.getByRole('button', { name: 'Ask', exact: true }).click()
+    await page.getByLabel('Your question').fill('Go on')
+    await page.keyboard.press('Enter')
+    const reply = page.locator('.reply-text')
+    await reply.getByText('tick tick').waitFor()
+
+    await page.getByRole('button', { name: 'Server' }).click()
+    await page.getByRole('button', { name: `Delete ${ID}` }).click()
+    await page.getByRole('button', { name: 'Delete it' }).click()
+    await page
+      .getByText(`${ID} is deleted: 19 MiB freed. This page uses service-mk1.5 from now on.`, { exact: true })
+      .waitFor()
+    expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('service-mk1.5')
+    await page.getByRole('button', { name: 'Ask', exact: true }).click()
+    const before = (await reply.innerText()).length
+    await expect.poll(async () => (await reply.innerText()).length).toBeGreaterThan(before)
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await page.getByText('Stopped.').waitFor()
+    await expect.poll(() => pulled.state).toBe('closed')
+    engine.script = { texts: ['Here I am.'] }
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('Here I am.').waitFor()
+    expect(studio.errors).toEqual([])
   })
 
   test('a key without the scope admin learns how to get one', async () => {

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import { callJson } from '../server/call.ts'
-import { models } from '../server/connection.ts'
+import { model as chosen, models } from '../server/connection.ts'
 import { type Failure, toFailure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import { askStatus, engineOf, may, statusFailure } from '../server-status/status.ts'
@@ -90,8 +90,10 @@ async function deleteModel(id: string): Promise<void> {
   try {
     const path = `/v1/models/${encodeURIComponent(id)}`
     const { freed_bytes } = await callJson<{ freed_bytes: number }>(path, { method: 'DELETE' })
+    const wasChosen = chosen.value?.id === id
     models.value = models.value.filter((model) => model.id !== id)
-    freed.value = `${id} is deleted: ${bytesText(freed_bytes)} freed.`
+    const next = wasChosen && chosen.value !== null ? ` This page uses ${chosen.value.id} from now on.` : ''
+    freed.value = `${id} is deleted: ${bytesText(freed_bytes)} freed.${next}`
     await Promise.all([loadModels(), askStatus()])
   } catch (error) {
     freed.value = null

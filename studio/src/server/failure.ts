@@ -1,6 +1,7 @@
 import type { ErrorBody } from './wire.ts'
 
-export type FailureKind = 'offline' | 'key' | 'busy' | 'request' | 'server' | 'broken-off'
+/** `gone`: the server does not have the model that the request names, or no longer. */
+export type FailureKind = 'offline' | 'key' | 'busy' | 'gone' | 'request' | 'server' | 'broken-off'
 
 /** Why a request has no result. `message` is a sentence for the person at the page. */
 export class Failure extends Error {
@@ -45,7 +46,14 @@ export async function failureOf(response: Response): Promise<Failure> {
   const message = body?.error?.message ?? `The server answered with status ${status}`
   if (status === 401) return new Failure('key', 'The server does not accept this key. It may be revoked.', details)
   if (details.retryAfter !== null && (status === 429 || status === 503)) return new Failure('busy', message, details)
+  if (isGone(status, message, details.code))
+    return new Failure('gone', `${message}. It may have been deleted.`, details)
   return new Failure(status >= 500 ? 'server' : 'request', message, details)
+}
+
+/** Only endpoints about models have a code for it. */
+function isGone(status: number, message: string, code: string | null): boolean {
+  return code === 'model_not_found' || (status === 400 && /^Model '.+' does not exist$/s.test(message))
 }
 
 /** A failure that the server reports in the middle of a stream. */

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { key, rejectedKey, useKey } from '../server/connection.ts'
+import { key, model, rejectedKey, useKey } from '../server/connection.ts'
 import type { Failure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import { Button } from './button.tsx'
@@ -24,21 +24,25 @@ export function FailureNotice({ failure, actions, onRetry }: FailureNoticeProps)
       onRetry()
     }
   }, [needsKey])
+  const isGone = failure.kind === 'gone'
+  // Whoever has deleted the model did not tell this page.
+  useEffect(() => {
+    if (isGone) void loadModels()
+  }, [failure])
+  const other =
+    isGone && model.value !== null && !failure.message.includes(`'${model.value.id}'`) ? model.value.id : null
   return (
     <Notice
       tone="error"
       actions={
         <>
           {actions}
-          {failure.code === 'model_not_found' && (
-            <Button onClick={() => void loadModels()}>Look for models again</Button>
-          )}
           {needsKey ? (
             <Button icon="key" onClick={() => useKey(null)}>
               Enter a key
             </Button>
           ) : (
-            <Button onClick={onRetry}>Try again</Button>
+            <Button onClick={onRetry}>{other === null ? 'Try again' : `Ask ${other}`}</Button>
           )}
         </>
       }
