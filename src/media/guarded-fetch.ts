@@ -2,7 +2,7 @@ import { type LookupAddress, type LookupAllOptions, lookup as resolveHost } from
 import type { LookupFunction } from 'node:net'
 import type { Readable } from 'node:stream'
 import ipaddr from 'ipaddr.js'
-import { Agent, request } from 'undici'
+import type { Agent } from 'undici'
 import { ApiError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
 import { failureReason, isOwnFailure } from '../lib/fetch-failure.ts'
 
@@ -41,12 +41,11 @@ const REDIRECTS = new Set([301, 302, 303, 307, 308])
  */
 export class GuardedFetcher {
   readonly #policy: FetchPolicy
-  readonly #guarded: Agent
-  readonly #unguarded = new Agent({ connections: 16 })
+  /** Null until the first fetch: the library takes 10 MiB. */
+  #client: Promise<Client> | null = null
 
   constructor(policy: FetchPolicy) {
     this.#policy = policy
-    this.#guarded = new Agent({ connections: 16, connect: { lookup: publicOnly(policy.resolve ?? resolveHost) } })
   }
 
   /**
@@ -60,9 +59,11 @@ export class GuardedFetcher {
     const headers = { ...options.headers, accept: '*/*' }
     let target = url
     try {
+      this.#client ??= openClient(this.#policy)
+      const { request, guarded, unguarded } = await this.#client
       for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
         const allowed = this.#check(target, param)
-        const dispatcher = allowed ? this.#unguarded : this.#guarded
+        const dispatcher = allowed ? unguarded : guarded
         const response = await request(target.href, { dispatcher, signal: deadline, headers })
         const location = response.headers.location
         if (REDIRECTS.has(response.statusCode) && typeof location === 'string') {
@@ -93,7 +94,8 @@ export class GuardedFetcher {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#guarded.destroy(), this.#unguarded.destroy()])
+    const client = await this.#client
+    await Promise.all([client?.guarded.destroy(), client?.unguarded.destroy()])
   }
 
   /** @returns whether the host is on the allow-list, so that it need not be public. */
@@ -125,6 +127,18 @@ export class GuardedFetcher {
       yield piece
     }
   }
+}
+
+interface Client {
+  readonly request: typeof import('undici').request
+  readonly guarded: Agent
+  readonly unguarded: Agent
+}
+
+async function openClient({ resolve = resolveHost }: FetchPolicy): Promise<Client> {
+  const { Agent, request } = await import('undici')
+  const guarded = new Agent({ connections: 16, connect: { lookup: publicOnly(resolve) } })
+  return { request, guarded, unguarded: new Agent({ connections: 16 }) }
 }
 
 /** Closes a response without reading its body. The body then emits an error, which is expected. */
