@@ -1,5 +1,4 @@
 import { createHash, subtle } from 'node:crypto'
-import { z } from 'zod'
 import type { Cut } from '../cache/kv-cache.ts'
 import type { KeyMedia, PrefixKey } from '../cache/prefix-key.ts'
 
@@ -35,22 +34,9 @@ const MOST_HEAD_BYTES = 64 * 2 ** 20
 /** Large states are hashed in pieces of this size, on several threads. */
 const HASHED_BYTES = 8 * 2 ** 20
 
-const count = z.int().nonnegative()
-const cut = z.strictObject({ cells: count, position: count })
-const aboutSchema = z.strictObject({
-  fingerprint: z.string(),
-  parent: z.string().nullable(),
-  from: cut,
-  to: cut,
-  media: z.array(z.strictObject({ at: count, cells: count, positions: count, key: z.string() })),
-  costMs: z.number().nonnegative(),
-  stateBytes: count,
-  stateHash: z.string(),
-})
-
 /** The start of a file, before the state. */
 export function writeHead({ symbols, ...about }: PieceHead): Buffer {
-  const text = Buffer.from(JSON.stringify(aboutSchema.parse(about)))
+  const text = Buffer.from(JSON.stringify(about satisfies About))
   const head = Buffer.alloc(4 + text.length + 4 * symbols.length)
   head.writeUInt32LE(text.length)
   text.copy(head, 4)
@@ -85,13 +71,50 @@ export function readHead(start: Uint8Array): PieceHead | null {
   return symbols.length === about.to.cells - about.from.cells ? { ...about, symbols } : null
 }
 
-function parse(text: string): z.infer<typeof aboutSchema> | null {
+/** What of a head is in its JSON text. */
+type About = Omit<PieceHead, 'symbols'>
+
+/** Checked by hand: a library for it would take 5 MiB of the engine's process. */
+function parse(text: string): About | null {
   try {
-    return aboutSchema.safeParse(JSON.parse(text)).data ?? null
+    const about = JSON.parse(text)
+    return isAbout(about) ? about : null
   } catch {
     return null
   }
 }
+
+function isAbout(value: Unread<About>): value is About {
+  return (
+    typeof value.fingerprint === 'string' &&
+    (value.parent === null || typeof value.parent === 'string') &&
+    isCut(value.from) &&
+    isCut(value.to) &&
+    Array.isArray(value.media) &&
+    value.media.every(isMedia) &&
+    typeof value.costMs === 'number' &&
+    value.costMs >= 0 &&
+    isCount(value.stateBytes) &&
+    typeof value.stateHash === 'string'
+  )
+}
+
+function isCut(value: unknown): value is Cut {
+  const { cells, position } = value as Unread<Cut>
+  return isCount(cells) && isCount(position)
+}
+
+function isMedia(value: unknown): value is KeyMedia {
+  const { at, cells, positions, key } = value as Unread<KeyMedia>
+  return isCount(at) && isCount(cells) && isCount(positions) && typeof key === 'string'
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+/** Fields whose types nobody has checked. */
+type Unread<Type> = { readonly [Field in keyof Type]?: unknown }
 
 /** Hashes a state on other threads. */
 export async function hashState(state: Uint8Array): Promise<string> {
