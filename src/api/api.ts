@@ -86,6 +86,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
       handleError(error, request, reply)
     },
     clientErrorHandler: answerBrokenRequest,
+    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
   })
   app.removeContentTypeParser('text/plain')
   // Endpoints read JSON bodies themselves, after admitting them by size (`http/body/body-reader.ts`).
@@ -122,6 +123,14 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addServerStatus(app, models, options.status)
   addOpenApi(app)
   return app
+}
+
+/**
+ * In place of Fastify's compilers of schemas, which take 4 MiB. No route has a schema of that kind: requests are checked in
+ * the `wire/` folders.
+ */
+function noSchemas(): never {
+  throw new Error('A route has a schema for Fastify, which nothing compiles')
 }
 
 /** Responds on the socket itself to bytes that could not be parsed as a request. */
