@@ -1,5 +1,5 @@
 import { type Config, type Environment, readConfig } from '../config/config.ts'
-import { readConfigFile } from '../config/config-file.ts'
+import { readConfigFile } from '../config/read-config-file.ts'
 import { unknownSettings } from '../config/unknown-settings.ts'
 
 /**

@@ -1,32 +1,15 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { isMap, LineCounter, type Node, parseDocument, type Scalar } from 'yaml'
-import { ConfigError, type Environment, type FileSettings } from './config.ts'
+import { ConfigError, type FileSettings } from './config.ts'
 import { nearestName } from './nearest-name.ts'
 import { SETTINGS } from './settings.ts'
 
-const FILE = 'lookout.config.yaml'
 const NAMES: readonly string[] = SETTINGS.map(({ name }) => name)
 
 /**
- * The settings of `LOOKOUT_CONFIG`, or of `lookout.config.yaml` in the working directory where there is one. Only the
- * names are checked.
- * @throws ConfigError that names the file and the line.
+ * The settings in the text of a configuration file. Only the names are checked.
+ * @param file names it in errors.
+ * @throws ConfigError that names the line.
  */
-export async function readConfigFile(environment: Environment, directory: string): Promise<FileSettings> {
-  const named = environment.LOOKOUT_CONFIG
-  const path = named || join(directory, FILE)
-  try {
-    return parseConfigFile(await readFile(path, 'utf8'), named || FILE)
-  } catch (error) {
-    if (error instanceof ConfigError) throw error
-    const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT' && !named) return { values: {}, origins: {} }
-    throw new ConfigError(`${path}: ${code === 'ENOENT' ? 'there is no such file' : message}`)
-  }
-}
-
-/** @throws ConfigError */
 export function parseConfigFile(text: string, file: string): FileSettings {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false })
