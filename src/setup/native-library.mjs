@@ -31,6 +31,8 @@ export const MTMD = {
   root: 'tools/mtmd',
   includes: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
   sources: ['mtmd.cpp', 'mtmd-image.cpp', 'mtmd-audio.cpp', 'clip.cpp', 'models/*.cpp'],
+  // Of what the engine needs in any case, this is the library that is compiled.
+  own: ['src/inference/local/native/pulse.cpp'],
   flags: ['-O2', '-fPIC', '-DNDEBUG', '-DLLAMA_SHARED', '-DGGML_SHARED'],
   needs: ['llama', 'ggml', 'ggmlBase'],
   fixes: [

@@ -16,6 +16,8 @@ export interface NativeLibraries {
   processorFeatures(): string[]
   /** GPUs, where the settings and what is installed have any. */
   readonly devices: Devices
+  /** Starts a thread that writes a byte to a file every so many ms, whatever this thread does. See `pulse.cpp`. */
+  startPulse(file: number, intervalMs: number): void
   /** Writes the log lines that the libraries have buffered. */
   flushLog(): void
 }
@@ -59,14 +61,17 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   const devices = openDevices(ggml, paths.gpu, loadBackend)
   llama.backend_init()
 
-  const mtmd = bindMtmd(koffi.load(paths.mtmd))
+  const mtmdLibrary = koffi.load(paths.mtmd)
+  const mtmd = bindMtmd(mtmdLibrary)
   mtmd.log_set(logCallback, null)
+  const startPulse = mtmdLibrary.func('lookout_start_pulse', 'void', ['int', 'int']) as NativeLibraries['startPulse']
   const systemInfo = llamaLibrary.func('llama_print_system_info', 'str', []) as () => string
   return {
     llama,
     mtmd,
     kernels,
     devices,
+    startPulse,
     processorFeatures: () => featuresOf(systemInfo()),
     flushLog: () => logFlush(logMain()),
   }

@@ -3,12 +3,11 @@
  * this process.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
 import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
 import type { Work } from '../../engine.ts'
 import { unpack } from '../envelope.ts'
 import { toFailure } from '../failure.ts'
-import { HEARTBEAT_MS } from '../heartbeat.ts'
+import { HEARTBEAT_MS, PULSE_FILE, PULSE_MS } from '../heartbeat.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { CountedPrompt, EngineSettings, FromEngine, LoadStage, ToEngine } from '../protocol.ts'
@@ -35,6 +34,8 @@ class EngineProcess {
     const located = locateNativeLibraries(settings.backend)
     const paths = compiledKernels ? located : { ...located, kernels: null }
     const libraries = loadNativeLibraries(paths)
+    // Only the main thread can send messages, and it may spend minutes in native calls: reading the weights is one.
+    libraries.startPulse(PULSE_FILE, PULSE_MS)
     try {
       this.#loaded = new LoadedModel(libraries, settings, report)
       report('warm-up')
@@ -148,9 +149,6 @@ function send(message: FromEngine): void {
 // service. The API process decides when the engine ends: replies may be under way.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.on('disconnect', () => process.exit(0))
-
-// Before the first native call: the library may take minutes to read the weights.
-new Worker(new URL('./pulse-thread.ts', import.meta.url)).unref()
 releaseMemoryWhenIdle()
 
 let engine: EngineProcess | null = null
