@@ -32,7 +32,7 @@ interface Scenario {
 const SCENARIOS: readonly Scenario[] = [
   {
     name: 'A server that has just started, and has rested for 25 s',
-    settings: ['idle-release', 'idle-trim', 'quick-wasm'],
+    settings: ['idle-release', 'idle-trim', 'quick-wasm', 'one-arena'],
     async measure(server) {
       await delay(SETTLE_MS)
       const started = await residentByProgram(server.pid)

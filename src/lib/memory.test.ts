@@ -20,7 +20,7 @@ test('importing it sets no flag of V8', () => {
 test('memory is given back once after work, when the process has been idle, and not before', () => {
   vi.spyOn(process, 'cpuUsage').mockImplementation(() => ({ user: used() * 1000, system: 0 }))
   used.mockReturnValue(0)
-  releaseMemoryWhenIdle()
+  releaseMemoryWhenIdle(500)
   const litter = () => {
     for (let i = 0; i < 200; i++) new Array(2 ** 17).fill(i)
     return heap()
@@ -28,9 +28,9 @@ test('memory is given back once after work, when the process has been idle, and 
 
   const first = litter()
   used.mockReturnValue(500)
-  vi.advanceTimersByTime(10_000)
+  vi.advanceTimersByTime(500)
   const busy = heap()
-  vi.advanceTimersByTime(10_000)
+  vi.advanceTimersByTime(500)
   const idle = heap()
   // It may have grown a little.
   expect(busy).toBeGreaterThanOrEqual(first)

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { DATABASE_OPTIONS } from '../../lib/memory.ts'
+import { DATABASE_ENVIRONMENT, DATABASE_OPTIONS } from '../../lib/memory.ts'
 import { socketPath } from './address.ts'
 import type { DatabaseProcessMessage } from './database-process.ts'
 
@@ -49,6 +49,7 @@ export class EmbeddedDatabase {
     const child = spawn(process.execPath, [...DATABASE_OPTIONS, PROGRAM, this.#directory, this.#cache], {
       // Of its own: Ctrl-C at the terminal is for the server, which still has things to write.
       detached: true,
+      env: { ...DATABASE_ENVIRONMENT, ...process.env },
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     })
     const ended = once(child, 'exit').then(([code, signal]): DatabaseProcessMessage => {
