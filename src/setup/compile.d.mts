@@ -22,6 +22,7 @@ export function compileLibrary(
     readonly objects: string
     readonly output: string
     readonly prebuilt: PrebuiltLibraries
+    readonly linkFlags?: readonly string[]
     readonly progress: (done: number, all: number) => void
   },
 ): Promise<void>

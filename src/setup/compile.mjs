@@ -2,9 +2,12 @@
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { availableParallelism, cpus, freemem } from 'node:os'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { ownSources, SetupError } from './native-library.mjs'
 import { isInstalled, run } from './run.mjs'
+
+const PROJECT_ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 
 /** Memory for one compiler process. The largest files take about 600 MB. */
 const BYTES_PER_JOB = 768 * 2 ** 20
@@ -14,9 +17,12 @@ const BYTES_PER_JOB = 768 * 2 ** 20
  * object files and `output` the path of the library. `progress` is called with the number of files done and of all
  * files.
  */
-export async function compileLibrary(recipe, { compiler: command, source, objects, output, prebuilt, progress }) {
+export async function compileLibrary(recipe, to) {
+  const { compiler: command, source, objects, output, prebuilt, linkFlags = [], progress } = to
   const [compiler, ...compilerArgs] = command
   const root = join(source, recipe.root)
+  // Assertions name their source file: without the folders, a build is the same wherever it is made.
+  const names = [`-ffile-prefix-map=${source}/=`, `-ffile-prefix-map=${PROJECT_ROOT}/=`]
   const includes = recipe.includes.map((folder) => `-I${join(source, folder)}`)
   const theirs = (await Promise.all(recipe.sources.map((pattern) => expand(root, pattern)))).flat()
   const files = [...ownSources(recipe), ...theirs.map((file) => join(root, file))]
@@ -32,7 +38,12 @@ export async function compileLibrary(recipe, { compiler: command, source, object
       const file = files[number]
       const object = join(objects, `${number}-${basename(file)}.o`)
       // g++ and clang++ compile C when told to.
-      const flags = [...recipe.flags, ...openmp, ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17'])]
+      const flags = [
+        ...recipe.flags,
+        ...names,
+        ...openmp,
+        ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17']),
+      ]
       await run(compiler, [...compilerArgs, ...flags, ...includes, '-c', file, '-o', object])
       objectFiles.push(object)
       progress(objectFiles.length, files.length)
@@ -49,16 +60,15 @@ export async function compileLibrary(recipe, { compiler: command, source, object
 
   // The service loads llama.cpp's libraries first, and this library then finds them by name. It contains no path to
   // them, so one compiled library serves every checkout on the machine.
-  const link =
-    process.platform === 'darwin'
-      ? ['-dynamiclib', '-undefined', 'dynamic_lookup']
-      : [
-          '-shared',
-          '-Wl,--no-undefined',
-          `-Wl,-soname,${basename(output)}`,
-          ...recipe.needs.map((name) => prebuilt[name]),
-        ]
-  await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link, ...openmp])
+  const link = prebuilt.platform.startsWith('darwin')
+    ? ['-dynamiclib', '-undefined', 'dynamic_lookup']
+    : [
+        '-shared',
+        '-Wl,--no-undefined',
+        `-Wl,-soname,${basename(output)}`,
+        ...recipe.needs.map((name) => prebuilt[name]),
+      ]
+  await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link, ...linkFlags, ...openmp])
 }
 
 /**

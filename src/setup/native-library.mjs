@@ -6,6 +6,7 @@ import { createRequire } from 'node:module'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { atLevel, processorFeatures, supportedLevels } from './levels.mjs'
 
 /** The llama.cpp release that the bindings are written for, and the npm release that contains it. */
 export const LLAMA_RELEASE = '0.4.0'
@@ -109,19 +110,21 @@ export class SetupError extends Error {
   }
 }
 
+const THIS_PLATFORM = `${process.platform}-${process.arch}`
+
 /**
  * Finds the prebuilt llama.cpp libraries in node_modules.
+ * @param platform for which they are; another than this machine's only to compile for it.
  * @throws SetupError when the platform is not supported or the package is not installed.
  */
-export function locatePrebuilt() {
-  const platform = `${process.platform}-${process.arch}`
+export function locatePrebuilt(platform = THIS_PLATFORM) {
   const name = PACKAGES[platform]
   if (name === undefined) {
     throw new SetupError(
       `Lookout's local engine does not support ${platform}. It supports ${Object.keys(PACKAGES).join(', ')}.`,
     )
   }
-  if (process.platform === 'linux' && !usesGlibc()) {
+  if (platform === THIS_PLATFORM && process.platform === 'linux' && !usesGlibc()) {
     throw new SetupError(
       "Lookout's local engine needs a Linux with glibc (Debian, Ubuntu, Fedora, ...). This one uses another C library, as Alpine does.",
     )
@@ -176,8 +179,11 @@ export function cacheDirectory(env = process.env) {
   return join(homedir(), '.cache', 'lookout')
 }
 
-/** The folder of a compiled library in the cache. It may not exist. */
-export function libraryDirectory(recipe, platform, env = process.env) {
+/**
+ * The name of a build's folder, which stands for everything that determines the build. A build for a level is the same on
+ * all machines.
+ */
+export function buildName(recipe, platform) {
   const machine = recipe === CPU ? processorFeatures() : ''
   const hash = createHash('sha256')
     .update(
@@ -187,7 +193,12 @@ export function libraryDirectory(recipe, platform, env = process.env) {
     )
     .digest('hex')
     .slice(0, 12)
-  return join(cacheDirectory(env), 'native', `${recipe.name}-${LLAMA_RELEASE}-${platform}-${hash}`)
+  return `${recipe.name}-${LLAMA_RELEASE}-${platform}-${hash}`
+}
+
+/** The folder of a compiled library in the cache. It may not exist. */
+export function libraryDirectory(recipe, platform, env = process.env) {
+  return join(cacheDirectory(env), 'native', buildName(recipe, platform))
 }
 
 /** Whether set-up compiles the kernels on this platform. */
@@ -195,39 +206,67 @@ export function wantsOwnKernels(platform) {
   return platform === 'linux-x64' && processorFeatures() !== ''
 }
 
-/** The processor's features. They are part of the cache key: machines may share a cache folder or a container image. */
-function processorFeatures() {
-  try {
-    const line = /^flags\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))
-    return (line?.[1] ?? '').trim().split(/\s+/).sort().join(' ')
-  } catch {
-    return ''
-  }
+/** File name of a compiled library. */
+export function libraryFile({ name }, platform = THIS_PLATFORM) {
+  return `liblookout-${name}.${platform.startsWith('darwin') ? 'dylib' : 'so'}`
 }
 
-/** File name of a compiled library. */
-export function libraryFile({ name }) {
-  return `liblookout-${name}.${process.platform === 'darwin' ? 'dylib' : 'so'}`
+/** The npm package with the libraries that were compiled ahead for a platform. */
+export function platformPackage(platform) {
+  return `@lookout/native-${platform}`
 }
 
 export const MANIFEST_FILE = 'manifest.json'
 
-/** Path of a compiled library; null when it is missing, damaged or refused. */
+/**
+ * Path of a library: the one that was compiled on this machine, or else the platform package's. Null when there is none,
+ * or when what there is is damaged or refused.
+ */
 export function findLibrary(recipe, platform, env = process.env) {
-  const build = readBuild(recipe, platform, env)
+  return findCompiled(recipe, platform, env) ?? findPackaged(recipe, platform, env)?.path ?? null
+}
+
+/** Path of a library that was compiled on this machine; null when it is missing, damaged or refused. */
+export function findCompiled(recipe, platform, env = process.env) {
+  return usable(readBuild(libraryDirectory(recipe, platform, env), recipe))
+}
+
+/**
+ * A library of the platform package, with its recipe; null when there is none that belongs to these sources and that this
+ * processor can run. Of the kernels it is the best that the processor supports, and that set-up has not refused.
+ */
+export function findPackaged(recipe, platform, env = process.env) {
+  const directory = packageDirectory(platform)
+  if (directory === null) return null
+  const variants = recipe === CPU ? supportedLevels(processorFeatures()).map((level) => atLevel(CPU, level)) : [recipe]
+  for (const variant of variants) {
+    const path = usable(readBuild(join(directory, 'native', buildName(variant, platform)), variant))
+    if (path !== null && findRefusal(variant, platform, env) === null) return { path, recipe: variant }
+  }
+  return null
+}
+
+function packageDirectory(platform) {
+  try {
+    return dirname(createRequire(import.meta.url).resolve(`${platformPackage(platform)}/package.json`))
+  } catch {
+    return null
+  }
+}
+
+/** What is wrong with a library that failed its check on this machine; null when there is none. */
+export function findRefusal(recipe, platform, env = process.env) {
+  return readBuild(libraryDirectory(recipe, platform, env), recipe)?.refused ?? null
+}
+
+function usable(build) {
   return build !== null && build.refused === null ? build.path : null
 }
 
-/** What is wrong with a library that was compiled and failed its check; null when there is none. */
-export function findRefusal(recipe, platform, env = process.env) {
-  return readBuild(recipe, platform, env)?.refused ?? null
-}
-
-function readBuild(recipe, platform, env) {
-  const directory = libraryDirectory(recipe, platform, env)
-  const path = join(directory, libraryFile(recipe))
+function readBuild(directory, recipe) {
   try {
     const manifest = JSON.parse(readFileSync(join(directory, MANIFEST_FILE), 'utf8'))
+    const path = join(directory, libraryFile(recipe))
     return manifest.sha256 === sha256(path) ? { path, refused: manifest.refused ?? null } : null
   } catch {
     return null
@@ -239,7 +278,7 @@ function readBuild(recipe, platform, env) {
  * @param refused what is wrong with the library, which is then not used; null when nothing is.
  */
 export function writeManifest(directory, recipe, platform, refused) {
-  const library = libraryFile(recipe)
+  const library = libraryFile(recipe, platform)
   const manifest = { library, release: LLAMA_RELEASE, platform, sha256: sha256(join(directory, library)), refused }
   writeFileSync(join(directory, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`)
 }

@@ -1,0 +1,180 @@
+/**
+ * `npm run platform-packages [PLATFORM...]`: compiles the native libraries ahead, each platform's into an npm package of its own
+ * below `out/packages`. Linux x64 and arm64 can be compiled on Linux of either kind with Debian's cross compilers, macOS
+ * on macOS. By default it makes those that this machine can.
+ *
+ * Whatever runs a library must have the glibc that llama.cpp's prebuilt libraries need (2.34); a compiler with a newer one
+ * may make libraries that need that. The script says what each needs.
+ */
+import { copyFile, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
+import { checkKernels } from '../src/setup/kernel-check.mjs'
+import { atLevel, LEVELS, type Level, processorFeatures, supportedLevels } from '../src/setup/levels.mjs'
+import {
+  buildName,
+  CPU,
+  LLAMA_RELEASE,
+  libraryFile,
+  locatePrebuilt,
+  MTMD,
+  platformPackage,
+  type Recipe,
+  SetupError,
+  writeManifest,
+} from '../src/setup/native-library.mjs'
+import { isInstalled, run } from '../src/setup/run.mjs'
+import { fetchSource } from '../src/setup/source.mjs'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const HERE = `${process.platform}-${process.arch}`
+const OPENMP = 'libgomp.so.1'
+/** The texts of llama.cpp's tree that go with libmtmd and the kernels. */
+const LICENCES = ['LICENSE', 'licenses']
+/** GCC's OpenMP library is under the GPL with an exception; Debian has its texts wherever the compiler is installed. */
+const OPENMP_LICENCE = '/usr/share/doc/libgomp1/copyright'
+const CROSS_COMPILERS: Readonly<Record<string, string>> = {
+  'linux-x64': 'x86_64-linux-gnu-g++',
+  'linux-arm64': 'aarch64-linux-gnu-g++',
+}
+
+interface Target {
+  readonly platform: string
+  readonly compiler: readonly string[]
+  readonly directory: string
+}
+
+const log = (message: string) => console.log(`platform packages: ${message}`)
+
+async function main(): Promise<void> {
+  const asked = process.argv.slice(2)
+  const platforms = asked.length > 0 ? asked : ['linux-x64', 'linux-arm64', 'darwin-arm64']
+  for (const platform of platforms) {
+    const compiler = await compilerFor(platform)
+    if (compiler !== null) await makePackage({ platform, compiler, directory: packageFolder(platform) })
+    else if (asked.length > 0) throw new SetupError(`This machine has no compiler for ${platform}.`)
+    else log(`${platform} is left out: this machine has no compiler for it`)
+  }
+}
+
+function packageFolder(platform: string): string {
+  return join(ROOT, 'out/packages', platformPackage(platform))
+}
+
+async function compilerFor(platform: string): Promise<readonly string[] | null> {
+  if (platform === HERE) return findCompiler()
+  const cross = process.platform === 'linux' ? CROSS_COMPILERS[platform] : undefined
+  return cross !== undefined && (await isInstalled(cross)) ? [cross] : null
+}
+
+async function makePackage(target: Target): Promise<void> {
+  const { platform, directory } = target
+  await rm(directory, { recursive: true, force: true })
+  await mkdir(join(directory, 'native'), { recursive: true })
+  await build(MTMD, target)
+  if (platform === 'linux-x64') {
+    await copyFile(await realpath(await fileOfCompiler(target, OPENMP)), join(directory, 'native', OPENMP))
+    await copyFile(OPENMP_LICENCE, join(directory, `LICENSE.${OPENMP}`))
+    for (const level of LEVELS) await buildKernels(level, target)
+  }
+  await describe(target)
+  log(`${platformPackage(platform)} is ready: ${directory}`)
+}
+
+async function buildKernels(level: Level, target: Target): Promise<void> {
+  const library = await build(atLevel(CPU, level), target, [`-Wl,-rpath,$ORIGIN/..`])
+  if (target.platform !== HERE || !supportedLevels(processorFeatures()).includes(level)) {
+    return log(`the kernels for ${level.name} are NOT CHECKED: this processor cannot run them`)
+  }
+  const problem = await checkKernels(library, locatePrebuilt(target.platform))
+  if (problem !== null) throw new SetupError(`The kernels for ${level.name} fail their check: ${problem}.`)
+  log(`the kernels for ${level.name} pass their check`)
+}
+
+/** @returns the library's path in the package. */
+async function build(
+  recipe: Recipe,
+  { platform, compiler, directory }: Target,
+  linkFlags: readonly string[] = [],
+): Promise<string> {
+  const what = recipe.level === undefined ? recipe.name : `${recipe.name} (${recipe.level})`
+  log(`${platform}: compiling ${what}`)
+  const folder = join(directory, 'native', buildName(recipe, platform))
+  const output = join(folder, libraryFile(recipe, platform))
+  const workspace = await mkdtemp(join(tmpdir(), 'lookout-prebuild-'))
+  try {
+    await mkdir(folder, { recursive: true })
+    const source = await fetchSource(workspace, ROOT, [...recipe.folders, ...LICENCES])
+    await compileLibrary(recipe, {
+      compiler,
+      source,
+      objects: join(workspace, 'objects'),
+      output,
+      prebuilt: locatePrebuilt(platform),
+      linkFlags: [...linkFlags, ...(platform.startsWith('linux') ? ['-Wl,-s'] : [])],
+      progress() {},
+    })
+    writeManifest(folder, recipe, platform, null)
+    await copyFile(join(source, 'LICENSE'), join(directory, 'LICENSE.llama.cpp'))
+    for (const name of await readdir(join(source, 'licenses'))) {
+      await copyFile(join(source, 'licenses', name), join(directory, name.replace('LICENSE-', 'LICENSE.')))
+    }
+  } finally {
+    await rm(workspace, { recursive: true, force: true })
+  }
+  if (platform.startsWith('linux')) log(`${what} needs ${await newestGlibc(output)}`)
+  return output
+}
+
+async function fileOfCompiler({ compiler: [command, ...args] }: Target, name: string): Promise<string> {
+  return (await run(command!, [...args, `-print-file-name=${name}`])).trim()
+}
+
+/** The newest version of glibc whose symbols a library uses. */
+async function newestGlibc(library: string): Promise<string> {
+  const versions = (await readFile(library, 'latin1')).match(/GLIBC_2\.\d+/g) ?? []
+  const minors = versions.map((version) => Number(version.slice('GLIBC_2.'.length)))
+  return `glibc 2.${Math.max(...minors)}`
+}
+
+async function describe({ platform, directory }: Target): Promise<void> {
+  const { version, license } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+  const [os, cpu] = platform.split('-')
+  const isLinux = os === 'linux'
+  const hasOpenMp = platform === 'linux-x64'
+  const manifest = {
+    name: platformPackage(platform),
+    version,
+    description: `Native libraries of Lookout for ${platform}: the image encoder (libmtmd of llama.cpp ${LLAMA_RELEASE})${
+      hasOpenMp ? ' and kernels for several kinds of processor' : ''
+    }.`,
+    license: hasOpenMp ? `${license} AND GPL-3.0-or-later WITH GCC-exception-3.1` : license,
+    os: [os],
+    cpu: [cpu],
+    ...(isLinux ? { libc: ['glibc'] } : {}),
+    files: ['native', 'LICENSE*'],
+    preferUnplugged: true,
+  }
+  await writeFile(join(directory, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+  await copyFile(join(ROOT, 'LICENSE'), join(directory, 'LICENSE'))
+  await writeFile(join(directory, 'README.md'), readme(platform, hasOpenMp))
+}
+
+function readme(platform: string, hasOpenMp: boolean): string {
+  const openmp = `
+\`native/${OPENMP}\` is GCC's OpenMP library, as the distribution of the machine that made this package has it. It is under
+the GNU GPL 3 with the GCC Runtime Library Exception; LICENSE.${OPENMP} says where its source is.
+`
+  return `# ${platformPackage(platform)}
+
+Libraries that Lookout would otherwise compile when it is installed, for ${platform}. Lookout chooses among them by itself.
+They are made of llama.cpp ${LLAMA_RELEASE} and Lookout's own kernels, both under the MIT licence.
+${hasOpenMp ? openmp : ''}`
+}
+
+main().catch((error: unknown) => {
+  console.error(`platform packages failed: ${error instanceof SetupError ? error.message : (error as Error).stack}`)
+  process.exitCode = 1
+})
