@@ -1,21 +1,24 @@
 // `npm run setup`, and the last step of `npm ci`: compiles what the local engine needs beyond npm packages, once per
-// machine, fetches the GPU backend that LOOKOUT_BACKEND names, and builds the Studio. It must run on Node 18 and later,
-// because it may run on the machine's own Node.
-import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+// machine, fetches the GPU backend that LOOKOUT_BACKEND names, and builds the Studio. At installation, nothing is compiled
+// that the platform package has. It must run on Node 18 and later, because it may run on the machine's own Node.
+import { copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fetchBackend, findBackend, GPU_BACKENDS, suggestedBackend, wantedBackend } from '../src/setup/backends.mjs'
 import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
 import { checkKernels } from '../src/setup/kernel-check.mjs'
 import {
   CPU,
+  findCompiled,
   findLibrary,
+  findPackaged,
   findRefusal,
   LLAMA_RELEASE,
   libraryDirectory,
   libraryFile,
   locatePrebuilt,
   MTMD,
+  platformPackage,
   SetupError,
   wantsOwnKernels,
   writeManifest,
@@ -46,24 +49,61 @@ async function main() {
 }
 
 async function buildMissing(prebuilt, seconds) {
-  const wanted = wantsOwnKernels(prebuilt.platform) ? [MTMD, CPU] : [MTMD]
+  const { platform } = prebuilt
+  const wanted = wantsOwnKernels(platform) ? [MTMD, CPU] : [MTMD]
+  const isInstallation = process.env.npm_lifecycle_event === 'postinstall'
+  if (isInstallation) await checkPackaged(prebuilt)
   // What failed its check once would fail it again. Whoever has another compiler now asks with "npm run setup".
-  const refusal = process.env.npm_lifecycle_event === 'postinstall' ? findRefusal(CPU, prebuilt.platform) : null
-  if (refusal !== null) sayRefused(refusal)
+  const refusal = isInstallation ? findRefusal(CPU, platform) : null
+  const find = isInstallation ? findLibrary : findCompiled
   const missing = wanted.filter((recipe) => {
-    return findLibrary(recipe, prebuilt.platform) === null && (recipe !== CPU || refusal === null)
+    return find(recipe, platform) === null && (recipe !== CPU || refusal === null)
   })
+  if (refusal !== null && findLibrary(CPU, platform) === null) sayRefused(CPU, refusal)
   if (missing.length === 0) {
-    return log(`the libraries of llama.cpp ${LLAMA_RELEASE} are already built (${nativeFolder(prebuilt)})`)
+    const isPackaged = wanted.some((recipe) => findCompiled(recipe, platform) === null)
+    const place = isPackaged ? platformPackage(platform) : nativeFolder(prebuilt)
+    return log(`the libraries of llama.cpp ${LLAMA_RELEASE} are already built (${place})`)
   }
 
   try {
     await buildAll(missing, prebuilt, seconds)
     log(`llama.cpp ${LLAMA_RELEASE} is ready after ${seconds()}`)
   } catch (error) {
-    // The prebuilt kernels are a slower substitute for the compiled ones. The image encoder has no substitute.
-    if (findLibrary(MTMD, prebuilt.platform) === null) throw error
-    log(`cannot compile ${CPU.what}; using the prebuilt ones, which are slower. ${error.message}`)
+    sayMissing(
+      wanted.filter((recipe) => find(recipe, platform) === null),
+      platform,
+    )
+    log(error instanceof SetupError ? error.message : error.stack)
+    log('"npm run setup" tries again')
+  }
+}
+
+/** Without a library that cannot be compiled, the rest of Lookout works: set-up does not fail. */
+function sayMissing(recipes, platform) {
+  for (const recipe of recipes) {
+    const packaged = findPackaged(recipe, platform)
+    if (packaged !== null) log(`cannot compile ${recipe.what}; using ${platformPackage(platform)}`)
+    else if (recipe === CPU) log(`cannot compile ${CPU.what}; using the prebuilt ones, which are slower`)
+    else log(`cannot compile ${recipe.what}: models answer about text, but not about images, video or audio`)
+  }
+}
+
+/** Has the platform package's kernels checked, too: notes in the cache which of them this machine must not use. */
+async function checkPackaged(prebuilt) {
+  const { platform } = prebuilt
+  if (findCompiled(CPU, platform) !== null) return
+  for (let packaged = findPackaged(CPU, platform); packaged !== null; packaged = findPackaged(CPU, platform)) {
+    const refusal = await checkKernels(packaged.path, prebuilt)
+    if (refusal === null) return
+    sayRefused(packaged.recipe, refusal)
+    await withWorkspace(prebuilt, async (workspace) => {
+      const product = join(workspace, 'refused')
+      await mkdir(product)
+      await copyFile(packaged.path, join(product, basename(packaged.path)))
+      writeManifest(product, packaged.recipe, platform, refusal)
+      await publish(product, packaged.recipe, platform)
+    })
   }
 }
 
@@ -126,8 +166,9 @@ async function withWorkspace(prebuilt, work) {
   }
 }
 
-function sayRefused(refusal) {
-  log(`not using ${CPU.what}: ${refusal}; the prebuilt ones are slower. "npm run setup" tries again.`)
+function sayRefused({ what, level }, refusal) {
+  if (level !== undefined) return log(`not using the kernels for ${level}: ${refusal}`)
+  log(`not using ${what}: ${refusal}; the prebuilt ones are slower. "npm run setup" tries again.`)
 }
 
 /** Compiles one library and publishes it to the cache. */
@@ -149,7 +190,7 @@ async function build(recipe, { compiler, source, workspace, prebuilt, seconds })
     },
   })
   const refusal = recipe === CPU ? await checkKernels(output, prebuilt) : null
-  if (refusal !== null) sayRefused(refusal)
+  if (refusal !== null) sayRefused(CPU, refusal)
   writeManifest(product, recipe, prebuilt.platform, refusal)
   await publish(product, recipe, prebuilt.platform)
 }
@@ -186,7 +227,7 @@ async function publish(product, recipe, platform) {
       return await rename(product, target)
     } catch (error) {
       if (!['ENOTEMPTY', 'EEXIST', 'EPERM', 'ENOTDIR'].includes(error.code)) throw error
-      if (findLibrary(recipe, platform) !== null) return
+      if (findCompiled(recipe, platform) !== null) return
       // The existing folder is damaged: move it away, also in one step.
       const damaged = `${product}-damaged-${attempt}`
       await rename(target, damaged).catch(() => {})

@@ -10,12 +10,13 @@ import type { TracingVariables } from './config/tracing.ts'
 import type { MediaSource } from './conversation/index.ts'
 import type { Engine } from './inference/engine.ts'
 import { EnginePool } from './inference/engine-pool.ts'
-import { describeCard, type EngineOptions, startEngine } from './inference/engines/engines.ts'
+import { describeCard, type EngineOptions, servableCard, startEngine } from './inference/engines/engines.ts'
 import { ModelCatalog } from './inference/model-catalog.ts'
 import { type ModelOpener, openModels } from './inference/open-models.ts'
 import { StoredModels } from './inference/stored-models.ts'
 import { openLog } from './lib/log-output.ts'
 import { collectAllGarbage } from './lib/memory.ts'
+import { tellOnce } from './lib/tell-once.ts'
 import { version } from './lib/version.ts'
 import { isFFmpegInstalled } from './media/decoding/ffmpeg-package.ts'
 import type { MediaLoader } from './media/index.ts'
@@ -109,8 +110,10 @@ export class Service {
     })
     starting.defer(() => pool.close())
     const launched = Promise.withResolvers<void>()
+    const lacks = tellOnce((problem) => logger.warn(problem))
     const opener: ModelOpener = {
       describe: (card) => describeCard(card, config.caches),
+      servable: (card) => servableCard(card, lacks),
       start: (card, name, signal) => {
         // No process of this machine.
         if (!isLocal(card)) launched.resolve()

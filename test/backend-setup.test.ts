@@ -30,6 +30,8 @@ describe('fetching a GPU backend', () => {
   let registry: Server | null
   let tarball: Buffer
   let backend: GpuBackend
+  /** What the registry names as the tarball's address; null: itself. */
+  let tarballAt: string | null
 
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'lookout backend '))
@@ -42,10 +44,11 @@ describe('fetching a GPU backend', () => {
     tarball = await readFile(join(folder, 'it.tgz'))
     const integrity = `sha512-${createHash('sha512').update(tarball).digest('base64')}`
     backend = { name: 'vulkan', package: NAME, integrity, file: FILE }
+    tarballAt = null
     registry = createServer((request, response) => {
       if (request.url!.endsWith('.tgz')) return response.end(tarball)
       const { port } = registry!.address() as AddressInfo
-      const dist = { tarball: `http://127.0.0.1:${port}/it.tgz`, integrity }
+      const dist = { tarball: tarballAt ?? `http://127.0.0.1:${port}/it.tgz`, integrity }
       const version = { ...manifest, dist }
       response.end(
         JSON.stringify({
@@ -92,6 +95,35 @@ describe('fetching a GPU backend', () => {
     expect(findBackend(other, PLATFORM)).toBeNull()
   })
 
+  test("takes the tarball from npm's cache where there is no network", async () => {
+    await rm(join(await fetchIt(), '..'), { recursive: true })
+    expect(findBackend(backend, PLATFORM)).toBeNull()
+    await new Promise((resolve) => registry!.close(resolve))
+    expect(await readFile(await fetchIt(), 'utf8')).toBe(LIBRARY)
+  })
+
+  // The names end in .invalid, which no DNS server knows: only the proxy can answer.
+  test.each(['HTTP_PROXY', 'http_proxy', 'npm_config_proxy'])('goes through a proxy: %s', async (setting) => {
+    const { port } = registry!.address() as AddressInfo
+    const asked: string[] = []
+    registry!.prependListener('request', ({ url }) => asked.push(url!))
+    vi.stubEnv('npm_config_registry', 'http://registry.invalid/')
+    vi.stubEnv(setting, `http://127.0.0.1:${port}/`)
+    tarballAt = 'http://registry.invalid/it.tgz'
+    expect(await readFile(await fetchIt(), 'utf8')).toBe(LIBRARY)
+    expect(asked).toEqual([expect.stringMatching(/^http:\/\/registry\.invalid\/@node-llama-cpp/), tarballAt])
+  })
+
+  test.each(['NO_PROXY', 'npm_config_noproxy'])(
+    'does not use a proxy for what it is not meant for: %s',
+    async (name) => {
+      vi.stubEnv('HTTP_PROXY', 'http://127.0.0.1:1/')
+      await expect(fetchIt()).rejects.toThrow(/npm cannot fetch/)
+      vi.stubEnv(name, '127.0.0.1')
+      expect(await readFile(await fetchIt(), 'utf8')).toBe(LIBRARY)
+    },
+  )
+
   test('names a file that is not in the tarball', async () => {
     await expect(fetchIt({ ...backend, file: 'package/bins/other.so' })).rejects.toThrow(
       /does not contain package\/bins\/other\.so/,
@@ -107,8 +139,9 @@ describe('fetching a GPU backend', () => {
       const own = (await import('../src/setup/native-library.mjs')).cacheDirectory({})
       await mkdir(cache)
       await run('cp', ['-r', join(own, 'native'), cache])
+      // Somebody may be setting up at the same time.
       for (const name of await readdir(join(cache, 'native')))
-        if (/^(vulkan|cuda)-/.test(name)) await rm(join(cache, 'native', name), { recursive: true })
+        if (/^(vulkan|cuda|building)-/.test(name)) await rm(join(cache, 'native', name), { recursive: true })
       const { stdout } = await run(process.execPath, ['scripts/setup.mjs'], {
         env: { ...process.env, LOOKOUT_BACKEND: 'vulkan' },
       })

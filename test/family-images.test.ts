@@ -149,11 +149,11 @@ function withLibrary<Result>(
   part: ImagePart,
   read: (chunks: readonly TokenisedChunk[]) => Result,
 ): Result {
-  const { llama, mtmd } = libraries
+  const { llama } = libraries
   const at = (file: string) => join(card.directory, file)
   const model = new Model(llama, at(card.engine.model), [])
   const image = card.image!.tiles ? undefined : card.image
-  const projector = new Projector(mtmd, at(card.engine.projector!), model, { threads: 1, image })
+  const projector = new Projector(libraries.mtmd!, at(card.engine.projector!), model, { threads: 1, image })
   const chunks = projector.tokenize([part], true)
   try {
     return read(chunks.items)

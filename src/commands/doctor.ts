@@ -1,7 +1,7 @@
 import { type Config, ConfigError } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { examine, type Finding, IMAGES, isIll, overall } from '../doctor/index.ts'
-import { startEngine } from '../inference/engines/engines.ts'
+import { servableCard, startEngine } from '../inference/engines/engines.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 import type { Command } from './command.ts'
 import { findKnownCard, readKnownCards } from './known-models.ts'
@@ -26,10 +26,11 @@ ${SETTINGS_HELP}`,
     const { values, positionals } = readOptions(args, options, [], ['MODEL'])
     const images = readImages(values.images)
     const config = await loadConfig()
-    const { card, served } = await findModel(config, positionals[0])
+    const findings: Finding[] = []
+    const lacks = (finding: string) => findings.push({ check: 'encoder', verdict: 'warning', finding })
+    const { card, served } = await findModel(config, positionals[0], lacks)
     progress(`loading ${served.id}`)
     const engine = await startEngine(card, { seed: 1, backend: config.backend })
-    const findings: Finding[] = []
     try {
       for await (const finding of examine({ card, served, engine, images })) {
         progress(finding.check)
@@ -56,9 +57,14 @@ interface NamedModel {
   readonly served: ServedId
 }
 
-/** @throws ConfigError when nothing has the name. */
-async function findModel(config: Config, name: string | undefined): Promise<NamedModel> {
-  const { card } = name === undefined ? (await readKnownCards(config))[0]! : await findKnownCard(name, config)
+/** @param lacks is told what this machine lacks to serve all of it. @throws ConfigError when nothing has the name. */
+async function findModel(
+  config: Config,
+  name: string | undefined,
+  lacks: (problem: string) => void,
+): Promise<NamedModel> {
+  const known = name === undefined ? (await readKnownCards(config))[0]! : await findKnownCard(name, config)
+  const card = servableCard(known.card, lacks)
   const served = card.serves.find(({ id, aliases }) => name !== undefined && [id, ...aliases].includes(name))
   return { card, served: served ?? card.serves[0]! }
 }

@@ -1,7 +1,8 @@
 import type { Config } from '../config/config.ts'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { checkPromises } from '../inference/card-checks.ts'
-import { describeCard } from '../inference/engines/engines.ts'
+import { describeCard, servableCard } from '../inference/engines/engines.ts'
+import { tellOnce } from '../lib/tell-once.ts'
 import type { ModelCard } from '../models/card.ts'
 import type { Command } from './command.ts'
 import { readKnownCards } from './known-models.ts'
@@ -24,7 +25,8 @@ ${SETTINGS_HELP}`,
     const { values } = readOptions(args, { json: { type: 'boolean' } })
     const config = await loadConfig()
     const known = await readKnownCards(config)
-    const found = await Promise.all(known.map(({ card }) => describe(card, config.caches)))
+    const lacks = tellOnce(warn)
+    const found = await Promise.all(known.map(({ card }) => describe(servableCard(card, lacks), config.caches)))
     if (values.json) printJson(found)
     else printTable(HEAD, found.map(toRow))
   },

@@ -9,6 +9,8 @@ export interface ModelOpener {
   start(card: ModelCard, name: string, signal: AbortSignal): Promise<Engine>
   /** Reads the headers of a model's files. @throws CardError */
   describe(card: ModelCard): Promise<{ readonly info: ModelInfo; readonly memoryBytes: number }>
+  /** The card as this machine can serve it. The log says where that is less than the card says. */
+  servable(card: ModelCard): ModelCard
 }
 
 export interface OpenModelsOptions {
@@ -33,7 +35,8 @@ export interface OpenModelsOptions {
 export async function openModels(options: OpenModelsOptions): Promise<ModelRegistry> {
   const { paths, aliases, others, pool, measured, opener, warn } = options
   const files = await findCards(paths)
-  const cards = withAliases(await Promise.all(files.map((file) => loadCard(file, warn))), aliases, others ? warn : null)
+  const written = await Promise.all(files.map((file) => loadCard(file, warn)))
+  const cards = withAliases(written, aliases, others ? warn : null).map(opener.servable)
   const models = []
   for (const card of cards) {
     const name = card.serves[0]!.id

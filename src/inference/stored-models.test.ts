@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import type { ModelCard } from '../models/card.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
 import { EnginePool } from './engine-pool.ts'
 import { ModelRegistry } from './registry.ts'
@@ -11,7 +12,11 @@ async function watching(directory: string) {
   const list = vi.fn(findStoredCards)
   const warn = vi.fn()
   const logger = { info() {}, warn, error() {} }
-  const opener = { start: () => Promise.reject(), describe: () => Promise.reject() }
+  const opener = {
+    start: () => Promise.reject(),
+    describe: () => Promise.reject(),
+    servable: (card: ModelCard) => card,
+  }
   const pool = new EnginePool({ memoryLimitBytes: null, logger })
   const registry = new ModelRegistry()
   const models = { registry, pool, opener, aliases: {}, memoryBytes: 1, prepare() {} }

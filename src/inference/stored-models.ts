@@ -159,7 +159,7 @@ export class StoredModels {
     const { registry, pool, opener, aliases, memoryBytes: most, prepare, logger } = this.#options
     try {
       const written = await loadCard(file, (message) => logger.warn(message), { load: 'first_use' })
-      const card = addAliases(written, aliases)
+      const card = opener.servable(addAliases(written, aliases))
       const names = card.serves.flatMap(({ id, aliases }) => [id, ...aliases])
       const name = names[0]!
       const taken = names.find((one) => registry.find(one))

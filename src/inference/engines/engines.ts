@@ -1,6 +1,8 @@
-import { isLocal, type ModelCard, openAiCard, remoteCard } from '../../models/card.ts'
+import { isLocal, localCard, type ModelCard, openAiCard, remoteCard } from '../../models/card.ts'
+import { textOnly } from '../../models/text-only.ts'
 import type { Engine, ModelInfo } from '../engine.ts'
 import { LocalEngine, type LocalEngineOptions } from '../local/host/local-engine.ts'
+import { missingEncoder } from '../local/host/missing-encoder.ts'
 import { describeModel } from '../local/host/model-files.ts'
 
 export type EngineOptions = Omit<LocalEngineOptions, 'logger'> & {
@@ -18,6 +20,17 @@ export interface EngineDescription {
   readonly quantisation: string | null
   /** What the operator should know of, in one line each. */
   readonly warnings: readonly string[]
+}
+
+/**
+ * The card as this machine can serve it.
+ * @param warn is told what the machine lacks and what to do about it, where that is less than the card says.
+ */
+export function servableCard(card: ModelCard, warn: (message: string) => void): ModelCard {
+  const problem = missingEncoder(card)
+  if (problem === null) return card
+  warn(problem)
+  return textOnly(localCard(card))
 }
 
 /**

@@ -60,8 +60,10 @@ export type FromEngine =
 
 /** The code that computes on the processor. */
 export interface KernelsInUse {
-  /** Whether set-up has compiled it for this processor; otherwise it is the best of the prebuilt ones. */
+  /** Whether it is ours; otherwise it is the best of llama.cpp's prebuilt kernels. */
   readonly compiled: boolean
+  /** For which level of processors ours was compiled; null: for this machine's. */
+  readonly level: string | null
   /** What of the processor it uses, in ggml's words, such as `AVX512`. */
   readonly features: readonly string[]
 }

@@ -2,12 +2,15 @@ import { join } from 'node:path'
 import koffi from 'koffi'
 import type { PromptPart } from '../../../src/inference/engine.ts'
 import type { NativeLibraries } from '../../../src/inference/local/native/libraries.ts'
-import type { NativeInputPart } from '../../../src/inference/local/native/mtmd.ts'
+import type { Mtmd, NativeInputPart } from '../../../src/inference/local/native/mtmd.ts'
 import type { Pointer } from '../../../src/inference/local/native/structs.ts'
 import type { LocalModelCard } from '../../../src/models/card.ts'
 
 const CHUNK_TEXT = 0
 const ROWS = 1024
+/** These models have encoders. */
+type Libraries = NativeLibraries & { readonly mtmd: Mtmd }
+
 /** More threads would wait for each other longer than such models compute. */
 const THREADS = 1
 
@@ -21,7 +24,7 @@ export interface PlainStep {
  * that begins a text, in one sequence, and nothing is reused. It shares only the bindings with the engine.
  */
 export class PlainLoop implements Disposable {
-  readonly #libraries: NativeLibraries
+  readonly #libraries: Libraries
   readonly #model: Pointer
   readonly #vocabulary: Pointer
   readonly #context: Pointer
@@ -30,8 +33,9 @@ export class PlainLoop implements Disposable {
   #position = 0
 
   constructor(libraries: NativeLibraries, { directory, engine, image }: LocalModelCard) {
-    const { llama, mtmd } = libraries
-    this.#libraries = libraries
+    const { llama } = libraries
+    const mtmd = libraries.mtmd!
+    this.#libraries = { ...libraries, mtmd }
     const threads = { n_threads: THREADS }
     this.#model = opened(llama.model_load_from_file(join(directory, engine.model), llama.model_default_params()))
     this.#vocabulary = llama.model_get_vocab(this.#model)
@@ -154,7 +158,7 @@ export class PlainLoop implements Disposable {
 }
 
 /** Texts that follow each other become one. All of it counts as trusted. */
-function nativeParts({ mtmd }: NativeLibraries, prompt: readonly PromptPart[]): NativeInputPart[] {
+function nativeParts({ mtmd }: Libraries, prompt: readonly PromptPart[]): NativeInputPart[] {
   const parts: NativeInputPart[] = []
   let text = ''
   const close = () => {

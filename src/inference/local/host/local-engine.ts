@@ -241,7 +241,7 @@ export class LocalEngine implements Engine {
         const life = { ms: readyAt === null ? 0 : performance.now() - readyAt, servedRequests }
         if (this.#kernels.ended(signal, this.#info === null ? null : life)) {
           this.#logger.warn(
-            `The engine process crashed (${signal}) with the kernels compiled for this processor. Until the model is ` +
+            `The engine process crashed (${signal}) with Lookout's own kernels. Until the model is ` +
               'loaded again, it runs the prebuilt ones, which are slower.',
           )
         }
@@ -341,8 +341,9 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
   return { engine, weightBytes, chatTemplate: info.chatTemplate }
 }
 
-function describeKernels({ compiled, features }: KernelsInUse): string {
-  return `${compiled ? 'kernels compiled for this processor' : 'prebuilt kernels'} (${features.join(', ')})`
+function describeKernels({ compiled, level, features }: KernelsInUse): string {
+  const ours = level === null ? 'kernels compiled for this processor' : `kernels compiled for ${level}`
+  return `${compiled ? ours : 'prebuilt kernels'} (${features.join(', ')})`
 }
 
 function gpuSettings({ engine: { gpu } }: LocalModelCard, weights: WeightSizes): GpuSettings {

@@ -9,15 +9,19 @@ import type { Pointer } from './structs.ts'
 
 export interface NativeLibraries {
   readonly llama: Llama
-  readonly mtmd: Mtmd
-  /** The kernels that set-up compiles, on which attention then runs as well; null where ggml's own are used. */
+  /** Null where it is not installed. */
+  readonly mtmd: Mtmd | null
+  /** Our kernels, on which attention then runs as well; null where ggml's own are used. */
   readonly kernels: Kernels | null
   /** What of the processor the kernels use, in ggml's words. */
   processorFeatures(): string[]
   /** GPUs, where the settings and what is installed have any. */
   readonly devices: Devices
-  /** Starts a thread that writes a byte to a file every so many ms, whatever this thread does. See `pulse.cpp`. */
-  startPulse(file: number, intervalMs: number): void
+  /**
+   * Starts a thread that writes a byte to a file every so many ms, whatever this thread does. See `pulse.cpp`. Null where
+   * nothing was compiled on this machine.
+   */
+  readonly startPulse: ((file: number, intervalMs: number) => void) | null
   /** Writes the log lines that the libraries have buffered. */
   flushLog(): void
 }
@@ -61,10 +65,11 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   const devices = openDevices(ggml, paths.gpu, loadBackend)
   llama.backend_init()
 
-  const mtmdLibrary = koffi.load(paths.mtmd)
-  const mtmd = bindMtmd(mtmdLibrary)
-  mtmd.log_set(logCallback, null)
-  const startPulse = mtmdLibrary.func('lookout_start_pulse', 'void', ['int', 'int']) as NativeLibraries['startPulse']
+  const mtmdLibrary = paths.mtmd === null ? null : koffi.load(paths.mtmd)
+  const mtmd = mtmdLibrary === null ? null : bindMtmd(mtmdLibrary)
+  mtmd?.log_set(logCallback, null)
+  const startPulse = (mtmdLibrary?.func('lookout_start_pulse', 'void', ['int', 'int']) ??
+    null) as NativeLibraries['startPulse']
   const systemInfo = llamaLibrary.func('llama_print_system_info', 'str', []) as () => string
   return {
     llama,

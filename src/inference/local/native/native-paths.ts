@@ -1,18 +1,23 @@
 import { type Backend, findBackend, GPU_BACKENDS, wantedBackend } from '../../../setup/backends.mjs'
 import {
   CPU,
+  findCompiled,
   findLibrary,
+  findPackaged,
   locatePrebuilt,
   MTMD,
   type PrebuiltLibraries,
-  SetupError,
+  platformPackage,
 } from '../../../setup/native-library.mjs'
 
 /** Files of the native libraries that the engine loads. */
 export interface NativePaths extends PrebuiltLibraries {
-  readonly mtmd: string
-  /** Kernels compiled for this processor; null where the prebuilt ones are used. */
+  /** The encoders of images and audio; null where it is missing. */
+  readonly mtmd: string | null
+  /** Our kernels; null where llama.cpp's prebuilt ones are used. */
   readonly kernels: string | null
+  /** For which level of processors the kernels were compiled; null: for this machine's. */
+  readonly kernelLevel: string | null
   readonly gpu: GpuPaths
 }
 
@@ -27,16 +32,30 @@ export interface GpuPaths {
 
 /**
  * @param backend as the settings have it; by default the environment's.
- * @throws Error that says what to install when a library is missing.
+ * @throws Error that says what to install when llama.cpp is missing.
  */
 export function locateNativeLibraries(backend: Backend = wantedBackend()): NativePaths {
   const prebuilt = locatePrebuilt()
-  const mtmd = findLibrary(MTMD, prebuilt.platform)
-  if (mtmd === null) {
-    throw new SetupError('The image encoder library (libmtmd) has not been built on this machine: run "npm run setup".')
+  const { platform } = prebuilt
+  const compiled = findCompiled(CPU, platform)
+  const packaged = compiled === null ? findPackaged(CPU, platform) : null
+  return {
+    ...prebuilt,
+    mtmd: findLibrary(MTMD, platform),
+    kernels: compiled ?? packaged?.path ?? null,
+    kernelLevel: packaged?.recipe.level ?? null,
+    gpu: locateBackends(backend, platform),
   }
-  const gpu = locateBackends(backend, prebuilt.platform)
-  return { ...prebuilt, mtmd, kernels: findLibrary(CPU, prebuilt.platform), gpu }
+}
+
+/** What this machine lacks to encode images and audio, and what to do about it, in two sentences; null: nothing. */
+export function encoderProblem(): string | null {
+  const { platform } = locatePrebuilt()
+  if (findLibrary(MTMD, platform) !== null) return null
+  return (
+    'The image encoder library (libmtmd) is not installed: models answer about text, but not about images, video or ' +
+    `audio. Install ${platformPackage(platform)} of the same version, or a C++ compiler and run "npm run setup".`
+  )
 }
 
 function locateBackends(wanted: Backend, platform: string): GpuPaths {

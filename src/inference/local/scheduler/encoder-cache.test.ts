@@ -15,7 +15,7 @@ let encoded = 0
 async function load(encoderCacheBytes: number): Promise<void> {
   const card = await loadLocalCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
-  const { mtmd } = libraries
+  const mtmd = libraries.mtmd!
   const encode: typeof mtmd.encode_chunk = (context, chunk) => {
     encoded++
     return mtmd.encode_chunk(context, chunk)

@@ -90,8 +90,10 @@ export class LoadedModel {
     // Threads of the prebuilt kernels never sleep: more of them would take the cores from other programs.
     this.mediaThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'media'))
     begins('encoder')
+    if (projector !== null && mtmd === null)
+      throw new Error(`${projector} needs libmtmd, which is not installed: run "npm run setup".`)
     this.#projector =
-      projector === null
+      projector === null || mtmd === null
         ? null
         : new Projector(mtmd, projector, this.model, {
             threads: this.mediaThreads,

@@ -3,6 +3,7 @@
  * this process.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
 import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
 import type { Work } from '../../engine.ts'
 import { unpack } from '../envelope.ts'
@@ -35,7 +36,8 @@ class EngineProcess {
     const paths = compiledKernels ? located : { ...located, kernels: null }
     const libraries = loadNativeLibraries(paths)
     // Only the main thread can send messages, and it may spend minutes in native calls: reading the weights is one.
-    libraries.startPulse(PULSE_FILE, PULSE_MS)
+    if (libraries.startPulse !== null) libraries.startPulse(PULSE_FILE, PULSE_MS)
+    else new Worker(new URL('./pulse-thread.ts', import.meta.url)).unref()
     try {
       this.#loaded = new LoadedModel(libraries, settings, report)
       report('warm-up')
@@ -48,7 +50,11 @@ class EngineProcess {
     const disk = openDisk(settings, paths, this.#loaded.kv)
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, disk)
     const { longestStepMs, longestEncodeMs } = warm
-    const kernels = { compiled: libraries.kernels !== null, features: libraries.processorFeatures() }
+    const kernels = {
+      compiled: libraries.kernels !== null,
+      level: paths.kernelLevel,
+      features: libraries.processorFeatures(),
+    }
     const { info, offload } = this.#loaded
     send({ type: 'ready', info, kernels, offload, longestStepMs, longestEncodeMs })
     setInterval(() => send({ type: 'heartbeat' }), HEARTBEAT_MS)

@@ -31,7 +31,8 @@ function pass(ms: number): void {
 beforeAll(async () => {
   const card = await loadLocalCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
-  const { llama, mtmd } = libraries
+  const { llama } = libraries
+  const mtmd = libraries.mtmd!
   const decode: typeof llama.decode = (context, batch) => {
     pass(STEP_MS + ROW_MS * batch.n_tokens)
     return llama.decode(context, batch)

@@ -1,0 +1,9 @@
+/** Passes each message on the first time only. */
+export function tellOnce(tell: (message: string) => void): (message: string) => void {
+  const told = new Set<string>()
+  return (message) => {
+    if (told.has(message)) return
+    told.add(message)
+    tell(message)
+  }
+}
