@@ -166,6 +166,13 @@ export default {
     },
     { name: 'tests-without-benchmarks', severity: 'error', from: { path: '^test/' }, to: { path: '^bench/' } },
     {
+      name: 'nothing-that-users-lack',
+      comment: 'the npm package comes without devDependencies',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '[.]test[.]ts$' },
+      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['type-only'] },
+    },
+    {
       name: 'sources-without-scripts',
       severity: 'error',
       from: { path: '^src/', pathNot: '[.]test[.]ts$' },

@@ -63,6 +63,10 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     summary: 'what has been used, as a table or CSV',
     load: async () => (await import('./commands/usage.ts')).usage,
   },
+  setup: {
+    summary: 'compile what makes this machine faster, and fetch a GPU backend',
+    load: async () => (await import('./commands/setup.ts')).setup,
+  },
   config: {
     summary: 'check the settings without starting anything',
     load: async () => (await import('./commands/config.ts')).config,

@@ -21,6 +21,7 @@ import { dim, endWithUser, note, print } from './asking/screen.ts'
 import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
+import { NO_MODEL } from './no-model.ts'
 import { readOptions } from './options.ts'
 import { JsonArray } from './output.ts'
 import { warn } from './warn.ts'
@@ -125,7 +126,7 @@ async function ask(args: readonly string[]): Promise<void> {
   const asked = text ?? defaultQuestion(isFolder ? ['image'] : (await questions[0]!.open()).map(({ kind }) => kind))
   const drawing = target && (await planDrawing(target, questions, isFolder))
   const model = sorted.model ?? place.names.ids[0]
-  if (model === undefined) throw new ConfigError('the server has no model')
+  if (model === undefined) throw new ConfigError(NO_MODEL)
 
   await using opened = await place.open(model)
   const array = values.json && isFolder ? new JsonArray() : null

@@ -3,6 +3,7 @@ import { type Config, ConfigError } from '../config/config.ts'
 import { addAliases, withAliases } from '../inference/aliases.ts'
 import { findCards, type ModelCard, type ReadCard, readCard } from '../models/card.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
+import { NO_MODEL } from './no-model.ts'
 import { warn } from './warn.ts'
 
 /**
@@ -59,6 +60,7 @@ export async function findKnownCard(
   })
   const found = known.find(({ card }) => namesOf(card).includes(model))
   if (found === undefined) {
+    if (known.length === 0) throw new ConfigError(NO_MODEL)
     const ids = known.flatMap(({ card }) => card.serves.map(({ id }) => id))
     throw new ConfigError(`'${model}' is neither a file nor a model; the models are ${ids.join(', ')}`)
   }

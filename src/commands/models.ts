@@ -7,6 +7,7 @@ import type { ModelCard } from '../models/card.ts'
 import type { Command } from './command.ts'
 import { readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
+import { NO_MODEL } from './no-model.ts'
 import { readOptions } from './options.ts'
 import { printJson, printTable, showBytes } from './output.ts'
 import { warn } from './warn.ts'
@@ -25,6 +26,7 @@ ${SETTINGS_HELP}`,
     const { values } = readOptions(args, { json: { type: 'boolean' } })
     const config = await loadConfig()
     const known = await readKnownCards(config)
+    if (known.length === 0) warn(NO_MODEL)
     const lacks = tellOnce(warn)
     const found = await Promise.all(known.map(({ card }) => describe(servableCard(card, lacks), config.caches)))
     if (values.json) printJson(found)

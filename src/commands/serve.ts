@@ -4,6 +4,7 @@ import { Service } from '../service.ts'
 import type { Command } from './command.ts'
 import { keepServing } from './faults.ts'
 import { loadConfig } from './load-config.ts'
+import { NO_MODEL } from './no-model.ts'
 import { readOptions } from './options.ts'
 
 export const serve: Command = {
@@ -39,18 +40,27 @@ ${SETTINGS_HELP}`,
 function stopSignal() {
   let stop: ((signal: NodeJS.Signals) => Promise<void>) | null = null
   let asked = false
+  let stopping = false
   const fail = (error: unknown) => {
     process.stderr.write(`lookout: ${String(error)}\n`)
     process.exit(1)
   }
+  const begin = (signal: NodeJS.Signals) => {
+    // At the start there is nothing to wait for.
+    if (stop === null) process.exit(1)
+    if (!stopping) stop(signal).catch(fail)
+    stopping = true
+  }
   for (const name of ['SIGINT', 'SIGTERM'] as const) {
     process.on(name, (signal) => {
-      // Asked a second time, the operator does not want to wait; and at the start there is nothing to wait for.
-      if (asked || stop === null) process.exit(1)
+      // Asked a second time, the operator does not want to wait.
+      if (asked) process.exit(1)
       asked = true
-      stop(signal).catch(fail)
+      begin(signal)
     })
   }
+  // What bin/lookout.cjs makes of a SIGTERM, which this process may have received as well.
+  process.on('SIGUSR2', () => begin('SIGTERM'))
   return {
     whenAsked(action: (signal: NodeJS.Signals) => Promise<void>) {
       stop = action
@@ -75,18 +85,26 @@ async function greeting(
   const link = linkKey === null ? `${studioUrl} (it asks for the key)` : `${studioUrl}#key=${linkKey}`
   const studio = studioUrl === null ? '' : `Open in a browser:\n\n  ${link}\n\n`
   const shown = configured ? '$LOOKOUT_API_KEY' : (apiKey ?? '$KEY')
+  const [model] = ids
+  const example =
+    model === undefined
+      ? `This server has no model: ${NO_MODEL}.\n\n`
+      : `${studioUrl === null ? 'T' : 'Or t'}ry it:\n\n${request({ url, model, key: shown, studioUrl })}\n`
   return `Lookout listens on ${url}
-${metrics}Models:  ${ids.join(', ')}
+${metrics}Models:  ${ids.join(', ') || 'none'}
 API key: ${key}
 
-${studio}${studioUrl === null ? 'T' : 'Or t'}ry it from the repository's folder:
+${studio}${example}`
+}
 
-curl -s ${url}/v1/chat/completions -H 'Content-Type: application/json' \\
-  -H "Authorization: Bearer ${shown}" -d @- <<JSON
-{"model": "${ids[0]}", "messages": [{"role": "user", "content": [
-  {"type": "image_url", "image_url": {"url": "data:image/png;base64,$(base64 < docs/pictures/shapes.png | tr -d '\\n')"}},
-  {"type": "text", "text": "Detect all objects."}]}]}
+/** A command that asks the server, about one of the Studio's samples if there is the Studio. */
+function request(about: { url: string; model: string; key: string; studioUrl: string | null }): string {
+  const picture = `  {"type": "image_url", "image_url": {"url": "data:image/png;base64,$(curl -s ${about.studioUrl}/samples/shapes.png | base64 | tr -d '\\n')"}},
+`
+  return `curl -s ${about.url}/v1/chat/completions -H 'Content-Type: application/json' \\
+  -H "Authorization: Bearer ${about.key}" -d @- <<JSON
+{"model": "${about.model}", "messages": [{"role": "user", "content": [
+${about.studioUrl === null ? '' : picture}  {"type": "text", "text": "${about.studioUrl === null ? 'Hello!' : 'Detect all objects.'}"}]}]}
 JSON
-
 `
 }

@@ -31,7 +31,7 @@ export interface Config {
   readonly logLevel: LogLevel
   readonly logFormat: 'auto' | 'json' | 'pretty'
   readonly compatibility: Compatibility
-  /** Model cards to serve, and folders of such, as absolute paths. */
+  /** Model cards to serve, and folders of such, as absolute paths; none where no model is installed. */
   readonly modelCards: readonly string[]
   /** Folder of the models that were pulled, each in a folder with its card. */
   readonly modelStore: string
@@ -123,7 +123,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     logLevel: settings.log_level,
     logFormat: settings.log_format,
     compatibility: settings.compatibility,
-    modelCards: [settings.model_card, ...settings.models].map((path) => resolve(path)),
+    modelCards: [settings.model_card ?? [], settings.models].flat().map((path) => resolve(path)),
     modelStore: join(dataDirectory, 'models'),
     aliases: settings.aliases,
     modelMemoryBytes: bytes(settings.model_memory, 2 ** 30),

@@ -1,10 +1,10 @@
 import { isAbsolute } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { BACKENDS } from './backend.ts'
 import { COMPATIBILITIES } from './compatibility.ts'
 import { BUCKETS } from './rate-limits.ts'
 import { address, choice, list, number, parsePairs, port, text } from './setting-types.ts'
+import { findShippedCard } from './shipped-model.ts'
 
 interface About {
   readonly help: string
@@ -18,7 +18,6 @@ const ABOUT = z.registry<About>()
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))
 const LIMITS = `expected on, off or limits such as chat=600, for any of ${BUCKETS.join(', ')}`
 const ALIASES = 'expected names with the models they stand for, such as gpt-4o=service-mk1.5'
 
@@ -46,8 +45,9 @@ export const settingsSchema = z.object({
     default: "the platform's folder for caches",
   }),
   model_card: text()
-    .default(SHIPPED_CARD)
-    .register(ABOUT, { help: 'card of the first model to serve', default: 'the shipped model' }),
+    .nullable()
+    .default(findShippedCard)
+    .register(ABOUT, { help: 'card of the first model to serve', default: 'the shipped model, where it is installed' }),
   models: list()
     .default([])
     .register(ABOUT, { help: 'further model cards, or folders that hold model cards', default: 'none' }),

@@ -35,6 +35,8 @@ test('rejects an id that another card serves', () => {
 
 test('is ready while at least one engine accepts work', () => {
   const registry = new ModelRegistry()
+  // A pull brings the first model.
+  expect(registry.ready).toBe(true)
   const down = new FakeEngine()
   down.state = 'restarting'
   registry.add(serving({ id: 'a' }), down)

@@ -58,10 +58,13 @@ export class ModelRegistry {
   }
 
   /**
-   * Whether at least one engine accepts work. An unloaded engine does: work loads it. One model that is down must not
-   * make the others unavailable.
+   * Whether at least one engine accepts work, or there is none yet: a server without models takes a pull. An unloaded
+   * engine accepts work, which loads it. One model that is down must not make the others unavailable.
    */
   get ready(): boolean {
-    return this.#models.some(({ engine: { state } }) => state !== 'restarting' && state !== 'closed')
+    return (
+      this.#models.length === 0 ||
+      this.#models.some(({ engine: { state } }) => state !== 'restarting' && state !== 'closed')
+    )
   }
 }

@@ -20,8 +20,9 @@ const SHARED = ['src/client', 'src/drawing', 'src/exports', 'src/grounding']
 const SAMPLES = ['shapes.png', 'shapes.webm', 'words.mp3'].map((name) => join(PROJECT_ROOT, 'docs/pictures', name))
 const COMPRESSED = /[.](html|js|css|svg|json)$/
 
-/** Whether the built page is there and belongs to the present sources. */
+/** Whether the built page is there and belongs to the present sources. The npm package has the page without its sources. */
 export async function isStudioBuilt() {
+  if (!existsSync(join(PROJECT_ROOT, 'studio'))) return existsSync(STUDIO_DIRECTORY)
   const stamp = await readFile(join(STUDIO_DIRECTORY, STAMP), 'utf8').catch(() => null)
   return stamp !== null && stamp === (await fingerprint())
 }

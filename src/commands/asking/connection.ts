@@ -7,6 +7,7 @@ import { type Config, ConfigError } from '../../config/config.ts'
 import type { ModelCard } from '../../models/card.ts'
 import { readKnownCards } from '../known-models.ts'
 import { loadConfig } from '../load-config.ts'
+import { NO_MODEL } from '../no-model.ts'
 import { note } from './screen.ts'
 import type { ServiceProcessMessage } from './service-process.ts'
 import type { ModelNames } from './words.ts'
@@ -128,7 +129,9 @@ async function ownPlace(config: Config): Promise<Place> {
     },
     open: async (model, suits = () => true) => {
       const card = model === null ? cards.find(({ serves }) => serves.some(suits)) : cardOf(model)
-      return startOwn(config, card ?? cards[0]!)
+      const chosen = card ?? cards[0]
+      if (chosen === undefined) throw new ConfigError(NO_MODEL)
+      return startOwn(config, chosen)
     },
   }
 }

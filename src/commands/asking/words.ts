@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { ConfigError } from '../../config/config.ts'
+import { NO_MODEL } from '../no-model.ts'
 
 /** The names under which models answer. */
 export interface ModelNames {
@@ -61,6 +62,7 @@ export async function sortWords(
 }
 
 export function unknownModel(name: string, { ids }: ModelNames): ConfigError {
+  if (ids.length === 0) return new ConfigError(NO_MODEL)
   return new ConfigError(`unknown model '${name}'; the models are ${ids.join(', ')}`)
 }
 

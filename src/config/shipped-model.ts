@@ -1,0 +1,17 @@
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+/** The npm package of the shipped model; a repository has the same files in `models/`. */
+const NAME = 'lookout-nano'
+
+/** Path of the card of the shipped model; null where the model is not installed. */
+export function findShippedCard(): string | null {
+  const own = fileURLToPath(new URL(`../../models/${NAME}/card.json`, import.meta.url))
+  if (existsSync(own)) return own
+  try {
+    return createRequire(import.meta.url).resolve(`${NAME}/card.json`)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,105 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+const run = promisify(execFile)
+
+/**
+ * What `npm run pack` makes, installed beside the dependencies of this checkout. Whether npm installs it, and whether it
+ * works where there is nothing else, is what scripts/clean-room.sh shows.
+ */
+let directory: string
+let lookout: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'lookout-package-'))
+  const modules = join(directory, 'node_modules')
+  await mkdir(modules)
+  for (const name of await readdir('node_modules')) await symlink(resolve('node_modules', name), join(modules, name))
+  await run(process.execPath, ['scripts/pack.ts', directory])
+  const tarballs = (await readdir(directory)).filter((name) => name.endsWith('.tgz'))
+  for (const tarball of tarballs) {
+    const folder = join(modules, tarball.replace(/-\d+\.\d+\.\d+\.tgz$/, ''))
+    await mkdir(folder)
+    await run('tar', ['-xzf', join(directory, tarball), '--strip-components=1', '-C', folder])
+  }
+  lookout = join(modules, 'lookout/bin/lookout.cjs')
+}, 120_000)
+afterAll(() => rm(directory, { recursive: true }))
+
+const environment = () => ({
+  ...process.env,
+  LOOKOUT_DATA_DIR: join(directory, 'data'),
+  LOOKOUT_LOG_LEVEL: 'warn',
+  LOOKOUT_PORT: '0',
+})
+
+const execute = (...args: string[]) => run(process.execPath, [lookout, ...args], { env: environment(), cwd: directory })
+
+test('has no sources but those that set-up compiles, no tests and no install scripts', async () => {
+  const files = await readdir(join(directory, 'node_modules/lookout'), { recursive: true })
+  expect(files.filter((file) => /\.test\.|\.m?ts$/.test(file))).toEqual([])
+  expect(files).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'CHANGELOG.md', 'dist/main.js']))
+  const manifest = JSON.parse(await readFile(join(directory, 'node_modules/lookout/package.json'), 'utf8'))
+  const { version } = JSON.parse(await readFile('models/lookout-nano/package.json', 'utf8'))
+  expect(manifest.optionalDependencies).toMatchObject({ 'lookout-nano': version })
+  for (const field of ['private', 'scripts', 'devDependencies', 'files']) expect(manifest).not.toHaveProperty(field)
+  expect(manifest.publishConfig).toMatchObject({ provenance: true })
+})
+
+test('has the version that the changelog begins with', async () => {
+  const { stdout } = await execute('--version')
+  const changelog = await readFile(join(directory, 'node_modules/lookout/CHANGELOG.md'), 'utf8')
+  expect(/^## \[?(\d+\.\d+\.\d+)/m.exec(changelog)?.[1]).toBe(stdout.trim())
+})
+
+test('describes the shipped model, which is a package of its own', async () => {
+  const [model] = JSON.parse((await execute('models', '--json')).stdout)
+  expect(model.card).toBe(join(directory, 'node_modules/lookout-nano/card.json'))
+  expect(model.ids).toContain('service-mk1.5')
+})
+
+test('finds objects on the command line, in processes and threads of its own', async () => {
+  const picture = resolve('docs/pictures/shapes.png')
+  const { stdout } = await execute('detect', picture, 'red circle,heart', '--format', 'json')
+  const [{ detections }] = JSON.parse(stdout)
+  expect(detections.length).toBeGreaterThan(0)
+})
+
+test('serves the Studio, validates large bodies and structured replies, and ends in order', async () => {
+  const server = spawn(process.execPath, [lookout, 'serve'], {
+    env: { ...environment(), LOOKOUT_API_KEY: 'lk-package' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    cwd: directory,
+  })
+  try {
+    let printed = ''
+    for await (const data of server.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+      printed += data
+      if (/JSON\n\n$/.test(printed)) break
+    }
+    const url = /^Lookout listens on (\S+)$/m.exec(printed)![1]!
+    expect(await (await fetch(`${url}/studio`)).text()).toMatch(/<script/)
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer lk-package', 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'service-mk1.5',
+        messages: [{ role: 'user', content: `Hello. ${' '.repeat(400_000)}` }],
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: 'n', schema: { type: 'object', properties: { n: { enum: [1] } }, required: ['n'] } },
+        },
+      }),
+    })
+    const body = await response.json()
+    expect(response.status, JSON.stringify(body)).toBe(200)
+    expect(JSON.parse(body.choices[0].message.content)).toEqual({ n: 1 })
+  } finally {
+    server.kill('SIGTERM')
+  }
+  expect(await once(server, 'exit')).toEqual([0, null])
+})
