@@ -58,7 +58,19 @@ describe('the command line', () => {
   })
 
   test('every command has its own help', async () => {
-    for (const command of ['serve', 'chat', 'detect', 'models', 'card', 'doctor', 'orgs', 'config', 'keys', 'usage', 'setup']) {
+    for (const command of [
+      'serve',
+      'chat',
+      'detect',
+      'models',
+      'card',
+      'doctor',
+      'orgs',
+      'config',
+      'keys',
+      'usage',
+      'setup',
+    ]) {
       const run = await outcome(start([command, '--help'], {}))
       expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(`^Usage: lookout ${command}\\b`), stderr: '' })
     }

@@ -95,7 +95,7 @@ test('serves the Studio, validates large bodies and structured replies, and ends
         },
       }),
     })
-    const body = await response.json()
+    const body = (await response.json()) as { choices: [{ message: { content: string } }] }
     expect(response.status, JSON.stringify(body)).toBe(200)
     expect(JSON.parse(body.choices[0].message.content)).toEqual({ n: 1 })
   } finally {
