@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
@@ -343,8 +343,10 @@ describe.skipIf(!analyzes)(`the unit${analyzes ? '' : ' (skipped: systemd-analyz
   test('is valid', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'lookout-unit-'))
     const file = join(directory, 'lookout.service')
-    // The program that it starts must exist.
-    await writeFile(file, (await textOf('lookout.service')).replaceAll('/opt/lookout', resolve('.')))
+    // The program that it starts must exist, at a path without spaces.
+    const program = join(directory, 'lookout')
+    await symlink(resolve('.'), program)
+    await writeFile(file, (await textOf('lookout.service')).replaceAll('/opt/lookout', program))
     expect(analyze('verify', file)).toEqual({ status: 0, text: '' })
     await rm(directory, { recursive: true })
   })

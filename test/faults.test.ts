@@ -40,9 +40,9 @@ test('an unhandled error is logged and counted, and the server serves on', async
   }
   expect(await counted()).toEqual([0, 0])
 
-  server.kill('SIGUSR2')
+  server.kill('SIGWINCH')
   await expect.poll(counted).toEqual([1, 0])
-  server.kill('SIGUSR2')
+  server.kill('SIGWINCH')
   await expect.poll(counted).toEqual([1, 1])
 
   // The log comes by a pipe of its own: the metrics may show a fault before its line has arrived.

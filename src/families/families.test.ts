@@ -137,7 +137,9 @@ test('no other file of src knows a family by name', async () => {
   for await (const file of glob('src/**/*.{ts,mjs}')) {
     if (ELSEWHERE.test(file)) continue
     files++
-    if (new RegExp(words.join('|'), 'i').test(await readFile(file, 'utf8'))) naming.push(file)
+    // Nor is sapphirerapids, a processor, one of Phi's.
+    const text = (await readFile(file, 'utf8')).replaceAll('sapphirerapids', '')
+    if (new RegExp(words.join('|'), 'i').test(text)) naming.push(file)
   }
   expect(files).toBeGreaterThan(100)
   expect(naming).toEqual([])
