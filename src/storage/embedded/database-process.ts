@@ -8,7 +8,7 @@
  * cannot because others use it.
  */
 import { cpSync } from 'node:fs'
-import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { access, chmod, constants, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -92,23 +92,37 @@ async function main(directory: string, cache: string): Promise<void> {
 
 /**
  * Appears whole or not at all. Making an empty database takes seconds, copying one a fraction of a second: one is kept in
- * the cache.
+ * the cache, where that can be written.
  */
 async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
   if (await exists(data)) return
   const template = join(cache, 'empty-database-1')
-  if (!(await exists(template))) {
-    const draft = `${template}.${process.pid}`
-    await mkdir(cache, { recursive: true })
-    await (await openPglite(draft, { startParams: undefined })).close()
-    // Another process may have been faster.
-    await rename(draft, template).catch(() => rm(draft, { recursive: true, force: true }))
-  }
   const draft = `${data}.new`
   await rm(draft, { recursive: true, force: true })
-  // A thousand files, in two thirds of the time that `cp` takes; this process has nothing else to do.
-  cpSync(template, draft, { recursive: true, preserveTimestamps: true })
+  if ((await exists(template)) || (await keepEmptyDatabase(template))) {
+    // A thousand files, in two thirds of the time that `cp` takes; this process has nothing else to do.
+    cpSync(template, draft, { recursive: true, preserveTimestamps: true })
+  } else await createDatabase(draft)
   await rename(draft, data)
+}
+
+/** @returns whether there is one now. */
+async function keepEmptyDatabase(template: string): Promise<boolean> {
+  try {
+    await mkdir(dirname(template), { recursive: true })
+    await access(dirname(template), constants.W_OK)
+  } catch {
+    return false
+  }
+  const draft = `${template}.${process.pid}`
+  await createDatabase(draft)
+  // Another process may have been faster.
+  await rename(draft, template).catch(() => rm(draft, { recursive: true, force: true }))
+  return true
+}
+
+async function createDatabase(directory: string): Promise<void> {
+  await (await openPglite(directory, { startParams: undefined })).close()
 }
 
 async function exists(path: string): Promise<boolean> {
