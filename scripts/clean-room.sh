@@ -46,6 +46,12 @@ fill_root() {
   ldd "$room/usr/bin/node" "$room/bin/sh" "$room/usr/bin/env" | grep -o '/[^ :]*\.so[^ :]*' | sort -u | while read -r library; do
     put "$library"
   done
+  # The C library has parts that Node itself does not use.
+  local libraries
+  libraries=$(dirname "$(find "$room" -name libc.so.6 | head -n 1)")
+  for file in "${libraries#"$room"}"/lib{resolv,nss_dns,nss_files,rt,pthread,dl,util}.so.*; do
+    if [ -e "$file" ]; then put "$file"; fi
+  done
   printf 'user:x:1000:1000::/home/user:/bin/sh\n' >"$room/etc/passwd"
   printf 'user:x:1000:\n' >"$room/etc/group"
   for file in /etc/resolv.conf /etc/hosts; do if [ -e $file ]; then put $file; fi; done

@@ -59,7 +59,7 @@ class Unavailable extends Error {}
 async function prepare(type: DecodeTask['type']): Promise<void> {
   const confines = process.argv.includes(CONFINED)
   if (type !== 'image') films ??= await loadFilms(type)
-  if (type === 'image' || confines) images ??= await import('./image.ts')
+  if (type === 'image' || confines) images ??= await loadImages()
   if (!confines || isConfined) return
   try {
     confine()
@@ -67,6 +67,14 @@ async function prepare(type: DecodeTask['type']): Promise<void> {
     throw new Unavailable('The decoder cannot be confined', { cause })
   }
   isConfined = true
+}
+
+async function loadImages(): Promise<typeof import('./image.ts')> {
+  try {
+    return await import('./image.ts')
+  } catch (cause) {
+    throw new Unavailable('The library that decodes images cannot be loaded', { cause })
+  }
 }
 
 /** @throws InvalidMedia where FFmpeg is missing: this server takes no such input, whatever its bytes are. */
