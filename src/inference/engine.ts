@@ -46,6 +46,16 @@ export interface Engine {
   measure(work: Work, signal: AbortSignal): Promise<Measurement>
 
   /**
+   * Reads how likely the model is to give certain replies to questions about one prefix. The numbers of a question depend on
+   * the prefix and on the question alone: not on other questions, their order, caches or other work. Absent where an
+   * engine cannot read.
+   *
+   * The promise resolves at admission, as that of `generate` does.
+   * @throws ApiError as `generate` does; also 400 for what this model cannot read.
+   */
+  read?(work: ReadWork, signal: AbortSignal): Promise<Reading>
+
+  /**
    * The engine's current state and counters; absent where an engine has none. @throws ApiError 503 while it is down.
    */
   stats?(): Promise<EngineStats>
@@ -184,6 +194,11 @@ export interface Branch {
   readonly constraint?: Constraint
   /** Present when the prompt ends within a thought: each completion begins with the rest of that thought. */
   readonly thought?: Thought
+  /**
+   * How many of the likeliest tokens are reported beside each token of the completions, with their log-probabilities; 0
+   * for the chosen token alone. Absent where nobody asks for them.
+   */
+  readonly topLogProbs?: number
 }
 
 /**
@@ -330,6 +345,25 @@ export interface TextEvent {
    * finish, which also counts trailing tokens that print nothing.
    */
   readonly tokens: number
+  /** Of the tokens behind this text, in order; present where the branch asks for `topLogProbs`. */
+  readonly logProbs?: readonly TokenLogProb[]
+}
+
+/** A token that was chosen, and what else was likely. */
+export interface TokenLogProb extends RankedToken {
+  /** The likeliest tokens, in descending order; the chosen one is among them where it is likely enough. */
+  readonly top: readonly RankedToken[]
+}
+
+export interface RankedToken {
+  /** Its text, with U+FFFD in place of bytes that are no whole character. */
+  readonly text: string
+  readonly bytes: readonly number[]
+  /**
+   * Natural logarithm of its probability among the tokens that could follow: after the mask of a constraint, before
+   * temperature and penalties. 0 for a forced token.
+   */
+  readonly logProb: number
 }
 
 export interface FinishEvent {
@@ -350,3 +384,39 @@ export interface BranchErrorEvent {
   readonly branch: number
   readonly error: Error
 }
+
+/** Questions about a shared prefix, and the replies to each whose probability is asked for. */
+export interface ReadWork extends Pick<Work, 'organisation' | 'prefix' | 'trace'> {
+  /** At least one. */
+  readonly questions: readonly ReadQuestion[]
+}
+
+export interface ReadQuestion {
+  /** Request parameter that errors about this question name; `messages` by default. */
+  readonly param?: string
+  readonly suffix: readonly PromptPart[]
+  /** From 1 to 1,000 different whole replies. None is empty. */
+  readonly replies: readonly string[]
+}
+
+export interface Reading {
+  /** Prompt tokens of each question, in request order. The tokens of the replies are not among them. */
+  readonly prompts: readonly PromptUsage[]
+  /**
+   * One for each question, as they become known. Iterate once. It rejects as `Generation.events` does. Leaving the
+   * iteration early aborts the work.
+   */
+  readonly answers: AsyncIterable<ReadAnswer>
+}
+
+export type ReadAnswer =
+  | {
+      readonly question: number
+      /**
+       * Natural logarithm of the probability of each reply, in request order: of its tokens and of the end of the turn
+       * after them. Minus infinity for what the model cannot write.
+       */
+      readonly logProbs: readonly number[]
+    }
+  /** The question failed; the others continue. */
+  | { readonly question: number; readonly error: Error }
