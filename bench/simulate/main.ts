@@ -140,7 +140,7 @@ function loads({ frontEnds, outcome }: Plan, requestsPerSecond: number): string[
       'Gbit/s',
     ),
     row(
-      'network to the replicas, new pictures alone',
+      'network to the replicas, only images that they lack',
       gigabits(encodedPerRequest * BYTES.pictureToEngine),
       network,
       'Gbit/s',
