@@ -95,7 +95,7 @@ export class LoadedModel {
     this.mediaThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'media'))
     begins('encoder')
     if (projector !== null && mtmd === null)
-      throw new Error(`${projector} needs libmtmd, which is not installed: run "npm run setup".`)
+      throw new Error(`${projector} needs libmtmd, which is not installed: run "npx lookout setup".`)
     this.#projector =
       projector === null || mtmd === null
         ? null
