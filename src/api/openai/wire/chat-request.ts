@@ -61,12 +61,19 @@ const streamOptions = z
   .object({ include_usage: z.boolean().nullish() })
   .register(requestSchemas, { id: 'StreamOptions' })
 
+const MOST_LOGPROBS = 20
+const logprobs = z.boolean().nullish()
+const topLogprobs = z.int().min(0).max(MOST_LOGPROBS).nullish()
+
 /** Body of `POST /v1/chat/completions`. Unknown keys are dropped. */
 export const chatRequest = z
   .object({
     messages: z.array(message).min(1).max(MOST_MESSAGES),
     model: z.string(),
     ...replyOptions,
+    // Anything else counts as left out: the contract has them ignored, not refused.
+    logprobs: logprobs.catch(undefined),
+    top_logprobs: topLogprobs.catch(undefined),
     n: z.int().min(1).max(1, 'only 1 is supported').nullish(),
     parallel_tool_calls: z.boolean().nullish(),
     regex: z.string().min(1).nullish(),
@@ -78,10 +85,17 @@ export const chatRequest = z
   })
   .register(requestSchemas, { id: 'ChatCompletionRequest' })
 
-/** The same body with `compatibility: openai`, which adds `json_object`. */
-export const openAiChatRequest = chatRequest.extend({
-  response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
-})
+/** The same body with `compatibility: openai`, which adds `json_object` and checks what the contract ignores. */
+export const openAiChatRequest = chatRequest
+  .extend({
+    response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
+    logprobs,
+    top_logprobs: topLogprobs,
+  })
+  .superRefine(({ logprobs, top_logprobs: top }, context) => {
+    if (typeof top !== 'number' || logprobs === true) return
+    context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'it requires logprobs to be true' })
+  })
 
 export const chatBody: BodyFormat<ChatRequestBody> = bodyFormat(import.meta.url, 'chatRequest', chatRequest)
 export const openAiChatBody: BodyFormat<ChatRequestBody> = bodyFormat(
