@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Chunk, chunksOf, messageOf, replyOf } from './support/chat.ts'
-import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 import { startShippedServer } from './support/shipped-model.ts'
 
 interface Token {
@@ -146,6 +146,50 @@ describe('whatever the engine says', () => {
       vision_config: { annotation_format: 'box' },
     })
     expect(tokens).toEqual(texts)
+  })
+})
+
+describe('multilook', () => {
+  const PATH = '/v1/chat/completions/multilook'
+  let server: TestServer
+  beforeAll(async () => {
+    server = await startTestServer()
+  })
+  afterAll(() => server?.close())
+
+  const body = { model: MODEL, context: [user], prompts: ['a', 'b'], n: 2, temperature: 1, reasoning_effort: 'low' }
+  interface Completion {
+    readonly logprobs?: LogProbs
+  }
+  interface Answer {
+    readonly results: readonly { readonly completions: readonly Completion[] }[]
+  }
+
+  test('each completion has its own', async () => {
+    server.engine.script = {
+      branch: (_, index) => ({
+        texts: (completion) => ['Hm.\n</think>', '\n\n', `${index}`, `${completion}`],
+      }),
+    }
+    const asked = { ...body, logprobs: true, top_logprobs: 1 }
+    const { results } = await jsonOf<Answer>(await server.post(PATH, asked))
+    const tokens = results.map(({ completions }) => completions.map(({ logprobs }) => tokensOf(logprobs)))
+    expect(tokens).toEqual([0, 1].map((prompt) => [0, 1].map((completion) => [`${prompt}`, `${completion}`])))
+
+    const stream = await server.post(PATH, asked, { accept: 'text/event-stream' })
+    const events = (await stream.text()).split('\n\n').filter((line) => line.startsWith('data: {'))
+    const deltas = events.map((line) => JSON.parse(line.slice('data: '.length))).filter((event) => 'delta' in event)
+    const first = deltas.filter((event) => event.prompt_index === 1 && event.index === 0)
+    expect(first.map(({ delta, logprobs }) => [delta.content, tokensOf(logprobs)])).toEqual([
+      [undefined, undefined],
+      ['1', ['1']],
+      ['0', ['0']],
+    ])
+
+    server.engine.works.length = 0
+    const without = await jsonOf<Answer>(await server.post(PATH, { ...body, logprobs: 'no', top_logprobs: 99 }))
+    expect(without.results.flatMap(({ completions }) => completions).some((one) => 'logprobs' in one)).toBe(false)
+    expect(server.engine.works[0]!.branches[0]).not.toHaveProperty('topLogProbs')
   })
 })
 

@@ -32,7 +32,6 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
     },
     structure: structureOf(body),
     streamed: body.stream === true,
-    topLogProbs: body.logprobs === true ? (body.top_logprobs ?? 0) : null,
   }
 }
 

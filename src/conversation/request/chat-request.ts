@@ -12,8 +12,6 @@ export interface ChatRequest extends ReplyOptions {
   readonly structure: Structure | null
   /** Whether the client reads the reply as it comes. */
   readonly streamed: boolean
-  /** How many of the likeliest tokens are told beside each token; null without log-probabilities. */
-  readonly topLogProbs: number | null
 }
 
 /** A structure of the reply: a pattern that matches all of it, or a schema that it satisfies as JSON. */

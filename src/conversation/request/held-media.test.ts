@@ -50,6 +50,7 @@ const options = {
   maxTokens: null,
   maxTokensParam: 'max_completion_tokens' as const,
   sampling,
+  topLogProbs: null,
   reasoningEffort: null,
   vision,
 }
@@ -59,13 +60,7 @@ const asking = (...all: Uint8Array[]): UserMessage => ({
   content: all.map((bytes) => ({ type: 'image_url' as const, image_url: { url: inline(bytes) } })),
 })
 function chat(message: Message, fields: Partial<ChatRequest> = {}) {
-  const plain = {
-    tools: [],
-    toolUse: { choice: 'auto', parallel: true },
-    structure: null,
-    streamed: false,
-    topLogProbs: null,
-  } as const
+  const plain = { tools: [], toolUse: { choice: 'auto', parallel: true }, structure: null, streamed: false } as const
   return conversations.startChat({ ...options, ...plain, messages: [message], ...fields }, caller(), soon())
 }
 
@@ -137,13 +132,7 @@ test('with the focus tool, images are held until the reply has ended', async () 
 test('with the focus tool, media is released when the client disconnects before the first text', async () => {
   engine.script = { texts: ['tick'], endless: true, delayMs: 5 }
   const client = new AbortController()
-  const plain = {
-    tools: [],
-    toolUse: { choice: 'auto', parallel: true },
-    structure: null,
-    streamed: false,
-    topLogProbs: null,
-  } as const
+  const plain = { tools: [], toolUse: { choice: 'auto', parallel: true }, structure: null, streamed: false } as const
   const request = { ...options, ...plain, messages: [asking(image)], vision: { ...vision, focus: true } }
   await conversations.startChat(request, caller(), client.signal)
   expect(heldBytes).toBe(image.byteLength)

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { type BodyFormat, bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
 import { MOST_MESSAGES, message } from './messages.ts'
-import { replyOptions } from './reply-options.ts'
+import { logprobs, replyOptions, topLogprobs } from './reply-options.ts'
 import { toolNameIssue } from './tool-names.ts'
 
 const jsonObject = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
@@ -61,19 +61,12 @@ const streamOptions = z
   .object({ include_usage: z.boolean().nullish() })
   .register(requestSchemas, { id: 'StreamOptions' })
 
-const MOST_LOGPROBS = 20
-const logprobs = z.boolean().nullish()
-const topLogprobs = z.int().min(0).max(MOST_LOGPROBS).nullish()
-
 /** Body of `POST /v1/chat/completions`. Unknown keys are dropped. */
 export const chatRequest = z
   .object({
     messages: z.array(message).min(1).max(MOST_MESSAGES),
     model: z.string(),
     ...replyOptions,
-    // Anything else counts as left out: the contract has them ignored, not refused.
-    logprobs: logprobs.catch(undefined),
-    top_logprobs: topLogprobs.catch(undefined),
     n: z.int().min(1).max(1, 'only 1 is supported').nullish(),
     parallel_tool_calls: z.boolean().nullish(),
     regex: z.string().min(1).nullish(),

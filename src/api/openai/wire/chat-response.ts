@@ -80,7 +80,7 @@ const tokenLogProb = z
   .register(responseSchemas, { id: 'TokenLogProb' })
 
 /** Of the model's own tokens, without those of its reasoning. */
-const logProbs = z
+export const logProbs = z
   .object({ content: z.array(tokenLogProb), refusal: z.null() })
   .register(responseSchemas, { id: 'LogProbs' })
 
