@@ -12,10 +12,10 @@ export class OpenQuestion {
   isAlone = false
   readonly #logProbs: number[]
 
-  constructor(question: AdmittedQuestion, { rows, outputs, leaves }: ReadLimits) {
+  constructor(question: AdmittedQuestion, limits: ReadLimits) {
     this.question = question
-    const nodes = Math.min(outputs - 1, rows - question.tail.length)
-    this.trees = growTrees(question.replies, { nodes, leaves })
+    const nodes = Math.min(limits.nodes, limits.rows - question.tail.length)
+    this.trees = growTrees(question.replies, { nodes, leaves: limits.leaves })
     this.#logProbs = question.replies.map(() => Number.NEGATIVE_INFINITY)
   }
 

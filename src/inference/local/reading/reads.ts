@@ -263,7 +263,7 @@ export class Reads implements SideWork {
       this.#endTokens = tokens.filter((token) => model.isEndOfGeneration(token))
     }
     const endTokens = this.#endTokens
-    const rowOf = (node: number) => (node < 0 ? rows.root : rows.nodes + node)
+    const rowOf = (node: number) => (node < 0 ? rows.root : rows.nodes[node]!)
     const sums = new Map<number, number>()
     const sumOf = (row: number) => {
       let sum = sums.get(row)
