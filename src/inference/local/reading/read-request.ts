@@ -11,6 +11,7 @@ export class OpenQuestion {
   /** Whether it shares no call, because one that it shared has failed. */
   isAlone = false
   readonly #logProbs: number[]
+  #isCounted = false
 
   constructor(question: AdmittedQuestion, limits: ReadLimits) {
     this.question = question
@@ -23,6 +24,13 @@ export class OpenQuestion {
   settle(tree: ReplyTree, logProbs: readonly number[]): void {
     this.trees.splice(this.trees.indexOf(tree), 1)
     for (const [at, { reply }] of tree.ends.entries()) this.#logProbs[reply] = logProbs[at]!
+  }
+
+  /** Prompt tokens that its first call computes: those of further ones are the same. */
+  countTail(): number {
+    const tokens = this.#isCounted ? 0 : this.question.tail.length
+    this.#isCounted = true
+    return tokens
   }
 
   get answer(): ReadAnswer {

@@ -240,9 +240,9 @@ export class Reads implements SideWork {
       for (const open of questions) open.isAlone = true
       return
     }
-    for (const [at, { open, tree, tail }] of parts.entries()) {
+    for (const [at, { open, tree }] of parts.entries()) {
       open.settle(tree, this.#logProbsOf(context, tree, placed[at]!))
-      if (this.#led === null) this.#prefilledTokens += tail.length
+      this.#prefilledTokens += open.countTail()
     }
     const rows = parts.reduce((sum, { tail, tree }) => sum + tail.length + tree.nodes.length, 0)
     this.#rowMs = (performance.now() - started) / Math.max(rows, ALIGNED)
