@@ -64,6 +64,8 @@ export class ReadContext {
     this.#context = loaded.createContext({
       cells: Math.ceil(cells / CELL_STEP) * CELL_STEP,
       sequences: FIRST_LEAF + limits.leaves,
+      // Never fewer: where few rows look back far, threads share the cells of a row, and sums depend on how many they are.
+      threads: loaded.context.threads,
       batchRows: limits.rows,
       outputs: limits.outputs,
       sequencesPerRow: limits.isRecurrent ? 1 : limits.leaves,

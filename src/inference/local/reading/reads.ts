@@ -106,9 +106,10 @@ export class Reads implements SideWork {
     try {
       if (open !== undefined) this.#advance(request, open, budgetMs)
     } catch (error) {
+      const isOfPrefix = this.#led === null && this.#context?.isFilled !== true
       // Nobody knows what is in the context now.
       this.#forget()
-      if (open === undefined) this.#fail(request, error)
+      if (open === undefined || isOfPrefix) this.#fail(request, error)
       else this.#answer(request, [{ question: open.question.index, error: toFailure(error) }], [open])
     }
   }
