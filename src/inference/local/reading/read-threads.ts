@@ -17,8 +17,8 @@ export class ReadThreads {
   readonly #most: number
   readonly #rowMs: number
   #current: number
-  /** Duration of calls with one thread, in multiples of the expected time. */
-  #single = Number.POSITIVE_INFINITY
+  /** Duration of the last call with one thread, in multiples of the expected time; 0 before there was any. */
+  #single = 0
   #pauseMs = SHORTEST_PAUSE_MS
   #nextTrial = 0
 

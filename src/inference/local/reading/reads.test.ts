@@ -99,6 +99,13 @@ describe('the probabilities of replies', () => {
   })
 })
 
+/** Asks all questions, and leaves after some answers. */
+async function leaveAfter(count: number, organisation: string): Promise<void> {
+  const { answers } = await read(engine, PREFIX, QUESTIONS, { organisation })
+  let left = count
+  for await (const _ of answers) if (--left === 0) break
+}
+
 describe('the numbers of a question', () => {
   test('are the same alone', async () => {
     for (const [index, question] of QUESTIONS.entries()) {
@@ -108,13 +115,14 @@ describe('the numbers of a question', () => {
 
   test('are the same in any selection and order, for any organisation, beside other work', async () => {
     const selection = fc.shuffledSubarray([...all, ...all], { minLength: 1 })
-    const company = fc.constantFrom('nothing', 'chats', 'reads')
+    const company = fc.constantFrom('nothing', 'chats', 'reads', 'leavers')
     const property = fc.asyncProperty(selection, company, fc.nat(3), async (chosen, beside, organisation) => {
       const leaving = new AbortController()
       const { signal } = leaving
       if (beside === 'chats') await firstEvent(await generate(engine, chat, [endless(3)], { signal }))
       const other =
         beside === 'reads' ? readAll(engine, [trusted('<|im_start|>user\n')], QUESTIONS.slice(0, 5), 'other') : null
+      const leavers = beside === 'leavers' ? [1, 2, 3].map((count) => leaveAfter(count, `leaver ${count}`)) : []
       const found = await readAll(
         engine,
         PREFIX,
@@ -122,7 +130,7 @@ describe('the numbers of a question', () => {
         `org ${organisation}`,
       )
       leaving.abort()
-      await other
+      await Promise.all([other, ...leavers])
       expect(found).toEqual(chosen.map((index) => expected[index]))
     })
     await fc.assert(property, { numRuns: 6 })

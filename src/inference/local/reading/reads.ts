@@ -3,6 +3,7 @@ import type { PromptUsage, ReadWork } from '../../engine.ts'
 import { toFailure } from '../failure.ts'
 import type { EngineSettings, FromEngine, SentAnswer } from '../protocol.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
+import { countCells } from '../scheduler/prefill-cursor.ts'
 import type { SideWork } from '../scheduler/side-work.ts'
 import { type AdmittedRead, admitRead } from './read-admission.ts'
 import { ReadContext, type ReadUnit, type UnitRows } from './read-context.ts'
@@ -164,11 +165,7 @@ export class Reads implements SideWork {
 
   /** The context, made or made larger where it has too few cells. */
   #contextFor({ question: { prefix, lead } }: OpenQuestion): ReadContext {
-    const leadCells = lead.reduce(
-      (sum, chunk) => sum + (chunk.type === 'media' ? chunk.encodable.length : chunk.tokens.length),
-      0,
-    )
-    const cells = ReadContext.cellsFor(prefix.cells, leadCells, this.#limits)
+    const cells = ReadContext.cellsFor(prefix.cells, countCells(lead), this.#limits)
     if (this.#context !== null && this.#context.cells >= cells) return this.#context
     this.#put(this.#context)
     this.#context?.close()
@@ -177,13 +174,9 @@ export class Reads implements SideWork {
     this.#context = new ReadContext(this.#loaded, this.#limits, cells)
     if (this.#shares !== false) {
       this.#context.shareCalls()
-      if (this.#shares === null) this.#shares = this.#tryToShare(this.#context)
+      this.#shares ??= keepQuestionsApart(this.#context, this.#limits, this.#loaded.model.vocabularySize)
     }
     return this.#context
-  }
-
-  #tryToShare(context: ReadContext): boolean {
-    return keepQuestionsApart(context, this.#limits, this.#loaded.model.vocabularySize)
   }
 
   /** Puts another prefix into the context. @returns whether it is still to be computed. */
@@ -323,8 +316,8 @@ export class Reads implements SideWork {
     this.#requests.delete(request.id)
     this.#queue.remove(request)
     if (this.#led !== null && request.next(1)[0] === this.#led) this.#endLead()
-    // What is half computed needs media of the request.
-    if (request.hasStarted && this.#context?.isFilled === false) this.#context.clear()
+    // What is half computed may need media of the request.
+    if (request.hasStarted && this.#context?.isFilled === false) this.#forget()
     request.work.close()
     if (!this.#queue.isEmpty) return
     this.#idle = setTimeout(() => {
