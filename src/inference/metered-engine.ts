@@ -1,5 +1,16 @@
-import type { CountOptions, Engine, Generation, Measurement, PromptPart, Work } from './engine.ts'
-import type { WorkTracer } from './work-trace.ts'
+import { cannotRead } from './cannot-read.ts'
+import type {
+  CountOptions,
+  Engine,
+  Generation,
+  Measurement,
+  PromptPart,
+  PromptUsage,
+  Reading,
+  ReadWork,
+  Work,
+} from './engine.ts'
+import type { WorkSize, WorkTracer } from './work-trace.ts'
 
 /** Tokens that an engine has computed or taken from its caches for one request. */
 export interface TokenCounts {
@@ -20,6 +31,7 @@ export class MeteredEngine implements Engine {
   readonly #release: () => void
   readonly #tracer: WorkTracer | null
   readonly #generations: Generation[] = []
+  readonly #readings: Reading[] = []
 
   /** @param tracer null where the request is not traced. */
   constructor(engine: Engine, tracer: WorkTracer | null = null) {
@@ -30,7 +42,9 @@ export class MeteredEngine implements Engine {
 
   /** The counts so far. Tokens are counted when they are computed, even if the client has left. */
   get tokens(): TokenCounts {
-    const prompts = this.#generations.flatMap((generation) => generation.prompts)
+    const prompts = [...this.#generations, ...this.#readings].flatMap(
+      (admitted): readonly PromptUsage[] => admitted.prompts,
+    )
     return {
       promptTokens: sum(prompts.map((prompt) => prompt.promptTokens)),
       completionTokens: sum(this.#generations.map((generation) => generation.computedTokens())),
@@ -50,9 +64,23 @@ export class MeteredEngine implements Engine {
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     const generation = await (this.#tracer === null
       ? this.#engine.generate(work, signal)
-      : generateTraced(this.#engine, { ...work, trace: this.#tracer.begin(work) }, signal))
+      : generateTraced(this.#engine, { ...work, trace: this.#tracer.begin(sizeOf(work)) }, signal))
     this.#generations.push(generation)
     return generation
+  }
+
+  async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    const trace = this.#tracer?.begin({ branches: work.questions.length, completions: 0 })
+    try {
+      if (this.#engine.read === undefined) throw cannotRead(work)
+      const reading = await this.#engine.read(trace === undefined ? work : { ...work, trace }, signal)
+      trace?.admitted(reading.prompts)
+      this.#readings.push(reading)
+      return reading
+    } catch (error) {
+      trace?.ended(0, error)
+      throw error
+    }
   }
 
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
@@ -79,6 +107,10 @@ async function generateTraced(engine: Engine, work: Work, signal: AbortSignal): 
     work.trace?.ended(0, error)
     throw error
   }
+}
+
+function sizeOf({ branches }: Work): WorkSize {
+  return { branches: branches.length, completions: sum(branches.map(({ n }) => n)) }
 }
 
 function sum(counts: readonly number[]): number {

@@ -1,4 +1,5 @@
 import { modelOverloaded, tryAgainIn, wholeSeconds } from '../lib/errors.ts'
+import { cannotRead } from './cannot-read.ts'
 import type {
   CountOptions,
   Engine,
@@ -9,6 +10,9 @@ import type {
   Measurement,
   ModelInfo,
   PromptPart,
+  ReadAnswer,
+  Reading,
+  ReadWork,
   Work,
 } from './engine.ts'
 import type { Outcome, PoolMeter, PoolModel } from './engine-pool.ts'
@@ -105,25 +109,27 @@ export class PooledEngine implements Engine {
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     signal.throwIfAborted()
     const startedAt = performance.now()
-    const engine = await this.#acquire(signal)
-    let released = false
-    const release = () => {
-      if (released) return
-      released = true
-      signal.removeEventListener('abort', abandon)
-      this.#release()
-    }
     let computedTokens = () => 0
-    // Nobody may ever read the events, so the signal must release the engine as well.
-    const abandon = () => {
-      release()
-      work.trace?.ended(computedTokens(), signal.reason)
-    }
-    signal.addEventListener('abort', abandon)
+    const { engine, release } = await this.#acquireUntil(signal, () =>
+      work.trace?.ended(computedTokens(), signal.reason),
+    )
     try {
       const generation = await engine.generate(work, signal)
       computedTokens = generation.computedTokens
       return { ...generation, events: this.#watch(generation, work, { startedAt, signal, release }) }
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    signal.throwIfAborted()
+    const { engine, release } = await this.#acquireUntil(signal, () => work.trace?.ended(0, signal.reason))
+    try {
+      if (engine.read === undefined) throw cannotRead(work)
+      const reading = await engine.read(work, signal)
+      return { ...reading, answers: this.#watchAnswers(reading, work, { signal, release }) }
     } catch (error) {
       release()
       throw error
@@ -197,6 +203,27 @@ export class PooledEngine implements Engine {
       this.#release()
       throw error
     }
+  }
+
+  /**
+   * Acquires the engine for a work. Nobody may ever read what comes of it, so the signal releases the engine as well.
+   * @param abandoned called when the signal fires before the release.
+   */
+  async #acquireUntil(signal: AbortSignal, abandoned: () => void): Promise<{ engine: Engine; release: () => void }> {
+    const engine = await this.#acquire(signal)
+    let released = false
+    const release = () => {
+      if (released) return
+      released = true
+      signal.removeEventListener('abort', abandon)
+      this.#release()
+    }
+    const abandon = () => {
+      release()
+      abandoned()
+    }
+    signal.addEventListener('abort', abandon)
+    return { engine, release }
   }
 
   async #awaitLoad(signal: AbortSignal): Promise<void> {
@@ -303,6 +330,35 @@ export class PooledEngine implements Engine {
     } finally {
       meter.ended(name, outcome)
       trace?.ended(computedTokens())
+      release()
+    }
+  }
+
+  async *#watchAnswers(
+    { answers }: Reading,
+    { questions, trace }: ReadWork,
+    { signal, release }: { signal: AbortSignal; release: () => void },
+  ): AsyncGenerator<ReadAnswer, void, void> {
+    let left = questions.length
+    let failed = 0
+    let outcome: Outcome = 'aborted'
+    try {
+      for await (const answer of answers) {
+        left--
+        if ('error' in answer) {
+          failed++
+          trace?.settled({ type: 'error' })
+        }
+        if (left === 0) outcome = failed === questions.length ? 'failed' : 'finished'
+        yield answer
+      }
+    } catch (error) {
+      if (!signal.aborted) outcome = 'failed'
+      trace?.ended(0, error)
+      throw error
+    } finally {
+      this.#pool.meter.ended(this.model.name, outcome)
+      trace?.ended(0)
       release()
     }
   }

@@ -1,0 +1,56 @@
+import type { LoadedModel } from '../scheduler/loaded-model.ts'
+
+/**
+ * How reads are cut into calls. Numbers depend on the model alone, never on measured times: the borders between calls
+ * change roundings, and a reading must be the same after a restart.
+ */
+export interface ReadLimits {
+  /** Rows of a call, a multiple of `ALIGNED`. */
+  readonly rows: number
+  /** Rows of a call whose logits are computed, a multiple of `ALIGNED`. */
+  readonly outputs: number
+  /** Sequences of a call. */
+  readonly leaves: number
+  /** Tokens of replies in a call, and so in one reply. */
+  readonly nodes: number
+  /** Whether each row belongs to one sequence only, and a sequence cannot be cut: so it is with recurrent layers. */
+  readonly isRecurrent: boolean
+  /** Whether several questions might share a call. Where a call computes long enough for one, it would gain nothing. */
+  readonly mayShare: boolean
+  readonly threads: number
+  /** Whether calls may have fewer threads where those are faster, if calls are shared. */
+  readonly mayThreadsVary: boolean
+}
+
+/** Kernels compute few rows in other ways than many: all calls for questions have a multiple of so many rows and outputs. */
+export const ALIGNED = 16
+/** llama.cpp's own limit of sequence ids. */
+const MOST_SEQUENCES = 256
+/** For the prefix, a question's own beginning, copies, fences and rows of no question. */
+export const OTHER_SEQUENCES = 8
+/** Memory for logits. */
+const LOGITS_BYTES = 32 * 2 ** 20
+/** Rows of larger models take so long that other requests must not wait for more of them. */
+const SMALL_MODEL_BYTES = 256 * 2 ** 20
+/** Recurrent layers reserve memory for each sequence. */
+const RECURRENT_LEAVES = 4
+
+export function readLimits(loaded: LoadedModel): ReadLimits {
+  const { model, weightBytes, compute, offload, context, mediaThreads } = loaded
+  const isSmall = weightBytes <= SMALL_MODEL_BYTES
+  const rows = isSmall || offload.layers > 0 ? 256 : 128
+  const most = Math.floor(LOGITS_BYTES / (model.vocabularySize * Float32Array.BYTES_PER_ELEMENT))
+  const outputs = Math.max(2 * ALIGNED, Math.min(rows, most - (most % ALIGNED)))
+  const isRecurrent = model.cuttablePositions === 0
+  const leaves = isRecurrent ? RECURRENT_LEAVES : Math.min(outputs, MOST_SEQUENCES) - OTHER_SEQUENCES
+  // With recurrent layers, replies share no rows, and each has one for the last token of the prompt too.
+  const nodes = isRecurrent ? Math.floor(outputs / RECURRENT_LEAVES) - 1 : outputs - 1
+  // On a GPU, and where a window or a recurrent layer limits what a row sees, the place of its cells may matter.
+  const isPlain = offload.layers === 0 && model.cuttablePositions === Number.POSITIVE_INFINITY
+  const mayShare = isSmall && isPlain && compute.tileRows === null
+  // Our attention gives each thread whole rows of a head, unless there are fewer than threads: their cells are split then,
+  // and sums depend on the number. A call has as many rows as media have, so more threads are worth it.
+  const threads = mayShare ? Math.max(context.threads, Math.min(mediaThreads, model.keyHeads)) : context.threads
+  const mayThreadsVary = mayShare && threads <= model.keyHeads
+  return { rows, outputs, leaves, nodes, isRecurrent, mayShare, threads, mayThreadsVary }
+}
