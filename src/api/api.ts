@@ -30,6 +30,7 @@ import { addDetect } from './native/detect.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
 import { addChatCompletions } from './openai/chat-completions.ts'
+import { addDecisions } from './openai/decisions.ts'
 import { addFiles } from './openai/files.ts'
 import { addInputTokens } from './openai/input-tokens.ts'
 import { addModels } from './openai/models.ts'
@@ -111,6 +112,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addInputTokens(app, { ...options, shutdown })
   addMultilook(app, { ...options, shutdown })
   addDetect(app, { ...options, shutdown })
+  addDecisions(app, { ...options, shutdown })
   addModels(app, options)
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })

@@ -10,6 +10,8 @@ import './openai/wire/chat-response.ts'
 import './native/wire/detect.ts'
 import './http/wire/error.ts'
 import './http/wire/server-status.ts'
+import './openai/wire/decision-request.ts'
+import './openai/wire/decision-response.ts'
 import './openai/wire/files.ts'
 import './openai/wire/input-tokens.ts'
 import './openai/wire/models.ts'
@@ -104,6 +106,17 @@ export function openApiDocument(): Record<string, unknown> {
           requestBody: { required: true, content: json('DetectRequest') },
           responses: {
             ...success('The objects, each with a box or a point in pixels of the upright image.', json('Detections')),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
+      '/v1/decisions': {
+        post: {
+          operationId: 'createDecision',
+          summary: 'Answer typed questions about one input, with probabilities',
+          requestBody: { required: true, content: json('DecisionRequest') },
+          responses: {
+            ...success('The answers, in the order of the questions.', json('Decision')),
             ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
           },
         },

@@ -1,4 +1,14 @@
-import type { CountOptions, Engine, Generation, Measurement, PromptPart, Work } from './engine.ts'
+import type {
+  CountOptions,
+  Engine,
+  Generation,
+  Measurement,
+  PromptPart,
+  PromptUsage,
+  Reading,
+  ReadWork,
+  Work,
+} from './engine.ts'
 import type { WorkTracer } from './work-trace.ts'
 
 /** Tokens that an engine has computed or taken from its caches for one request. */
@@ -20,6 +30,7 @@ export class MeteredEngine implements Engine {
   readonly #release: () => void
   readonly #tracer: WorkTracer | null
   readonly #generations: Generation[] = []
+  readonly #readings: Reading[] = []
 
   /** @param tracer null where the request is not traced. */
   constructor(engine: Engine, tracer: WorkTracer | null = null) {
@@ -30,7 +41,7 @@ export class MeteredEngine implements Engine {
 
   /** The counts so far. Tokens are counted when they are computed, even if the client has left. */
   get tokens(): TokenCounts {
-    const prompts = this.#generations.flatMap((generation) => generation.prompts)
+    const prompts: PromptUsage[] = [...this.#generations, ...this.#readings].flatMap((work) => work.prompts)
     return {
       promptTokens: sum(prompts.map((prompt) => prompt.promptTokens)),
       completionTokens: sum(this.#generations.map((generation) => generation.computedTokens())),
@@ -55,6 +66,19 @@ export class MeteredEngine implements Engine {
     return generation
   }
 
+  /** Undefined where the engine cannot read. Reading generates no tokens. */
+  get read(): Engine['read'] {
+    return this.#engine.read === undefined ? undefined : (work, signal) => this.#read(work, signal)
+  }
+
+  async #read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    const reading = await (this.#tracer === null
+      ? this.#engine.read!(work, signal)
+      : readTraced(this.#engine, { ...work, trace: this.#tracer.begin(work) }, signal))
+    this.#readings.push(reading)
+    return reading
+  }
+
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
     return this.#engine.countTokens(parts, options)
   }
@@ -75,6 +99,17 @@ async function generateTraced(engine: Engine, work: Work, signal: AbortSignal): 
     const generation = await engine.generate(work, signal)
     work.trace?.admitted(generation.prompts)
     return generation
+  } catch (error) {
+    work.trace?.ended(0, error)
+    throw error
+  }
+}
+
+async function readTraced(engine: Engine, work: ReadWork, signal: AbortSignal): Promise<Reading> {
+  try {
+    const reading = await engine.read!(work, signal)
+    work.trace?.admitted(reading.prompts)
+    return reading
   } catch (error) {
     work.trace?.ended(0, error)
     throw error

@@ -1,4 +1,4 @@
-import { modelOverloaded, tryAgainIn, wholeSeconds } from '../lib/errors.ts'
+import { invalidRequest, modelOverloaded, tryAgainIn, wholeSeconds } from '../lib/errors.ts'
 import type {
   CountOptions,
   Engine,
@@ -9,6 +9,9 @@ import type {
   Measurement,
   ModelInfo,
   PromptPart,
+  ReadAnswer,
+  Reading,
+  ReadWork,
   Work,
 } from './engine.ts'
 import type { Outcome, PoolMeter, PoolModel } from './engine-pool.ts'
@@ -124,6 +127,33 @@ export class PooledEngine implements Engine {
       const generation = await engine.generate(work, signal)
       computedTokens = generation.computedTokens
       return { ...generation, events: this.#watch(generation, work, { startedAt, signal, release }) }
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  /** @throws ApiError 400 where the engine cannot read, which is known once it is loaded. */
+  async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    signal.throwIfAborted()
+    const engine = await this.#acquire(signal)
+    let released = false
+    const release = () => {
+      if (released) return
+      released = true
+      signal.removeEventListener('abort', abandon)
+      this.#release()
+    }
+    // Nobody may ever read the answers, so the signal must release the engine as well.
+    const abandon = () => {
+      release()
+      work.trace?.ended(0, signal.reason)
+    }
+    signal.addEventListener('abort', abandon)
+    try {
+      if (engine.read === undefined) throw invalidRequest("The model's engine does not read probabilities", 'model')
+      const reading = await engine.read(work, signal)
+      return { ...reading, answers: this.#watchAnswers(reading, work, { signal, release }) }
     } catch (error) {
       release()
       throw error
@@ -259,6 +289,29 @@ export class PooledEngine implements Engine {
 
   #noteUse(): void {
     if (this.#users === 0 && this.#holds === 0) this.#unused?.resolve()
+  }
+
+  async *#watchAnswers(
+    { answers }: Reading,
+    { questions, trace }: ReadWork,
+    { signal, release }: { signal: AbortSignal; release: () => void },
+  ): AsyncGenerator<ReadAnswer, void, void> {
+    let outcome: Outcome = 'aborted'
+    let left = questions.length
+    try {
+      for await (const answer of answers) {
+        if (--left === 0) outcome = 'finished'
+        yield answer
+      }
+    } catch (error) {
+      if (!signal.aborted) outcome = 'failed'
+      trace?.ended(0, error)
+      throw error
+    } finally {
+      this.#pool.meter.ended(this.model.name, outcome)
+      trace?.ended(0)
+      release()
+    }
   }
 
   async *#watch(

@@ -1,9 +1,9 @@
 import type { TracedStage } from '../lib/traced-stage.ts'
-import type { BranchErrorEvent, FinishEvent, PromptUsage, Work } from './engine.ts'
+import type { BranchErrorEvent, FinishEvent, PromptUsage, ReadWork, Work } from './engine.ts'
 
 /** Shows the works of one request in the request's trace. */
 export interface WorkTracer {
-  begin(work: Work): WorkTrace
+  begin(work: Work | ReadWork): WorkTrace
 }
 
 /**

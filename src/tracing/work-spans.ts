@@ -1,6 +1,6 @@
 import { type Attributes, type Span, SpanKind } from '@opentelemetry/api'
 import { ATTR_HTTP_REQUEST_METHOD, ATTR_SERVER_ADDRESS, ATTR_SERVER_PORT } from '@opentelemetry/semantic-conventions'
-import type { BranchErrorEvent, FinishEvent, PromptUsage, Work } from '../inference/engine.ts'
+import type { BranchErrorEvent, FinishEvent, PromptUsage, ReadWork, Work } from '../inference/engine.ts'
 import type { WorkTrace } from '../inference/work-trace.ts'
 import type { TracedStage } from '../lib/traced-stage.ts'
 import { GEN_AI, LOOKOUT } from './attributes.ts'
@@ -22,12 +22,15 @@ export class WorkSpans implements WorkTrace {
   #failedBranches = 0
   #hasEnded = false
 
-  constructor(parent: SpanParent, { branches }: Pick<Work, 'branches'>) {
+  constructor(parent: SpanParent, work: Pick<Work, 'branches'> | Pick<ReadWork, 'questions'>) {
     this.#parent = parent
-    this.#counts = {
-      [LOOKOUT.branches]: branches.length,
-      [LOOKOUT.completions]: branches.reduce((sum, { n }) => sum + n, 0),
-    }
+    this.#counts =
+      'questions' in work
+        ? { [LOOKOUT.branches]: work.questions.length, [LOOKOUT.completions]: 0 }
+        : {
+            [LOOKOUT.branches]: work.branches.length,
+            [LOOKOUT.completions]: work.branches.reduce((sum, { n }) => sum + n, 0),
+          }
     this.#span = parent.begin(this.#stage, { attributes: this.#counts })
   }
 

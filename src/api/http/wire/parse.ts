@@ -37,7 +37,9 @@ const CODES: Readonly<Record<string, string>> = {
 }
 
 function toApiError(first: Issue): ApiError {
-  const issue = deepest(first)
+  const found = deepest(first)
+  // What is wrong with an unknown key is the key itself.
+  const issue = found.code === 'unrecognized_keys' ? { ...found, path: [...found.path, found.keys[0]!] } : found
   const param = paramOf(issue.path)
   return invalidRequest(`Invalid '${param}': ${reason(issue)}`, param, { code: codeFor(issue, param) })
 }
@@ -81,6 +83,8 @@ function reason(issue: Issue): string {
       return `expected ${oneOf(issue.values)}`
     case 'invalid_type':
       return issue.message.endsWith('received undefined') ? 'it is required' : typeReason(issue)
+    case 'unrecognized_keys':
+      return 'there is no such field'
     case 'too_small':
       return bound('at least', issue.minimum, issue)
     case 'too_big':
