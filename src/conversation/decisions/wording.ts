@@ -133,7 +133,7 @@ function namedReplies(
 }
 
 function isQuestion(content: Content): boolean {
-  const last = content.at(-1)?.part
+  const last = content.findLast(({ part }) => part.type === 'text')?.part
   return last?.type === 'text' && /\?\s*$/.test(last.text)
 }
 
