@@ -36,6 +36,7 @@ import { addInputTokens } from './openai/input-tokens.ts'
 import { addModels } from './openai/models.ts'
 import { addOpenApi } from './openapi.ts'
 import { addStudio, addStudioFetch, type PageFile, type StudioFetchOptions } from './studio/index.ts'
+import { addSystemOne } from './typesafe/system-one.ts'
 
 export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetchOptions, 'media'> {
   readonly models: ModelCatalog
@@ -113,6 +114,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addMultilook(app, { ...options, shutdown })
   addDetect(app, { ...options, shutdown })
   addDecisions(app, { ...options, shutdown })
+  addSystemOne(app, { ...options, shutdown })
   addModels(app, options)
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })

@@ -41,7 +41,8 @@ function toApiError(first: Issue): ApiError {
   // What is wrong with an unknown key is the key itself.
   const issue = found.code === 'unrecognized_keys' ? { ...found, path: [...found.path, found.keys[0]!] } : found
   const param = paramOf(issue.path)
-  return invalidRequest(`Invalid '${param}': ${reason(issue)}`, param, { code: codeFor(issue, param) })
+  const path = issue.path.filter((key) => typeof key !== 'symbol')
+  return invalidRequest(`Invalid '${param}': ${reason(issue)}`, param, { code: codeFor(issue, param), path })
 }
 
 /** An issue with a message of its own gets only the code that its schema names, not the code of its parameter. */

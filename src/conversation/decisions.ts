@@ -1,27 +1,27 @@
-import type { Branch, PromptPart, PromptUsage, ReadQuestion } from '../../inference/engine.ts'
-import type { ServedModel } from '../../inference/registry.ts'
-import { internalError } from '../../lib/errors.ts'
-import type { MediaTrace } from '../../media/index.ts'
-import { checkDecisions } from '../capability-checks.ts'
-import { framesPerVideo, type LoadedMedia, loadMedia, type MediaSource } from '../prompt/media-parts.ts'
-import { untrusted } from '../prompt/placeholders.ts'
-import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from '../prompt/prompt.ts'
+import type { Branch, PromptPart, PromptUsage, ReadQuestion } from '../inference/engine.ts'
+import type { ServedModel } from '../inference/registry.ts'
+import { internalError } from '../lib/errors.ts'
+import type { MediaTrace } from '../media/index.ts'
+import { checkDecisions } from './capability-checks.ts'
+import type { Answer, DecisionReply, DecisionUsage } from './decisions/decision-reply.ts'
+import { followSearches, PlaceSearch } from './decisions/place-search.ts'
+import { distributionOf } from './decisions/probabilities.ts'
+import { type ReadableQuestion, type Wording, wordingOf } from './decisions/wording.ts'
+import { framesPerVideo, type LoadedMedia, loadMedia, type MediaSource } from './prompt/media-parts.ts'
+import { untrusted } from './prompt/placeholders.ts'
+import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt/prompt.ts'
 import {
   AS_MANY_AS_FIT,
   type AskedTokens,
   type CountScope,
   MeasuredPrompt,
   outputBudget,
-} from '../prompt/token-budget.ts'
-import { dialectOf, Grounding, sceneOf } from '../reply/grounding.ts'
-import { ReplySpec } from '../reply/reply-spec.ts'
-import type { Deadline } from '../request/deadline.ts'
-import type { Content, DecisionRequest, FindKind, FindQuestion, Question } from '../request/decision-request.ts'
-import type { PlacedMessage } from '../request/message.ts'
-import type { Answer, DecisionReply, DecisionUsage } from './decision-reply.ts'
-import { followSearches, PlaceSearch } from './place-search.ts'
-import { distributionOf } from './probabilities.ts'
-import { type ReadableQuestion, type Wording, wordingOf } from './wording.ts'
+} from './prompt/token-budget.ts'
+import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
+import { ReplySpec } from './reply/reply-spec.ts'
+import type { Deadline } from './request/deadline.ts'
+import type { Content, DecisionRequest, FindKind, FindQuestion, Question } from './request/decision-request.ts'
+import type { PlacedMessage } from './request/message.ts'
 
 export interface DecisionParts {
   readonly model: ServedModel
