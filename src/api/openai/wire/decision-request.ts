@@ -13,6 +13,7 @@ const LONGEST_NAME = 256
 
 const breakpoint = z
   .strictObject({ mode: z.literal('explicit') })
+  .register(requestSchemas, { id: 'DecisionCacheBreakpoint' })
   .nullish()
   .describe('Accepted and ignored: the server reuses what it can by itself.')
 
@@ -27,7 +28,7 @@ const image = z
     prompt_cache_breakpoint: breakpoint,
   })
   .register(requestSchemas, { id: 'DecisionImage' })
-const object = z.record(z.string(), z.unknown())
+const object = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'DecisionJsonObject' })
 const json = z
   .strictObject({ type: z.literal('input_json'), data: z.union([object, z.array(object)]) })
   .register(requestSchemas, { id: 'DecisionJson' })
@@ -163,6 +164,7 @@ export const decisionRequest = z
     prompt_cache_key: z.string().nullish().describe('Accepted and ignored.'),
     prompt_cache_options: z
       .strictObject({ mode: z.enum(['implicit', 'explicit']).nullish(), ttl: z.string().nullish() })
+      .register(requestSchemas, { id: 'DecisionCacheOptions' })
       .nullish()
       .describe('Accepted and ignored.'),
     safety_identifier: z.string().nullish().describe('Accepted and ignored.'),

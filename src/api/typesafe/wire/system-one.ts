@@ -8,7 +8,10 @@ const MOST_OPTIONS = 255
 const MOST_ASSETS = 256
 
 /** Text, or JSON that the model is shown as it is. Placeholders of assets may stand in either. */
-const content = z.union([z.string(), z.record(z.string(), z.unknown()), z.array(z.unknown())]).nullable()
+const object = z.record(z.string(), z.unknown())
+object.register(requestSchemas, { id: 'SystemOneObject' })
+object.register(responseSchemas, { id: 'SystemOneObjectShown' })
+const content = z.union([z.string(), object, z.array(z.unknown())]).nullable()
 
 const noul = z
   .strictObject({
@@ -29,11 +32,7 @@ const choice = z
   .strictObject({
     type: z.literal('choice'),
     instructions: content.optional(),
-    criteria: z.record(z.string(), content).superRefine((criteria, context) => {
-      const count = Object.keys(criteria).length
-      if (count > 0 && count <= MOST_OPTIONS) return
-      context.addIssue({ code: 'custom', message: `expected 1 to ${MOST_OPTIONS} choices` })
-    }),
+    criteria: sized(content, MOST_OPTIONS, 'choices').register(requestSchemas, { id: 'NamedChoices' }),
   })
   .register(requestSchemas, { id: 'NamedChoiceQuestion' })
 
@@ -81,10 +80,15 @@ export const systemOneRequest = z
   .strictObject({
     model: z.string(),
     state: content,
-    questions: sized(question, MOST_QUESTIONS, 'questions'),
-    assets: sized(asset, MOST_ASSETS, 'assets').nullish(),
+    questions: sized(question, MOST_QUESTIONS, 'questions').register(requestSchemas, { id: 'NamedQuestions' }),
+    assets: sized(asset, MOST_ASSETS, 'assets').register(requestSchemas, { id: 'NamedAssets' }).nullish(),
   })
   .register(requestSchemas, { id: 'SystemOneRequest' })
+
+/** The same in a form, whose other parts are the images that assets name. */
+export const systemOneForm = z
+  .looseObject({ request: systemOneRequest })
+  .register(requestSchemas, { id: 'SystemOneForm' })
 
 export const systemOneBody = bodyFormat(import.meta.url, 'systemOneRequest', systemOneRequest)
 
@@ -93,7 +97,7 @@ export type SystemOneContentBody = z.output<typeof content>
 export type SystemOneQuestionBody = z.output<typeof question>
 
 const share = z.number().min(0).max(1)
-const shares = z.record(z.string(), share)
+const shares = z.record(z.string(), share).register(responseSchemas, { id: 'NamedShares' })
 const noulAnswer = z.object({ type: z.literal('noul'), noul: share }).register(responseSchemas, { id: 'NoulAnswer' })
 const choiceAnswer = z
   .object({ type: z.literal('choice'), choice: z.string(), confidence: share, probabilities: shares })
@@ -103,7 +107,7 @@ const scoreAnswer = z
     type: z.literal('score'),
     score: z.number(),
     confidence: share,
-    legend: z.record(z.string(), content),
+    legend: z.record(z.string(), content).register(responseSchemas, { id: 'RubricLegend' }),
     probabilities: shares,
   })
   .register(responseSchemas, { id: 'RubricAnswer' })
@@ -124,7 +128,11 @@ const usage = z
 
 /** Response of `POST /v1/systemone`. */
 export const systemOneResponse = z
-  .object({ model: z.string(), answers: z.record(z.string(), answer), usage })
+  .object({
+    model: z.string(),
+    answers: z.record(z.string(), answer).register(responseSchemas, { id: 'NamedAnswers' }),
+    usage,
+  })
   .register(responseSchemas, { id: 'SystemOneResponse' })
 
 const model = z
