@@ -87,8 +87,12 @@ const ROOMS = {
     ...['inference/local/*', 'inference/local/native', 'inference/*', 'models', 'families', 'media', ...BASICS],
   ],
   'inference/local/worker': [
-    ...['scheduler', 'disk', 'cache', 'native', '*'].map((name) => `inference/local/${name}`),
+    ...['reading', 'scheduler', 'disk', 'cache', 'native', '*'].map((name) => `inference/local/${name}`),
     ...['inference/*', 'media', ...BASICS],
+  ],
+  'inference/local/reading': [
+    ...['scheduler', 'cache', 'tokens', 'native', '*'].map((name) => `inference/local/${name}`),
+    ...['inference/*', ...BASICS],
   ],
   'inference/local/scheduler': [
     ...['disk', 'cache', 'tokens', 'sampling', 'native', '*'].map((name) => `inference/local/${name}`),

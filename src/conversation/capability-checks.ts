@@ -97,9 +97,6 @@ export function checkDecisions(
   asked: readonly PlacedMessage[],
   model: ServedModel,
 ): void {
-  if (asked.length > 0 && model.engine.read === undefined) {
-    throw invalidRequest(`${named(model)} does not support decisions: its engine does not read probabilities`, 'model')
-  }
   const withTools = input.find(({ message }) => holdsTools(message))
   if (withTools && !model.served.capabilities.includes('tool_calling')) {
     throw invalidRequest(`${named(model)} does not support tool calling`, withTools.param, {

@@ -1,3 +1,4 @@
+import { cannotRead } from './cannot-read.ts'
 import type {
   CountOptions,
   Engine,
@@ -9,7 +10,7 @@ import type {
   ReadWork,
   Work,
 } from './engine.ts'
-import type { WorkTracer } from './work-trace.ts'
+import type { WorkSize, WorkTracer } from './work-trace.ts'
 
 /** Tokens that an engine has computed or taken from its caches for one request. */
 export interface TokenCounts {
@@ -41,7 +42,9 @@ export class MeteredEngine implements Engine {
 
   /** The counts so far. Tokens are counted when they are computed, even if the client has left. */
   get tokens(): TokenCounts {
-    const prompts: PromptUsage[] = [...this.#generations, ...this.#readings].flatMap((work) => work.prompts)
+    const prompts = [...this.#generations, ...this.#readings].flatMap(
+      (admitted): readonly PromptUsage[] => admitted.prompts,
+    )
     return {
       promptTokens: sum(prompts.map((prompt) => prompt.promptTokens)),
       completionTokens: sum(this.#generations.map((generation) => generation.computedTokens())),
@@ -61,22 +64,23 @@ export class MeteredEngine implements Engine {
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     const generation = await (this.#tracer === null
       ? this.#engine.generate(work, signal)
-      : generateTraced(this.#engine, { ...work, trace: this.#tracer.begin(work) }, signal))
+      : generateTraced(this.#engine, { ...work, trace: this.#tracer.begin(sizeOf(work)) }, signal))
     this.#generations.push(generation)
     return generation
   }
 
-  /** Undefined where the engine cannot read. Reading generates no tokens. */
-  get read(): Engine['read'] {
-    return this.#engine.read === undefined ? undefined : (work, signal) => this.#read(work, signal)
-  }
-
-  async #read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
-    const reading = await (this.#tracer === null
-      ? this.#engine.read!(work, signal)
-      : readTraced(this.#engine, { ...work, trace: this.#tracer.begin(work) }, signal))
-    this.#readings.push(reading)
-    return reading
+  async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    const trace = this.#tracer?.begin({ branches: work.questions.length, completions: 0 })
+    try {
+      if (this.#engine.read === undefined) throw cannotRead()
+      const reading = await this.#engine.read(trace === undefined ? work : { ...work, trace }, signal)
+      trace?.admitted(reading.prompts)
+      this.#readings.push(reading)
+      return reading
+    } catch (error) {
+      trace?.ended(0, error)
+      throw error
+    }
   }
 
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
@@ -105,15 +109,8 @@ async function generateTraced(engine: Engine, work: Work, signal: AbortSignal): 
   }
 }
 
-async function readTraced(engine: Engine, work: ReadWork, signal: AbortSignal): Promise<Reading> {
-  try {
-    const reading = await engine.read!(work, signal)
-    work.trace?.admitted(reading.prompts)
-    return reading
-  } catch (error) {
-    work.trace?.ended(0, error)
-    throw error
-  }
+function sizeOf({ branches }: Work): WorkSize {
+  return { branches: branches.length, completions: sum(branches.map(({ n }) => n)) }
 }
 
 function sum(counts: readonly number[]): number {

@@ -1,4 +1,5 @@
-import { invalidRequest, modelOverloaded, tryAgainIn, wholeSeconds } from '../lib/errors.ts'
+import { modelOverloaded, tryAgainIn, wholeSeconds } from '../lib/errors.ts'
+import { cannotRead } from './cannot-read.ts'
 import type {
   CountOptions,
   Engine,
@@ -108,21 +109,10 @@ export class PooledEngine implements Engine {
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     signal.throwIfAborted()
     const startedAt = performance.now()
-    const engine = await this.#acquire(signal)
-    let released = false
-    const release = () => {
-      if (released) return
-      released = true
-      signal.removeEventListener('abort', abandon)
-      this.#release()
-    }
     let computedTokens = () => 0
-    // Nobody may ever read the events, so the signal must release the engine as well.
-    const abandon = () => {
-      release()
-      work.trace?.ended(computedTokens(), signal.reason)
-    }
-    signal.addEventListener('abort', abandon)
+    const { engine, release } = await this.#acquireUntil(signal, () =>
+      work.trace?.ended(computedTokens(), signal.reason),
+    )
     try {
       const generation = await engine.generate(work, signal)
       computedTokens = generation.computedTokens
@@ -133,25 +123,11 @@ export class PooledEngine implements Engine {
     }
   }
 
-  /** @throws ApiError 400 where the engine cannot read, which is known once it is loaded. */
   async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
     signal.throwIfAborted()
-    const engine = await this.#acquire(signal)
-    let released = false
-    const release = () => {
-      if (released) return
-      released = true
-      signal.removeEventListener('abort', abandon)
-      this.#release()
-    }
-    // Nobody may ever read the answers, so the signal must release the engine as well.
-    const abandon = () => {
-      release()
-      work.trace?.ended(0, signal.reason)
-    }
-    signal.addEventListener('abort', abandon)
+    const { engine, release } = await this.#acquireUntil(signal, () => work.trace?.ended(0, signal.reason))
     try {
-      if (engine.read === undefined) throw invalidRequest("The model's engine does not read probabilities", 'model')
+      if (engine.read === undefined) throw cannotRead()
       const reading = await engine.read(work, signal)
       return { ...reading, answers: this.#watchAnswers(reading, work, { signal, release }) }
     } catch (error) {
@@ -229,6 +205,27 @@ export class PooledEngine implements Engine {
     }
   }
 
+  /**
+   * Acquires the engine for a work. Nobody may ever read what comes of it, so the signal releases the engine as well.
+   * @param abandoned called when the signal fires before the release.
+   */
+  async #acquireUntil(signal: AbortSignal, abandoned: () => void): Promise<{ engine: Engine; release: () => void }> {
+    const engine = await this.#acquire(signal)
+    let released = false
+    const release = () => {
+      if (released) return
+      released = true
+      signal.removeEventListener('abort', abandon)
+      this.#release()
+    }
+    const abandon = () => {
+      release()
+      abandoned()
+    }
+    signal.addEventListener('abort', abandon)
+    return { engine, release }
+  }
+
   async #awaitLoad(signal: AbortSignal): Promise<void> {
     if (this.#waiting >= this.#pool.maxWaiting) throw notLoadedYet()
     this.#waiting++
@@ -291,29 +288,6 @@ export class PooledEngine implements Engine {
     if (this.#users === 0 && this.#holds === 0) this.#unused?.resolve()
   }
 
-  async *#watchAnswers(
-    { answers }: Reading,
-    { questions, trace }: ReadWork,
-    { signal, release }: { signal: AbortSignal; release: () => void },
-  ): AsyncGenerator<ReadAnswer, void, void> {
-    let outcome: Outcome = 'aborted'
-    let left = questions.length
-    try {
-      for await (const answer of answers) {
-        if (--left === 0) outcome = 'finished'
-        yield answer
-      }
-    } catch (error) {
-      if (!signal.aborted) outcome = 'failed'
-      trace?.ended(0, error)
-      throw error
-    } finally {
-      this.#pool.meter.ended(this.model.name, outcome)
-      trace?.ended(0)
-      release()
-    }
-  }
-
   async *#watch(
     { events, computedTokens }: Generation,
     { branches, trace }: Work,
@@ -356,6 +330,35 @@ export class PooledEngine implements Engine {
     } finally {
       meter.ended(name, outcome)
       trace?.ended(computedTokens())
+      release()
+    }
+  }
+
+  async *#watchAnswers(
+    { answers }: Reading,
+    { questions, trace }: ReadWork,
+    { signal, release }: { signal: AbortSignal; release: () => void },
+  ): AsyncGenerator<ReadAnswer, void, void> {
+    let left = questions.length
+    let failed = 0
+    let outcome: Outcome = 'aborted'
+    try {
+      for await (const answer of answers) {
+        left--
+        if ('error' in answer) {
+          failed++
+          trace?.settled({ type: 'error' })
+        }
+        if (left === 0) outcome = failed === questions.length ? 'failed' : 'finished'
+        yield answer
+      }
+    } catch (error) {
+      if (!signal.aborted) outcome = 'failed'
+      trace?.ended(0, error)
+      throw error
+    } finally {
+      this.#pool.meter.ended(this.model.name, outcome)
+      trace?.ended(0)
       release()
     }
   }

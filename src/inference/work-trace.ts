@@ -1,9 +1,15 @@
 import type { TracedStage } from '../lib/traced-stage.ts'
-import type { BranchErrorEvent, FinishEvent, PromptUsage, ReadWork, Work } from './engine.ts'
+import type { BranchErrorEvent, FinishEvent, PromptUsage } from './engine.ts'
 
 /** Shows the works of one request in the request's trace. */
 export interface WorkTracer {
-  begin(work: Work | ReadWork): WorkTrace
+  begin(size: WorkSize): WorkTrace
+}
+
+/** How many branches a work has, or questions, and completions of them all. */
+export interface WorkSize {
+  readonly branches: number
+  readonly completions: number
 }
 
 /**
@@ -20,8 +26,8 @@ export interface WorkTrace {
   asked(url: string): TracedStage
   /** There is text. Further calls change nothing. */
   spoke(): void
-  /** A completion or a branch has ended. */
-  settled(event: FinishEvent | BranchErrorEvent): void
+  /** A completion, a branch or a question has ended. */
+  settled(event: FinishEvent | Pick<BranchErrorEvent, 'type'>): void
   /**
    * Further calls change nothing.
    * @param tokens that were computed for all completions.

@@ -4,9 +4,8 @@ import {
   ATTR_HTTP_RESPONSE_STATUS_CODE,
   ATTR_SERVER_ADDRESS,
 } from '@opentelemetry/semantic-conventions'
-import type { Work } from '../inference/engine.ts'
 import type { TokenCounts } from '../inference/metered-engine.ts'
-import type { WorkTrace, WorkTracer } from '../inference/work-trace.ts'
+import type { WorkSize, WorkTrace, WorkTracer } from '../inference/work-trace.ts'
 import type { TracedStage } from '../lib/traced-stage.ts'
 import type { MediaKind, MediaStage, MediaTrace } from '../media/index.ts'
 import { GEN_AI, LOOKOUT } from './attributes.ts'
@@ -24,7 +23,7 @@ export class RequestTrace {
   constructor(tracer: Tracer, span: Span, context: Context) {
     this.#span = span
     const parent = new SpanParent(tracer, trace.setSpan(context, span))
-    this.works = { begin: (work: Work): WorkTrace => new WorkSpans(parent, work) }
+    this.works = { begin: (size: WorkSize): WorkTrace => new WorkSpans(parent, size) }
     this.media = { begin: (stage, kind, host) => beginMedia(parent, stage, kind, host) }
   }
 

@@ -1,7 +1,7 @@
 import { type Attributes, type Span, SpanKind } from '@opentelemetry/api'
 import { ATTR_HTTP_REQUEST_METHOD, ATTR_SERVER_ADDRESS, ATTR_SERVER_PORT } from '@opentelemetry/semantic-conventions'
-import type { BranchErrorEvent, FinishEvent, PromptUsage, ReadWork, Work } from '../inference/engine.ts'
-import type { WorkTrace } from '../inference/work-trace.ts'
+import type { BranchErrorEvent, FinishEvent, PromptUsage } from '../inference/engine.ts'
+import type { WorkSize, WorkTrace } from '../inference/work-trace.ts'
 import type { TracedStage } from '../lib/traced-stage.ts'
 import { GEN_AI, LOOKOUT } from './attributes.ts'
 import { endSpan, type SpanParent } from './span-parent.ts'
@@ -22,15 +22,9 @@ export class WorkSpans implements WorkTrace {
   #failedBranches = 0
   #hasEnded = false
 
-  constructor(parent: SpanParent, work: Pick<Work, 'branches'> | Pick<ReadWork, 'questions'>) {
+  constructor(parent: SpanParent, { branches, completions }: WorkSize) {
     this.#parent = parent
-    this.#counts =
-      'questions' in work
-        ? { [LOOKOUT.branches]: work.questions.length, [LOOKOUT.completions]: 0 }
-        : {
-            [LOOKOUT.branches]: work.branches.length,
-            [LOOKOUT.completions]: work.branches.reduce((sum, { n }) => sum + n, 0),
-          }
+    this.#counts = { [LOOKOUT.branches]: branches, [LOOKOUT.completions]: completions }
     this.#span = parent.begin(this.#stage, { attributes: this.#counts })
   }
 
@@ -79,7 +73,7 @@ export class WorkSpans implements WorkTrace {
     if (this.#stage !== 'engine.decode') this.#enter('engine.decode', this.#counts)
   }
 
-  settled(event: FinishEvent | BranchErrorEvent): void {
+  settled(event: FinishEvent | Pick<BranchErrorEvent, 'type'>): void {
     if (event.type === 'finish') this.#reasons.push(event.reason)
     else this.#failedBranches++
   }

@@ -1,5 +1,13 @@
 import type { Backend } from '../../config/backend.ts'
-import type { EngineEvent, EngineStats, ImageLimits, ModelInfo, PromptPart, PromptUsage } from '../engine.ts'
+import type {
+  EngineEvent,
+  EngineStats,
+  ImageLimits,
+  ModelInfo,
+  PromptPart,
+  PromptUsage,
+  ReadAnswer,
+} from '../engine.ts'
 import type { GpuSettings, OffloadReport } from '../offload.ts'
 import type { RepetitionLimits } from '../repetition.ts'
 import type { Envelope } from './envelope.ts'
@@ -13,6 +21,8 @@ export type ToEngine =
   | { readonly type: 'load'; readonly settings: EngineSettings; readonly compiledKernels: boolean }
   /** The envelope holds a `Work` without its trace. `traced`: whether its stages are reported. */
   | { readonly type: 'generate'; readonly id: number; readonly work: Envelope; readonly traced: boolean }
+  /** The envelope holds a `ReadWork` without its trace. */
+  | { readonly type: 'read'; readonly id: number; readonly work: Envelope; readonly traced: boolean }
   | { readonly type: 'abort'; readonly id: number }
   /** The envelope holds a `CountedPrompt`. */
   | { readonly type: 'count'; readonly id: number; readonly prompt: Envelope }
@@ -55,6 +65,13 @@ export type FromEngine =
   | { readonly type: 'encoded'; readonly id: number; readonly ms: number }
   /** All events of one step. */
   | { readonly type: 'events'; readonly requests: readonly RequestEvents[] }
+  /** Answers to some questions of a read. `last`: no further ones follow. */
+  | {
+      readonly type: 'answers'
+      readonly id: number
+      readonly answers: readonly SentAnswer[]
+      readonly last: boolean
+    }
   /** The request is rejected or has failed; no further message follows for it. */
   | { readonly type: 'error'; readonly id: number; readonly error: EngineFailure }
 
@@ -70,6 +87,11 @@ export interface KernelsInUse {
 
 /** The stages of loading, before the engine process is ready. */
 export type LoadStage = 'libraries' | 'weights' | 'cache' | 'encoder' | 'warm-up'
+
+/** A `ReadAnswer`, with its error in the form in which it is sent. */
+export type SentAnswer =
+  | Extract<ReadAnswer, { readonly logProbs: readonly number[] }>
+  | { readonly question: number; readonly error: EngineFailure }
 
 export interface RequestEvents {
   readonly id: number

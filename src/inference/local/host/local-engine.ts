@@ -14,9 +14,12 @@ import type {
   Measurement,
   ModelInfo,
   PromptPart,
+  Reading,
+  ReadWork,
   Work,
 } from '../../engine.ts'
 import { describeOffload, type GpuSettings, type OffloadReport, type WeightSizes } from '../../offload.ts'
+import { pack } from '../envelope.ts'
 import { HeartbeatMonitor, loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { EngineSettings, FromEngine, KernelsInUse, LoadStage, PrefixDiskSettings, ToEngine } from '../protocol.ts'
@@ -160,6 +163,16 @@ export class LocalEngine implements Engine {
     return { prompts: await prompts, exact: true }
   }
 
+  async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    signal.throwIfAborted()
+    const child = this.#readyChild()
+    const { trace, ...rest } = work
+    const packed = pack(rest)
+    const { id, admitted } = this.#calls.addReading(signal, (id) => child.send({ type: 'abort', id }), trace)
+    this.#send(child, { type: 'read', id, work: packed, traced: trace !== undefined })
+    return admitted
+  }
+
   async stats(): Promise<EngineStats> {
     const child = this.#readyChild()
     const { id, stats } = this.#calls.addStats()
@@ -232,7 +245,10 @@ export class LocalEngine implements Engine {
         else if (message.type === 'events') {
           servedRequests += message.requests.filter(({ last }) => last).length
           this.#calls.handleEvents(message.requests)
-        } else this.#calls.handle(message)
+        } else {
+          if (message.type === 'answers' && message.last) servedRequests++
+          this.#calls.handle(message)
+        }
       },
       exit: (reason, signal) => {
         this.#monitor?.stop()

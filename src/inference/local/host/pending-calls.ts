@@ -1,10 +1,10 @@
-import type { EngineEvent, EngineStats, Generation, PromptUsage } from '../../engine.ts'
+import type { EngineEvent, EngineStats, Generation, PromptUsage, ReadAnswer, Reading } from '../../engine.ts'
 import { EventQueue } from '../../event-queue.ts'
 import { joinTexts } from '../../join-texts.ts'
 import { TokenTally } from '../../token-tally.ts'
 import type { WorkTrace } from '../../work-trace.ts'
 import { toApiError } from '../failure.ts'
-import type { FromEngine, RequestEvents } from '../protocol.ts'
+import type { FromEngine, RequestEvents, SentAnswer } from '../protocol.ts'
 
 type Answer = Extract<FromEngine, { id: number }>
 
@@ -64,6 +64,49 @@ export class PendingCalls {
       forget()
     }
     this.#calls.set(id, { handle, handleEvents, fail })
+    return { id, admitted }
+  }
+
+  /** Registers a read, as `addGeneration` does a generation. */
+  addReading(
+    signal: AbortSignal,
+    abort: (id: number) => void,
+    trace?: WorkTrace,
+  ): { id: number; admitted: Promise<Reading> } {
+    const id = ++this.#lastId
+    const { promise: admitted, resolve, reject } = Promise.withResolvers<Reading>()
+    const forget = () => {
+      this.#calls.delete(id)
+      signal.removeEventListener('abort', onAbort)
+    }
+    const abandon = () => {
+      forget()
+      abort(id)
+    }
+    const answers = new EventQueue<ReadAnswer>(abandon, () => null)
+    const fail = (reason: unknown) => {
+      forget()
+      reject(reason)
+      answers.fail(reason)
+    }
+    const onAbort = () => {
+      fail(signal.reason)
+      abort(id)
+    }
+    signal.addEventListener('abort', onAbort)
+    const handle = (message: Answer) => {
+      if (message.type === 'admitted') resolve({ prompts: message.prompts, answers })
+      else if (message.type === 'error') fail(toApiError(message.error))
+      else if (message.type === 'started') trace?.started()
+      else if (message.type === 'encoded') trace?.encoded(message.ms)
+      else if (message.type === 'answers') {
+        answers.push(message.answers.map(received))
+        if (!message.last) return
+        answers.end()
+        forget()
+      }
+    }
+    this.#calls.set(id, { handle, fail })
     return { id, admitted }
   }
 
@@ -137,4 +180,8 @@ export class PendingCalls {
   failAll(reason: unknown): void {
     for (const call of [...this.#calls.values()]) call.fail(reason)
   }
+}
+
+function received(answer: SentAnswer): ReadAnswer {
+  return 'error' in answer ? { question: answer.question, error: toApiError(answer.error) } : answer
 }

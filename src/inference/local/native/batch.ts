@@ -8,6 +8,8 @@ export class Batch {
   readonly #tokens: Int32Array
   readonly #positions: Int32Array
   readonly #sequences: Int32Array[]
+  /** How many sequences each row belongs to. */
+  readonly #counts: Int32Array
   readonly #outputs: Int8Array
   readonly capacity: number
   #length = 0
@@ -15,19 +17,21 @@ export class Batch {
   /**
    * @param capacity rows of tokens.
    * @param most rows of tokens or embeddings; no fewer than `capacity`.
+   * @param sequencesPerRow sequences that a row may belong to.
    */
-  constructor(llama: Llama, capacity: number, most = capacity) {
+  constructor(llama: Llama, capacity: number, most = capacity, sequencesPerRow = 1) {
     this.#llama = llama
     this.capacity = capacity
-    const native = llama.batch_init(most, 0, 1)
+    const native = llama.batch_init(most, 0, sequencesPerRow)
     this.#native = native
     this.#tokens = new Int32Array(koffi.view(native.token, 4 * most))
     this.#positions = new Int32Array(koffi.view(native.pos, 4 * most))
     this.#outputs = new Int8Array(koffi.view(native.logits, most))
-    new Int32Array(koffi.view(native.n_seq_id, 4 * most)).fill(1)
+    this.#counts = new Int32Array(koffi.view(native.n_seq_id, 4 * most))
+    this.#counts.fill(1)
     this.#sequences = Array.from(
       { length: most },
-      (_, row) => new Int32Array(koffi.view(koffi.decode(native.seq_id, 8 * row, 'void *'), 4)),
+      (_, row) => new Int32Array(koffi.view(koffi.decode(native.seq_id, 8 * row, 'void *'), 4 * sequencesPerRow)),
     )
   }
 
@@ -49,8 +53,28 @@ export class Batch {
     this.#tokens[row] = token
     this.#positions[row] = position
     this.#sequences[row]![0] = sequence
+    this.#counts[row] = 1
     this.#outputs[row] = output ? 1 : 0
     return row
+  }
+
+  /** The same for a row that belongs to all sequences from `first` up to, but without, `end`. */
+  addShared(token: number, position: number, first: number, end: number, output: boolean): number {
+    const row = this.add(token, position, first, output)
+    const sequences = this.#sequences[row]!
+    for (let sequence = first + 1; sequence < end; sequence++) sequences[sequence - first] = sequence
+    this.#counts[row] = end - first
+    return row
+  }
+
+  /** Has the logits of an added row computed too. */
+  output(row: number): void {
+    this.#outputs[row] = 1
+  }
+
+  /** Whether the logits of an added row are computed. */
+  isOutput(row: number): boolean {
+    return this.#outputs[row] === 1
   }
 
   /** The added rows, in the library's form. */
@@ -65,6 +89,7 @@ export class Batch {
   toNativeEmbeddings(embeddings: Float32Array, positions: Int32Array, count: number, sequence: number): NativeBatch {
     for (let row = 0; row < count; row++) {
       this.#sequences[row]![0] = sequence
+      this.#counts[row] = 1
       this.#outputs[row] = 0
     }
     this.#length = 0

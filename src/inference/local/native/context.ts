@@ -22,6 +22,10 @@ export interface ContextOptions {
   readonly batchRows: number
   /** Embeddings that one decode call must be able to take. */
   readonly mediaRows?: number
+  /** Rows of a batch that may have logits, no fewer than `sequences`; by default, one for each sequence. */
+  readonly outputs?: number
+  /** Sequences that a row may belong to; by default 1. */
+  readonly sequencesPerRow?: number
 }
 
 /** A llama.cpp context: a model's KV cache, and decoding into it. */
@@ -47,7 +51,7 @@ export class Context {
   constructor({ llama, kernels }: Pick<NativeLibraries, 'llama' | 'kernels'>, model: Model, options: ContextOptions) {
     const rows = Math.max(options.batchRows, options.mediaRows ?? 0)
     const { kvType = 'f16' } = options
-    this.outputs = Math.min(options.sequences, options.batchRows)
+    this.outputs = options.outputs ?? Math.min(options.sequences, options.batchRows)
     const handle = llama.init_from_model(model.handle, {
       ...llama.context_default_params(),
       type_k: KV_TYPES[kvType],
@@ -75,7 +79,7 @@ export class Context {
     this.cells = llama.n_ctx(handle)
     // A context with fewer cells has a smaller batch.
     this.mediaRows = llama.n_batch(handle)
-    this.batch = new Batch(llama, Math.min(options.batchRows, this.mediaRows), this.mediaRows)
+    this.batch = new Batch(llama, Math.min(options.batchRows, this.mediaRows), this.mediaRows, options.sequencesPerRow)
   }
 
   /** Number of threads of the next decode calls. */
@@ -121,6 +125,11 @@ export class Context {
       this.#logits.set(address, logits)
     }
     return logits
+  }
+
+  /** Natural logarithm of the sum of the exponentials of a row's logits. */
+  logSum(row: number): number {
+    return logSumOf(this.logits(row))
   }
 
   /**
@@ -196,4 +205,12 @@ export class Context {
     this.batch.close()
     this.#llama.free(this.handle)
   }
+}
+
+function logSumOf(logits: Float32Array): number {
+  let largest = Number.NEGATIVE_INFINITY
+  for (const logit of logits) if (logit > largest) largest = logit
+  let sum = 0
+  for (const logit of logits) sum += Math.exp(logit - largest)
+  return largest + Math.log(sum)
 }

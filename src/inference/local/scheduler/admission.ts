@@ -29,7 +29,7 @@ export interface AdmittedBranch {
 }
 
 /** The input that errors name when the caller gives none. */
-const DEFAULT_PARAM = 'messages'
+export const DEFAULT_PARAM = 'messages'
 
 /**
  * Tokenises the work and checks that it fits; the scheduler calls it before it queues anything.

@@ -4,7 +4,7 @@ import type { GpuSettings, OffloadReport } from '../../offload.ts'
 import type { RepetitionLimits } from '../../repetition.ts'
 import { KvCache } from '../cache/kv-cache.ts'
 import { type Compute, computeOf, usefulThreads } from '../native/compute.ts'
-import { Context } from '../native/context.ts'
+import { Context, type ContextOptions } from '../native/context.ts'
 import type { NativeLibraries } from '../native/libraries.ts'
 import type { Llama } from '../native/llama.ts'
 import { Model } from '../native/model.ts'
@@ -54,7 +54,11 @@ export class LoadedModel {
   readonly compute: Compute
   readonly offload: OffloadReport
   readonly repetition: RepetitionLimits | null
+  /** Bytes of the weights that each token is multiplied with; 0 where the files do not say. */
+  readonly weightBytes: number
   readonly #projector: Projector | null
+  readonly #libraries: Pick<NativeLibraries, 'llama' | 'kernels'>
+  readonly #contextSettings: Pick<ContextOptions, 'kvType' | 'threads' | 'mediaRows'>
 
   /**
    * @param begins called before each stage of loading; the stage then blocks.
@@ -103,14 +107,19 @@ export class LoadedModel {
     begins('cache')
     // Image tokens that attend to each other must be in one batch.
     const mediaRows = this.#projector?.attendsWithinImages ? (image?.maxTokens ?? 0) : 0
-    const size = {
-      cells,
+    this.#libraries = { llama, kernels }
+    this.#contextSettings = {
       ...(settings.kvType === undefined ? {} : { kvType: settings.kvType }),
+      threads,
+      mediaRows,
+    }
+    this.weightBytes = gpu.weights.modelBytes
+    const size = {
+      ...this.#contextSettings,
+      cells,
       // One more for copies of parts of sequences.
       sequences: sequences + retained + 1,
-      threads,
       batchRows: this.compute.batchRows,
-      mediaRows,
     }
     this.context = withHint(offload, () => new Context({ llama, kernels }, this.model, size))
     this.kv = new KvCache(this.context, sequences + retained, this.model.cuttablePositions)
@@ -129,6 +138,14 @@ export class LoadedModel {
         audio: this.#projector?.supportsAudio ?? false,
       },
     }
+  }
+
+  /**
+   * A further context of the model, beside the one for completions. The caller closes it.
+   * @throws Error when its memory cannot be allocated.
+   */
+  createContext(size: Omit<ContextOptions, 'kvType' | 'threads' | 'mediaRows'>): Context {
+    return new Context(this.#libraries, this.model, { ...size, ...this.#contextSettings })
   }
 
   close(): void {

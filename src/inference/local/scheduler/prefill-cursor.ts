@@ -3,6 +3,9 @@ import type { Batch } from '../native/batch.ts'
 import type { MediaTokens, PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
+/** Where the embeddings of media are decoded. */
+export type MediaMemory = Pick<LoadedModel, 'context' | 'kv' | 'model' | 'usesMrope'>
+
 /**
  * Owns how far a part of a prompt has been prefilled into its KV sequence. The batch builder asks how many rows come
  * next; the model runner has them computed.
@@ -108,7 +111,7 @@ export class PrefillCursor {
   }
 
   /** Decodes some embeddings of the encoded media that come next. Blocks. */
-  decodeMedia({ context, kv, model, usesMrope }: LoadedModel, rows: number, step: number): void {
+  decodeMedia({ context, kv, model, usesMrope }: MediaMemory, rows: number, step: number): void {
     const embeddings = this.#embeddings
     const chunk = this.media
     if (chunk === null || embeddings === null) throw new Error('No encoded media come next.')

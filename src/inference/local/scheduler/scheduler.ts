@@ -16,6 +16,7 @@ import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
 import type { Sequence } from './sequence.ts'
 import { SequenceGroup } from './sequence-group.ts'
 import { SequenceManager } from './sequence-manager.ts'
+import type { SideWork } from './side-work.ts'
 import { StepError } from './step.ts'
 
 export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCacheBytes' | 'speculation' | 'seed'>
@@ -23,6 +24,9 @@ export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCache
 /** Time that copies into the prefix cache may take after a step, in ms, and as a share of the step. */
 const COPY_MS = 8
 const COPY_SHARE = 0.1
+
+/** How long a step of other work should take beside completions, in ms. It has half of the time. */
+const SIDE_STEP_MS = 20
 
 /** The prefix cache on disk, and what measures for it. */
 export interface SchedulerDisk {
@@ -48,6 +52,9 @@ export class Scheduler {
   readonly #costs: PrefillCosts | null
   /** Groups that wait for a part of their prompt to be read from disk. They are in no queue. */
   readonly #reading = new Set<SequenceGroup>()
+  readonly #side: SideWork | null
+  /** Time by which other work's last step was longer than all other steps since, in ms. */
+  #sideLeadMs = 0
   #prefilledTokens = 0
   #decodedTokens = 0
   #draftedTokens = 0
@@ -61,7 +68,7 @@ export class Scheduler {
     splitter: BatchSplitter,
     settings: SchedulerSettings,
     send: (message: FromEngine) => void,
-    disk: SchedulerDisk | null = null,
+    { disk = null, side = null }: { readonly disk?: SchedulerDisk | null; readonly side?: SideWork | null } = {},
   ) {
     this.#loaded = loaded
     this.#settings = settings
@@ -70,6 +77,7 @@ export class Scheduler {
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation)
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
+    this.#side = side
     this.#forecast = new QueueForecast(splitter)
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
   }
@@ -79,11 +87,12 @@ export class Scheduler {
     const { held } = this.#manager
     return {
       ...this.#manager.stats,
+      running: this.#manager.stats.running + (this.#side?.running ?? 0),
       waiting: this.#waiting,
       totalCells: context.cells,
       usedCells: kv.usedCells - held.cells,
       usedSequences: kv.usedSequences - held.sequences,
-      prefilledTokens: this.#prefilledTokens,
+      prefilledTokens: this.#prefilledTokens + (this.#side?.prefilledTokens ?? 0),
       decodedTokens: this.#decodedTokens,
       draftedTokens: this.#draftedTokens,
       acceptedTokens: this.#acceptedTokens,
@@ -128,11 +137,17 @@ export class Scheduler {
     if (group.isFinished) return
     this.#manager.enqueue(group)
     this.#manager.admit()
+    this.wake()
+  }
+
+  /** Computes steps until there is nothing to do: for other work that was submitted. */
+  wake(): void {
     if (!this.#isRunning) void this.#run()
   }
 
   /** Frees what the request holds before the next step. Nothing more is sent for it. */
   abort(id: number): void {
+    this.#side?.abort(id)
     const group = this.#groups.get(id)
     if (group === undefined) return
     this.#sender.forget(group)
@@ -152,7 +167,7 @@ export class Scheduler {
   }
 
   get #waiting(): number {
-    return this.#manager.waitingGroups + this.#reading.size
+    return this.#manager.waitingGroups + this.#reading.size + (this.#side?.waiting ?? 0)
   }
 
   /**
@@ -164,6 +179,10 @@ export class Scheduler {
     const started = performance.now()
     const since = this.#lastStepEnd ?? started
     this.#manager.admit()
+    if (this.#isSideTurn) {
+      this.#sideStep()
+      return true
+    }
     if (this.#manager.running.length === 0) {
       if (this.#manager.continueCopies(COPY_MS)) return true
       const { next } = this.#manager
@@ -182,12 +201,30 @@ export class Scheduler {
       for (const group of error.groups) this.#fail(group, error.cause)
     }
     this.#lastStepEnd = performance.now()
+    this.#sideLeadMs -= this.#lastStepEnd - started
     this.#forecast.stepped(
       this.#lastStepEnd - since,
       this.#decodedTokens - decodedTokens,
       this.#prefilledTokens - prefilledTokens,
     )
     return true
+  }
+
+  /** Beside completions, other work has half of the time. */
+  get #isSideTurn(): boolean {
+    if (this.#side === null || this.#side.isIdle) return false
+    if (this.#manager.running.length > 0) return this.#sideLeadMs <= 0
+    // What can never run is told so at once.
+    return this.#manager.next === undefined
+  }
+
+  #sideStep(): void {
+    const started = performance.now()
+    const isAlone = this.#manager.running.length === 0
+    this.#side?.step(isAlone ? Number.POSITIVE_INFINITY : SIDE_STEP_MS)
+    const ms = performance.now() - started
+    this.#sideLeadMs = isAlone ? 0 : ms
+    this.#sender.hold(new Set(), ms)
   }
 
   /** @returns groups with new events. @throws StepError */
@@ -222,13 +259,17 @@ export class Scheduler {
     return events.length > 0 || error !== null
   }
 
+  /** @throws FailureError when the queue is full. */
+  checkQueue(): void {
+    if (this.#waiting < this.#settings.maxWaiting) return
+    const retryAfter = this.#forecast.promisePlace(() => this.#load) / 1000
+    const message = `The model is busy and its queue is full. ${tryAgainIn(retryAfter)}`
+    throw new FailureError({ kind: 'overloaded', message, retryAfter })
+  }
+
   /** @throws FailureError when the queue is full or the work does not fit. */
   #admit(id: number, work: Work): SequenceGroup {
-    if (this.#waiting >= this.#settings.maxWaiting) {
-      const retryAfter = this.#forecast.promisePlace(() => this.#load) / 1000
-      const message = `The model is busy and its queue is full. ${tryAgainIn(retryAfter)}`
-      throw new FailureError({ kind: 'overloaded', message, retryAfter })
-    }
+    this.checkQueue()
     const admitted = admit(this.#loaded, work)
     const seed = this.#settings.seed ?? randomInt(2 ** 32)
     return new SequenceGroup(id, work.organisation, admitted, this.#loaded, seed)

@@ -5,13 +5,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { releaseMemoryWhenIdle } from '../../../lib/memory.ts'
-import type { Work } from '../../engine.ts'
+import type { PromptPart, ReadWork, Work } from '../../engine.ts'
 import { unpack } from '../envelope.ts'
 import { toFailure } from '../failure.ts'
 import { HEARTBEAT_MS, PULSE_FILE, PULSE_MS } from '../heartbeat.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { CountedPrompt, EngineSettings, FromEngine, LoadStage, ToEngine } from '../protocol.ts'
+import { Reads } from '../reading/reads.ts'
 import { admit, contextExceeded } from '../scheduler/admission.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
@@ -25,6 +26,7 @@ const CLOSE_MS = 1500
 class EngineProcess {
   readonly #loaded: LoadedModel
   readonly #scheduler: Scheduler
+  readonly #reads: Reads
   /** Requests whose constraints, texts or media are being prepared. */
   readonly #preparing = new Map<number, AbortController>()
 
@@ -48,7 +50,8 @@ class EngineProcess {
       throw error
     }
     const disk = openDisk(settings, paths, this.#loaded.kv)
-    this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, disk)
+    this.#reads = new Reads(this.#loaded, settings, send)
+    this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, { disk, side: this.#reads })
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = {
       compiled: libraries.kernels !== null,
@@ -68,6 +71,7 @@ class EngineProcess {
   /** An error that it throws concerns this message alone. */
   handle(message: ToEngine): void {
     if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work), message.traced)
+    else if (message.type === 'read') this.#read(message.id, unpack<ReadWork>(message.work), message.traced)
     else if (message.type === 'abort') {
       this.#preparing.get(message.id)?.abort()
       this.#preparing.delete(message.id)
@@ -96,6 +100,29 @@ class EngineProcess {
     this.#prepareWork(id, work, () => this.#scheduler.submit(id, work, traced))
   }
 
+  /** Submits a read once it is prepared. */
+  #read(id: number, work: ReadWork, traced: boolean): void {
+    const prompts = [
+      { parts: work.prefix, param: work.questions[0]?.param },
+      ...work.questions.map(({ suffix, param }) => ({ parts: suffix, param })),
+    ]
+    this.#prepare(id, async (signal) => {
+      this.#scheduler.checkQueue()
+      await this.#prepareTexts(prompts, work.organisation, signal)
+      const admitted = await this.#reads.admit(work, signal)
+      return () => {
+        try {
+          this.#scheduler.checkQueue()
+        } catch (error) {
+          admitted.close()
+          throw error
+        }
+        this.#reads.submit(id, work.organisation, admitted, traced)
+        this.#scheduler.wake()
+      }
+    })
+  }
+
   /** Admits work by the sizes of what is in it, and forgets it. */
   #measure(id: number, work: Work): void {
     this.#prepareWork(id, work, () => {
@@ -110,7 +137,7 @@ class EngineProcess {
   }
 
   #prepareWork(id: number, work: Work, next: () => void): void {
-    const { reader, constraints, info } = this.#loaded
+    const { reader, constraints } = this.#loaded
     const prompts = [
       { parts: work.prefix, param: work.branches[0]?.param },
       ...work.branches.map(({ suffix, param }) => ({ parts: suffix, param })),
@@ -121,13 +148,22 @@ class EngineProcess {
       return
     }
     this.#prepare(id, async (signal) => {
-      for (const { parts, param } of prompts) {
-        const fits = await reader.prepare(parts, work.organisation, info.contextTokens, signal)
-        if (!fits) throw contextExceeded(info.contextTokens, param)
-      }
+      await this.#prepareTexts(prompts, work.organisation, signal)
       await Promise.all(bound.map((constraint) => constraints.prepare(constraint, work.organisation)))
       return next
     })
+  }
+
+  async #prepareTexts(
+    prompts: readonly { readonly parts: readonly PromptPart[]; readonly param: string | undefined }[],
+    organisation: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { reader, info } = this.#loaded
+    for (const { parts, param } of prompts) {
+      const fits = await reader.prepare(parts, organisation, info.contextTokens, signal)
+      if (!fits) throw contextExceeded(info.contextTokens, param)
+    }
   }
 
   /** Calls what `prepare` resolves to, unless the request was aborted in the meantime. */

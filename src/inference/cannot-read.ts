@@ -1,0 +1,6 @@
+import { type ApiError, invalidRequest } from '../lib/errors.ts'
+
+/** For an engine that has no `read`. */
+export function cannotRead(): ApiError {
+  return invalidRequest('This model does not say how likely replies are.', 'model')
+}

@@ -1,0 +1,214 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { lengthProblem } from '../../context-length.ts'
+import type { PromptUsage, ReadQuestion, ReadWork } from '../../engine.ts'
+import { FailureError } from '../failure.ts'
+import { checkMedia, DEFAULT_PARAM } from '../scheduler/admission.ts'
+import type { LoadedModel } from '../scheduler/loaded-model.ts'
+import { countCells } from '../scheduler/prefill-cursor.ts'
+import type { PromptChunk, TokenisedPrompt } from '../tokens/prompt-tokens.ts'
+import type { ReadLimits } from './read-limits.ts'
+import { createPrefix, type ReadPrefix } from './read-prefix.ts'
+
+/** A read that fits the model, tokenised. */
+export interface AdmittedRead {
+  readonly questions: readonly AdmittedQuestion[]
+  /** As if nothing of the prefix had been computed yet. */
+  readonly usage: readonly PromptUsage[]
+  /** Frees the native memory of media. */
+  close(): void
+}
+
+export interface AdmittedQuestion {
+  /** In request order. */
+  readonly index: number
+  readonly prefix: ReadPrefix
+  /** What follows the prefix and takes calls of its own: media, and text that is too long for one call with the replies. */
+  readonly lead: readonly PromptChunk[]
+  /** The last tokens, at least one. They are in one call with tokens of the replies. */
+  readonly tail: Int32Array
+  /** Tokens of each reply, at least one. */
+  readonly replies: readonly Int32Array[]
+  /** Prompt tokens after the prefix. */
+  readonly tokens: number
+}
+
+/** Time that tokenisation may take in one turn of the event loop, in ms. Steps run between turns. */
+const TURN_MS = 5
+
+/**
+ * Tokenises the work and checks that it fits, a few questions at a time: there may be 100,000 replies.
+ * @throws FailureError when a question does not fit the context window or the model does not support a part of it.
+ */
+export async function admitRead(
+  loaded: LoadedModel,
+  work: ReadWork,
+  limits: ReadLimits,
+  signal: AbortSignal,
+): Promise<AdmittedRead> {
+  const { prefix: parts, questions, organisation } = work
+  const prompts: TokenisedPrompt[] = []
+  const read = (parts: ReadWork['prefix'], param: string, before?: TokenisedPrompt) => {
+    const prompt = loaded.reader.read(parts, organisation, param, before)
+    prompts.push(prompt)
+    checkMedia(prompt.chunks, loaded.context.mediaRows, param)
+    return prompt
+  }
+  const close = () => {
+    for (const prompt of prompts) prompt.close()
+  }
+  try {
+    const prefix = read(parts, questions[0]?.param ?? DEFAULT_PARAM)
+    const prefixes = new Prefixes(prefix.chunks, organisation)
+    const replies = new ReplyReader(loaded, limits)
+    const admitted: AdmittedQuestion[] = []
+    const usage: PromptUsage[] = []
+    let turnEnds = performance.now() + TURN_MS
+    for (const [index, question] of questions.entries()) {
+      if (performance.now() > turnEnds) {
+        await nextTurn()
+        signal.throwIfAborted()
+        turnEnds = performance.now() + TURN_MS
+      }
+      const param = question.param ?? DEFAULT_PARAM
+      const suffix = read(question.suffix, param, prefix)
+      const tokens = replies.read(question, suffix.tokens === 0 ? prefix : suffix)
+      const promptTokens = prefix.tokens + suffix.tokens
+      const longest = tokens.reduce((most, { length }) => Math.max(most, length), 0)
+      const problem = lengthProblem(promptTokens, longest, loaded.info.contextTokens)
+      if (problem !== null) throw invalid(problem, param)
+      usage.push({
+        promptTokens,
+        imageTokens: prefix.imageTokens + suffix.imageTokens,
+        audioTokens: prefix.audioTokens + suffix.audioTokens,
+        // The first question is charged for the prefill that the others share.
+        cachedTokens: index === 0 ? 0 : prefix.tokens,
+      })
+      // Without a suffix, a token of the prefix is the question's: this question has another prefix then.
+      const [own, chunks] = prefixes.split(suffix.chunks, param)
+      admitted.push({
+        index,
+        prefix: own,
+        ...cutTail(chunks, tokens, limits, param),
+        replies: tokens,
+        tokens: countCells(chunks),
+      })
+    }
+    return { questions: admitted, usage, close }
+  } catch (error) {
+    close()
+    throw error
+  }
+}
+
+/** The prefix of all questions with a suffix, and that of those without. */
+class Prefixes {
+  readonly #chunks: readonly PromptChunk[]
+  readonly #organisation: string
+  #whole: ReadPrefix | null = null
+  #shorter: readonly [ReadPrefix, readonly PromptChunk[]] | null = null
+
+  constructor(chunks: readonly PromptChunk[], organisation: string) {
+    this.#chunks = chunks
+    this.#organisation = organisation
+  }
+
+  /** @returns a question's prefix, and what follows it. */
+  split(suffix: readonly PromptChunk[], param: string): readonly [ReadPrefix, readonly PromptChunk[]] {
+    if (countCells(suffix) > 0) {
+      this.#whole ??= createPrefix(this.#chunks, this.#organisation)
+      return [this.#whole, suffix]
+    }
+    if (this.#shorter === null) {
+      const { rest, tokens } = splitText(this.#chunks, param)
+      const kept: PromptChunk[] = tokens.length === 1 ? [] : [{ type: 'text', tokens: tokens.subarray(0, -1) }]
+      this.#shorter = [
+        createPrefix([...rest, ...kept], this.#organisation),
+        [{ type: 'text', tokens: tokens.subarray(-1) }],
+      ]
+    }
+    return this.#shorter
+  }
+}
+
+/** Tokenises replies as the model would write them. Many questions have the same ones. */
+class ReplyReader {
+  readonly #loaded: LoadedModel
+  readonly #longest: number
+  readonly #known = new Map<string, Int32Array>()
+
+  constructor(loaded: LoadedModel, { rows, outputs }: ReadLimits) {
+    this.#loaded = loaded
+    this.#longest = Math.min(rows, outputs) - 1
+  }
+
+  read({ replies, param = DEFAULT_PARAM }: ReadQuestion, before: TokenisedPrompt): Int32Array[] {
+    const last = before.chunks.findLast((chunk) => chunk.type === 'media' || chunk.tokens.length > 0)
+    const ending = last?.type === 'text' ? last.tokens.at(-1) : -1
+    return replies.map((text) => {
+      const name = `${ending} ${text}`
+      let tokens = this.#known.get(name)
+      if (tokens === undefined) {
+        tokens = this.#tokenize(text, before, param)
+        this.#known.set(name, tokens)
+      }
+      if (tokens.length === 0) throw invalid('A reply has no tokens of this model.', param)
+      if (tokens.length > this.#longest) {
+        const has = `A reply has ${tokens.length} tokens`
+        throw invalid(`${has}, but this model reads the probability of at most ${this.#longest}.`, param)
+      }
+      return tokens
+    })
+  }
+
+  #tokenize(text: string, before: TokenisedPrompt, param: string): Int32Array {
+    const prompt = this.#loaded.reader.size([{ type: 'text', text, trusted: false }], '', param, before)
+    return concat(prompt.chunks.flatMap((chunk) => (chunk.type === 'text' ? [chunk.tokens] : [])))
+  }
+}
+
+/**
+ * Cuts off the last tokens, to be computed with the replies. Where both do not fit into one call, what comes before the very
+ * last token is computed once, and only that token with each part of the replies.
+ */
+function cutTail(
+  chunks: readonly PromptChunk[],
+  replies: readonly Int32Array[],
+  { rows, outputs, leaves }: ReadLimits,
+  param: string,
+): Pick<AdmittedQuestion, 'lead' | 'tail'> {
+  const { rest, tokens } = splitText(chunks, param)
+  const most = replies.reduce((sum, { length }) => sum + length, 0)
+  const fits = tokens.length + most <= rows && most < outputs && replies.length <= leaves
+  if (fits) return { lead: rest, tail: tokens }
+  const before: PromptChunk[] = tokens.length === 1 ? [] : [{ type: 'text', tokens: tokens.subarray(0, -1) }]
+  return { lead: [...rest, ...before], tail: tokens.subarray(-1) }
+}
+
+/** Splits off all text at the end of a prompt. @throws FailureError when it ends with media. */
+function splitText(
+  chunks: readonly PromptChunk[],
+  param: string,
+): { rest: readonly PromptChunk[]; tokens: Int32Array } {
+  const kept = chunks.filter((chunk) => chunk.type === 'media' || chunk.tokens.length > 0)
+  const start = kept.findLastIndex(({ type }) => type === 'media') + 1
+  const tokens = concat(kept.slice(start).flatMap((chunk) => (chunk.type === 'text' ? [chunk.tokens] : [])))
+  if (kept.length === 0) throw invalid('The prompt is empty.', param)
+  if (tokens.length === 0) throw invalid('The prompt must end with text.', param)
+  return { rest: kept.slice(0, start), tokens }
+}
+
+function concat(parts: readonly Int32Array[]): Int32Array {
+  const [only] = parts
+  if (parts.length === 1) return only!
+  const all = new Int32Array(parts.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const part of parts) {
+    all.set(part, at)
+    at += part.length
+  }
+  return all
+}
+
+function invalid(message: string, param: string): FailureError {
+  return new FailureError({ kind: 'invalid', message, param })
+}

@@ -1,0 +1,282 @@
+import { KvCache, type KvSequence, type SavedCells, START } from '../cache/kv-cache.ts'
+import type { Context } from '../native/context.ts'
+import type { LoadedModel } from '../scheduler/loaded-model.ts'
+import { type MediaMemory, PrefillCursor } from '../scheduler/prefill-cursor.ts'
+import type { PromptChunk } from '../tokens/prompt-tokens.ts'
+import { Fences } from './fences.ts'
+import { ALIGNED, OTHER_SEQUENCES, type ReadLimits } from './read-limits.ts'
+import type { ReadPrefix } from './read-prefix.ts'
+import type { ReplyTree } from './reply-tree.ts'
+
+/** The last tokens of a question, and some of its replies. */
+export interface ReadUnit {
+  readonly tail: Int32Array
+  readonly tree: ReplyTree
+}
+
+/** Where the rows of a unit are in the last batch. */
+export interface UnitRows {
+  /** The row of the last token of the tail. */
+  readonly root: number
+  /** The row of the first node of the tree; the others follow. */
+  readonly nodes: number
+}
+
+/** Sequences of `KvCache`: the prefix, and what a question has of its own before its tail. */
+const OWN_SEQUENCES = 2
+/** Rows of no question. One more id is for `KvCache`'s copies. */
+const FILLING = OWN_SEQUENCES + 1
+const FENCES = FILLING + 1
+const FIRST_LEAF = OTHER_SEQUENCES
+/** The cells of a context, to be used well, are a multiple of so many. */
+const CELL_STEP = 512
+/** A token that stands in rows of no question. Which one does not matter. */
+const ANY_TOKEN = 0
+
+/**
+ * The KV cache for reads, apart from that of completions. In it, everything has a place that depends on the prefix and
+ * the question alone: the prefix is in the first cells, computed in chunks whose borders depend on it alone; after it come
+ * the questions of one call, and are removed again. So rounding is always the same. It owns the native context and what is
+ * in it; the reads call it, and it makes one native call at a time.
+ */
+export class ReadContext {
+  readonly #loaded: LoadedModel
+  readonly #limits: ReadLimits
+  readonly #context: Context
+  readonly #kv: KvCache
+  readonly #memory: MediaMemory
+  /** Null where each call has one unit. */
+  #fences: Fences | null = null
+  #prefix: ReadPrefix | null = null
+  #prefixSequence: KvSequence | null = null
+  #lead: KvSequence | null = null
+  #cursor: PrefillCursor | null = null
+  /** What the leaves' sequences continue, and how many of them do. */
+  #forked: KvSequence | null = null
+  #forks = 0
+  /** Number of the last step; cursors want one. */
+  #steps = 0
+
+  /** @param cells that it must hold at least; see `cellsFor`. */
+  constructor(loaded: LoadedModel, limits: ReadLimits, cells: number) {
+    this.#loaded = loaded
+    this.#limits = limits
+    this.#context = loaded.createContext({
+      cells: Math.ceil(cells / CELL_STEP) * CELL_STEP,
+      sequences: FIRST_LEAF + limits.leaves,
+      batchRows: limits.rows,
+      outputs: limits.outputs,
+      sequencesPerRow: limits.leaves,
+    })
+    const { model, usesMrope } = loaded
+    this.#kv = new KvCache(this.#context, OWN_SEQUENCES, model.cuttablePositions)
+    this.#memory = { context: this.#context, kv: this.#kv, model, usesMrope }
+  }
+
+  /** Cells for a prefix, a question's lead, and a call. */
+  static cellsFor(prefixCells: number, leadCells: number, { rows }: ReadLimits): number {
+    // Each unit of a call may leave cells free, and rows of no question follow.
+    return prefixCells + leadCells + 2 * rows + 2 * ALIGNED
+  }
+
+  get cells(): number {
+    return this.#context.cells
+  }
+
+  /** What is in it, or is being computed; null for nothing. */
+  get prefix(): ReadPrefix | null {
+    return this.#prefix
+  }
+
+  /** Whether all of the prefix, and of a lead where one was begun, is computed. */
+  get isFilled(): boolean {
+    return this.#cursor === null && this.#prefix !== null
+  }
+
+  /** From then on, a call may have several units. Nothing may be in the context. */
+  shareCalls(): void {
+    this.#fences = new Fences(this.#context, FENCES)
+  }
+
+  /** Begins with another prefix; `fill` computes it. */
+  begin(prefix: ReadPrefix): void {
+    this.clear()
+    this.#prefix = prefix
+    this.#prefixSequence = this.#kv.fork(null)
+    this.#fill(this.#prefixSequence, prefix.chunks)
+  }
+
+  /** The same with a copy of the prefix. */
+  restore(prefix: ReadPrefix, saved: SavedCells): void {
+    this.clear()
+    this.#prefixSequence = this.#kv.restore([{ saved, end: saved.to }])
+    this.#prefix = prefix
+    this.#fenceOff()
+  }
+
+  /** A copy of the prefix, or null where a copy would not have its cells in the same places. */
+  save(): SavedCells | null {
+    const sequence = this.#prefixSequence
+    if (sequence === null || sequence.cells === 0 || this.#cursor !== null) return null
+    if (this.#loaded.model.cuttablePositions !== Number.POSITIVE_INFINITY) return null
+    return this.#kv.save(sequence, START, { cells: sequence.cells, position: sequence.position })
+  }
+
+  /** Puts something between the prefix and the next unit; `fill` computes it. */
+  beginLead(chunks: readonly PromptChunk[]): void {
+    this.#lead = this.#kv.fork(this.#prefixSequence)
+    this.#fill(this.#lead, chunks)
+  }
+
+  /** Removes it. */
+  endLead(): void {
+    if (this.#lead === null) return
+    this.#dropForks()
+    this.#kv.release(this.#lead)
+    this.#lead = null
+    this.#cursor = null
+  }
+
+  /**
+   * Makes the next call that computes the prefix or a lead. Blocks.
+   * @returns prompt tokens that were computed, and for how many ms an encoder ran; null where it did not.
+   */
+  fill(): { readonly tokens: number; readonly encodeMs: number | null } {
+    const cursor = this.#cursor
+    if (cursor === null) throw new Error('There is nothing to fill.')
+    const step = ++this.#steps
+    if (cursor.needsEncoding) {
+      const started = performance.now()
+      cursor.encodeMedia(step)
+      return { tokens: 0, encodeMs: performance.now() - started }
+    }
+    const { rows: most } = this.#limits
+    let rows = cursor.mediaRows(most, this.#context.mediaRows)
+    if (rows > 0) cursor.decodeMedia(this.#memory, rows, step)
+    else {
+      rows = cursor.textRows(most)
+      cursor.addText(this.#context.batch, this.#kv, rows, step)
+      this.#context.decodeBatch()
+    }
+    this.#settle()
+    return { tokens: rows, encodeMs: null }
+  }
+
+  /**
+   * Computes the rows of units in one call. Blocks. The logits are there until the next call.
+   * @param units several only where calls are shared, and all together within the limits.
+   */
+  decode(units: readonly ReadUnit[]): UnitRows[] {
+    const source = this.#lead ?? this.#prefixSequence
+    if (source === null) throw new Error('There is no prefix.')
+    this.#fork(
+      source,
+      units.reduce((sum, { tree }) => sum + tree.leaves, 0),
+    )
+    const lengths = units.map(({ tail, tree }) => tail.length + tree.nodes.length)
+    if (lengths.length > 1) this.#fences?.between(lengths)
+    let leaf = FIRST_LEAF
+    const placed = units.map((unit) => {
+      const rows = this.#addUnit(unit, source.position, leaf)
+      leaf += unit.tree.leaves
+      return rows
+    })
+    this.#fillUp(units.reduce((sum, { tree }) => sum + 1 + tree.nodes.length, 0))
+    try {
+      this.#context.decodeBatch()
+    } finally {
+      this.#removeUnits(source, leaf)
+    }
+    return placed
+  }
+
+  /** Logits of a row of the last call, by token. */
+  logits(row: number): Float32Array {
+    return this.#context.logits(row)
+  }
+
+  logSum(row: number): number {
+    return this.#context.logSum(row)
+  }
+
+  clear(): void {
+    this.#dropForks()
+    if (this.#lead !== null) this.#kv.release(this.#lead)
+    if (this.#prefixSequence !== null) this.#kv.release(this.#prefixSequence)
+    this.#lead = null
+    this.#prefixSequence = null
+    this.#prefix = null
+    this.#cursor = null
+    this.#context.batch.clear()
+    // Cells are taken from the first one on again.
+    this.#context.clear()
+  }
+
+  close(): void {
+    this.#context.close()
+  }
+
+  #fill(sequence: KvSequence, chunks: readonly PromptChunk[]): void {
+    this.#cursor = new PrefillCursor(sequence, chunks, 0)
+    this.#settle()
+  }
+
+  #settle(): void {
+    if (this.#cursor?.isDone !== true) return
+    this.#cursor = null
+    if (this.#lead === null) this.#fenceOff()
+  }
+
+  /** Has the first unit after the prefix begin at a multiple of `ALIGNED`. */
+  #fenceOff(): void {
+    const over = (this.#prefixSequence?.cells ?? 0) % ALIGNED
+    if (over > 0) this.#fences?.after(ALIGNED - over)
+  }
+
+  /** Has sequences of leaves continue what is there. They stay until something else is there. */
+  #fork(source: KvSequence, leaves: number): void {
+    if (this.#forked !== source) this.#dropForks()
+    this.#forked = source
+    for (; this.#forks < leaves; this.#forks++) {
+      if (source.cells > 0) this.#context.forkSequence(source.id, FIRST_LEAF + this.#forks, source.position)
+    }
+  }
+
+  #dropForks(): void {
+    for (let fork = 0; fork < this.#forks; fork++) this.#context.removeSequence(FIRST_LEAF + fork)
+    this.#forked = null
+    this.#forks = 0
+  }
+
+  #addUnit({ tail, tree }: ReadUnit, position: number, leaf: number): UnitRows {
+    const { batch } = this.#context
+    const last = tail.length - 1
+    for (let at = 0; at < last; at++) batch.addShared(tail[at]!, position + at, leaf, leaf + tree.leaves, false)
+    const root = batch.addShared(tail[last]!, position + last, leaf, leaf + tree.leaves, true)
+    const nodes = batch.length
+    for (const { token, depth, firstLeaf, endLeaf } of tree.nodes) {
+      batch.addShared(token, position + tail.length + depth, leaf + firstLeaf, leaf + endLeaf, true)
+    }
+    return { root, nodes }
+  }
+
+  /** Adds rows of no question, and has more logits computed, so that neither are few. */
+  #fillUp(outputs: number): void {
+    const { batch } = this.#context
+    for (let position = 0; batch.length % ALIGNED > 0; position++) batch.add(ANY_TOKEN, position, FILLING, false)
+    let missing = (ALIGNED - (outputs % ALIGNED)) % ALIGNED
+    for (let row = batch.length - 1; missing > 0 && row >= 0; row--) {
+      if (batch.isOutput(row)) continue
+      batch.output(row)
+      missing--
+    }
+    // All rows have logits, and there are as many as rows.
+  }
+
+  /** Removes everything after the prefix and the lead. */
+  #removeUnits(source: KvSequence, end: number): void {
+    for (let leaf = FIRST_LEAF; leaf < end; leaf++) this.#context.removeSequence(leaf, source.position)
+    this.#context.removeSequence(FILLING)
+    this.#fences?.remove()
+  }
+}

@@ -1,0 +1,48 @@
+import type { LoadedModel } from '../scheduler/loaded-model.ts'
+
+/**
+ * How reads are cut into calls. Numbers depend on the model alone, never on measured times: the borders between calls
+ * change roundings, and a reading must be the same after a restart.
+ */
+export interface ReadLimits {
+  /** Rows of a call, a multiple of `ALIGNED`. */
+  readonly rows: number
+  /** Rows of a call whose logits are computed, a multiple of `ALIGNED`. */
+  readonly outputs: number
+  /** Sequences of a call. */
+  readonly leaves: number
+  /** Whether several questions might share a call. Where a call computes long enough for one, it would gain nothing. */
+  readonly mayShare: boolean
+}
+
+/** Kernels compute few rows in other ways than many: all calls for questions have a multiple of so many rows and outputs. */
+export const ALIGNED = 16
+/** llama.cpp's own limit of sequence ids. */
+const MOST_SEQUENCES = 256
+/** For the prefix, a question's own beginning, copies, fences and rows of no question. */
+export const OTHER_SEQUENCES = 8
+/** Memory for logits. */
+const LOGITS_BYTES = 32 * 2 ** 20
+/** Rows of larger models take so long that other requests must not wait for more of them. */
+const SMALL_MODEL_BYTES = 256 * 2 ** 20
+/** Recurrent layers reserve memory for each sequence. */
+const RECURRENT_LEAVES = 4
+
+export function readLimits({ model, weightBytes, compute, offload }: LoadedModel): ReadLimits {
+  const isSmall = weightBytes <= SMALL_MODEL_BYTES
+  const rows = isSmall || offload.layers > 0 ? 256 : 128
+  const most = Math.floor(LOGITS_BYTES / (model.vocabularySize * Float32Array.BYTES_PER_ELEMENT))
+  const outputs = Math.max(2 * ALIGNED, Math.min(rows, most - (most % ALIGNED)))
+  const leaves = Math.min(outputs, MOST_SEQUENCES) - OTHER_SEQUENCES
+  return {
+    rows,
+    outputs,
+    leaves: model.cuttablePositions === 0 ? RECURRENT_LEAVES : leaves,
+    // On a GPU, and in a window or a recurrent layer, what a row sees may depend on the place of its cells.
+    mayShare:
+      isSmall &&
+      offload.layers === 0 &&
+      model.cuttablePositions === Number.POSITIVE_INFINITY &&
+      compute.tileRows === null,
+  }
+}

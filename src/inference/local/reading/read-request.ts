@@ -1,0 +1,78 @@
+import type { ReadAnswer } from '../../engine.ts'
+import type { AdmittedQuestion, AdmittedRead } from './read-admission.ts'
+import type { ReadLimits } from './read-limits.ts'
+import { growTrees, type ReplyTree } from './reply-tree.ts'
+
+/** A question with what is known of its replies. It owns which of its trees are still to be read. */
+export class OpenQuestion {
+  readonly question: AdmittedQuestion
+  /** Still to be read. */
+  readonly trees: ReplyTree[]
+  /** Whether it shares no call, because one that it shared has failed. */
+  isAlone = false
+  readonly #logProbs: number[]
+
+  constructor(question: AdmittedQuestion, { rows, outputs, leaves }: ReadLimits) {
+    this.question = question
+    const nodes = Math.min(outputs - 1, rows - question.tail.length)
+    this.trees = growTrees(question.replies, { nodes, leaves })
+    this.#logProbs = question.replies.map(() => Number.NEGATIVE_INFINITY)
+  }
+
+  /** Takes in what was read of a tree. @param logProbs of whole replies, by the tree's `ends`. */
+  settle(tree: ReplyTree, logProbs: readonly number[]): void {
+    this.trees.splice(this.trees.indexOf(tree), 1)
+    for (const [at, { reply }] of tree.ends.entries()) this.#logProbs[reply] = logProbs[at]!
+  }
+
+  get answer(): ReadAnswer {
+    return { question: this.question.index, logProbs: this.#logProbs }
+  }
+}
+
+/**
+ * One request from its admission to its last answer. It owns which of its questions are still to be read; the reads take
+ * them in order.
+ */
+export class ReadRequest {
+  /** Ascending in order of arrival. */
+  readonly id: number
+  readonly organisation: string
+  readonly work: AdmittedRead
+  readonly isTraced: boolean
+  hasStarted = false
+  /** Those of one prefix behind each other. */
+  readonly #waiting: AdmittedQuestion[]
+  readonly #limits: ReadLimits
+  /** Begun, in order. */
+  readonly #open: OpenQuestion[] = []
+
+  constructor(id: number, organisation: string, work: AdmittedRead, limits: ReadLimits, isTraced: boolean) {
+    this.id = id
+    this.organisation = organisation
+    this.work = work
+    this.isTraced = isTraced
+    this.#limits = limits
+    const first = work.questions[0]?.prefix
+    this.#waiting = work.questions.toSorted((a, b) => Number(a.prefix !== first) - Number(b.prefix !== first))
+  }
+
+  get isFinished(): boolean {
+    return this.#waiting.length + this.#open.length === 0
+  }
+
+  /** Questions that are not answered, the first one first: as many as are asked for, or all. */
+  next(count: number): readonly OpenQuestion[] {
+    while (this.#open.length < count) {
+      const question = this.#waiting.shift()
+      if (question === undefined) break
+      this.#open.push(new OpenQuestion(question, this.#limits))
+    }
+    return this.#open.slice(0, count)
+  }
+
+  /** Ends a question. */
+  close(question: OpenQuestion): void {
+    this.#open.splice(this.#open.indexOf(question), 1)
+  }
+}

@@ -1,0 +1,339 @@
+import { FairQueue } from '../../../lib/fair-queue.ts'
+import type { PromptUsage, ReadWork } from '../../engine.ts'
+import { toFailure } from '../failure.ts'
+import type { EngineSettings, FromEngine, SentAnswer } from '../protocol.ts'
+import type { LoadedModel } from '../scheduler/loaded-model.ts'
+import type { SideWork } from '../scheduler/side-work.ts'
+import { ReadPrefixCopies } from './prefix-copies.ts'
+import { type AdmittedRead, admitRead } from './read-admission.ts'
+import { ReadContext, type ReadUnit, type UnitRows } from './read-context.ts'
+import { ALIGNED, type ReadLimits, readLimits } from './read-limits.ts'
+import type { ReadPrefix } from './read-prefix.ts'
+import { type OpenQuestion, ReadRequest } from './read-request.ts'
+import type { ReplyTree } from './reply-tree.ts'
+import { keepQuestionsApart } from './shared-calls.ts'
+
+export type ReadSettings = Pick<EngineSettings, 'prefixCacheBytes'>
+
+/** Part of the prefix cache's size that copies of prefixes may take. */
+const COPIES_SHARE = 1 / 4
+/** A context that nobody has used for so long is closed, in ms. */
+const IDLE_MS = 30_000
+/** A request has its turn for at least so many times as long as its prefix took to get there. */
+const TURN_PER_PREFIX = 4
+
+/** A tree of an open question. */
+interface Part extends ReadUnit {
+  readonly open: OpenQuestion
+}
+
+/**
+ * Reads how likely replies are. It owns the requests, the context that they share and the copies of prefixes. The scheduler
+ * has it make one native call at a time, in turn with completions; organisations take turns, a call each. The engine
+ * process submits requests.
+ */
+export class Reads implements SideWork {
+  readonly #loaded: LoadedModel
+  readonly #send: (message: FromEngine) => void
+  readonly #limits: ReadLimits
+  readonly #copies: ReadPrefixCopies
+  readonly #queue = new FairQueue<ReadRequest>()
+  readonly #requests = new Map<number, ReadRequest>()
+  #context: ReadContext | null = null
+  /** Whether questions may share a call; null before it is known. */
+  #shares: boolean | null
+  #endTokens: readonly number[] | null = null
+  /** The open question whose lead is in the context. */
+  #led: OpenQuestion | null = null
+  /** How long the prefix took to get into the context, and the calls for questions since. */
+  #prefixMs = 0
+  #turnMs = 0
+  /** Of a row, by recent calls. */
+  #rowMs = 0
+  #prefilledTokens = 0
+  #idle: NodeJS.Timeout | null = null
+
+  constructor(loaded: LoadedModel, { prefixCacheBytes }: ReadSettings, send: (message: FromEngine) => void) {
+    this.#loaded = loaded
+    this.#send = send
+    this.#limits = readLimits(loaded)
+    this.#copies = new ReadPrefixCopies(prefixCacheBytes * COPIES_SHARE)
+    this.#shares = this.#limits.mayShare ? null : false
+  }
+
+  get isIdle(): boolean {
+    return this.#queue.isEmpty
+  }
+
+  get running(): number {
+    return this.#requests.size - this.waiting
+  }
+
+  get waiting(): number {
+    return this.#queue.items.filter(({ hasStarted }) => !hasStarted).length
+  }
+
+  get prefilledTokens(): number {
+    return this.#prefilledTokens
+  }
+
+  /** @throws FailureError when the work does not fit. */
+  admit(work: ReadWork, signal: AbortSignal): Promise<AdmittedRead> {
+    return admitRead(this.#loaded, work, this.#limits, signal)
+  }
+
+  /** Answers with `admitted`, then `answers`; or with `error`. @param traced whether its stages are among the answers. */
+  submit(id: number, organisation: string, work: AdmittedRead, traced: boolean): void {
+    const request = new ReadRequest(id, organisation, work, this.#limits, traced)
+    this.#send({ type: 'admitted', id, prompts: this.#usage(work) })
+    this.#requests.set(id, request)
+    this.#queue.add(request)
+    if (this.#idle !== null) clearTimeout(this.#idle)
+    this.#idle = null
+  }
+
+  abort(id: number): void {
+    const request = this.#requests.get(id)
+    if (request !== undefined) this.#close(request)
+  }
+
+  step(budgetMs: number): void {
+    const request = this.#queue.head
+    if (request === undefined) return
+    if (!request.hasStarted && request.isTraced) this.#send({ type: 'started', id: request.id })
+    request.hasStarted = true
+    const [open] = request.next(1)
+    try {
+      if (open !== undefined) this.#advance(request, open, budgetMs)
+    } catch (error) {
+      // Nobody knows what is in the context now.
+      this.#forget()
+      if (open === undefined) this.#fail(request, error)
+      else this.#answer(request, [{ question: open.question.index, error: toFailure(error) }], [open])
+    }
+  }
+
+  close(): void {
+    if (this.#idle !== null) clearTimeout(this.#idle)
+    this.#context?.close()
+    this.#context = null
+  }
+
+  #advance(request: ReadRequest, open: OpenQuestion, budgetMs: number): void {
+    const { prefix, lead } = open.question
+    const started = performance.now()
+    const context = this.#contextFor(open)
+    if (this.#led !== null && this.#led !== open) this.#endLead()
+    if (context.prefix?.key !== prefix.key) {
+      if (!this.#begin(context, prefix)) this.#prefixMs = performance.now() - started
+      this.#turnMs = 0
+      if (context.isFilled) return
+    }
+    if (this.#led === null && context.isFilled && lead.length > 0) {
+      context.beginLead(lead)
+      this.#led = open
+    }
+    if (!context.isFilled) {
+      const { tokens, encodeMs } = context.fill()
+      this.#prefilledTokens += tokens
+      if (encodeMs !== null && request.isTraced) this.#send({ type: 'encoded', id: request.id, ms: encodeMs })
+      if (this.#led === null) this.#prefixMs += performance.now() - started
+      else this.#turnMs += performance.now() - started
+      return
+    }
+    this.#read(request, this.#partsFor(request, open, budgetMs))
+    this.#turnMs += performance.now() - started
+    if (this.#led === null && this.#turnMs >= TURN_PER_PREFIX * this.#prefixMs) {
+      this.#turnMs = 0
+      this.#queue.rotate()
+    }
+  }
+
+  /** The context, made or made larger where it has too few cells. */
+  #contextFor({ question: { prefix, lead } }: OpenQuestion): ReadContext {
+    const leadCells = lead.reduce(
+      (sum, chunk) => sum + (chunk.type === 'media' ? chunk.encodable.length : chunk.tokens.length),
+      0,
+    )
+    const cells = ReadContext.cellsFor(prefix.cells, leadCells, this.#limits)
+    if (this.#context !== null && this.#context.cells >= cells) return this.#context
+    this.#put(this.#context)
+    this.#context?.close()
+    this.#context = null
+    this.#led = null
+    this.#context = new ReadContext(this.#loaded, this.#limits, cells)
+    if (this.#shares !== false) {
+      this.#context.shareCalls()
+      if (this.#shares === null) this.#shares = this.#tryToShare(this.#context)
+    }
+    return this.#context
+  }
+
+  #tryToShare(context: ReadContext): boolean {
+    return keepQuestionsApart(context, this.#limits, this.#loaded.model.vocabularySize)
+  }
+
+  /** Puts another prefix into the context. @returns whether it is still to be computed. */
+  #begin(context: ReadContext, prefix: ReadPrefix): boolean {
+    this.#put(context)
+    const copy = this.#copies.get(prefix.key)
+    if (copy !== undefined) {
+      context.restore(prefix, copy)
+      return false
+    }
+    this.#prefixMs = 0
+    context.begin(prefix)
+    return true
+  }
+
+  /** Keeps a copy of the context's prefix. */
+  #put(context: ReadContext | null): void {
+    const prefix = context?.prefix ?? null
+    if (context === null || prefix === null || this.#copies.has(prefix.key)) return
+    this.#endLead()
+    const copy = context.save()
+    if (copy !== null) this.#copies.set(prefix.key, copy)
+  }
+
+  #endLead(): void {
+    if (this.#led === null) return
+    this.#led = null
+    this.#context?.endLead()
+  }
+
+  /** What the next call reads: one part, or parts of several questions as far as they fit. */
+  #partsFor(request: ReadRequest, first: OpenQuestion, budgetMs: number): readonly Part[] {
+    const parts: Part[] = []
+    const { rows: mostRows, outputs: mostOutputs, leaves: mostLeaves } = this.#limits
+    const wanted = this.#rowMs === 0 ? mostRows : Math.min(mostRows, Math.max(ALIGNED, budgetMs / this.#rowMs))
+    let [rows, outputs, leaves] = [0, 0, 0]
+    for (let count = 1; ; count++) {
+      const open = request.next(count)[count - 1]
+      if (open === undefined || (parts.length > 0 && !this.#mayJoin(first, open))) return parts
+      for (const tree of open.trees) {
+        rows += open.question.tail.length + tree.nodes.length
+        outputs += 1 + tree.nodes.length
+        leaves += tree.leaves
+        const fits = rows <= wanted && outputs <= mostOutputs && leaves <= mostLeaves
+        if (parts.length > 0 && !fits) return parts
+        parts.push({ open, tail: open.question.tail, tree })
+        if (this.#shares !== true || this.#led !== null || open.isAlone) return parts
+      }
+    }
+  }
+
+  /** Whether two questions may share a call. */
+  #mayJoin({ question: a }: OpenQuestion, { question: b, isAlone }: OpenQuestion): boolean {
+    return a.prefix.key === b.prefix.key && a.lead.length + b.lead.length === 0 && !isAlone
+  }
+
+  #read(request: ReadRequest, parts: readonly Part[]): void {
+    const context = this.#context!
+    const questions = [...new Set(parts.map(({ open }) => open))]
+    const started = performance.now()
+    let placed: UnitRows[]
+    try {
+      placed = context.decode(parts)
+    } catch (error) {
+      if (questions.length === 1) throw error
+      this.#forget()
+      for (const open of questions) open.isAlone = true
+      return
+    }
+    for (const [at, { open, tree, tail }] of parts.entries()) {
+      open.settle(tree, this.#logProbsOf(context, tree, placed[at]!))
+      if (this.#led === null) this.#prefilledTokens += tail.length
+    }
+    const rows = parts.reduce((sum, { tail, tree }) => sum + tail.length + tree.nodes.length, 0)
+    this.#rowMs = (performance.now() - started) / Math.max(rows, ALIGNED)
+    const done = questions.filter(({ trees }) => trees.length === 0)
+    if (this.#led !== null && done.length > 0) this.#endLead()
+    this.#answer(
+      request,
+      done.map(({ answer }) => answer as SentAnswer),
+      done,
+    )
+  }
+
+  /** Of the replies of a tree, by its `ends`. */
+  #logProbsOf(context: ReadContext, { nodes, ends }: ReplyTree, rows: UnitRows): number[] {
+    const { model } = this.#loaded
+    if (this.#endTokens === null) {
+      const tokens = Array.from({ length: model.vocabularySize }, (_, token) => token)
+      this.#endTokens = tokens.filter((token) => model.isEndOfGeneration(token))
+    }
+    const endTokens = this.#endTokens
+    const rowOf = (node: number) => (node < 0 ? rows.root : rows.nodes + node)
+    const sums = new Map<number, number>()
+    const sumOf = (row: number) => {
+      let sum = sums.get(row)
+      if (sum === undefined) {
+        sum = context.logSum(row)
+        sums.set(row, sum)
+      }
+      return sum
+    }
+    /** Of everything up to and with a node. */
+    const paths: number[] = []
+    for (const { token, parent } of nodes) {
+      const row = rowOf(parent)
+      paths.push((parent < 0 ? 0 : paths[parent]!) + context.logits(row)[token]! - sumOf(row))
+    }
+    return ends.map(({ node }) => {
+      const row = rowOf(node)
+      const logits = context.logits(row)
+      const end = logSum(endTokens.map((token) => logits[token]!)) - sumOf(row)
+      // Rounding may add up to a little more than certainty.
+      return Math.min(0, paths[node]! + end)
+    })
+  }
+
+  #answer(request: ReadRequest, answers: readonly SentAnswer[], done: readonly OpenQuestion[]): void {
+    for (const open of done) request.close(open)
+    const last = request.isFinished
+    if (answers.length > 0) this.#send({ type: 'answers', id: request.id, answers, last })
+    if (last) this.#close(request)
+  }
+
+  #fail(request: ReadRequest, error: unknown): void {
+    this.#close(request)
+    this.#send({ type: 'error', id: request.id, error: toFailure(error) })
+  }
+
+  #close(request: ReadRequest): void {
+    this.#requests.delete(request.id)
+    this.#queue.remove(request)
+    if (this.#led !== null && request.next(1)[0] === this.#led) this.#endLead()
+    // What is half computed needs media of the request.
+    if (request.hasStarted && this.#context?.isFilled === false) this.#context.clear()
+    request.work.close()
+    if (!this.#queue.isEmpty) return
+    this.#idle = setTimeout(() => {
+      this.#put(this.#context)
+      this.close()
+    }, IDLE_MS)
+    this.#idle.unref()
+  }
+
+  /** Empties the context. */
+  #forget(): void {
+    this.#led = null
+    this.#context?.clear()
+  }
+
+  /** The first question is charged for the prefix, unless an earlier request left it. */
+  #usage({ usage, questions }: AdmittedRead): readonly PromptUsage[] {
+    return usage.map((prompt, index) => {
+      const { prefix } = questions[index]!
+      const isThere =
+        this.#copies.has(prefix.key) || (this.#context?.isFilled && this.#context.prefix?.key === prefix.key)
+      return index === 0 && isThere ? { ...prompt, cachedTokens: prefix.cells } : prompt
+    })
+  }
+}
+
+function logSum(values: readonly number[]): number {
+  const largest = Math.max(...values)
+  if (largest === Number.NEGATIVE_INFINITY) return largest
+  return largest + Math.log(values.reduce((sum, value) => sum + Math.exp(value - largest), 0))
+}

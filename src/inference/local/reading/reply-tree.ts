@@ -1,0 +1,94 @@
+/** A token that one or more replies have in the same place. Its row of a batch gives what may follow. */
+export interface ReplyNode {
+  readonly token: number
+  /** Index of the node before it; -1 where the question's last token is before it. */
+  readonly parent: number
+  /** Number of nodes before it. */
+  readonly depth: number
+  /** The leaves below it, from the first up to, but without, the end. Each leaf is a sequence of its own. */
+  readonly firstLeaf: number
+  readonly endLeaf: number
+}
+
+/** Some replies to a question as a tree of their tokens, in depth-first order: replies that begin alike share rows. */
+export interface ReplyTree {
+  readonly nodes: readonly ReplyNode[]
+  readonly leaves: number
+  /** Where each reply ends. */
+  readonly ends: readonly { readonly reply: number; readonly node: number }[]
+}
+
+export interface TreeLimits {
+  readonly nodes: number
+  readonly leaves: number
+}
+
+interface SortedReply {
+  readonly reply: number
+  readonly tokens: Int32Array
+}
+
+/**
+ * Puts replies into as few trees as the limits allow. Which ones share a tree depends on the replies alone.
+ * @param replies of one token or more each, none with more than `limits.nodes`.
+ */
+export function growTrees(replies: readonly Int32Array[], limits: TreeLimits): ReplyTree[] {
+  const sorted = replies.map((tokens, reply): SortedReply => ({ reply, tokens })).sort(inOrder)
+  const trees: ReplyTree[] = []
+  let group: SortedReply[] = []
+  let nodes = 0
+  let leaves = 0
+  for (const next of sorted) {
+    const last = group.at(-1)
+    let shared = last === undefined ? 0 : sharedTokens(last.tokens, next.tokens)
+    // A reply that begins with all of another one goes on from its leaf.
+    let added = last !== undefined && shared === last.tokens.length ? 0 : 1
+    if (nodes + next.tokens.length - shared > limits.nodes || leaves + added > limits.leaves) {
+      trees.push(growTree(group))
+      group = []
+      nodes = 0
+      leaves = 0
+      shared = 0
+      added = 1
+    }
+    group.push(next)
+    nodes += next.tokens.length - shared
+    leaves += added
+  }
+  trees.push(growTree(group))
+  return trees
+}
+
+/** @param replies in order, so that each shares most with the one before it. */
+function growTree(replies: readonly SortedReply[]): ReplyTree {
+  const nodes: { token: number; parent: number; depth: number; firstLeaf: number; endLeaf: number }[] = []
+  const ends: { reply: number; node: number }[] = []
+  /** The nodes of the last reply. */
+  let path: number[] = []
+  let leaves = 0
+  for (const [index, { reply, tokens }] of replies.entries()) {
+    const before = replies[index - 1]?.tokens ?? new Int32Array(0)
+    path = path.slice(0, sharedTokens(before, tokens))
+    const continues = index > 0 && path.length === before.length
+    if (!continues) leaves++
+    for (let depth = path.length; depth < tokens.length; depth++) {
+      const token = tokens[depth]!
+      path.push(nodes.push({ token, parent: path.at(-1) ?? -1, depth, firstLeaf: leaves - 1, endLeaf: leaves }) - 1)
+    }
+    for (const node of path) nodes[node]!.endLeaf = leaves
+    ends.push({ reply, node: path.at(-1)! })
+  }
+  return { nodes, leaves, ends }
+}
+
+function inOrder({ tokens: a }: SortedReply, { tokens: b }: SortedReply): number {
+  const shared = sharedTokens(a, b)
+  return (a[shared] ?? -1) - (b[shared] ?? -1)
+}
+
+function sharedTokens(a: Int32Array, b: Int32Array): number {
+  const most = Math.min(a.length, b.length)
+  let shared = 0
+  while (shared < most && a[shared] === b[shared]) shared++
+  return shared
+}
