@@ -3,6 +3,7 @@ import type {
   ChoiceQuestion,
   Content,
   CountQuestion,
+  PlacedPart,
   PredicateQuestion,
   ScoreQuestion,
 } from '../request/decision-request.ts'
@@ -45,7 +46,7 @@ function predicate({ param, instructions, yes, no }: PredicateQuestion, forms: D
       ? 'Answer yes or no only.'
       : 'Is this true? Answer yes or no only.'
     : null
-  const head = forms.instructed || isQuestion(instructions) ? instructions : asQuestion(instructions)
+  const head = forms.instructed || isQuestion(instructions) ? instructions : asQuestion(instructions, param)
   return {
     content: paragraphs([head, listed(lines, param), asked === null ? [] : text(asked, param)], param),
     replies: [forms.yes, forms.no],
@@ -137,10 +138,21 @@ function isQuestion(content: Content): boolean {
   return last?.type === 'text' && /\?\s*$/.test(last.text)
 }
 
+/** How a sentence begins whose first letter is a capital for that alone. */
+const OPENING_WORD = /^(?:The|An?|There|This|These|Those|That|It|Its|All|Some|No|Every|Each|At|In|On)\b/
+
 /** A statement as models that know only questions are asked about it. */
-function asQuestion(instructions: Content): Content {
-  const param = instructions[0]?.param
-  return param === undefined ? [] : [...text('Yes or no: ', param), ...instructions]
+function asQuestion(statement: Content, param: string): Content {
+  const last = statement.findLastIndex(({ part }) => part.type === 'text')
+  if (last === -1) return statement
+  const parts = statement.map((placed, i): PlacedPart => {
+    const { part } = placed
+    if (part.type !== 'text') return placed
+    const begun =
+      i === 0 ? part.text.replace(OPENING_WORD, (word) => word[0]!.toLowerCase() + word.slice(1)) : part.text
+    return { ...placed, part: { type: 'text', text: i === last ? begun.replace(/[.\s]*$/, '?') : begun } }
+  })
+  return [...text('Is it true that ', param), ...parts]
 }
 
 function listed(lines: readonly Content[], param: string): Content {
