@@ -119,7 +119,9 @@ function unionReason(issue: Extract<Issue, { code: 'invalid_union' }>): string {
   const first = issue.errors.map((issues) => issues[0]).filter((inner) => inner !== undefined)
   const expected = first.map((inner) => {
     if (inner.code === 'invalid_value') return oneOf(inner.values)
-    return 'expected' in inner ? String(inner.expected) : inner.code
+    if (!('expected' in inner)) return inner.code
+    // Zod's "record" is an object to clients.
+    return inner.expected === 'record' ? 'object' : String(inner.expected)
   })
   const received = first.map((inner) => inner.message.match(/received (\w+)$/)?.[1]).find(Boolean)
   if (received === 'undefined') return 'it is required'
