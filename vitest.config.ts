@@ -16,6 +16,7 @@ const ALONE = [
 /** Tests that load llama.cpp into their own process. It must leave with them: a second file in that process may crash it. */
 const NATIVE = [
   'src/inference/local/{cache,native,sampling,scheduler,tokens,worker}/**/*.test.ts',
+  'src/inference/local/reading/shared-calls.test.ts',
   'test/{export-hf,families-reuse,family-images}.test.ts',
 ]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */

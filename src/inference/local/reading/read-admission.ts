@@ -136,9 +136,9 @@ class ReplyReader {
   readonly #longest: number
   readonly #known = new Map<string, Int32Array>()
 
-  constructor(loaded: LoadedModel, { rows, outputs }: ReadLimits) {
+  constructor(loaded: LoadedModel, { nodes }: ReadLimits) {
     this.#loaded = loaded
-    this.#longest = Math.min(rows, outputs) - 1
+    this.#longest = nodes
   }
 
   read({ replies, param = DEFAULT_PARAM }: ReadQuestion, before: TokenisedPrompt): Int32Array[] {
@@ -173,12 +173,12 @@ class ReplyReader {
 function cutTail(
   chunks: readonly PromptChunk[],
   replies: readonly Int32Array[],
-  { rows, outputs, leaves }: ReadLimits,
+  { rows, nodes, leaves, isRecurrent }: ReadLimits,
   param: string,
 ): Pick<AdmittedQuestion, 'lead' | 'tail'> {
   const { rest, tokens } = splitText(chunks, param)
   const most = replies.reduce((sum, { length }) => sum + length, 0)
-  const fits = tokens.length + most <= rows && most < outputs && replies.length <= leaves
+  const fits = !isRecurrent && tokens.length + most <= rows && most <= nodes && replies.length <= leaves
   if (fits) return { lead: rest, tail: tokens }
   const before: PromptChunk[] = tokens.length === 1 ? [] : [{ type: 'text', tokens: tokens.subarray(0, -1) }]
   return { lead: [...rest, ...before], tail: tokens.subarray(-1) }

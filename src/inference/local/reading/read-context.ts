@@ -18,8 +18,8 @@ export interface ReadUnit {
 export interface UnitRows {
   /** The row of the last token of the tail. */
   readonly root: number
-  /** The row of the first node of the tree; the others follow. */
-  readonly nodes: number
+  /** The row of each node of the tree. */
+  readonly nodes: readonly number[]
 }
 
 /** Sequences of `KvCache`: the prefix, and what a question has of its own before its tail. */
@@ -64,9 +64,11 @@ export class ReadContext {
     this.#context = loaded.createContext({
       cells: Math.ceil(cells / CELL_STEP) * CELL_STEP,
       sequences: FIRST_LEAF + limits.leaves,
+      // Never fewer: where few rows look back far, threads share the cells of a row, and sums depend on how many they are.
+      threads: loaded.context.threads,
       batchRows: limits.rows,
       outputs: limits.outputs,
-      sequencesPerRow: limits.leaves,
+      sequencesPerRow: limits.isRecurrent ? 1 : limits.leaves,
     })
     const { model, usesMrope } = loaded
     this.#kv = new KvCache(this.#context, OWN_SEQUENCES, model.cuttablePositions)
@@ -177,11 +179,13 @@ export class ReadContext {
     if (lengths.length > 1) this.#fences?.between(lengths)
     let leaf = FIRST_LEAF
     const placed = units.map((unit) => {
-      const rows = this.#addUnit(unit, source.position, leaf)
+      const rows = this.#limits.isRecurrent
+        ? this.#addPaths(unit, source.position, leaf)
+        : this.#addTree(unit, source.position, leaf)
       leaf += unit.tree.leaves
       return rows
     })
-    this.#fillUp(units.reduce((sum, { tree }) => sum + 1 + tree.nodes.length, 0))
+    if (!this.#limits.isRecurrent) this.#fillUp(units.reduce((sum, { tree }) => sum + 1 + tree.nodes.length, 0))
     try {
       this.#context.decodeBatch()
     } finally {
@@ -248,14 +252,35 @@ export class ReadContext {
     this.#forks = 0
   }
 
-  #addUnit({ tail, tree }: ReadUnit, position: number, leaf: number): UnitRows {
+  /** Adds a row for each token; those that replies share belong to the sequences of all of them. */
+  #addTree({ tail, tree }: ReadUnit, position: number, leaf: number): UnitRows {
     const { batch } = this.#context
     const last = tail.length - 1
     for (let at = 0; at < last; at++) batch.addShared(tail[at]!, position + at, leaf, leaf + tree.leaves, false)
     const root = batch.addShared(tail[last]!, position + last, leaf, leaf + tree.leaves, true)
-    const nodes = batch.length
-    for (const { token, depth, firstLeaf, endLeaf } of tree.nodes) {
-      batch.addShared(token, position + tail.length + depth, leaf + firstLeaf, leaf + endLeaf, true)
+    const nodes = tree.nodes.map(({ token, depth, firstLeaf, endLeaf }) =>
+      batch.addShared(token, position + tail.length + depth, leaf + firstLeaf, leaf + endLeaf, true),
+    )
+    return { root, nodes }
+  }
+
+  /** Adds rows for each leaf by itself. Of rows of the same tokens, those of the first leaf have logits. */
+  #addPaths({ tail, tree }: ReadUnit, position: number, leaf: number): UnitRows {
+    const { batch } = this.#context
+    let root = -1
+    const nodes: number[] = []
+    for (let path = 0; path < tree.leaves; path++) {
+      const sequence = leaf + path
+      for (const [at, token] of tail.entries()) {
+        const isRoot = path === 0 && at === tail.length - 1
+        const row = batch.add(token, position + at, sequence, isRoot)
+        if (isRoot) root = row
+      }
+      for (const [node, { token, depth, firstLeaf, endLeaf }] of tree.nodes.entries()) {
+        if (path < firstLeaf || path >= endLeaf) continue
+        const row = batch.add(token, position + tail.length + depth, sequence, path === firstLeaf)
+        if (path === firstLeaf) nodes[node] = row
+      }
     }
     return { root, nodes }
   }
@@ -275,6 +300,10 @@ export class ReadContext {
 
   /** Removes everything after the prefix and the lead. */
   #removeUnits(source: KvSequence, end: number): void {
+    if (this.#limits.isRecurrent) {
+      this.#dropForks()
+      return
+    }
     for (let leaf = FIRST_LEAF; leaf < end; leaf++) this.#context.removeSequence(leaf, source.position)
     this.#context.removeSequence(FILLING)
     this.#fences?.remove()

@@ -11,6 +11,10 @@ export interface ReadLimits {
   readonly outputs: number
   /** Sequences of a call. */
   readonly leaves: number
+  /** Tokens of replies in a call, and so in one reply. */
+  readonly nodes: number
+  /** Whether each row belongs to one sequence only, and a sequence cannot be cut: so it is with recurrent layers. */
+  readonly isRecurrent: boolean
   /** Whether several questions might share a call. Where a call computes long enough for one, it would gain nothing. */
   readonly mayShare: boolean
 }
@@ -33,16 +37,11 @@ export function readLimits({ model, weightBytes, compute, offload }: LoadedModel
   const rows = isSmall || offload.layers > 0 ? 256 : 128
   const most = Math.floor(LOGITS_BYTES / (model.vocabularySize * Float32Array.BYTES_PER_ELEMENT))
   const outputs = Math.max(2 * ALIGNED, Math.min(rows, most - (most % ALIGNED)))
-  const leaves = Math.min(outputs, MOST_SEQUENCES) - OTHER_SEQUENCES
-  return {
-    rows,
-    outputs,
-    leaves: model.cuttablePositions === 0 ? RECURRENT_LEAVES : leaves,
-    // On a GPU, and in a window or a recurrent layer, what a row sees may depend on the place of its cells.
-    mayShare:
-      isSmall &&
-      offload.layers === 0 &&
-      model.cuttablePositions === Number.POSITIVE_INFINITY &&
-      compute.tileRows === null,
-  }
+  const isRecurrent = model.cuttablePositions === 0
+  const leaves = isRecurrent ? RECURRENT_LEAVES : Math.min(outputs, MOST_SEQUENCES) - OTHER_SEQUENCES
+  // With recurrent layers, replies share no rows, and each has one for the last token of the prompt too.
+  const nodes = isRecurrent ? Math.floor(outputs / RECURRENT_LEAVES) - 1 : outputs - 1
+  // On a GPU, and where a window or a recurrent layer limits what a row sees, the place of its cells may matter.
+  const isPlain = offload.layers === 0 && model.cuttablePositions === Number.POSITIVE_INFINITY
+  return { rows, outputs, leaves, nodes, isRecurrent, mayShare: isSmall && isPlain && compute.tileRows === null }
 }

@@ -11,11 +11,12 @@ export class OpenQuestion {
   /** Whether it shares no call, because one that it shared has failed. */
   isAlone = false
   readonly #logProbs: number[]
+  #isCounted = false
 
-  constructor(question: AdmittedQuestion, { rows, outputs, leaves }: ReadLimits) {
+  constructor(question: AdmittedQuestion, limits: ReadLimits) {
     this.question = question
-    const nodes = Math.min(outputs - 1, rows - question.tail.length)
-    this.trees = growTrees(question.replies, { nodes, leaves })
+    const nodes = Math.min(limits.nodes, limits.rows - question.tail.length)
+    this.trees = growTrees(question.replies, { nodes, leaves: limits.leaves })
     this.#logProbs = question.replies.map(() => Number.NEGATIVE_INFINITY)
   }
 
@@ -23,6 +24,13 @@ export class OpenQuestion {
   settle(tree: ReplyTree, logProbs: readonly number[]): void {
     this.trees.splice(this.trees.indexOf(tree), 1)
     for (const [at, { reply }] of tree.ends.entries()) this.#logProbs[reply] = logProbs[at]!
+  }
+
+  /** Prompt tokens that its first call computes: those of further ones are the same. */
+  countTail(): number {
+    const tokens = this.#isCounted ? 0 : this.question.tail.length
+    this.#isCounted = true
+    return tokens
   }
 
   get answer(): ReadAnswer {

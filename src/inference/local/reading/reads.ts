@@ -106,9 +106,10 @@ export class Reads implements SideWork {
     try {
       if (open !== undefined) this.#advance(request, open, budgetMs)
     } catch (error) {
+      const isOfPrefix = this.#led === null && this.#context?.isFilled !== true
       // Nobody knows what is in the context now.
       this.#forget()
-      if (open === undefined) this.#fail(request, error)
+      if (open === undefined || isOfPrefix) this.#fail(request, error)
       else this.#answer(request, [{ question: open.question.index, error: toFailure(error) }], [open])
     }
   }
@@ -240,9 +241,9 @@ export class Reads implements SideWork {
       for (const open of questions) open.isAlone = true
       return
     }
-    for (const [at, { open, tree, tail }] of parts.entries()) {
+    for (const [at, { open, tree }] of parts.entries()) {
       open.settle(tree, this.#logProbsOf(context, tree, placed[at]!))
-      if (this.#led === null) this.#prefilledTokens += tail.length
+      this.#prefilledTokens += open.countTail()
     }
     const rows = parts.reduce((sum, { tail, tree }) => sum + tail.length + tree.nodes.length, 0)
     this.#rowMs = (performance.now() - started) / Math.max(rows, ALIGNED)
@@ -263,7 +264,7 @@ export class Reads implements SideWork {
       this.#endTokens = tokens.filter((token) => model.isEndOfGeneration(token))
     }
     const endTokens = this.#endTokens
-    const rowOf = (node: number) => (node < 0 ? rows.root : rows.nodes + node)
+    const rowOf = (node: number) => (node < 0 ? rows.root : rows.nodes[node]!)
     const sums = new Map<number, number>()
     const sumOf = (row: number) => {
       let sum = sums.get(row)

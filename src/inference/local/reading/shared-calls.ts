@@ -21,11 +21,11 @@ export function keepQuestionsApart(context: ReadContext, limits: ReadLimits, voc
   const chunks: PromptChunk[] = [{ type: 'text', tokens: tokensFrom(1, PREFIX_TOKENS, vocabulary) }]
   context.begin({ key: '', chunks, cells: PREFIX_TOKENS })
   while (!context.isFilled) context.fill()
-  const together = context.decode(units).map((rows, at) => logitsOf(context, units[at]!, rows))
+  const together = context.decode(units).map((rows) => logitsOf(context, rows))
   const chosen = [units.length - 1, Math.floor(units.length / 2), 0].slice(0, ALONE)
   const areSame = chosen.every((at) => {
     const [rows] = context.decode([units[at]!])
-    return logitsOf(context, units[at]!, rows!).equals(together[at]!)
+    return logitsOf(context, rows!).equals(together[at]!)
   })
   context.clear()
   return areSame
@@ -54,7 +54,7 @@ function tokensFrom(start: number, count: number, vocabulary: number): Int32Arra
   return Int32Array.from({ length: count }, (_, at) => ((start + at) * 7919 + 13) % vocabulary)
 }
 
-function logitsOf(context: ReadContext, { tree }: ReadUnit, { root, nodes }: UnitRows): Buffer {
-  const rows = [root, ...tree.nodes.map((_, at) => nodes + at)]
+function logitsOf(context: ReadContext, { root, nodes }: UnitRows): Buffer {
+  const rows = [root, ...nodes]
   return Buffer.concat(rows.map((row) => Buffer.from(Float32Array.from(context.logits(row)).buffer)))
 }

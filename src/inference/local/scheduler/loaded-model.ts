@@ -58,7 +58,7 @@ export class LoadedModel {
   readonly weightBytes: number
   readonly #projector: Projector | null
   readonly #libraries: Pick<NativeLibraries, 'llama' | 'kernels'>
-  readonly #contextSettings: Pick<ContextOptions, 'kvType' | 'threads' | 'mediaRows'>
+  readonly #contextSettings: Pick<ContextOptions, 'kvType' | 'mediaRows'>
 
   /**
    * @param begins called before each stage of loading; the stage then blocks.
@@ -110,13 +110,13 @@ export class LoadedModel {
     this.#libraries = { llama, kernels }
     this.#contextSettings = {
       ...(settings.kvType === undefined ? {} : { kvType: settings.kvType }),
-      threads,
       mediaRows,
     }
     this.weightBytes = gpu.weights.modelBytes
     const size = {
       ...this.#contextSettings,
       cells,
+      threads,
       // One more for copies of parts of sequences.
       sequences: sequences + retained + 1,
       batchRows: this.compute.batchRows,
@@ -144,7 +144,7 @@ export class LoadedModel {
    * A further context of the model, beside the one for completions. The caller closes it.
    * @throws Error when its memory cannot be allocated.
    */
-  createContext(size: Omit<ContextOptions, 'kvType' | 'threads' | 'mediaRows'>): Context {
+  createContext(size: Omit<ContextOptions, 'kvType' | 'mediaRows'>): Context {
     return new Context(this.#libraries, this.model, { ...size, ...this.#contextSettings })
   }
 
