@@ -74,6 +74,14 @@ async function answer(fields: object = {}, ...images: string[]) {
   return { text: message.content, message, reason: finish_reason, usage }
 }
 
+test('log-probabilities are those of the reply, without the calls', async () => {
+  engine.rounds = [{ texts: ['Look.', '\n', call({ box: [0, 0, 500, 1000] })] }, { texts: ['Red', '.'] }]
+  const { choices } = await jsonOf<{ choices: { logprobs: { content: { token: string }[] } }[] }>(
+    await server.post(PATH, body({ logprobs: true })),
+  )
+  expect(choices[0]!.logprobs.content.map(({ token }) => token)).toEqual(['Look.', 'Red', '.'])
+})
+
 async function streamed(fields: object = {}) {
   const response = await server.post(PATH, body({ ...fields, stream: true, stream_options: { include_usage: true } }))
   const events = [...(await response.text()).matchAll(/^data: (.*)$/gm)].map((match) => match[1]!)

@@ -94,6 +94,31 @@ test.each(Object.keys(chats))('%s is answered alike, and counted alike', async (
   expect(behind.usage).toMatchObject(before.usage)
 })
 
+test.each(['a text', 'a picture', 'a thought', 'a schema'])(
+  'the log-probabilities of %s are passed on',
+  async (name) => {
+    interface Rated {
+      readonly choices: readonly { readonly logprobs: { readonly content: readonly Entry[] } }[]
+    }
+    interface Entry {
+      readonly token: string
+      readonly logprob: number
+      readonly bytes: readonly number[]
+      readonly top_logprobs: readonly { readonly logprob: number }[]
+    }
+    const [before, behind] = await both<Rated>(CHAT, { ...chats[name]!(), logprobs: true, top_logprobs: 3 })
+    const entries = ({ choices }: Rated) => choices[0]!.logprobs.content
+    expect(entries(before).length).toBeGreaterThan(0)
+    expect(entries(before).map(({ token, bytes }) => ({ token, bytes }))).toEqual(
+      entries(behind).map(({ token, bytes }) => ({ token, bytes })),
+    )
+    for (const [at, { logprob, top_logprobs }] of entries(before).entries()) {
+      expect(logprob).toBeCloseTo(entries(behind)[at]!.logprob, 2)
+      expect(top_logprobs).toHaveLength(entries(behind)[at]!.top_logprobs.length)
+    }
+  },
+)
+
 test('tokens that only the server behind can count are estimated', async () => {
   const [before, behind] = await both<{ input_tokens: number; estimated: boolean }>(
     `${CHAT}/input_tokens`,

@@ -212,6 +212,71 @@ describe('what a server answers', () => {
     expect(back.asked[1]).toMatchObject({ reasoning_effort: 'high', chat_template_kwargs: { enable_thinking: true } })
   })
 
+  const rated = (content: string, ...tokens: readonly string[]) => ({
+    choices: [
+      {
+        index: 0,
+        delta: { content },
+        logprobs: {
+          content: tokens.map((token) => ({
+            token,
+            logprob: -0.5,
+            bytes: token === '\uFFFD' ? [0xf0] : null,
+            top_logprobs: [
+              { token, logprob: -0.5, bytes: null },
+              { token: 'other', logprob: -9999 },
+            ],
+          })),
+        },
+        finish_reason: null,
+      },
+    ],
+  })
+  interface RatedAnswer {
+    readonly choices: readonly { readonly logprobs: { readonly content: readonly { readonly token: string }[] } }[]
+  }
+
+  test('its log-probabilities go with the texts, or with the next one', async () => {
+    await serve()
+    const { chunks } = words([])
+    back.scripts = [
+      { chunks: [chunks![0]!, rated('', '\uFFFD'), rated('a b', 'a', ' b'), rated('', '!'), ...chunks!.slice(1)] },
+    ]
+    const { choices } = (await answered({ logprobs: true, top_logprobs: 1 })) as Answer & RatedAnswer
+    expect(choices[0]!.logprobs).toEqual({
+      content: [
+        { token: '\uFFFD', logprob: -0.5, bytes: [0xf0], top_logprobs: [expect.anything()] },
+        { token: 'a', logprob: -0.5, bytes: [97], top_logprobs: [{ token: 'a', logprob: -0.5, bytes: [97] }] },
+        {
+          token: ' b',
+          logprob: -0.5,
+          bytes: [32, 98],
+          top_logprobs: [{ token: ' b', logprob: -0.5, bytes: [32, 98] }],
+        },
+      ],
+      refusal: null,
+    })
+    expect(back.asked[0]).toMatchObject({ logprobs: true, top_logprobs: 1 })
+    await answered({ logprobs: true })
+    expect(back.asked[1]).toMatchObject({ logprobs: true, top_logprobs: 1 })
+    await answered()
+    expect(back.asked[2]).not.toHaveProperty('logprobs')
+    expect(back.asked[2]).not.toHaveProperty('top_logprobs')
+  })
+
+  test('a server that gives no log-probabilities is no reason to give a reply without them', async () => {
+    await serve()
+    for (const script of [words(['Hello']), refused(400, 'logprobs are not supported with this model')]) {
+      back.scripts = [script]
+      const response = await server.post(CHAT, { ...hello, logprobs: true })
+      expect(response.status).toBe(400)
+      expect(await errorOf(response)).toMatchObject({
+        param: 'logprobs',
+        message: expect.stringMatching(/no log-prob/),
+      })
+    }
+  })
+
   test('completions of multilook are requests of their own, and each prompt is counted', async () => {
     await serve()
     const looked = await server.post('/v1/chat/completions/multilook', {

@@ -155,6 +155,64 @@ describe.each([
     expect(sglang.textOf(reply!.input_ids)).toMatch(/<think>\nI count them\.\n<\/think>\n\n$/)
   })
 
+  interface Rated {
+    readonly choices: readonly {
+      readonly logprobs: {
+        readonly content: readonly { readonly bytes: readonly number[]; readonly top_logprobs: object[] }[]
+      }
+    }[]
+  }
+  const rated = async (body: object) => {
+    const response = await server.post(CHAT, { logprobs: true, ...body })
+    expect(response.status).toBe(200)
+    return jsonOf<Answer & Rated>(response)
+  }
+
+  test('log-probabilities of the reply', async () => {
+    const { choices } = await rated({ ...hello, top_logprobs: 3 })
+    const tokens = choices[0]!.logprobs.content
+    expect(Buffer.from(tokens.flatMap(({ bytes }) => bytes)).toString()).toBe('Hello there!')
+    for (const token of tokens) {
+      expect(token).toMatchObject({
+        logprob: Math.log(1 / 2),
+        top_logprobs: [{ bytes: token.bytes }, { logprob: Math.log(1 / 4) }],
+      })
+      expect(token.top_logprobs).toHaveLength(2)
+    }
+    expect(sglang.asked[0]).toMatchObject({ return_logprob: true, top_logprobs_num: 3 })
+    await rated(hello)
+    expect(sglang.asked[1]).toMatchObject({ return_logprob: true, top_logprobs_num: 0 })
+    await ask(hello)
+    expect(sglang.asked[2]).not.toHaveProperty('return_logprob')
+  })
+
+  test('log-probabilities behind a thought', async () => {
+    sglang.reply = (_, prompt) => [prompt.includes('</think>') ? 'Four.' : 'I count.\n</think>\n\nFour.']
+    const { choices } = await rated({ ...hello, reasoning_effort: 'low', top_logprobs: 1, temperature: 1 })
+    const tokens = choices[0]!.logprobs.content
+    expect(choices[0]!.message.reasoning_content).toBe('I count.')
+    expect(Buffer.from(tokens.flatMap(({ bytes }) => bytes)).toString()).toBe('Four.')
+  })
+
+  test('log-probabilities that it would change are refused by name, as is their absence', async () => {
+    for (const fields of [{ temperature: 0.5 }, { frequency_penalty: 1 }, { presence_penalty: -1 }]) {
+      for (const path of [CHAT, `${CHAT}/input_tokens`]) {
+        const response = await server.post(path, { ...hello, ...fields, logprobs: true })
+        expect(response.status).toBe(400)
+        expect(await errorOf(response)).toMatchObject({
+          param: 'logprobs',
+          message: expect.stringMatching(/temperature/),
+        })
+      }
+    }
+    expect(sglang.asked).toEqual([])
+    sglang.rates = false
+    const response = await server.post(CHAT, { ...hello, logprobs: true })
+    sglang.rates = true
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({ param: 'logprobs' })
+  })
+
   test('multilook computes what its branches share once', async () => {
     sglang.reply = (_, prompt) => [prompt.includes('colour') ? 'Red.' : 'Four.']
     const body = {

@@ -120,6 +120,60 @@ describe('one server', () => {
     expect(player.tokensAtOnce).toBe(null)
   })
 
+  test.each([
+    ['token_id:NUMBER', (id: number, logprob: number) => ({ token: `token_id:${id}`, logprob, bytes: null })],
+    ['numbers', (id: number, logprob: number) => ({ token_id: id, logprob, rank: 1 })],
+  ])('log-probabilities, which vLLM writes with %s', async (_, ranked) => {
+    // The recorded stream, with what the source says is in it where they are asked for.
+    const exchange = player.exchanges.find(({ answer }) => answer.includes('logprobs') && answer.startsWith('data: '))!
+    const lines = exchange.answer.split('\n\n').map((line) => {
+      if (!line.startsWith('data: {')) return line
+      const chunk = JSON.parse(line.slice('data: '.length))
+      for (const choice of chunk.choices) {
+        const content = choice.token_ids.map((id: number) => {
+          // The chosen token comes first, here before a likelier one.
+          const chosen = ranked(id, Math.log(1 / 4))
+          return { ...chosen, top_logprobs: [chosen, ranked(65, Math.log(1 / 2)), ranked(66, -9999)] }
+        })
+        choice.logprobs = { content }
+      }
+      return `data: ${JSON.stringify(chunk)}`
+    })
+    const asked = exchange.asked as { sampling_params: object }
+    const sampling = { ...asked.sampling_params, logprobs: 3 }
+    const own = { ...exchange, asked: { ...asked, sampling_params: sampling }, answer: lines.join('\n\n') }
+    player.exchanges = [own, ...recorded]
+    const response = await server.post(hello!.path, { ...hello!.body, logprobs: true, top_logprobs: 2 })
+    player.exchanges = recorded
+    expect(response.status, await response.clone().text()).toBe(200)
+    const { choices } = await jsonOf<{
+      choices: { message: { content: string }; logprobs: { content: { bytes: number[] }[] } }[]
+    }>(response)
+    const tokens = choices[0]!.logprobs.content
+    expect(Buffer.from(tokens.flatMap(({ bytes }) => bytes)).toString()).toBe(choices[0]!.message.content)
+    for (const token of tokens) {
+      expect(token).toMatchObject({
+        logprob: Math.log(1 / 4),
+        top_logprobs: [{ logprob: Math.log(1 / 2) }, { bytes: token.bytes, logprob: Math.log(1 / 4) }],
+      })
+    }
+  })
+
+  test('log-probabilities that vLLM does not give are refused by name', async () => {
+    const rated = { ...hello!.body, logprobs: true }
+    player.faults.push({ type: 'status', status: 400, message: 'Requested sample logprobs of 21, which is too many' })
+    const refused = await server.post(hello!.path, rated)
+    expect([refused.status, (await errorOf(refused)).param]).toEqual([400, 'logprobs'])
+    const exchange = player.exchanges.find(({ answer }) => answer.startsWith('data: '))!
+    const asked = exchange.asked as { sampling_params: object }
+    const own = { ...exchange, asked: { ...asked, sampling_params: { ...asked.sampling_params, logprobs: 0 } } }
+    player.exchanges = [own, ...recorded]
+    const without = await server.post(hello!.path, rated)
+    player.exchanges = recorded
+    expect([without.status, (await errorOf(without)).param]).toEqual([400, 'logprobs'])
+    expect(server.logs.some((line) => line.includes('it sent tokens without log-probabilities'))).toBe(true)
+  })
+
   test('a reply that is read as a whole may come in larger pieces', async () => {
     await server.post(hello!.path, hello!.body)
     expect(player.tokensAtOnce).toBeGreaterThan(1)

@@ -35,6 +35,7 @@ const request: ChatRequest = {
   toolUse: { choice: 'auto', parallel: true },
   structure: null,
   streamed: false,
+  topLogProbs: null,
 }
 
 function build(card: ModelCard, media = noMedia, engine = new FakeEngine()) {

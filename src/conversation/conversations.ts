@@ -59,7 +59,7 @@ interface FocusMedia extends Pick<FocusParts, 'images'> {
 }
 
 const NO_IMAGES: FocusParts['images'] = new Map()
-type ReplyLimits = Pick<ChatRequest, 'maxTokens' | 'maxTokensParam' | 'sampling' | 'streamed'>
+type ReplyLimits = Pick<ChatRequest, 'maxTokens' | 'maxTokensParam' | 'sampling' | 'streamed' | 'topLogProbs'>
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 import { TemplateThreads } from './prompt/template-threads.ts'
@@ -238,7 +238,7 @@ export class Conversations {
   async #workOf(
     prompt: PromptSource,
     spec: ReplySpec,
-    { sampling, streamed, ...limits }: ReplyLimits,
+    { sampling, streamed, topLogProbs, ...limits }: ReplyLimits,
     { model, organisation }: Caller,
     { signal }: Deadline,
   ): Promise<Work> {
@@ -246,7 +246,8 @@ export class Conversations {
     const measured = new MeasuredPrompt(prefix, { model, organisation, signal })
     const maxTokens = await outputBudget([measured], limits, model, prompt.param)
     signal.throwIfAborted()
-    const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...spec.bounds(maxTokens) }
+    const rated = topLogProbs === null ? {} : { topLogProbs }
+    const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...rated, ...spec.bounds(maxTokens) }
     return { organisation, prefix, branches: [branch], whole: !streamed }
   }
 

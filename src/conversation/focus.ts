@@ -94,7 +94,7 @@ export async function* focusedReply(
     if (finish === null) throw internalError(new Error('A round ended without a finish event'))
     usage = sumOf(usage, finish.usage)
     const end = (reason: ReplyFinish['reason']): ReplyFinish => ({ type: 'finish', reason, usage: usage! })
-    if (finish.reason !== 'tool_calls') return yield end(finish.reason)
+    if (finish.reason !== 'tool_calls') return yield { ...finish, usage }
     if (calls === MAX_FOCUS_CALLS) return yield end('tool_limit')
 
     const seen = await zoomIn(said.message, parts)

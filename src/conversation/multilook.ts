@@ -188,7 +188,9 @@ async function prepare(
       const pieces = [prefix, new MeasuredPrompt(suffix, scope)]
       const maxTokens = await outputBudget(pieces, request, model, param)
       const spec = specFor(prompt.placed, outcome.value)
-      prompt.begin({ param, suffix, n: request.n, sampling: request.sampling, ...spec.bounds(maxTokens) }, spec)
+      const { n, sampling, topLogProbs } = request
+      const rated = topLogProbs === null ? {} : { topLogProbs }
+      prompt.begin({ param, suffix, n, sampling, ...rated, ...spec.bounds(maxTokens) }, spec)
     })
   }
   signal.throwIfAborted()

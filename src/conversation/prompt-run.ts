@@ -1,7 +1,9 @@
-import type { Branch, EngineEvent, FinishEvent, TextEvent } from '../inference/engine.ts'
+import type { Branch, EngineEvent, FinishEvent, TextEvent, TokenLogProb } from '../inference/engine.ts'
+import { LogProbReader } from './reply/log-prob-reader.ts'
 import type { MultilookPiece, PromptFailure, PromptResult } from './reply/multilook-reply.ts'
 import { finishReason, MessageCollector, type ReplyMessage } from './reply/reply.ts'
-import type { ReplyPiece, TextStage } from './reply/reply-piece.ts'
+import type { ReplyPiece } from './reply/reply-piece.ts'
+import type { ReplyReader } from './reply/reply-reader.ts'
 import type { ReplySpec } from './reply/reply-spec.ts'
 import type { PlacedMessage } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
@@ -71,7 +73,11 @@ export class PromptRun {
     if (this.#failure) return this.#failure
     return {
       type: 'answer',
-      completions: this.#completions.map(({ message, finish }) => ({ message, reason: finishReason(finish!, 0) })),
+      completions: this.#completions.map(({ message, logProbs, finish }) => ({
+        message,
+        logProbs,
+        reason: finishReason(finish!, 0),
+      })),
       completionTokens: this.#completions.reduce((total, { finish }) => total + finish!.completionTokens, 0),
     }
   }
@@ -79,11 +85,12 @@ export class PromptRun {
 
 class CompletionRun {
   finish: FinishEvent | null = null
-  readonly #reader: TextStage
+  readonly logProbs: TokenLogProb[] = []
+  readonly #reader: LogProbReader
   readonly #collector = new MessageCollector()
 
-  constructor(reader: TextStage) {
-    this.#reader = reader
+  constructor(reader: ReplyReader) {
+    this.#reader = new LogProbReader(reader)
   }
 
   get message(): ReplyMessage {
@@ -92,8 +99,12 @@ class CompletionRun {
 
   take(event: TextEvent | FinishEvent): readonly ReplyPiece[] {
     if (event.type === 'finish') this.finish = event
-    const pieces = event.type === 'text' ? this.#reader.push(event.text) : this.#reader.end(event.reason === 'length')
-    for (const piece of pieces) this.#collector.add(piece)
+    const pieces = event.type === 'text' ? this.#reader.push(event) : this.#reader.end(event.reason === 'length')
+    for (const piece of pieces) {
+      this.#collector.add(piece)
+      this.logProbs.push(...(piece.logProbs ?? []))
+    }
+    if (event.type === 'finish') this.logProbs.push(...this.#reader.rest)
     return pieces
   }
 }

@@ -129,6 +129,7 @@ export class Subject {
       toolUse: { choice: 'none', parallel: false },
       structure: null,
       streamed: false,
+      topLogProbs: null,
       maxTokens: CHAT_TOKENS,
       maxTokensParam: 'max_completion_tokens',
       sampling: GREEDY,

@@ -345,7 +345,10 @@ export interface TextEvent {
    * finish, which also counts trailing tokens that print nothing.
    */
   readonly tokens: number
-  /** Of the tokens behind this text, in order; present where the branch asks for `topLogProbs`. */
+  /**
+   * Of the tokens behind this text, in order; present where the branch asks for `topLogProbs`. Their bytes are those of
+   * the texts, except for half of a character at the end of a completion, whose tokens may have none.
+   */
   readonly logProbs?: readonly TokenLogProb[]
 }
 
@@ -356,8 +359,9 @@ export interface TokenLogProb extends RankedToken {
 }
 
 export interface RankedToken {
-  /** Its text, with U+FFFD in place of bytes that are no whole character. */
+  /** Its text, with U+FFFD in place of bytes that are no whole character; of a token that prints nothing, its name. */
   readonly text: string
+  /** What it prints. */
   readonly bytes: readonly number[]
   /**
    * Natural logarithm of its probability among the tokens that could follow: after the mask of a constraint, before

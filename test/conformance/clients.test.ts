@@ -69,6 +69,20 @@ describe('the official client of OpenAI', () => {
     expect((await stream.totalUsage()).completion_tokens).toBe(2)
   })
 
+  test('reads log-probabilities, whole and with its helper for streams', async () => {
+    const asked = { model: MODEL, messages, logprobs: true, top_logprobs: 2 }
+    const whole = (await client.chat.completions.create(asked)).choices[0]!.logprobs!
+    const streamed = (await client.chat.completions.stream(asked).finalChatCompletion()).choices[0]!.logprobs!
+    for (const { content } of [whole, streamed]) {
+      expect(content!.map(({ token }) => token)).toEqual(['Two', ' lamps.'])
+      expect(Buffer.from(content!.flatMap(({ bytes }) => bytes ?? [])).toString()).toBe('Two lamps.')
+      expect(content![0]!.top_logprobs.map(({ logprob }) => Math.exp(logprob))).toEqual([
+        expect.closeTo(2 / 3),
+        expect.closeTo(1 / 3),
+      ])
+    }
+  })
+
   test('calls functions, streamed and not, with its helper', async () => {
     callThenAnswer()
     const cities: string[] = []

@@ -14,6 +14,7 @@ import type {
   Reading,
   ReadQuestion,
   ReadWork,
+  TokenLogProb,
   Work,
 } from '../../src/inference/engine.ts'
 import { CHATML } from '../../src/templates/chatml.ts'
@@ -37,7 +38,7 @@ export interface Script extends BranchScript {
 }
 
 export interface BranchScript {
-  /** The reply, one event per piece. */
+  /** The reply, one event per piece. To those who ask for log-probabilities, each piece is a token. */
   readonly texts?: readonly string[] | ((completion: number) => readonly string[])
   /** Tokens per text; 1 by default. */
   readonly tokensPerText?: number
@@ -152,7 +153,7 @@ export class FakeEngine implements Engine {
   async *#events({ work, script, signal, count }: Run): AsyncGenerator<EngineEvent, void, void> {
     let running = work.branches.flatMap((branch, index) => {
       const own = { ...script, ...script.branch?.(branch, index) }
-      return Array.from({ length: branch.n }, (_, completion) => new Player(own, index, completion))
+      return Array.from({ length: branch.n }, (_, completion) => new Player(own, branch, index, completion))
     })
     try {
       while (running.length > 0) {
@@ -192,17 +193,27 @@ export class FakeEngine implements Engine {
   }
 }
 
+/** Of a token that is half as likely as all others together, and never the likeliest. */
+function logProbOf(text: string, most: number): TokenLogProb {
+  const bytes = [...Buffer.from(text)]
+  const chosen = { text, bytes, logProb: Math.log(1 / 3) }
+  const other = { text: 'other', bytes: [...Buffer.from('other')], logProb: Math.log(2 / 3) }
+  return { ...chosen, top: [other, chosen].slice(0, most) }
+}
+
 /** Plays the script of one completion. */
 class Player {
   readonly branch: number
+  readonly #topLogProbs: number | undefined
   readonly #completion: number
   readonly #script: BranchScript
   readonly #texts: readonly string[]
   #emitted = 0
 
-  constructor(script: BranchScript, branch: number, completion: number) {
+  constructor(script: BranchScript, { topLogProbs }: Branch, branch: number, completion: number) {
     const texts = script.texts ?? ['Hello', ' there.']
     this.branch = branch
+    this.#topLogProbs = topLogProbs
     this.#completion = completion
     this.#script = script
     this.#texts = typeof texts === 'function' ? texts(completion) : texts
@@ -216,7 +227,8 @@ class Player {
     const at = { branch: this.branch, completion: this.#completion }
     if (this.hasText) {
       const text = this.#texts[this.#emitted++ % this.#texts.length]!
-      return { type: 'text', ...at, text, tokens: this.#script.tokensPerText ?? 1 }
+      const logProbs = this.#topLogProbs === undefined ? {} : { logProbs: [logProbOf(text, this.#topLogProbs)] }
+      return { type: 'text', ...at, text, tokens: this.#script.tokensPerText ?? 1, ...logProbs }
     }
     if (this.#script.error) return { type: 'error', branch: this.branch, error: this.#script.error }
     const { reason = 'stop', thoughtInterrupted = false } = this.#script

@@ -19,6 +19,7 @@ import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { unmetered } from '../http/unmetered.ts'
+import { toLogProbs } from '../openai/log-probs.ts'
 import { toDelta, toMessageBody } from '../openai/reply-message.ts'
 import { toReplyOptions } from '../openai/reply-options.ts'
 import type { MultilookInputTokensBody } from './wire/multilook-input-tokens.ts'
@@ -38,6 +39,13 @@ export interface MultilookOptions extends Metering {
   /** Fires when active requests are to be aborted. */
   readonly shutdown: AbortSignal
   readonly keepAliveMs?: number | undefined
+}
+
+interface ResultForm {
+  /** Whose log gets the errors of prompts. */
+  readonly request: FastifyRequest
+  /** Whether completions have log-probabilities. */
+  readonly rated: boolean
 }
 
 /** What the whole response and the last event of a stream begin with. */
@@ -72,7 +80,9 @@ async function answer(
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'multilook', model })
   const signal = requestSignal(reply, shutdown)
   const streamed = prefersEvents(request.headers.accept)
-  const events = await conversations.startMultilook(toMultilookRequest(body, streamed), caller, signal)
+  const asked = toMultilookRequest(body, streamed)
+  const form = { request, rated: asked.topLogProbs !== null }
+  const events = await conversations.startMultilook(asked, caller, signal)
   const heading: Heading = {
     id: `mlcmpl-${randomUUID().replaceAll('-', '')}`,
     object: 'chat.completion.multilook',
@@ -83,7 +93,7 @@ async function answer(
     finish(firstReason(results))
     return {
       ...heading,
-      results: results.map((result, index) => toResult(result, index, request)),
+      results: results.map((result, index) => toResult(result, index, form)),
       usage: toUsage(usage),
     }
   }
@@ -94,7 +104,7 @@ async function answer(
     for await (const event of events) {
       if (event.type === 'result') results[event.prompt] = event.result
       if (event.type === 'finish') finish(firstReason(results))
-      const full = stream.send(JSON.stringify(toEvent(event, heading, request)))
+      const full = stream.send(JSON.stringify(toEvent(event, heading, form)))
       if (full !== null) await full
     }
     await stream.send('[DONE]')
@@ -117,13 +127,16 @@ function firstReason(results: readonly PromptResult[]): FinishReason {
 function toEvent(
   event: MultilookEvent,
   heading: Heading,
-  request: FastifyRequest,
+  form: ResultForm,
 ): MultilookDeltaBody | MultilookResultBody | MultilookEndBody {
   switch (event.type) {
-    case 'piece':
-      return { prompt_index: event.prompt, index: event.completion, delta: toDelta(event.piece) }
+    case 'piece': {
+      const { logProbs } = event.piece
+      const logprobs = logProbs === undefined ? {} : { logprobs: toLogProbs(logProbs) }
+      return { prompt_index: event.prompt, index: event.completion, delta: toDelta(event.piece), ...logprobs }
+    }
     case 'result':
-      return toResult(event.result, event.prompt, request)
+      return toResult(event.result, event.prompt, form)
     case 'finish':
       return { ...heading, usage: toUsage(event.usage) }
   }
@@ -167,13 +180,14 @@ function toMultilookRequest(body: MultilookRequestBody, streamed: boolean): Mult
   }
 }
 
-function toResult(result: PromptResult, promptIndex: number, request: FastifyRequest): MultilookResultBody {
+function toResult(result: PromptResult, promptIndex: number, { request, rated }: ResultForm): MultilookResultBody {
   if (result.type === 'failure') return { prompt_index: promptIndex, error: toPromptError(result.error, request) }
   return {
     prompt_index: promptIndex,
-    completions: result.completions.map(({ message, reason }, index) => ({
+    completions: result.completions.map(({ message, logProbs, reason }, index) => ({
       index,
       message: toMessageBody(message),
+      ...(rated ? { logprobs: toLogProbs(logProbs) } : {}),
       finish_reason: reason,
     })),
     usage: { completion_tokens: result.completionTokens },

@@ -12,6 +12,7 @@ import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { readChatBody, toChatRequest } from './chat-request.ts'
+import { toLogProbs } from './log-probs.ts'
 import { toDelta, toMessageBody } from './reply-message.ts'
 import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './wire/chat-response.ts'
 
@@ -53,7 +54,9 @@ async function complete(
   const model = await namedModel(models, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
   const signal = requestSignal(reply, shutdown)
-  const events = await conversations.startChat(toChatRequest(read), caller, signal)
+  const chat = toChatRequest(read)
+  const rated = chat.topLogProbs !== null
+  const events = await conversations.startChat(chat, caller, signal)
   const heading = {
     id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
     created: Math.floor(Date.now() / 1000),
@@ -62,13 +65,13 @@ async function complete(
   if (!body.stream) {
     const whole = await collectReply(events)
     finish(whole.finish.reason)
-    return toCompletion(heading, whole, options.compatibility)
+    return toCompletion(heading, whole, { rated, compatibility: options.compatibility })
   }
 
   const stream = new EventStream(reply, keepAliveMs)
   const usage = body.stream_options?.include_usage ? options.compatibility : null
   try {
-    const chunks = new ChunkWriter(heading, usage)
+    const chunks = new ChunkWriter(heading, { rated, usage })
     await stream.send(chunks.first())
     for await (const event of events) {
       if (event.type === 'finish') finish(event.reason)
@@ -88,15 +91,29 @@ async function complete(
   }
 }
 
-function toCompletion(heading: Heading, reply: WholeReply, compatibility: Compatibility): ChatCompletionBody {
+function toCompletion(
+  heading: Heading,
+  reply: WholeReply,
+  { rated, compatibility }: { readonly rated: boolean; readonly compatibility: Compatibility },
+): ChatCompletionBody {
+  // The contract has no such field; clients of OpenAI may expect a null.
+  const none = compatibility === 'openai' ? { logprobs: null } : {}
+  const logprobs = rated ? { logprobs: toLogProbs(reply.logProbs) } : none
   return {
     id: heading.id,
     object: 'chat.completion',
     created: heading.created,
     model: heading.model,
-    choices: [{ index: 0, message: toMessageBody(reply), finish_reason: reply.finish.reason }],
+    choices: [{ index: 0, message: toMessageBody(reply), ...logprobs, finish_reason: reply.finish.reason }],
     usage: toUsage(reply.finish.usage, compatibility),
   }
+}
+
+interface ChunkForm {
+  /** Whether chunks have log-probabilities. */
+  readonly rated: boolean
+  /** The form of the usage, which the finish carries; null when the client does not ask for it. */
+  readonly usage: Compatibility | null
 }
 
 /** Writes the chunks of one reply as JSON: the role, the pieces, and the finish. */
@@ -105,38 +122,52 @@ class ChunkWriter {
   readonly #before: string
   readonly #after: string
   readonly #heading: Heading
-  readonly #usage: Compatibility | null
+  readonly #form: ChunkForm
 
-  /** @param usage the form of the usage, which the finish carries; null when the client does not ask for it. */
-  constructor(heading: Heading, usage: Compatibility | null) {
+  constructor(heading: Heading, form: ChunkForm) {
     this.#heading = heading
-    this.#usage = usage
-    const [before, after] = this.#write(SEAM, null, null).split(JSON.stringify(SEAM))
+    this.#form = form
+    const [before, after] = this.#write(SEAM).split(JSON.stringify(SEAM))
     this.#before = before!
     this.#after = after!
   }
 
   first(): string {
-    return this.#write({ role: 'assistant', content: '' }, null, null)
+    return this.#write({ role: 'assistant', content: '' })
   }
 
   of(event: ReplyEvent): string {
-    if (event.type !== 'finish') return this.#before + JSON.stringify(toDelta(event)) + this.#after
-    return this.#write({}, event.reason, this.#usage === null ? null : toUsage(event.usage, this.#usage))
+    const { logProbs } = event
+    if (event.type !== 'finish') {
+      const delta = toDelta(event)
+      return logProbs === undefined
+        ? this.#before + JSON.stringify(delta) + this.#after
+        : this.#write(delta, { logProbs })
+    }
+    const { usage: form } = this.#form
+    return this.#write({}, { logProbs, finish: event.reason, usage: form === null ? null : toUsage(event.usage, form) })
   }
 
-  #write(delta: Choice['delta'], finish: Choice['finish_reason'], usage: UsageBody | null): string {
+  #write(delta: Choice['delta'], { logProbs, finish = null, usage = null }: ChunkRest = {}): string {
+    const { rated } = this.#form
+    const logprobs = rated ? { logprobs: logProbs === undefined ? null : toLogProbs(logProbs) } : {}
     const { id, created, model } = this.#heading
     const chunk: ChatCompletionChunkBody = {
       id,
       object: 'chat.completion.chunk',
       created,
       model,
-      choices: [{ index: 0, delta, finish_reason: finish }],
-      ...(this.#usage === null ? {} : { usage }),
+      choices: [{ index: 0, delta, ...logprobs, finish_reason: finish }],
+      ...(this.#form.usage === null ? {} : { usage }),
     }
     return JSON.stringify(chunk)
   }
+}
+
+interface ChunkRest {
+  readonly logProbs?: ReplyEvent['logProbs']
+  readonly finish?: Choice['finish_reason']
+  readonly usage?: UsageBody | null
 }
 
 type Choice = ChatCompletionChunkBody['choices'][number]

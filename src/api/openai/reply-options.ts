@@ -15,6 +15,7 @@ export function toReplyOptions(body: ReplyOptionsBody): ReplyOptions {
       frequencyPenalty: body.frequency_penalty ?? 0,
       presencePenalty: body.presence_penalty ?? 0,
     },
+    topLogProbs: body.logprobs === true ? (body.top_logprobs ?? 0) : null,
     reasoningEffort: body.reasoning_effort ?? null,
     vision: {
       annotationFormat: vision?.annotation_format ?? null,

@@ -1,3 +1,4 @@
+import type { TokenLogProb } from '../../inference/engine.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { FinishReason, ReplyMessage } from './reply.ts'
 import type { ReplyPiece } from './reply-piece.ts'
@@ -24,6 +25,8 @@ export interface PromptFailure {
 
 export interface Completion {
   readonly message: ReplyMessage
+  /** Of its tokens, without those of the reasoning; empty where nobody asks for them. */
+  readonly logProbs: readonly TokenLogProb[]
   readonly reason: FinishReason
 }
 

@@ -1,5 +1,12 @@
+import type { TokenLogProb } from '../../inference/engine.ts'
+
 /** A piece of a streamed reply. Texts are never empty. */
-export type ReplyPiece =
+export type ReplyPiece = PieceBody & {
+  /** Of the tokens of the reply since the last piece that had some; absent where nobody asks for them. */
+  readonly logProbs?: readonly TokenLogProb[]
+}
+
+type PieceBody =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'reasoning'; readonly text: string }
   /** The start of a tool call. `index` counts the calls of the reply. */

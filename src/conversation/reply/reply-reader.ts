@@ -23,6 +23,8 @@ export class ReplyReader implements TextStage {
   #held = ''
   #separator: string
   #thoughtStarted = false
+  /** Whether some of the text has been read as the reply, or all of it will be. */
+  #hasContent: boolean
 
   constructor({ thought, thinking, content }: ReplyReaderOptions) {
     this.#content = content ?? PLAIN
@@ -32,6 +34,13 @@ export class ReplyReader implements TextStage {
     this.#separator =
       thought === null ? '' : thought.closing.slice(thought.closing.indexOf(thought.end) + thought.end.length)
     this.#state = thought === null ? 'content' : thinking ? 'thought' : this.#verbatim ? 'content' : 'start'
+    this.#hasContent = this.#state === 'content'
+  }
+
+  /** What the text so far ends in; `start` where that depends on what follows. */
+  get section(): 'start' | 'thought' | 'content' {
+    if (this.#state === 'start') return 'start'
+    return this.#hasContent ? 'content' : 'thought'
   }
 
   push(text: string): ReplyPiece[] {
@@ -39,6 +48,7 @@ export class ReplyReader implements TextStage {
     let left = text
     while (left !== '') {
       if (this.#state === 'content') {
+        this.#hasContent = true
         pieces.push(...this.#content.push(left))
         break
       }

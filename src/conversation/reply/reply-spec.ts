@@ -45,7 +45,7 @@ export class ReplySpec {
   }
 
   /** Creates the reader of one completion. */
-  createReader(): TextStage {
+  createReader(): ReplyReader {
     const { thought = null } = this.#model.card
     const { bound, thoughtBudget } = this.#requirements
     return new ReplyReader({

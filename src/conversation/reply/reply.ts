@@ -1,8 +1,10 @@
-import type { FinishEvent, Generation } from '../../inference/engine.ts'
+import type { FinishEvent, Generation, TokenLogProb } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { Deadline } from '../request/deadline.ts'
-import type { ReplyPiece, TextStage } from './reply-piece.ts'
+import { LogProbReader } from './log-prob-reader.ts'
+import type { ReplyPiece } from './reply-piece.ts'
+import type { ReplyReader } from './reply-reader.ts'
 
 /** An event of a streamed reply: pieces, and one finish at the end. */
 export type ReplyEvent = ReplyPiece | ReplyFinish
@@ -11,6 +13,8 @@ export interface ReplyFinish {
   readonly type: 'finish'
   readonly reason: FinishReason
   readonly usage: Usage
+  /** Of the tokens that no piece has carried. */
+  readonly logProbs?: readonly TokenLogProb[]
 }
 
 /**
@@ -44,6 +48,8 @@ export interface ReplyToolCall {
 }
 
 export interface WholeReply extends ReplyMessage {
+  /** Of its tokens, without those of the reasoning; empty where nobody asks for them. */
+  readonly logProbs: readonly TokenLogProb[]
   readonly finish: ReplyFinish
 }
 
@@ -52,7 +58,7 @@ export interface ReplySource {
   readonly model: ServedModel
   readonly deadline: Deadline
   /** Splits the model's text into pieces. */
-  readonly reader: TextStage
+  readonly reader: ReplyReader
 }
 
 /**
@@ -61,7 +67,8 @@ export interface ReplySource {
  * @throws ApiError when the engine fails, and 504 when the deadline passes before the first text.
  */
 export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyEvent, void, void> {
-  const { generation, model, deadline, reader } = source
+  const { generation, model, deadline } = source
+  const reader = new LogProbReader(source.reader)
   let hasText = false
   let calls = 0
   try {
@@ -70,7 +77,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
       if (event.type === 'text') {
         hasText = true
         // Not `yield*`, which would wait several times for each piece.
-        for (const piece of reader.push(event.text)) {
+        for (const piece of reader.push(event)) {
           if (piece.type === 'tool_call') calls++
           yield piece
         }
@@ -80,15 +87,20 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
       calls += rest.filter(({ type }) => type === 'tool_call').length
       yield* rest
       const usage = usageOf(generation, model, event.completionTokens)
-      yield { type: 'finish', reason: finishReason(event, calls), usage }
+      yield { type: 'finish', reason: finishReason(event, calls), usage, ...restOf(reader) }
       return
     }
     throw internalError(new Error('The engine ended a completion without a finish event'))
   } catch (error) {
     if (!deadline.caused(error) || !hasText) throw error
     yield* reader.end(true)
-    yield { type: 'finish', reason: 'length', usage: usageOf(generation, model, generation.computedTokens()) }
+    const usage = usageOf(generation, model, generation.computedTokens())
+    yield { type: 'finish', reason: 'length', usage, ...restOf(reader) }
   }
+}
+
+function restOf({ rest }: LogProbReader): Pick<ReplyFinish, 'logProbs'> {
+  return rest.length === 0 ? {} : { logProbs: rest }
 }
 
 /** Passes the events of a reply through and releases its deadline when they end, however they end. */
@@ -113,8 +125,10 @@ export function finishReason({ reason, thoughtInterrupted }: FinishEvent, calls:
 /** Collects a streamed reply. */
 export async function collectReply(events: AsyncIterable<ReplyEvent>): Promise<WholeReply> {
   const collector = new MessageCollector()
+  const logProbs: TokenLogProb[] = []
   for await (const event of events) {
-    if (event.type === 'finish') return { ...collector.message, finish: event }
+    if (event.logProbs !== undefined) logProbs.push(...event.logProbs)
+    if (event.type === 'finish') return { ...collector.message, logProbs, finish: event }
     collector.add(event)
   }
   throw internalError(new Error('A reply ended without a finish event'))

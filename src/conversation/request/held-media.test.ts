@@ -50,6 +50,7 @@ const options = {
   maxTokens: null,
   maxTokensParam: 'max_completion_tokens' as const,
   sampling,
+  topLogProbs: null,
   reasoningEffort: null,
   vision,
 }

@@ -8,6 +8,8 @@ export interface ReplyOptions {
   /** The parameter that set `maxTokens`, for errors. */
   readonly maxTokensParam: 'max_completion_tokens' | 'max_tokens'
   readonly sampling: Sampling
+  /** How many of the likeliest tokens are told beside each token; null without log-probabilities. */
+  readonly topLogProbs: number | null
   readonly reasoningEffort: ReasoningEffort | null
   readonly vision: VisionConfig
 }

@@ -2,9 +2,10 @@ import { Automaton } from '../constraints/automaton.ts'
 import { BYTES, END } from '../constraints/byte-trie.ts'
 import type { Matcher } from '../constraints/matcher.ts'
 import type { NodeData } from '../constraints/nodes.ts'
-import type { EngineEvent, Thought } from '../engine.ts'
+import type { EngineEvent, Thought, TokenLogProb } from '../engine.ts'
 import type { Repetition } from '../repetition.ts'
 import { type Printer, TextStream } from './tokens/printer.ts'
+import type { TokenRating } from './wire/wire.ts'
 
 export interface CompletionPlace {
   readonly branch: number
@@ -12,6 +13,8 @@ export interface CompletionPlace {
   readonly maxTokens: number
   /** Finds out whether it goes round in circles; null where it may. */
   readonly repetition?: Repetition | null
+  /** How many of the likeliest tokens are told beside each; null, or left out, without log-probabilities. */
+  readonly topLogProbs?: number | null
 }
 
 /** One completion as it arrives, and its events. */
@@ -26,11 +29,14 @@ export class Completion {
   /** Whether it is in its thought. */
   #thinks = false
   readonly #repetition: Repetition | null
+  readonly #topLogProbs: number | null
   readonly #printer: Printer
   readonly #emit: (event: EngineEvent) => void
   #text: TextStream
   /** Tokens since the last text. */
   #silent = 0
+  /** Their log-probabilities. */
+  #silentLogProbs: TokenLogProb[] = []
   #interrupted = false
   /** Whether its thought has come to repeat itself. */
   #isCircling = false
@@ -38,7 +44,7 @@ export class Completion {
   #matcher: Matcher | null = null
 
   constructor(
-    { branch, index, maxTokens, repetition = null }: CompletionPlace,
+    { branch, index, maxTokens, repetition = null, topLogProbs = null }: CompletionPlace,
     printer: Printer,
     emit: (event: EngineEvent) => void,
   ) {
@@ -46,6 +52,7 @@ export class Completion {
     this.index = index
     this.maxTokens = maxTokens
     this.#repetition = repetition
+    this.#topLogProbs = topLogProbs
     this.#printer = printer
     this.#emit = emit
     this.#text = new TextStream(printer)
@@ -71,7 +78,8 @@ export class Completion {
     this.#thinks = true
   }
 
-  add(tokens: readonly number[]): void {
+  /** @param ratings of each token; those without one were forced. */
+  add(tokens: readonly number[], ratings: readonly TokenRating[] = []): void {
     if (this.isSatisfied) return
     const allowed = this.#matcher === null ? tokens : tokens.slice(0, this.#allowed(tokens))
     // Several tokens may come at once, and what follows one that closes a circle is not wanted.
@@ -79,9 +87,17 @@ export class Completion {
     const wanted = circle === -1 ? allowed : allowed.slice(0, circle + 1)
     for (const token of wanted) this.tokens.push(token)
     this.#silent += wanted.length
+    const most = this.#topLogProbs
+    if (most !== null) this.#silentLogProbs.push(...wanted.map((token, at) => this.#rated(token, ratings[at], most)))
     this.#send(this.#text.read(wanted))
     if (circle !== -1 && this.#thinks) this.#isCircling = true
     else if (circle !== -1 || allowed.length < tokens.length) this.finish('length')
+  }
+
+  #rated(token: number, rating: TokenRating | undefined, most: number): TokenLogProb {
+    const { logProb, top } = rating ?? { logProb: 0, top: [{ token, logProb: 0 }] }
+    const ranked = (one: number, logProb: number) => ({ ...this.#printer.describe(one), logProb })
+    return { ...ranked(token, logProb), top: top.slice(0, most).map((other) => ranked(other.token, other.logProb)) }
   }
 
   /** How many of these tokens the constraint allows. */
@@ -141,8 +157,10 @@ export class Completion {
   #send(text: string): void {
     // The bytes of a character that never ended are no text of their own.
     if (text === '' || this.#silent === 0) return
-    this.#emit({ type: 'text', branch: this.branch, completion: this.index, text, tokens: this.#silent })
+    const logProbs = this.#topLogProbs === null ? {} : { logProbs: this.#silentLogProbs }
+    this.#emit({ type: 'text', branch: this.branch, completion: this.index, text, tokens: this.#silent, ...logProbs })
     this.#silent = 0
+    this.#silentLogProbs = []
   }
 }
 

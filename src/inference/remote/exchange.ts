@@ -1,4 +1,4 @@
-import type { Branch, Constraint, EngineEvent, PromptPart, PromptUsage } from '../engine.ts'
+import type { Branch, Constraint, EngineEvent, PromptPart, PromptUsage, Sampling } from '../engine.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
 import type { Call, PieceEvent, ServerLoad, UsageEvent, WireEvent } from './wire/wire.ts'
 
@@ -86,6 +86,8 @@ export interface Exchange<Prompt extends ReadPrompt> {
    * @throws ApiError 400 for one that the servers cannot be asked for.
    */
   enforced(constraint: Constraint): Constraint | null
+  /** Why the servers cannot give the log-probabilities of completions; null where they can, as far as is known. */
+  logProbProblem(sampling: Sampling): string | null
   run(branch: AdmittedBranch<Prompt>, run: BranchRun): Promise<void>
   /** What a server says of its load. @throws ServerFailure */
   load(url: string, signal: AbortSignal): Promise<ServerLoad>

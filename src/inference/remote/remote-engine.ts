@@ -20,7 +20,7 @@ import type { ConstraintWriter } from './constraint-writer.ts'
 import type { AdmittedBranch, LiveUsage, ReadPrompt } from './exchange.ts'
 import { saltOf } from './salt.ts'
 import type { ServerLoad } from './wire/wire.ts'
-import { noServer, WorkRun, type WorkRunParts } from './work-run.ts'
+import { LOG_PROBS_PARAM, noServer, WorkRun, type WorkRunParts } from './work-run.ts'
 
 export interface RemoteEngineParts<Prompt extends ReadPrompt> extends WorkRunParts<Prompt> {
   readonly info: ModelInfo
@@ -204,6 +204,8 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
         // What joining adds is nothing that a client could have counted: it costs tokens of the completion.
         checkLength(countedTokens, branch.maxTokens, info, params[index]!)
         checkLength(prompt.promptTokens, null, info, params[index]!)
+        const unrated = branch.topLogProbs === undefined ? null : exchange.logProbProblem(branch.sampling)
+        if (unrated !== null) throw invalidRequest(unrated, LOG_PROBS_PARAM)
         const enforced = branch.constraint === undefined ? null : exchange.enforced(branch.constraint)
         const grammar = enforced === null ? null : await constraints.write(enforced, organisation)
         const left = info.contextTokens - prompt.promptTokens

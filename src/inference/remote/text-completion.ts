@@ -2,7 +2,7 @@ import { Automaton } from '../constraints/automaton.ts'
 import { BYTES, END } from '../constraints/byte-trie.ts'
 import type { Matcher } from '../constraints/matcher.ts'
 import type { NodeData } from '../constraints/nodes.ts'
-import type { EngineEvent, Thought } from '../engine.ts'
+import type { EngineEvent, Thought, TokenLogProb } from '../engine.ts'
 import { JsonForm } from './openai/json-form.ts'
 
 export interface TextRules {
@@ -12,6 +12,12 @@ export interface TextRules {
   readonly check: NodeData | null
   /** Whether it is JSON, which may come in any form. */
   readonly isJson: boolean
+}
+
+interface TextPiece {
+  readonly thought: string
+  readonly text: string
+  readonly logProbs?: readonly TokenLogProb[]
 }
 
 /** One completion that comes as text, and its events. What comes at once counts as one token until the server has counted. */
@@ -26,6 +32,8 @@ export class TextCompletion {
   #tokens = 0
   /** Tokens since the last text. */
   #silent = 0
+  /** Log-probabilities of the tokens since then. */
+  #silentLogProbs: TokenLogProb[] = []
   /** Whether blanks before the reply are left out: `closing` has those that belong there. */
   #atStart: boolean
 
@@ -47,14 +55,19 @@ export class TextCompletion {
     return this.isFinished
   }
 
-  /** Adds what came at once. A thought that was not asked for is left out. */
-  add({ thought, text }: { readonly thought: string; readonly text: string }): void {
-    if (this.isFinished || (thought === '' && text === '')) return
+  /** Adds what came at once, with the log-probabilities of its tokens. A thought that was not asked for is left out. */
+  add({ thought, text, logProbs = [] }: TextPiece): void {
+    if (this.isFinished) return
+    if (thought === '' && text === '') {
+      this.#silentLogProbs.push(...logProbs)
+      return
+    }
     this.#tokens++
     this.#silent++
-    if (this.#thought !== null) this.#send(thought)
+    if (this.#thought !== null) this.#send(thought, text === '' ? logProbs : [])
     if (text === '') return
     this.#endThought()
+    this.#silentLogProbs.push(...logProbs)
     const reply = this.#atStart ? text.trimStart() : text
     this.#atStart &&= reply === ''
     const formed = this.#form?.push(reply) ?? reply
@@ -99,14 +112,16 @@ export class TextCompletion {
     return text.slice(0, length)
   }
 
-  #send(text: string): void {
+  #send(text: string, own: readonly TokenLogProb[] = []): void {
     if (text === '') return
+    const logProbs = [...this.#silentLogProbs.splice(0), ...own]
     this.#emit({
       type: 'text',
       branch: this.branch,
       completion: this.index,
       text: text.toWellFormed(),
       tokens: Math.max(1, this.#silent),
+      ...(logProbs.length === 0 ? {} : { logProbs }),
     })
     this.#silent = 0
   }

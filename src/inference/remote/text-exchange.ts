@@ -1,6 +1,6 @@
 import { invalidRequest } from '../../lib/errors.ts'
 import type { ConstraintMode } from '../../models/card.ts'
-import type { Constraint, PromptPart } from '../engine.ts'
+import type { Constraint, PromptPart, Sampling } from '../engine.ts'
 import { notSupported } from './constraint-writer.ts'
 import type { AdmittedBranch, BranchRun, Exchange, ReadPrompt } from './exchange.ts'
 import { type PromptPiece, readMessages } from './openai/chat-messages.ts'
@@ -69,6 +69,10 @@ export class TextExchange implements Exchange<TextPrompt> {
     throw notSupported(constraint, 'the servers of this model cannot be held to it')
   }
 
+  logProbProblem(sampling: Sampling): string | null {
+    return this.#parts.wire.logProbProblem(sampling)
+  }
+
   load(url: string, signal: AbortSignal): Promise<ServerLoad> {
     return this.#parts.wire.load(url, signal)
   }
@@ -83,7 +87,7 @@ export class TextExchange implements Exchange<TextPrompt> {
   }
 
   async #complete(branch: AdmittedBranch<TextPrompt>, index: number, run: BranchRun): Promise<void> {
-    const { grammar, constraint, thought, maxTokens, sampling, prompt } = branch
+    const { grammar, constraint, thought, maxTokens, sampling, prompt, topLogProbs = null } = branch
     const completion = new TextCompletion(
       { branch: branch.index, index },
       { thought, check: grammar?.graph ?? null, isJson: grammar !== null && constraint?.type === 'json_schema' },
@@ -94,7 +98,7 @@ export class TextExchange implements Exchange<TextPrompt> {
       return
     }
     const fields = { ...this.#constraintFields(branch), ...this.#thoughtFields(branch) }
-    const question = { messages: readMessages(prompt.pieces), maxTokens, sampling, fields }
+    const question = { messages: readMessages(prompt.pieces), maxTokens, sampling, fields, topLogProbs }
     await run.ask({
       completions: [completion],
       isLast: true,

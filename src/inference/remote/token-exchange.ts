@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Constraint, PromptPart, Thought } from '../engine.ts'
+import type { Constraint, PromptPart, Sampling, Thought } from '../engine.ts'
 import { createRepetition, type RepetitionLimits } from '../repetition.ts'
 import { Completion } from './completion.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
@@ -99,6 +99,10 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     return constraint
   }
 
+  logProbProblem(sampling: Sampling): string | null {
+    return this.#parts.wire.logProbProblem(sampling)
+  }
+
   load(url: string, signal: AbortSignal): Promise<ServerLoad> {
     return this.#parts.wire.load(url, signal)
   }
@@ -108,10 +112,11 @@ export class TokenExchange implements Exchange<RemotePrompt> {
   }
 
   async run(branch: AdmittedBranch<RemotePrompt>, run: BranchRun): Promise<void> {
-    const { index, n, maxTokens, grammar, thought, sampling } = branch
+    const { index, n, maxTokens, grammar, thought, sampling, topLogProbs = null } = branch
     const completions = Array.from({ length: n }, (_, number) => {
       const repetition = createRepetition(this.#parts.repetition, sampling)
-      return new Completion({ branch: index, index: number, maxTokens, repetition }, this.#parts.printer, run.emit)
+      const place = { branch: index, index: number, maxTokens, repetition, topLogProbs }
+      return new Completion(place, this.#parts.printer, run.emit)
     })
     if (maxTokens === 0) {
       for (const completion of completions) completion.finish('length')
@@ -153,7 +158,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
 
   /** Asks for completions that have the same tokens so far. */
   async #ask(
-    { prompt, sampling }: AdmittedBranch<RemotePrompt>,
+    { prompt, sampling, topLogProbs }: AdmittedBranch<RemotePrompt>,
     completions: readonly Completion[],
     { maxTokens, grammar, stopText }: Leg,
     run: BranchRun,
@@ -172,6 +177,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
       stopTokens,
       cacheSalt: run.cacheSalt,
       whole: run.whole,
+      topLogProbs: topLogProbs ?? null,
     }
     if (grammar !== null && !grammar.exact) for (const completion of completions) completion.follow(grammar.graph)
     const isFirst = before.length === 0
@@ -180,7 +186,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
       isLast: stopText === null,
       send: (url, call) => wire.complete(url, request, call),
       add: (completion, piece) => {
-        if (piece.type === 'tokens') completion.add(piece.tokens)
+        if (piece.type === 'tokens') completion.add(piece.tokens, piece.ratings)
       },
       note: (said) => {
         if (isFirst) this.#note(run, said, request)

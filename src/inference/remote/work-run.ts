@@ -31,6 +31,8 @@ export interface AdmittedWork<Prompt extends ReadPrompt> {
   placed(): void
 }
 
+/** The parameter that asks for log-probabilities. */
+export const LOG_PROBS_PARAM = 'logprobs'
 /** Failures after which another server may do better, as long as nothing has come of the first. */
 const RETRIED: readonly FailureKind[] = ['lost', 'busy', 'wrong']
 const RETRY_SECONDS = 3
@@ -164,6 +166,10 @@ export class WorkRun<Prompt extends ReadPrompt> {
     if (failure.kind === 'rejected') {
       this.#parts.warn(`A conversation was rejected: ${failure.message}`)
       return invalidRequest('The servers of this model do not take this conversation.', param)
+    }
+    if (failure.kind === 'log_probs') {
+      this.#parts.warn(`Log-probabilities were refused: ${failure.message}`)
+      return invalidRequest('The servers of this model give no log-probabilities.', LOG_PROBS_PARAM)
     }
     if (failure.kind === 'refused') return internalError(failure)
     if (failure.kind === 'grammar' && constraint !== undefined) {

@@ -21,6 +21,8 @@ export interface Asked {
     readonly temperature: number
     readonly top_k: number
   }
+  readonly return_logprob?: boolean
+  readonly top_logprobs_num?: number
   readonly stream: boolean
   readonly cache_salt: string
 }
@@ -69,6 +71,8 @@ export class ScriptedSglang implements AsyncDisposable {
   model = 'lookout-nano'
   contextLength = 8200
   hasMetrics = true
+  /** Whether it gives log-probabilities where it is asked for them. */
+  rates = true
   /** Streams whose reader has left before their end. */
   abandoned = 0
   readonly #server: Server
@@ -228,6 +232,9 @@ export class ScriptedSglang implements AsyncDisposable {
           num_retractions: 0,
           reasoning_tokens: 0,
           completion_tokens: Math.min(at + 1, tokens.length),
+          ...(asked.return_logprob && this.rates
+            ? ratingsOf(tokens.slice(this.isIncremental ? at : 0, at + 1), asked)
+            : {}),
           // A prompt with several completions is computed once before them.
           cached_tokens: n === 1 ? cached : expanded.length - 1,
         },
@@ -278,6 +285,18 @@ export class ScriptedSglang implements AsyncDisposable {
   #json(response: ServerResponse, status: number, body: unknown): void {
     response.writeHead(status, { 'content-type': 'application/json' }).end(body === null ? '' : JSON.stringify(body))
   }
+}
+
+/** Each token is as likely as all others together; beside it, there are a token that cannot come next and token 1. */
+function ratingsOf(tokens: readonly number[], { top_logprobs_num: most = 0 }: Asked): object {
+  const half = Math.log(1 / 2)
+  const chosen = tokens.map((token) => [half, token, null])
+  if (most === 0) return { output_token_logprobs: chosen }
+  const others = [
+    [Math.log(1 / 4), 1, null],
+    [null, 2, null],
+  ]
+  return { output_token_logprobs: chosen, output_top_logprobs: chosen.map((one) => [one, ...others].slice(0, most)) }
 }
 
 export function imagesOf({ image_data: data }: Pick<Asked, 'image_data'>): readonly string[] {

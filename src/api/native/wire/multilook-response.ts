@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { responseSchemas } from '../../http/wire/components.ts'
-import { delta, finishReason, replyMessage } from '../../openai/wire/chat-response.ts'
+import { delta, finishReason, logProbs, replyMessage } from '../../openai/wire/chat-response.ts'
 
 const tokens = z.int().min(0)
 
@@ -8,6 +8,7 @@ const completion = z
   .object({
     index: z.int().min(0),
     message: replyMessage,
+    logprobs: logProbs.optional().describe('Present when the request asks for them.'),
     finish_reason: finishReason,
   })
   .register(responseSchemas, { id: 'MultilookChoice' })
@@ -61,7 +62,12 @@ export const multilookCompletion = z
 
 /** A piece of a completion, in a stream. */
 const multilookDelta = z
-  .object({ prompt_index: z.int().min(0), index: z.int().min(0), delta })
+  .object({
+    prompt_index: z.int().min(0),
+    index: z.int().min(0),
+    delta,
+    logprobs: logProbs.optional().describe('Of the tokens behind this piece, when the request asks for them.'),
+  })
   .register(responseSchemas, { id: 'MultilookDelta' })
 
 /** The last event of a stream. */

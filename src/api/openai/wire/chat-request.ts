@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { type BodyFormat, bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
 import { MOST_MESSAGES, message } from './messages.ts'
-import { replyOptions } from './reply-options.ts'
+import { logprobs, replyOptions, topLogprobs } from './reply-options.ts'
 import { toolNameIssue } from './tool-names.ts'
 
 const jsonObject = z.record(z.string(), z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
@@ -78,10 +78,17 @@ export const chatRequest = z
   })
   .register(requestSchemas, { id: 'ChatCompletionRequest' })
 
-/** The same body with `compatibility: openai`, which adds `json_object`. */
-export const openAiChatRequest = chatRequest.extend({
-  response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
-})
+/** The same body with `compatibility: openai`, which adds `json_object` and checks what the contract ignores. */
+export const openAiChatRequest = chatRequest
+  .extend({
+    response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
+    logprobs,
+    top_logprobs: topLogprobs,
+  })
+  .superRefine(({ logprobs, top_logprobs: top }, context) => {
+    if (typeof top !== 'number' || logprobs === true) return
+    context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'it requires logprobs to be true' })
+  })
 
 export const chatBody: BodyFormat<ChatRequestBody> = bodyFormat(import.meta.url, 'chatRequest', chatRequest)
 export const openAiChatBody: BodyFormat<ChatRequestBody> = bodyFormat(

@@ -66,10 +66,29 @@ export const delta = z
   })
   .register(responseSchemas, { id: 'Delta' })
 
+const rankedToken = {
+  token: z.string().describe('U+FFFD stands for bytes that are no whole character.'),
+  logprob: z.number().describe('-9999 for what cannot follow.'),
+  bytes: z.array(z.int().min(0).max(255)),
+}
+
+const tokenLogProb = z
+  .object({
+    ...rankedToken,
+    top_logprobs: z.array(z.object(rankedToken).register(responseSchemas, { id: 'RankedToken' })),
+  })
+  .register(responseSchemas, { id: 'TokenLogProb' })
+
+/** Of the model's own tokens, without those of its reasoning. */
+export const logProbs = z
+  .object({ content: z.array(tokenLogProb), refusal: z.null() })
+  .register(responseSchemas, { id: 'LogProbs' })
+
 const choice = z
   .object({
     index: z.int().min(0),
     message: replyMessage,
+    logprobs: logProbs.nullish().describe('Present when the request asks for them.'),
     finish_reason: finishReason.nullable(),
   })
   .register(responseSchemas, { id: 'Choice' })
@@ -88,6 +107,7 @@ const chunkChoice = z
   .object({
     index: z.int().min(0),
     delta,
+    logprobs: logProbs.nullish().describe('Of the tokens behind this chunk; present when the request asks for them.'),
     finish_reason: finishReason.nullable(),
   })
   .register(responseSchemas, { id: 'ChunkChoice' })
@@ -105,5 +125,6 @@ export const chatCompletionChunk = z
 export type UsageBody = z.output<typeof usage>
 export type ChatCompletionBody = z.output<typeof chatCompletion>
 export type ChatCompletionChunkBody = z.output<typeof chatCompletionChunk>
+export type LogProbsBody = z.output<typeof logProbs>
 export type ReplyMessageBody = z.output<typeof replyMessage>
 export type DeltaBody = z.output<typeof delta>

@@ -14,6 +14,10 @@ const visionConfig = z
   })
   .register(requestSchemas, { id: 'VisionConfig' })
 
+const MOST_LOGPROBS = 20
+export const logprobs = z.boolean().nullish()
+export const topLogprobs = z.int().min(0).max(MOST_LOGPROBS).nullish()
+
 /** Fields that control how a reply is generated, the same in chat and multilook requests. */
 export const replyOptions = {
   frequency_penalty: penalty,
@@ -22,6 +26,9 @@ export const replyOptions = {
   max_tokens: z.int().min(0).nullish().describe('Older name of max_completion_tokens, which takes precedence.'),
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high']).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
+  // Anything else counts as left out: the contract has them ignored, not refused.
+  logprobs: logprobs.catch(undefined),
+  top_logprobs: topLogprobs.catch(undefined),
   top_k: z.int().min(0).nullish(),
   top_p: z.number().gt(0).max(1).nullish(),
   vision_config: visionConfig.nullish(),

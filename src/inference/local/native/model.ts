@@ -124,6 +124,11 @@ export class Model {
     return piece
   }
 
+  /** The name of a token, as the vocabulary writes it: that of a control token is the text that a template has for it. */
+  name(token: number): string {
+    return this.#tokenText(token)
+  }
+
   isEndOfGeneration(token: number): boolean {
     return this.#llama.vocab_is_eog(this.#vocabulary, token)
   }

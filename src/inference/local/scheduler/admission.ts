@@ -26,6 +26,8 @@ export interface AdmittedBranch {
   readonly sampling: Sampling
   readonly constraint: CompiledConstraint | null
   readonly thought: Thought | null
+  /** How many of the likeliest tokens are reported beside each token; null where nobody asks for log-probabilities. */
+  readonly topLogProbs: number | null
 }
 
 /** The input that errors name when the caller gives none. */
@@ -80,6 +82,7 @@ export function admit(loaded: LoadedModel, work: Work, { sizesOnly = false } = {
         sampling: branch.sampling,
         constraint: branch.constraint === undefined ? null : loaded.constraints.prepared(branch.constraint),
         thought: branch.thought ?? null,
+        topLogProbs: branch.topLogProbs ?? null,
       }
     })
     const close = () => {

@@ -2,6 +2,7 @@ import type { Sampling } from '../../engine.ts'
 import { ChainSampler } from '../sampling/chain-sampler.ts'
 import { ConstrainedSampler } from '../sampling/constrained-sampler.ts'
 import { GreedySampler } from '../sampling/greedy-sampler.ts'
+import { LogProbSampler, type LogProbs } from '../sampling/log-prob-sampler.ts'
 import type { FreeSampler, TokenSampler } from '../sampling/sampler.ts'
 import { ThoughtSampler } from '../sampling/thought-sampler.ts'
 import type { AdmittedBranch } from './admission.ts'
@@ -12,19 +13,29 @@ const SEED_STRIDE = 0x9e3779b9
 /** llama.cpp draws a random seed in place of this one. */
 const RANDOM_SEED = 0xffffffff
 
-/** The sampler of one completion: its sampling parameters, its constraint and its thought. The caller closes it. */
+export interface CompletionSampler {
+  /** The caller closes it. */
+  readonly sampler: TokenSampler
+  /** Null where nobody asks for log-probabilities. */
+  readonly logProbs: LogProbs | null
+}
+
+/** The sampler of one completion: its sampling parameters, its constraint and its thought. */
 export function createSampler(
   { llama, model }: LoadedModel,
-  { sampling, maxTokens, constraint, thought }: AdmittedBranch,
+  { sampling, maxTokens, constraint, thought, topLogProbs }: AdmittedBranch,
   seed: number,
-): TokenSampler {
+): CompletionSampler {
   // This may fail: the thread of a constraint may have ended. Nothing that must be freed exists yet.
   const matcher = constraint?.createMatcher() ?? null
-  const sampler: FreeSampler = isPlainGreedy(sampling)
+  const chosen: FreeSampler = isPlainGreedy(sampling)
     ? new GreedySampler()
     : new ChainSampler(llama, sampling, seed === RANDOM_SEED ? 0 : seed, model.vocabularySize, maxTokens)
-  const reply = matcher === null ? sampler : new ConstrainedSampler(sampler, matcher, model)
-  return thought === null ? reply : new ThoughtSampler({ thought, maxTokens, model, free: sampler, reply })
+  const logProbs = topLogProbs === null ? null : new LogProbSampler(chosen, model, topLogProbs)
+  const free = logProbs ?? chosen
+  const reply = matcher === null ? free : new ConstrainedSampler(free, matcher, model)
+  const sampler = thought === null ? reply : new ThoughtSampler({ thought, maxTokens, model, free, reply })
+  return { sampler, logProbs }
 }
 
 /** Whether the token with the largest logit is chosen, whatever came before. */

@@ -1,9 +1,10 @@
-import type { EngineEvent, FinishEvent } from '../../engine.ts'
+import type { EngineEvent, FinishEvent, TextEvent, TokenLogProb } from '../../engine.ts'
 import type { Repetition } from '../../repetition.ts'
 import type { KvCache } from '../cache/kv-cache.ts'
 import type { Batch } from '../native/batch.ts'
 import type { Context } from '../native/context.ts'
 import type { Model } from '../native/model.ts'
+import type { LogProbs } from '../sampling/log-prob-sampler.ts'
 import type { TokenSampler } from '../sampling/sampler.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { AdmittedBranch } from './admission.ts'
@@ -12,6 +13,13 @@ import { KvHolder } from './kv-holder.ts'
 import { countCells, type PrefillCursor } from './prefill-cursor.ts'
 import type { SharedPrefix } from './shared-prefix.ts'
 import { TextStream } from './text-stream.ts'
+
+export interface SequenceParts {
+  readonly sampler: TokenSampler
+  readonly repetition: Repetition | null
+  /** Of what the sampler chooses; null where nobody asks for them. */
+  readonly logProbs?: LogProbs | null
+}
 
 type SequenceModel = Pick<Model, 'isEndOfGeneration' | 'piece'>
 
@@ -42,10 +50,13 @@ export class Sequence extends KvHolder {
   readonly #promptCells: number
   readonly #sampler: TokenSampler
   readonly #repetition: Repetition | null
+  readonly #logProbs: LogProbs | null
   readonly #text = new TextStream()
   readonly #tokens: number[] = []
   /** Number of the last tokens whose text was not sent, because it is empty or not a whole character yet. */
   #silentTokens = 0
+  /** Their log-probabilities. */
+  #silentLogProbs: TokenLogProb[] = []
   #rank = Number.POSITIVE_INFINITY
   /** Null before the first draft was asked for. */
   #drafter: Drafter | null = null
@@ -63,7 +74,7 @@ export class Sequence extends KvHolder {
   constructor(
     place: { readonly branch: AdmittedBranch; readonly branchIndex: number; readonly index: number },
     source: { readonly parent: SharedPrefix | null; readonly prompt: readonly PromptChunk[] },
-    { sampler, repetition }: { readonly sampler: TokenSampler; readonly repetition: Repetition | null },
+    { sampler, repetition, logProbs = null }: SequenceParts,
   ) {
     super()
     this.branch = place.branch
@@ -74,6 +85,7 @@ export class Sequence extends KvHolder {
     this.#promptCells = countCells(source.prompt)
     this.#sampler = sampler
     this.#repetition = repetition
+    this.#logProbs = logProbs
   }
 
   /** Generated so far. While it decodes, all but the last are in the KV cache. */
@@ -189,16 +201,22 @@ export class Sequence extends KvHolder {
     this.#tokens.push(...tokens)
     this.#sampledTokens++
     this.#silentTokens += tokens.length
+    if (this.#logProbs !== null) this.#silentLogProbs.push(...this.#logProbs.of(tokens))
     const events: EngineEvent[] = []
     const text = tokens.map((token) => this.#text.push(model.piece(token))).join('')
-    if (text !== '') {
-      const { branchIndex, index } = this
-      events.push({ type: 'text', branch: branchIndex, completion: index, text, tokens: this.#silentTokens })
-      this.#silentTokens = 0
-    }
+    if (text !== '') events.push(this.#tell(text))
     const isStuck = this.#goesInCircles(tokens)
     if (isStuck || this.tokensLeft <= 0) events.push(this.#finish('length'))
     return events
+  }
+
+  #tell(text: string): TextEvent {
+    const logProbs = this.#logProbs === null ? {} : { logProbs: this.#silentLogProbs }
+    const { branchIndex: branch, index: completion } = this
+    const event: TextEvent = { type: 'text', branch, completion, text, tokens: this.#silentTokens, ...logProbs }
+    this.#silentTokens = 0
+    this.#silentLogProbs = []
+    return event
   }
 
   /** Ends a sequence that may have no tokens. */

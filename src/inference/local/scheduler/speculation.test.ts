@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { branch, CARD, GREEDY, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { loadLocalCard } from '../../../models/card.ts'
-import type { Constraint, EngineStats, FinishEvent, Sampling, Work } from '../../engine.ts'
+import type { Constraint, EngineStats, FinishEvent, Sampling, TokenLogProb, Work } from '../../engine.ts'
 import type { Context } from '../native/context.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -141,6 +141,7 @@ interface TimedWork {
 
 interface Played {
   readonly texts: ReadonlyMap<string, string>
+  readonly logProbs: ReadonlyMap<string, readonly TokenLogProb[]>
   readonly finishes: ReadonlyMap<string, FinishEvent>
   readonly stats: EngineStats
   readonly steps: number
@@ -162,6 +163,7 @@ function play(model: LoadedModel, works: readonly TimedWork[], speculation: bool
   const texts = new Map<string, string>()
   const finishes = new Map<string, FinishEvent>()
   const tokens = new Map<string, number>()
+  const logProbs = new Map<string, readonly TokenLogProb[]>()
   for (const message of sent) {
     expect(message.type).not.toBe('error')
     if (message.type !== 'events') continue
@@ -173,14 +175,16 @@ function play(model: LoadedModel, works: readonly TimedWork[], speculation: bool
         else {
           texts.set(key, (texts.get(key) ?? '') + event.text)
           tokens.set(key, (tokens.get(key) ?? 0) + event.tokens)
+          if (event.logProbs !== undefined) logProbs.set(key, [...(logProbs.get(key) ?? []), ...event.logProbs])
         }
       }
     }
   }
   // Tokens without text may come last.
   for (const [key, count] of tokens) expect(count).toBeLessThanOrEqual(finishes.get(key)!.completionTokens)
+  for (const [key, entries] of logProbs) expect(entries).toHaveLength(tokens.get(key)!)
   expect(stats).toMatchObject({ running: 0, waiting: 0, usedCells: 0, usedSequences: 0 })
-  return { texts, finishes, stats, steps }
+  return { texts, logProbs, finishes, stats, steps }
 }
 
 const request = fc.record({
@@ -198,6 +202,7 @@ const request = fc.record({
       sampling: fc.constantFrom(...SAMPLINGS),
       constraint: fc.constantFrom(...CONSTRAINTS),
       thinks: fc.constantFrom(false, false, true),
+      topLogProbs: fc.constantFrom(undefined, 0, 1, 3),
     }),
     { minLength: 1, maxLength: 3 },
   ),
@@ -219,13 +224,14 @@ const BUSY = Array.from(
       sampling,
       constraint: undefined,
       thinks: false,
+      topLogProbs: 1,
     })),
     pause: i,
   }),
 )
 
-test('with drafts, every request gets the same texts, usage and finish reasons as without', () => {
-  const total = { drafted: 0, accepted: 0, preemptions: 0, saved: 0 }
+test('with drafts, every request gets the same texts, log-probabilities, usage and finish reasons as without', () => {
+  const total = { drafted: 0, accepted: 0, preemptions: 0, saved: 0, rated: 0 }
   fc.assert(
     fc.property(fc.array(request, { minLength: 1, maxLength: 5 }), (requests) => {
       const works = requests.map(({ organisation, text, branches, pause }) => ({
@@ -233,12 +239,13 @@ test('with drafts, every request gets the same texts, usage and finish reasons a
         work: {
           organisation,
           prefix: [trusted('<|im_start|>user\n'), untrusted(text)],
-          branches: branches.map(({ question, constraint, thinks, ...fields }) =>
+          branches: branches.map(({ question, constraint, thinks, topLogProbs, ...fields }) =>
             branch({
               ...fields,
               suffix: [untrusted(question), trusted('<|im_end|>\n<|im_start|>assistant\n')],
               ...(constraint === undefined ? {} : { constraint }),
               ...(thinks ? { thought: { end: '</think>', closing: '\n</think>\n\n', budget: 12 } } : {}),
+              ...(topLogProbs === undefined ? {} : { topLogProbs }),
             }),
           ),
         },
@@ -247,6 +254,7 @@ test('with drafts, every request gets the same texts, usage and finish reasons a
       const drafted = play(loaded, works, true)
       expect(plain.stats.draftedTokens).toBe(0)
       expect(drafted.texts).toEqual(plain.texts)
+      expect(JSON.stringify([...drafted.logProbs].sort())).toBe(JSON.stringify([...plain.logProbs].sort()))
       expect(drafted.finishes).toEqual(plain.finishes)
       expect(drafted.stats.decodedTokens).toBe(plain.stats.decodedTokens)
       expect(drafted.stats.acceptedTokens).toBeLessThanOrEqual(drafted.stats.draftedTokens)
@@ -254,6 +262,7 @@ test('with drafts, every request gets the same texts, usage and finish reasons a
       total.accepted += drafted.stats.acceptedTokens
       total.preemptions += drafted.stats.preemptions
       total.saved += plain.steps - drafted.steps
+      total.rated += drafted.logProbs.size
     }),
     { numRuns: 15, examples: [[BUSY]] },
   )
@@ -262,6 +271,7 @@ test('with drafts, every request gets the same texts, usage and finish reasons a
   expect(total.drafted).toBeGreaterThan(total.accepted)
   expect(total.preemptions).toBeGreaterThan(0)
   expect(total.saved).toBeGreaterThan(0)
+  expect(total.rated).toBeGreaterThan(0)
 })
 
 test('the next turn of a chat continues a reply that was drafted, as far as it is in the KV cache', async () => {

@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici'
 import { z } from 'zod'
 import type { RgbImage } from '../../../media/pixels.ts'
-import type { Sampling } from '../../engine.ts'
+import type { RankedToken, Sampling, TokenLogProb } from '../../engine.ts'
 import { dataLines } from '../http/event-stream.ts'
 import { pictureUrl } from '../http/picture-url.ts'
 import { checkListed, modelsSchema } from '../http/served-model.ts'
@@ -28,6 +28,8 @@ export interface ChatQuestion {
   readonly sampling: Sampling
   /** The fields that say which form the reply must have, and whether there is a thought before it. */
   readonly fields: Readonly<Record<string, unknown>>
+  /** How many of the likeliest tokens are told beside each; null without log-probabilities. */
+  readonly topLogProbs: number | null
 }
 
 const COMPLETIONS = '/v1/chat/completions'
@@ -88,9 +90,16 @@ export class OpenAiWire implements Wire<ChatQuestion> {
     throw new ServerFailure('refused', 'it is not asked for its load')
   }
 
+  /** What a server gives is not known before it is asked. */
+  logProbProblem(): null {
+    return null
+  }
+
   async *complete(url: string, asked: ChatQuestion, call: Call): AsyncGenerator<WireEvent, void, void> {
     const body = await this.#ask(url, asked, call)
     let hasEnded = false
+    /** Whether there may be texts. */
+    let isRated = asked.topLogProbs === null
     try {
       for await (const line of dataLines(body)) {
         if (line === '[DONE]') break
@@ -104,7 +113,11 @@ export class OpenAiWire implements Wire<ChatQuestion> {
           const text = delta?.content ?? ''
           hasEnded = reason != null
           const end = reason == null ? null : reason === 'length' ? 'length' : 'stop'
-          if (thought !== '' || text !== '' || hasEnded) yield { type: 'text', completion: 0, thought, text, end }
+          const logProbs = asked.topLogProbs === null ? [] : toLogProbs(choice.logprobs, asked.topLogProbs)
+          isRated ||= logProbs.length > 0
+          if (text !== '' && !isRated) throw new ServerFailure('log_probs', 'it sent a text without them')
+          if (thought !== '' || text !== '' || logProbs.length > 0 || hasEnded)
+            yield { type: 'text', completion: 0, thought, text, ...(logProbs.length === 0 ? {} : { logProbs }), end }
         }
         const usage = chunk.usage ? usageOf(chunk.usage) : null
         if (usage !== null) yield usage
@@ -135,6 +148,8 @@ export class OpenAiWire implements Wire<ChatQuestion> {
       messages,
       max_tokens: asked.maxTokens,
       ...samplingOf(asked.sampling),
+      // Where none is asked for, llama-server gives no log-probabilities at all.
+      ...(asked.topLogProbs === null ? {} : { logprobs: true, top_logprobs: Math.max(1, asked.topLogProbs) }),
       stream: true,
       stream_options: { include_usage: true },
     }
@@ -179,6 +194,17 @@ function penaltyOf(penalty: number): number {
   return Math.max(-2, Math.min(penalty, 2))
 }
 
+function toLogProbs(said: LogProbs | null | undefined, most: number): TokenLogProb[] {
+  return (said?.content ?? []).map(({ top_logprobs: top, ...chosen }) => ({
+    ...toRanked(chosen),
+    top: (top ?? []).slice(0, most).map(toRanked),
+  }))
+}
+
+function toRanked({ token, logprob, bytes }: Ranked): RankedToken {
+  return { text: token.toWellFormed(), logProb: logprob, bytes: bytes ?? [...Buffer.from(token)] }
+}
+
 /** Null for anything but counts. */
 function usageOf(said: unknown): WireEvent | null {
   const usage = usageSchema.safeParse(said).data
@@ -196,6 +222,7 @@ async function failureOfResponse({ statusCode, body }: Dispatcher.ResponseData):
 }
 
 const TOO_LONG = /context.{0,20}(length|size|window)|exceed.{0,40}context|maximum context|max_model_len|too long/i
+const LOG_PROBS = /log_?probs/i
 const CONSTRAINT = /grammar|json.?schema|response_format|structured|regex/i
 
 function failureOf(status: number, { message, code }: NonNullable<Chunk['error']>): ServerFailure {
@@ -207,6 +234,7 @@ function failureOf(status: number, { message, code }: NonNullable<Chunk['error']
   if (status === 429 || status === 503) return new ServerFailure('busy', answered)
   if (code === 'context_length_exceeded' || TOO_LONG.test(message)) return new ServerFailure('long', answered)
   if (status >= 500) return new ServerFailure('lost', answered)
+  if (LOG_PROBS.test(message)) return new ServerFailure('log_probs', answered)
   if (CONSTRAINT.test(message)) return new ServerFailure('grammar', answered)
   return new ServerFailure('rejected', answered)
 }
@@ -242,7 +270,18 @@ interface Chunk {
       readonly reasoning?: string | null
     } | null
     readonly finish_reason?: string | null
+    readonly logprobs?: LogProbs | null
   }[]
   readonly usage?: unknown
   readonly error?: { readonly message: string; readonly code?: string | number | null }
+}
+
+interface LogProbs {
+  readonly content?: readonly (Ranked & { readonly top_logprobs?: readonly Ranked[] | null })[] | null
+}
+
+interface Ranked {
+  readonly token: string
+  readonly logprob: number
+  readonly bytes?: readonly number[] | null
 }

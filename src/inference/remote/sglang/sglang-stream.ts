@@ -1,4 +1,4 @@
-import { ServerFailure, type WireEvent } from '../wire/wire.ts'
+import { ServerFailure, type TokenRating, type WireEvent } from '../wire/wire.ts'
 
 /** A line of a stream. It is read for every token, so that it is not checked against a schema. */
 export interface Chunk {
@@ -10,9 +10,16 @@ export interface Chunk {
     readonly completion_tokens?: number
     readonly cached_tokens?: number
     readonly finish_reason?: FinishReason | null
+    /** Of all tokens so far, or only of the new ones, as the tokens. */
+    readonly output_token_logprobs?: readonly Ranked[]
+    /** Of each of them. */
+    readonly output_top_logprobs?: readonly (readonly Ranked[] | null)[]
   }
   readonly error?: { readonly message: string; readonly code?: number | null }
 }
+
+/** A log-probability, the token, and its text. */
+type Ranked = readonly [logProb: number | null, token: number, text?: string | null]
 
 interface FinishReason {
   readonly type: string
@@ -26,6 +33,8 @@ interface StreamRules {
   readonly n: number
   /** Tokens that end a completion. */
   readonly stopTokens: readonly number[]
+  /** How many of the likeliest tokens were asked for beside each; null without log-probabilities. */
+  readonly topLogProbs: number | null
   failureOf(status: number, message: string): ServerFailure
 }
 
@@ -69,7 +78,8 @@ export class StreamReader {
     if (end === null) this.#running.set(index, before + all.length)
     else this.#running.delete(index)
     const tokens = end === 'stop' && this.#stop.has(all.at(-1)!) ? all.slice(0, -1) : all
-    yield { type: 'tokens', completion: index, tokens, end }
+    const ratings = this.#rules.topLogProbs === null ? {} : { ratings: ratingsOf(meta, before, tokens.length) }
+    yield { type: 'tokens', completion: index, tokens, ...ratings, end }
   }
 
   #endOf(reason: FinishReason | null): 'stop' | 'length' | null {
@@ -82,4 +92,17 @@ export class StreamReader {
     if (reason.matched === NOT_A_NUMBER) throw new ServerFailure('lost', 'it computed what is not a number')
     return reason.type === 'length' ? 'length' : 'stop'
   }
+}
+
+/** @throws ServerFailure where there are not as many as new tokens. */
+function ratingsOf(meta: NonNullable<Chunk['meta_info']>, before: number, count: number): readonly TokenRating[] {
+  const { output_token_logprobs: chosen = [], output_top_logprobs: top = [] } = meta
+  const start = chosen.length >= before + count ? before : 0
+  if (chosen.length < start + count) throw new ServerFailure('log_probs', 'it sent tokens without log-probabilities')
+  return Array.from({ length: count }, (_, at) => ({
+    logProb: chosen[start + at]![0] ?? Number.NEGATIVE_INFINITY,
+    top: (top[start + at] ?? []).flatMap(([logProb, token]) =>
+      logProb === null || !Number.isFinite(logProb) ? [] : [{ token, logProb }],
+    ),
+  }))
 }

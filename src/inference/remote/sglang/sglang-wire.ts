@@ -74,6 +74,13 @@ export class SglangWire implements Wire {
     return readLoad(await this.#client.text(url, '/metrics', signal))
   }
 
+  /** It gives those that it samples from, before top_k and top_p. */
+  logProbProblem({ temperature, frequencyPenalty, presencePenalty }: Sampling): string | null {
+    const isUnchanged = temperature === 0 || temperature === 1
+    if (isUnchanged && frequencyPenalty === 0 && presencePenalty === 0) return null
+    return 'The servers of this model give log-probabilities at temperature 0 or 1 and without penalties only.'
+  }
+
   async *complete(url: string, asked: CompletionRequest, call: Call): AsyncGenerator<WireEvent, void, void> {
     const images = await Promise.all(asked.pictures.map(({ image }) => this.#urlOf(image)))
     call.signal.throwIfAborted()
@@ -81,6 +88,7 @@ export class SglangWire implements Wire {
     const reader = new StreamReader({
       n: asked.n,
       stopTokens: asked.stopTokens,
+      topLogProbs: asked.topLogProbs,
       failureOf: (status, message) => this.#client.failureOf(status, message),
     })
     for await (const chunk of this.#client.events(stream, call.signal)) yield* reader.read(chunk as Chunk)
@@ -115,6 +123,7 @@ function generateBody(asked: CompletionRequest, images: readonly string[]): obje
       ...(asked.stopText === null ? {} : { stop: [asked.stopText] }),
       ...(asked.grammar === null ? {} : { ebnf: asked.grammar }),
     },
+    ...(asked.topLogProbs === null ? {} : { return_logprob: true, top_logprobs_num: asked.topLogProbs }),
     stream: true,
     cache_salt: asked.cacheSalt,
   }

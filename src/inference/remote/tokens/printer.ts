@@ -1,9 +1,13 @@
 import type { Vocabulary } from './hub-tokenizer.ts'
 
+const DECODER = new TextDecoder('utf-8', { ignoreBOM: true })
+
 /** What tokens print: nothing for control tokens, except for those that a card lists. */
 export class Printer {
   readonly #vocabulary: Vocabulary
   readonly #printed: ReadonlyMap<number, Uint8Array>
+  /** Of control tokens. */
+  #names: ReadonlyMap<number, string> | null = null
 
   /** @throws Error for a printed token that the vocabulary does not have. */
   constructor(vocabulary: Vocabulary, printedTokens: readonly string[]) {
@@ -20,6 +24,14 @@ export class Printer {
   bytes(token: number): Uint8Array {
     const { bytes, starts } = this.#vocabulary
     return this.#printed.get(token) ?? bytes.subarray(starts[token] ?? 0, starts[token + 1] ?? 0)
+  }
+
+  /** A token's text, with U+FFFD in place of bytes that are no whole character, or a control token's name; and its bytes. */
+  describe(token: number): { readonly text: string; readonly bytes: readonly number[] } {
+    const bytes = this.bytes(token)
+    if (bytes.length > 0) return { text: DECODER.decode(bytes), bytes: Array.from(bytes) }
+    this.#names ??= new Map([...this.#vocabulary.control].map(([text, id]) => [id, text]))
+    return { text: this.#names.get(token) ?? '', bytes: [] }
   }
 
   /** Bytes of text in one token at most. */

@@ -13,6 +13,7 @@ import {
   type Wire,
   type WireEvent,
 } from '../wire/wire.ts'
+import { type LogProbs, ratingsOf } from './vllm-log-probs.ts'
 import { readLoad } from './vllm-metrics.ts'
 
 export interface VllmWireOptions extends ExpectedModel {
@@ -55,6 +56,11 @@ export class VllmWire implements Wire {
     return readLoad(await this.#client.text(url, '/metrics', signal))
   }
 
+  /** `--logprobs-mode` is `raw_logprobs` unless somebody changes it. */
+  logProbProblem(): null {
+    return null
+  }
+
   async *complete(url: string, asked: CompletionRequest, call: Call): AsyncGenerator<WireEvent, void, void> {
     if (asked.n === 1 || asked.sampling.temperature >= LEAST_TEMPERATURE) {
       yield* this.#complete(url, asked, call)
@@ -87,14 +93,15 @@ export class VllmWire implements Wire {
     for await (const event of this.#client.events(stream, call.signal)) {
       const chunk = event as Chunk
       if (chunk.error) throw this.#client.failureOf(chunk.error.code ?? 500, chunk.error.message)
-      for (const { index, token_ids: ids, finish_reason: reason } of chunk.choices ?? []) {
+      for (const { index, token_ids: ids, finish_reason: reason, logprobs } of chunk.choices ?? []) {
         if (!running.has(index)) continue
         const end = reason == null ? null : reason === 'length' ? 'length' : 'stop'
         const all = ids ?? []
         const tokens = end === 'stop' && stop.has(all.at(-1)!) ? all.slice(0, -1) : all
         counts.set(index, (counts.get(index) ?? 0) + tokens.length)
         if (end !== null) running.delete(index)
-        yield { type: 'tokens', completion: index, tokens, end }
+        const ratings = asked.topLogProbs === null ? {} : { ratings: ratingsOf(logprobs, tokens.length) }
+        yield { type: 'tokens', completion: index, tokens, ...ratings, end }
       }
       if (chunk.usage) {
         const { prompt_tokens: promptTokens, prompt_tokens_details: details } = chunk.usage
@@ -141,6 +148,7 @@ function generateBody(model: string, asked: CompletionRequest, images: ReadonlyM
       n: asked.n,
       max_tokens: asked.maxTokens,
       stop_token_ids: asked.stopTokens,
+      ...(asked.topLogProbs === null ? {} : { logprobs: rankedAlong(asked.topLogProbs) }),
       ...(asked.whole ? { stream_interval: TOKENS_AT_ONCE } : {}),
       ...(asked.stopText === null ? { detokenize: false } : { stop: [asked.stopText], skip_special_tokens: false }),
       ...(asked.grammar === null ? {} : { structured_outputs: { grammar: asked.grammar } }),
@@ -157,6 +165,14 @@ function generateBody(model: string, asked: CompletionRequest, images: ReadonlyM
     return `{"type":"image_url","url":${image === undefined ? 'null' : `"${image}"`},"uuid":"${key}"}`
   })
   return `{"content_parts":[${parts.join()}],${body.slice(1)}`
+}
+
+/** Most that a server gives which was started without `--max-logprobs`. */
+const MOST_LOGPROBS = 20
+
+/** How many it is asked for. The chosen token is always one of them, and may be none of the likeliest. */
+function rankedAlong(most: number): number {
+  return most === 0 ? 0 : Math.min(most + 1, MOST_LOGPROBS)
 }
 
 /** vLLM takes what the contract allows, and rejects more, which only Lookout itself asks for. */
@@ -178,6 +194,7 @@ class MissingPicture extends ServerFailure {
 
 function specialFailure(status: number, message: string): ServerFailure | null {
   if (/Cache miss for \w+ at index/.test(message)) return new MissingPicture(`it answered ${status}: ${message}`)
+  if (/logprobs/i.test(message)) return new ServerFailure('log_probs', `it answered ${status}: ${message}`)
   if (status === 403) return new ServerFailure('wrong', `it was not started with --enable-scale-out: ${message}`)
   return null
 }
@@ -188,6 +205,7 @@ interface Chunk {
     readonly index: number
     readonly token_ids?: readonly number[] | null
     readonly finish_reason?: string | null
+    readonly logprobs?: LogProbs | null
   }[]
   readonly usage?: {
     readonly prompt_tokens: number

@@ -1,5 +1,5 @@
 import type { RgbImage } from '../../../media/pixels.ts'
-import type { Sampling } from '../../engine.ts'
+import type { Sampling, TokenLogProb } from '../../engine.ts'
 
 /** What goes with a request for completions. */
 export interface Call {
@@ -26,6 +26,11 @@ export interface Wire<Request = CompletionRequest> {
   verify(url: string, signal: AbortSignal): Promise<void>
   /** @throws ServerFailure when the server cannot take work. */
   checkHealth(url: string, signal: AbortSignal): Promise<void>
+  /**
+   * Why the server cannot give log-probabilities as the engine promises them, before temperature and penalties; null where it
+   * can.
+   */
+  logProbProblem(sampling: Sampling): string | null
   /**
    * Asks for completions of one prompt.
    * @throws ServerFailure
@@ -56,6 +61,8 @@ export interface CompletionRequest {
   readonly cacheSalt: string
   /** Whether nobody reads its completions before their end: they may come in larger pieces. */
   readonly whole: boolean
+  /** How many of the likeliest tokens are told beside each; null without log-probabilities. */
+  readonly topLogProbs: number | null
 }
 
 export interface Picture {
@@ -78,6 +85,8 @@ export type PieceEvent =
       readonly completion: number
       /** Without the one that ended it. */
       readonly tokens: readonly number[]
+      /** Of each token, where they were asked for. */
+      readonly ratings?: readonly TokenRating[]
       /** Why the completion is over; null when it goes on. */
       readonly end: 'stop' | 'length' | null
     }
@@ -87,8 +96,17 @@ export type PieceEvent =
       /** Of a thought, which the server has separated from the reply; may be empty, as the text may be. */
       readonly thought: string
       readonly text: string
+      /** Of the tokens behind it, where they were asked for. */
+      readonly logProbs?: readonly TokenLogProb[]
       readonly end: 'stop' | 'length' | null
     }
+
+/** How likely a token was, and which others were likely, in descending order. */
+export interface TokenRating {
+  /** Natural logarithm of its probability. */
+  readonly logProb: number
+  readonly top: readonly { readonly token: number; readonly logProb: number }[]
+}
 
 export interface UsageEvent {
   readonly type: 'usage'
@@ -112,9 +130,9 @@ export interface ServerLoad {
 /**
  * `lost`: it does not answer, or has failed. `busy`: it takes no more work now. `wrong`: it is not what the card says it is.
  * `grammar`: it cannot follow the constraint. `long`: prompt and completion do not fit its context.
- * `rejected`: it does not take the conversation. `refused`: it does not accept the request, which is a fault of this server.
+ * `log_probs`: it gives no log-probabilities. `rejected`: it does not take the conversation. `refused`: it does not accept the request, which is a fault of this server.
  */
-export type FailureKind = 'lost' | 'busy' | 'wrong' | 'grammar' | 'long' | 'rejected' | 'refused'
+export type FailureKind = 'lost' | 'busy' | 'wrong' | 'grammar' | 'long' | 'log_probs' | 'rejected' | 'refused'
 
 /** Why a server did not do what it was asked. Its message is for the log, not for clients. */
 export class ServerFailure extends Error {

@@ -1,0 +1,68 @@
+import type { TextEvent, TokenLogProb } from '../../inference/engine.ts'
+import type { ReplyPiece } from './reply-piece.ts'
+import type { ReplyReader } from './reply-reader.ts'
+
+/**
+ * Reads a completion whose tokens may have log-probabilities. Those of the reply go with its pieces, each with the first
+ * piece that was not complete before it; those of a thought are dropped. A token at the end of a thought that holds some of
+ * the reply belongs to the reply. They are of the tokens that the model wrote, whatever becomes of their text.
+ */
+export class LogProbReader {
+  readonly #reader: ReplyReader
+  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  /** Those that no piece has carried yet. */
+  #kept: TokenLogProb[] = []
+  /** Those of tokens that may turn out to be the beginning of a thought. */
+  #unsure: TokenLogProb[] = []
+
+  constructor(reader: ReplyReader) {
+    this.#reader = reader
+  }
+
+  /** Those that no piece carries; call at the end. */
+  get rest(): readonly TokenLogProb[] {
+    return this.#kept
+  }
+
+  push({ text, logProbs }: Pick<TextEvent, 'text' | 'logProbs'>): readonly ReplyPiece[] {
+    if (logProbs === undefined) return this.#reader.push(text)
+    // Only at the beginning does it matter which of the text each token has written.
+    if (this.#reader.section === 'content') return this.#read(text, logProbs)
+    return this.#split(text, logProbs).flatMap((part) => this.#read(part.text, part.tokens))
+  }
+
+  end(cut: boolean): readonly ReplyPiece[] {
+    const pieces = this.#reader.end(cut)
+    this.#kept.push(...this.#unsure.splice(0))
+    return this.#carried(pieces)
+  }
+
+  #read(text: string, tokens: readonly TokenLogProb[]): readonly ReplyPiece[] {
+    const pieces = this.#reader.push(text)
+    this.#unsure.push(...tokens)
+    const { section } = this.#reader
+    if (section === 'content') this.#kept.push(...this.#unsure)
+    if (section !== 'start') this.#unsure = []
+    return this.#carried(pieces)
+  }
+
+  #carried(pieces: readonly ReplyPiece[]): readonly ReplyPiece[] {
+    const at = this.#kept.length === 0 ? -1 : pieces.findIndex(({ type }) => type !== 'reasoning')
+    if (at === -1) return pieces
+    const logProbs = this.#kept
+    this.#kept = []
+    return pieces.with(at, { ...pieces[at]!, logProbs })
+  }
+
+  /** The text that each token has completed. All tokens have all of it where the text is not what the tokens print. */
+  #split(
+    text: string,
+    logProbs: readonly TokenLogProb[],
+  ): readonly { readonly text: string; readonly tokens: readonly TokenLogProb[] }[] {
+    const parts = logProbs.map((token) => ({
+      text: this.#decoder.decode(Uint8Array.from(token.bytes), { stream: true }),
+      tokens: [token],
+    }))
+    return parts.map((part) => part.text).join('') === text ? parts : [{ text, tokens: logProbs }]
+  }
+}

@@ -1,0 +1,69 @@
+import type { RankedToken, TokenLogProb } from '../../engine.ts'
+import type { Context } from '../native/context.ts'
+import type { Model } from '../native/model.ts'
+import type { FreeSampler } from './sampler.ts'
+import { rankTokens, type TokenRanking } from './token-ranking.ts'
+
+const DECODER = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/** Tells of the tokens that a completion gets how likely they were. */
+export interface LogProbs {
+  /**
+   * Of the tokens that the last call of the completion's sampler has given, and those that were forced after it. All that
+   * this sampler has not chosen itself were forced.
+   */
+  of(tokens: readonly number[]): TokenLogProb[]
+}
+
+/** Has another sampler choose, and reads from the same logits how likely the tokens were. It changes nothing. */
+export class LogProbSampler implements FreeSampler, LogProbs {
+  readonly #sampler: FreeSampler
+  readonly #model: Pick<Model, 'piece' | 'name'>
+  readonly #most: number
+  #sampled: (TokenRanking & { readonly token: number }) | null = null
+
+  /**
+   * Takes over the sampler.
+   * @param most how many of the likeliest tokens are told beside each.
+   */
+  constructor(sampler: FreeSampler, model: Pick<Model, 'piece' | 'name'>, most: number) {
+    this.#sampler = sampler
+    this.#model = model
+    this.#most = most
+  }
+
+  sample(context: Context, row: number, allowed?: Int32Array): number {
+    const token = this.#sampler.sample(context, row, allowed)
+    this.#sampled = { token, ...rankTokens(context.logits(row), token, this.#most, allowed) }
+    return token
+  }
+
+  accept(token: number): void {
+    this.#sampler.accept(token)
+  }
+
+  of(tokens: readonly number[]): TokenLogProb[] {
+    const sampled = this.#sampled
+    this.#sampled = null
+    return tokens.map((token, at) => {
+      if (at > 0 || sampled?.token !== token) return this.#forced(token)
+      const { logProb, top } = sampled
+      return { ...this.#ranked(token, logProb), top: top.map((one) => this.#ranked(one.token, one.logProb)) }
+    })
+  }
+
+  close(): void {
+    this.#sampler.close()
+  }
+
+  #forced(token: number): TokenLogProb {
+    const ranked = this.#ranked(token, 0)
+    return { ...ranked, top: [ranked].slice(0, this.#most) }
+  }
+
+  #ranked(token: number, logProb: number): RankedToken {
+    const bytes = this.#model.piece(token)
+    const text = bytes.length === 0 ? this.#model.name(token) : DECODER.decode(bytes)
+    return { text, bytes: Array.from(bytes), logProb }
+  }
+}
