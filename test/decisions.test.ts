@@ -3,6 +3,7 @@ import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart, ReadQuestion } from '../src/inference/engine.ts'
 import { internalError } from '../src/lib/errors.ts'
+import { changedCard } from './support/changed-card.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const PATH = '/v1/decisions'
@@ -301,10 +302,15 @@ describe('places', () => {
       ],
     })
     expect(answers).toEqual([
-      { type: 'x_box', name: 'where', box: { top: 0.2, bottom: 0.4, left: 0.1, right: 0.3 }, confidence: null },
+      {
+        type: 'x_box',
+        name: 'where',
+        box: { top: 0.2, bottom: 0.4, left: 0.1, right: 0.3 },
+        confidence: expect.closeTo(1 / 3, 9),
+      },
       expect.objectContaining({ type: 'predicate' }),
-      { type: 'x_point', name: null, point: { x: 0.5, y: 0.25 }, confidence: null },
-      { type: 'x_box', name: null, box: null, confidence: null },
+      { type: 'x_point', name: null, point: { x: 0.5, y: 0.25 }, confidence: expect.closeTo(1 / 3, 9) },
+      { type: 'x_box', name: null, box: null, confidence: expect.closeTo(1 / 3, 9) },
     ])
     expect(usage.output_tokens).toBe(3)
     expect(server.engine.works).toHaveLength(2)
@@ -325,7 +331,12 @@ describe('places', () => {
       questions: [{ type: 'x_clip', instructions: 'When does the star appear?' }],
     })
     expect(answers).toEqual([
-      { type: 'x_clip', name: null, clip: { start_seconds: 1.5, end_seconds: 2.5 }, confidence: null },
+      {
+        type: 'x_clip',
+        name: null,
+        clip: { start_seconds: 1.5, end_seconds: 2.5 },
+        confidence: expect.closeTo(1 / 3, 9),
+      },
     ])
   })
 })
@@ -342,7 +353,7 @@ describe('wrong requests name what is wrong', () => {
     ['an unknown field of a question', { questions: [predicate, { ...predicate, foo: 1 }] }, 'questions[1].foo'],
     ['an unknown type', { questions: [{ type: 'noul', instructions: 'a' }] }, 'questions[0].type'],
     ['one choice', choices('a'), 'questions[1].choices'],
-    ['too many choices', choices(...Array.from({ length: 256 }, String)), 'questions[1].choices'],
+    ['too many choices', choices(...Array.from({ length: 256 }, (_, i) => String(i))), 'questions[1].choices'],
     ['the same choice twice', choices('a', true, 'b', true), 'questions[1].choices[3].value'],
     ['a choice that is a number', choices('a', 1), 'questions[1].choices[1].value'],
     ['a blank choice', choices('a', ' '), 'questions[1].choices[1].value'],
@@ -482,4 +493,43 @@ describe('the official client', () => {
     await expect(asked).rejects.toMatchObject({ status: 400, param: 'questions', type: 'invalid_request_error' })
     await expect(asked).rejects.toBeInstanceOf(OpenAI.BadRequestError)
   })
+})
+
+test('a card says how its model is asked, and how sure it may be', async () => {
+  const card = await changedCard((card) => ({
+    ...card,
+    decision: { labels: 'letters', instructed: true, temperature: { choice: 2 } },
+  }))
+  const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
+  try {
+    other.engine.script = { read: probable({ A: 0.4, B: 0.1 }) }
+    const response = await other.post(PATH, fields({ questions: [colours] }))
+    const { answers } = await jsonOf<Decision & Record<string, unknown>>(response)
+    expect(answers[0]).toMatchObject({ choice: 'red', x_label_mass: expect.closeTo(0.5, 9) })
+    expect((answers[0]!.probabilities as { probability: number }[])[0]!.probability).toBeCloseTo(2 / 3, 9)
+    expect(textOf(other.engine.readWorks[0]!.questions[0]!.suffix)).toContain(
+      '\n\nA. red\nB. blue\n\nAnswer with the letter',
+    )
+  } finally {
+    await other.close()
+    await card.remove()
+  }
+})
+
+test('requests of both kinds count together', async () => {
+  const limited = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'decisions=2' } })
+  try {
+    const first = await limited.post(PATH, fields({}))
+    expect(first.headers.get('x-ratelimit-limit-requests')).toBe('2')
+    await limited.post('/v1/systemone', {
+      model: MODEL,
+      state: 'a',
+      questions: { a: { type: 'noul', instructions: 'b?' } },
+    })
+    const third = await limited.post(PATH, fields({}))
+    expect(third.status).toBe(429)
+    expect(third.headers.get('retry-after')).toMatch(/^\d+$/)
+  } finally {
+    await limited.close()
+  }
 })
