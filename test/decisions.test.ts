@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import OpenAI from 'openai'
+import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart, ReadQuestion } from '../src/inference/engine.ts'
 import { internalError } from '../src/lib/errors.ts'
@@ -493,6 +495,44 @@ describe('the official client', () => {
     await expect(asked).rejects.toMatchObject({ status: 400, param: 'questions', type: 'invalid_request_error' })
     await expect(asked).rejects.toBeInstanceOf(OpenAI.BadRequestError)
   })
+})
+
+test('large pictures leave the event loop, wherever they stand', async () => {
+  const raw = { width: 400, height: 400, channels: 3 } as const
+  const large = (
+    await sharp(randomBytes(3 * 400 * 400), { raw })
+      .png()
+      .toBuffer()
+  ).toString('base64')
+  expect(large.length).toBeGreaterThan(200_000)
+  const image_url = `data:image/png;base64,${large}`
+  const part = { type: 'input_image', image_url }
+  await decide({
+    input: [
+      { role: 'user', content: [part, { type: 'image_url', image_url: { url: image_url } }] },
+      { type: 'function_call', call_id: 'a', name: 'look', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'a', output: [part] },
+    ],
+    questions: [{ ...predicate, instructions: [part, { type: 'input_text', text: 'Is it so?' }] }],
+  })
+  expect(prompt().match(/\[image\]/g)).toHaveLength(4)
+  const broken = await server.post(
+    PATH,
+    fields({
+      questions: [
+        {
+          ...predicate,
+          instructions: [{ type: 'input_image', image_url: `data:image/png;base64,${'A'.repeat(200_000)}` }],
+        },
+      ],
+    }),
+  )
+  expect(await errorOf(broken)).toMatchObject({ param: 'questions[0].instructions[0].image_url' })
+
+  const questions = { so: { type: 'noul', instructions: 'i' } }
+  const body = { model: MODEL, state: ['i', 'i'], questions, assets: { i: { data_base64: large } } }
+  expect((await server.post('/v1/systemone', body)).status).toBe(200)
+  expect(prompt().match(/\[image\]/g)).toHaveLength(3)
 })
 
 test('a card says how its model is asked, and how sure it may be', async () => {
