@@ -573,3 +573,18 @@ test('requests of both kinds count together', async () => {
     await limited.close()
   }
 })
+
+test('when the client leaves, the engine stops', async () => {
+  server.engine.script = { delayMs: 20 }
+  const leaving = new AbortController()
+  const left = fetch(server.url + PATH, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${server.service.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(fields({ questions: Array(400).fill(predicate) })),
+    signal: leaving.signal,
+  })
+  left.catch(() => {})
+  await expect.poll(() => server.engine.readWorks.length).toBe(1)
+  leaving.abort()
+  await expect.poll(() => server.engine.signals.at(-1)!.aborted).toBe(true)
+})
