@@ -41,10 +41,21 @@ const ROOMS = {
   ],
 
   'api/*': [
-    ...['api/studio', 'api/native', 'api/openai', 'api/http', 'conversation/*', 'inference/*', 'accounts', 'files'],
+    ...[
+      'api/studio',
+      'api/native',
+      'api/typesafe',
+      'api/openai',
+      'api/http',
+      'conversation/*',
+      'inference/*',
+      'accounts',
+      'files',
+    ],
     ...['hub', 'metrics', 'tracing', ...BASICS],
   ],
   'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'hub', ...BASICS],
+  'api/typesafe': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'media', ...BASICS],
   'api/studio': ['api/http', 'media', ...BASICS],
   'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', 'hub', ...BASICS],
   'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'tracing', 'accounts', 'storage', ...BASICS],
@@ -52,8 +63,11 @@ const ROOMS = {
   doctor: ['conversation/*', 'conversation/prompt', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
 
   'conversation/*': [
-    ...['conversation/reply', 'conversation/prompt', 'conversation/tools', 'conversation/request'],
-    ...['inference/*', 'media', 'models', 'grounding', ...BASICS],
+    ...['conversation/decisions', 'conversation/reply', 'conversation/prompt', 'conversation/tools'],
+    ...['conversation/request', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
+  ],
+  'conversation/decisions': [
+    ...['conversation/reply', 'conversation/request', 'inference/*', 'families', 'grounding', ...BASICS],
   ],
   'conversation/reply': [
     ...['conversation/prompt', 'conversation/tools', 'conversation/request'],

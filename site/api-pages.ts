@@ -12,6 +12,8 @@ export const API_PAGES: readonly ApiPage[] = [
   { name: 'chat', title: 'Chat completions', paths: ['/v1/chat/completions'] },
   { name: 'multilook', title: 'Multilook', paths: ['/v1/chat/completions/multilook'] },
   { name: 'detect', title: 'Detect', paths: ['/v1/detect'] },
+  { name: 'decisions', title: 'Decisions', paths: ['/v1/decisions'] },
+  { name: 'systemone', title: 'System One', paths: ['/v1/systemone', '/typesafe'] },
   { name: 'models', title: 'Models', paths: ['/v1/models'] },
   { name: 'files', title: 'Files', paths: ['/v1/files'] },
   { name: 'server', title: 'Server', paths: ['/v1/server'] },

@@ -23,6 +23,10 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     summary: 'find objects in images: as a drawing, a table, JSON, CSV, COCO or YOLO',
     load: async () => (await import('./commands/detect.ts')).detect,
   },
+  decide: {
+    summary: 'answer typed questions about images, with probabilities',
+    load: async () => (await import('./commands/decide.ts')).decide,
+  },
   pull: {
     summary: 'fetch a model from Hugging Face, a mirror or an address',
     load: async () => (await import('./commands/pull.ts')).pull,

@@ -67,6 +67,7 @@ describe('the command line', () => {
   test('every command has its own help', async () => {
     for (const command of [
       'serve',
+      'decide',
       'chat',
       'detect',
       'models',

@@ -71,6 +71,7 @@ export default defineConfig({
           docs('Grounding', 'grounding'),
           docs('Reasoning, tools, structure', 'reasoning-and-tools'),
           docs('JSON Schema', 'json-schema'),
+          docs('Decisions', 'decisions'),
           docs('Beyond the contract', 'own-endpoints'),
           docs('The contract and its limits', 'contract'),
         ],

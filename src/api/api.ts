@@ -30,11 +30,13 @@ import { addDetect } from './native/detect.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
 import { addChatCompletions } from './openai/chat-completions.ts'
+import { addDecisions } from './openai/decisions.ts'
 import { addFiles } from './openai/files.ts'
 import { addInputTokens } from './openai/input-tokens.ts'
 import { addModels } from './openai/models.ts'
 import { addOpenApi } from './openapi.ts'
 import { addStudio, addStudioFetch, type PageFile, type StudioFetchOptions } from './studio/index.ts'
+import { addSystemOne } from './typesafe/system-one.ts'
 
 export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetchOptions, 'media'> {
   readonly models: ModelCatalog
@@ -111,6 +113,8 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addInputTokens(app, { ...options, shutdown })
   addMultilook(app, { ...options, shutdown })
   addDetect(app, { ...options, shutdown })
+  addDecisions(app, { ...options, shutdown })
+  addSystemOne(app, { ...options, shutdown })
   addModels(app, options)
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })

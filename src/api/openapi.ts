@@ -10,9 +10,12 @@ import './openai/wire/chat-response.ts'
 import './native/wire/detect.ts'
 import './http/wire/error.ts'
 import './http/wire/server-status.ts'
+import './openai/wire/decision-request.ts'
+import './openai/wire/decision-response.ts'
 import './openai/wire/files.ts'
 import './openai/wire/input-tokens.ts'
 import './openai/wire/models.ts'
+import './typesafe/wire/system-one.ts'
 import './native/wire/model-pull.ts'
 import './native/wire/multilook-input-tokens.ts'
 import './native/wire/multilook-request.ts'
@@ -108,6 +111,26 @@ export function openApiDocument(): Record<string, unknown> {
           },
         },
       },
+      '/v1/decisions': {
+        post: {
+          operationId: 'createDecision',
+          summary: 'Answer typed questions about one input, with probabilities',
+          requestBody: { required: true, content: json('DecisionRequest') },
+          responses: {
+            ...success('The answers, in the order of the questions.', json('Decision')),
+            ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
+          },
+        },
+      },
+      '/v1/systemone': systemOne('createSystemOne'),
+      '/typesafe/v1/systemone': systemOne('createSystemOneBelowPrefix'),
+      '/typesafe/v1/models': {
+        get: {
+          operationId: 'listSystemOneModels',
+          summary: 'The models that are served, as TypeSafe’s clients list them',
+          responses: { ...success('The models.', json('SystemOneModelList')), ...systemOneErrors(401, 429) },
+        },
+      },
       '/v1/models': {
         get: {
           operationId: 'listModels',
@@ -172,6 +195,32 @@ const MULTILOOK_EVENTS = ['MultilookDelta', 'AnsweredPrompt', 'FailedPrompt', 'M
 const BINARY = { schema: { type: 'string', format: 'binary' } }
 /** Bytes of any type. Client generators that support bytes recognise them only as an octet stream. */
 const BYTES = { 'application/octet-stream': BINARY, '*/*': BINARY }
+
+/** TypeSafe's convention: mistakes in a body have status 422. */
+function systemOne(operationId: string): object {
+  return {
+    post: {
+      operationId,
+      summary: 'Answer named questions about one state, with probabilities',
+      requestBody: {
+        required: true,
+        content: { ...json('SystemOneRequest'), 'multipart/form-data': { schema: ref('SystemOneForm') } },
+      },
+      responses: {
+        ...success('The answers, by the names of their questions.', json('SystemOneResponse')),
+        ...systemOneErrors(401, 403, 408, 413, 415, 422, 429, 500, 503, 504),
+      },
+    },
+  }
+}
+
+function systemOneErrors(...statuses: readonly number[]): Record<number, unknown> {
+  return Object.fromEntries(
+    statuses.map((status) => {
+      return [status, { description: 'An error.', headers: headers(status), content: json('SystemOneError') }]
+    }),
+  )
+}
 
 function filePaths(fileId: object): Record<string, unknown> {
   const purpose = { type: 'string', enum: PURPOSES }

@@ -61,6 +61,45 @@ export interface Detections {
   readonly finish_reason: string
 }
 
+/** An answer of `POST /v1/decisions`. */
+export type DecisionAnswer = { readonly name: string | null } & (
+  | { readonly type: 'predicate'; readonly probability: number }
+  | {
+      readonly type: 'choice'
+      readonly choice: string | boolean
+      readonly confidence: number
+      readonly probabilities: readonly { readonly value: string | boolean; readonly probability: number }[]
+    }
+  | {
+      readonly type: 'score'
+      readonly score: number
+      readonly confidence: number
+      readonly probabilities: readonly {
+        readonly label: string
+        readonly value: number
+        readonly probability: number
+      }[]
+    }
+  | {
+      readonly type: 'x_count'
+      readonly count: number
+      readonly confidence: number
+      readonly probabilities: readonly { readonly value: number; readonly probability: number }[]
+    }
+  | {
+      readonly type: 'x_box'
+      readonly box: Readonly<Record<'top' | 'bottom' | 'left' | 'right', number>> | null
+      readonly confidence: number | null
+    }
+  | { readonly type: 'x_point'; readonly point: Pixel | null; readonly confidence: number | null }
+  | {
+      readonly type: 'x_clip'
+      readonly clip: { readonly start_seconds: number; readonly end_seconds: number } | null
+      readonly confidence: number | null
+    }
+  | { readonly type: 'refusal' }
+)
+
 export interface ClientOptions {
   /** Without a path and a slash at its end. */
   readonly url: string
@@ -135,6 +174,15 @@ export class LookoutClient {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
     })
+  }
+
+  async decide(body: object): Promise<readonly DecisionAnswer[]> {
+    const { answers } = await this.#json<{ answers: readonly DecisionAnswer[] }>('/v1/decisions', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    return answers
   }
 
   /** @returns the id of the stored file. */

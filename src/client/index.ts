@@ -1,4 +1,5 @@
 export {
+  type DecisionAnswer,
   type Detection,
   type Detections,
   type FinishedReply,

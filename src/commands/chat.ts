@@ -10,6 +10,7 @@ import {
   isPicture,
   MediaError,
   type Medium,
+  mediaPart,
   openMedium,
   picturesIn,
   readStandardInput,
@@ -266,13 +267,6 @@ async function converse(chat: Chat, live: Live, onReply: (reply: FinishedReply) 
     lines.prompt()
   }
   lines.close()
-}
-
-function mediaPart({ kind, type }: Medium, where: { readonly url: string } | { readonly fileId: string }): object {
-  if ('fileId' in where) return { type: `${kind}_file_id`, [`${kind}_file_id`]: { file_id: where.fileId } }
-  if (kind !== 'audio') return { type: `${kind}_url`, [`${kind}_url`]: { url: where.url } }
-  const format = type === 'audio/mpeg' ? 'mp3' : type === 'audio/flac' ? 'flac' : 'wav'
-  return { type: 'input_audio', input_audio: { data: where.url, format } }
 }
 
 function toJson(

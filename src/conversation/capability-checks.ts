@@ -6,9 +6,10 @@ import { MAX_MEDIA } from './prompt/media-parts.ts'
 import { FEWEST_TOKENS_TO_THINK, thoughtBudget as thoughtBudgetOf } from './prompt/thinking.ts'
 import { contextExceeded, leastTokens } from './prompt/token-budget.ts'
 import type { ChatRequest } from './request/chat-request.ts'
+import type { DecisionRequest, FindQuestion } from './request/decision-request.ts'
 import type { DetectRequest } from './request/detect-request.ts'
 import { type PlacedHint, readHints } from './request/hints.ts'
-import { type Message, mediaCount, modalityOf, type PlacedMessage, partsOf } from './request/message.ts'
+import { type Message, type Modality, mediaCount, modalityOf, type PlacedMessage, partsOf } from './request/message.ts'
 import type { MultilookRequest } from './request/multilook-request.ts'
 import { checkNesting } from './request/nesting.ts'
 import type { ReplyOptions, VisionConfig } from './request/reply-options.ts'
@@ -88,6 +89,57 @@ export function checkMultilook(
   for (const placed of context) checkMedia(placed, model)
   checkMediaCount([...context, ...prompts], null)
   checkOptions(request, model)
+}
+
+/** Checks decisions. @param asked the questions that are read, as the model is asked them. */
+export function checkDecisions(
+  { input, questions }: DecisionRequest,
+  asked: readonly PlacedMessage[],
+  model: ServedModel,
+): void {
+  const withTools = input.find(({ message }) => holdsTools(message))
+  if (withTools && !model.served.capabilities.includes('tool_calling')) {
+    throw invalidRequest(`${named(model)} does not support tool calling`, withTools.param, {
+      code: 'unsupported_parameter',
+    })
+  }
+  checkSize(input, model, 'input')
+  const messages = [...input, ...asked]
+  for (const placed of messages) checkMedia(placed, model)
+  checkMediaCount(messages, null)
+  const modalities = new Set(
+    input.flatMap((placed) =>
+      [...partsOf(placed)].map(({ part }) => (part.type === 'text' ? 'text' : modalityOf(part))),
+    ),
+  )
+  for (const question of questions) {
+    if (question.type === 'box' || question.type === 'point' || question.type === 'clip') {
+      checkFind(question, modalities, model)
+    }
+  }
+}
+
+/** The most characters of what is looked for. They become part of a pattern, whose size is limited. */
+const MOST_TO_FIND = 400
+
+function checkFind(
+  { type, param, instructions }: FindQuestion,
+  modalities: ReadonlySet<'text' | Modality>,
+  model: ServedModel,
+): void {
+  if (!model.served.outputFormats.includes(type)) {
+    throw invalidRequest(`${named(model)} does not support the output '${type}'`, `${param}.type`)
+  }
+  const needed = type === 'clip' ? 'video' : 'image'
+  if (!modalities.has(needed)) {
+    throw invalidRequest(
+      `A question for a ${type} needs ${needed === 'image' ? 'an image' : 'a video'} in the input`,
+      `${param}.type`,
+    )
+  }
+  if (type !== 'clip' && instructions.length > MOST_TO_FIND) {
+    throw invalidRequest(`What is looked for may have at most ${MOST_TO_FIND} characters`, `${param}.instructions`)
+  }
 }
 
 /** Checks a detect request. Its model was chosen because it takes images and supports annotations. */

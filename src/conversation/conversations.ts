@@ -3,6 +3,8 @@ import type { PromptUsage, Work } from '../inference/engine.ts'
 import type { ModelRegistry, ServedModel } from '../inference/registry.ts'
 import type { MediaRequest, MediaTrace } from '../media/index.ts'
 import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
+import type { DecisionReply } from './decisions/decision-reply.ts'
+import { decide } from './decisions.ts'
 import { answerDetect, type DetectReply, imageUrlsOf } from './detect.ts'
 import { boundFocusTool, type FocusParts, focusedReply, focusTool, imagesOf } from './focus.ts'
 import { type MultilookMeasure, type MultilookParts, measureMultilook, startMultilook } from './multilook.ts'
@@ -17,6 +19,7 @@ import { ReplySpec } from './reply/reply-spec.ts'
 import { constraintOf, demandOf, StructureChecker } from './reply/structured-reply.ts'
 import type { ChatRequest, ToolUse } from './request/chat-request.ts'
 import { Deadline } from './request/deadline.ts'
+import { contentsOf, type DecisionRequest } from './request/decision-request.ts'
 import type { DetectRequest } from './request/detect-request.ts'
 import { holdMedia, urlsOf } from './request/held-media.ts'
 import { placeMessages } from './request/message.ts'
@@ -290,6 +293,21 @@ export class Conversations {
     const deadline = this.#multilookDeadline(signal)
     try {
       return await this.#multilook(measureMultilook, request, caller, deadline)
+    } finally {
+      deadline.release()
+    }
+  }
+
+  /**
+   * Resolves when all questions are answered.
+   * @throws ApiError for an invalid request, an engine failure or a timeout.
+   */
+  async decide(request: DecisionRequest, caller: Caller, signal: AbortSignal): Promise<DecisionReply> {
+    const style = this.#styles.get(caller.model.card)!
+    using held = holdMedia(urlsOf([...request.input.map(({ message }) => message), ...contentsOf(request)]))
+    const deadline = new Deadline(this.#multilookBudgetSeconds, signal, 'use fewer questions')
+    try {
+      return await decide(request, { ...caller, style, media: this.#media, held }, deadline)
     } finally {
       deadline.release()
     }

@@ -1,4 +1,6 @@
 export { type Caller, type ChatMeasure, Conversations } from './conversations.ts'
+export type { Answer, DecisionReply, DecisionUsage } from './decisions/decision-reply.ts'
+export type { Distribution } from './decisions/probabilities.ts'
 export type { DetectReply } from './detect.ts'
 export type { MultilookMeasure } from './multilook.ts'
 export type { MediaSource } from './prompt/media-parts.ts'
@@ -18,7 +20,16 @@ export {
 } from './reply/reply.ts'
 export type { ReplyPiece } from './reply/reply-piece.ts'
 export type { ChatRequest, Structure } from './request/chat-request.ts'
+export type {
+  Content,
+  DecisionRequest,
+  FindKind,
+  Level,
+  Option,
+  PlacedPart,
+  Question,
+} from './request/decision-request.ts'
 export type { DetectRequest, Exemplar } from './request/detect-request.ts'
-export type { MediaUrl, Message } from './request/message.ts'
+export type { ContentPart, MediaUrl, Message, PlacedMessage } from './request/message.ts'
 export type { MultilookRequest } from './request/multilook-request.ts'
 export type { ReasoningEffort, ReplyOptions, VisionConfig } from './request/reply-options.ts'

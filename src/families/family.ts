@@ -1,4 +1,5 @@
 import type { DialectName } from '../grounding/index.ts'
+import type { DecisionForms } from './decision-forms.ts'
 import type { TileRule } from './tiles.ts'
 import type { ToolSyntaxName } from './tool-syntax.ts'
 import type { VideoLayout } from './video-layout.ts'
@@ -34,6 +35,8 @@ export interface Family {
   readonly printedTokens?: readonly string[]
   /** Null for a family without models that think first. */
   readonly thought: ThoughtMarks | null
+  /** How its models decide; left out for models that follow instructions (`DECIDES_BY_LETTERS`). */
+  readonly decision?: DecisionForms
   /** All its models can think, though their chat templates neither open a thought nor have a switch for it. */
   readonly thinksUnshown?: true
 }

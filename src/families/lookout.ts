@@ -15,5 +15,12 @@ export const lookout: Family = {
   dialect: 'markup',
   toolSyntax: 'hermes',
   thought: { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n', exemplars: true },
+  decision: {
+    labels: 'names',
+    instructed: false,
+    yes: ['Yes.'],
+    no: ['No.'],
+    replies: ['{Name}.', '{A name}.', '{name}'],
+  },
   thinksUnshown: true,
 }

@@ -72,7 +72,7 @@ export class MeteredEngine implements Engine {
   async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
     const trace = this.#tracer?.begin({ branches: work.questions.length, completions: 0 })
     try {
-      if (this.#engine.read === undefined) throw cannotRead(work)
+      if (this.#engine.read === undefined) throw cannotRead()
       const reading = await this.#engine.read(trace === undefined ? work : { ...work, trace }, signal)
       trace?.admitted(reading.prompts)
       this.#readings.push(reading)

@@ -127,7 +127,7 @@ export class PooledEngine implements Engine {
     signal.throwIfAborted()
     const { engine, release } = await this.#acquireUntil(signal, () => work.trace?.ended(0, signal.reason))
     try {
-      if (engine.read === undefined) throw cannotRead(work)
+      if (engine.read === undefined) throw cannotRead()
       const reading = await engine.read(work, signal)
       return { ...reading, answers: this.#watchAnswers(reading, work, { signal, release }) }
     } catch (error) {

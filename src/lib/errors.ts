@@ -14,6 +14,8 @@ export interface ApiErrorFields {
   readonly type: ErrorType
   /** Path of the parameter at fault, e.g. `messages[0].content[1].image_url`. */
   readonly param?: string | null
+  /** The same as keys and indices, where the schema of a request knows them. */
+  readonly path?: readonly (string | number)[] | null
   readonly code?: string | null
   /**
    * Seconds for the `Retry-After` header, which rounds them up. A fraction is also sent exactly, as `retry-after-ms`.
@@ -27,6 +29,7 @@ export class ApiError extends Error {
   readonly status: number
   readonly type: ErrorType
   readonly param: string | null
+  readonly path: readonly (string | number)[] | null
   readonly code: string | null
   readonly retryAfter: number | undefined
 
@@ -35,6 +38,7 @@ export class ApiError extends Error {
     this.status = fields.status
     this.type = fields.type
     this.param = fields.param ?? null
+    this.path = fields.path ?? null
     this.code = fields.code ?? null
     this.retryAfter = fields.retryAfter
   }
@@ -49,7 +53,7 @@ export interface ErrorBody {
   error: { message: string; type: string | null; param: string | null; code: string | null }
 }
 
-type Detail = { code?: string | null; status?: number; cause?: unknown }
+type Detail = Pick<ApiErrorFields, 'code' | 'path' | 'cause'> & { status?: number }
 
 /** A mistake of the client, with status 400 by default. `param` is null only when no single parameter is at fault. */
 export function invalidRequest(message: string, param: string | null, detail: Detail = {}): ApiError {

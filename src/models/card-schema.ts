@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { FAMILY_NAMES, TOOL_SYNTAX_NAMES } from '../families/index.ts'
 import { DIALECTS, type DialectName } from '../grounding/index.ts'
+import { decisionSchema } from './decision-schema.ts'
 import { KV_TYPES } from './kv-cost.ts'
 import { SERVER_ENGINE_TYPES } from './server-engines.ts'
 import { CONSTRAINT_MODES, TEXT_TEMPLATE } from './text-card.ts'
@@ -259,6 +260,8 @@ const cardFields = z.strictObject({
    * says null.
    */
   schemaPrompt: z.string().includes('{schema}').optional(),
+  /** How the model decides, and how sure it is of that; see docs/decisions.md. */
+  decision: decisionSchema,
   /** How the model writes tool calls; needed for the capability `tool_calling`. */
   toolSyntax: z.enum(TOOL_SYNTAX_NAMES).optional(),
   /** How the model marks its thoughts; needed for `reasoning`. */

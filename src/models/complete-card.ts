@@ -1,5 +1,12 @@
 import { type FamilyMarks, familyMarks, familyOf } from '../families/gguf.ts'
-import { FAMILIES, type Family, type FamilyName, TOOL_MARKS, type ToolSyntaxName } from '../families/index.ts'
+import {
+  DECIDES_BY_LETTERS,
+  FAMILIES,
+  type Family,
+  type FamilyName,
+  TOOL_MARKS,
+  type ToolSyntaxName,
+} from '../families/index.ts'
 import { DIALECTS, type Dialect, type DialectName } from '../grounding/index.ts'
 import { CardError } from './card-error.ts'
 import { isObject, merged, named } from './card-values.ts'
@@ -94,6 +101,7 @@ class Completion {
       toolSyntax,
       thought,
       schemaPrompt: this.#schemaPrompt(),
+      decision: this.#decision(knowledge),
     }
     return { card: completed, origins: this.#origins }
   }
@@ -232,6 +240,14 @@ class Completion {
   #enforced(): readonly string[] {
     const { engine } = this.#card
     return engine.type === 'openai' ? ENFORCED[engine.constraints ?? 'none'] : ['response_format_json_schema', 'regex']
+  }
+
+  /** A card that gives some of it keeps the rest of what its family, or any model that follows instructions, has. */
+  #decision(family: Family | null): unknown {
+    const { decision } = this.#card
+    const forms = family?.decision ?? DECIDES_BY_LETTERS
+    this.#origins.note('decision', forms, family?.decision ? 'family' : 'default')
+    return merged(forms, decision, true)
   }
 
   #schemaPrompt(): unknown {

@@ -26,6 +26,7 @@ export interface Block {
 export const RUN_PAGES = [
   'README.md',
   'docs/command-line.md',
+  'docs/decisions.md',
   'docs/grounding.md',
   'docs/guides/robot.md',
   'docs/guides/factory-line.md',
@@ -57,6 +58,7 @@ const works = (...code: string[]) =>
   )
 const HAS_PYTHON = await works('')
 const HAS_OPENAI = await works('import openai')
+const HAS_DECISIONS = await works('import openai; openai.OpenAI(api_key="k").decisions')
 
 /** Why a block cannot be run on this machine; null if it can. */
 export function obstacleOf({ language, code, page, line }: Block): string | null {
@@ -66,6 +68,7 @@ export function obstacleOf({ language, code, page, line }: Block): string | null
   if (/\bfrom openai import\b/.test(code) && !HAS_OPENAI) {
     return `${at} needs the package openai (LOOKOUT_TEST_OPENAI_PYTHON=/path/to/python)`
   }
+  if (code.includes('.decisions.') && !HAS_DECISIONS) return `${at} needs version 3 of the package openai`
   return null
 }
 

@@ -10,6 +10,10 @@ import type {
   ModelInfo,
   PromptPart,
   PromptUsage,
+  ReadAnswer,
+  Reading,
+  ReadQuestion,
+  ReadWork,
   TokenLogProb,
   Work,
 } from '../../src/inference/engine.ts'
@@ -24,6 +28,11 @@ export interface Script extends BranchScript {
   readonly failure?: Error
   /** The cached tokens to report for each prompt; by default the prefix, for all branches but the first. */
   readonly cachedTokens?: number
+  /**
+   * Log-probabilities of the replies to a question, or an error that fails it alone; by default every reply is as likely as
+   * the others, and they take a half together.
+   */
+  readonly read?: (question: ReadQuestion, index: number) => readonly number[] | Error
   /** Overrides for a branch. */
   readonly branch?: (branch: Branch, index: number) => BranchScript
 }
@@ -55,6 +64,7 @@ export class FakeEngine implements Engine {
   state: EngineState = 'ready'
   script: Script = { texts: ['Hello', ' there.'] }
   readonly works: Work[] = []
+  readonly readWorks: ReadWork[] = []
   /** Works that were measured and not generated. */
   readonly measured: Work[] = []
   readonly signals: AbortSignal[] = []
@@ -88,6 +98,32 @@ export class FakeEngine implements Engine {
     return { prompts, events: this.#events({ work, script, signal, count }), computedTokens: () => computed }
   }
 
+  async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    signal.throwIfAborted()
+    this.readWorks.push(work)
+    this.signals.push(signal)
+    const { refusal, read = ({ replies }) => replies.map(() => Math.log(0.5 / replies.length)) } = this.script
+    if (refusal instanceof Error) throw refusal
+    const prompts = this.#admitted(work.prefix, work.questions)
+    return { prompts, answers: this.#answers(work, read, signal) }
+  }
+
+  /** The last question is answered first. */
+  async *#answers(
+    { questions }: ReadWork,
+    read: NonNullable<Script['read']>,
+    signal: AbortSignal,
+  ): AsyncGenerator<ReadAnswer, void, void> {
+    const { delayMs, failure } = this.script
+    for (const [question, asked] of [...questions.entries()].reverse()) {
+      if (delayMs !== undefined) await delay(delayMs, null, { signal }).catch(() => {})
+      signal.throwIfAborted()
+      if (failure) throw failure
+      const logProbs = read(asked, question)
+      yield logProbs instanceof Error ? { question, error: logProbs } : { question, logProbs }
+    }
+  }
+
   async measure(work: Work, signal: AbortSignal): Promise<Measurement> {
     signal.throwIfAborted()
     this.measured.push(work)
@@ -95,16 +131,23 @@ export class FakeEngine implements Engine {
   }
 
   #admit(work: Work): PromptUsage[] {
-    const { refusal, cachedTokens } = this.script
+    const { refusal } = this.script
     const error = typeof refusal === 'function' ? refusal(work) : refusal
     if (error) throw error
-    const prefix = this.#count(work.prefix)
-    return work.branches.map(({ suffix }, index) => ({
-      promptTokens: prefix + this.#count(suffix),
-      imageTokens: 0,
-      audioTokens: 0,
-      cachedTokens: cachedTokens ?? (index === 0 ? 0 : prefix),
-    }))
+    return this.#admitted(work.prefix, work.branches)
+  }
+
+  #admitted(parts: readonly PromptPart[], branches: readonly { readonly suffix: readonly PromptPart[] }[]) {
+    const { cachedTokens } = this.script
+    const prefix = this.#count(parts)
+    return branches.map(
+      ({ suffix }, index): PromptUsage => ({
+        promptTokens: prefix + this.#count(suffix),
+        imageTokens: 0,
+        audioTokens: 0,
+        cachedTokens: cachedTokens ?? (index === 0 ? 0 : prefix),
+      }),
+    )
   }
 
   async *#events({ work, script, signal, count }: Run): AsyncGenerator<EngineEvent, void, void> {

@@ -1,7 +1,16 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 
-/** Time limit for receiving a JSON body. */
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The route itself gives up on a body that stops arriving. */
+    ownBodyTimeout?: true
+    /** The route takes bodies that are compressed with zstd. */
+    zstd?: true
+  }
+}
+
+/** Time limit for receiving a body. */
 const BODY_TIMEOUT_MS = 120_000
 
 /** Rejects compressed bodies and bodies that arrive too slowly. Register it after authentication. */
@@ -11,8 +20,7 @@ export function guardBodies(app: FastifyInstance, bodyTimeoutMs = BODY_TIMEOUT_M
     const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
     if (!hasBody) return done()
     done(encodingError(request))
-    // Uploads have a timeout of their own.
-    if (raw.complete || headers['content-type']?.startsWith('multipart/')) return
+    if (raw.complete || request.routeOptions.config.ownBodyTimeout) return
     const timer = setTimeout(() => {
       if (raw.complete || reply.sent) return
       const error = new ApiError('The request did not arrive in time', { status: 408, type: 'invalid_request_error' })
@@ -25,9 +33,10 @@ export function guardBodies(app: FastifyInstance, bodyTimeoutMs = BODY_TIMEOUT_M
 }
 
 /** Without this, a compressed body would be reported as malformed JSON. */
-function encodingError({ headers }: FastifyRequest): ApiError | undefined {
+function encodingError({ headers, routeOptions }: FastifyRequest): ApiError | undefined {
   const encoding = headers['content-encoding']
   if (encoding === undefined || encoding.toLowerCase() === 'identity') return undefined
+  if (routeOptions.config.zstd && encoding.toLowerCase() === 'zstd') return undefined
   return invalidRequest(
     `Content-Encoding '${encoding.slice(0, 50)}' is not supported; send the body uncompressed`,
     null,

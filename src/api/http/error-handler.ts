@@ -2,8 +2,24 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors.ts'
 import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './abort-signal.ts'
 
+/** How an error is shown to a client. */
+export interface ShownError {
+  readonly status: number
+  readonly body: object
+}
+
 /** Turns every thrown error into a response. This is the only place that does. */
 export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  answerError(error, request, reply, (apiError) => ({ status: apiError.status, body: apiError.toBody() }))
+}
+
+/** The same for endpoints of another convention, which shows errors in its own way. */
+export function answerError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  show: (error: ApiError) => ShownError,
+): void {
   if (error instanceof ClientDisconnected) {
     // Nobody receives this response; the status is for the log.
     reply.code(CLIENT_CLOSED_REQUEST).send()
@@ -23,7 +39,8 @@ export function handleError(error: unknown, request: FastifyRequest, reply: Fast
     // OpenAI's clients read this header first.
     if (!Number.isInteger(retryAfter)) reply.header('retry-after-ms', Math.ceil(retryAfter * 1000))
   }
-  reply.code(apiError.status).send(apiError.toBody())
+  const { status, body } = show(apiError)
+  reply.code(status).send(body)
 }
 
 /** Notes an error that a response is, or ends with: in the log if it is the server's, and in the request's trace. */

@@ -1,4 +1,4 @@
-import type { FastifyInstance, HTTPMethods, RouteHandlerMethod } from 'fastify'
+import type { FastifyContextConfig, FastifyInstance, HTTPMethods, RouteHandlerMethod } from 'fastify'
 import type { Scope } from '../../accounts/index.ts'
 import type { Bucket } from '../../config/rate-limits.ts'
 import { ApiError } from '../../lib/errors.ts'
@@ -11,18 +11,23 @@ export interface Endpoint {
   readonly scope?: Scope | Readonly<Partial<Record<Method, Scope>>>
   /** The rate limit that requests count towards: one for all methods, or one for each method that counts. */
   readonly bucket?: Bucket | Readonly<Partial<Record<Method, Bucket>>>
+  /** See `body-guard.ts`. */
+  readonly body?: Pick<FastifyContextConfig, 'ownBodyTimeout' | 'zstd'>
   readonly handlers: Readonly<Partial<Record<Method, RouteHandlerMethod>>>
 }
 
 const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /** Adds an endpoint with all its methods; any other method gets 405. */
-export function addEndpoint(app: FastifyInstance, { url, scope: scopes, bucket: buckets, handlers }: Endpoint): void {
+export function addEndpoint(
+  app: FastifyInstance,
+  { url, scope: scopes, bucket: buckets, body, handlers }: Endpoint,
+): void {
   for (const [name, handler] of Object.entries(handlers)) {
     const method = name as Method
     const bucket = typeof buckets === 'object' ? buckets[method] : buckets
     const scope = typeof scopes === 'object' ? scopes[method] : scopes
-    app.route({ method, url, handler, config: { ...(bucket && { bucket }), ...(scope && { scope }) } })
+    app.route({ method, url, handler, config: { ...(bucket && { bucket }), ...(scope && { scope }), ...body } })
   }
   const allowed = METHODS.filter((method) => method in handlers || (method === 'HEAD' && 'GET' in handlers))
   const reject = async () => {

@@ -30,6 +30,7 @@ export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
       url: '/v1/files',
       scope: 'files',
       bucket: { POST: 'file_upload', GET: 'file_list' },
+      body: { ownBodyTimeout: true },
       handlers: {
         POST: (request, reply) => upload(request, reply, options),
         GET: (request) => list(request, options),

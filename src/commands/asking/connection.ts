@@ -173,5 +173,5 @@ async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
 
 /** Whether an error is about the one input, so that others may still be answered. */
 export function isAboutInput(error: unknown): boolean {
-  return error instanceof ServerError && error.status === 400 && /^(media|messages\[)/.test(error.param ?? '')
+  return error instanceof ServerError && error.status === 400 && /^(media|messages\[|input\[)/.test(error.param ?? '')
 }

@@ -132,6 +132,17 @@ export async function sendMedia(
   return sent
 }
 
+/** The part of a message that holds a medium. */
+export function mediaPart(
+  { kind, type }: Medium,
+  where: { readonly url: string } | { readonly fileId: string },
+): object {
+  if ('fileId' in where) return { type: `${kind}_file_id`, [`${kind}_file_id`]: { file_id: where.fileId } }
+  if (kind !== 'audio') return { type: `${kind}_url`, [`${kind}_url`]: { url: where.url } }
+  const format = type === 'audio/mpeg' ? 'mp3' : type === 'audio/flac' ? 'flac' : 'wav'
+  return { type: 'input_audio', input_audio: { data: where.url, format } }
+}
+
 /** @throws MediaError for bytes that are not a picture that can be decoded. */
 async function pictureOf(name: string, given: Buffer): Promise<Picture> {
   const found = typeName(given.subarray(0, HEAD_BYTES))

@@ -84,7 +84,7 @@ export async function loadMediaGroups(
 ): Promise<PromiseSettledResult<LoadedMedia>[]> {
   const { signal } = options
   const groups = messages.map((group) => new MediaGroup(group, signal))
-  const queue = groups.flatMap((group) => group.waiting.map((input) => ({ group, ...input })))
+  const queue = groups.flatMap((group) => [...group.waiting.values()].map((input) => ({ group, ...input })))
   const next = queue.values()
   const worker = async () => {
     for (const { group, part, param } of next) {
@@ -140,7 +140,8 @@ export async function loadPicture(
 }
 
 class MediaGroup {
-  readonly waiting: { readonly part: MediaContent; readonly param: string }[] = []
+  /** A part that stands in several places is loaded once. */
+  readonly waiting = new Map<MediaContent, { readonly part: MediaContent; readonly param: string }>()
   readonly loaded = new Map<MediaContent, readonly PromptPart[]>()
   /** Fires when no more media of the group is wanted. */
   readonly signal: AbortSignal
@@ -150,7 +151,8 @@ class MediaGroup {
     this.signal = AbortSignal.any([signal, this.#failed.signal])
     for (const placed of messages) {
       for (const { part, param } of partsOf(placed)) {
-        if (part.type !== 'text') this.waiting.push({ part, param: `${param}.${part.type}` })
+        if (part.type === 'text' || this.waiting.has(part)) continue
+        this.waiting.set(part, { part, param: `${param}.${part.type}` })
       }
     }
   }

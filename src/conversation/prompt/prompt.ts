@@ -79,15 +79,21 @@ export interface SharedPrompt {
  * Renders a conversation that ends with a user turn whose content is still open. It is rendered once, with one
  * placeholder for the open content, and cut there: so whatever the template does, what precedes the content is the same
  * for all contents.
+ *
+ * @param opening what every content begins with: it belongs to the prefix.
  */
-export async function buildSharedPrompt(source: PromptSource, style: PromptStyle): Promise<SharedPrompt> {
+export async function buildSharedPrompt(
+  source: PromptSource,
+  style: PromptStyle,
+  opening: readonly PromptPart[] = [],
+): Promise<SharedPrompt> {
   const slots = new Placeholders()
   const open = slots.open()
   const rendered = await render(source, [{ role: 'user', content: open }], slots, style)
   const cut = rendered.indexOf(open)
   const rest = rendered.slice(cut)
   return {
-    prefix: separateMarks(slots.fill(rendered.slice(0, cut)), style),
+    prefix: separateMarks([...slots.fill(rendered.slice(0, cut)), ...opening], style),
     suffix: (content) => separateMarks(slots.fill(rest, content), style),
   }
 }

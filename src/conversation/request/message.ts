@@ -101,6 +101,8 @@ export function mediaCount(part: MediaContent): number {
 export interface PlacedMessage {
   readonly message: Message
   readonly param: string
+  /** Positions of the parts of its content, where they stand elsewhere in the request. */
+  readonly places?: readonly string[]
 }
 
 export function placeMessages(messages: readonly Message[], list: 'messages' | 'context'): PlacedMessage[] {
@@ -108,12 +110,13 @@ export function placeMessages(messages: readonly Message[], list: 'messages' | '
 }
 
 /** The parts of a message and their positions. A plain string is one text part. */
-export function* partsOf({ message, param }: PlacedMessage): Generator<{ part: ContentPart; param: string }> {
+export function* partsOf({ message, param, places }: PlacedMessage): Generator<{ part: ContentPart; param: string }> {
   const place = `${param}.content`
   if (message.content === null || message.content === undefined) return
   if (typeof message.content === 'string') {
-    yield { part: { type: 'text', text: message.content }, param: place }
+    yield { part: { type: 'text', text: message.content }, param: places?.[0] ?? place }
     return
   }
-  for (const [position, part] of message.content.entries()) yield { part, param: `${place}[${position}]` }
+  for (const [position, part] of message.content.entries())
+    yield { part, param: places?.[position] ?? `${place}[${position}]` }
 }

@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { availableParallelism } from 'node:os'
+import { promisify } from 'node:util'
+import { zstdDecompress } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Tinypool } from 'tinypool'
 import { ApiError, invalidRequest } from '../../../lib/errors.ts'
@@ -10,6 +12,7 @@ import { principalOf } from '../auth.ts'
 import type { BodyFormat } from './body-format.ts'
 import type { BodyOutcome, BodyTask } from './body-worker.ts'
 import type { ByteBudget, ByteLease } from './byte-budget.ts'
+import { splitForm } from './form-parts.ts'
 import { putAt } from './inline-bytes.ts'
 import { type ParsedBody, parseJson } from './parse-json.ts'
 
@@ -22,6 +25,17 @@ const IDLE_MS = 30_000
 
 /** The fields of a request, as parsed by its schema. */
 export type ReadBody<Fields> = Pick<ParsedBody<Fields>, 'value' | 'rawParameters'>
+
+export interface ReadForm<Fields> extends ReadBody<Fields> {
+  /** The other parts, by name. Whoever uses them releases them; they are released when the response closes. */
+  readonly parts: ReadonlyMap<string, InlineMedia>
+}
+
+interface AdmittedBody {
+  readonly bytes: Buffer<ArrayBuffer>
+  readonly lease: ByteLease
+  readonly closed: AbortSignal
+}
 
 /**
  * Reads JSON bodies. A large body is admitted by size before it is read, and parsed in a thread, so that it does not
@@ -51,22 +65,50 @@ export class BodyReader {
     reply: FastifyReply,
     format: BodyFormat<Fields>,
   ): Promise<ReadBody<Fields>> {
-    const { raw } = request
     const declared = declaredLength(request)
-    if (declared > BODY_LIMIT_BYTES) throw tooLarge()
-    if (declared <= PARSED_AT_ONCE_BYTES) return parseJson(await collect(raw, declared), format.schema, false)
-    const closed = closedSignal(reply)
-    const organisation = principalOf(request).organisation
-    const lease = await this.#budget.acquire(declared, organisation, closed)
-    closed.addEventListener('abort', () => lease.release(), { once: true })
-    const bytes = await collect(raw, declared)
+    if (declared <= PARSED_AT_ONCE_BYTES) return parseJson(await collect(request.raw, declared), format.schema, false)
+    const { bytes, lease, closed } = await this.#admit(request, reply)
     const { length } = bytes
-    lease.giveBack(declared - length)
     const parsed = await this.#parse(bytes, format).catch((error: unknown) => {
       // `close` ends threads that still parse, for clients that have left.
       throw closed.aborted ? closed.reason : error
     })
     return withInlineMedia(parsed, lease, length)
+  }
+
+  /**
+   * Reads a form whose part `request` is the JSON body and whose other parts are media.
+   * @throws ApiError as `read` does.
+   */
+  async readForm<Fields>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    format: BodyFormat<Fields>,
+  ): Promise<ReadForm<Fields>> {
+    const { bytes, lease, closed } = await this.#admit(request, reply)
+    const { body, parts } = await splitForm(bytes, request.headers['content-type'] ?? '')
+    const media = new Map<string, InlineMedia>()
+    let held = 0
+    for (const [name, content] of parts) {
+      held += content.byteLength
+      media.set(name, new InlineMedia(content, () => lease.giveBack(content.byteLength)))
+    }
+    const parsed = await this.#parse(body, format).catch((error: unknown) => {
+      throw closed.aborted ? closed.reason : error
+    })
+    return { ...withInlineMedia(parsed, lease, bytes.length - held), parts: media }
+  }
+
+  /** Waits for room for a whole body, reads it, and decompresses it if it is compressed. */
+  async #admit(request: FastifyRequest, reply: FastifyReply): Promise<AdmittedBody> {
+    const declared = declaredLength(request)
+    const closed = closedSignal(reply)
+    const lease = await this.#budget.acquire(declared, principalOf(request).organisation, closed)
+    closed.addEventListener('abort', () => lease.release(), { once: true })
+    const sent = await collect(request.raw, declared)
+    const bytes = isCompressed(request) ? await decompressed(sent) : sent
+    lease.giveBack(declared - bytes.length)
+    return { bytes, lease, closed }
   }
 
   async close(): Promise<void> {
@@ -86,12 +128,37 @@ export class BodyReader {
   }
 }
 
-/** Bytes. A chunked body counts as the largest allowed. */
-function declaredLength({ headers }: FastifyRequest): number {
-  const { 'content-length': length, 'transfer-encoding': encoding } = headers
-  if (length !== undefined) return Number(length)
-  return encoding === undefined ? 0 : BODY_LIMIT_BYTES
+/**
+ * Bytes. A chunked body counts as the largest allowed, and so does a compressed one.
+ * @throws ApiError 413 for a body that is too large.
+ */
+function declaredLength(request: FastifyRequest): number {
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
+  if (length !== undefined && Number(length) > BODY_LIMIT_BYTES) throw tooLarge()
+  if (length !== undefined && !isCompressed(request)) return Number(length)
+  return length === undefined && encoding === undefined ? 0 : BODY_LIMIT_BYTES
 }
+
+/** Routes that take no compressed bodies have rejected them by now. */
+function isCompressed({ headers }: FastifyRequest): boolean {
+  return headers['content-encoding']?.toLowerCase() === 'zstd'
+}
+
+/** @throws ApiError 413 as soon as the body is longer than allowed, 400 for bytes that are not compressed. */
+async function decompressed(bytes: Buffer): Promise<Buffer<ArrayBuffer>> {
+  try {
+    // A copy of its own, because threads take the whole memory that a buffer is part of.
+    const whole = await zstd(bytes, { maxOutputLength: BODY_LIMIT_BYTES })
+    const own = Buffer.allocUnsafeSlow(whole.length)
+    whole.copy(own)
+    return own
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge()
+    throw invalidRequest('The request body is not valid zstd', null, { cause })
+  }
+}
+
+const zstd = promisify(zstdDecompress)
 
 /** Puts the media back in their places. Each holds its bytes of the lease until it is released. */
 function withInlineMedia<Fields>(

@@ -34,7 +34,7 @@ function outcomeOf<Fields>(bytes: Buffer, schema: z.ZodType<Fields>): BodyOutcom
     return { body: parseJson(bytes, schema, true) }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    const { message, status, type, param, code } = error
-    return { error: { message, status, type, param, code } }
+    const { message, status, type, param, path, code } = error
+    return { error: { message, status, type, param, path, code } }
   }
 }

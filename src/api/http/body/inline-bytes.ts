@@ -39,7 +39,7 @@ export function putAt(body: unknown, path: Path, value: unknown): void {
 }
 
 function decoded(text: string, key: string): Uint8Array<ArrayBuffer> | null {
-  const isUrl = key !== 'data'
+  const isUrl = key !== 'data' && key !== 'data_base64'
   if (isUrl && !/^\s*data:/i.test(text.slice(0, 100))) return null
   try {
     const located = locate(isUrl ? { type: 'url', url: text } : { type: 'base64', data: text }, '')
@@ -61,12 +61,16 @@ interface MediaText {
   readonly path: Path
 }
 
-/** Every place where the requests of the contract hold media. */
+/** Every place where requests hold media. */
 function* mediaTexts(body: object): Generator<MediaText> {
   const { messages, context, prompts, media, exemplars, negative_exemplars: negatives } = body as Fields
+  const { input, questions, assets } = body as Fields
   yield* inContents(messages, ['messages'])
   yield* inContents(context, ['context'])
   yield* inContents(prompts, ['prompts'])
+  for (const list of ['content', 'output']) yield* inContents(input, ['input'], list)
+  yield* inContents(questions, ['questions'], 'instructions')
+  for (const [path, asset] of members(assets, ['assets'])) yield* field(asset, path, 'data_base64')
   yield* field(media, ['media'], 'image_url')
   for (const [path, item] of items(exemplars, ['exemplars'])) yield* field(item.media, [...path, 'media'], 'image_url')
   for (const [path, item] of items(negatives, ['negative_exemplars'])) {
@@ -74,9 +78,11 @@ function* mediaTexts(body: object): Generator<MediaText> {
   }
 }
 
-function* inContents(turns: unknown, path: Path): Generator<MediaText> {
-  for (const [turn, { content }] of items(turns, path)) {
-    for (const [part, fields] of items(content, [...turn, 'content'])) {
+function* inContents(turns: unknown, path: Path, list = 'content'): Generator<MediaText> {
+  for (const [turn, { [list]: content }] of items(turns, path)) {
+    for (const [part, fields] of items(content, [...turn, list])) {
+      // In a decision, the address itself is there.
+      yield* field(fields, part, 'image_url')
       for (const type of ['image_url', 'video_url', 'audio_url']) yield* field(fields[type], [...part, type], 'url')
       yield* field(fields.input_audio, [...part, 'input_audio'], 'data')
       const clip = fields.video_frames as Fields | undefined
@@ -95,5 +101,12 @@ function* items(list: unknown, path: Path): Generator<[Path, Fields]> {
   if (!Array.isArray(list)) return
   for (const [index, item] of list.entries()) {
     if (typeof item === 'object' && item !== null) yield [[...path, index], item as Fields]
+  }
+}
+
+function* members(record: unknown, path: Path): Generator<[Path, Fields]> {
+  if (typeof record !== 'object' || record === null || Array.isArray(record)) return
+  for (const [key, member] of Object.entries(record)) {
+    if (typeof member === 'object' && member !== null) yield [[...path, key], member as Fields]
   }
 }

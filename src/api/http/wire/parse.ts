@@ -37,9 +37,12 @@ const CODES: Readonly<Record<string, string>> = {
 }
 
 function toApiError(first: Issue): ApiError {
-  const issue = deepest(first)
+  const found = deepest(first)
+  // What is wrong with an unknown key is the key itself.
+  const issue = found.code === 'unrecognized_keys' ? { ...found, path: [...found.path, found.keys[0]!] } : found
   const param = paramOf(issue.path)
-  return invalidRequest(`Invalid '${param}': ${reason(issue)}`, param, { code: codeFor(issue, param) })
+  const path = issue.path.filter((key) => typeof key !== 'symbol')
+  return invalidRequest(`Invalid '${param}': ${reason(issue)}`, param, { code: codeFor(issue, param), path })
 }
 
 /** An issue with a message of its own gets only the code that its schema names, not the code of its parameter. */
@@ -81,6 +84,8 @@ function reason(issue: Issue): string {
       return `expected ${oneOf(issue.values)}`
     case 'invalid_type':
       return issue.message.endsWith('received undefined') ? 'it is required' : typeReason(issue)
+    case 'unrecognized_keys':
+      return 'there is no such field'
     case 'too_small':
       return bound('at least', issue.minimum, issue)
     case 'too_big':
@@ -114,7 +119,9 @@ function unionReason(issue: Extract<Issue, { code: 'invalid_union' }>): string {
   const first = issue.errors.map((issues) => issues[0]).filter((inner) => inner !== undefined)
   const expected = first.map((inner) => {
     if (inner.code === 'invalid_value') return oneOf(inner.values)
-    return 'expected' in inner ? String(inner.expected) : inner.code
+    if (!('expected' in inner)) return inner.code
+    // Zod's "record" is an object to clients.
+    return inner.expected === 'record' ? 'object' : String(inner.expected)
   })
   const received = first.map((inner) => inner.message.match(/received (\w+)$/)?.[1]).find(Boolean)
   if (received === 'undefined') return 'it is required'

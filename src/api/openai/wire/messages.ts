@@ -8,7 +8,7 @@ import { requestSchemas } from '../../http/wire/components.ts'
  * items are. The limits of each model are checked later.
  */
 export const MOST_MESSAGES = 65_536
-const MOST_PARTS = 16_384
+export const MOST_PARTS = 16_384
 const MOST_CALLS = 1_024
 
 /** An HTTP(S) URL or a data URL. Large data URLs are replaced by their bytes (`http/body/inline-bytes.ts`). */
@@ -62,7 +62,7 @@ const inputAudio = z
   .object({ data: audioData, format: z.enum(['wav', 'mp3', 'flac']) })
   .register(requestSchemas, { id: 'InputAudio' })
 
-const userPart = z.discriminatedUnion('type', [
+export const userPart = z.discriminatedUnion('type', [
   textPart,
   imageUrl,
   imageFileId,

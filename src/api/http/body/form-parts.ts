@@ -1,0 +1,72 @@
+import type { Readable, Writable } from 'node:stream'
+import { finished } from 'node:stream/promises'
+import { setImmediate } from 'node:timers/promises'
+import { Busboy } from '@fastify/busboy'
+import { invalidRequest } from '../../../lib/errors.ts'
+
+/** The part with the JSON body. */
+const BODY = 'request'
+const MOST_PARTS = 257
+const PIECE_BYTES = 512 * 1024
+const LIMITS = { parts: MOST_PARTS, fieldNameSize: 200, headerPairs: 20, headerSize: 8 * 1024 }
+
+export interface FormParts {
+  readonly body: Buffer<ArrayBuffer>
+  /** All other parts, by name. */
+  readonly parts: ReadonlyMap<string, Uint8Array>
+}
+
+/** Splits a whole multipart form into its parts. @throws ApiError 400 for a form that is invalid. */
+export async function splitForm(bytes: Buffer, contentType: string): Promise<FormParts> {
+  const parts = new Map<string, Buffer<ArrayBuffer>>()
+  const form = openForm(contentType)
+  const failure = Promise.withResolvers<never>()
+  const refuse = (message: string, cause?: unknown) => failure.reject(invalidRequest(message, null, { cause }))
+  form.on('error', (cause: unknown) => refuse(INVALID, cause))
+  form.on('partsLimit', () => refuse(`A form may have at most ${MOST_PARTS} parts`))
+  form.on('file', (name: string, stream: Readable) => {
+    const chunks: Buffer[] = []
+    stream.on('data', (chunk: Buffer) => chunks.push(chunk))
+    stream.on('error', (cause) => refuse(INVALID, cause))
+    stream.on('end', () => {
+      if (parts.has(name)) refuse(`The form has two parts with the name '${name.slice(0, 100)}'`)
+      parts.set(name, joined(chunks))
+    })
+  })
+  await Promise.race([feed(form, bytes), failure.promise])
+  const body = parts.get(BODY)
+  if (body === undefined) throw invalidRequest(`The form has no part '${BODY}' with the JSON of the request`, null)
+  parts.delete(BODY)
+  return { body, parts }
+}
+
+/** In pieces, between which other requests get their turn. */
+async function feed(form: Writable, bytes: Buffer): Promise<void> {
+  const ended = finished(form)
+  // It is known to have failed when it is awaited.
+  ended.catch(() => {})
+  for (let at = 0; at < bytes.length && !form.destroyed; at += PIECE_BYTES) {
+    form.write(bytes.subarray(at, at + PIECE_BYTES))
+    await setImmediate()
+  }
+  form.end()
+  await ended
+}
+
+const INVALID = 'The form is not valid multipart/form-data'
+
+function openForm(contentType: string) {
+  try {
+    return new Busboy({ headers: { 'content-type': contentType }, isPartAFile: () => true, limits: LIMITS })
+  } catch (cause) {
+    throw invalidRequest('The multipart boundary is missing or invalid', null, { cause })
+  }
+}
+
+/** A copy of its own, because threads take the whole memory that a buffer is part of. */
+function joined(chunks: readonly Buffer[]): Buffer<ArrayBuffer> {
+  const whole = Buffer.allocUnsafeSlow(chunks.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const chunk of chunks) at += chunk.copy(whole, at)
+  return whole
+}

@@ -1,0 +1,63 @@
+import type { Content, DecisionRequest, Level, PlacedMessage, Question } from '../../conversation/index.ts'
+import { AssetPlaces, type Parts } from './system-one-content.ts'
+import type { SystemOneContentBody, SystemOneQuestionBody, SystemOneRequestBody } from './wire/system-one.ts'
+
+/** The questions are in the order of the request's. @throws ApiError 400 for an asset without an image. */
+export function toDecisionRequest({ state, questions, assets }: SystemOneRequestBody, parts: Parts): DecisionRequest {
+  const places = new AssetPlaces(assets ?? {}, parts)
+  const shown = places.fill(state, 'state')
+  return {
+    input: shown.length === 0 ? [] : [userTurn(shown)],
+    questions: Object.entries(questions).map(([id, question]) => toQuestion(question, questionParam(id), places)),
+  }
+}
+
+export function questionParam(id: string): string {
+  return `questions.${id}`
+}
+
+function userTurn(content: Content): PlacedMessage {
+  return {
+    message: { role: 'user', content: content.map(({ part }) => part) },
+    param: 'state',
+    places: content.map(({ param }) => param),
+  }
+}
+
+function toQuestion(question: SystemOneQuestionBody, param: string, places: AssetPlaces): Question {
+  if (question.type === 'box') return { type: 'box', param, instructions: question.instructions }
+  const instructions = places.fill(question.instructions, `${param}.instructions`)
+  const described = (value: SystemOneContentBody | undefined, key: string | number) => {
+    return places.fill(value, `${param}.criteria.${key}`)
+  }
+  switch (question.type) {
+    case 'noul': {
+      const { true: yes, false: no } = question.criteria ?? {}
+      return { type: 'predicate', param, instructions, yes: described(yes, 'true'), no: described(no, 'false') }
+    }
+    case 'choice':
+      return {
+        type: 'choice',
+        param,
+        instructions,
+        options: Object.entries(question.criteria).map(([value, text]) => ({
+          value,
+          description: described(text, value),
+        })),
+      }
+    case 'score':
+      return {
+        type: 'score',
+        param,
+        instructions,
+        levels: question.criteria.map((text, index) => toLevel(described(text, index), index)),
+      }
+  }
+}
+
+/** A level that is a text has it for its name. Others have a number, and what they hold describes them. */
+function toLevel(content: Content, index: number): Level {
+  const [only] = content
+  if (content.length === 1 && only?.part.type === 'text') return { label: only.part.text, description: [] }
+  return { label: content.length === 0 ? String(index) : '', description: content }
+}

@@ -1,0 +1,258 @@
+import type { Branch, PromptPart, PromptUsage, ReadQuestion } from '../inference/engine.ts'
+import type { ServedModel } from '../inference/registry.ts'
+import { internalError } from '../lib/errors.ts'
+import type { MediaTrace } from '../media/index.ts'
+import { checkDecisions } from './capability-checks.ts'
+import type { Answer, DecisionReply, DecisionUsage } from './decisions/decision-reply.ts'
+import { followSearches, PlaceSearch } from './decisions/place-search.ts'
+import { distributionOf } from './decisions/probabilities.ts'
+import { type ReadableQuestion, type Wording, wordingOf } from './decisions/wording.ts'
+import { framesPerVideo, type LoadedMedia, loadMedia, type MediaSource } from './prompt/media-parts.ts'
+import { untrusted } from './prompt/placeholders.ts'
+import { buildSharedPrompt, contentOf, type PromptStyle, type SharedPrompt } from './prompt/prompt.ts'
+import {
+  AS_MANY_AS_FIT,
+  type AskedTokens,
+  type CountScope,
+  MeasuredPrompt,
+  outputBudget,
+} from './prompt/token-budget.ts'
+import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
+import { ReplySpec } from './reply/reply-spec.ts'
+import type { Deadline } from './request/deadline.ts'
+import type { Content, DecisionRequest, FindKind, FindQuestion, Question } from './request/decision-request.ts'
+import type { PlacedMessage } from './request/message.ts'
+
+export interface DecisionParts {
+  readonly model: ServedModel
+  readonly organisation: string
+  readonly style: PromptStyle
+  readonly media: MediaSource
+  /** Absent where the request is not traced. */
+  readonly trace?: MediaTrace | undefined
+  /** Disposed of when the media has been decoded. */
+  readonly held: DisposableStack
+}
+
+const GREEDY = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 } as const
+const FIND_KINDS = ['box', 'point', 'clip'] as const
+/** A reply that is read takes room behind its prompt. */
+const ROOM_TO_READ: AskedTokens = { ...AS_MANY_AS_FIT, maxTokens: 1 }
+
+/**
+ * Answers all questions about one input, which is computed once. An engine that fails at one question fails that alone.
+ * @throws ApiError when the request is invalid, when the engine fails, or fails at every question.
+ */
+export async function decide(
+  request: DecisionRequest,
+  { model, organisation, style, media: source, trace, held }: DecisionParts,
+  deadline: Deadline,
+): Promise<DecisionReply> {
+  const { signal } = deadline
+  const readable = request.questions.map((question, index) => {
+    return isFind(question) ? null : { question, index, ...worded(question, wordingOf(question, model.card.decision)) }
+  })
+  const asked = readable.filter((reading) => reading !== null)
+  const questions = asked.map(({ placed }) => placed)
+  checkDecisions(request, questions, model)
+  const messages = [...request.input, ...questions]
+  const media = await loadMedia(messages, {
+    model,
+    media: held.use(source.open(organisation, signal, trace)),
+    withSound: false,
+    maxFrames: framesPerVideo(messages),
+    signal,
+  })
+  held.dispose()
+  const desk = new Desk({ request, media, model, organisation, style, signal })
+  const answers: Answer[] = []
+  const found = FIND_KINDS.flatMap((kind) => {
+    const questions = request.questions.flatMap((question, index) =>
+      question.type === kind ? [{ question, index }] : [],
+    )
+    return questions.length === 0 ? [] : [desk.find(kind, questions, answers)]
+  })
+  const usages = await Promise.all([...(asked.length === 0 ? [] : [desk.read(asked, answers)]), ...found])
+  const failed = answers.filter((answer) => answer.type === 'none' && answer.error !== null)
+  if (failed.length === answers.length) throw (failed[0] as Extract<Answer, { type: 'none' }>).error
+  return { answers, usage: total(usages) }
+}
+
+function isFind(question: Question): question is FindQuestion {
+  return question.type === 'box' || question.type === 'point' || question.type === 'clip'
+}
+
+interface Reading {
+  readonly question: ReadableQuestion
+  readonly index: number
+  readonly placed: PlacedMessage
+  readonly replies: Wording['replies']
+}
+
+function worded({ param }: ReadableQuestion, { content, replies }: Wording): Pick<Reading, 'placed' | 'replies'> {
+  return { placed: userTurn(content, param), replies }
+}
+
+function userTurn(content: Content, param: string): PlacedMessage {
+  return {
+    message: { role: 'user', content: content.map(({ part }) => part) },
+    param,
+    places: content.map((part) => part.param),
+  }
+}
+
+interface DeskParts extends Pick<DecisionParts, 'model' | 'organisation' | 'style'> {
+  readonly request: DecisionRequest
+  readonly media: LoadedMedia
+  readonly signal: AbortSignal
+}
+
+/** Has the engine answer the questions of one request. */
+class Desk {
+  readonly #parts: DeskParts
+  readonly #scope: CountScope
+  /** The turns before the one that questions continue, and what that one already holds. */
+  readonly #earlier: readonly PlacedMessage[]
+  readonly #opening: readonly PromptPart[]
+
+  constructor(parts: DeskParts) {
+    const { request, media, model, organisation, signal } = parts
+    this.#parts = parts
+    this.#scope = { model, organisation, signal }
+    const last = request.input.at(-1)
+    const continues = last?.message.role === 'user'
+    this.#earlier = continues ? request.input.slice(0, -1) : request.input
+    this.#opening = continues ? contentOf(last, media) : []
+  }
+
+  /** Puts the answers to the questions in their places. */
+  async read(readings: readonly Reading[], answers: Answer[]): Promise<DecisionUsage> {
+    const { model, organisation, media, signal } = this.#parts
+    const shared = await this.#sharedPrompt(null)
+    const prefix = new MeasuredPrompt(shared.prefix, this.#scope)
+    const questions: ReadQuestion[] = []
+    for (const { placed, replies, question } of readings) {
+      const suffix = this.#suffix(shared, contentOf(placed, media))
+      await outputBudget([prefix, new MeasuredPrompt(suffix, this.#scope)], ROOM_TO_READ, model, question.param)
+      questions.push({ param: question.param, suffix, replies: replies.flat() })
+    }
+    signal.throwIfAborted()
+    const reading = await model.engine.read!({ organisation, prefix: shared.prefix, questions }, signal)
+    const missing = new Set(readings)
+    for await (const answer of reading.answers) {
+      const read = readings[answer.question]!
+      missing.delete(read)
+      answers[read.index] =
+        'error' in answer ? { type: 'none', error: answer.error } : this.#answer(read, answer.logProbs)
+    }
+    if (missing.size > 0) throw internalError(new Error('The engine left out an answer'))
+    return usageOf(reading.prompts, await prefix.countTokens(), 0)
+  }
+
+  #answer({ question, replies }: Reading, logProbs: readonly number[]): Answer {
+    const { temperature } = this.#parts.model.card.decision
+    const kind = question.type === 'count' ? 'choice' : question.type
+    let from = 0
+    const options = replies.map((meaning) => {
+      const start = from
+      from += meaning.length
+      return logProbs.slice(start, from)
+    })
+    const distribution = distributionOf(options, temperature[kind])
+    return distribution === null ? { type: 'none', error: null } : { type: 'read', distribution }
+  }
+
+  /** Looks for one thing for each question. */
+  async find(
+    kind: FindKind,
+    questions: readonly { readonly question: FindQuestion; readonly index: number }[],
+    answers: Answer[],
+  ): Promise<DecisionUsage> {
+    const { model, organisation, signal, request, media } = this.#parts
+    const dialect = dialectOf(model.card)
+    const scene = sceneOf(request.input, media)
+    const instruction = kind === 'clip' ? dialect.instruction(kind) : dialect.detection.instruction(kind)
+    const shared = await this.#sharedPrompt(instruction)
+    const prefix = new MeasuredPrompt(shared.prefix, this.#scope)
+    const searches: PlaceSearch[] = []
+    for (const { question } of questions) {
+      const { param } = question
+      const asked = kind === 'clip' ? question.instructions : dialect.detection.question(kind, [question.instructions])
+      const suffix = this.#suffix(shared, untrusted(asked))
+      const maxTokens = await outputBudget(
+        [prefix, new MeasuredPrompt(suffix, this.#scope)],
+        AS_MANY_AS_FIT,
+        model,
+        param,
+      )
+      const bound =
+        kind === 'clip'
+          ? { ...new Grounding('clip', dialect, scene).constraint, param }
+          : {
+              type: 'regex' as const,
+              pattern: dialect.detection.pattern(kind, [question.instructions], scene),
+              param,
+              advisory: true,
+            }
+      const spec = new ReplySpec({ bound, ...PLAIN_REPLY }, model)
+      const branch: Branch = { param, suffix, n: 1, sampling: GREEDY, topLogProbs: 0, ...spec.bounds(maxTokens) }
+      searches.push(new PlaceSearch({ question, branch, reply: spec.createReader(), reader: dialect.reader(scene) }))
+    }
+    signal.throwIfAborted()
+    const branches = searches.map(({ branch }) => branch)
+    const work = { organisation, prefix: shared.prefix, branches, whole: true }
+    const generation = await model.engine.generate(work, signal)
+    await followSearches(searches, generation)
+    for (const [i, { index }] of questions.entries()) answers[index] = searches[i]!.answer
+    return usageOf(generation.prompts, await prefix.countTokens(), generation.computedTokens())
+  }
+
+  #sharedPrompt(instruction: string | null): Promise<SharedPrompt> {
+    const { media, style } = this.#parts
+    const source = {
+      param: 'input',
+      messages: this.#earlier,
+      media,
+      instruction,
+      demand: null,
+      tools: [],
+      thinking: false,
+      replaysReasoning: false,
+    }
+    return buildSharedPrompt(source, style, this.#opening)
+  }
+
+  /** A question behind a text begins a paragraph of its own. */
+  #suffix(shared: SharedPrompt, question: readonly PromptPart[]): PromptPart[] {
+    const isBehindText = this.#opening.at(-1)?.type === 'text'
+    return shared.suffix(isBehindText ? [...untrusted('\n\n'), ...question] : question)
+  }
+}
+
+const PLAIN_REPLY = {
+  tools: [],
+  toolUse: { choice: 'none', parallel: false },
+  thoughtBudget: null,
+  grounding: null,
+} as const
+
+function usageOf(prompts: readonly PromptUsage[], sharedTokens: number, completionTokens: number): DecisionUsage {
+  return {
+    promptTokens: sum(prompts.map(({ promptTokens }) => promptTokens)),
+    // Computed from this request alone: what the engine cached for earlier requests does not count.
+    cachedTokens: sum(prompts.slice(1).map(({ cachedTokens }) => Math.min(sharedTokens, cachedTokens))),
+    completionTokens,
+  }
+}
+
+function total(usages: readonly DecisionUsage[]): DecisionUsage {
+  return {
+    promptTokens: sum(usages.map(({ promptTokens }) => promptTokens)),
+    cachedTokens: sum(usages.map(({ cachedTokens }) => cachedTokens)),
+    completionTokens: sum(usages.map(({ completionTokens }) => completionTokens)),
+  }
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((whole, count) => whole + count, 0)
+}

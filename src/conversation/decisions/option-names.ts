@@ -1,0 +1,39 @@
+import type { DecisionForms } from '../../families/index.ts'
+
+/** More replies than this to one question cannot be read at once. */
+export const MOST_REPLIES = 1000
+
+const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
+
+/** Letters for so many options: A, B, C; from 27 options on AA, AB, AC. */
+export function lettersFor(count: number): readonly string[] {
+  if (count <= LETTERS.length) return [...LETTERS].slice(0, count)
+  return Array.from({ length: count }, (_, i) => LETTERS[Math.floor(i / LETTERS.length)]! + LETTERS[i % LETTERS.length])
+}
+
+/** The replies that mean each of the names; fewer for each where there are many names. */
+export function repliesFor(names: readonly string[], { replies }: DecisionForms): readonly (readonly string[])[] {
+  const each = Math.max(1, Math.floor(MOST_REPLIES / names.length))
+  return names.map((name) => [...new Set(replies.map((form) => written(form, name)))].slice(0, each))
+}
+
+/** Whether each reply means one option only. */
+export function areDistinct(replies: readonly (readonly string[])[]): boolean {
+  const all = replies.flat()
+  return new Set(all).size === all.length
+}
+
+function written(form: string, name: string): string {
+  return form.replace(/\{(a |A |)([nN])ame\}(\.?)/, (_, article: string, initial: string, stop: string) => {
+    const shown = initial === 'N' ? capital(name) : name
+    const ending = /[.!?]$/.test(name) ? '' : stop
+    if (article === '') return shown + ending
+    const before = /^[aeiou]/i.test(name) ? `${article[0]}n` : article[0]
+    return `${before} ${shown}${ending}`
+  })
+}
+
+function capital(text: string): string {
+  const [first = ''] = text
+  return first.toUpperCase() + text.slice(first.length)
+}

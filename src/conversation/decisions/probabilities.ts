@@ -1,0 +1,35 @@
+/** How likely each option of a question is. */
+export interface Distribution {
+  /** In the order of the options; they add up to 1. */
+  readonly probabilities: readonly number[]
+  /** The probability that the model gives one of the options at all, before it is shared out among them; 0 to 1. */
+  readonly labelMass: number
+  /** The likeliest option; of equals the first. */
+  readonly top: number
+  /** The probability of the likeliest option, times `labelMass`. */
+  readonly confidence: number
+}
+
+/**
+ * @param replies the log-probabilities of the replies that mean each option.
+ * @param temperature above 1, the options become more alike.
+ * @returns null when the model can give none of the replies.
+ */
+export function distributionOf(replies: readonly (readonly number[])[], temperature: number): Distribution | null {
+  const options = replies.map(logSum)
+  if (options.every((option) => option === Number.NEGATIVE_INFINITY)) return null
+  const scaled = options.map((option) => option / temperature)
+  const whole = logSum(scaled)
+  const probabilities = scaled.map((option) => Math.exp(option - whole))
+  const top = probabilities.indexOf(Math.max(...probabilities))
+  // Rounding can lift a sum of probabilities above 1.
+  const labelMass = Math.min(1, Math.exp(logSum(options)))
+  return { probabilities, labelMass, top, confidence: probabilities[top]! * labelMass }
+}
+
+/** The logarithm of the sum of what the values are logarithms of. */
+function logSum(values: readonly number[]): number {
+  const most = Math.max(...values)
+  if (most === Number.NEGATIVE_INFINITY) return most
+  return most + Math.log(values.reduce((sum, value) => sum + Math.exp(value - most), 0))
+}
