@@ -3,6 +3,7 @@ import { Batch } from './batch.ts'
 import type { Kernels } from './kernels.ts'
 import type { NativeLibraries } from './libraries.ts'
 import type { Llama } from './llama.ts'
+import { logSum } from './log-sum.ts'
 import type { Model } from './model.ts'
 import type { Pointer } from './structs.ts'
 
@@ -129,7 +130,7 @@ export class Context {
 
   /** Natural logarithm of the sum of the exponentials of a row's logits. */
   logSum(row: number): number {
-    return logSumOf(this.logits(row))
+    return logSum(this.logits(row))
   }
 
   /**
@@ -205,12 +206,4 @@ export class Context {
     this.batch.close()
     this.#llama.free(this.handle)
   }
-}
-
-function logSumOf(logits: Float32Array): number {
-  let largest = Number.NEGATIVE_INFINITY
-  for (const logit of logits) if (logit > largest) largest = logit
-  let sum = 0
-  for (const logit of logits) sum += Math.exp(logit - largest)
-  return largest + Math.log(sum)
 }

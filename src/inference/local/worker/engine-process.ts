@@ -50,7 +50,7 @@ class EngineProcess {
       throw error
     }
     const disk = openDisk(settings, paths, this.#loaded.kv)
-    this.#reads = new Reads(this.#loaded, settings, send)
+    this.#reads = new Reads(this.#loaded, warm.splitter.rowMs, settings, send)
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, { disk, side: this.#reads })
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = {
