@@ -57,6 +57,7 @@ class EngineProcess {
       compiled: libraries.kernels !== null,
       level: paths.kernelLevel,
       features: libraries.processorFeatures(),
+      threads: this.#loaded.context.threads,
     }
     const { info, offload } = this.#loaded
     send({ type: 'ready', info, kernels, offload, longestStepMs, longestEncodeMs })
