@@ -59,14 +59,15 @@ def decision_questions(rng: random.Random, scene: Scene) -> Iterator[Question]:
 
 
 def _typed(rng: random.Random, scene: Scene, task: str, exchange: Exchange) -> Iterator[Question]:
-    """A count is asked with two types: as a number, and as one of ten levels."""
+    """Every other count is asked as one of ten levels."""
     if exchange.answer in ("Yes.", "No."):
         yield _question(task, exchange, {"type": "predicate"}, exchange.answer == "Yes.")
     elif exchange.answer.isdigit():
         count = int(exchange.answer)
-        yield _question(task, exchange, {"type": "count"}, count)
-        if count <= HIGHEST_LEVEL:
+        if count <= HIGHEST_LEVEL and rng.random() < 0.5:
             yield _question(f"{task}, levels", exchange, {"levels": [str(level) for level in range(HIGHEST_LEVEL + 1)]}, str(count))
+        else:
+            yield _question(task, exchange, {"type": "count"}, count)
     elif task == "size":
         yield _question(task, exchange, {"levels": SIZES}, _bare(exchange))
     else:
