@@ -123,10 +123,10 @@ test('errors name the file and the line', async () => {
   ] as const) {
     const list = await examples([good, line, good])
     const run = await calibrate([list])
-    expect(run.code).toBe(2)
+    expect(run.code).toBe(1)
     expect(run.stderr).toContain(`${list}:2: `)
     expect(run.stderr).toContain(problem)
   }
   const none = await calibrate([await examples([])])
-  expect(none).toEqual({ code: 2, stdout: '', stderr: `lookout: ${place('list.jsonl')} has no examples\n` })
+  expect(none).toEqual({ code: 1, stdout: '', stderr: `lookout: ${place('list.jsonl')} has no examples\n` })
 })
