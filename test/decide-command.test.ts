@@ -85,7 +85,7 @@ size      0.50
           0 small    0.500        ██████████
           1 large    0.500        ██████████
 hearts    2          1.000        ████████████████████
-where     not found
+where     not found  0.333        ██████▋
 `,
   })
   expect(server.engine.readWorks[0]!.questions[3]!.replies).toEqual(['0', '1', '2', '3'])

@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import OpenAI from 'openai'
+import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart, ReadQuestion } from '../src/inference/engine.ts'
 import { internalError } from '../src/lib/errors.ts'
@@ -337,10 +339,15 @@ describe('places', () => {
       ],
     })
     expect(answers).toEqual([
-      { type: 'x_box', name: 'where', box: { top: 0.2, bottom: 0.4, left: 0.1, right: 0.3 }, confidence: null },
+      {
+        type: 'x_box',
+        name: 'where',
+        box: { top: 0.2, bottom: 0.4, left: 0.1, right: 0.3 },
+        confidence: expect.closeTo(1 / 3, 9),
+      },
       expect.objectContaining({ type: 'predicate' }),
-      { type: 'x_point', name: null, point: { x: 0.5, y: 0.25 }, confidence: null },
-      { type: 'x_box', name: null, box: null, confidence: null },
+      { type: 'x_point', name: null, point: { x: 0.5, y: 0.25 }, confidence: expect.closeTo(1 / 3, 9) },
+      { type: 'x_box', name: null, box: null, confidence: expect.closeTo(1 / 3, 9) },
     ])
     expect(usage.output_tokens).toBe(3)
     expect(server.engine.works).toHaveLength(2)
@@ -361,7 +368,12 @@ describe('places', () => {
       questions: [{ type: 'x_clip', instructions: 'When does the star appear?' }],
     })
     expect(answers).toEqual([
-      { type: 'x_clip', name: null, clip: { start_seconds: 1.5, end_seconds: 2.5 }, confidence: null },
+      {
+        type: 'x_clip',
+        name: null,
+        clip: { start_seconds: 1.5, end_seconds: 2.5 },
+        confidence: expect.closeTo(1 / 3, 9),
+      },
     ])
   })
 })
@@ -378,7 +390,7 @@ describe('wrong requests name what is wrong', () => {
     ['an unknown field of a question', { questions: [predicate, { ...predicate, foo: 1 }] }, 'questions[1].foo'],
     ['an unknown type', { questions: [{ type: 'noul', instructions: 'a' }] }, 'questions[0].type'],
     ['one choice', choices('a'), 'questions[1].choices'],
-    ['too many choices', choices(...Array.from({ length: 256 }, String)), 'questions[1].choices'],
+    ['too many choices', choices(...Array.from({ length: 256 }, (_, i) => String(i))), 'questions[1].choices'],
     ['the same choice twice', choices('a', true, 'b', true), 'questions[1].choices[3].value'],
     ['a choice that is a number', choices('a', 1), 'questions[1].choices[1].value'],
     ['a blank choice', choices('a', ' '), 'questions[1].choices[1].value'],
@@ -518,4 +530,96 @@ describe('the official client', () => {
     await expect(asked).rejects.toMatchObject({ status: 400, param: 'questions', type: 'invalid_request_error' })
     await expect(asked).rejects.toBeInstanceOf(OpenAI.BadRequestError)
   })
+})
+
+test('large pictures leave the event loop, wherever they stand', async () => {
+  const raw = { width: 400, height: 400, channels: 3 } as const
+  const large = (
+    await sharp(randomBytes(3 * 400 * 400), { raw })
+      .png()
+      .toBuffer()
+  ).toString('base64')
+  expect(large.length).toBeGreaterThan(200_000)
+  const image_url = `data:image/png;base64,${large}`
+  const part = { type: 'input_image', image_url }
+  await decide({
+    input: [
+      { role: 'user', content: [part, { type: 'image_url', image_url: { url: image_url } }] },
+      { type: 'function_call', call_id: 'a', name: 'look', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'a', output: [part] },
+    ],
+    questions: [{ ...predicate, instructions: [part, { type: 'input_text', text: 'Is it so?' }] }],
+  })
+  expect(prompt().match(/\[image\]/g)).toHaveLength(4)
+  const broken = await server.post(
+    PATH,
+    fields({
+      questions: [
+        {
+          ...predicate,
+          instructions: [{ type: 'input_image', image_url: `data:image/png;base64,${'A'.repeat(200_000)}` }],
+        },
+      ],
+    }),
+  )
+  expect(await errorOf(broken)).toMatchObject({ param: 'questions[0].instructions[0].image_url' })
+
+  const questions = { so: { type: 'noul', instructions: 'i' } }
+  const body = { model: MODEL, state: ['i', 'i'], questions, assets: { i: { data_base64: large } } }
+  expect((await server.post('/v1/systemone', body)).status).toBe(200)
+  expect(prompt().match(/\[image\]/g)).toHaveLength(3)
+})
+
+test('a card says how its model is asked, and how sure it may be', async () => {
+  const card = await changedCard((card) => ({
+    ...card,
+    decision: { labels: 'letters', instructed: true, temperature: { choice: 2 } },
+  }))
+  const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
+  try {
+    other.engine.script = { read: probable({ A: 0.4, B: 0.1 }) }
+    const response = await other.post(PATH, fields({ questions: [colours] }))
+    const { answers } = await jsonOf<Decision & Record<string, unknown>>(response)
+    expect(answers[0]).toMatchObject({ choice: 'red', x_label_mass: expect.closeTo(0.5, 9) })
+    expect((answers[0]!.probabilities as { probability: number }[])[0]!.probability).toBeCloseTo(2 / 3, 9)
+    expect(textOf(other.engine.readWorks[0]!.questions[0]!.suffix)).toContain(
+      '\n\nA. red\nB. blue\n\nAnswer with the letter',
+    )
+  } finally {
+    await other.close()
+    await card.remove()
+  }
+})
+
+test('requests of both kinds count together', async () => {
+  const limited = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'decisions=2' } })
+  try {
+    const first = await limited.post(PATH, fields({}))
+    expect(first.headers.get('x-ratelimit-limit-requests')).toBe('2')
+    await limited.post('/v1/systemone', {
+      model: MODEL,
+      state: 'a',
+      questions: { a: { type: 'noul', instructions: 'b?' } },
+    })
+    const third = await limited.post(PATH, fields({}))
+    expect(third.status).toBe(429)
+    expect(third.headers.get('retry-after')).toMatch(/^\d+$/)
+  } finally {
+    await limited.close()
+  }
+})
+
+test('when the client leaves, the engine stops', async () => {
+  server.engine.script = { delayMs: 20 }
+  const leaving = new AbortController()
+  const left = fetch(server.url + PATH, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${server.service.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(fields({ questions: Array(400).fill(predicate) })),
+    signal: leaving.signal,
+  })
+  left.catch(() => {})
+  await expect.poll(() => server.engine.readWorks.length).toBe(1)
+  leaving.abort()
+  await expect.poll(() => server.engine.signals.at(-1)!.aborted).toBe(true)
 })

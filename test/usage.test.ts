@@ -108,6 +108,25 @@ test('every request that reaches a model gets one row, however it ends', async (
   expect(row(traces[4]!)).toMatchObject({ ...common, status: 500, finish: 'error', promptTokens: 0, credits: 0 })
 })
 
+test('decisions are recorded with what they read and generate', async () => {
+  const { organisation, key } = await accounts.organisation()
+  const question = { type: 'predicate', instructions: 'Is it so?' }
+  const decided = await post(key, 'decisions', { input: 'A story.', questions: [question, question] })
+  const { usage } = (await decided.json()) as {
+    usage: { input_tokens: number; input_tokens_details: { cached_tokens: number } }
+  }
+  const questions = { so: { type: 'noul', instructions: 'Is it so?' } }
+  expect((await post(key, 'systemone', { state: 'A story.', questions })).status).toBe(200)
+  const rows = await rowsOf(organisation, 2)
+  const common = { endpoint: 'decisions', status: 200, finish: 'stop', completionTokens: 0 }
+  expect(rows[0]).toMatchObject({
+    ...common,
+    promptTokens: usage.input_tokens,
+    cachedTokens: usage.input_tokens_details.cached_tokens,
+  })
+  expect(rows[1]).toMatchObject({ ...common, promptTokens: usage.input_tokens / 2, cachedTokens: 0 })
+})
+
 test('a client that disconnects is charged for the tokens computed, however many an event has', async () => {
   const { organisation, key } = await accounts.organisation()
   const before = server.engine.emitted

@@ -52,4 +52,17 @@ with TypeSafeClient(base_url=f"{url}/typesafe", api_key=key, model=model) as jev
     except TypeSafeUnprocessableEntityError as error:
         seen["where"] = str(error)
 
+try:
+    from langchain_openai.decisions import Choice as Options, DecisionRequest, OpenAIDecisions, Predicate
+except ImportError:
+    seen["langchain"] = None
+else:
+    model_of_chain = OpenAIDecisions(model=model, base_url=f"{url}/v1", api_key=key)
+    questions = {
+        "there": Predicate(instructions="Is there a heart?"),
+        "colour": Options(instructions="What colour is it?", choices={"red": None, "blue": None}),
+    }
+    response = model_of_chain.invoke(DecisionRequest(input="A red heart.", questions=questions))
+    seen["langchain"] = [response.predicates["there"].probability, response.choices["colour"].choice]
+
 print(json.dumps(seen))

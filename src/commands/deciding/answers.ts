@@ -10,6 +10,8 @@ export interface Decided {
   readonly answers: readonly DecisionAnswer[]
 }
 
+type PlaceAnswer = Extract<DecisionAnswer, { type: 'x_box' | 'x_point' | 'x_clip' }>
+
 const BAR = 20
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉']
 /** Options of one question in the table; less likely ones are left out. */
@@ -55,9 +57,15 @@ export function rankOf({ answers: [first] }: Decided): number {
       return first.score
     case 'x_count':
       return first.count
+    case 'choice':
+      return first.confidence
     default:
-      return first !== undefined && 'confidence' in first ? (first.confidence ?? 0) : -1
+      return first === undefined || first.type === 'refusal' || placeIn(first) === null ? -1 : (first.confidence ?? 0)
   }
+}
+
+function placeIn(answer: PlaceAnswer) {
+  return answer.type === 'x_box' ? answer.box : answer.type === 'x_point' ? answer.point : answer.clip
 }
 
 function labelOf({ name, instructions }: AskedQuestion): string {
@@ -128,8 +136,8 @@ function summaryOf(answer: DecisionAnswer): Summary {
   }
 }
 
-function placeOf(answer: Extract<DecisionAnswer, { type: 'x_box' | 'x_point' | 'x_clip' }>): string {
-  const place = answer.type === 'x_box' ? answer.box : answer.type === 'x_point' ? answer.point : answer.clip
+function placeOf(answer: PlaceAnswer): string {
+  const place = placeIn(answer)
   if (place === null) return 'not found'
   return Object.entries(place)
     .map(([edge, number]) => `${edge.replace('_seconds', '')} ${number}`)

@@ -1,11 +1,13 @@
-import type { Readable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
+import { setImmediate } from 'node:timers/promises'
 import { Busboy } from '@fastify/busboy'
 import { invalidRequest } from '../../../lib/errors.ts'
 
 /** The part with the JSON body. */
 const BODY = 'request'
 const MOST_PARTS = 257
+const PIECE_BYTES = 512 * 1024
 const LIMITS = { parts: MOST_PARTS, fieldNameSize: 200, headerPairs: 20, headerSize: 8 * 1024 }
 
 export interface FormParts {
@@ -31,12 +33,24 @@ export async function splitForm(bytes: Buffer, contentType: string): Promise<For
       parts.set(name, joined(chunks))
     })
   })
-  form.end(bytes)
-  await Promise.race([finished(form), failure.promise])
+  await Promise.race([feed(form, bytes), failure.promise])
   const body = parts.get(BODY)
   if (body === undefined) throw invalidRequest(`The form has no part '${BODY}' with the JSON of the request`, null)
   parts.delete(BODY)
   return { body, parts }
+}
+
+/** In pieces, between which other requests get their turn. */
+async function feed(form: Writable, bytes: Buffer): Promise<void> {
+  const ended = finished(form)
+  // It is known to have failed when it is awaited.
+  ended.catch(() => {})
+  for (let at = 0; at < bytes.length && !form.destroyed; at += PIECE_BYTES) {
+    form.write(bytes.subarray(at, at + PIECE_BYTES))
+    await setImmediate()
+  }
+  form.end()
+  await ended
 }
 
 const INVALID = 'The form is not valid multipart/form-data'
