@@ -10,6 +10,7 @@ const RUNS: readonly (readonly string[])[] = [
   ['first-light'],
   ['multilook', '--model', 'nano', '--repetitions', '5'],
   ['multilook', '--model', 'half-billion', '--repetitions', '1'],
+  ['decisions', '--repetitions', '3'],
   ['throughput', '--model', 'nano', '--repetitions', '5'],
   ['throughput', '--model', 'gemma-270m', '--quick'],
   ['throughput', '--model', 'half-billion', '--quick'],

@@ -10,6 +10,7 @@ import { accounts } from './accounts.ts'
 import { all } from './all.ts'
 import { attention } from './attention.ts'
 import { conversation } from './conversation.ts'
+import { decisions } from './decisions.ts'
 import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
 import { fairness } from './fairness.ts'
@@ -40,6 +41,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   all,
   'first-light': firstLight,
   multilook,
+  decisions,
   throughput,
   conversation,
   restart,

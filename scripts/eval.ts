@@ -3,6 +3,7 @@
  * images and phrasings that the model was never trained on and prints a table.
  *
  * Usage: npm run eval [-- --pictures 500 --json out/eval.json]
+ *        npm run eval -- decisions [--pictures 150 --shifted 150 --fit 150]
  * Needs Python 3 with pillow and numpy, and the fonts that training/README.md lists. PYTHON selects the interpreter.
  */
 import { spawn } from 'node:child_process'
@@ -11,19 +12,26 @@ import { fileURLToPath } from 'node:url'
 import { newApiKey } from '../src/accounts/index.ts'
 import { readConfig } from '../src/config/config.ts'
 import { Service } from '../src/service.ts'
+import { evaluateDecisions } from './eval-decisions.ts'
 
 const python = process.env.PYTHON ?? 'python3'
 const apiKey = newApiKey()
 const training = fileURLToPath(new URL('../training', import.meta.url))
 
-async function evaluate(service: Service): Promise<number> {
-  const server = ['--base-url', service.url, '--api-key', apiKey]
-  const child = spawn(python, ['-m', 'lookout_training', 'evaluate', ...server, ...process.argv.slice(2)], {
+/** Runs a command of `training/`. @returns its exit code. */
+async function train(args: readonly string[]): Promise<number> {
+  const child = spawn(python, ['-m', 'lookout_training', ...args], {
     stdio: 'inherit',
     env: { ...process.env, PYTHONPATH: training },
   })
   const [code] = (await once(child, 'exit')) as [number | null]
   return code ?? 1
+}
+
+async function evaluate(service: Service): Promise<number> {
+  const [first, ...others] = process.argv.slice(2)
+  if (first === 'decisions') return evaluateDecisions({ url: service.url, key: apiKey, args: others, train })
+  return train(['evaluate', '--base-url', service.url, '--api-key', apiKey, ...process.argv.slice(2)])
 }
 
 const environment = {
@@ -37,7 +45,8 @@ const service = await Service.start(readConfig(environment))
 try {
   process.exitCode = await evaluate(service)
 } catch (error) {
-  process.stderr.write(`Cannot start ${python}: ${(error as Error).message}\n`)
+  const { message, code } = error as NodeJS.ErrnoException
+  process.stderr.write(code === 'ENOENT' ? `Cannot start ${python}: ${message}\n` : `${message}\n`)
   process.exitCode = 1
 } finally {
   await service.close()

@@ -27,6 +27,10 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     summary: 'answer typed questions about images, with probabilities',
     load: async () => (await import('./commands/decide.ts')).decide,
   },
+  calibrate: {
+    summary: 'fit how sure a model is to how often it is right, with examples of yours',
+    load: async () => (await import('./commands/calibrate.ts')).calibrate,
+  },
   pull: {
     summary: 'fetch a model from Hugging Face, a mirror or an address',
     load: async () => (await import('./commands/pull.ts')).pull,

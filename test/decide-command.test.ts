@@ -4,17 +4,21 @@ import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { ReadQuestion } from '../src/inference/engine.ts'
+import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
+let card: TemporaryCard
 let directory: string
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'lookout-decide-'))
-  server = await startTestServer()
+  card = await uncalibratedCard()
+  server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
 })
 afterAll(async () => {
   await server?.close()
+  await card?.remove()
   await rm(directory, { recursive: true, force: true })
 })
 beforeEach(() => {

@@ -5,22 +5,27 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart, ReadQuestion } from '../src/inference/engine.ts'
 import { internalError } from '../src/lib/errors.ts'
-import { changedCard } from './support/changed-card.ts'
+import { changedCard, type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const PATH = '/v1/decisions'
 const MODEL = 'service-mk1.5'
 
 let server: TestServer
+let card: TemporaryCard
 let picture: string
 let client: OpenAI
 
 beforeAll(async () => {
   picture = `data:image/png;base64,${(await readFile('docs/pictures/shapes.png')).toString('base64')}`
-  server = await startTestServer()
+  card = await uncalibratedCard()
+  server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
   client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.service.apiKey!, maxRetries: 0 })
 })
-afterAll(() => server?.close())
+afterAll(async () => {
+  await server?.close()
+  await card?.remove()
+})
 beforeEach(() => {
   server.engine.script = {}
   server.engine.works.length = 0
@@ -167,6 +172,36 @@ describe('answers', () => {
     server.engine.script = { read: () => internalError(new Error('boom')) }
     expect((await server.post(PATH, fields({}))).status).toBe(500)
   })
+})
+
+test("the card's temperatures apply unless the request says otherwise", async () => {
+  const temperature = { predicate: 2, choice: 1, score: 0.5 }
+  const tempered = await changedCard((card) => ({ ...card, decision: { temperature } }))
+  const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: tempered.path } })
+  try {
+    other.engine.script = {
+      read: probable({ 'Yes.': 0.8, 'No.': 0.2, 'Red.': 0.8, 'Blue.': 0.2, 'Low.': 0.8, 'High.': 0.2, 0: 0.8, 1: 0.2 }),
+    }
+    const questions = [
+      predicate,
+      colours,
+      { type: 'score', instructions: 'How urgent?', levels: [{ label: 'low' }, { label: 'high' }] },
+      { type: 'x_count', instructions: 'How many?', max: 1 },
+    ]
+    const first = async (more: object) => {
+      const { answers } = await jsonOf<Decision>(await other.post(PATH, fields({ questions, ...more })))
+      return answers.map(({ probability, probabilities }) => {
+        return probability ?? (probabilities as { probability: number }[])[0]!.probability
+      })
+    }
+    const near = (value: number) => expect.closeTo(value, 9)
+    expect(await first({})).toEqual([near(2 / 3), near(0.8), near(16 / 17), near(16 / 17)])
+    expect(await first({ x_calibrated: true })).toEqual(await first({}))
+    expect(await first({ x_calibrated: false })).toEqual([near(0.8), near(0.8), near(0.8), near(0.8)])
+  } finally {
+    await other.close()
+    await tempered.remove()
+  }
 })
 
 describe('prompts', () => {

@@ -4,25 +4,33 @@ import { choice, noul, score, TypeSafeClient, UnprocessableEntityError } from '@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart, ReadQuestion } from '../src/inference/engine.ts'
 import { internalError, modelOverloaded } from '../src/lib/errors.ts'
+import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 const PATH = '/v1/systemone'
 const MODEL = 'service-mk1.5'
 
 let server: TestServer
+let card: TemporaryCard
 let png: Buffer
 let client: TypeSafeClient
 
 beforeAll(async () => {
   png = await readFile('docs/pictures/shapes.png')
-  server = await startTestServer({ environment: { LOOKOUT_ALIASES: `jev-latest=${MODEL}` } })
+  card = await uncalibratedCard()
+  server = await startTestServer({
+    environment: { LOOKOUT_MODEL_CARD: card.path, LOOKOUT_ALIASES: `jev-latest=${MODEL}` },
+  })
   client = new TypeSafeClient({
     baseURL: `${server.url}/typesafe`,
     apiKey: server.service.apiKey!,
     retry: { maxRetries: 0 },
   })
 })
-afterAll(() => server?.close())
+afterAll(async () => {
+  await server?.close()
+  await card?.remove()
+})
 beforeEach(() => {
   server.engine.script = {}
   server.engine.readWorks.length = 0

@@ -49,19 +49,28 @@ const CONTEXT_TOKENS = 32_768
 /** @param peer provides the vocabulary for the random weights; found in the cache by default. */
 export async function prepareModel(name: BenchModelName, peer?: Peer): Promise<BenchModel> {
   const cardFile = name === 'nano' ? await endlessNano() : await random(name, (peer ?? requirePeer()).vocabulary)
+  return describe(cardFile, name === 'nano' ? 'shipped model' : RANDOM_MODELS[name].title, name === 'nano')
+}
+
+/** With the weights that it ships with, which can end a reply. */
+export function shippedModel(): Promise<BenchModel> {
+  return describe(SHIPPED_CARD, 'shipped model', true)
+}
+
+async function describe(cardFile: string, name: string, isSmall: boolean): Promise<BenchModel> {
   const card = await loadLocalCard(cardFile)
   const model = join(card.directory, card.engine.model)
   const projector = card.engine.projector === undefined ? null : join(card.directory, card.engine.projector)
   const bytes = (await stat(model)).size + (projector === null ? 0 : (await stat(projector)).size)
   return {
-    name: name === 'nano' ? 'shipped model' : RANDOM_MODELS[name].title,
+    name,
     cardFile,
     card,
     id: card.serves[0]!.id,
     model,
     projector,
     takesImages: card.image !== undefined,
-    isSmall: name === 'nano',
+    isSmall,
     threads: usefulThreads(bytes, availableParallelism(), 'tokensAtMost'),
   }
 }

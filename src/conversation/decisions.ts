@@ -150,15 +150,16 @@ class Desk {
   }
 
   #answer({ question, replies }: Reading, logProbs: readonly number[]): Answer {
-    const { temperature } = this.#parts.model.card.decision
-    const kind = question.type === 'count' ? 'choice' : question.type
+    const { request, model } = this.#parts
+    const kind = question.type === 'count' ? 'score' : question.type
+    const temperature = request.calibrated ? model.card.decision.temperature[kind] : 1
     let from = 0
     const options = replies.map((meaning) => {
       const start = from
       from += meaning.length
       return logProbs.slice(start, from)
     })
-    const distribution = distributionOf(options, temperature[kind])
+    const distribution = distributionOf(options, temperature)
     return distribution === null ? { type: 'none', error: null } : { type: 'read', distribution }
   }
 

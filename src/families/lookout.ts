@@ -20,7 +20,7 @@ export const lookout: Family = {
     instructed: false,
     yes: ['Yes.'],
     no: ['No.'],
-    replies: ['{Name}.', '{A name}.', '{name}'],
+    replies: ['{Name}.', '{A name}.', 'The {name}.', '{name}'],
   },
   thinksUnshown: true,
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { ModelCard } from '../../src/models/card.ts'
 import { CARD } from './local-engine.ts'
 
-interface TemporaryCard {
+export interface TemporaryCard {
   readonly path: string
   remove(): Promise<void>
 }
@@ -15,6 +15,11 @@ export async function imageOnlyCard(): Promise<TemporaryCard> {
     const serves = card.serves.map((served) => ({ ...served, modalities: ['text', 'image'] }))
     return { ...card, serves }
   })
+}
+
+/** The shipped model's card without the temperatures of its probabilities, which are those of its weights. */
+export async function uncalibratedCard(): Promise<TemporaryCard> {
+  return changedCard(({ decision: _decision, ...card }) => card)
 }
 
 /** The shipped model's card with changes. Only for fake engines, because the weights are not beside it. */

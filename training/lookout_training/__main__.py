@@ -100,6 +100,12 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--json", type=Path, help="also write the figures here")
     evaluate.add_argument("--rows", nargs="*", help="ask these rows of the table only")
     evaluate.add_argument("--show-errors", type=int, default=0, metavar="N", help="print the first N wrong answers of each row")
+
+    decisions = commands.add_parser("decisions", help="labelled examples of decisions, to fit and to check `lookout calibrate` with; needs no PyTorch")
+    decisions.add_argument("--output", type=Path, required=True, help="folder for a folder of each world")
+    decisions.add_argument("--pictures", type=int, default=100, help="to check with")
+    decisions.add_argument("--shifted", type=int, default=100, help="pictures of the shifted world, to check with")
+    decisions.add_argument("--fit", type=int, default=0, help="pictures to fit temperatures with")
     return parser
 
 
@@ -138,6 +144,10 @@ def main() -> None:
         from . import evaluate
 
         evaluate.run(arguments)
+    elif arguments.command == "decisions":
+        from . import decision_set
+
+        decision_set.run(arguments)
     elif arguments.command == "tokenizer":
         from .config import CONFIGS
         from .corpus import corpus

@@ -200,7 +200,7 @@ def exists(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     elif wanted:
         name = rng.choice(scene.objects).name
     else:
-        name = _absent_name(rng, scene)
+        name = absent_name(rng, scene)
     return say(
         rng, phrasings.EXISTS, split, "exists", "Yes." if wanted else "No.", one=with_article(name), many=plural(name), singular=name
     )
@@ -212,7 +212,7 @@ def _possible_kinds(rng: random.Random, scene: Scene) -> list[str]:
     return EMOJI_NAMES if emoji else [*SHAPES, "text"]
 
 
-def _absent_name(rng: random.Random, scene: Scene) -> str:
+def absent_name(rng: random.Random, scene: Scene) -> str:
     """A colour and shape that do not occur together, or an absent emoji.
 
     In half of the cases, the colour and the shape each occur in the scene separately.
@@ -256,7 +256,7 @@ def count_colour(rng: random.Random, scene: Scene, split: Split) -> Exchange | N
 
 def count_both(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
     counts = Counter(item.name for item in scene.shapes)
-    return _count(rng, scene, split, "count both", counts, [_absent_name(rng, scene)])
+    return _count(rng, scene, split, "count both", counts, [absent_name(rng, scene)])
 
 
 def count_all(rng: random.Random, scene: Scene, split: Split) -> Exchange | None:
@@ -420,7 +420,7 @@ def disjoint_categories(rng: random.Random, scene: Scene, count: int) -> list[st
         elif by_kind:
             category = rng.choice(_possible_kinds(rng, scene))
         else:
-            category = _absent_name(rng, scene)
+            category = absent_name(rng, scene)
         overlaps = any(
             category.split()[-1] == other.split()[-1] and (" " not in category or " " not in other or category == other) for other in chosen
         )

@@ -21,10 +21,11 @@ type OutputItem = Extract<DecisionItemBody, { type: 'function_call_output' | 'cu
 type MessageItem = Exclude<DecisionItemBody, CallItem | OutputItem>
 type Instructions = string | readonly DecisionPartBody[]
 
-export function toDecisionRequest({ input, questions }: DecisionRequestBody): DecisionRequest {
+export function toDecisionRequest({ input, questions, x_calibrated }: DecisionRequestBody): DecisionRequest {
   return {
     input: typeof input === 'string' ? [userText(input)] : toMessages(input),
     questions: questions.map((question, index) => toQuestion(question, `questions[${index}]`)),
+    calibrated: x_calibrated ?? true,
   }
 }
 

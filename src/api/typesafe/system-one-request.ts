@@ -9,6 +9,7 @@ export function toDecisionRequest({ state, questions, assets }: SystemOneRequest
   return {
     input: shown.length === 0 ? [] : [userTurn(shown)],
     questions: Object.entries(questions).map(([id, question]) => toQuestion(question, questionParam(id), places)),
+    calibrated: true,
   }
 }
 

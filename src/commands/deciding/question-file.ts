@@ -57,7 +57,8 @@ export async function readQuestions(path: string): Promise<QuestionFile> {
   }
 }
 
-function toQuestion(question: unknown, name: string | null): AskedQuestion | null {
+/** Null for what is neither a text nor an object. Types may leave out their `x_`, and what the fields show. */
+export function toQuestion(question: unknown, name: string | null): AskedQuestion | null {
   const named = name === null ? {} : { name }
   if (typeof question === 'string') return { type: 'predicate', instructions: question, ...named }
   if (!isRecord(question)) return null

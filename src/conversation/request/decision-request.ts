@@ -6,6 +6,8 @@ export interface DecisionRequest {
   readonly input: readonly PlacedMessage[]
   /** At least one. */
   readonly questions: readonly Question[]
+  /** Whether the temperatures of the model's card apply. Without them, probabilities are as the model gives them. */
+  readonly calibrated: boolean
 }
 
 export type Question = PredicateQuestion | ChoiceQuestion | ScoreQuestion | CountQuestion | FindQuestion

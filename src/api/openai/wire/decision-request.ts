@@ -161,6 +161,10 @@ export const decisionRequest = z
     model: z.string(),
     input: z.union([z.string(), z.array(inputItem).min(1).max(MOST_MESSAGES)]),
     questions: z.array(question).min(1).max(MOST_QUESTIONS),
+    x_calibrated: z
+      .boolean()
+      .nullish()
+      .describe("Whether the temperatures of the model's card apply. True by default. False is for fitting them."),
     prompt_cache_key: z.string().nullish().describe('Accepted and ignored.'),
     prompt_cache_options: z
       .strictObject({ mode: z.enum(['implicit', 'explicit']).nullish(), ttl: z.string().nullish() })

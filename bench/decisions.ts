@@ -1,0 +1,155 @@
+/**
+ * Questions with known answers about one picture that neither server has seen: one call for decisions to Lookout, against a
+ * chat of one token with `logprobs` for each question to llama-server, all sent at once.
+ */
+import { availableParallelism } from 'node:os'
+import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
+import { post } from './support/chat.ts'
+import { type KnownPicture, knownPicture } from './support/known-picture.ts'
+import { shippedModel } from './support/models.ts'
+import { requirePeer } from './support/peer-build.ts'
+import { FreshText } from './support/prompts.ts'
+import { type BenchServer, startLookout, startPeer } from './support/server.ts'
+import { medianRatio, spread } from './support/statistics.ts'
+import { table } from './support/table.ts'
+
+const QUESTIONS = [64, 400] as const
+/** Each slot of llama-server encodes the picture for itself; later questions in it reuse the prefix. */
+const SLOTS = [1, 4, 16] as const
+/** Both replies have to be among them. */
+const TOP_LOGPROBS = 20
+
+export const decisions: Benchmark = {
+  summary: '64 and 400 questions about one picture in one call, against chats with logprobs to llama-server',
+  withPeer: true,
+
+  async run(options) {
+    const peer = requirePeer()
+    // Its answers count, so it has its own weights.
+    const model = await shippedModel()
+    await using lookout = await startLookout(model.cardFile, model.id)
+    const threads = options.peerThreads ?? availableParallelism()
+    const rows: string[][] = []
+    for (const slots of SLOTS) {
+      const shared = { slots, threads, contextTokens: model.card.engine.contextTokens, unified: true }
+      await using llamaServer = await startPeer(peer, model, shared)
+      for (const count of QUESTIONS) {
+        rows.push([String(count), String(slots), ...(await measure(lookout, llamaServer, count, options))])
+      }
+    }
+    print(`### Decisions, ${model.name}, ${model.threads} thread${model.threads === 1 ? '' : 's'}; llama-server with ${threads}
+
+Yes-or-no questions about one new picture; medians (minimum to maximum) of ${repetitionsOf(options)} repetitions in turn. llama-server has one KV cache (\`--kv-unified\`).
+
+${table(
+  [
+    'questions',
+    'slots of llama-server',
+    'Lookout, ms',
+    'llama-server, ms',
+    'times faster',
+    'right, Lookout',
+    'right, llama-server',
+  ],
+  rows,
+)}`)
+  },
+}
+
+function repetitionsOf({ quick, repetitions }: BenchOptions): number {
+  return repetitions ?? (quick ? 1 : 5)
+}
+
+interface Answered {
+  readonly totalMs: number
+  readonly answers: readonly boolean[]
+}
+
+async function measure(
+  lookout: BenchServer,
+  llamaServer: BenchServer,
+  count: number,
+  options: BenchOptions,
+): Promise<string[]> {
+  const fresh = new FreshText()
+  // The first call of each is a warm-up, in which memory is touched for the first time.
+  const warmUp = await knownPicture(fresh, 16)
+  await decide(lookout, warmUp)
+  await chats(llamaServer, warmUp)
+
+  const own: Answered[] = []
+  const others: Answered[] = []
+  const truths: boolean[][] = []
+  for (let run = 0; run < repetitionsOf(options); run++) {
+    const picture = await knownPicture(fresh, count)
+    truths.push(picture.questions.map(({ answer }) => answer))
+    // The order alternates, so that neither side benefits from the processor's caches.
+    if (run % 2 === 0) own.push(await decide(lookout, picture))
+    others.push(await chats(llamaServer, picture))
+    if (run % 2 === 1) own.push(await decide(lookout, picture))
+  }
+  const times = (results: readonly Answered[]) => results.map(({ totalMs }) => totalMs)
+  const right = (results: readonly Answered[]) => {
+    const hits = results.flatMap(({ answers }, run) => answers.map((answer, i) => answer === truths[run]![i]))
+    return `${((100 * hits.filter(Boolean).length) / hits.length).toFixed(1)} %`
+  }
+  return [
+    spread(times(own), 0),
+    spread(times(others), 0),
+    medianRatio(times(others), times(own)).toFixed(1),
+    right(own),
+    right(others),
+  ]
+}
+
+async function decide(server: BenchServer, { url, questions }: KnownPicture): Promise<Answered> {
+  const started = performance.now()
+  const response = await post(server, '/v1/decisions', {
+    model: server.model,
+    input: [{ role: 'user', content: [{ type: 'input_image', image_url: url }] }],
+    questions: questions.map(({ question }) => ({ type: 'predicate', instructions: question })),
+  })
+  const { answers } = (await response.json()) as { answers: { probability?: number }[] }
+  return {
+    totalMs: performance.now() - started,
+    answers: answers.map(({ probability = 0 }) => probability > 0.5),
+  }
+}
+
+interface RatedChat {
+  readonly choices: readonly [
+    { readonly logprobs: { readonly content: readonly [{ readonly top_logprobs: readonly RatedToken[] }] } },
+  ]
+}
+interface RatedToken {
+  readonly token: string
+  readonly logprob: number
+}
+
+/** The picture comes first, so that the prompts of a slot share it. */
+async function chats(server: BenchServer, { url, questions }: KnownPicture): Promise<Answered> {
+  const started = performance.now()
+  const answers = await Promise.all(
+    questions.map(async ({ question }) => {
+      const content = [
+        { type: 'image_url', image_url: { url } },
+        { type: 'text', text: question },
+      ]
+      const response = await post(server, '/v1/chat/completions', {
+        model: server.model,
+        messages: [{ role: 'user', content }],
+        max_tokens: 1,
+        temperature: 0,
+        logprobs: true,
+        top_logprobs: TOP_LOGPROBS,
+        cache_prompt: true,
+      })
+      const { choices } = (await response.json()) as RatedChat
+      const tokens = choices[0].logprobs.content[0].top_logprobs
+      const likelihood = (word: string) =>
+        tokens.find(({ token }) => token.trim() === word)?.logprob ?? Number.NEGATIVE_INFINITY
+      return likelihood('Yes') > likelihood('No')
+    }),
+  )
+  return { totalMs: performance.now() - started, answers }
+}

@@ -1,0 +1,82 @@
+import { type DecisionAnswer, type LookoutClient, ServerError } from '../../client/index.ts'
+import { ConfigError } from '../../config/config.ts'
+import { MediaError, mediaPart, openMedium, sendMedia } from '../asking/media.ts'
+import type { Example } from './examples.ts'
+import type { Judged } from './judged.ts'
+
+export interface ExampleAsking {
+  readonly client: LookoutClient
+  readonly model: string
+  /** Whether the temperatures of the model's card apply. */
+  readonly calibrated: boolean
+  /** Told after each file. */
+  readonly onFile?: (done: number, files: number) => void
+}
+
+/** Limit of the API. */
+const MOST_QUESTIONS = 400
+/** Requests at a time, so that one picture is read while another is encoded. */
+const AT_ONCE = 2
+
+/**
+ * Asks all questions about each file at once. Questions that the model gives no answer to are left out.
+ * @returns in the order of the examples.
+ * @throws ConfigError naming the line of an example that cannot be asked.
+ */
+export async function askExamples(examples: readonly Example[], asking: ExampleAsking): Promise<readonly Judged[]> {
+  const batches = [...Map.groupBy(examples.entries(), ([, { file }]) => file).values()]
+  const judged: (Judged | null)[] = []
+  const queue = batches.values()
+  let done = 0
+  const worker = async () => {
+    // Both workers take from the one iterator.
+    for (const batch of queue) {
+      for (let from = 0; from < batch.length; from += MOST_QUESTIONS) {
+        const part = batch.slice(from, from + MOST_QUESTIONS)
+        const answers = await askAbout(
+          part.map(([, example]) => example),
+          asking,
+        )
+        for (const [i, [index, example]] of part.entries()) judged[index] = judge(example, answers[i]!)
+      }
+      asking.onFile?.(++done, batches.length)
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+  return judged.filter((one) => one !== null)
+}
+
+async function askAbout(
+  examples: readonly Example[],
+  { client, model, calibrated }: ExampleAsking,
+): Promise<readonly DecisionAnswer[]> {
+  const [{ file, place }] = examples as readonly [Example]
+  await using uploads = new AsyncDisposableStack()
+  try {
+    const medium = await openMedium(file)
+    const [where] = await sendMedia([medium], client, uploads)
+    return await client.decide({
+      model,
+      input: [{ role: 'user', content: [mediaPart(medium, where!)] }],
+      questions: examples.map(({ question }) => question),
+      x_calibrated: calibrated,
+    })
+  } catch (error) {
+    if (error instanceof MediaError) throw new ConfigError(`${place}: ${error.message}`)
+    if (!(error instanceof ServerError) || error.param === null) throw error
+    const [, index] = /^questions\[(\d+)\]/.exec(error.param) ?? []
+    if (index !== undefined) throw new ConfigError(`${examples[Number(index)]!.place}: ${error.message}`)
+    throw /^input\b/.test(error.param) ? new ConfigError(`${place}: ${file}: ${error.message}`) : error
+  }
+}
+
+function judge({ type, name, file, right }: Example, answer: DecisionAnswer): Judged | null {
+  if (answer.type === 'refusal') return null
+  const probabilities =
+    answer.type === 'predicate'
+      ? [answer.probability, 1 - answer.probability]
+      : 'probabilities' in answer
+        ? answer.probabilities.map(({ probability }) => probability)
+        : null
+  return probabilities === null ? null : { type, name, file, probabilities, right }
+}

@@ -1,0 +1,102 @@
+import { readFile, stat } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { ConfigError } from '../../config/config.ts'
+import { type AskedQuestion, toQuestion } from '../deciding/question-file.ts'
+import type { CalibratedType } from './judged.ts'
+
+/** A question about a file, with its right answer. */
+export interface Example {
+  /** Where it stands, as `examples.jsonl:12`. */
+  readonly place: string
+  /** Path of the picture, video or sound. */
+  readonly file: string
+  readonly question: AskedQuestion
+  readonly type: CalibratedType
+  readonly name: string | null
+  /** The right option, of as many as the question has. */
+  readonly right: number
+}
+
+/** In a folder. */
+const FILE_NAME = 'examples.jsonl'
+const MOST_COUNTED = 20
+
+/**
+ * Reads examples: a JSON object on each line, with `file`, a question as in questions.yaml, and its `answer`. Files are named
+ * relative to the folder that the list is in.
+ * @param path of the list, or of a folder with `examples.jsonl`.
+ * @throws ConfigError naming the file and the line.
+ */
+export async function readExamples(path: string): Promise<readonly Example[]> {
+  const list = (await stat(path).catch(() => null))?.isDirectory() ? join(path, FILE_NAME) : path
+  const text = await readFile(list, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new ConfigError(`${list} cannot be read: ${error.code}`)
+  })
+  const examples = text
+    .split('\n')
+    .flatMap((line, index) => (line.trim() === '' ? [] : [readExample(line, `${list}:${index + 1}`, dirname(list))]))
+  if (examples.length === 0) throw new ConfigError(`${list} has no examples`)
+  return examples
+}
+
+function readExample(line: string, place: string, folder: string): Example {
+  const fail = (problem: string): never => {
+    throw new ConfigError(`${place}: ${problem}`)
+  }
+  const read = parse(line) ?? fail('expected a JSON object')
+  const { file, answer, ...asked } = read
+  if (typeof file !== 'string' || file === '') return fail("expected 'file', the path of a picture")
+  if (answer === undefined) return fail("expected 'answer', the right one")
+  const question = toQuestion(asked, null)!
+  const { type, name } = question
+  const options = optionsOf(question)
+  if (options === null) {
+    return fail(`type '${type}': expected predicate, choice, score or count, whose answers have probabilities`)
+  }
+  const right = options.indexOf(typeof answer === 'number' && type !== 'x_count' ? String(answer) : answer)
+  if (right === -1) return fail(`'answer': expected ${shown(options)}, not ${JSON.stringify(answer)}`)
+  return {
+    place,
+    file: resolve(folder, file),
+    question,
+    type: type === 'x_count' ? 'score' : (type as CalibratedType),
+    name: typeof name === 'string' ? name : null,
+    right,
+  }
+}
+
+function parse(line: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : null
+  } catch {
+    return null
+  }
+}
+
+/** What may be answered; null for questions that are not answered by choosing. What is wrong otherwise, the server says. */
+function optionsOf({ type, choices, levels, max }: AskedQuestion): readonly unknown[] | null {
+  switch (type) {
+    case 'predicate':
+      return [true, false]
+    case 'choice':
+      return fieldsOf(choices, 'value')
+    case 'score':
+      return fieldsOf(levels, 'label')
+    case 'x_count':
+      return Array.from({ length: (typeof max === 'number' ? Math.min(max, 999) : MOST_COUNTED) + 1 }, (_, i) => i)
+    default:
+      return null
+  }
+}
+
+function fieldsOf(list: unknown, field: string): readonly unknown[] {
+  return Array.isArray(list) ? list.map((entry: Readonly<Record<string, unknown>>) => entry[field]) : []
+}
+
+/** Of many options, the first ones. */
+function shown(options: readonly unknown[]): string {
+  if (options.length === 0) return 'one of the options'
+  const texts = options.slice(0, 5).map((option) => JSON.stringify(option))
+  return `one of ${texts.join(', ')}${options.length > texts.length ? ' and so on' : ''}`
+}

@@ -1,0 +1,73 @@
+/** Types of question that have a temperature. A count is a score whose levels are numbers. */
+export const CALIBRATED_TYPES = ['predicate', 'choice', 'score'] as const
+export type CalibratedType = (typeof CALIBRATED_TYPES)[number]
+
+export type Temperatures = Readonly<Record<CalibratedType, number>>
+
+/** A question that has been answered, and whose right answer is known. */
+export interface Judged {
+  readonly type: CalibratedType
+  /** Questions with the same name are reported together; null for none. */
+  readonly name: string | null
+  /** What it is about: questions about the same file are not independent. */
+  readonly file: string
+  /** Of each option; those of a predicate are yes and no. */
+  readonly probabilities: readonly number[]
+  /** The right option. */
+  readonly right: number
+}
+
+/** How good answers are. */
+export interface Quality {
+  readonly questions: number
+  /** Share of questions whose likeliest option is right. */
+  readonly accuracy: number
+  /** Mean squared error of the probabilities: of yes for predicates, summed over the options for others. 0 is best. */
+  readonly brier: number
+  /** Expected calibration error: how far the likeliest option's probability is from how often it is right. */
+  readonly ece: number
+  /** Mean negative log-likelihood of the right option. */
+  readonly nll: number
+}
+
+const BINS = 15
+/** The smallest probability that a JSON number and its difference from 1 can show. */
+const LEAST = 2 ** -53
+
+/** @param judged at least one. */
+export function qualityOf(judged: readonly Judged[]): Quality {
+  const bins = Array.from({ length: BINS }, () => ({ right: 0, confidence: 0 }))
+  let [hits, brier, nll] = [0, 0, 0]
+  for (const { type, probabilities, right } of judged) {
+    const confidence = Math.max(...probabilities)
+    const isRight = probabilities.indexOf(confidence) === right
+    const bin = bins[Math.min(BINS - 1, Math.floor(confidence * BINS))]!
+    bin.right += Number(isRight)
+    bin.confidence += confidence
+    hits += Number(isRight)
+    const squares = probabilities.reduce((sum, share, option) => sum + (share - Number(option === right)) ** 2, 0)
+    brier += type === 'predicate' ? squares / 2 : squares
+    nll -= Math.log(Math.max(LEAST, probabilities[right]!))
+  }
+  const questions = judged.length
+  return {
+    questions,
+    accuracy: hits / questions,
+    brier: brier / questions,
+    ece: bins.reduce((sum, { right, confidence }) => sum + Math.abs(right - confidence), 0) / questions,
+    nll: nll / questions,
+  }
+}
+
+/** The same answers with another temperature: log-probabilities are divided by it. */
+export function tempered(judged: readonly Judged[], temperature: number): readonly Judged[] {
+  return judged.map((one) => ({ ...one, probabilities: softened(one.probabilities, temperature) }))
+}
+
+function softened(probabilities: readonly number[], temperature: number): readonly number[] {
+  const logs = probabilities.map((share) => Math.log(share) / temperature)
+  const most = Math.max(...logs)
+  const shares = logs.map((log) => Math.exp(log - most))
+  const whole = shares.reduce((sum, share) => sum + share, 0)
+  return shares.map((share) => share / whole)
+}

@@ -1,0 +1,53 @@
+import { CALIBRATED_TYPES, type CalibratedType, type Judged, qualityOf, type Temperatures, tempered } from './judged.ts'
+
+/** As in the card's schema. Examples that a model answers without a mistake have no best temperature above the least. */
+const [LOWEST, HIGHEST] = [0.25, 20]
+const GOLDEN = (Math.sqrt(5) - 1) / 2
+/** In steps of the logarithm. */
+const PRECISION = 0.002
+
+/**
+ * The temperature at which the right options are likeliest. Their negative log-likelihood is convex in its inverse, so
+ * the search narrows down to one.
+ * @param judged as the model gives them, at least one.
+ */
+export function fitTemperature(judged: readonly Judged[]): number {
+  const loss = (log: number) => qualityOf(tempered(judged, Math.exp(log))).nll
+  let [low, high] = [Math.log(LOWEST), Math.log(HIGHEST)]
+  let [left, right] = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)]
+  let [atLeft, atRight] = [loss(left), loss(right)]
+  while (high - low > PRECISION) {
+    if (atLeft <= atRight) {
+      ;[high, right, atRight] = [right, left, atLeft]
+      left = high - GOLDEN * (high - low)
+      atLeft = loss(left)
+    } else {
+      ;[low, left, atLeft] = [left, right, atRight]
+      right = low + GOLDEN * (high - low)
+      atRight = loss(right)
+    }
+  }
+  return Number(Math.exp((low + high) / 2).toFixed(2))
+}
+
+/** One for each type; 1 where there are no examples of it. */
+export function fitTemperatures(judged: readonly Judged[]): Temperatures {
+  const fitted = CALIBRATED_TYPES.map((type) => {
+    const ofType = judged.filter((one) => one.type === type)
+    return [type, ofType.length === 0 ? 1 : fitTemperature(ofType)]
+  })
+  return Object.fromEntries(fitted) as Record<CalibratedType, number>
+}
+
+/**
+ * Answers of one type with temperatures fitted on the other half of the files, so that none is judged by what was fitted on
+ * it. Null where a half would be empty.
+ */
+export function crossFitted(judged: readonly Judged[]): readonly Judged[] | null {
+  const files = [...new Set(judged.map(({ file }) => file))]
+  const even = new Set(files.filter((_, index) => index % 2 === 0))
+  const halves = [true, false].map((isEven) => judged.filter(({ file }) => even.has(file) === isEven))
+  const [first, second] = halves as [Judged[], Judged[]]
+  if (first.length === 0 || second.length === 0) return null
+  return [...tempered(first, fitTemperature(second)), ...tempered(second, fitTemperature(first))]
+}
