@@ -49,7 +49,7 @@ describe('the page', () => {
     for (const [path, name] of script.matchAll(/assets\/([a-z-]+)-[\w-]{8}[.](?:js|css)/g)) {
       later.set(name!, (later.get(name!) ?? new Set()).add(`/studio/${path}`))
     }
-    expect([...later.keys()].sort()).toEqual(['server-mode'])
+    expect([...later.keys()].sort()).toEqual(['decisions-mode', 'server-mode'])
     for (const paths of later.values()) {
       expect(paths.size).toBe(2)
       expect(await sum([...paths])).toBeLessThan(12_000)

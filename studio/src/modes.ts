@@ -8,6 +8,7 @@ import { lateMode } from './late-mode.tsx'
 import type { Clip, Mark } from './marks/mark.ts'
 import { clips as lookClips, marks as lookMarks } from './multilook/look.ts'
 import { MultilookPanel } from './multilook/multilook-panel.tsx'
+import { loadForSessions } from './session/registry.ts'
 import type { StageTool } from './stage/image-stage.tsx'
 import { StructurePanel } from './structure/structure-panel.tsx'
 import type { IconName } from './widgets/icon.tsx'
@@ -27,6 +28,8 @@ const none = signal(null)
 const noMarks = signal<readonly Mark[]>([])
 const noClips = signal<readonly Clip[]>([])
 
+const decisions = lateMode(() => import('./decisions/decisions-mode.ts'))
+loadForSessions('decisions', decisions.open)
 const server = lateMode(() => import('./server-status/server-mode.ts'))
 
 export const MODES: readonly [Mode, ...Mode[]] = [
@@ -38,6 +41,15 @@ export const MODES: readonly [Mode, ...Mode[]] = [
     Panel: MultilookPanel,
     marks: lookMarks,
     clips: lookClips,
+    tool: none,
+  },
+  {
+    id: 'decisions',
+    title: 'Decisions',
+    icon: 'decide',
+    Panel: decisions.Panel,
+    marks: decisions.marks,
+    clips: decisions.clips,
     tool: none,
   },
   {
