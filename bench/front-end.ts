@@ -76,7 +76,7 @@ The clients run beside the server, on the same cores. Processor time is the serv
 
 ${CLOSED_LOOP_CLIENTS} clients, each of which sends its next request when it has its response:
 
-${table(['request', 'requests/s', 'API process, ms of processor', 'others, ms', 'median, ms', '99th percentile, ms', 'bytes of response'], requests)}
+${table(['request', 'requests/s', 'API process, ms of CPU time', 'others, ms', 'median, ms', '99th percentile, ms', 'bytes of response'], requests)}
 Streams of ${REPLY_TOKENS} tokens, which the engine makes at ${PACE} tokens/s each whether the server keeps up or not. Held: 99 of 100 tokens arrive less than ${LATE_MS} ms after they were due.
 
 ${table(['streams', 'processes', 'tokens/s', 'streams at full pace', 'tokens/event', 'API, µs/token', 'others, µs/token', 'of one core', 'bytes/token', 'lateness p50 / p99, ms', 'first event p50 / p99, ms', 'event loop p99 / max, ms', 'KiB/stream', 'held'], streams)}

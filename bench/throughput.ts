@@ -61,9 +61,10 @@ ${table(
   },
 }
 
-function threadsOf(own: number, peer: number): string {
+/** Lookout measures at its start whether all of its threads pay. */
+function threadsOf(most: number, peer: number): string {
   const words = (count: number) => `${count} thread${count === 1 ? '' : 's'}`
-  return own === peer ? `${words(own)} each` : `${words(own)}, llama-server ${words(peer)}`
+  return `at most ${words(most)}, llama-server ${words(peer)}`
 }
 
 const clientsOf = (kind: 'text' | 'image', { isSmall }: BenchModel, { quick }: BenchOptions) =>

@@ -37,7 +37,14 @@ put() { # FILE [PLACE]: copies a file into the room, by default to its own path
 mkdir -p "$room"/{bin,usr/bin,tmp,proc,dev,etc,home/user,cache,packages,check}
 put "$node" /usr/bin/node
 cp -RL "$npm" "$room/usr/npm"
-cp out/packages/*.tgz "$room/packages"
+# Platform packages of other platforms cannot be installed here.
+for tarball in out/packages/*.tgz; do
+  case $tarball in
+    */lookout-native-"$(uname -s | tr '[:upper:]' '[:lower:]')-$("$node" -p process.arch)"-*) ;;
+    */lookout-native-*) continue ;;
+  esac
+  cp "$tarball" "$room/packages"
+done
 cp scripts/clean-room/check.mjs docs/pictures/shapes.png "$room/check"
 
 fill_root() {
@@ -103,7 +110,7 @@ for way in ${ROOM:-bwrap unshare home}; do
 done
 case $way in
   '') fail 'this machine allows no room of the kinds asked for' ;;
-  home) say 'the room is a folder of its own with a PATH that has only Node: this machine allows no root of its own' ;;
+  home) say 'the room is a folder of its own with a PATH that has only Node, and not a root of its own' ;;
   *) say "the room is a root of its own, entered by $way" ;;
 esac
 

@@ -70,7 +70,7 @@ async function stage(
     string,
     unknown
   >
-  await writeFile(join(folder, 'package.json'), `${JSON.stringify(published, null, 2)}\n`)
+  await writeManifest(folder, published)
   return { name: manifest.name, version: manifest.version, folder }
 }
 
@@ -85,7 +85,7 @@ function provenance(): Record<string, unknown> {
   }
 }
 
-/** What `npm run platform-packages` has made of this version. */
+/** What `npm run platform-packages` has made of this version, ready to be published. */
 async function platformPackages() {
   const found = []
   const { version } = await readManifest(ROOT)
@@ -95,6 +95,7 @@ async function platformPackages() {
     if (manifest.os === undefined) continue
     if (manifest.version !== version)
       throw new Error(`${file} is of version ${manifest.version}: run "npm run platform-packages"`)
+    await writeManifest(folder, { ...manifest, ...provenance() })
     found.push({ name: manifest.name, version, folder })
   }
   return found
@@ -121,6 +122,10 @@ async function npmPack(folder: string, ...options: readonly string[]): Promise<r
 
 async function readManifest(folder: string): Promise<Manifest> {
   return JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
+}
+
+async function writeManifest(folder: string, manifest: object): Promise<void> {
+  await writeFile(join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
 }
 
 function megabytes(bytes: number): string {

@@ -1,15 +1,17 @@
 /**
- * `npm run platform-packages [PLATFORM...]`: compiles the native libraries ahead, each platform's into an npm package of its own
- * below `out/packages`. Linux x64 and arm64 can be compiled on Linux of either kind with Debian's cross compilers, macOS
- * on macOS. By default it makes those that this machine can.
+ * `npm run platform-packages -- [--portable] [PLATFORM...]`: compiles the native libraries ahead, each platform's into an
+ * npm package of its own below `out/packages`. Linux x64 and arm64 can be compiled on Linux of either kind with Debian's
+ * cross compilers, macOS on macOS. By default it makes those that this machine can.
  *
  * Whatever runs a library must have the glibc that llama.cpp's prebuilt libraries need (2.34); a compiler with a newer one
- * may make libraries that need that. The script says what each needs.
+ * may make libraries that need that. The script says what each needs, and with `--portable` it fails for those.
  */
+import { existsSync } from 'node:fs'
 import { copyFile, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
 import { checkKernels } from '../src/setup/kernel-check.mjs'
 import { atLevel, LEVELS, type Level, processorFeatures, supportedLevels } from '../src/setup/levels.mjs'
@@ -21,16 +23,20 @@ import {
   locatePrebuilt,
   MTMD,
   platformPackage,
+  prebuiltPackage,
   type Recipe,
   SetupError,
   writeManifest,
 } from '../src/setup/native-library.mjs'
 import { isInstalled, run } from '../src/setup/run.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
+import { fetchTarball } from '../src/setup/tarball.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const HERE = `${process.platform}-${process.arch}`
 const OPENMP = 'libgomp.so.1'
+/** The minor version of glibc 2 that llama.cpp's prebuilt libraries need. */
+const GLIBC_MINOR = 34
 /** The texts of llama.cpp's tree that go with libmtmd and the kernels. */
 const LICENCES = ['LICENSE', 'licenses']
 /** GCC's OpenMP library is under the GPL with an exception; Debian has its texts wherever the compiler is installed. */
@@ -44,16 +50,21 @@ interface Target {
   readonly platform: string
   readonly compiler: readonly string[]
   readonly directory: string
+  /** Whether a library that needs a newer glibc than llama.cpp's is an error. */
+  readonly portable: boolean
 }
 
 const log = (message: string) => console.log(`platform packages: ${message}`)
 
 async function main(): Promise<void> {
-  const asked = process.argv.slice(2)
+  const { values, positionals: asked } = parseArgs({
+    options: { portable: { type: 'boolean', default: false } },
+    allowPositionals: true,
+  })
   const platforms = asked.length > 0 ? asked : ['linux-x64', 'linux-arm64', 'darwin-arm64']
   for (const platform of platforms) {
     const compiler = await compilerFor(platform)
-    if (compiler !== null) await makePackage({ platform, compiler, directory: packageFolder(platform) })
+    if (compiler !== null) await makePackage({ platform, compiler, directory: packageFolder(platform), ...values })
     else if (asked.length > 0) throw new SetupError(`This machine has no compiler for ${platform}.`)
     else log(`${platform} is left out: this machine has no compiler for it`)
   }
@@ -73,14 +84,35 @@ async function makePackage(target: Target): Promise<void> {
   const { platform, directory } = target
   await rm(directory, { recursive: true, force: true })
   await mkdir(join(directory, 'native'), { recursive: true })
+  if (platform !== HERE) await fetchPrebuilt(platform)
   await build(MTMD, target)
   if (platform === 'linux-x64') {
-    await copyFile(await realpath(await fileOfCompiler(target, OPENMP)), join(directory, 'native', OPENMP))
+    const openmp = join(directory, 'native', OPENMP)
+    await copyFile(await realpath(await fileOfCompiler(target, OPENMP)), openmp)
+    await checkGlibc(openmp, OPENMP, target)
     await copyFile(OPENMP_LICENCE, join(directory, `LICENSE.${OPENMP}`))
     for (const level of LEVELS) await buildKernels(level, target)
   }
   await describe(target)
   log(`${platformPackage(platform)} is ready: ${directory}`)
+}
+
+/** npm installs llama.cpp's libraries for this machine alone. Those of another are put beside them, until the next `npm ci`. */
+async function fetchPrebuilt(platform: string): Promise<void> {
+  const name = prebuiltPackage(platform)
+  const folder = join(ROOT, 'node_modules', name)
+  if (existsSync(join(folder, 'package.json'))) return
+  log(`${platform}: fetching ${name}`)
+  const { packages } = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8'))
+  const { integrity } = packages[`node_modules/${name}`]
+  const workspace = await mkdtemp(join(tmpdir(), 'lookout-prebuilt-'))
+  try {
+    const tarball = await fetchTarball({ name, integrity, contains: 'the libraries of llama.cpp' }, workspace, ROOT)
+    await mkdir(folder, { recursive: true })
+    await run('tar', ['-xzf', tarball, '-C', folder, '--strip-components=1'])
+  } finally {
+    await rm(workspace, { recursive: true, force: true })
+  }
 }
 
 async function buildKernels(level: Level, target: Target): Promise<void> {
@@ -94,11 +126,8 @@ async function buildKernels(level: Level, target: Target): Promise<void> {
 }
 
 /** @returns the library's path in the package. */
-async function build(
-  recipe: Recipe,
-  { platform, compiler, directory }: Target,
-  linkFlags: readonly string[] = [],
-): Promise<string> {
+async function build(recipe: Recipe, target: Target, linkFlags: readonly string[] = []): Promise<string> {
+  const { platform, compiler, directory } = target
   const what = recipe.level === undefined ? recipe.name : `${recipe.name} (${recipe.level})`
   log(`${platform}: compiling ${what}`)
   const folder = join(directory, 'native', buildName(recipe, platform))
@@ -124,7 +153,7 @@ async function build(
   } finally {
     await rm(workspace, { recursive: true, force: true })
   }
-  if (platform.startsWith('linux')) log(`${what} needs ${await newestGlibc(output)}`)
+  await checkGlibc(output, what, target)
   return output
 }
 
@@ -132,11 +161,14 @@ async function fileOfCompiler({ compiler: [command, ...args] }: Target, name: st
   return (await run(command!, [...args, `-print-file-name=${name}`])).trim()
 }
 
-/** The newest version of glibc whose symbols a library uses. */
-async function newestGlibc(library: string): Promise<string> {
+/** Says which glibc a library needs. @throws SetupError when that is too new for a portable package. */
+async function checkGlibc(library: string, what: string, { platform, portable }: Target): Promise<void> {
+  if (!platform.startsWith('linux')) return
   const versions = (await readFile(library, 'latin1')).match(/GLIBC_2\.\d+/g) ?? []
-  const minors = versions.map((version) => Number(version.slice('GLIBC_2.'.length)))
-  return `glibc 2.${Math.max(...minors)}`
+  const minor = Math.max(...versions.map((version) => Number(version.slice('GLIBC_2.'.length))))
+  log(`${what} needs glibc 2.${minor}`)
+  if (!portable || minor <= GLIBC_MINOR) return
+  throw new SetupError(`${what} needs glibc 2.${minor}, newer than 2.${GLIBC_MINOR}: compile it on an older Linux.`)
 }
 
 async function describe({ platform, directory }: Target): Promise<void> {

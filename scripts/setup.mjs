@@ -75,7 +75,7 @@ async function buildMissing(prebuilt, seconds) {
       platform,
     )
     log(error instanceof SetupError ? error.message : error.stack)
-    log('"npm run setup" tries again')
+    log('"npx lookout setup" tries again')
   }
 }
 
@@ -113,7 +113,7 @@ async function addBackend(name, prebuilt, seconds) {
   if (name === 'auto') {
     const suggested = suggestedBackend(prebuilt.platform)
     if (suggested === null || offered.some((backend) => findBackend(backend, prebuilt.platform) !== null)) return
-    return log(`this machine seems to have a GPU; to use it: LOOKOUT_BACKEND=${suggested} npm run setup`)
+    return log(`this machine seems to have a GPU; to use it: LOOKOUT_BACKEND=${suggested} npx lookout setup`)
   }
   if (name === 'cpu' || (name === 'metal' && prebuilt.platform === 'darwin-arm64')) return
   const backend = offered.find((one) => one.name === name)
@@ -168,7 +168,7 @@ async function withWorkspace(prebuilt, work) {
 
 function sayRefused({ what, level }, refusal) {
   if (level !== undefined) return log(`not using the kernels for ${level}: ${refusal}`)
-  log(`not using ${what}: ${refusal}; the prebuilt ones are slower. "npm run setup" tries again.`)
+  log(`not using ${what}: ${refusal}; the prebuilt ones are slower. "npx lookout setup" tries again.`)
 }
 
 /** Compiles one library and publishes it to the cache. */

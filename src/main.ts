@@ -92,6 +92,7 @@ ${(await import('./config/settings-help.ts')).SETTINGS_HELP}`
 async function main([first, ...rest]: readonly string[]): Promise<void> {
   // Before anything else is loaded. That is why this file imports so little itself.
   keepCompiledCode()
+  if (first !== undefined && first !== 'serve') endWithReader()
   if (first === '--help' || first === '-h') {
     process.stdout.write(await help())
     return
@@ -107,6 +108,13 @@ async function main([first, ...rest]: readonly string[]): Promise<void> {
   const command = await listed.load()
   if (rest.includes('--help') || rest.includes('-h')) process.stdout.write(command.help)
   else await command.run(rest)
+}
+
+/** Lets a reader that has had enough (`| head -1`) end the process quietly. A server outlives whoever reads its log. */
+function endWithReader(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+  }
 }
 
 function fail(error: unknown): never {

@@ -361,3 +361,10 @@ test('the unit gives a server the time to end that it gives to requests', async 
   const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(await textOf('lookout.service'))!
   expect(Number(seconds)).toBeGreaterThan(readConfig({}).drainSeconds)
 })
+
+test('the unit starts a file that the package has, and says for a clone which one', async () => {
+  const { bin } = JSON.parse(await readFile('package.json', 'utf8'))
+  const start = '/opt/lookout/node_modules/.bin/node /opt/lookout/'
+  expect(await textOf('lookout.service')).toContain(`ExecStart=${start}node_modules/lookout/${bin.lookout} serve`)
+  expect(await readFile('docs/deploy.md', 'utf8')).toContain(`ExecStart=${start}${bin.lookout} serve`)
+})

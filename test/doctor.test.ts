@@ -38,6 +38,18 @@ describe('the command', () => {
     expect(stdout).toMatch(/^The model does not do what its card promises: images and coordinates: only noise\./m)
   })
 
+  test('a sandbox that is turned off is a warning', async () => {
+    const { stdout } = await outcomeOf(
+      startLookout(['doctor', '--images', '6', '--json'], {
+        LOOKOUT_DATA_DIR: folder,
+        LOOKOUT_BACKEND: 'cpu',
+        LOOKOUT_DECODER_SANDBOX: 'off',
+      }),
+    )
+    const { findings } = JSON.parse(stdout) as { findings: { check: string; verdict: string }[] }
+    expect(findings).toContainEqual(expect.objectContaining({ check: 'sandbox', verdict: 'warning' }))
+  })
+
   test.each([
     [['nobody'], "'nobody' is neither a file nor a model; the models are service-mk1.5, service-mk1"],
     [['--images', '5'], "--images: expected a number from 6 to 100, not '5'"],

@@ -51,6 +51,13 @@ describe('the command line', () => {
     expect(JSON.parse(asJson.stdout)).toMatchObject({ port: 8080, apiKey: '***' })
   })
 
+  test('a reader that has had enough ends a command quietly', async () => {
+    const child = start(['--help'], {})
+    child.stdout!.destroy()
+    const [stderr, [code]] = await Promise.all([text(child.stderr!), once(child, 'close')])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  })
+
   test('the help lists every setting', async () => {
     const run = await outcome(start(['--help'], {}))
     const shown = [...run.stdout.matchAll(/^ {2}([A-Z_]+) /gm)].map(([, name]) => name)

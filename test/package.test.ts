@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -12,6 +12,7 @@ const run = promisify(execFile)
  * What `npm run pack` makes, installed beside the dependencies of this checkout. Whether npm installs it, and whether it
  * works where there is nothing else, is what scripts/clean-room.sh shows.
  */
+const ABROAD = '@lookout/native-darwin-arm64'
 let directory: string
 let lookout: string
 beforeAll(async () => {
@@ -19,7 +20,12 @@ beforeAll(async () => {
   const modules = join(directory, 'node_modules')
   await mkdir(modules)
   for (const name of await readdir('node_modules')) await symlink(resolve('node_modules', name), join(modules, name))
-  await run(process.execPath, ['scripts/pack.ts', directory])
+  // As "npm run platform-packages" would have made it.
+  const platform = join(directory, ABROAD)
+  await mkdir(platform, { recursive: true })
+  const { version } = JSON.parse(await readFile('package.json', 'utf8'))
+  await writeFile(join(platform, 'package.json'), JSON.stringify({ name: ABROAD, version, os: ['darwin'] }))
+  await run(process.execPath, ['scripts/pack.ts', directory], { env: { ...process.env, GITHUB_REPOSITORY: 'a/fork' } })
   const tarballs = (await readdir(directory)).filter((name) => name.endsWith('.tgz'))
   for (const tarball of tarballs) {
     const folder = join(modules, tarball.replace(/-\d+\.\d+\.\d+\.tgz$/, ''))
@@ -47,7 +53,32 @@ test('has no sources but those that set-up compiles, no tests and no install scr
   const { version } = JSON.parse(await readFile('models/lookout-nano/package.json', 'utf8'))
   expect(manifest.optionalDependencies).toMatchObject({ 'lookout-nano': version })
   for (const field of ['private', 'scripts', 'devDependencies', 'files']) expect(manifest).not.toHaveProperty(field)
-  expect(manifest.publishConfig).toMatchObject({ provenance: true })
+})
+
+test.each(['lookout', 'lookout-nano', 'lookout-native-darwin-arm64'])(
+  '%s can be published, with its provenance',
+  async (name) => {
+    const manifest = JSON.parse(await readFile(join(directory, 'node_modules', name, 'package.json'), 'utf8'))
+    expect(manifest).not.toHaveProperty('private')
+    expect(manifest.publishConfig).toEqual({ access: 'public', provenance: true })
+    // npm compares it with the repository whose workflow publishes.
+    expect(manifest.repository.url).toBe('git+https://github.com/a/fork.git')
+  },
+)
+
+test('brings the platform packages, which npm may leave out', async () => {
+  const manifest = JSON.parse(await readFile(join(directory, 'node_modules/lookout/package.json'), 'utf8'))
+  expect(manifest.optionalDependencies).toMatchObject({ [ABROAD]: manifest.version })
+})
+
+test('is released only with a section of its own in the changelog, for the tag of its version', async () => {
+  const { version } = JSON.parse(await readFile('package.json', 'utf8'))
+  const changelog = await readFile('CHANGELOG.md', 'utf8')
+  const isReady = new RegExp(`^## \\[${version}\\] - \\d{4}-\\d{2}-\\d{2}$`, 'm').test(changelog)
+  const notes = (tag: string) => run(process.execPath, ['scripts/release-notes.ts', tag])
+  await expect(notes('v0.0.1')).rejects.toThrow('the tag is v0.0.1')
+  if (isReady) expect((await notes(`v${version}`)).stdout).toMatch(/^###|^- /)
+  else await expect(notes(`v${version}`)).rejects.toThrow(/has no date|has no \[/)
 })
 
 test('has the version that the changelog begins with', async () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { startEngine } from '../src/inference/engines/engines.ts'
-import { locatePrebuilt, platformPackage } from '../src/setup/native-library.mjs'
+import { locatePrebuilt, platformPackage, wantsOwnKernels } from '../src/setup/native-library.mjs'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
@@ -73,6 +73,9 @@ describe.skipIf(hasPackage())('a server without the image encoder library', () =
     const { stdout } = await outcomeOf(startLookout(['doctor', '--json', '--images', '6'], settings))
     const { findings } = JSON.parse(stdout) as { findings: { check: string; verdict: string; finding: string }[] }
     expect(findings).toContainEqual({ check: 'encoder', verdict: 'warning', finding: expect.stringMatching(PROBLEM) })
+    const verdictOf = (name: string) => findings.find(({ check }) => check === name)?.verdict
+    expect(verdictOf('platform package')).toBe('skipped')
+    expect(verdictOf('kernels')).toBe(wantsOwnKernels(locatePrebuilt().platform) ? 'warning' : 'ok')
     expect(findings.find(({ check }) => check === 'images')?.verdict).toBe('skipped')
   })
 })

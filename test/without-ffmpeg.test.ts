@@ -1,17 +1,17 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { outcomeOf } from './support/command-line.ts'
 import { jsonOf } from './support/server.ts'
 
-/** A copy of the program whose node_modules have no FFmpeg, as after `rm -r node_modules/@seydx`. */
+/** A copy of the program whose node_modules have no FFmpeg, as after `rm -r node_modules/@seydx`, and without models. */
 async function copyWithoutFFmpeg(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-without-ffmpeg-'))
   await Promise.all(['src', 'package.json'].map((name) => cp(name, join(directory, name), { recursive: true })))
-  await symlink(resolve('models'), join(directory, 'models'))
   const modules = join(directory, 'node_modules')
   await mkdir(modules)
   for (const name of await readdir('node_modules')) {
@@ -20,34 +20,42 @@ async function copyWithoutFFmpeg(): Promise<string> {
   return directory
 }
 
-test('without FFmpeg the server says so, refuses videos and audio, and still sees', async () => {
-  const directory = await copyWithoutFFmpeg()
+let directory: string
+beforeAll(async () => {
+  directory = await copyWithoutFFmpeg()
+})
+afterAll(() => rm(directory, { recursive: true }))
+
+/** Starts the copy's command line. */
+function start(args: readonly string[], card = resolve('models/lookout-nano/card.json')): ChildProcess {
+  const { PATH, HOME, LOOKOUT_CACHE_DIR } = process.env
   const settings = {
     LOOKOUT_PORT: '0',
     LOOKOUT_API_KEY: 'test-key',
     LOOKOUT_DATA_DIR: join(directory, 'data'),
-    LOOKOUT_MODEL_CARD: resolve('models/lookout-nano/card.json'),
+    LOOKOUT_MODEL_CARD: card,
   }
-  const server = spawn(process.execPath, [join(directory, 'src/main.ts'), 'serve'], {
-    env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      LOOKOUT_CACHE_DIR: process.env.LOOKOUT_CACHE_DIR,
-      ...settings,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
+  return spawn(process.execPath, [join(directory, 'src/main.ts'), ...args], {
+    env: { PATH, HOME, LOOKOUT_CACHE_DIR, ...settings },
+    stdio: ['pipe', 'pipe', 'pipe'],
   })
+}
+
+test('without FFmpeg the server says so, refuses and does not list videos and audio, and still sees', {
+  timeout: 90_000,
+}, async () => {
+  const server = start(['serve'])
   try {
     let log = ''
-    server.stderr.setEncoding('utf8').on('data', (text) => {
+    server.stderr!.setEncoding('utf8').on('data', (text) => {
       log += text
     })
     let url: string | undefined
-    for await (const line of createInterface(server.stdout)) {
+    for await (const line of createInterface(server.stdout!)) {
       url = /http:\/\/[\d.:]+/.exec(line)?.[0]
       if (url) break
     }
-    server.stdout.resume()
+    server.stdout!.resume()
     expect(url, log).toBeDefined()
     const ask = async (type: string, value: object) => {
       const content = [
@@ -81,10 +89,36 @@ test('without FFmpeg the server says so, refuses videos and audio, and still see
       },
     })
     expect(await ask('image_url', { url: await dataUrl('image/png', 'shapes.png') })).toMatchObject({ status: 200 })
+    const listed = await fetch(`${url}/v1/models?extended=true`, { headers: { authorization: 'Bearer test-key' } })
+    const { data } = await jsonOf<{ data: { modalities: string[] }[] }>(listed)
+    for (const { modalities } of data) expect(modalities).toEqual(['text', 'image'])
     expect(log.split('Video and audio are not available: FFmpeg is not installed')).toHaveLength(2)
   } finally {
     server.kill('SIGTERM')
     if (server.exitCode === null) await once(server, 'exit')
-    await rm(directory, { recursive: true })
   }
+})
+
+test('lookout doctor says that FFmpeg is missing, and the rest of the installation is well', {
+  timeout: 90_000,
+}, async () => {
+  const { stdout } = await outcomeOf(start(['doctor', '--json', '--images', '6']))
+  const { findings } = JSON.parse(stdout) as { findings: { check: string; verdict: string; finding: string }[] }
+  expect(findings).toContainEqual({
+    check: 'FFmpeg',
+    verdict: 'warning',
+    finding: expect.stringContaining('Not installed: the server takes no videos and no audio'),
+  })
+  expect(findings.find(({ check }) => check === 'sandbox')?.verdict).toBe(
+    process.platform === 'linux' ? 'ok' : 'warning',
+  )
+  expect(findings.find(({ check }) => check === 'encoder')?.verdict).toBe('ok')
+})
+
+test('lookout doctor without a model says what is installed, and how to get a model', { timeout: 90_000 }, async () => {
+  const { code, stdout, stderr } = await outcomeOf(start(['doctor'], ''))
+  expect(stdout).toMatch(/^FFmpeg +warning +Not installed/m)
+  expect(stdout).not.toMatch(/^template/m)
+  expect(stderr).toContain('there is no model yet')
+  expect(code).toBe(1)
 })

@@ -123,10 +123,10 @@ function loads({ frontEnds, outcome }: Plan, requestsPerSecond: number): string[
   const { gigabitsPerMachine: network } = LIMITS
   return [
     row('database, usage rows', requestsPerSecond, LIMITS.databaseRowsPerSecond, 'rows/s'),
-    row('database, keys that are read again', requestsPerSecond, LIMITS.databaseReadsPerSecond, 'reads/s'),
+    row('database, repeated reads of keys', requestsPerSecond, LIMITS.databaseReadsPerSecond, 'reads/s'),
     row('database, spending of one busy organisation', frontEnds, LIMITS.rowUpdatesPerSecond, 'updates/s'),
     row('Redis, rate limits', requestsPerSecond, LIMITS.redisOperationsPerSecond, 'operations/s'),
-    row('load balancer, pictures in', gigabits(picturesPerRequest * BYTES.pictureIn), network, 'Gbit/s'),
+    row('load balancer, images in', gigabits(picturesPerRequest * BYTES.pictureIn), network, 'Gbit/s'),
     row(
       'load balancer, replies out',
       gigabits(tokensPerRequest * BYTES.tokenOut + BYTES.responseHead),
@@ -134,13 +134,13 @@ function loads({ frontEnds, outcome }: Plan, requestsPerSecond: number): string[
       'Gbit/s',
     ),
     row(
-      'network to the replicas, every picture sent',
+      'network to the replicas, every image sent',
       gigabits(picturesPerRequest * BYTES.pictureToEngine),
       network,
       'Gbit/s',
     ),
     row(
-      'network to the replicas, new pictures alone',
+      'network to the replicas, only images that they lack',
       gigabits(encodedPerRequest * BYTES.pictureToEngine),
       network,
       'Gbit/s',
@@ -173,5 +173,5 @@ for (const perDay of DAYS) {
   print(`The same ${replicas} replicas with each way of routing:\n`)
   print(table(['routing', ...LATENCIES, 'prompt tokens cached', 'sequences in a step'], same))
   print(`What the shared parts carry at the peak, with rendezvous routing:\n`)
-  print(table(['part', 'load', 'limit of one', 'of it'], loads(best, peak)))
+  print(table(['part', 'load', 'limit of one', 'share'], loads(best, peak)))
 }

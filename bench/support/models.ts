@@ -6,6 +6,7 @@ import { copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { usefulThreads } from '../../src/inference/local/native/compute.ts'
 import { loadLocalCard, type ModelCard } from '../../src/models/card.ts'
 import { cacheDirectory } from '../../src/setup/native-library.mjs'
 import { readGguf, type Tensor, tensorBytes, writeGguf } from '../../test/support/gguf-writer.ts'
@@ -24,7 +25,7 @@ export interface BenchModel {
   readonly takesImages: boolean
   /** Whether a chat takes well under a second, so that many can be measured. */
   readonly isSmall: boolean
-  /** The number of threads that Lookout's engine uses for weights of this size. The peer gets the same. */
+  /** Most threads that Lookout's engine uses for weights of this size. The peer gets as many. */
   readonly threads: number
 }
 
@@ -44,8 +45,6 @@ export const SHIPPED_CARD = fileURLToPath(new URL('../../models/lookout-nano/car
 const REVISION = 8
 /** Of models with random weights. By default it would depend on the machine's memory. */
 const CONTEXT_TOKENS = 32_768
-/** As in `src/inference/local/host/local-engine.ts`. */
-const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
 
 /** @param peer provides the vocabulary for the random weights; found in the cache by default. */
 export async function prepareModel(name: BenchModelName, peer?: Peer): Promise<BenchModel> {
@@ -63,7 +62,7 @@ export async function prepareModel(name: BenchModelName, peer?: Peer): Promise<B
     projector,
     takesImages: card.image !== undefined,
     isSmall: name === 'nano',
-    threads: Math.min(availableParallelism(), Math.ceil(bytes / WEIGHT_BYTES_PER_THREAD)),
+    threads: usefulThreads(bytes, availableParallelism(), 'tokensAtMost'),
   }
 }
 

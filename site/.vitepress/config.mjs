@@ -45,6 +45,7 @@ export default defineConfig({
         text: 'Start',
         items: [
           { text: 'Quick start', link: '/README' },
+          docs('Installing', 'install'),
           docs('The Studio', 'studio'),
           docs('The command line', 'command-line'),
           { text: 'The shipped model', link: '/models/lookout-nano/README' },

@@ -4,17 +4,21 @@ import { examine, type Finding, IMAGES, isIll, overall } from '../doctor/index.t
 import { servableCard, startEngine } from '../inference/engines/engines.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 import type { Command } from './command.ts'
+import { examineInstallation } from './installation.ts'
 import { findKnownCard, readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
+import { NO_MODEL } from './no-model.ts'
 import { readOptions } from './options.ts'
 import { printTable } from './output.ts'
+import { warn } from './warn.ts'
 
 export const doctor: Command = {
   help: `Usage: lookout doctor [MODEL] [--images N] [--json]
 
-Loads a model, asks it about images that it draws itself, and prints what the model does, against what its card promises:
-the chat template, whether it sees, in which coordinates it writes places and how exactly, tools, thoughts, JSON schemas,
-its speed, and what of it runs on GPUs. Exits with code 1 if something failed, or if answers are no better than chance.
+Says what is installed and what is missing. Then it loads a model, asks it about images that it draws itself, and prints
+what the model does, against what its card promises: the chat template, whether it sees, in which coordinates it writes
+places and how exactly, tools, thoughts, JSON schemas, its speed, and what of it runs on GPUs. Exits with code 1 if
+something failed, or if answers are no better than chance.
 
   MODEL       the id of a model, a model card, a folder with one, or a GGUF file [the first model]
   --images N  how many images to ask about, ${IMAGES.fewest} to ${IMAGES.most} [${IMAGES.default}]
@@ -26,30 +30,48 @@ ${SETTINGS_HELP}`,
     const { values, positionals } = readOptions(args, options, [], ['MODEL'])
     const images = readImages(values.images)
     const config = await loadConfig()
-    const findings: Finding[] = []
-    const lacks = (finding: string) => findings.push({ check: 'encoder', verdict: 'warning', finding })
-    const { card, served } = await findModel(config, positionals[0], lacks)
-    progress(`loading ${served.id}`)
-    const engine = await startEngine(card, { seed: 1, backend: config.backend })
-    try {
-      for await (const finding of examine({ card, served, engine, images })) {
-        progress(finding.check)
-        findings.push(finding)
-      }
-    } finally {
-      await engine.close()
+    const findings = examineInstallation(config)
+    const named = await findModel(config, positionals[0])
+    if (named !== null) {
+      for await (const finding of examineModel(named, config, images)) findings.push(finding)
     }
-    progress('')
-    if (values.json) {
-      const report = { model: served.id, card: card.file, ok: !isIll(findings), overall: overall(findings), findings }
-      process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
-    } else {
-      process.stdout.write(`${served.id} (${card.file})\n\n`)
-      printTable(['check', 'verdict', 'finding'], findings.flatMap(rowsOf))
-      process.stdout.write(`\n${overall(findings)}\n`)
-    }
-    if (isIll(findings)) process.exitCode = 1
+    if (values.json) printReport(named, findings)
+    else showReport(named, findings)
+    if (named === null) warn(NO_MODEL)
+    if (named === null || isIll(findings)) process.exitCode = 1
   },
+}
+
+async function* examineModel({ card, served }: NamedModel, { backend }: Config, images: number) {
+  progress(`loading ${served.id}`)
+  const engine = await startEngine(card, { seed: 1, backend }).catch((error: Error) => error)
+  if (engine instanceof Error) {
+    progress('')
+    yield { check: 'load', verdict: 'failed', finding: engine.message } as const
+    return
+  }
+  try {
+    for await (const finding of examine({ card, served, engine, images })) {
+      progress(finding.check)
+      yield finding
+    }
+  } finally {
+    await engine.close()
+  }
+  progress('')
+}
+
+function printReport(named: NamedModel | null, findings: readonly Finding[]): void {
+  const about = named && { model: named.served.id, card: named.card.file, overall: overall(findings) }
+  const ok = named !== null && !isIll(findings)
+  const report = { ...(about ?? { model: null, card: null, overall: null }), ok, findings }
+  process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
+}
+
+function showReport(named: NamedModel | null, findings: readonly Finding[]): void {
+  if (named !== null) process.stdout.write(`${named.served.id} (${named.card.file})\n\n`)
+  printTable(['check', 'verdict', 'finding'], findings.flatMap(rowsOf))
+  if (named !== null) process.stdout.write(`\n${overall(findings)}\n`)
 }
 
 interface NamedModel {
@@ -57,14 +79,12 @@ interface NamedModel {
   readonly served: ServedId
 }
 
-/** @param lacks is told what this machine lacks to serve all of it. @throws ConfigError when nothing has the name. */
-async function findModel(
-  config: Config,
-  name: string | undefined,
-  lacks: (problem: string) => void,
-): Promise<NamedModel> {
-  const known = name === undefined ? (await readKnownCards(config))[0]! : await findKnownCard(name, config)
-  const card = servableCard(known.card, lacks)
+/** The first model where none is named; null where there is none. @throws ConfigError when nothing has the name. */
+async function findModel(config: Config, name: string | undefined): Promise<NamedModel | null> {
+  const known = name === undefined ? (await readKnownCards(config))[0] : await findKnownCard(name, config)
+  if (known === undefined) return null
+  // What this machine lacks is among the findings of the installation.
+  const card = servableCard(known.card, () => {})
   const served = card.serves.find(({ id, aliases }) => name !== undefined && [id, ...aliases].includes(name))
   return { card, served: served ?? card.serves[0]! }
 }

@@ -1,5 +1,6 @@
 export { audioTokens, SAMPLE_RATE } from './audio-tokens.ts'
 export { GRID, type GridRegion, gridToPixels, isRegion, type Point, pixelsToGrid } from './coordinates.ts'
+export { isDecodable, isFFmpegInstalled } from './decoding/ffmpeg-package.ts'
 export type { DecodedAudio, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
 export { IMAGE_DETAILS, type ImageDetail, type ImageTarget, targetFor } from './image-detail.ts'
 export { InlineMedia } from './inline-media.ts'
@@ -11,4 +12,5 @@ export { HEAD_BYTES, MEDIA_TYPES, type MediaKind, type MediaType, mediaType, typ
 export type { RgbImage, Size } from './pixels.ts'
 export { encodePng } from './png.ts'
 export { imageTokens, isPrepared, targetSize } from './resize.ts'
+export { chooseSandbox } from './sandbox/choice.ts'
 export type { StoredFiles } from './stored-files.ts'

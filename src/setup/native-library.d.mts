@@ -16,6 +16,8 @@ export interface PrebuiltLibraries {
 
 /** @param platform for which they are; another than this machine's only to compile for it. @throws SetupError */
 export function locatePrebuilt(platform?: string): PrebuiltLibraries
+/** The npm package with the prebuilt libraries for a platform. @throws SetupError */
+export function prebuiltPackage(platform: string): string
 export interface Recipe {
   readonly name: string
   /** In words, for messages. */

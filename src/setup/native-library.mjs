@@ -118,18 +118,13 @@ const THIS_PLATFORM = `${process.platform}-${process.arch}`
  * @throws SetupError when the platform is not supported or the package is not installed.
  */
 export function locatePrebuilt(platform = THIS_PLATFORM) {
-  const name = PACKAGES[platform]
-  if (name === undefined) {
-    throw new SetupError(
-      `Lookout's local engine does not support ${platform}. It supports ${Object.keys(PACKAGES).join(', ')}.`,
-    )
-  }
+  const name = prebuiltName(platform)
   if (platform === THIS_PLATFORM && process.platform === 'linux' && !usesGlibc()) {
     throw new SetupError(
       "Lookout's local engine needs a Linux with glibc (Debian, Ubuntu, Fedora, ...). This one uses another C library, as Alpine does.",
     )
   }
-  const module = `@node-llama-cpp/${name}`
+  const module = prebuiltPackage(platform)
   let root
   try {
     // The package exports dist/index.js, but not package.json.
@@ -158,6 +153,19 @@ export function locatePrebuilt(platform = THIS_PLATFORM) {
     llama: find('llama'),
     llamaCommon: find('llama-common'),
   }
+}
+
+/** The npm package with the prebuilt libraries for a platform. @throws SetupError when the platform is not supported. */
+export function prebuiltPackage(platform) {
+  return `@node-llama-cpp/${prebuiltName(platform)}`
+}
+
+function prebuiltName(platform) {
+  const name = PACKAGES[platform]
+  if (name !== undefined) return name
+  throw new SetupError(
+    `Lookout's local engine does not support ${platform}. It supports ${Object.keys(PACKAGES).join(', ')}.`,
+  )
 }
 
 function usesGlibc() {

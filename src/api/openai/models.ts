@@ -4,6 +4,7 @@ import type { ModelPulls } from '../../hub/model-pulls.ts'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
+import { isDecodable } from '../../media/index.ts'
 import { addEndpoint } from '../http/routes.ts'
 import type { DeletedModelBody, ExtendedModelBody, ModelBody } from './wire/models.ts'
 
@@ -85,7 +86,7 @@ function toExtendedModel(model: ServedModel, compatibility: Compatibility): Exte
     ...toModel(model),
     name: served.name,
     capabilities: capabilitiesOf(served, compatibility),
-    modalities: served.modalities,
+    modalities: served.modalities.filter(isDecodable),
     output_formats: served.outputFormats,
     sampling_parameters: ['temperature', 'top_p', 'top_k', 'frequency_penalty', 'presence_penalty'],
     reasoning: { supported: served.reasoning, always_enabled: false },

@@ -1,15 +1,9 @@
 /** What commands that ask a model say beside their results. */
 
-/**
- * Lets Ctrl-C end the process at once, and lets a reader that has had enough (`| head -1`) end it quietly. A
- * service that was started for this process sees it end and ends too.
- */
+/** Lets Ctrl-C end the process at once. A service that was started for this process sees it end and ends too. */
 export function endWithUser(): void {
   process.on('SIGINT', () => process.exit(130))
   process.on('SIGTERM', () => process.exit(143))
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
-  }
 }
 
 /** One line beside the results, for whoever watches. */

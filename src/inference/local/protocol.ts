@@ -83,6 +83,8 @@ export interface KernelsInUse {
   readonly level: string | null
   /** What of the processor it uses, in ggml's words, such as `AVX512`. */
   readonly features: readonly string[]
+  /** How many threads compute next tokens while the machine is idle. */
+  readonly threads: number
 }
 
 /** The stages of loading, before the engine process is ready. */

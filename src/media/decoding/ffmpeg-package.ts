@@ -13,3 +13,8 @@ export function isFFmpegInstalled(): boolean {
     return false
   }
 }
+
+/** Whether this server can take a modality: without FFmpeg it decodes neither videos nor audio. */
+export function isDecodable(modality: string): boolean {
+  return (modality !== 'video' && modality !== 'audio') || isFFmpegInstalled()
+}

@@ -439,7 +439,7 @@ describe('LocalEngine.start', () => {
   test('a missing library: the error says how to build it', async () => {
     vi.stubEnv('LOOKOUT_CACHE_DIR', tmpdir())
     try {
-      await expect(LocalEngine.start(await loadLocalCard(CARD))).rejects.toThrow(/run "npm run setup"/)
+      await expect(LocalEngine.start(await loadLocalCard(CARD))).rejects.toThrow(/run "npx lookout setup"/)
     } finally {
       vi.unstubAllEnvs()
     }

@@ -357,9 +357,10 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
   return { engine, weightBytes, chatTemplate: info.chatTemplate }
 }
 
-function describeKernels({ compiled, level, features }: KernelsInUse): string {
+function describeKernels({ compiled, level, features, threads }: KernelsInUse): string {
   const ours = level === null ? 'kernels compiled for this processor' : `kernels compiled for ${level}`
-  return `${compiled ? ours : 'prebuilt kernels'} (${features.join(', ')})`
+  const count = threads === 1 ? '1 thread' : `${threads} threads`
+  return `${compiled ? ours : 'prebuilt kernels'} (${features.join(', ')}) on ${count}`
 }
 
 function gpuSettings({ engine: { gpu } }: LocalModelCard, weights: WeightSizes): GpuSettings {

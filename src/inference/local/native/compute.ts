@@ -69,18 +69,26 @@ export function computeOf(
 }
 
 /**
- * The CPU's threads synchronise after every operation. With less work than this per thread, more threads gain nothing on
- * an idle machine, and on a busy one each barrier waits for the operating system's scheduler.
+ * Bytes of weights that are worth one more thread. The CPU's threads synchronise after every operation, and on a busy
+ * machine each barrier waits for the operating system's scheduler.
  */
-const WEIGHT_BYTES_PER_THREAD = 32 * 2 ** 20
-/**
- * The same where every weight is multiplied with some hundred rows, as in encoders. With the shipped model, a second thread
- * made 1.2 times as many images a second on an idle machine, and .9 times as many beside a busy program.
- */
-const MEDIA_BYTES_PER_THREAD = 2 * 2 ** 20
+const BYTES_PER_THREAD = {
+  /** On every machine, one more thread gains. */
+  tokens: 32 * 2 ** 20,
+  /**
+   * On some machines: with the shipped model, a second thread made next tokens 1.4 times as fast on an AMD EPYC with
+   * AVX2, and no faster on one with AVX-512. Warm-up measures it.
+   */
+  tokensAtMost: 8 * 2 ** 20,
+  /**
+   * Where every weight is multiplied with some hundred rows, as in encoders. With the shipped model, a second thread made
+   * 1.2 times as many images a second on an idle machine, and .9 times as many beside a busy program.
+   */
+  media: 2 * 2 ** 20,
+}
 
 /** Threads that are worth their synchronisation. @param weightBytes that the CPU computes with. */
-export function usefulThreads(weightBytes: number, cores: number, work: 'tokens' | 'media' = 'tokens'): number {
-  const bytesPerThread = work === 'tokens' ? WEIGHT_BYTES_PER_THREAD : MEDIA_BYTES_PER_THREAD
+export function usefulThreads(weightBytes: number, cores: number, work: keyof typeof BYTES_PER_THREAD): number {
+  const bytesPerThread = BYTES_PER_THREAD[work]
   return Math.max(1, Math.min(cores, Math.ceil(weightBytes / bytesPerThread)))
 }

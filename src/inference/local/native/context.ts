@@ -3,6 +3,7 @@ import { Batch } from './batch.ts'
 import type { Kernels } from './kernels.ts'
 import type { NativeLibraries } from './libraries.ts'
 import type { Llama } from './llama.ts'
+import { logSum } from './log-sum.ts'
 import type { Model } from './model.ts'
 import type { Pointer } from './structs.ts'
 
@@ -43,9 +44,8 @@ export class Context {
   readonly outputs: number
   /** Embeddings that one decode call can take. */
   readonly mediaRows: number
-  /** Number of threads that it was made with. */
-  readonly threads: number
   readonly #vocabularySize: number
+  #threads: number
   #currentThreads: number
 
   constructor({ llama, kernels }: Pick<NativeLibraries, 'llama' | 'kernels'>, model: Model, options: ContextOptions) {
@@ -73,13 +73,24 @@ export class Context {
     this.#kernels = kernels
     this.#vocabularySize = model.vocabularySize
     this.handle = handle
-    this.threads = options.threads
+    this.#threads = options.threads
     this.#currentThreads = options.threads
     this.#memory = llama.get_memory(handle)
     this.cells = llama.n_ctx(handle)
     // A context with fewer cells has a smaller batch.
     this.mediaRows = llama.n_batch(handle)
     this.batch = new Batch(llama, Math.min(options.batchRows, this.mediaRows), this.mediaRows, options.sequencesPerRow)
+  }
+
+  /** Number of threads that decode when the machine is idle. */
+  get threads(): number {
+    return this.#threads
+  }
+
+  /** Changes the number of threads from now on. */
+  useThreads(threads: number): void {
+    this.#threads = threads
+    this.setThreads(threads)
   }
 
   /** Number of threads of the next decode calls. */
@@ -129,7 +140,7 @@ export class Context {
 
   /** Natural logarithm of the sum of the exponentials of a row's logits. */
   logSum(row: number): number {
-    return logSumOf(this.logits(row))
+    return logSum(this.logits(row))
   }
 
   /**
@@ -205,12 +216,4 @@ export class Context {
     this.batch.close()
     this.#llama.free(this.handle)
   }
-}
-
-function logSumOf(logits: Float32Array): number {
-  let largest = Number.NEGATIVE_INFINITY
-  for (const logit of logits) if (logit > largest) largest = logit
-  let sum = 0
-  for (const logit of logits) sum += Math.exp(logit - largest)
-  return largest + Math.log(sum)
 }

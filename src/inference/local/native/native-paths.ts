@@ -54,7 +54,7 @@ export function encoderProblem(): string | null {
   if (findLibrary(MTMD, platform) !== null) return null
   return (
     'The image encoder library (libmtmd) is not installed: models answer about text, but not about images, video or ' +
-    `audio. Install ${platformPackage(platform)} of the same version, or a C++ compiler and run "npm run setup".`
+    `audio. Install ${platformPackage(platform)} of the same version, or a C++ compiler and run "npx lookout setup".`
   )
 }
 
@@ -68,7 +68,7 @@ function locateBackends(wanted: Backend, platform: string): GpuPaths {
     })
   if (libraries.length > 0 || wanted === 'auto' || wanted === 'cpu') return { wanted, libraries, missing: null }
   const missing = offered.some(({ name }) => name === wanted)
-    ? `The ${wanted} backend is not installed: run "LOOKOUT_BACKEND=${wanted} npm run setup".`
+    ? `The ${wanted} backend is not installed: run "LOOKOUT_BACKEND=${wanted} npx lookout setup".`
     : `There is no ${wanted} backend for ${platform}.`
   return { wanted, libraries, missing }
 }

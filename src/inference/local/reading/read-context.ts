@@ -64,8 +64,7 @@ export class ReadContext {
     this.#context = loaded.createContext({
       cells: Math.ceil(cells / CELL_STEP) * CELL_STEP,
       sequences: FIRST_LEAF + limits.leaves,
-      // Never fewer: where few rows look back far, threads share the cells of a row, and sums depend on how many they are.
-      threads: loaded.context.threads,
+      threads: limits.threads,
       batchRows: limits.rows,
       outputs: limits.outputs,
       sequencesPerRow: limits.isRecurrent ? 1 : limits.leaves,
@@ -93,6 +92,11 @@ export class ReadContext {
   /** Whether all of the prefix, and of a lead where one was begun, is computed. */
   get isFilled(): boolean {
     return this.#cursor === null && this.#prefix !== null
+  }
+
+  /** Number of threads of the next calls. */
+  setThreads(threads: number): void {
+    this.#context.setThreads(threads)
   }
 
   /** From then on, a call may have several units. Nothing may be in the context. */

@@ -17,6 +17,9 @@ export interface ReadLimits {
   readonly isRecurrent: boolean
   /** Whether several questions might share a call. Where a call computes long enough for one, it would gain nothing. */
   readonly mayShare: boolean
+  readonly threads: number
+  /** Whether calls may have fewer threads where those are faster, if calls are shared. */
+  readonly mayThreadsVary: boolean
 }
 
 /** Kernels compute few rows in other ways than many: all calls for questions have a multiple of so many rows and outputs. */
@@ -32,7 +35,8 @@ const SMALL_MODEL_BYTES = 256 * 2 ** 20
 /** Recurrent layers reserve memory for each sequence. */
 const RECURRENT_LEAVES = 4
 
-export function readLimits({ model, weightBytes, compute, offload }: LoadedModel): ReadLimits {
+export function readLimits(loaded: LoadedModel): ReadLimits {
+  const { model, weightBytes, compute, offload, context, mediaThreads } = loaded
   const isSmall = weightBytes <= SMALL_MODEL_BYTES
   const rows = isSmall || offload.layers > 0 ? 256 : 128
   const most = Math.floor(LOGITS_BYTES / (model.vocabularySize * Float32Array.BYTES_PER_ELEMENT))
@@ -43,5 +47,10 @@ export function readLimits({ model, weightBytes, compute, offload }: LoadedModel
   const nodes = isRecurrent ? Math.floor(outputs / RECURRENT_LEAVES) - 1 : outputs - 1
   // On a GPU, and where a window or a recurrent layer limits what a row sees, the place of its cells may matter.
   const isPlain = offload.layers === 0 && model.cuttablePositions === Number.POSITIVE_INFINITY
-  return { rows, outputs, leaves, nodes, isRecurrent, mayShare: isSmall && isPlain && compute.tileRows === null }
+  const mayShare = isSmall && isPlain && compute.tileRows === null
+  // Our attention gives each thread whole rows of a head, unless there are fewer than threads: their cells are split then,
+  // and sums depend on the number. A call has as many rows as media have, so more threads are worth it.
+  const threads = mayShare ? Math.max(context.threads, Math.min(mediaThreads, model.keyHeads)) : context.threads
+  const mayThreadsVary = mayShare && threads <= model.keyHeads
+  return { rows, outputs, leaves, nodes, isRecurrent, mayShare, threads, mayThreadsVary }
 }

@@ -3,13 +3,15 @@ import type { PromptUsage, ReadWork } from '../../engine.ts'
 import { toFailure } from '../failure.ts'
 import type { EngineSettings, FromEngine, SentAnswer } from '../protocol.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
+import { countCells } from '../scheduler/prefill-cursor.ts'
 import type { SideWork } from '../scheduler/side-work.ts'
-import { ReadPrefixCopies } from './prefix-copies.ts'
 import { type AdmittedRead, admitRead } from './read-admission.ts'
 import { ReadContext, type ReadUnit, type UnitRows } from './read-context.ts'
 import { ALIGNED, type ReadLimits, readLimits } from './read-limits.ts'
 import type { ReadPrefix } from './read-prefix.ts'
+import { ReadPrefixCopies } from './read-prefix-copies.ts'
 import { type OpenQuestion, ReadRequest } from './read-request.ts'
+import { ReadThreads } from './read-threads.ts'
 import type { ReplyTree } from './reply-tree.ts'
 import { keepQuestionsApart } from './shared-calls.ts'
 
@@ -42,6 +44,7 @@ export class Reads implements SideWork {
   #context: ReadContext | null = null
   /** Whether questions may share a call; null before it is known. */
   #shares: boolean | null
+  readonly #threads: ReadThreads
   #endTokens: readonly number[] | null = null
   /** The open question whose lead is in the context. */
   #led: OpenQuestion | null = null
@@ -53,10 +56,17 @@ export class Reads implements SideWork {
   #prefilledTokens = 0
   #idle: NodeJS.Timeout | null = null
 
-  constructor(loaded: LoadedModel, { prefixCacheBytes }: ReadSettings, send: (message: FromEngine) => void) {
+  /** @param rowMs what a row of a prompt takes, as measured during warm-up. */
+  constructor(
+    loaded: LoadedModel,
+    rowMs: number,
+    { prefixCacheBytes }: ReadSettings,
+    send: (message: FromEngine) => void,
+  ) {
     this.#loaded = loaded
     this.#send = send
     this.#limits = readLimits(loaded)
+    this.#threads = new ReadThreads(this.#limits.threads, rowMs)
     this.#copies = new ReadPrefixCopies(prefixCacheBytes * COPIES_SHARE)
     this.#shares = this.#limits.mayShare ? null : false
   }
@@ -134,8 +144,11 @@ export class Reads implements SideWork {
       context.beginLead(lead)
       this.#led = open
     }
+    this.#chooseThreads(context)
     if (!context.isFilled) {
+      const filling = performance.now()
       const { tokens, encodeMs } = context.fill()
+      if (tokens > 0) this.#threads.learn(tokens, performance.now() - filling)
       this.#prefilledTokens += tokens
       if (encodeMs !== null && request.isTraced) this.#send({ type: 'encoded', id: request.id, ms: encodeMs })
       if (this.#led === null) this.#prefixMs += performance.now() - started
@@ -152,11 +165,7 @@ export class Reads implements SideWork {
 
   /** The context, made or made larger where it has too few cells. */
   #contextFor({ question: { prefix, lead } }: OpenQuestion): ReadContext {
-    const leadCells = lead.reduce(
-      (sum, chunk) => sum + (chunk.type === 'media' ? chunk.encodable.length : chunk.tokens.length),
-      0,
-    )
-    const cells = ReadContext.cellsFor(prefix.cells, leadCells, this.#limits)
+    const cells = ReadContext.cellsFor(prefix.cells, countCells(lead), this.#limits)
     if (this.#context !== null && this.#context.cells >= cells) return this.#context
     this.#put(this.#context)
     this.#context?.close()
@@ -165,13 +174,9 @@ export class Reads implements SideWork {
     this.#context = new ReadContext(this.#loaded, this.#limits, cells)
     if (this.#shares !== false) {
       this.#context.shareCalls()
-      if (this.#shares === null) this.#shares = this.#tryToShare(this.#context)
+      this.#shares ??= keepQuestionsApart(this.#context, this.#limits, this.#loaded.model.vocabularySize)
     }
     return this.#context
-  }
-
-  #tryToShare(context: ReadContext): boolean {
-    return keepQuestionsApart(context, this.#limits, this.#loaded.model.vocabularySize)
   }
 
   /** Puts another prefix into the context. @returns whether it is still to be computed. */
@@ -228,13 +233,20 @@ export class Reads implements SideWork {
     return a.prefix.key === b.prefix.key && a.lead.length + b.lead.length === 0 && !isAlone
   }
 
+  /** Where it makes no other difference, as many threads compute as are fastest. */
+  #chooseThreads(context: ReadContext): void {
+    if (this.#shares === true && this.#limits.mayThreadsVary) context.setThreads(this.#threads.next())
+  }
+
   #read(request: ReadRequest, parts: readonly Part[]): void {
     const context = this.#context!
+    const rows = parts.reduce((sum, { tail, tree }) => sum + tail.length + tree.nodes.length, 0)
     const questions = [...new Set(parts.map(({ open }) => open))]
     const started = performance.now()
     let placed: UnitRows[]
     try {
       placed = context.decode(parts)
+      this.#threads.learn(rows, performance.now() - started)
     } catch (error) {
       if (questions.length === 1) throw error
       this.#forget()
@@ -245,7 +257,6 @@ export class Reads implements SideWork {
       open.settle(tree, this.#logProbsOf(context, tree, placed[at]!))
       this.#prefilledTokens += open.countTail()
     }
-    const rows = parts.reduce((sum, { tail, tree }) => sum + tail.length + tree.nodes.length, 0)
     this.#rowMs = (performance.now() - started) / Math.max(rows, ALIGNED)
     const done = questions.filter(({ trees }) => trees.length === 0)
     if (this.#led !== null && done.length > 0) this.#endLead()
@@ -305,8 +316,8 @@ export class Reads implements SideWork {
     this.#requests.delete(request.id)
     this.#queue.remove(request)
     if (this.#led !== null && request.next(1)[0] === this.#led) this.#endLead()
-    // What is half computed needs media of the request.
-    if (request.hasStarted && this.#context?.isFilled === false) this.#context.clear()
+    // What is half computed may need media of the request.
+    if (request.hasStarted && this.#context?.isFilled === false) this.#forget()
     request.work.close()
     if (!this.#queue.isEmpty) return
     this.#idle = setTimeout(() => {

@@ -11,7 +11,8 @@ const ALONE = 3
 const PREFIX_TOKENS = 21
 
 /**
- * Whether a question's logits are the same, bit for bit, when others are in the same call. Own kernels are written so; what
+ * Whether a question's logits are the same, bit for bit, when others are in the same call, and with one thread if the number
+ * may vary. Own kernels are written so; what
  * else computes, such as ggml's code for other types of weights, is tried.
  * @param context in which nothing is, and calls may be shared.
  * @param vocabulary number of tokens.
@@ -22,11 +23,13 @@ export function keepQuestionsApart(context: ReadContext, limits: ReadLimits, voc
   context.begin({ key: '', chunks, cells: PREFIX_TOKENS })
   while (!context.isFilled) context.fill()
   const together = context.decode(units).map((rows) => logitsOf(context, rows))
+  if (limits.mayThreadsVary) context.setThreads(1)
   const chosen = [units.length - 1, Math.floor(units.length / 2), 0].slice(0, ALONE)
   const areSame = chosen.every((at) => {
     const [rows] = context.decode([units[at]!])
     return logitsOf(context, rows!).equals(together[at]!)
   })
+  context.setThreads(limits.threads)
   context.clear()
   return areSame
 }

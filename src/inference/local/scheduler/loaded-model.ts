@@ -45,6 +45,8 @@ export class LoadedModel {
   readonly reader: PromptReader
   readonly constraints: ConstraintCompiler
   readonly usesMrope: boolean
+  /** More threads than the context has, which may be faster; null where they are not worth a trial. */
+  readonly moreThreads: number | null
   /** Threads that encode media and prefill them. */
   readonly mediaThreads: number
   readonly info: ModelInfo
@@ -90,12 +92,14 @@ export class LoadedModel {
     const { projector, image, cells } = settings
     const bytes = bytesOfCpu(offload, gpu.weights)
     const cores = availableParallelism()
-    const threads = settings.threads ?? usefulThreads(bytes, cores)
+    const threads = settings.threads ?? usefulThreads(bytes, cores, 'tokens')
     // Threads of the prebuilt kernels never sleep: more of them would take the cores from other programs.
+    const mostThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'tokensAtMost'))
+    this.moreThreads = mostThreads > threads ? mostThreads : null
     this.mediaThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'media'))
     begins('encoder')
     if (projector !== null && mtmd === null)
-      throw new Error(`${projector} needs libmtmd, which is not installed: run "npm run setup".`)
+      throw new Error(`${projector} needs libmtmd, which is not installed: run "npx lookout setup".`)
     this.#projector =
       projector === null || mtmd === null
         ? null

@@ -50,13 +50,14 @@ class EngineProcess {
       throw error
     }
     const disk = openDisk(settings, paths, this.#loaded.kv)
-    this.#reads = new Reads(this.#loaded, settings, send)
+    this.#reads = new Reads(this.#loaded, warm.splitter.rowMs, settings, send)
     this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, { disk, side: this.#reads })
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = {
       compiled: libraries.kernels !== null,
       level: paths.kernelLevel,
       features: libraries.processorFeatures(),
+      threads: this.#loaded.context.threads,
     }
     const { info, offload } = this.#loaded
     send({ type: 'ready', info, kernels, offload, longestStepMs, longestEncodeMs })
