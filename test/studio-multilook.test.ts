@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { toCsv, toJson } from '../studio/src/multilook/answer-export.ts'
 import { sharingOf } from '../studio/src/multilook/look-facts.ts'
 import { DEFAULT_LOOK, withCompletions } from '../studio/src/multilook/look-options.ts'
-import { linesOf, moved } from '../studio/src/multilook/questions.ts'
+import { linesOf, moved } from '../studio/src/questions/question-store.ts'
 
 describe('the list', () => {
   test('pasted lines lose bullets, numbers and blank lines', () => {

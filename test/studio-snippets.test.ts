@@ -32,6 +32,8 @@ const hasPackage = async (name: string) =>
   )
 const HAS_OPENAI = await hasPackage('openai')
 const HAS_REQUESTS = await hasPackage('requests')
+/** From version 3 on. */
+const HAS_DECISIONS = await hasPackage('openai.resources.decisions')
 
 let folder: string
 beforeAll(async () => {
@@ -59,7 +61,8 @@ async function runSnippet(language: Language, request: SnippetRequest): Promise<
 
 const LANGUAGES = ['curl', 'typescript', 'python'] as const
 const isRunnable = (language: Language, path: string) =>
-  language !== 'python' || (path === '/v1/chat/completions' ? HAS_OPENAI : HAS_REQUESTS)
+  language !== 'python' ||
+  (path === '/v1/chat/completions' ? HAS_OPENAI : path === '/v1/decisions' ? HAS_DECISIONS : HAS_REQUESTS)
 
 describe('a snippet sends exactly the request that it was made from', () => {
   let listener: Server
@@ -249,6 +252,19 @@ describe('on the shipped model', () => {
         detections: unknown[]
       }
       expect(detections).toBeInstanceOf(Array)
+    })
+
+    test.skipIf(!isRunnable(language, '/v1/decisions'))(`${language} decides`, async () => {
+      const body = {
+        model: 'service-mk1.5',
+        input: [{ role: 'user', content: [{ type: 'input_image', image_url: ofUser }] }],
+        questions: [
+          { type: 'predicate', instructions: 'Is there a star?' },
+          { type: 'x_box', instructions: 'star' },
+        ],
+      }
+      const printed = await runSnippet(language, write('/v1/decisions', body))
+      expect(printed).toMatch(/predicate[\s\S]*probability[\s\S]*x_box[\s\S]*confidence/)
     })
   }
 })

@@ -16,11 +16,12 @@ import './styles/multilook.css'
 import './styles/structure.css'
 import './styles/detect.css'
 import './styles/media.css'
-import './styles/server.css'
 
 const root = document.getElementById('app')!
 root.textContent = ''
-// The session of this tab is there with the first paint: it takes some milliseconds, unless the browser is stuck.
-await Promise.race([beginSessions(), new Promise((resolve) => setTimeout(resolve, 1000))])
-offerFiles(openFile)
-render(<App />, root)
+// The session of this tab is there with the first paint: it takes some milliseconds, unless the browser is stuck. Not
+// awaited by this module, which the modes that a session has to load import from.
+void Promise.race([beginSessions(), new Promise((resolve) => setTimeout(resolve, 1000))]).then(() => {
+  offerFiles(openFile)
+  render(<App />, root)
+})

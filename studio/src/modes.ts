@@ -4,10 +4,11 @@ import { AskPanel } from './ask/ask-panel.tsx'
 import { clips, marks } from './ask/conversation.ts'
 import { DetectPanel } from './detect/detect-panel.tsx'
 import { stageMarks, stageTool } from './detect/stage.ts'
+import { lateMode } from './late-mode.tsx'
 import type { Clip, Mark } from './marks/mark.ts'
 import { clips as lookClips, marks as lookMarks } from './multilook/look.ts'
 import { MultilookPanel } from './multilook/multilook-panel.tsx'
-import { ServerPanel } from './server-status/server-panel.tsx'
+import { loadForSessions } from './session/registry.ts'
 import type { StageTool } from './stage/image-stage.tsx'
 import { StructurePanel } from './structure/structure-panel.tsx'
 import type { IconName } from './widgets/icon.tsx'
@@ -27,6 +28,10 @@ const none = signal(null)
 const noMarks = signal<readonly Mark[]>([])
 const noClips = signal<readonly Clip[]>([])
 
+const decisions = lateMode(() => import('./decisions/decisions-mode.ts'))
+loadForSessions('decisions', decisions.open)
+const server = lateMode(() => import('./server-status/server-mode.ts'))
+
 export const MODES: readonly [Mode, ...Mode[]] = [
   { id: 'ask', title: 'Ask', icon: 'chat', Panel: AskPanel, marks, clips, tool: none },
   {
@@ -36,6 +41,15 @@ export const MODES: readonly [Mode, ...Mode[]] = [
     Panel: MultilookPanel,
     marks: lookMarks,
     clips: lookClips,
+    tool: none,
+  },
+  {
+    id: 'decisions',
+    title: 'Decisions',
+    icon: 'decide',
+    Panel: decisions.Panel,
+    marks: decisions.marks,
+    clips: decisions.clips,
     tool: none,
   },
   {
@@ -56,5 +70,5 @@ export const MODES: readonly [Mode, ...Mode[]] = [
     clips: noClips,
     tool: none,
   },
-  { id: 'server', title: 'Server', icon: 'server', Panel: ServerPanel, marks: noMarks, clips: noClips, tool: none },
+  { id: 'server', title: 'Server', icon: 'server', Panel: server.Panel, marks: noMarks, clips: noClips, tool: none },
 ]

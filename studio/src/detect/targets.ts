@@ -1,6 +1,7 @@
 import { computed, signal } from '@preact/signals'
 import type { Attachment } from '../media/attachment.ts'
 import { attachments, selected } from '../media/attachments.ts'
+import { tokensOf } from '../widgets/token-input.tsx'
 
 /** A box around an object like those to find. */
 export interface Example {
@@ -58,11 +59,7 @@ export function toggleNegative(id: string): void {
 
 /** Adds names, separated by commas or line breaks; each counts once. */
 export function addCategories(text: string): void {
-  const names = text
-    .split(/[,;\n\t]/)
-    .map((name) => name.trim())
-    .filter((name) => name !== '')
-  categories.value = [...new Set([...categories.value, ...names])]
+  categories.value = [...new Set([...categories.value, ...tokensOf(text)])]
 }
 
 export function removeCategory(name: string): void {

@@ -1,3 +1,4 @@
+import { counted, millisecondsText } from '../widgets/quantities.ts'
 import type { LookUsage } from './wire.ts'
 
 /** What one call about several questions took: figures of the reply, and the time that the page has measured. */
@@ -9,6 +10,8 @@ export interface LookFacts {
   /** Completions of all questions. */
   readonly answers: number
   readonly milliseconds: number
+  /** How often the context was read; once where nothing else is said. */
+  readonly readings?: number
 }
 
 export interface LookSharing {
@@ -21,11 +24,27 @@ export interface LookSharing {
 }
 
 /** What the questions saved by sharing their context; null where they shared nothing. */
-export function sharingOf({ usage, questions, failed }: LookFacts): LookSharing | null {
+export function sharingOf({ usage, questions, failed, readings = 1 }: LookFacts): LookSharing | null {
   const { prompt_tokens: all = 0, prompt_tokens_details: details } = usage ?? {}
   const reused = details?.cached_tokens ?? 0
   if (reused === 0) return null
-  // The reused tokens are the context of all questions that ran but one. Whether a failed one ran, the reply does not say.
-  const context = failed === 0 ? reused / (questions - 1) : null
-  return { context: Number.isInteger(context) ? context : null, all, computed: all - reused }
+  // The reused tokens are the context of all questions that ran but the first of each reading. Whether a failed one ran,
+  // the reply does not say.
+  const context = failed === 0 ? reused / (questions - readings) : null
+  // Readings have instructions of their own, so that their contexts differ by some tokens.
+  const whole = readings > 1 && context !== null ? Math.round(context) : context
+  return { context: Number.isInteger(whole) ? whole : null, all, computed: all - reused }
+}
+
+/** The figures in a line. @param what the answers are called, in the singular */
+export function factsText(facts: LookFacts, what: string): string {
+  const { usage, answers, failed, milliseconds, readings = 1 } = facts
+  const context = sharingOf(facts)?.context ?? null
+  const times = readings === 1 ? 'once: ' : `${readings === 2 ? 'twice' : `${readings} times`}: ~`
+  const read =
+    context === null
+      ? counted(usage?.prompt_tokens ?? 0, 'prompt token')
+      : `Context read ${times}${counted(context, 'token')}`
+  const parts = [read, counted(answers, what), millisecondsText(milliseconds)]
+  return (failed === 0 ? parts : [...parts, `${failed} failed`]).join(' · ')
 }

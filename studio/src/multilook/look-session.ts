@@ -4,22 +4,22 @@ import { FORMATS } from '../widgets/formats.ts'
 import { facts, failure, picked, rows, stopLooking } from './look.ts'
 import type { LookFacts } from './look-facts.ts'
 import { DEFAULT_LOOK, lookOptions, MOST_COMPLETIONS, withCompletions } from './look-options.ts'
-import { MOST_QUESTIONS, questions, replaceQuestions } from './questions.ts'
+import { questions } from './questions.ts'
 import { type Answer, Row, type SavedRow } from './row.ts'
 
 keepInSessions({
   name: 'multilook',
 
   save() {
-    const isEmpty = questions.value.every(({ text }) => text === '') && lookOptions.value === DEFAULT_LOOK
+    const isEmpty = questions.all.value.every(({ text }) => text === '') && lookOptions.value === DEFAULT_LOOK
     if (isEmpty) return undefined
-    const list = questions.value.map(({ id, text }) => ({ text, row: rows.value.get(id)?.save() ?? null }))
+    const list = questions.all.value.map(({ id, text }) => ({ text, row: rows.value.get(id)?.save() ?? null }))
     return { questions: list, options: lookOptions.value, facts: facts.value }
   },
 
   restore(saved) {
     stopLooking()
-    replaceQuestions([''])
+    questions.replace([''])
     lookOptions.value = DEFAULT_LOOK
     rows.value = new Map()
     facts.value = null
@@ -30,18 +30,20 @@ keepInSessions({
     const read = listOf(list, (one) => {
       const { text, row } = recordOf(one)
       return { text: textOf(text), row: orNull(row, readRow) }
-    }).slice(0, MOST_QUESTIONS)
+    }).slice(0, questions.most)
     const known = readOptions(options)
     const figures = orNull(took, readFacts)
-    replaceQuestions(read.map(({ text }) => text))
+    questions.replace(read.map(({ text }) => text))
     lookOptions.value = known
     rows.value = new Map(
-      read.flatMap(({ row }, index) => (row === null ? [] : [[questions.value[index]!.id, Row.restore(row)] as const])),
+      read.flatMap(({ row }, index) =>
+        row === null ? [] : [[questions.all.value[index]!.id, Row.restore(row)] as const],
+      ),
     )
     facts.value = figures
   },
 
-  title: () => questions.value.find(({ text }) => text.trim() !== '')?.text ?? null,
+  title: () => questions.all.value.find(({ text }) => text.trim() !== '')?.text ?? null,
 })
 
 function readOptions(value: unknown): typeof DEFAULT_LOOK {
@@ -66,8 +68,9 @@ function readAnswer(value: unknown): Answer {
   return { text: textOf(text), thoughts: textOf(thoughts), finishReason: orNull(finishReason, textOf) }
 }
 
-function readFacts(value: unknown): LookFacts {
-  const { usage, questions: asked, failed, answers, milliseconds } = recordOf(value)
+/** Also those of decisions. */
+export function readFacts(value: unknown): LookFacts {
+  const { usage, questions: asked, failed, answers, milliseconds, readings } = recordOf(value)
   return {
     usage: orNull(usage, (given) => {
       const { prompt_tokens, completion_tokens, prompt_tokens_details: details } = recordOf(given)
@@ -81,5 +84,6 @@ function readFacts(value: unknown): LookFacts {
     failed: numberOf(failed),
     answers: numberOf(answers),
     milliseconds: numberOf(milliseconds),
+    ...(readings === undefined ? {} : { readings: numberOf(readings) }),
   }
 }

@@ -3,6 +3,7 @@ import type { Clip, Mark } from '../marks/mark.ts'
 import type { ReplyPiece } from '../marks/reply-text.ts'
 import { toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
+import type { Question } from '../questions/question-store.ts'
 import { answerFields } from '../server/answer-options.ts'
 import { callEvents } from '../server/call.ts'
 import { model } from '../server/connection.ts'
@@ -11,7 +12,7 @@ import { type Wait, withPatience } from '../server/patience.ts'
 import type { Message, Part } from '../server/wire.ts'
 import type { LookFacts } from './look-facts.ts'
 import { lookOptions } from './look-options.ts'
-import { type Question, questions } from './questions.ts'
+import { questions } from './questions.ts'
 import { Row } from './row.ts'
 import type { LookEvent, LookUsage } from './wire.ts'
 
@@ -42,7 +43,7 @@ export const clips = computed<readonly Clip[]>(() =>
 )
 
 /** The questions that say something. */
-export const asked = computed<readonly Question[]>(() => questions.value.filter(({ text }) => text.trim() !== ''))
+export const asked = computed<readonly Question[]>(() => questions.all.value.filter(({ text }) => text.trim() !== ''))
 
 /** The ids of questions that were asked and have no answer: they failed, or the call was stopped. */
 export const unanswered = computed<readonly string[]>(() =>

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { attachments } from '../media/attachments.ts'
 import { bringSample, SAMPLES } from '../media/samples.ts'
+import { QuestionList } from '../questions/question-list.tsx'
 import { SettingsButton, ThinkButton } from '../widgets/ask-buttons.tsx'
 import { Button } from '../widgets/button.tsx'
 import { FailureNotice } from '../widgets/failure-notice.tsx'
@@ -9,24 +10,36 @@ import { Notice } from '../widgets/notice.tsx'
 import { counted } from '../widgets/quantities.ts'
 import { WaitNotice } from '../widgets/wait-notice.tsx'
 import { EXAMPLE_QUESTIONS } from './example-questions.ts'
-import { asked, failure, isLooking, lookAgain, lookAll, picked, retry, stopLooking, unanswered, wait } from './look.ts'
+import {
+  asked,
+  failure,
+  forgetRow,
+  isLooking,
+  lookAgain,
+  lookAll,
+  picked,
+  retry,
+  stopLooking,
+  unanswered,
+  wait,
+} from './look.ts'
 import { lookOptions, MOST_ANSWERS, MOST_COMPLETIONS, withCompletions } from './look-options.ts'
 import { LookSettings } from './look-settings.tsx'
 import { LookSummary } from './look-summary.tsx'
 import './look-session.ts'
-import { QuestionList } from './question-list.tsx'
-import { addQuestion, MOST_QUESTIONS, questions, replaceQuestions } from './questions.ts'
+import { QuestionRow } from './question-row.tsx'
+import { questions } from './questions.ts'
 
 /** Many questions about the media on the stage, which the server reads once. */
 export function MultilookPanel() {
-  const count = questions.value.length
+  const count = questions.all.value.length
   return (
     <>
       <div class="panel-body multilook">
         {asked.value.length === 0 && (
           <div class="look-intro">
             <p class="empty">
-              Write up to {MOST_QUESTIONS} questions, or paste a list. The picture is read once for all of them, and
+              Write up to {questions.most} questions, or paste a list. The picture is read once for all of them, and
               each answer arrives in its row.
             </p>
             <Button onClick={() => void loadExamples()}>
@@ -34,13 +47,17 @@ export function MultilookPanel() {
             </Button>
           </div>
         )}
-        <QuestionList />
+        <QuestionList
+          store={questions}
+          onRemove={forgetRow}
+          row={(question, place) => <QuestionRow key={question.id} question={question} place={place} />}
+        />
         <div class="look-add">
-          <Button icon="plus" kind="quiet" disabled={count >= MOST_QUESTIONS} onClick={() => addQuestion()}>
+          <Button icon="plus" kind="quiet" disabled={count >= questions.most} onClick={() => questions.add()}>
             Add a question
           </Button>
           <span>
-            {count} of {MOST_QUESTIONS}
+            {count} of {questions.most}
           </span>
           {picked.value !== null && (
             <Button kind="quiet" onClick={() => (picked.value = null)}>
@@ -59,7 +76,7 @@ export function MultilookPanel() {
 }
 
 async function loadExamples(): Promise<void> {
-  replaceQuestions(EXAMPLE_QUESTIONS)
+  questions.replace(EXAMPLE_QUESTIONS)
   const sample = SAMPLES.find(({ name }) => name === 'shapes.png')
   if (sample && attachments.value.length === 0) await bringSample(sample)
 }

@@ -1,70 +1,35 @@
-import { useLayoutEffect, useRef } from 'preact/hooks'
+import { QuestionLine } from '../questions/question-line.tsx'
+import type { RowPlace } from '../questions/question-list.tsx'
+import type { Question } from '../questions/question-store.ts'
 import { IconButton } from '../widgets/button.tsx'
 import { counted } from '../widgets/quantities.ts'
 import { AnswerList } from './answer-list.tsx'
 import { lookAll, picked, rows } from './look.ts'
-import { type Question, setText } from './questions.ts'
+import { questions } from './questions.ts'
 import type { Row } from './row.ts'
 
-interface QuestionRowProps {
-  readonly question: Question
-  readonly index: number
-  readonly isDragged: boolean
-  onAdd(): void
-  onRemove(): void
-  onMove(by: number, on: 'text' | 'handle'): void
-  onGrab(event: PointerEvent): void
-  /** @returns whether it took the text: when it has several lines. */
-  onPasteLines(text: string): boolean
-}
-
 /** A question, to write, with its answers. */
-export function QuestionRow({ question, index, isDragged, ...does }: QuestionRowProps) {
-  const { id, text } = question
+export function QuestionRow({
+  question: { id, text },
+  place,
+}: {
+  readonly question: Question
+  readonly place: RowPlace
+}) {
+  const { index, isDragged } = place
   const row = rows.value.get(id)
   const isPicked = picked.value?.question === id
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.isComposing) return
-    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key]
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void lookAll()
-    else if (event.key === 'Enter' && !event.shiftKey) does.onAdd()
-    else if (event.key === 'Backspace' && text === '') does.onRemove()
-    else if (step !== undefined && event.altKey) does.onMove(step, 'text')
-    else return
-    event.preventDefault()
-  }
   return (
     <li class={`question-row ${isDragged ? 'dragged' : ''} ${isPicked ? 'picked' : ''}`} data-question={id}>
-      <div class="question-line">
-        <button
-          type="button"
-          class="question-handle"
-          aria-label={`Move question ${index + 1}`}
-          title="Drag, or press the up and down arrows, to move it"
-          onPointerDown={does.onGrab}
-          onKeyDown={(event) => {
-            const step = { ArrowUp: -1, ArrowDown: 1 }[event.key]
-            if (step === undefined) return
-            event.preventDefault()
-            does.onMove(step, 'handle')
-          }}
-        >
-          {index + 1}
-        </button>
-        <GrowingText
-          label={`Question ${index + 1}`}
-          value={text}
-          onInput={(value) => setText(id, value)}
-          onKeyDown={onKeyDown}
-          onPaste={(event) => {
-            const pasted = event.clipboardData?.getData('text/plain') ?? ''
-            if (does.onPasteLines(pasted)) event.preventDefault()
-          }}
-        />
+      <QuestionLine
+        text={text}
+        place={place}
+        onInput={(value) => questions.change(id, { text: value })}
+        onAskAll={() => void lookAll()}
+      >
         {row && <RowStatusText row={row} />}
         {row && <PickButton id={id} index={index} row={row} />}
-        <IconButton icon="close" label={`Remove question ${index + 1}`} onClick={does.onRemove} />
-      </div>
+      </QuestionLine>
       {row && <AnswerList id={id} row={row} isChanged={row.question !== text.trim()} />}
     </li>
   )
@@ -93,37 +58,6 @@ function PickButton({ id, index, row }: { readonly id: string; readonly index: n
       onClick={() => {
         picked.value = isPicked ? null : { question: id, answer: null }
       }}
-    />
-  )
-}
-
-interface GrowingTextProps {
-  readonly label: string
-  readonly value: string
-  onInput(value: string): void
-  onKeyDown(event: KeyboardEvent): void
-  onPaste(event: ClipboardEvent): void
-}
-
-/** A field as tall as its text. */
-function GrowingText({ label, value, onInput, onKeyDown, onPaste }: GrowingTextProps) {
-  const field = useRef<HTMLTextAreaElement>(null)
-  useLayoutEffect(() => {
-    const { style } = field.current!
-    style.height = 'auto'
-    style.height = `${field.current!.scrollHeight}px`
-  }, [value])
-  return (
-    <textarea
-      ref={field}
-      class="question-text"
-      rows={1}
-      aria-label={label}
-      placeholder="Ask something"
-      value={value}
-      onInput={(event) => onInput(event.currentTarget.value)}
-      onKeyDown={onKeyDown}
-      onPaste={onPaste}
     />
   )
 }

@@ -1,19 +1,21 @@
 import { enclose, type Syntax, writeLiteral } from './literal.ts'
 import { type MediaFile, mediaOf } from './media-ref.ts'
-import { codeSyntax, filesNote, isStreamed, OPENAI_PATH, program, type SnippetRequest } from './snippet-request.ts'
-
-/** Arguments of `client.chat.completions.create` that the page uses. Anything else goes into `extra_body`. */
-const ARGUMENTS = new Set(
-  `messages model max_completion_tokens reasoning_effort response_format stream stream_options temperature
-  tools`.split(/\s+/),
-)
+import {
+  codeSyntax,
+  filesNote,
+  isStreamed,
+  OPENAI_CALLS,
+  type OpenAiCall,
+  program,
+  type SnippetRequest,
+} from './snippet-request.ts'
 
 const STEP = '    '
 
 /** The request as a Python program: with OpenAI's package where the endpoint is OpenAI's, else with `requests`. */
 export function toPython(request: SnippetRequest): string {
   const files = [...mediaOf(request.body).values()]
-  const isOpenAi = request.path === OPENAI_PATH
+  const openAi = OPENAI_CALLS[request.path]
   const note = filesNote(files)
   const standard = [
     ...(files.length > 0 ? ['import base64'] : []),
@@ -22,18 +24,18 @@ export function toPython(request: SnippetRequest): string {
   ]
   return program(
     standard.join('\n'),
-    isOpenAi ? 'from openai import OpenAI' : 'import requests',
+    openAi ? 'from openai import OpenAI' : 'import requests',
     [...(note === null ? [] : [`# ${note}`]), ...files.map((file) => loading(file, request.origin))].join('\n'),
-    isOpenAi ? openAiCall(request) : plainCall(request),
+    openAi ? openAiCall(request, openAi) : plainCall(request),
   )
 }
 
-function openAiCall(request: SnippetRequest): string {
+function openAiCall(request: SnippetRequest, { resource, printed, known }: OpenAiCall): string {
   const { origin, key, body } = request
   const syntax = syntaxFor(body)
   const members = Object.entries(body as object)
-  const extra = Object.fromEntries(members.filter(([name]) => !ARGUMENTS.has(name)))
-  const given = members.filter(([name]) => ARGUMENTS.has(name))
+  const extra = Object.fromEntries(members.filter(([name]) => !known.has(name)))
+  const given = members.filter(([name]) => known.has(name))
   if (Object.keys(extra).length > 0) given.push(['extra_body', extra])
   const call = enclose(
     given.map(([name, value]) => `${name}=${writeLiteral(value, syntax, STEP)}`),
@@ -42,7 +44,7 @@ function openAiCall(request: SnippetRequest): string {
   )
   const lines = [
     `client = OpenAI(base_url=${syntax.text(`${origin}/v1`)}, api_key=${syntax.text(key)})`,
-    `reply = client.chat.completions.create${call}`,
+    `reply = client.${resource}.create${call}`,
   ]
   if (isStreamed(request)) {
     lines.push(
@@ -51,7 +53,7 @@ function openAiCall(request: SnippetRequest): string {
       '        print(choice.delta.content or "", end="", flush=True)',
       'print()',
     )
-  } else lines.push('print(reply.choices[0].message.content)')
+  } else lines.push(`print(reply.${printed})`)
   return lines.join('\n')
 }
 

@@ -14,8 +14,29 @@ export interface SnippetRequest {
   readonly key: string
 }
 
-/** The path of the requests that OpenAI's own packages send. */
-export const OPENAI_PATH = '/v1/chat/completions'
+/** An endpoint that OpenAI's own packages know, in Python and TypeScript alike. */
+export interface OpenAiCall {
+  /** Of the client: `chat.completions`. */
+  readonly resource: string
+  /** What is printed of the reply. */
+  readonly printed: string
+  /** Arguments of its `create` that the page uses. Any other is ours. */
+  readonly known: ReadonlySet<string>
+}
+
+/** By their paths. */
+export const OPENAI_CALLS: Readonly<Record<string, OpenAiCall>> = {
+  '/v1/chat/completions': {
+    resource: 'chat.completions',
+    printed: 'choices[0].message.content',
+    known: new Set(
+      'messages model max_completion_tokens reasoning_effort response_format stream stream_options temperature tools'.split(
+        ' ',
+      ),
+    ),
+  },
+  '/v1/decisions': { resource: 'decisions', printed: 'answers', known: new Set(['model', 'input', 'questions']) },
+}
 
 /** Whether the response is a stream of events, to be printed as it arrives. */
 export function isStreamed({ body, accept }: SnippetRequest): boolean {

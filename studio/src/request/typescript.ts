@@ -1,48 +1,59 @@
 import { enclose, type Syntax, writeLiteral } from './literal.ts'
 import { type MediaFile, mediaOf } from './media-ref.ts'
-import { codeSyntax, filesNote, isStreamed, OPENAI_PATH, program, type SnippetRequest } from './snippet-request.ts'
-
-/** Our own fields of a chat completion, which the types of OpenAI's package do not know. */
-const OWN_FIELDS = new Set(['regex', 'top_k', 'vision_config'])
+import {
+  codeSyntax,
+  filesNote,
+  isStreamed,
+  OPENAI_CALLS,
+  type OpenAiCall,
+  program,
+  type SnippetRequest,
+} from './snippet-request.ts'
 
 const STEP = '  '
 
 /** The request as a module for Node: with OpenAI's package where the endpoint is OpenAI's, else with `fetch`. */
 export function toTypeScript(request: SnippetRequest): string {
   const files = [...mediaOf(request.body).values()]
-  const isOpenAi = request.path === OPENAI_PATH
+  const openAi = OPENAI_CALLS[request.path]
   const note = filesNote(files)
   return program(
     [
       ...(files.some(({ media }) => media.path === null) ? [`import { readFile } from 'node:fs/promises'`] : []),
-      ...(isOpenAi ? [`import OpenAI from 'openai'`] : []),
+      ...(openAi ? [`import OpenAI from 'openai'`] : []),
     ].join('\n'),
     [...(note === null ? [] : [`// ${note}`]), ...files.map((file) => loading(file, request.origin))].join('\n'),
-    isOpenAi ? openAiCall(request) : plainCall(request),
+    openAi ? openAiCall(request, openAi) : plainCall(request),
   )
 }
 
-function openAiCall(request: SnippetRequest): string {
+function openAiCall(request: SnippetRequest, { resource, printed, known }: OpenAiCall): string {
   const { origin, key, body } = request
   const syntax = syntaxFor(body)
   const members = Object.entries(body as object)
-  const own = members.filter(([name]) => OWN_FIELDS.has(name))
+  const own = members.filter(([name]) => !known.has(name))
   const fields = members
-    .filter(([name]) => !OWN_FIELDS.has(name))
-    .map(([name, value]) => `${syntax.key(name)}: ${writeLiteral(value, syntax, STEP)}`)
+    .filter(([name]) => known.has(name))
+    .map(([name, value]) => `${syntax.key(name)}: ${writeLiteral(value, syntax, STEP)}${typeOf(name, value)}`)
   // Spread, the fields pass the check of types.
   if (own.length > 0) fields.push(`...${writeLiteral(Object.fromEntries(own), syntax, STEP)}`)
   const lines = [
     `const client = new OpenAI({ baseURL: ${syntax.text(`${origin}/v1`)}, apiKey: ${syntax.text(key)} })`,
-    `const reply = await client.chat.completions.create(${enclose(fields, ['{', '}'], STEP)})`,
+    `const reply = await client.${resource}.create(${enclose(fields, ['{', '}'], STEP)})`,
   ]
   if (isStreamed(request)) {
     lines.push(
       `for await (const chunk of reply) process.stdout.write(chunk.choices[0]?.delta.content ?? '')`,
       'console.log()',
     )
-  } else lines.push('console.log(reply.choices[0].message.content)')
+  } else lines.push(`console.log(reply.${printed})`)
   return lines.join('\n')
+}
+
+/** Questions of our own types pass the check too. */
+function typeOf(name: string, value: unknown): string {
+  const isOwn = name === 'questions' && (value as { type: string }[]).some(({ type }) => type.startsWith('x_'))
+  return isOwn ? ' as any[]' : ''
 }
 
 function plainCall(request: SnippetRequest): string {

@@ -4,9 +4,10 @@ import { MODES } from '../modes.ts'
 import { keepInSessions } from './registry.ts'
 import { listOf, recordOf, textOf } from './shape.ts'
 
-/** The media on the stage. After the modes, whose questions make the better titles. */
+/** The media on the stage. The questions of modes make the better titles. */
 keepInSessions({
   name: 'stage',
+  titlesLast: true,
   save(keep) {
     if (attachments.value.length === 0) return undefined
     return { media: attachments.value.map(keep), selected: selected.value?.id ?? null }

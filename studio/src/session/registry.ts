@@ -1,3 +1,4 @@
+import { signal } from '@preact/signals'
 import type { Attachment } from '../media/attachment.ts'
 
 /** A part of what is on the page, and how a session keeps it. */
@@ -18,17 +19,29 @@ export interface SessionPart {
    * @throws Error when it makes no sense; the part is then emptied.
    */
   restore(saved: unknown, find: (id: string) => Attachment | null): void
+  /** Whether other parts have better titles. */
+  readonly titlesLast?: boolean
   /** What a session is called that has no name yet; null when the part does not know. */
   title?(): string | null
 }
 
-const parts: SessionPart[] = []
+const parts = signal<readonly SessionPart[]>([])
+const loaders = new Map<string, () => Promise<void>>()
 
 /** A mode calls this once, when its module loads. */
 export function keepInSessions(part: SessionPart): void {
-  parts.push(part)
+  parts.value = [...parts.value, part]
+}
+
+/** Has the module of a part loaded before a session is shown that has the part. @param load never rejects */
+export function loadForSessions(name: string, load: () => Promise<void>): void {
+  loaders.set(name, load)
+}
+
+export async function loadParts(names: readonly string[]): Promise<void> {
+  await Promise.all(names.map((name) => loaders.get(name)?.()))
 }
 
 export function sessionParts(): readonly SessionPart[] {
-  return parts
+  return parts.value
 }

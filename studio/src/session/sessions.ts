@@ -2,7 +2,7 @@ import { effect, signal } from '@preact/signals'
 import type { Attachment } from '../media/attachment.ts'
 import { nameMedia } from '../media/known-media.ts'
 import { newId } from '../new-id.ts'
-import { sessionParts } from './registry.ts'
+import { loadParts, sessionParts } from './registry.ts'
 import { type SessionFile, writeSessionFile } from './session-file.ts'
 import { holdSession } from './session-lock.ts'
 import {
@@ -167,6 +167,7 @@ async function leave(): Promise<boolean> {
 async function show(id: string): Promise<void> {
   const content = await readSession(id)
   if (content === null) throw new Error('It is no longer there.')
+  await loadParts(Object.keys(content.parts))
   const entry = entries.value.find((one) => one.id === id)
   currentId.value = id
   title = entry?.title ?? ''
@@ -178,6 +179,7 @@ async function show(id: string): Promise<void> {
 }
 
 async function showNew(content: SessionContent, name: string | null): Promise<void> {
+  await loadParts(Object.keys(content.parts))
   currentId.value = newId()
   title = name ?? ''
   isNamed = name !== null
@@ -231,7 +233,7 @@ function restore({ parts, media }: SessionContent): void {
 
 function titleOf(): string {
   if (isNamed) return title
-  for (const part of sessionParts()) {
+  for (const part of sessionParts().toSorted((a, b) => Number(!!a.titlesLast) - Number(!!b.titlesLast))) {
     const own = part.title?.()?.trim().replaceAll(/\s+/g, ' ')
     if (own) return own.length > 80 ? `${own.slice(0, 79)}…` : own
   }

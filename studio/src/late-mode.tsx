@@ -1,0 +1,51 @@
+import { computed, type ReadonlySignal, signal } from '@preact/signals'
+import type { ComponentType } from 'preact'
+import { useEffect } from 'preact/hooks'
+import type { Clip, Mark } from './marks/mark.ts'
+import { Button } from './widgets/button.tsx'
+import { Notice } from './widgets/notice.tsx'
+
+/** What a mode puts on the page. */
+interface ModeContent {
+  readonly Panel: ComponentType
+  readonly marks?: ReadonlySignal<readonly Mark[]>
+  readonly clips?: ReadonlySignal<readonly Clip[]>
+}
+
+/**
+ * A mode whose code is fetched when it is opened, so that the page itself opens fast.
+ * @param load imports it; a mode that sessions keep registers itself then.
+ */
+export function lateMode(load: () => Promise<ModeContent>) {
+  const content = signal<ModeContent | null>(null)
+  const isMissing = signal(false)
+  let loading: Promise<void> | null = null
+  /** Never rejects: without its code, the mode says so when it is opened. */
+  const open = () => {
+    loading ??= load().then(
+      (loaded) => {
+        content.value = loaded
+      },
+      () => {
+        isMissing.value = true
+      },
+    )
+    return loading
+  }
+  const Panel = () => {
+    useEffect(() => void open(), [])
+    if (content.value !== null) return <content.value.Panel />
+    if (!isMissing.value) return <div class="panel-body" aria-busy="true" />
+    return (
+      <Notice tone="error" actions={<Button onClick={() => location.reload()}>Load the page again</Button>}>
+        The server did not send this part of the page. It may be down, or newer than the page.
+      </Notice>
+    )
+  }
+  return {
+    open,
+    Panel,
+    marks: computed(() => content.value?.marks?.value ?? []),
+    clips: computed(() => content.value?.clips?.value ?? []),
+  }
+}

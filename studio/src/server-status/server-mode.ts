@@ -1,0 +1,3 @@
+import '../styles/server.css'
+
+export { ServerPanel as Panel } from './server-panel.tsx'
