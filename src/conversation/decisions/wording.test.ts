@@ -86,7 +86,12 @@ describe('a model that answers with names', () => {
   test('is asked the question alone, and each way to name an option counts', () => {
     expect(worded(choice('Which?', 'red', 'apple', '7', true), NAMES)).toEqual({
       asked: 'Which?',
-      replies: [['Red.', 'A red.', 'red'], ['Apple.', 'An apple.', 'apple'], ['7.', 'A 7.', '7'], ['Yes.']],
+      replies: [
+        ['Red.', 'A red.', 'The red.', 'red'],
+        ['Apple.', 'An apple.', 'The apple.', 'apple'],
+        ['7.', 'A 7.', 'The 7.', '7'],
+        ['Yes.'],
+      ],
     })
   })
 
