@@ -8,8 +8,8 @@ export class ReadPrefixCopies {
   /** @param limitBytes 0 for no copies. */
   constructor(limitBytes: number) {
     this.#copies = new LRUCache({
-      // The library takes no limit of 0.
-      maxSize: Math.max(1, limitBytes),
+      // The library takes whole numbers, and no limit of 0.
+      maxSize: Math.max(1, Math.floor(limitBytes)),
       sizeCalculation: ({ state }) => Math.max(1, state.byteLength),
     })
   }
