@@ -303,7 +303,8 @@ test('who is refused for a full queue is told when there will be a place', async
   } finally {
     await engine.close()
   }
-})
+  // Ten seconds on an idle machine; beside other engines many times as long.
+}, 180_000)
 
 test.concurrent('a process that hangs is restarted', async () => {
   const engine = await LocalEngine.start(await loadCard(CARD), { silenceLimitMs: 1500 })
