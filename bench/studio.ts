@@ -32,8 +32,8 @@ export const studio: Benchmark = {
     await using server = await startLookout(null, MODEL)
     const browser = await chromium.launch({
       executablePath,
-      // Memory is read after a collection of garbage.
-      args: ['--no-sandbox', '--js-flags=--expose-gc', '--enable-precise-memory-info'],
+      // Memory is read after a collection of garbage. Without a zygote, what pages' processes took counts as this benchmark's.
+      args: ['--no-sandbox', '--no-zygote', '--js-flags=--expose-gc', '--enable-precise-memory-info'],
     })
     try {
       const paints = await repeated(runs, () => firstPaint(browser, server))
@@ -43,7 +43,8 @@ export const studio: Benchmark = {
       const memory = await memoryAfter(browser, server, questions)
       const ms = (values: readonly number[]) => `${median(values).toFixed(0)} ms`
       const rows = [
-        ['first paint, of a browser that has never been there', ms(paints), '300 ms'],
+        ['first paint, of a browser that has never been there', ms(paints.map(({ first }) => first)), '300 ms'],
+        ['until its samples are there to click', ms(paints.map(({ samples }) => samples)), ''],
         ['from the first whole tag in the page to its box on the picture', ms(boxes), '1000 ms'],
         [
           `frames a second while panning ${BOXES} boxes on ${(SIZE.width * SIZE.height) / 1e6} megapixels`,
@@ -79,17 +80,30 @@ async function withPage<Result>(browser: Browser, work: (page: Page) => Promise<
 
 const open = (page: Page, { url, apiKey }: BenchServer) => page.goto(`${url}/studio#key=${apiKey}`)
 
-/** In ms from the start of the navigation. */
-function firstPaint(browser: Browser, server: BenchServer): Promise<number> {
+/** In ms from the start of the navigation: the top bar, and the frame after the samples are there. */
+function firstPaint(
+  browser: Browser,
+  server: BenchServer,
+): Promise<{ readonly first: number; readonly samples: number }> {
   return withPage(browser, async (page) => {
+    await page.addInitScript(`
+      globalThis.samplesMs = new Promise((resolve) => {
+        const observer = new MutationObserver(() => {
+          if (!document.body?.textContent.includes('Six shapes')) return
+          observer.disconnect()
+          requestAnimationFrame(() => setTimeout(() => resolve(performance.now())))
+        })
+        observer.observe(document, { subtree: true, childList: true })
+      })`)
     await open(page, server)
-    await page.getByText('Six shapes').waitFor()
-    return page.evaluate<number>(
+    const samples = await page.evaluate<number>('samplesMs')
+    const first = await page.evaluate<number>(
       `new Promise((resolve) => new PerformanceObserver((list) => {
         const paint = list.getEntries().find(({ name }) => name === 'first-contentful-paint')
         if (paint) resolve(paint.startTime)
       }).observe({ type: 'paint', buffered: true }))`,
     )
+    return { first, samples }
   })
 }
 
