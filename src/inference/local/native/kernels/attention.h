@@ -4,9 +4,10 @@
 // exponential for each, and keeps the sums in f16. For a small model with some context, this takes most of a step. For
 // prompts it works on tiles of rows, and computes each cell that any row of a tile sees for all of its rows.
 //
-// Here, sixteen cells at a time (of f16 or Q8_0) are converted to f32, once for all the rows and heads that read them. Cells that a row
-// must not see are skipped sixteen at a time. All sums are in f32 (online softmax: Dao et al., FlashAttention, 2022). A
-// row's result does not depend on the other rows of the batch.
+// Here, sixteen cells at a time (of f16 or Q8_0) are converted to f32, once for all the rows and heads that read them. Cells
+// that a row must not see are skipped sixteen at a time. Where sequences decode together, their new cells alternate, and a
+// row sees one or two of sixteen: these are gathered until there are sixteen. All sums are in f32 (online softmax: Dao et
+// al., FlashAttention, 2022). A row's result does not depend on the other rows of the batch.
 
 #pragma once
 
@@ -27,6 +28,8 @@
 
 namespace {
 
+/** In a mask, for a cell that a row must not see: minus infinity in f16. */
+constexpr ggml_fp16_t HIDDEN = 0xFC00;
 /** Cells that are processed together. */
 constexpr int CELLS = 16;
 /**
@@ -38,6 +41,8 @@ constexpr int BLOCK = 8 * CELLS;
 constexpr int QUERIES = 32;
 /** Maximum width of a key or value. */
 constexpr int WIDEST = 256;
+/** A row that sees fewer of CELLS cells gathers them: it then reads fewer cells, but converts them for itself alone. */
+constexpr int FEW = CELLS / 2;
 /** Minimum cells in a thread's part. */
 constexpr int64_t FEWEST_CELLS = 256;
 
@@ -82,24 +87,17 @@ inline void add_weighted(float * out, float kept, const float * weights, const f
     }
 }
 
-inline void halves_to_floats(const char * first, size_t stride, int64_t width, float * out) {
-    for (int c = 0; c < CELLS; c++) {
-        const auto * halves = (const ggml_fp16_t *) (first + c * stride);
-        for (int64_t d = 0; d < width; d += LANES) store(out + c * width + d, from_halves(halves + d));
-    }
+inline void halves_to_floats(const char * row, int64_t width, float * out) {
+    const auto * halves = (const ggml_fp16_t *) row;
+    for (int64_t d = 0; d < width; d += LANES) store(out + d, from_halves(halves + d));
 }
 
 /** The same for Q8_0: blocks of 32 numbers of 8 bits with a factor in f16. */
-inline void blocks_to_floats(const char * first, size_t stride, int64_t width, float * out) {
-    for (int c = 0; c < CELLS; c++) {
-        const auto * blocks = (const block_q8_0 *) (first + c * stride);
-        float * to = out + c * width;
-        for (int64_t b = 0; b < width / QK8_0; b++) {
-            const Floats factor = all(_cvtsh_ss(blocks[b].d));
-            for (int d = 0; d < QK8_0; d += LANES) {
-                store(to + b * QK8_0 + d, multiply(factor, from_bytes(blocks[b].qs + d)));
-            }
-        }
+inline void blocks_to_floats(const char * row, int64_t width, float * out) {
+    const auto * blocks = (const block_q8_0 *) row;
+    for (int64_t b = 0; b < width / QK8_0; b++) {
+        const Floats factor = all(_cvtsh_ss(blocks[b].d));
+        for (int d = 0; d < QK8_0; d += LANES) store(out + b * QK8_0 + d, multiply(factor, from_bytes(blocks[b].qs + d)));
     }
 }
 
@@ -110,21 +108,23 @@ inline bool is_readable(const ggml_tensor * cells) {
     return cells->type == GGML_TYPE_Q8_0 && cells->ne[0] % QK8_0 == 0 && cells->nb[0] == sizeof(block_q8_0);
 }
 
-/** Converts CELLS rows. */
-inline void to_floats(const ggml_tensor * cells, const char * first, float * out) {
-    if (cells->type == GGML_TYPE_F16) halves_to_floats(first, cells->nb[1], cells->ne[0], out);
-    else blocks_to_floats(first, cells->nb[1], cells->ne[0], out);
+/** Converts the rows of a head's cells; `number(c)` is the c-th of them. */
+template <typename Number>
+inline void to_floats(const ggml_tensor * cells, const char * head, int count, Number number, float * out) {
+    const int64_t width = cells->ne[0];
+    const auto convert = cells->type == GGML_TYPE_F16 ? halves_to_floats : blocks_to_floats;
+    for (int c = 0; c < count; c++) convert(head + number(c) * cells->nb[1], width, out + c * width);
 }
 
-/** Whether the mask hides all of CELLS cells: each is minus infinity in f16. */
-inline bool is_hidden(const ggml_fp16_t * mask) {
-    const __m256i hidden = _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) mask), _mm256_set1_epi16((short) 0xFC00));
-    return _mm256_movemask_epi8(hidden) == -1;
+/** Which of CELLS cells the mask hides: two equal bits for each. */
+inline uint32_t hidden_bits(const ggml_fp16_t * mask) {
+    const __m256i hidden = _mm256_set1_epi16((short) HIDDEN);
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) mask), hidden));
 }
 
 /** The same for BLOCK cells. */
 inline bool is_block_hidden(const ggml_fp16_t * mask) {
-    const __m256i minus_infinity = _mm256_set1_epi16((short) 0xFC00);
+    const __m256i minus_infinity = _mm256_set1_epi16((short) HIDDEN);
     __m256i hidden = _mm256_set1_epi16(-1);
     for (int c = 0; c < BLOCK; c += 16) {
         hidden = _mm256_and_si256(hidden, _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) (mask + c)), minus_infinity));
@@ -140,6 +140,13 @@ struct Found {
     float largest[QUERIES];
     float total[QUERIES];
     float values[QUERIES * WIDEST];
+};
+
+/** Cells that a row sees among others that it does not, with their values in the mask. */
+struct Strays {
+    int count;
+    int64_t cells[CELLS];
+    ggml_fp16_t shown[CELLS];
 };
 
 struct Attention {
@@ -203,7 +210,29 @@ struct Attention {
 
         alignas(64) float key_floats[CELLS * WIDEST];
         alignas(64) float value_floats[CELLS * WIDEST];
-        alignas(64) float scores[CELLS];
+        const auto read = [&](int count, auto number, float * k_floats, float * v_floats) {
+            to_floats(k, keys, count, number, k_floats);
+            to_floats(v, values, count, number, v_floats);
+        };
+        const auto add = [&](int64_t row, int64_t member, const ggml_fp16_t * shown, const float * k_floats, const float * v_floats) {
+            alignas(64) float scores[CELLS];
+            dot(query(row0 + row, key_head * group + member, stream), k_floats, width, scores);
+            weigh(shown, scores, v_floats, value_width, row * group + member, found);
+        };
+        Strays strays[QUERIES];
+        for (int64_t row = 0; row < rows; row++) strays[row].count = 0;
+        const auto add_strays = [&](int64_t row) {
+            alignas(64) float stray_keys[CELLS * WIDEST];
+            alignas(64) float stray_values[CELLS * WIDEST];
+            Strays & of_row = strays[row];
+            read(of_row.count, [&](int c) { return of_row.cells[c]; }, stray_keys, stray_values);
+            const int missing = CELLS - of_row.count;
+            memset(stray_keys + of_row.count * width, 0, missing * width * sizeof(float));
+            memset(stray_values + of_row.count * value_width, 0, missing * value_width * sizeof(float));
+            std::fill(of_row.shown + of_row.count, of_row.shown + CELLS, HIDDEN);
+            for (int64_t member = 0; member < group; member++) add(row, member, of_row.shown, stray_keys, stray_values);
+            of_row.count = 0;
+        };
         for (int64_t cell = start; cell < end; cell += CELLS) {
             if (cell % BLOCK == 0 && cell + BLOCK <= end && sees_none(row0, rows, cell, stream)) {
                 cell += BLOCK - CELLS;
@@ -212,21 +241,28 @@ struct Attention {
             bool is_read = false;
             for (int64_t row = 0; row < rows; row++) {
                 for (int64_t member = 0; member < group; member++) {
-                    const int64_t head = key_head * group + member;
-                    const ggml_fp16_t * shown = seen(row0 + row, head, stream) + cell;
-                    if (is_hidden(shown)) {
-                        if (mask->ne[2] == 1) break;
-                        continue;
+                    const ggml_fp16_t * shown = seen(row0 + row, key_head * group + member, stream) + cell;
+                    uint32_t seen_bits = ~hidden_bits(shown);
+                    const int count = __builtin_popcount(seen_bits) / 2;
+                    if (mask->ne[2] == 1 && count < FEW) {
+                        for (; seen_bits != 0; seen_bits &= seen_bits - 1, seen_bits &= seen_bits - 1) {
+                            const int c = __builtin_ctz(seen_bits) / 2;
+                            Strays & of_row = strays[row];
+                            of_row.cells[of_row.count] = cell + c;
+                            of_row.shown[of_row.count] = shown[c];
+                            if (++of_row.count == CELLS) add_strays(row);
+                        }
+                        break;
                     }
-                    if (!is_read) {
-                        to_floats(k, keys + cell * k->nb[1], key_floats);
-                        to_floats(v, values + cell * v->nb[1], value_floats);
-                        is_read = true;
-                    }
-                    dot(query(row0 + row, head, stream), key_floats, width, scores);
-                    weigh(shown, scores, value_floats, value_width, row * group + member, found);
+                    if (count == 0) continue;
+                    if (!is_read) read(CELLS, [&](int c) { return cell + c; }, key_floats, value_floats);
+                    is_read = true;
+                    add(row, member, shown, key_floats, value_floats);
                 }
             }
+        }
+        for (int64_t row = 0; row < rows; row++) {
+            if (strays[row].count > 0) add_strays(row);
         }
     }
 

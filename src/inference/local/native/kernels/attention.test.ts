@@ -44,7 +44,7 @@ const shapes: fc.Arbitrary<Shape> = fc.record({
   cells: fc.constantFrom(16, 256, 1280),
   streams: fc.constantFrom(1, 1, 2),
   threads: fc.constantFrom(1, 2, 3),
-  seen: fc.constantFrom(0.02, 0.5, 1),
+  seen: fc.constantFrom(0.02, 0.1, 0.5, 1),
   seed: fc.nat(),
 })
 
