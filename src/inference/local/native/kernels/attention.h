@@ -112,8 +112,12 @@ inline bool is_readable(const ggml_tensor * cells) {
 template <typename Number>
 inline void to_floats(const ggml_tensor * cells, const char * head, int count, Number number, float * out) {
     const int64_t width = cells->ne[0];
-    const auto convert = cells->type == GGML_TYPE_F16 ? halves_to_floats : blocks_to_floats;
-    for (int c = 0; c < count; c++) convert(head + number(c) * cells->nb[1], width, out + c * width);
+    const auto row = [&](int c) { return head + number(c) * cells->nb[1]; };
+    if (cells->type == GGML_TYPE_F16) {
+        for (int c = 0; c < count; c++) halves_to_floats(row(c), width, out + c * width);
+    } else {
+        for (int c = 0; c < count; c++) blocks_to_floats(row(c), width, out + c * width);
+    }
 }
 
 /** Which of CELLS cells the mask hides: two equal bits for each. */
