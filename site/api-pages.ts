@@ -14,6 +14,7 @@ export const API_PAGES: readonly ApiPage[] = [
   { name: 'detect', title: 'Detect', paths: ['/v1/detect'] },
   { name: 'decisions', title: 'Decisions', paths: ['/v1/decisions'] },
   { name: 'systemone', title: 'System One', paths: ['/v1/systemone', '/typesafe'] },
+  { name: 'messages', title: 'Messages', paths: ['/v1/messages'] },
   { name: 'models', title: 'Models', paths: ['/v1/models'] },
   { name: 'files', title: 'Files', paths: ['/v1/files'] },
   { name: 'server', title: 'Server', paths: ['/v1/server'] },

@@ -55,6 +55,8 @@ test('describes every path, and resolves every reference', () => {
     '/v1/systemone',
     '/typesafe/v1/systemone',
     '/typesafe/v1/models',
+    '/v1/messages',
+    '/v1/messages/count_tokens',
     '/v1/models',
     '/v1/models/{model_id}',
     '/v1/models/pull',

@@ -10,9 +10,11 @@ import type { ModelCatalog } from '../inference/model-catalog.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { ServerStatus } from '../metrics/server-status.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { addMessages } from './anthropic/messages.ts'
 import { requireApiKey } from './http/auth.ts'
 import type { BodyReader } from './http/body/body-reader.ts'
 import { guardBodies } from './http/body-guard.ts'
+import { distinguishConventions } from './http/conventions.ts'
 import { allowOrigins } from './http/cors.ts'
 import { handleError, notFound } from './http/error-handler.ts'
 import type { GracefulShutdown } from './http/graceful-shutdown.ts'
@@ -102,6 +104,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addSecurityHeaders(app)
   allowOrigins(app, options.corsOrigins)
   app.decorateRequest('servedModel', null)
+  distinguishConventions(app)
   if (options.meter) measureRequests(app, options.meter)
   requireApiKey(app, options.keys)
   traceRequests(app, options.tracing)
@@ -115,6 +118,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addDetect(app, { ...options, shutdown })
   addDecisions(app, { ...options, shutdown })
   addSystemOne(app, { ...options, shutdown })
+  addMessages(app, { ...options, shutdown })
   addModels(app, options)
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })

@@ -16,6 +16,8 @@ import './openai/wire/files.ts'
 import './openai/wire/input-tokens.ts'
 import './openai/wire/models.ts'
 import './typesafe/wire/system-one.ts'
+import './anthropic/wire/message-request.ts'
+import './anthropic/wire/message-response.ts'
 import './native/wire/model-pull.ts'
 import './native/wire/multilook-input-tokens.ts'
 import './native/wire/multilook-request.ts'
@@ -131,12 +133,44 @@ export function openApiDocument(): Record<string, unknown> {
           responses: { ...success('The models.', json('SystemOneModelList')), ...systemOneErrors(401, 429) },
         },
       },
+      '/v1/messages': {
+        post: {
+          operationId: 'createMessage',
+          summary: 'Reply to a conversation, in Anthropic’s shape',
+          security: ANTHROPIC_KEYS,
+          requestBody: { required: true, content: json('MessageRequest') },
+          responses: {
+            ...success('The message; with `stream`, its events as they happen, each with its type as the name.', {
+              ...json('MessageReply'),
+              'text/event-stream': { schema: ref('MessageEvent') },
+            }),
+            ...messageErrors(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504, 529),
+          },
+        },
+      },
+      '/v1/messages/count_tokens': {
+        post: {
+          operationId: 'countMessageTokens',
+          summary: 'Count the prompt tokens of a message without generating it',
+          security: ANTHROPIC_KEYS,
+          requestBody: { required: true, content: json('CountTokensRequest') },
+          responses: {
+            ...success('The tokens of the prompt.', json('MessageTokens')),
+            ...messageErrors(400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504, 529),
+          },
+        },
+      },
       '/v1/models': {
         get: {
           operationId: 'listModels',
-          summary: 'The models that are served',
+          summary: 'The models that are served; in Anthropic’s shape to clients that send `anthropic-version`',
           parameters: [extended],
-          responses: { ...success('The models.', json('ModelList')), ...errors(400, 401, 429) },
+          responses: {
+            ...success('The models.', {
+              'application/json': { schema: { anyOf: [ref('ModelList'), ref('ModelInfoList')] } },
+            }),
+            ...errors(400, 401, 429),
+          },
         },
       },
       '/v1/models/{model_id}': {
@@ -146,7 +180,7 @@ export function openApiDocument(): Record<string, unknown> {
           parameters: [modelId, extended],
           responses: {
             ...success('The model.', {
-              'application/json': { schema: { anyOf: [ref('ExtendedModel'), ref('Model')] } },
+              'application/json': { schema: { anyOf: [ref('ExtendedModel'), ref('Model'), ref('ModelInfo')] } },
             }),
             ...errors(400, 401, 404, 429),
           },
@@ -184,7 +218,10 @@ export function openApiDocument(): Record<string, unknown> {
       },
     },
     components: {
-      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer' },
+        anthropicKey: { type: 'apiKey', in: 'header', name: 'x-api-key' },
+      },
       headers: HEADERS,
       schemas: { ...schemas(requestSchemas, 'input'), ...schemas(responseSchemas, 'output') },
     },
@@ -195,6 +232,9 @@ const MULTILOOK_EVENTS = ['MultilookDelta', 'AnsweredPrompt', 'FailedPrompt', 'M
 const BINARY = { schema: { type: 'string', format: 'binary' } }
 /** Bytes of any type. Client generators that support bytes recognise them only as an octet stream. */
 const BYTES = { 'application/octet-stream': BINARY, '*/*': BINARY }
+
+/** Keys in either header. */
+const ANTHROPIC_KEYS = [{ apiKey: [] }, { anthropicKey: [] }]
 
 /** TypeSafe's convention: mistakes in a body have status 422. */
 function systemOne(operationId: string): object {
@@ -214,12 +254,12 @@ function systemOne(operationId: string): object {
   }
 }
 
+function messageErrors(...statuses: readonly number[]): Record<number, unknown> {
+  return errorsOf('MessageError', statuses)
+}
+
 function systemOneErrors(...statuses: readonly number[]): Record<number, unknown> {
-  return Object.fromEntries(
-    statuses.map((status) => {
-      return [status, { description: 'An error.', headers: headers(status), content: json('SystemOneError') }]
-    }),
-  )
+  return errorsOf('SystemOneError', statuses)
 }
 
 function filePaths(fileId: object): Record<string, unknown> {
@@ -325,7 +365,11 @@ function success(description: string, content: object, status = 200): Record<num
 }
 
 function errors(...statuses: readonly number[]): Record<number, unknown> {
+  return errorsOf('Error', statuses)
+}
+
+function errorsOf(id: string, statuses: readonly number[]): Record<number, unknown> {
   return Object.fromEntries(
-    statuses.map((status) => [status, { description: 'An error.', headers: headers(status), content: json('Error') }]),
+    statuses.map((status) => [status, { description: 'An error.', headers: headers(status), content: json(id) }]),
   )
 }

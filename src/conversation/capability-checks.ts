@@ -217,9 +217,12 @@ function checkMediaCount(messages: readonly PlacedMessage[], param: string | nul
   }
 }
 
-function checkOptions({ vision, maxTokens, maxTokensParam: param }: ReplyOptions, model: ServedModel): void {
+function checkOptions(
+  { vision, maxTokens, maxTokensParam: param, clampsTokens }: ReplyOptions,
+  model: ServedModel,
+): void {
   checkVision(vision, model)
-  if (maxTokens !== null && maxTokens > model.outputTokens) {
+  if (maxTokens !== null && maxTokens > model.outputTokens && !clampsTokens) {
     throw invalidRequest(
       `${param} is ${maxTokens}, but ${named(model)} generates at most ${model.outputTokens} tokens`,
       param,
@@ -267,7 +270,8 @@ export function readControls(
   const format = resolveFormat(request, hints, model, timed)
   const { maxTokens } = request
   const hasRoom = maxTokens === null || maxTokens === 0 || maxTokens >= FEWEST_TOKENS_TO_THINK
-  const thoughtBudget = reasoning === null || !hasRoom ? null : thoughtBudgetOf(request.reasoningEffort)
+  const { reasoningEffort, thoughtBudget: asked = thoughtBudgetOf(reasoningEffort) } = request
+  const thoughtBudget = reasoning === null || !hasRoom ? null : asked
   const focus = focusParam(request, hints)
   if (focus) checkFocus(focus, messages, model)
   return { messages, format, thoughtBudget, focus }

@@ -11,7 +11,7 @@ import { type MultilookMeasure, type MultilookParts, measureMultilook, startMult
 import { ChatTemplate } from './prompt/chat-template.ts'
 import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prompt/media-parts.ts'
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
-import { MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
+import { type AskedTokens, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
 import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent } from './reply/multilook-reply.ts'
 import { assembleReply, type ReplyEvent, released } from './reply/reply.ts'
@@ -59,7 +59,7 @@ interface FocusMedia extends Pick<FocusParts, 'images'> {
 }
 
 const NO_IMAGES: FocusParts['images'] = new Map()
-type ReplyLimits = Pick<ChatRequest, 'maxTokens' | 'maxTokensParam' | 'sampling' | 'streamed' | 'topLogProbs'>
+type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'topLogProbs'>
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 import { TemplateThreads } from './prompt/template-threads.ts'
@@ -154,8 +154,8 @@ export class Conversations {
     held: DisposableStack,
     deadline: Deadline,
   ): Promise<PreparedChat> {
-    const placed = placeMessages(request.messages, 'messages')
-    checkChat(request, placed, model, this.#compatibility)
+    const placed = placeMessages(request.messages, 'messages', request.places)
+    checkChat(request, placed, model, request.compatibility ?? this.#compatibility)
     const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
     if (focus !== null) checkFocusAlone(request, focus)
 
@@ -167,7 +167,7 @@ export class Conversations {
       maxFrames: framesPerVideo(messages),
       signal: deadline.signal,
     })
-    const { structure, toolUse } = request
+    const { structure, toolUse, stops } = request
     const images = focus !== null ? imagesOf(messages) : NO_IMAGES
     // Without an image there is no focus tool.
     const usesFocus = images.size > 0
@@ -188,7 +188,7 @@ export class Conversations {
     const grounding =
       format === null || bound ? null : new Grounding(format, dialectOf(model.card), sceneOf(messages, media))
     const calls = usesFocus ? { tools: [boundFocusTool(images)], toolUse: ONE_CALL } : { tools, toolUse }
-    const spec = new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model)
+    const spec = new ReplySpec({ bound, thoughtBudget, grounding, stops, ...calls }, model)
     return { prompt, spec, focus: usesFocus ? { images, loading } : null }
   }
 

@@ -28,6 +28,7 @@ export const RUN_PAGES = [
   'docs/command-line.md',
   'docs/decisions.md',
   'docs/grounding.md',
+  'docs/messages.md',
   'docs/guides/robot.md',
   'docs/guides/factory-line.md',
   'docs/guides/labelling.md',

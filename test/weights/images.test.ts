@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
+import Anthropic from '@anthropic-ai/sdk'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseMarkup } from '../../src/grounding/index.ts'
-import { jsonOf, type TestServer } from '../support/server.ts'
+import { jsonOf, KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
 /** What the shipped model answers about an image, where it points, and how it calls a tool. */
@@ -43,6 +44,15 @@ test.each([
   ['How many triangles are there?', /\b(1|one)\b/i],
 ])('%s', async (question, expected) => {
   expect((await reply(about(question))).content).toMatch(expected)
+})
+
+test('a question by Anthropic’s client', async () => {
+  const client = new Anthropic({ baseURL: server.url, apiKey: KEY, maxRetries: 0 })
+  const data = shapes.slice(shapes.indexOf(',') + 1)
+  const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data } } as const
+  const content: Anthropic.ContentBlockParam[] = [image, { type: 'text', text: 'What colour is the star?' }]
+  const request = { model: 'service-mk1.5', max_tokens: 100, messages: [{ role: 'user' as const, content }] }
+  expect(await client.messages.stream(request).finalText()).toMatch(/blue/i)
 })
 
 test('a box is where the circle is', async () => {

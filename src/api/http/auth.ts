@@ -10,6 +10,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The scope that the key must have. */
     scope?: Scope
+    /** A header that clients may send the key in, beside `Authorization`. */
+    keyHeader?: 'x-api-key'
   }
 }
 
@@ -30,7 +32,7 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   // No promises when the key is cached: this check is most of the cost of a small request.
   app.addHook('onRequest', (request, reply, done) => {
     if (open.has(request.routeOptions.url)) return done()
-    const key = bearerKey(request.headers.authorization)
+    const key = bearerKey(request.headers.authorization) ?? otherKey(request)
     const principal = key === null ? null : keys.authenticate(key, request.socket.remoteAddress ?? '')
     if (!(principal instanceof Promise)) return done(admit(request, reply, principal))
     principal.then(
@@ -70,6 +72,12 @@ function outOfScope(scope: Scope): ApiError {
 export function principalOf(request: FastifyRequest): Principal {
   if (!request.principal) throw new Error(`${request.routeOptions.url} was reached without a key`)
   return request.principal
+}
+
+function otherKey({ headers, routeOptions }: FastifyRequest): string | null {
+  const { keyHeader } = routeOptions.config
+  const key = keyHeader === undefined ? undefined : headers[keyHeader]
+  return typeof key === 'string' && /^\S+$/.test(key) ? key : null
 }
 
 function bearerKey(header: string | undefined): string | null {

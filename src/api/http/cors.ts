@@ -10,7 +10,7 @@ const USUAL_HEADERS = 'authorization, content-type, range'
 const HEADER_NAMES = /^[\t ]*[\w!#$%&'*+.^`|~-]+(?:[\t ]*,[\t ]*[\w!#$%&'*+.^`|~-]+)*[\t ]*$/
 const EXPOSED = [
   ...['x-trace-id', 'x-request-id', 'retry-after', 'retry-after-ms', 'content-range', 'content-disposition'],
-  ...['www-authenticate', 'x-typesafe-request-id'],
+  ...['www-authenticate', 'x-typesafe-request-id', 'request-id'],
   ...['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
 ].join(', ')
 

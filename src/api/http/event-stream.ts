@@ -37,11 +37,13 @@ export class EventStream {
   /**
    * Sends one `data:` event.
    * @param data must not contain line breaks.
+   * @param name of the event, where the convention has one.
    * @returns null when the client can take more; else a promise that resolves when it can, or has disconnected.
    */
-  send(data: string): Promise<void> | null {
+  send(data: string, name?: string): Promise<void> | null {
     this.#keepAlive.refresh()
-    if (this.#raw.destroyed || this.#write(`data: ${data}\n\n`)) return null
+    const head = name === undefined ? '' : `event: ${name}\n`
+    if (this.#raw.destroyed || this.#write(`${head}data: ${data}\n\n`)) return null
     return drained(this.#raw)
   }
 

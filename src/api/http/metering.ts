@@ -17,6 +17,8 @@ export interface Metering {
 export interface MeteredRequest {
   /** Its engine counts the tokens. */
   readonly caller: Caller
+  /** What its engine has counted so far. */
+  readonly tokens: TokenCounts
   /** Call it before the last byte of a complete response is sent, so that the ledger holds what a client has seen. */
   finish(reason: string): void
 }
@@ -73,6 +75,9 @@ export async function meter(
   })
   return {
     caller: { model: { ...model, engine }, organisation: principal.organisation, trace: trace?.media },
+    get tokens() {
+      return engine.tokens
+    },
     finish: (reason) => record(200, reason),
   }
 }

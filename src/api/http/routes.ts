@@ -2,6 +2,7 @@ import type { FastifyContextConfig, FastifyInstance, HTTPMethods, RouteHandlerMe
 import type { Scope } from '../../accounts/index.ts'
 import type { Bucket } from '../../config/rate-limits.ts'
 import { ApiError } from '../../lib/errors.ts'
+import type { Convention } from './conventions.ts'
 
 type Method = 'GET' | 'POST' | 'DELETE'
 
@@ -13,6 +14,10 @@ export interface Endpoint {
   readonly bucket?: Bucket | Readonly<Partial<Record<Method, Bucket>>>
   /** See `body-guard.ts`. */
   readonly body?: Pick<FastifyContextConfig, 'ownBodyTimeout' | 'zstd'>
+  /** See `auth.ts`. */
+  readonly keyHeader?: FastifyContextConfig['keyHeader']
+  /** The convention whose requests it answers; others get the endpoint of the same path that has none. */
+  readonly convention?: Convention
   readonly handlers: Readonly<Partial<Record<Method, RouteHandlerMethod>>>
 }
 
@@ -21,13 +26,16 @@ const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 
 /** Adds an endpoint with all its methods; any other method gets 405. */
 export function addEndpoint(
   app: FastifyInstance,
-  { url, scope: scopes, bucket: buckets, body, handlers }: Endpoint,
+  { url, scope: scopes, bucket: buckets, body, keyHeader, convention, handlers }: Endpoint,
 ): void {
+  const constraints = convention === undefined ? {} : { constraints: { convention } }
+  const shared = { ...(keyHeader && { keyHeader }), ...body }
   for (const [name, handler] of Object.entries(handlers)) {
     const method = name as Method
     const bucket = typeof buckets === 'object' ? buckets[method] : buckets
     const scope = typeof scopes === 'object' ? scopes[method] : scopes
-    app.route({ method, url, handler, config: { ...(bucket && { bucket }), ...(scope && { scope }), ...body } })
+    const config = { ...(bucket && { bucket }), ...(scope && { scope }), ...shared }
+    app.route({ method, url, ...constraints, handler, config })
   }
   const allowed = METHODS.filter((method) => method in handlers || (method === 'HEAD' && 'GET' in handlers))
   const reject = async () => {
@@ -39,6 +47,8 @@ export function addEndpoint(
   app.route({
     method: METHODS.filter((method) => !allowed.includes(method)),
     url,
+    ...constraints,
+    config: shared,
     // Rejected after the key is checked and before a body is read.
     onRequest: async (_request, reply) => {
       reply.header('allow', allowed.join(', '))

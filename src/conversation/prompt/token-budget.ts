@@ -31,25 +31,25 @@ export class MeasuredPrompt {
 }
 
 /** The output limit that a client requests, and the parameter that sets it. */
-export type AskedTokens = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam'>
+export type AskedTokens = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'clampsTokens'>
 
 /** For a reply without a requested limit. */
 export const AS_MANY_AS_FIT: AskedTokens = { maxTokens: null, maxTokensParam: 'max_completion_tokens' }
 
 /**
- * The most tokens of one completion. A limit that the client requests must fit in the context with the prompt. Without
- * one, the completion may use all the space that is left.
+ * The most tokens of one completion. A limit that the client requests must fit in the context with the prompt, unless it
+ * is a bound only. Without one, the completion may use all the space that is left.
  *
  * @param prompt the pieces of the prompt, in order.
  * @throws ApiError 400 when they do not fit; it names `param` when the prompt alone is too long.
  */
 export async function outputBudget(
   prompt: readonly MeasuredPrompt[],
-  { maxTokens: asked, maxTokensParam }: AskedTokens,
+  { maxTokens: asked, maxTokensParam, clampsTokens = false }: AskedTokens,
   model: ServedModel,
   param: string,
 ): Promise<number> {
-  const wanted = asked ?? model.outputTokens
+  const wanted = Math.min(asked ?? model.outputTokens, clampsTokens ? model.outputTokens : Number.POSITIVE_INFINITY)
   // Most prompts are so short that their upper bound fits. Only the others are counted.
   const most = prompt.reduce((sum, piece) => sum + piece.mostTokens, 0)
   if (most + Math.max(1, wanted) <= model.contextTokens) return wanted
@@ -66,7 +66,7 @@ export async function outputBudget(
   const left = model.contextTokens - promptTokens
   if (left < 1) throw contextExceeded(model, param, promptTokens)
   if (wanted <= left) return wanted
-  if (asked === null) return left
+  if (asked === null || clampsTokens) return left
   throw invalidRequest(
     `The prompt of ${promptTokens} tokens and ${maxTokensParam} ${asked} exceed the context of ${model.contextTokens} tokens`,
     maxTokensParam,

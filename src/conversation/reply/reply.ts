@@ -13,6 +13,8 @@ export interface ReplyFinish {
   readonly type: 'finish'
   readonly reason: FinishReason
   readonly usage: Usage
+  /** The text of the client at which the reply ended; absent where it ended otherwise. */
+  readonly stoppedBy?: string
   /** Of the tokens that no piece has carried. */
   readonly logProbs?: readonly TokenLogProb[]
 }
@@ -63,7 +65,8 @@ export interface ReplySource {
 
 /**
  * Assembles the reply of a generation with one branch and one completion. At the deadline, the reply ends with the text
- * so far and the reason `length`, as if it had run out of tokens.
+ * so far and the reason `length`, as if it had run out of tokens. At a text where the client wants it to end, the generation
+ * ends too.
  * @throws ApiError when the engine fails, and 504 when the deadline passes before the first text.
  */
 export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyEvent, void, void> {
@@ -81,16 +84,21 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
           if (piece.type === 'tool_call') calls++
           yield piece
         }
+        if (source.reader.stoppedBy !== null) break
         continue
       }
       const rest = reader.end(event.reason === 'length')
       calls += rest.filter(({ type }) => type === 'tool_call').length
       yield* rest
+      if (source.reader.stoppedBy !== null) break
       const usage = usageOf(generation, model, event.completionTokens)
       yield { type: 'finish', reason: finishReason(event, calls), usage, ...restOf(reader) }
       return
     }
-    throw internalError(new Error('The engine ended a completion without a finish event'))
+    const { stoppedBy } = source.reader
+    if (stoppedBy === null) throw internalError(new Error('The engine ended a completion without a finish event'))
+    const usage = usageOf(generation, model, generation.computedTokens())
+    yield { type: 'finish', reason: 'stop', stoppedBy, usage, ...restOf(reader) }
   } catch (error) {
     if (!deadline.caused(error) || !hasText) throw error
     yield* reader.end(true)

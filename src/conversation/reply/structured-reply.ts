@@ -5,7 +5,7 @@ import { isValueDeeper } from '../../lib/json-depth.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { Structure } from '../request/chat-request.ts'
 import { nestedTooDeep } from '../request/nesting.ts'
-import type { ReplyEvent } from './reply.ts'
+import type { ReplyEvent, ReplyFinish } from './reply.ts'
 import type { Claim, Verdict } from './structure-worker.ts'
 
 const WORKER_FILE = new URL('./structure-worker.ts', import.meta.url)
@@ -52,7 +52,7 @@ export class StructureChecker {
   readonly #threads = new GuardedPool<Claim, Verdict>(WORKER_FILE, { threads: THREADS, limitMs: CHECK_LIMIT_MS })
 
   /**
-   * Passes the reply through and checks it, unless it was truncated. Organisations take turns.
+   * Passes the reply through and checks it, unless it was truncated or the client had it end early. Organisations take turns.
    * @throws ApiError 500 `output_validation_failed` after the texts, in place of the finish event.
    */
   async *checked(
@@ -63,7 +63,7 @@ export class StructureChecker {
     let text = ''
     for await (const event of reply) {
       if (event.type === 'text') text += event.text
-      else if (event.type === 'finish' && event.reason !== 'length') await this.#check(text, structure, organisation)
+      else if (event.type === 'finish' && isWhole(event)) await this.#check(text, structure, organisation)
       yield event
     }
   }
@@ -84,4 +84,8 @@ export class StructureChecker {
       param: what,
     })
   }
+}
+
+function isWhole({ reason, stoppedBy }: ReplyFinish): boolean {
+  return reason !== 'length' && stoppedBy === undefined
 }

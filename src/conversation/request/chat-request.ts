@@ -1,17 +1,24 @@
-import type { Message } from './message.ts'
+import type { Compatibility } from '../../config/compatibility.ts'
+import type { Message, MessagePlace } from './message.ts'
 import type { ReplyOptions } from './reply-options.ts'
 import type { Tool } from './tool.ts'
 
 /** A parsed chat request: well-formed, but not yet checked against the model. */
 export interface ChatRequest extends ReplyOptions {
   readonly messages: readonly Message[]
+  /** Where each message stands in the request; by default, in a list `messages`. */
+  readonly places?: readonly MessagePlace[] | undefined
   readonly tools: readonly Tool[]
   /** How the model may use the tools; has no effect without tools. */
   readonly toolUse: ToolUse
   /** The structure of the whole reply; null for free text. */
   readonly structure: Structure | null
+  /** Texts at which the reply ends, without them; none by default. None is empty. */
+  readonly stops?: readonly string[] | undefined
   /** Whether the client reads the reply as it comes. */
   readonly streamed: boolean
+  /** The rules that the convention of the request has; by default those of the server. */
+  readonly compatibility?: Compatibility | undefined
 }
 
 /** A structure of the reply: a pattern that matches all of it, or a schema that it satisfies as JSON. */

@@ -97,16 +97,24 @@ export function mediaCount(part: MediaContent): number {
   return part.type === 'video_frames' ? part.video_frames.frames.length : 1
 }
 
-/** A message and its position in the request as errors name it: `messages[0]`, `context[2]`, `prompts[1]`. */
-export interface PlacedMessage {
-  readonly message: Message
+/** The position of a message in the request as errors name it: `messages[0]`, `context[2]`, `prompts[1]`. */
+export interface MessagePlace {
   readonly param: string
   /** Positions of the parts of its content, where they stand elsewhere in the request. */
   readonly places?: readonly string[]
 }
 
-export function placeMessages(messages: readonly Message[], list: 'messages' | 'context'): PlacedMessage[] {
-  return messages.map((message, index) => ({ message, param: `${list}[${index}]` }))
+export interface PlacedMessage extends MessagePlace {
+  readonly message: Message
+}
+
+/** @param places of all messages, where they stand elsewhere than in the list. */
+export function placeMessages(
+  messages: readonly Message[],
+  list: 'messages' | 'context',
+  places: readonly MessagePlace[] = [],
+): PlacedMessage[] {
+  return messages.map((message, index) => ({ param: `${list}[${index}]`, ...places[index], message }))
 }
 
 /** The parts of a message and their positions. A plain string is one text part. */

@@ -7,10 +7,17 @@ export interface ReplyOptions {
   readonly maxTokens: number | null
   /** The parameter that set `maxTokens`, for errors. */
   readonly maxTokensParam: 'max_completion_tokens' | 'max_tokens'
+  /**
+   * Whether `maxTokens` is a bound and no wish: where the model or its context has room for fewer, the reply has fewer. By
+   * default such a request is an error.
+   */
+  readonly clampsTokens?: boolean | undefined
   readonly sampling: Sampling
   /** How many of the likeliest tokens are told beside each token; null without log-probabilities. */
   readonly topLogProbs: number | null
   readonly reasoningEffort: ReasoningEffort | null
+  /** The most tokens of the reasoning, where it is on; by default those of the tier. */
+  readonly thoughtBudget?: number | undefined
   readonly vision: VisionConfig
 }
 

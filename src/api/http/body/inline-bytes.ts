@@ -85,11 +85,20 @@ function* inContents(turns: unknown, path: Path, list = 'content'): Generator<Me
       yield* field(fields, part, 'image_url')
       for (const type of ['image_url', 'video_url', 'audio_url']) yield* field(fields[type], [...part, type], 'url')
       yield* field(fields.input_audio, [...part, 'input_audio'], 'data')
+      yield* inBlock(fields, part)
       const clip = fields.video_frames as Fields | undefined
       for (const [frame, { image_url: image }] of items(clip?.frames, [...part, 'video_frames', 'frames'])) {
         yield* field(image, [...frame, 'image_url'], 'url')
       }
     }
+  }
+}
+
+/** A block of Anthropic's convention, which may be the result of a tool with blocks of its own. */
+function* inBlock({ source, content }: Fields, path: Path): Generator<MediaText> {
+  yield* field(source, [...path, 'source'], 'data')
+  for (const [inner, { source }] of items(content, [...path, 'content'])) {
+    yield* field(source, [...inner, 'source'], 'data')
   }
 }
 

@@ -10,7 +10,7 @@ import { checkShape } from './json-shape.ts'
 export interface ParsedBody<Fields = unknown> {
   /** Output of the schema, without the media listed in `inline`. */
   readonly value: Fields
-  /** The `parameters` of each tool as the client wrote them; null for a tool without any. */
+  /** The `parameters` or the `input_schema` of each tool as the client wrote them; null for a tool without any. */
   readonly rawParameters: readonly (string | null)[]
   readonly inline: readonly InlineBytes[]
 }
@@ -60,7 +60,7 @@ function rawParametersOf(text: string): (string | null)[] {
   const tools = rawItems(rawMember(text, 'tools') ?? '') ?? []
   return tools.map((tool) => {
     const declared = rawMember(tool, 'function')
-    const parameters = declared === null ? null : rawMember(declared, 'parameters')
+    const parameters = declared === null ? rawMember(tool, 'input_schema') : rawMember(declared, 'parameters')
     // A copy, because a slice would keep the whole body in memory.
     return parameters === null || parameters === 'null' ? null : copyOf(parameters)
   })

@@ -1,0 +1,78 @@
+import type { ChatRequest, ReasoningEffort, ReplyOptions, Tool } from '../../conversation/index.ts'
+import type { ServedModel } from '../../inference/registry.ts'
+import { invalidRequest } from '../../lib/errors.ts'
+import type { ReadBody } from '../http/body/body-reader.ts'
+import { toTurns } from './turns.ts'
+import { isCustom, type MessageRequestBody, type PromptBody } from './wire/message-request.ts'
+
+type ReplyBody = Partial<Omit<MessageRequestBody, keyof PromptBody>>
+
+/** @throws ApiError for a tool that is to be called and cannot be. */
+export function toChatRequest(
+  { value: body, rawParameters }: ReadBody<PromptBody & ReplyBody>,
+  { served }: ServedModel,
+): ChatRequest {
+  const tools = toolsOf(body, rawParameters)
+  const { format } = body.output_config ?? {}
+  return {
+    ...toTurns(body),
+    tools,
+    toolUse: toolUseOf(body, tools),
+    structure: format ? { type: 'json_schema', schema: format.schema } : null,
+    stops: body.stop_sequences ?? [],
+    streamed: body.stream === true,
+    // Anthropic's convention has forced calls.
+    compatibility: 'openai',
+    maxTokens: body.max_tokens ?? null,
+    maxTokensParam: 'max_tokens',
+    clampsTokens: true,
+    sampling: {
+      temperature: body.temperature ?? 0,
+      topP: body.top_p ?? 1,
+      topK: body.top_k ?? 0,
+      frequencyPenalty: 0,
+      presencePenalty: 0,
+    },
+    topLogProbs: null,
+    ...thinkingOf(body, served.reasoning),
+    vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
+  }
+}
+
+/** Tools without a schema are left out: servers of Anthropic run them, or its models alone know them. */
+function toolsOf({ tools }: PromptBody, rawParameters: readonly (string | null)[]): Tool[] {
+  return (tools ?? []).flatMap((tool, index) =>
+    isCustom(tool)
+      ? [{ name: tool.name, description: tool.description ?? null, parameters: rawParameters[index] ?? null }]
+      : [],
+  )
+}
+
+function toolUseOf({ tool_choice: choice }: PromptBody, tools: readonly Tool[]): ChatRequest['toolUse'] {
+  if (!choice) return { choice: 'auto', parallel: true }
+  if (choice.type === 'none') return { choice: 'none', parallel: true }
+  const parallel = choice.disable_parallel_tool_use !== true
+  if (choice.type === 'auto') return { choice: 'auto', parallel }
+  if (tools.length === 0) {
+    throw invalidRequest('None of the tools can be called: each of them is one that Anthropic’s servers run', 'tools')
+  }
+  return { choice: choice.type === 'any' ? 'required' : { name: choice.name }, parallel }
+}
+
+type Thinking = Pick<ReplyOptions, 'reasoningEffort' | 'thoughtBudget'>
+
+/** A model that is left to think as it sees fit need not be able to. */
+function thinkingOf({ thinking, output_config: config }: PromptBody, canThink: boolean): Thinking {
+  const effort: ReasoningEffort = EFFORTS[config?.effort ?? 'medium']
+  switch (thinking?.type) {
+    case 'enabled':
+      return { reasoningEffort: effort, thoughtBudget: thinking.budget_tokens }
+    case 'adaptive':
+    case 'between_tools':
+      return { reasoningEffort: canThink ? effort : 'none' }
+    default:
+      return { reasoningEffort: 'none' }
+  }
+}
+
+const EFFORTS = { low: 'low', medium: 'medium', high: 'high', xhigh: 'high', max: 'high' } as const
