@@ -59,7 +59,7 @@ interface FocusMedia extends Pick<FocusParts, 'images'> {
 }
 
 const NO_IMAGES: FocusParts['images'] = new Map()
-type ReplyLimits = Pick<ChatRequest, 'maxTokens' | 'maxTokensParam' | 'sampling' | 'streamed' | 'topLogProbs'>
+type ReplyLimits = Pick<ChatRequest, 'maxTokens' | 'maxTokensParam' | 'sampling' | 'streamed' | 'stops' | 'topLogProbs'>
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 import { TemplateThreads } from './prompt/template-threads.ts'
@@ -232,13 +232,13 @@ export class Conversations {
     const { model } = caller
     const work = await this.#workOf(prompt, spec, limits, caller, deadline)
     const generation = await model.engine.generate(work, deadline.signal)
-    return assembleReply({ generation, model, deadline, reader: spec.createReader() })
+    return assembleReply({ generation, model, deadline, reader: spec.createReader(), stops: limits.stops ?? [] })
   }
 
   async #workOf(
     prompt: PromptSource,
     spec: ReplySpec,
-    { sampling, streamed, topLogProbs, ...limits }: ReplyLimits,
+    { sampling, streamed, stops = [], topLogProbs, ...limits }: ReplyLimits,
     { model, organisation }: Caller,
     { signal }: Deadline,
   ): Promise<Work> {
@@ -248,7 +248,8 @@ export class Conversations {
     signal.throwIfAborted()
     const rated = topLogProbs === null ? {} : { topLogProbs }
     const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...rated, ...spec.bounds(maxTokens) }
-    return { organisation, prefix, branches: [branch], whole: !streamed }
+    // With larger pieces, what follows a stop sequence would be computed.
+    return { organisation, prefix, branches: [branch], whole: !streamed && stops.length === 0 }
   }
 
   /**

@@ -52,7 +52,7 @@ export class StructureChecker {
   readonly #threads = new GuardedPool<Claim, Verdict>(WORKER_FILE, { threads: THREADS, limitMs: CHECK_LIMIT_MS })
 
   /**
-   * Passes the reply through and checks it, unless it was truncated. Organisations take turns.
+   * Passes the reply through and checks it, unless it was truncated or has met a stop sequence. Organisations take turns.
    * @throws ApiError 500 `output_validation_failed` after the texts, in place of the finish event.
    */
   async *checked(
@@ -63,7 +63,9 @@ export class StructureChecker {
     let text = ''
     for await (const event of reply) {
       if (event.type === 'text') text += event.text
-      else if (event.type === 'finish' && event.reason !== 'length') await this.#check(text, structure, organisation)
+      else if (event.type === 'finish' && event.reason !== 'length' && event.stop === undefined) {
+        await this.#check(text, structure, organisation)
+      }
       yield event
     }
   }

@@ -10,6 +10,8 @@ export interface ChatRequest extends ReplyOptions {
   readonly toolUse: ToolUse
   /** The structure of the whole reply; null for free text. */
   readonly structure: Structure | null
+  /** Texts before which the reply ends, none of them empty; none by default. */
+  readonly stops?: readonly string[]
   /** Whether the client reads the reply as it comes. */
   readonly streamed: boolean
 }
