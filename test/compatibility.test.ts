@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { promptText, replyOf } from './support/chat.ts'
+import { chunksOf, messageOf, promptText, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { startShippedServer } from './support/shipped-model.ts'
 
@@ -115,6 +115,117 @@ describe('whatever the engine says', () => {
   })
 })
 
+describe('fields of OpenAI that the contract does not have', () => {
+  const plain = (fields: object) => post({ tools: [], ...fields })
+
+  beforeAll(async () => {
+    server = await startTestServer({ environment })
+  })
+  afterAll(() => server?.close())
+  beforeEach(() => {
+    server.engine.works.length = 0
+    server.engine.script = { texts: ['One', ' two', ', thr', 'ee four'], endless: true }
+  })
+
+  test.each([
+    [', three', 'One two', 4],
+    [['four', 'three'], 'One two, ', 4],
+    [['o, t', ' two, three'], 'One tw', 3],
+    ['One', '', 1],
+  ])('stop %j: the reply ends before it, though the model would go on', async (stop, content, tokens) => {
+    const { choices, usage } = await replyOf(await plain({ stop }))
+    expect(choices[0]).toMatchObject({ message: { content }, finish_reason: 'stop' })
+    expect(usage!.completion_tokens).toBe(tokens)
+    expect(server.engine.works[0]!.whole).toBe(false)
+
+    const chunks = await chunksOf(await plain({ stop, stream: true }))
+    const pieces = chunks.flatMap(({ choices }) => choices[0]?.delta.content || [])
+    expect(pieces.join('')).toBe(content)
+    expect(chunks.at(-1)!.choices[0]!.finish_reason).toBe('stop')
+  })
+
+  test('a text that only begins like a stop sequence is sent, at the latest at the end', async () => {
+    server.engine.script = { texts: ['ab', 'a', 'b', 'ab'] }
+    const chunks = await chunksOf(await plain({ stop: 'abac', stream: true }))
+    expect(messageOf(chunks).content).toBe('abababab'.slice(0, 6))
+    const { choices } = await replyOf(await plain({ stop: ['abac'] }))
+    expect(choices[0]).toMatchObject({ message: { content: 'ababab' }, finish_reason: 'stop' })
+  })
+
+  test('reasoning and the arguments of calls have no stop sequences', async () => {
+    server.engine.script = { texts: ['Stop here.\n</think>\n\n', 'Go', '. Stop', ' now'] }
+    const { choices } = await replyOf(await plain({ stop: 'Stop', reasoning_effort: 'low' }))
+    expect(choices[0]!.message).toMatchObject({ reasoning_content: 'Stop here.', content: 'Go. ' })
+    server.engine.script = { texts: ['<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>'] }
+    const called = await replyOf(await post({ stop: 'Bern' }))
+    expect(called.choices[0]).toMatchObject({
+      message: { tool_calls: [{ function: { arguments: '{"city": "Bern"}' } }] },
+      finish_reason: 'tool_calls',
+    })
+  })
+
+  test('a stop sequence cuts structured output, which is not checked then', async () => {
+    server.engine.script = { texts: ['{"a": "b', '", "c": 1}'] }
+    const { choices } = await replyOf(await plain({ ...jsonObject, stop: ', "c"' }))
+    expect(choices[0]).toMatchObject({ message: { content: '{"a": "b"' }, finish_reason: 'stop' })
+  })
+
+  test.each([true, false])('log-probabilities are those of the tokens before it (stream %s)', async (stream) => {
+    const response = await plain({ stop: ' two, th', logprobs: true, stream })
+    const tokens = stream
+      ? (await chunksOf(response)).flatMap(({ choices }) => choices)
+      : (await jsonOf<{ choices: object[] }>(response)).choices
+    const rated = tokens.flatMap((choice) => (choice as Partial<OpenAI.ChatCompletion.Choice>).logprobs?.content ?? [])
+    expect(rated.map(({ token }) => token)).toEqual(['One'])
+  })
+
+  test('seeds reach the engine, and nothing else of these fields does', async () => {
+    const labels = { user: 'u', metadata: { run: '1' }, safety_identifier: 's', prompt_cache_key: 'k' }
+    const defaults = { store: false, service_tier: 'auto', logit_bias: {}, modalities: ['text'], verbosity: 'medium' }
+    const empty = { audio: null, functions: null, prediction: null, n: 1, stop: null }
+    server.engine.script = { texts: ['Fine.'] }
+    const { choices } = await replyOf(await plain({ ...labels, ...defaults, ...empty, seed: -1 }))
+    expect(choices[0]!.message).toEqual({ role: 'assistant', content: 'Fine.', refusal: null })
+    await replyOf(await plain({ seed: 2 ** 32 + 5 }))
+    await replyOf(await plain({}))
+    const seeds = server.engine.works.map(({ branches }) => branches[0]!.sampling.seed)
+    expect(seeds).toEqual([2 ** 32 - 1, 5, undefined])
+  })
+
+  test.each([
+    ['stop', ['a', 'b', 'c', 'd', 'e']],
+    ['stop', ''],
+    ['stop', 'a'.repeat(501)],
+    ['seed', 1.5],
+    ['n', 2],
+    ['store', true],
+    ['service_tier', 'priority'],
+    ['logit_bias', { 50256: -100 }],
+    ['modalities', ['text', 'audio']],
+    ['audio', { voice: 'alloy', format: 'wav' }],
+    ['functions', [{ name: 'f' }]],
+    ['function_call', 'auto'],
+    ['prediction', { type: 'content', content: 'x' }],
+    ['web_search_options', {}],
+    ['verbosity', 'low'],
+    ['metadata', { key: 1 }],
+    ['stream_options', { include_usage: true }],
+  ])('%s: what cannot be kept is rejected by name: %j', async (name, value) => {
+    const response = await plain({ [name]: value })
+    expect(response.status).toBe(400)
+    const { param, message } = await errorOf(response)
+    expect(param).toMatch(new RegExp(`^${name}\\b`))
+    expect(message).not.toMatch(/undefined|\[object/)
+  })
+
+  test('the usage of a stream follows in a chunk without choices, as OpenAI sends it', async () => {
+    server.engine.script = { texts: ['Fine.'] }
+    const chunks = await chunksOf(await plain({ stream: true, stream_options: { include_usage: true } }))
+    expect(chunks.slice(0, -1).every(({ usage, choices }) => usage === null && choices.length === 1)).toBe(true)
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 1 } })
+  })
+})
+
 describe('with the built-in model', () => {
   beforeAll(async () => {
     server = await startShippedServer({ environment, seed: 7 })
@@ -133,6 +244,24 @@ describe('with the built-in model', () => {
       expect(call?.function.name).toMatch(names)
       if (choices[0]!.finish_reason !== 'length') JSON.parse(call!.function.arguments)
     }
+  })
+
+  test('a seed gives the same reply: whole, streamed and beside others', async () => {
+    const seeds = Array.from({ length: 20 }, (_, seed) => seed)
+    const ask = async (seed: number, stream = false) => {
+      const drawn = { temperature: 1.5, max_completion_tokens: 20, seed, stream }
+      const messages = [{ role: 'user', content: 'Tell me about shapes.' }]
+      const response = await post({ tools: [], messages, ...drawn })
+      return stream
+        ? messageOf(await chunksOf(response)).content
+        : (await replyOf(response)).choices[0]!.message.content
+    }
+    const alone: (string | null)[] = []
+    for (const seed of seeds) alone.push(await ask(seed))
+    const beside = await Promise.all(seeds.map((seed) => ask(seed, seed % 2 === 1)))
+    expect(new Set(alone).size).toBeGreaterThan(1)
+    // Where two tokens come as close as numbers are rounded, which one is drawn depends on what else is computed.
+    expect(seeds.filter((seed) => alone[seed] !== beside[seed]).length).toBeLessThanOrEqual(1)
   })
 
   test.each([true, false])('usage tells the tokens of images (stream %s)', async (stream) => {

@@ -11,6 +11,8 @@ import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './suppor
 
 const BEHIND = 'service-mk1.5'
 const CHAT = '/v1/chat/completions'
+/** The one behind is an OpenAI-compatible server in full. */
+const COMPATIBLE = { LOOKOUT_COMPATIBILITY: 'openai' }
 
 interface Answer {
   readonly choices: readonly {
@@ -34,11 +36,12 @@ beforeAll(async () => {
       engine = await LocalEngine.start(card, options)
       return engine
     },
+    environment: COMPATIBLE,
   })
   process.env[KEY_ENV] = KEY
   front = await startTestServer({
     startEngine: (card, options) => startTextEngine(openAiCard(card), options),
-    environment: { LOOKOUT_MODEL_CARD: await writeOpenAiCard(folder, [`${back.url}/v1`]) },
+    environment: { ...COMPATIBLE, LOOKOUT_MODEL_CARD: await writeOpenAiCard(folder, [`${back.url}/v1`]) },
   })
 })
 afterAll(async () => {
@@ -119,6 +122,14 @@ test.each(['a text', 'a picture', 'a thought', 'a schema'])(
   },
 )
 
+test('a seed reaches the server behind, and a stop sequence ends its reply', async () => {
+  const drawn = { messages: user(text('Hello!')), temperature: 1.5, seed: 11, max_completion_tokens: 30 }
+  const behind = (await answer<Answer>(back, CHAT, drawn)).choices[0]!.message.content
+  expect((await answer<Answer>(front, CHAT, drawn)).choices[0]!.message.content).toBe(behind)
+  const cut = (await answer<Answer>(front, CHAT, { ...drawn, stop: behind.slice(8, 12) })).choices[0]!
+  expect([cut.message.content, cut.finish_reason]).toEqual([behind.slice(0, 8), 'stop'])
+})
+
 test('tokens that only the server behind can count are estimated', async () => {
   const [before, behind] = await both<{ input_tokens: number; estimated: boolean }>(
     `${CHAT}/input_tokens`,
@@ -135,7 +146,7 @@ test('a reply is streamed piece by piece, with its usage at the end', async () =
   const chunks = lines.map((line) => JSON.parse(line.slice('data: '.length)))
   const behind = await answer<Answer>(back, CHAT, chats['a picture']!())
   expect(chunks.length).toBeGreaterThan(4)
-  expect(chunks.map(({ choices }) => choices[0].delta.content ?? '').join('')).toBe(behind.choices[0]!.message.content)
+  expect(chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe(behind.choices[0]!.message.content)
   expect(behind.usage).toMatchObject(chunks.at(-1).usage)
 })
 

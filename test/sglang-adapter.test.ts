@@ -37,7 +37,11 @@ async function serve(urls: readonly string[], options: object = {}): Promise<Tes
   return startTestServer({
     startEngine: (card, { maxWaiting, onRestart, logger }) =>
       startRemoteEngine(remoteCard(card), { maxWaiting, onRestart, logger, health: HEALTH, ...options }),
-    environment: { LOOKOUT_MODEL_CARD: await writeCard(urls), LOOKOUT_METRICS_PORT: '0' },
+    environment: {
+      LOOKOUT_MODEL_CARD: await writeCard(urls),
+      LOOKOUT_METRICS_PORT: '0',
+      LOOKOUT_COMPATIBILITY: 'openai',
+    },
   })
 }
 
@@ -74,7 +78,7 @@ describe.each([
   }
 
   test('a text', async () => {
-    const { choices, usage } = await ask({ ...hello, temperature: 0.5, top_p: 0.9, frequency_penalty: 0.25 })
+    const { choices, usage } = await ask({ ...hello, temperature: 0.5, top_p: 0.9, frequency_penalty: 0.25, seed: 7 })
     expect(choices[0]).toMatchObject({ message: { content: 'Hello there!' }, finish_reason: 'stop' })
     const [asked] = sglang.asked
     expect(usage.prompt_tokens).toBe(asked!.input_ids.length)
@@ -87,7 +91,7 @@ describe.each([
       cache_salt: expect.stringMatching(/^[0-9a-f]{64}$/),
       sampling_params: {
         ...{ n: 1, temperature: 0.5, top_p: 0.9, top_k: -1, min_p: 0 },
-        ...{ frequency_penalty: 0.25, presence_penalty: 0, repetition_penalty: 1 },
+        ...{ frequency_penalty: 0.25, presence_penalty: 0, repetition_penalty: 1, sampling_seed: 7 },
       },
     })
     expect(sglang.asked[0]!.image_data).toBeUndefined()

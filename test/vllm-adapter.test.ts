@@ -37,7 +37,7 @@ async function serve(urls: readonly string[], engine: object = {}, options: obje
       const { logger } = given
       return startRemoteEngine(remoteCard(card), { maxWaiting, onRestart, logger, health: HEALTH, ...options })
     },
-    environment: { LOOKOUT_MODEL_CARD: card },
+    environment: { LOOKOUT_MODEL_CARD: card, LOOKOUT_COMPATIBILITY: 'openai' },
   })
 }
 
@@ -106,6 +106,27 @@ describe('one server', () => {
     const response = await server.post(aPicture.path, aPicture.body)
     aPicture.check(await jsonOf<Answer>(response))
     expect(player.pictures).toBe(1)
+  })
+
+  test('seeds are passed on, and a stop sequence ends the request', async () => {
+    const isChat = ({ asked }: Exchange) => JSON.stringify(asked).includes('sampling_params')
+    const withSeed = recorded.filter(isChat).map((exchange) => {
+      const asked = structuredClone(exchange.asked) as { sampling_params: object }
+      return { ...exchange, asked: { ...asked, sampling_params: { ...asked.sampling_params, seed: 7 } } }
+    })
+    player.exchanges = [...withSeed, ...recorded]
+    try {
+      const whole = await jsonOf<Answer>(await server.post(hello!.path, hello!.body))
+      const { content } = whole.choices[0]!.message
+      const stop = content!.slice(4, 7)
+      const fields = { ...hello!.body, seed: 7, stop, stream: true }
+      const text = await (await server.post(hello!.path, fields)).text()
+      const chunks = text.split('\n\n').filter((line) => line.startsWith('data: {'))
+      const pieces = chunks.map((line) => JSON.parse(line.slice(6)).choices[0].delta.content ?? '')
+      expect(pieces.join('')).toBe(content!.slice(0, content!.indexOf(stop)))
+    } finally {
+      player.exchanges = recorded
+    }
   })
 
   test('streams arrive piece by piece, and their usage at the end', async () => {

@@ -152,7 +152,7 @@ export const settingsSchema = z.object({
     variable: 'REDIS_URL',
   }),
   compatibility: choice(COMPATIBILITIES).default('contract').register(ABOUT, {
-    help: 'contract, or openai to also take tool_choice required, named functions and json_object',
+    help: 'contract, or openai to also take what only OpenAI’s chat completions have: tool_choice required, named functions, json_object, stop, seed',
   }),
   log_level: choice(LOG_LEVELS).default('info').register(ABOUT, {
     help: 'least severe level that is logged: fatal, error, warn, info, debug or trace; silent logs nothing',

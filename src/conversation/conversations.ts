@@ -11,6 +11,7 @@ import { type MultilookMeasure, type MultilookParts, measureMultilook, startMult
 import { ChatTemplate } from './prompt/chat-template.ts'
 import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prompt/media-parts.ts'
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
+import { TemplateThreads } from './prompt/template-threads.ts'
 import { type AskedTokens, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
 import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent } from './reply/multilook-reply.ts'
@@ -59,10 +60,8 @@ interface FocusMedia extends Pick<FocusParts, 'images'> {
 }
 
 const NO_IMAGES: FocusParts['images'] = new Map()
-type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'topLogProbs'>
+type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'stops' | 'topLogProbs'>
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
-
-import { TemplateThreads } from './prompt/template-threads.ts'
 
 /** The tools in the prompt. A named function is the only one that the model may call, so it is the only one listed. */
 function callable({ tools, toolUse: { choice } }: ChatRequest): ChatRequest['tools'] {
@@ -167,7 +166,7 @@ export class Conversations {
       maxFrames: framesPerVideo(messages),
       signal: deadline.signal,
     })
-    const { structure, toolUse, stops } = request
+    const { structure, toolUse } = request
     const images = focus !== null ? imagesOf(messages) : NO_IMAGES
     // Without an image there is no focus tool.
     const usesFocus = images.size > 0
@@ -188,7 +187,7 @@ export class Conversations {
     const grounding =
       format === null || bound ? null : new Grounding(format, dialectOf(model.card), sceneOf(messages, media))
     const calls = usesFocus ? { tools: [boundFocusTool(images)], toolUse: ONE_CALL } : { tools, toolUse }
-    const spec = new ReplySpec({ bound, thoughtBudget, grounding, stops, ...calls }, model)
+    const spec = new ReplySpec({ bound, thoughtBudget, grounding, ...calls }, model)
     return { prompt, spec, focus: usesFocus ? { images, loading } : null }
   }
 
@@ -232,13 +231,13 @@ export class Conversations {
     const { model } = caller
     const work = await this.#workOf(prompt, spec, limits, caller, deadline)
     const generation = await model.engine.generate(work, deadline.signal)
-    return assembleReply({ generation, model, deadline, reader: spec.createReader() })
+    return assembleReply({ generation, model, deadline, reader: spec.createReader(), stops: limits.stops ?? [] })
   }
 
   async #workOf(
     prompt: PromptSource,
     spec: ReplySpec,
-    { sampling, streamed, topLogProbs, ...limits }: ReplyLimits,
+    { sampling, streamed, stops = [], topLogProbs, ...limits }: ReplyLimits,
     { model, organisation }: Caller,
     { signal }: Deadline,
   ): Promise<Work> {
@@ -248,7 +247,8 @@ export class Conversations {
     signal.throwIfAborted()
     const rated = topLogProbs === null ? {} : { topLogProbs }
     const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...rated, ...spec.bounds(maxTokens) }
-    return { organisation, prefix, branches: [branch], whole: !streamed }
+    // With larger pieces, what follows a stop sequence would be computed.
+    return { organisation, prefix, branches: [branch], whole: !streamed && stops.length === 0 }
   }
 
   /**

@@ -294,6 +294,11 @@ export interface Sampling {
   readonly topK: number
   readonly frequencyPenalty: number
   readonly presencePenalty: number
+  /**
+   * An integer from 0 to 2^32 - 1: the same work with the same seed is sampled with the same random numbers. Absent: others
+   * each time. Servers of other engines take it as far as they can.
+   */
+  readonly seed?: number
 }
 
 export interface Generation {

@@ -78,6 +78,8 @@ async function complete(
       // Most clients take more at once, and waiting would cost as much as the rest of a token.
       const full = stream.send(chunks.of(event))
       if (full !== null) await full
+      const usage = chunks.usageAfter(event)
+      if (usage !== null) await stream.send(usage)
     }
     await stream.send('[DONE]')
   } catch (error) {
@@ -96,15 +98,17 @@ function toCompletion(
   reply: WholeReply,
   { rated, compatibility }: { readonly rated: boolean; readonly compatibility: Compatibility },
 ): ChatCompletionBody {
-  // The contract has no such field; clients of OpenAI may expect a null.
-  const none = compatibility === 'openai' ? { logprobs: null } : {}
+  // The contract has no such fields; clients of OpenAI may expect a null.
+  const isOpenAi = compatibility === 'openai'
+  const message = { ...toMessageBody(reply), ...(isOpenAi ? { refusal: null } : {}) }
+  const none = isOpenAi ? { logprobs: null } : {}
   const logprobs = rated ? { logprobs: toLogProbs(reply.logProbs) } : none
   return {
     id: heading.id,
     object: 'chat.completion',
     created: heading.created,
     model: heading.model,
-    choices: [{ index: 0, message: toMessageBody(reply), ...logprobs, finish_reason: reply.finish.reason }],
+    choices: [{ index: 0, message, ...logprobs, finish_reason: reply.finish.reason }],
     usage: toUsage(reply.finish.usage, compatibility),
   }
 }
@@ -112,7 +116,10 @@ function toCompletion(
 interface ChunkForm {
   /** Whether chunks have log-probabilities. */
   readonly rated: boolean
-  /** The form of the usage, which the finish carries; null when the client does not ask for it. */
+  /**
+   * The form of the usage; null when the client does not ask for it. The contract's finish carries it, OpenAI sends a chunk
+   * without choices after it.
+   */
   readonly usage: Compatibility | null
 }
 
@@ -144,23 +151,32 @@ class ChunkWriter {
         ? this.#before + JSON.stringify(delta) + this.#after
         : this.#write(delta, { logProbs })
     }
-    const { usage: form } = this.#form
-    return this.#write({}, { logProbs, finish: event.reason, usage: form === null ? null : toUsage(event.usage, form) })
+    const usage = this.#form.usage === 'contract' ? toUsage(event.usage, 'contract') : null
+    return this.#write({}, { logProbs, finish: event.reason, usage })
+  }
+
+  /** The chunk that follows that of the event; null for none. */
+  usageAfter(event: ReplyEvent): string | null {
+    if (event.type !== 'finish' || this.#form.usage !== 'openai') return null
+    return JSON.stringify(this.#chunk([], toUsage(event.usage, 'openai')))
   }
 
   #write(delta: Choice['delta'], { logProbs, finish = null, usage = null }: ChunkRest = {}): string {
     const { rated } = this.#form
     const logprobs = rated ? { logprobs: logProbs === undefined ? null : toLogProbs(logProbs) } : {}
+    return JSON.stringify(this.#chunk([{ index: 0, delta, ...logprobs, finish_reason: finish }], usage))
+  }
+
+  #chunk(choices: readonly Choice[], usage: UsageBody | null): ChatCompletionChunkBody {
     const { id, created, model } = this.#heading
-    const chunk: ChatCompletionChunkBody = {
+    return {
       id,
       object: 'chat.completion.chunk',
       created,
       model,
-      choices: [{ index: 0, delta, ...logprobs, finish_reason: finish }],
+      choices: [...choices],
       ...(this.#form.usage === null ? {} : { usage }),
     }
-    return JSON.stringify(chunk)
   }
 }
 

@@ -18,8 +18,12 @@ export function readChatBody(
 /** @throws ApiError for fields that exclude each other. */
 export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {
   const choice = body.tool_choice ?? 'auto'
+  const options = toReplyOptions(body)
+  const { seed = null } = body
   return {
-    ...toReplyOptions(body),
+    ...options,
+    // Clients may send larger numbers than an engine takes.
+    ...(seed === null ? {} : { sampling: { ...options.sampling, seed: seed >>> 0 } }),
     messages: body.messages,
     tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
       name,
@@ -31,6 +35,7 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
       parallel: body.parallel_tool_calls ?? true,
     },
     structure: structureOf(body),
+    stops: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
     streamed: body.stream === true,
   }
 }

@@ -1,7 +1,6 @@
 import type { ThoughtMarks } from '../../families/index.ts'
 import { MarkerScanner } from './marker-scanner.ts'
 import type { ReplyPiece, TextStage } from './reply-piece.ts'
-import { StopStage } from './stop-stage.ts'
 import type { TextFilter } from './text-filter.ts'
 
 export interface ReplyReaderOptions {
@@ -11,15 +10,11 @@ export interface ReplyReaderOptions {
   readonly thinking: boolean
   /** Processes the reply that follows the reasoning; null to keep the reply verbatim. */
   readonly content: TextStage | null
-  /** Texts at which the reply ends; none by default. */
-  readonly stops?: readonly string[] | undefined
 }
 
 /** Splits a model's text into its reasoning and its reply. */
 export class ReplyReader implements TextStage {
   readonly #content: TextStage
-  /** Null without texts at which the reply ends. */
-  readonly #stop: StopStage | null
   readonly #marks: ThoughtMarks | null
   readonly #verbatim: boolean
   readonly #end: MarkerScanner
@@ -31,9 +26,8 @@ export class ReplyReader implements TextStage {
   /** Whether some of the text has been read as the reply, or all of it will be. */
   #hasContent: boolean
 
-  constructor({ thought, thinking, content, stops = [] }: ReplyReaderOptions) {
-    this.#stop = stops.length === 0 ? null : new StopStage(content ?? PLAIN, stops)
-    this.#content = this.#stop ?? content ?? PLAIN
+  constructor({ thought, thinking, content }: ReplyReaderOptions) {
+    this.#content = content ?? PLAIN
     this.#verbatim = content === null
     this.#marks = thought
     this.#end = new MarkerScanner(thought === null ? [] : [thought.end])
@@ -47,11 +41,6 @@ export class ReplyReader implements TextStage {
   get section(): 'start' | 'thought' | 'content' {
     if (this.#state === 'start') return 'start'
     return this.#hasContent ? 'content' : 'thought'
-  }
-
-  /** The text at which the reply has ended; what follows it is dropped. Null where it has not. */
-  get stoppedBy(): string | null {
-    return this.#stop?.found ?? null
   }
 
   push(text: string): ReplyPiece[] {

@@ -19,8 +19,6 @@ export interface ReplyRequirements {
   readonly toolUse: ToolUse
   /** The most tokens of the reasoning; null when reasoning is off. */
   readonly thoughtBudget: number | null
-  /** Texts at which the reply ends; none by default. */
-  readonly stops?: readonly string[] | undefined
 }
 
 /** Specifies how a completion is generated and read: the engine's constraint, and the reader of its text. */
@@ -49,12 +47,11 @@ export class ReplySpec {
   /** Creates the reader of one completion. */
   createReader(): ReplyReader {
     const { thought = null } = this.#model.card
-    const { bound, thoughtBudget, stops } = this.#requirements
+    const { bound, thoughtBudget } = this.#requirements
     return new ReplyReader({
       thought: this.#model.served.reasoning ? thought : null,
       thinking: thoughtBudget !== null,
       content: bound === null ? this.#contentStage() : null,
-      stops,
     })
   }
 

@@ -5,6 +5,7 @@ import type { Deadline } from '../request/deadline.ts'
 import { LogProbReader } from './log-prob-reader.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 import type { ReplyReader } from './reply-reader.ts'
+import { StopCutter } from './stop-cutter.ts'
 
 /** An event of a streamed reply: pieces, and one finish at the end. */
 export type ReplyEvent = ReplyPiece | ReplyFinish
@@ -13,7 +14,7 @@ export interface ReplyFinish {
   readonly type: 'finish'
   readonly reason: FinishReason
   readonly usage: Usage
-  /** The text of the client at which the reply ended; absent where it ended otherwise. */
+  /** The stop sequence that has ended the reply; absent where none has. */
   readonly stoppedBy?: string
   /** Of the tokens that no piece has carried. */
   readonly logProbs?: readonly TokenLogProb[]
@@ -61,54 +62,62 @@ export interface ReplySource {
   readonly deadline: Deadline
   /** Splits the model's text into pieces. */
   readonly reader: ReplyReader
+  /** Texts before which the reply ends. */
+  readonly stops: readonly string[]
 }
 
 /**
  * Assembles the reply of a generation with one branch and one completion. At the deadline, the reply ends with the text
- * so far and the reason `length`, as if it had run out of tokens. At a text where the client wants it to end, the generation
- * ends too.
+ * so far and the reason `length`, as if it had run out of tokens. A stop sequence ends the work as well.
  * @throws ApiError when the engine fails, and 504 when the deadline passes before the first text.
  */
 export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyEvent, void, void> {
   const { generation, model, deadline } = source
   const reader = new LogProbReader(source.reader)
+  const cutter = new StopCutter(source.stops)
   let hasText = false
   let calls = 0
+  let tokens = 0
+  const cut = (pieces: readonly ReplyPiece[]) => {
+    const kept = source.stops.length === 0 ? pieces : pieces.flatMap((piece) => cutter.push(piece))
+    for (const { type } of kept) if (type === 'tool_call') calls++
+    return kept
+  }
+  const rest = (): Pick<ReplyFinish, 'logProbs'> => {
+    const logProbs = cutter.found === null ? [...cutter.rest, ...reader.rest] : []
+    return logProbs.length === 0 ? {} : { logProbs }
+  }
+  const stopped = (stoppedBy: string): ReplyFinish => {
+    const reason = calls > 0 ? 'tool_calls' : 'stop'
+    return { type: 'finish', reason, usage: usageOf(generation, model, tokens), stoppedBy }
+  }
   try {
     for await (const event of generation.events) {
       if (event.type === 'error') throw event.error
       if (event.type === 'text') {
         hasText = true
+        tokens += event.tokens
         // Not `yield*`, which would wait several times for each piece.
-        for (const piece of reader.push(event)) {
-          if (piece.type === 'tool_call') calls++
-          yield piece
-        }
-        if (source.reader.stoppedBy !== null) break
-        continue
+        for (const piece of cut(reader.push(event))) yield piece
+        if (cutter.found === null) continue
+        yield stopped(cutter.found)
+        return
       }
-      const rest = reader.end(event.reason === 'length')
-      calls += rest.filter(({ type }) => type === 'tool_call').length
-      yield* rest
-      if (source.reader.stoppedBy !== null) break
+      yield* cut(reader.end(event.reason === 'length'))
+      yield* cutter.end()
       const usage = usageOf(generation, model, event.completionTokens)
-      yield { type: 'finish', reason: finishReason(event, calls), usage, ...restOf(reader) }
+      if (cutter.found !== null) yield stopped(cutter.found)
+      else yield { type: 'finish', reason: finishReason(event, calls), usage, ...rest() }
       return
     }
-    const { stoppedBy } = source.reader
-    if (stoppedBy === null) throw internalError(new Error('The engine ended a completion without a finish event'))
-    const usage = usageOf(generation, model, generation.computedTokens())
-    yield { type: 'finish', reason: 'stop', stoppedBy, usage, ...restOf(reader) }
+    throw internalError(new Error('The engine ended a completion without a finish event'))
   } catch (error) {
     if (!deadline.caused(error) || !hasText) throw error
-    yield* reader.end(true)
+    yield* cut(reader.end(true))
+    yield* cutter.end()
     const usage = usageOf(generation, model, generation.computedTokens())
-    yield { type: 'finish', reason: 'length', usage, ...restOf(reader) }
+    yield { type: 'finish', reason: 'length', usage, ...rest() }
   }
-}
-
-function restOf({ rest }: LogProbReader): Pick<ReplyFinish, 'logProbs'> {
-  return rest.length === 0 ? {} : { logProbs: rest }
 }
 
 /** Passes the events of a reply through and releases its deadline when they end, however they end. */

@@ -52,7 +52,7 @@ export class StructureChecker {
   readonly #threads = new GuardedPool<Claim, Verdict>(WORKER_FILE, { threads: THREADS, limitMs: CHECK_LIMIT_MS })
 
   /**
-   * Passes the reply through and checks it, unless it was truncated or the client had it end early. Organisations take turns.
+   * Passes the reply through and checks it, unless it was truncated or has met a stop sequence. Organisations take turns.
    * @throws ApiError 500 `output_validation_failed` after the texts, in place of the finish event.
    */
   async *checked(

@@ -13,7 +13,7 @@ export interface ChatRequest extends ReplyOptions {
   readonly toolUse: ToolUse
   /** The structure of the whole reply; null for free text. */
   readonly structure: Structure | null
-  /** Texts at which the reply ends, without them; none by default. None is empty. */
+  /** Texts before which the reply ends, none of them empty; none by default. */
   readonly stops?: readonly string[] | undefined
   /** Whether the client reads the reply as it comes. */
   readonly streamed: boolean

@@ -306,6 +306,7 @@ export function imagesOf({ image_data: data }: Pick<Asked, 'image_data'>): reado
 const PARAMETERS = new Set([
   ...['n', 'max_new_tokens', 'stop', 'stop_token_ids', 'ebnf'],
   ...['temperature', 'top_p', 'top_k', 'min_p', 'frequency_penalty', 'presence_penalty', 'repetition_penalty'],
+  'sampling_seed',
 ])
 
 function failed(message: string): object {

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { type BodyFormat, bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas } from '../../http/wire/components.ts'
 import { MOST_MESSAGES, message } from './messages.ts'
+import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
 import { logprobs, replyOptions, topLogprobs } from './reply-options.ts'
 import { toolNameIssue } from './tool-names.ts'
 
@@ -78,16 +79,25 @@ export const chatRequest = z
   })
   .register(requestSchemas, { id: 'ChatCompletionRequest' })
 
-/** The same body with `compatibility: openai`, which adds `json_object` and checks what the contract ignores. */
+/**
+ * The same body with `compatibility: openai`: OpenAI's other fields as well. What cannot be kept is rejected, where the
+ * contract ignores it.
+ */
 export const openAiChatRequest = chatRequest
   .extend({
     response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
+    stream_options: openAiStreamOptions.nullish(),
     logprobs,
     top_logprobs: topLogprobs,
+    ...openAiFields,
   })
-  .superRefine(({ logprobs, top_logprobs: top }, context) => {
-    if (typeof top !== 'number' || logprobs === true) return
-    context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'it requires logprobs to be true' })
+  .superRefine(({ logprobs, top_logprobs: top, stream, stream_options: options }, context) => {
+    if (typeof top === 'number' && logprobs !== true) {
+      context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'it requires logprobs to be true' })
+    }
+    if (options && stream !== true) {
+      context.addIssue({ code: 'custom', path: ['stream_options'], message: 'it requires stream to be true' })
+    }
   })
 
 export const chatBody: BodyFormat<ChatRequestBody> = bodyFormat(import.meta.url, 'chatRequest', chatRequest)

@@ -38,6 +38,7 @@ export const replyMessage = z
   .object({
     role: z.literal('assistant'),
     content: z.string().nullable().describe('Null when the model only called tools.'),
+    refusal: z.null().optional().describe('Only with `compatibility: openai`.'),
     reasoning_content: z.string().optional(),
     tool_calls: z.array(functionCall).optional(),
   })

@@ -69,7 +69,9 @@ export class SequenceGroup {
         const parent = branch.n === 1 ? prefix : share(prefix, branch.suffix)
         const prompt = isAlone ? [...work.prefix, ...branch.suffix] : branch.n === 1 ? branch.suffix : []
         for (let index = 0; index < branch.n; index++) {
-          const sampling = createSampler(loaded, branch, seedOf(seed, sequences.length))
+          const { seed: own } = branch.sampling
+          const drawn = own === undefined ? seedOf(seed, sequences.length) : seedOf(own, index)
+          const sampling = createSampler(loaded, branch, drawn)
           const repetition = createRepetition(loaded.repetition, branch.sampling)
           sequences.push(new Sequence({ branch, branchIndex, index }, { parent, prompt }, { ...sampling, repetition }))
         }

@@ -4,6 +4,7 @@ import { ConstrainedSampler } from '../sampling/constrained-sampler.ts'
 import { GreedySampler } from '../sampling/greedy-sampler.ts'
 import { LogProbSampler, type LogProbs } from '../sampling/log-prob-sampler.ts'
 import type { FreeSampler, TokenSampler } from '../sampling/sampler.ts'
+import { SeededSampler } from '../sampling/seeded-sampler.ts'
 import { ThoughtSampler } from '../sampling/thought-sampler.ts'
 import type { AdmittedBranch } from './admission.ts'
 import type { LoadedModel } from './loaded-model.ts'
@@ -30,7 +31,9 @@ export function createSampler(
   const matcher = constraint?.createMatcher() ?? null
   const chosen: FreeSampler = isPlainGreedy(sampling)
     ? new GreedySampler()
-    : new ChainSampler(llama, sampling, seed === RANDOM_SEED ? 0 : seed, model.vocabularySize, maxTokens)
+    : sampling.seed !== undefined && sampling.temperature > 0
+      ? new SeededSampler(sampling, seed)
+      : new ChainSampler(llama, sampling, seed === RANDOM_SEED ? 0 : seed, model.vocabularySize, maxTokens)
   const logProbs = topLogProbs === null ? null : new LogProbSampler(chosen, model, topLogProbs)
   const free = logProbs ?? chosen
   const reply = matcher === null ? free : new ConstrainedSampler(free, matcher, model)

@@ -179,13 +179,14 @@ export class OpenAiWire implements Wire<ChatQuestion> {
 }
 
 /** Only what differs from the defaults of all servers: some refuse fields that they do not know. */
-function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty }: Sampling): object {
+function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty, seed }: Sampling): object {
   return {
     temperature,
     ...(topP === 1 ? {} : { top_p: topP }),
     ...(topK === 0 ? {} : { top_k: topK }),
     ...(frequencyPenalty === 0 ? {} : { frequency_penalty: penaltyOf(frequencyPenalty) }),
     ...(presencePenalty === 0 ? {} : { presence_penalty: penaltyOf(presencePenalty) }),
+    ...(seed === undefined ? {} : { seed }),
   }
 }
 

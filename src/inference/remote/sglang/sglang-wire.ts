@@ -130,7 +130,7 @@ function generateBody(asked: CompletionRequest, images: readonly string[]): obje
 }
 
 /** All of them: a server may have been started with other preferences (`--preferred-sampling-params`). */
-function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty }: Sampling): object {
+function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty, seed }: Sampling): object {
   return {
     temperature,
     top_p: topP,
@@ -139,6 +139,8 @@ function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty
     frequency_penalty: frequencyPenalty,
     presence_penalty: presencePenalty,
     repetition_penalty: 1,
+    // It counts on a server that was started with --enable-deterministic-inference.
+    ...(seed === undefined ? {} : { sampling_seed: seed }),
   }
 }
 

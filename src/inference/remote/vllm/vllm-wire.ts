@@ -176,13 +176,14 @@ function rankedAlong(most: number): number {
 }
 
 /** vLLM takes what the contract allows, and rejects more, which only Lookout itself asks for. */
-function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty }: Sampling): object {
+function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty, seed }: Sampling): object {
   return {
     temperature: Math.min(temperature, 2),
     top_p: topP,
     top_k: topK,
     frequency_penalty: Math.max(-2, Math.min(frequencyPenalty, 2)),
     presence_penalty: Math.max(-2, Math.min(presencePenalty, 2)),
+    ...(seed === undefined ? {} : { seed }),
   }
 }
 
