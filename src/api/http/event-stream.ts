@@ -37,11 +37,13 @@ export class EventStream {
   /**
    * Sends one `data:` event.
    * @param data must not contain line breaks.
+   * @param event its name, which only some conventions have.
    * @returns null when the client can take more; else a promise that resolves when it can, or has disconnected.
    */
-  send(data: string): Promise<void> | null {
+  send(data: string, event: string | null = null): Promise<void> | null {
     this.#keepAlive.refresh()
-    if (this.#raw.destroyed || this.#write(`data: ${data}\n\n`)) return null
+    const name = event === null ? '' : `event: ${event}\n`
+    if (this.#raw.destroyed || this.#write(`${name}data: ${data}\n\n`)) return null
     return drained(this.#raw)
   }
 

@@ -17,6 +17,8 @@ export interface Metering {
 export interface MeteredRequest {
   /** Its engine counts the tokens. */
   readonly caller: Caller
+  /** The tokens so far. */
+  counts(): TokenCounts
   /** Call it before the last byte of a complete response is sent, so that the ledger holds what a client has seen. */
   finish(reason: string): void
 }
@@ -73,6 +75,7 @@ export async function meter(
   })
   return {
     caller: { model: { ...model, engine }, organisation: principal.organisation, trace: trace?.media },
+    counts: () => engine.tokens,
     finish: (reason) => record(200, reason),
   }
 }

@@ -30,6 +30,11 @@ export interface Usage {
   readonly imageTokens: number
   /** Null for a model without audio input. */
   readonly audioTokens: number | null
+  /**
+   * Those of the completion that are reasoning, as far as the engine's texts tell: a text with the end of a thought counts as
+   * the reply's, so with large texts they are too few.
+   */
+  readonly reasoningTokens: number
 }
 
 /** A model's message in one turn. */
@@ -71,6 +76,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
   const reader = new LogProbReader(source.reader)
   let hasText = false
   let calls = 0
+  let reasoningTokens = 0
   try {
     for await (const event of generation.events) {
       if (event.type === 'error') throw event.error
@@ -81,12 +87,13 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
           if (piece.type === 'tool_call') calls++
           yield piece
         }
+        if (source.reader.section === 'thought') reasoningTokens += event.tokens
         continue
       }
       const rest = reader.end(event.reason === 'length')
       calls += rest.filter(({ type }) => type === 'tool_call').length
       yield* rest
-      const usage = usageOf(generation, model, event.completionTokens)
+      const usage = usageOf(generation, model, { completionTokens: event.completionTokens, reasoningTokens })
       yield { type: 'finish', reason: finishReason(event, calls), usage, ...restOf(reader) }
       return
     }
@@ -94,7 +101,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
   } catch (error) {
     if (!deadline.caused(error) || !hasText) throw error
     yield* reader.end(true)
-    const usage = usageOf(generation, model, generation.computedTokens())
+    const usage = usageOf(generation, model, { completionTokens: generation.computedTokens(), reasoningTokens })
     yield { type: 'finish', reason: 'length', usage, ...restOf(reader) }
   }
 }
@@ -161,10 +168,14 @@ export class MessageCollector {
   }
 }
 
-function usageOf(generation: Generation, model: ServedModel, completionTokens: number): Usage {
+function usageOf(
+  generation: Generation,
+  model: ServedModel,
+  counted: Pick<Usage, 'completionTokens' | 'reasoningTokens'>,
+): Usage {
   const prompt = generation.prompts[0]
   if (!prompt) throw internalError(new Error('The engine reported no prompt usage'))
   const audioTokens = model.served.modalities.includes('audio') ? prompt.audioTokens : null
   const { promptTokens, imageTokens } = prompt
-  return { promptTokens, completionTokens, imageTokens, audioTokens }
+  return { promptTokens, imageTokens, audioTokens, ...counted }
 }

@@ -6,7 +6,7 @@ export interface ReplyOptions {
   /** Null for the model's own limit. */
   readonly maxTokens: number | null
   /** The parameter that set `maxTokens`, for errors. */
-  readonly maxTokensParam: 'max_completion_tokens' | 'max_tokens'
+  readonly maxTokensParam: 'max_completion_tokens' | 'max_tokens' | 'max_output_tokens'
   readonly sampling: Sampling
   /** How many of the likeliest tokens are told beside each token; null without log-probabilities. */
   readonly topLogProbs: number | null

@@ -59,8 +59,8 @@ function hasTools(value: unknown): boolean {
 function rawParametersOf(text: string): (string | null)[] {
   const tools = rawItems(rawMember(text, 'tools') ?? '') ?? []
   return tools.map((tool) => {
-    const declared = rawMember(tool, 'function')
-    const parameters = declared === null ? null : rawMember(declared, 'parameters')
+    // In a response's request, a tool is itself the declaration.
+    const parameters = rawMember(rawMember(tool, 'function') ?? tool, 'parameters')
     // A copy, because a slice would keep the whole body in memory.
     return parameters === null || parameters === 'null' ? null : copyOf(parameters)
   })
