@@ -37,7 +37,7 @@ const ROOMS = {
       'metrics',
       'tracing',
     ],
-    ...['accounts', 'files', 'storage', 'setup', ...BASICS],
+    ...['accounts', 'responses', 'files', 'storage', 'setup', ...BASICS],
   ],
 
   'api/*': [
@@ -51,6 +51,7 @@ const ROOMS = {
       'conversation/*',
       'inference/*',
       'accounts',
+      'responses',
       'files',
     ],
     ...['hub', 'metrics', 'tracing', ...BASICS],
@@ -59,7 +60,10 @@ const ROOMS = {
   'api/typesafe': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'media', ...BASICS],
   'api/anthropic': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
   'api/studio': ['api/http', 'media', ...BASICS],
-  'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', 'hub', ...BASICS],
+  'api/openai': [
+    ...['api/http', 'conversation/*', 'inference/*', 'media', 'grounding', 'responses', 'accounts', 'files', 'storage'],
+    ...['hub', ...BASICS],
+  ],
   'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'tracing', 'accounts', 'storage', ...BASICS],
 
   doctor: ['conversation/*', 'conversation/prompt', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
@@ -125,6 +129,7 @@ const ROOMS = {
   'inference/constraints': ['inference/*', ...BASICS],
   'inference/*': ['models', 'media', 'templates', 'grounding', ...BASICS],
 
+  responses: ['files', 'accounts', 'storage', ...BASICS],
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
   hub: ['models', 'families', ...BASICS],

@@ -14,6 +14,7 @@ import {
 } from './accounts/index.ts'
 import type { Config } from './config/config.ts'
 import { Files } from './files/index.ts'
+import { Responses } from './responses/index.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
 import type { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 import { Database, type DatabaseOptions, DraftFolder, openBlobs } from './storage/index.ts'
@@ -22,6 +23,7 @@ import { Database, type DatabaseOptions, DraftFolder, openBlobs } from './storag
 export interface State {
   readonly keys: Authenticator
   readonly files: Files
+  readonly responses: Responses
   readonly ledger: UsageLedger
   readonly budgets: Budgets
   /** The key in the Studio's link; null where no link with a key is made. */
@@ -77,11 +79,15 @@ export async function openState(
     .sweep()
     .catch((error: unknown) => logger.warn({ err: error }, 'The bytes of unfinished uploads could not be removed'))
   opened.defer(async () => void (await sweeping))
+  const responses = new Responses({ database, files, days: config.responseDays, logger })
+  responses.start()
+  opened.defer(() => responses.close())
   const resources = opened.move()
   return {
     keys,
     studioKey,
     files,
+    responses,
     ledger,
     budgets: new Budgets(database),
     rateLimits,

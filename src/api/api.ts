@@ -9,6 +9,7 @@ import type { ModelPulls } from '../hub/model-pulls.ts'
 import type { ModelCatalog } from '../inference/model-catalog.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import type { ServerStatus } from '../metrics/server-status.ts'
+import type { Responses } from '../responses/index.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { addMessages } from './anthropic/messages.ts'
 import { requireApiKey } from './http/auth.ts'
@@ -36,6 +37,7 @@ import { addDecisions } from './openai/decisions.ts'
 import { addFiles } from './openai/files.ts'
 import { addInputTokens } from './openai/input-tokens.ts'
 import { addModels } from './openai/models.ts'
+import { addResponses } from './openai/responses/responses.ts'
 import { addOpenApi } from './openapi.ts'
 import { addStudio, addStudioFetch, type PageFile, type StudioFetchOptions } from './studio/index.ts'
 import { addSystemOne } from './typesafe/system-one.ts'
@@ -48,6 +50,7 @@ export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetch
   readonly keys: ApiKeys
   readonly bodies: BodyReader
   readonly files: Files
+  readonly responses: Responses
   /** Null when the server has no rate limits. */
   readonly rateLimits: RateLimits | null
   readonly logger: Logger
@@ -114,6 +117,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
 
   addChatCompletions(app, { ...options, shutdown })
   addInputTokens(app, { ...options, shutdown })
+  addResponses(app, { ...options, shutdown })
   addMultilook(app, { ...options, shutdown })
   addDetect(app, { ...options, shutdown })
   addDecisions(app, { ...options, shutdown })

@@ -4,6 +4,7 @@ import { PURPOSES } from '../files/index.ts'
 import { OPEN_PATHS } from './http/auth.ts'
 import { addEndpoint } from './http/routes.ts'
 import { requestSchemas, responseSchemas } from './http/wire/components.ts'
+import { EVENT_NAMES } from './openai/responses/wire/response.ts'
 // Loading these modules registers their schemas.
 import './openai/wire/chat-request.ts'
 import './openai/wire/chat-response.ts'
@@ -15,6 +16,8 @@ import './openai/wire/decision-response.ts'
 import './openai/wire/files.ts'
 import './openai/wire/input-tokens.ts'
 import './openai/wire/models.ts'
+import './openai/responses/wire/input-items.ts'
+import './openai/responses/wire/response-request.ts'
 import './typesafe/wire/system-one.ts'
 import './anthropic/wire/message-request.ts'
 import './anthropic/wire/message-response.ts'
@@ -102,6 +105,7 @@ export function openApiDocument(): Record<string, unknown> {
           },
         },
       },
+      ...responsePaths(),
       '/v1/detect': {
         post: {
           operationId: 'detect',
@@ -315,6 +319,74 @@ function filePaths(fileId: object): Record<string, unknown> {
           ...success('The requested part.', BYTES, 206),
           ...errors(401, 403, 404, 416, 429, 503),
         },
+      },
+    },
+  }
+}
+
+function responsePaths(): Record<string, unknown> {
+  const responseId = { name: 'response_id', in: 'path', required: true, schema: { type: 'string' } }
+  const query = (name: string, description: string, schema: object) => ({ name, in: 'query', description, schema })
+  const stored = errors(401, 403, 404, 429, 503)
+  return {
+    '/v1/responses': {
+      post: {
+        operationId: 'createResponse',
+        summary: 'Reply to a conversation, which the server may remember',
+        requestBody: { required: true, content: json('ResponseRequest') },
+        responses: {
+          ...success('The response; with `stream`, its events as they happen, followed by `data: [DONE]`.', {
+            ...json('Response'),
+            'text/event-stream': { schema: { anyOf: EVENT_NAMES.map(ref) } },
+          }),
+          ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
+        },
+      },
+    },
+    '/v1/responses/input_tokens': {
+      post: {
+        operationId: 'countResponseInputTokens',
+        summary: 'Count the prompt tokens of a response without generating it',
+        requestBody: { required: true, content: json('ResponsePrompt') },
+        responses: {
+          ...success('The tokens of the prompt.', json('InputTokens')),
+          ...errors(400, 401, 403, 408, 413, 415, 429, 500, 503, 504),
+        },
+      },
+    },
+    '/v1/responses/{response_id}': {
+      get: {
+        operationId: 'retrieveResponse',
+        summary: 'A stored response',
+        parameters: [responseId],
+        responses: { ...success('The response.', json('Response')), ...errors(400), ...stored },
+      },
+      delete: {
+        operationId: 'deleteResponse',
+        summary: 'Delete a stored response',
+        parameters: [responseId],
+        responses: { ...success('The response is deleted.', json('DeletedResponse')), ...stored },
+      },
+    },
+    '/v1/responses/{response_id}/input_items': {
+      get: {
+        operationId: 'listResponseInputItems',
+        summary: 'The items that a stored response is an answer to',
+        parameters: [
+          responseId,
+          query('after', 'Start after the item with this id.', { type: 'string' }),
+          query('limit', 'Most items in a page.', { type: 'integer', minimum: 1, maximum: 100, default: 20 }),
+          query('order', 'Newest first or oldest first.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
+        ],
+        responses: { ...success('A page of items.', json('ResponseInputItemList')), ...errors(400), ...stored },
+      },
+    },
+    '/v1/responses/{response_id}/cancel': {
+      post: {
+        operationId: 'cancelResponse',
+        summary: 'Rejected: only responses in the background could be cancelled',
+        parameters: [responseId],
+        responses: { ...errors(400), ...stored },
       },
     },
   }

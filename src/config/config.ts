@@ -55,6 +55,8 @@ export interface Config {
   readonly queueLength: number
   /** Seconds that a chat or detect request may take. */
   readonly chatSeconds: number
+  /** Days that stored responses are kept; 0 stores none. */
+  readonly responseDays: number
   /** Seconds that answers under way get to end when the service is told to stop. */
   readonly drainSeconds: number
   /** Where metrics are served, apart from the API; null for nowhere. A port of 0 takes any free one. */
@@ -139,6 +141,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
         : { directory: prefixDirectory(dataDirectory), limitBytes: Math.round(settings.prefix_cache_disk * 2 ** 30) },
     queueLength: settings.queue_length,
     chatSeconds: settings.chat_seconds,
+    responseDays: settings.response_days,
     mediaHosts: settings.media_hosts,
     decoderSandbox: settings.decoder_sandbox,
     bodyMemoryBytes: (settings.body_memory ?? defaultBodyMemory()) * 2 ** 20,

@@ -3,6 +3,7 @@ export const REQUESTS_PER_MINUTE = {
   chat: 300,
   multilook: 150,
   decisions: 150,
+  stored_responses: 300,
   detect: 300,
   models: 30,
   file_upload: 60,

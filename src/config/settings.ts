@@ -82,6 +82,9 @@ export const settingsSchema = z.object({
   chat_seconds: number('a number of seconds greater than 0', { min: 0.001, max: 86_400 }).default(120).register(ABOUT, {
     help: 'seconds that a chat or detect request may take; then a reply that has begun ends with length, and others get a 504',
   }),
+  response_days: number('a number of days', { max: 36_500 }).default(30).register(ABOUT, {
+    help: 'days that responses of /v1/responses are stored after they were last part of a conversation; 0 stores none',
+  }),
   media_hosts: list().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that the server may fetch media from',
     default: 'none',

@@ -107,9 +107,14 @@ export async function* focusedReply(
 }
 
 /** Counts every token once: what one round generated and the next one reads counts as completion. */
-function sumOf(before: Usage | null, { promptTokens, completionTokens, ...media }: Usage): Usage {
+function sumOf(before: Usage | null, { promptTokens, completionTokens, reasoningTokens, ...media }: Usage): Usage {
   const written = before?.completionTokens ?? 0
-  return { promptTokens: promptTokens - written, completionTokens: written + completionTokens, ...media }
+  return {
+    promptTokens: promptTokens - written,
+    completionTokens: written + completionTokens,
+    reasoningTokens: (before?.reasoningTokens ?? 0) + reasoningTokens,
+    ...media,
+  }
 }
 
 /** Loads the region that the call names; null when the call is invalid or loading fails. */

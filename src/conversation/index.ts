@@ -14,6 +14,7 @@ export {
   collectReply,
   type FinishReason,
   type ReplyEvent,
+  type ReplyFinish,
   type ReplyMessage,
   type Usage,
   type WholeReply,

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Principal } from '../accounts/index.ts'
-import { ApiError } from '../lib/errors.ts'
-import type { MediaType, StoredFiles } from '../media/index.ts'
+import { ApiError, serviceUnavailable } from '../lib/errors.ts'
+import { HEAD_BYTES, type MediaType, mediaType, type StoredFiles } from '../media/index.ts'
 import {
   and,
   asc,
@@ -13,8 +13,10 @@ import {
   eq,
   gt,
   inArray,
+  isNull,
   lt,
   or,
+  type Queries,
   type SQL,
   sql,
   type Transaction,
@@ -32,6 +34,7 @@ export const MAX_FILE_BYTES = 128 * 2 ** 20
 const MAX_STORED_BYTES = 100 * 2 ** 30
 const MAX_UPLOADED_BYTES = 20e9
 const UPLOAD_WINDOW_HOURS = 48
+const RETRY_AFTER_S = 1
 
 export interface StoredFile {
   readonly id: string
@@ -50,6 +53,18 @@ export interface NewFile {
   readonly contentType: MediaType
   readonly bytes: number
 }
+
+/** Bytes that are stored, and become a file with what they are part of. They must be attached or released. */
+export interface HeldFile {
+  /** SHA-256 of the bytes, in hexadecimal. */
+  readonly hash: string
+  readonly bytes: number
+  readonly contentType: MediaType
+  /** Null when a file with these bytes exists already. */
+  readonly id: string | null
+}
+
+type Addition = (transaction: Transaction, ids: ReadonlyMap<string, string>) => Promise<number>
 
 export interface FileQuery {
   /** The page starts after this id. */
@@ -128,6 +143,109 @@ export class Files implements StoredFiles {
     }
   }
 
+  /**
+   * Rejects what cannot fit the quota, before work is spent on it.
+   * @throws ApiError 413 `insufficient_quota`.
+   */
+  async checkStorage({ organisation, limits }: Principal, bytes: number): Promise<void> {
+    const [known] = await this.#database.use((queries) =>
+      queries
+        .select({ stored: organisations.storedBytes })
+        .from(organisations)
+        .where(eq(organisations.id, organisation)),
+    )
+    checkStored(known?.stored ?? 0, limits, bytes)
+  }
+
+  /**
+   * Stores the bytes of a file that is to become part of something. The same bytes are stored once for each organisation.
+   * @returns null for bytes of a type that no file may have.
+   * @throws ApiError 503 when there is no space.
+   */
+  async hold(organisation: string, bytes: Uint8Array): Promise<HeldFile | null> {
+    const contentType = mediaType(bytes.subarray(0, HEAD_BYTES))
+    if (contentType === null) return null
+    const hash = Buffer.from(await crypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>)).toString('hex')
+    const about = { hash, contentType, bytes: bytes.byteLength }
+    const known = await this.#database.use((queries) => idsByHash(queries, organisation, [hash]))
+    if (known.size > 0) return { ...about, id: null }
+    const { id } = this.#ids.next()
+    const draft = await this.#blobs.draft()
+    try {
+      await draft.write(bytes)
+      await draft.keep(blobName(organisation, id))
+    } catch (error) {
+      await draft.discard()
+      throw error
+    }
+    return { ...about, id }
+  }
+
+  /**
+   * Makes files of what is held, together with what they are part of: all or nothing. If it rejects that, it releases them.
+   * @param held each with a hash of its own.
+   * @param add adds what they are part of, given the files' ids by their hashes, and returns how many bytes that takes.
+   * @throws ApiError 413 `insufficient_quota`; 503 when the database is unavailable.
+   */
+  async attach(principal: Principal, held: readonly HeldFile[], add: Addition): Promise<void> {
+    const { organisation, limits } = principal
+    const work = async (transaction: Transaction) => {
+      const stored = await lockStored(transaction, organisation)
+      const hashes = held.map(({ hash }) => hash)
+      const known = hashes.length === 0 ? new Map() : await idsByHash(transaction, organisation, hashes)
+      const added = held.filter(({ hash }) => !known.has(hash))
+      if (added.some(({ id }) => id === null)) {
+        // What had the same bytes was deleted in the meantime.
+        throw serviceUnavailable('Media of the request could not be stored; try again', RETRY_AFTER_S)
+      }
+      const ids = new Map([...known, ...added.map(({ hash, id }) => [hash, id!] as const)])
+      const createdAt = new Date()
+      const rows = added.map(({ hash, bytes, contentType, id }) => ({
+        ...{ organisationId: organisation, id: id!, hash, bytes, contentType, createdAt },
+        ...{ filename: id!, purpose: 'user_data' as const },
+      }))
+      if (rows.length > 0) await transaction.insert(files).values(rows)
+      const bytes = (await add(transaction, ids)) + added.reduce((sum, file) => sum + file.bytes, 0)
+      checkStored(stored, limits, bytes)
+      await addStored(transaction, organisation, bytes)
+      return added
+    }
+    try {
+      const used = new Set(await this.#database.transaction(work))
+      await this.release(
+        organisation,
+        held.filter((file) => !used.has(file)),
+      )
+    } catch (error) {
+      // When the database is unavailable, the rows may or may not exist. The next sweep finds out.
+      if (error instanceof ApiError && error.status < 500) await this.release(organisation, held)
+      throw error
+    }
+  }
+
+  /** Removes the bytes of what is held and became no file. */
+  async release(organisation: string, held: readonly HeldFile[]): Promise<void> {
+    for (const { id } of held) if (id !== null) await this.#removeBlob(blobName(organisation, id))
+  }
+
+  /** The content types of files, by their ids. Files that the organisation does not have are left out. */
+  async contentTypes(organisation: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const known = ids.filter(isFileId)
+    if (known.length === 0) return new Map()
+    const rows = await this.#database.use((queries) =>
+      queries
+        .select({ id: files.id, contentType: files.contentType })
+        .from(files)
+        .where(and(eq(files.organisationId, organisation), inArray(files.id, known))),
+    )
+    return new Map(rows.map(({ id, contentType }) => [id, contentType]))
+  }
+
+  /** Removes the bytes of files whose rows are deleted. */
+  async removeBytes(organisation: string, ids: readonly string[]): Promise<void> {
+    for (const id of ids) await this.#removeBlob(blobName(organisation, id))
+  }
+
   /** Finds a file; null when the organisation has no file with this id. */
   async find(organisation: string, id: string): Promise<StoredFile | null> {
     if (!isFileId(id)) return null
@@ -138,7 +256,7 @@ export class Files implements StoredFiles {
   /** Lists up to `limit` files, and says whether there are more. */
   async list(organisation: string, query: FileQuery): Promise<{ files: StoredFile[]; hasMore: boolean }> {
     const ascending = query.order === 'asc'
-    const conditions: SQL[] = [eq(files.organisationId, organisation)]
+    const conditions: SQL[] = [eq(files.organisationId, organisation), isNull(files.hash)]
     if (query.purpose !== null) conditions.push(eq(files.purpose, query.purpose))
     if (query.after !== null) conditions.push((ascending ? gt : lt)(files.id, query.after))
     const rows = await this.#database.use((queries) =>
@@ -173,12 +291,12 @@ export class Files implements StoredFiles {
   async delete(organisation: string, id: string): Promise<boolean> {
     if (!isFileId(id)) return false
     const deleted = await this.#database.transaction(async (transaction) => {
-      const [row] = await transaction.delete(files).where(isFile(organisation, id)).returning({ bytes: files.bytes })
+      const [row] = await transaction
+        .delete(files)
+        .where(and(isFile(organisation, id), isNull(files.hash)))
+        .returning({ bytes: files.bytes })
       if (!row) return false
-      await transaction
-        .update(organisations)
-        .set({ storedBytes: sql`greatest(0, ${organisations.storedBytes} - ${row.bytes})` })
-        .where(eq(organisations.id, organisation))
+      await addStored(transaction, organisation, -row.bytes)
       return true
     })
     if (deleted) await this.#removeBlob(blobName(organisation, id))
@@ -219,20 +337,20 @@ function blobName(organisation: string, id: string): string {
   return `${organisation}/${id}`
 }
 
-/** Locks the organisation's row until the transaction ends, so that concurrent uploads cannot exceed the quota. */
+async function idsByHash(
+  queries: Queries,
+  organisation: string,
+  hashes: readonly string[],
+): Promise<Map<string, string>> {
+  const rows = await queries
+    .select({ hash: files.hash, id: files.id })
+    .from(files)
+    .where(and(eq(files.organisationId, organisation), inArray(files.hash, [...hashes])))
+  return new Map(rows.map(({ hash, id }) => [hash!, id]))
+}
+
 async function checkQuota(transaction: Transaction, { organisation, limits }: Principal, bytes: number): Promise<void> {
-  const [known] = await transaction
-    .select({ stored: organisations.storedBytes })
-    .from(organisations)
-    .where(eq(organisations.id, organisation))
-    .for('update')
-  const maxStored = limits.storedBytes ?? MAX_STORED_BYTES
-  if ((known?.stored ?? 0) + bytes > maxStored) {
-    throw new ApiError(
-      `Storage quota exceeded: the organisation may store ${gib(maxStored)} and has stored ${gib(known?.stored ?? 0)}; delete files to make room`,
-      { status: 413, type: 'insufficient_quota' },
-    )
-  }
+  checkStored(await lockStored(transaction, organisation), limits, bytes)
   const [window] = await transaction
     .select({
       bytes: sql<string | null>`sum(${uploads.bytes})`,
@@ -249,14 +367,42 @@ async function checkQuota(transaction: Transaction, { organisation, limits }: Pr
   }
 }
 
+/**
+ * Locks the organisation's row until the transaction ends, so that what is stored at the same time cannot exceed the quota.
+ * @returns the bytes that it has stored.
+ */
+export async function lockStored(transaction: Transaction, organisation: string): Promise<number> {
+  const [known] = await transaction
+    .select({ stored: organisations.storedBytes })
+    .from(organisations)
+    .where(eq(organisations.id, organisation))
+    .for('update')
+  return known?.stored ?? 0
+}
+
+/** @throws ApiError 413 `insufficient_quota`. */
+function checkStored(stored: number, limits: Principal['limits'], bytes: number): void {
+  const maxStored = limits.storedBytes ?? MAX_STORED_BYTES
+  if (stored + bytes <= maxStored) return
+  throw new ApiError(
+    `Storage quota exceeded: the organisation may store ${gib(maxStored)} and has stored ${gib(stored)}; delete files or stored responses to make room`,
+    { status: 413, type: 'insufficient_quota' },
+  )
+}
+
+/** @param bytes negative for what was deleted. */
+export async function addStored(transaction: Transaction, organisation: string, bytes: number): Promise<void> {
+  await transaction
+    .update(organisations)
+    .set({ storedBytes: sql`greatest(0, ${organisations.storedBytes} + ${bytes})` })
+    .where(eq(organisations.id, organisation))
+}
+
 const windowStart = sql.raw(`(now() - interval '${UPLOAD_WINDOW_HOURS} hours')`)
 
 /** Counts an upload that `checkQuota` has admitted. */
 async function countUpload(transaction: Transaction, organisation: string, bytes: number): Promise<void> {
-  await transaction
-    .update(organisations)
-    .set({ storedBytes: sql`${organisations.storedBytes} + ${bytes}` })
-    .where(eq(organisations.id, organisation))
+  await addStored(transaction, organisation, bytes)
   await transaction
     .insert(uploads)
     .values({ organisationId: organisation, minute: sql`date_trunc('minute', now())`, bytes })

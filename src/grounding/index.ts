@@ -1,4 +1,5 @@
 export type { Annotation, Clip, Collection, GridPoint, Leaf, LeafKind, Prose, Track } from './annotation.ts'
+export { AnnotationScanner, type PlacedAnnotation } from './annotation-scanner.ts'
 export {
   type AnnotationReader,
   type DetectionKind,

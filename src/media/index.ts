@@ -6,7 +6,7 @@ export { IMAGE_DETAILS, type ImageDetail, type ImageTarget, targetFor } from './
 export { InlineMedia } from './inline-media.ts'
 export { MediaLoader, type MediaLoaderOptions, type MediaMeter } from './media-loader.ts'
 export type { MediaInput, MediaRequest, VideoOptions } from './media-request.ts'
-export type { MediaReference } from './media-source.ts'
+export { locate, type MediaReference } from './media-source.ts'
 export type { MediaStage, MediaTrace } from './media-trace.ts'
 export { HEAD_BYTES, MEDIA_TYPES, type MediaKind, type MediaType, mediaType, typeName } from './media-type.ts'
 export type { RgbImage, Size } from './pixels.ts'

@@ -50,6 +50,8 @@ export const files = pgTable(
     filename: text('filename').notNull(),
     purpose: text('purpose').$type<'vision' | 'user_data'>().notNull(),
     contentType: text('content_type').notNull(),
+    /** SHA-256 of a file that responses share, in hexadecimal; null for an upload. */
+    hash: text('hash'),
   },
   (table) => [
     primaryKey({ columns: [table.organisationId, table.id] }),
@@ -66,6 +68,46 @@ export const uploads = pgTable(
     bytes: bigint('bytes', { mode: 'number' }).notNull(),
   },
   (table) => [primaryKey({ columns: [table.organisationId, table.minute] })],
+)
+
+/** Stored responses of `/v1/responses`. Media that came with a request are files. */
+export const responses = pgTable(
+  'responses',
+  {
+    organisationId: text('organisation_id').notNull(),
+    id: text('id').notNull(),
+    /** The response that this one continues. That may have been deleted since. */
+    previousId: text('previous_id'),
+    /** How many responses its conversation has up to this one. */
+    depth: integer('depth').notNull(),
+    /** What it takes of the quota, without files. */
+    bytes: bigint('bytes', { mode: 'number' }).notNull(),
+    /** The same for its whole conversation. */
+    chainBytes: bigint('chain_bytes', { mode: 'number' }).notNull(),
+    createdAt: moment('created_at').notNull(),
+    expiresAt: moment('expires_at').notNull(),
+    /** The items of the input, and the response, as JSON. As text, because `jsonb` rejects some strings of JSON. */
+    input: text('input').notNull(),
+    body: text('body').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.organisationId, table.id] }),
+    index('responses_by_expiry').on(table.expiresAt),
+  ],
+)
+
+/** Which files responses are made of. */
+export const responseFiles = pgTable(
+  'response_files',
+  {
+    organisationId: text('organisation_id').notNull(),
+    responseId: text('response_id').notNull(),
+    fileId: text('file_id').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.organisationId, table.responseId, table.fileId] }),
+    index('response_files_by_file').on(table.organisationId, table.fileId),
+  ],
 )
 
 /** One row per request that was admitted to a model. */
@@ -104,7 +146,7 @@ export const spending = pgTable(
   (table) => [primaryKey({ columns: [table.organisationId, table.month] })],
 )
 
-export const TABLES = { organisations, apiKeys, files, uploads, usage, spending }
+export const TABLES = { organisations, apiKeys, files, uploads, responses, responseFiles, usage, spending }
 
 /** The current time by the clock of the database, which all replicas share. */
 export const now = sql<Date>`now()`

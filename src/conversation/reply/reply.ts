@@ -33,6 +33,11 @@ export interface Usage {
   readonly imageTokens: number
   /** Null for a model without audio input. */
   readonly audioTokens: number | null
+  /**
+   * Those of the completion that are reasoning, as far as the engine's texts tell: a text with the end of a thought counts as
+   * the reply's, so with large texts they are too few.
+   */
+  readonly reasoningTokens: number
 }
 
 /** A model's message in one turn. */
@@ -78,6 +83,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
   let hasText = false
   let calls = 0
   let tokens = 0
+  let reasoningTokens = 0
   const cut = (pieces: readonly ReplyPiece[]) => {
     const kept = source.stops.length === 0 ? pieces : pieces.flatMap((piece) => cutter.push(piece))
     for (const { type } of kept) if (type === 'tool_call') calls++
@@ -89,7 +95,12 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
   }
   const stopped = (stoppedBy: string): ReplyFinish => {
     const reason = calls > 0 ? 'tool_calls' : 'stop'
-    return { type: 'finish', reason, usage: usageOf(generation, model, tokens), stoppedBy }
+    return {
+      type: 'finish',
+      reason,
+      usage: usageOf(generation, model, { completionTokens: tokens, reasoningTokens }),
+      stoppedBy,
+    }
   }
   try {
     for await (const event of generation.events) {
@@ -97,15 +108,17 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
       if (event.type === 'text') {
         hasText = true
         tokens += event.tokens
+        const pieces = cut(reader.push(event))
+        if (source.reader.section === 'thought') reasoningTokens += event.tokens
         // Not `yield*`, which would wait several times for each piece.
-        for (const piece of cut(reader.push(event))) yield piece
+        for (const piece of pieces) yield piece
         if (cutter.found === null) continue
         yield stopped(cutter.found)
         return
       }
       yield* cut(reader.end(event.reason === 'length'))
       yield* cutter.end()
-      const usage = usageOf(generation, model, event.completionTokens)
+      const usage = usageOf(generation, model, { completionTokens: event.completionTokens, reasoningTokens })
       if (cutter.found !== null) yield stopped(cutter.found)
       else yield { type: 'finish', reason: finishReason(event, calls), usage, ...rest() }
       return
@@ -115,7 +128,7 @@ export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyE
     if (!deadline.caused(error) || !hasText) throw error
     yield* cut(reader.end(true))
     yield* cutter.end()
-    const usage = usageOf(generation, model, generation.computedTokens())
+    const usage = usageOf(generation, model, { completionTokens: generation.computedTokens(), reasoningTokens })
     yield { type: 'finish', reason: 'length', usage, ...rest() }
   }
 }
@@ -178,10 +191,14 @@ export class MessageCollector {
   }
 }
 
-function usageOf(generation: Generation, model: ServedModel, completionTokens: number): Usage {
+function usageOf(
+  generation: Generation,
+  model: ServedModel,
+  counted: Pick<Usage, 'completionTokens' | 'reasoningTokens'>,
+): Usage {
   const prompt = generation.prompts[0]
   if (!prompt) throw internalError(new Error('The engine reported no prompt usage'))
   const audioTokens = model.served.modalities.includes('audio') ? prompt.audioTokens : null
   const { promptTokens, imageTokens } = prompt
-  return { promptTokens, completionTokens, imageTokens, audioTokens }
+  return { promptTokens, imageTokens, audioTokens, ...counted }
 }

@@ -81,8 +81,8 @@ function* mediaTexts(body: object): Generator<MediaText> {
 function* inContents(turns: unknown, path: Path, list = 'content'): Generator<MediaText> {
   for (const [turn, { [list]: content }] of items(turns, path)) {
     for (const [part, fields] of items(content, [...turn, list])) {
-      // In a decision, the address itself is there.
-      yield* field(fields, part, 'image_url')
+      // In decisions and responses, the address itself is there.
+      for (const key of ['image_url', 'video_url', 'file_data']) yield* field(fields, part, key)
       for (const type of ['image_url', 'video_url', 'audio_url']) yield* field(fields[type], [...part, type], 'url')
       yield* field(fields.input_audio, [...part, 'input_audio'], 'data')
       yield* inBlock(fields, part)

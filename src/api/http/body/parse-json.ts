@@ -59,8 +59,9 @@ function hasTools(value: unknown): boolean {
 function rawParametersOf(text: string): (string | null)[] {
   const tools = rawItems(rawMember(text, 'tools') ?? '') ?? []
   return tools.map((tool) => {
-    const declared = rawMember(tool, 'function')
-    const parameters = declared === null ? rawMember(tool, 'input_schema') : rawMember(declared, 'parameters')
+    // Requests for responses and messages have the declaration itself.
+    const declared = rawMember(tool, 'function') ?? tool
+    const parameters = rawMember(declared, 'parameters') ?? rawMember(declared, 'input_schema')
     // A copy, because a slice would keep the whole body in memory.
     return parameters === null || parameters === 'null' ? null : copyOf(parameters)
   })

@@ -34,6 +34,7 @@ const CODES: Readonly<Record<string, string>> = {
   regex: 'invalid_regex',
   response_format: 'invalid_response_format',
   'response_format.type': 'unsupported_response_format',
+  'text.format.type': 'unsupported_response_format',
 }
 
 function toApiError(first: Issue): ApiError {

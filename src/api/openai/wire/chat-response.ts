@@ -73,7 +73,7 @@ const rankedToken = {
   bytes: z.array(z.int().min(0).max(255)),
 }
 
-const tokenLogProb = z
+export const tokenLogProb = z
   .object({
     ...rankedToken,
     top_logprobs: z.array(z.object(rankedToken).register(responseSchemas, { id: 'RankedToken' })),

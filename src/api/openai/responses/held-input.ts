@@ -1,0 +1,197 @@
+import type { MediaUrl } from '../../../conversation/index.ts'
+import type { Files, HeldFile } from '../../../files/index.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { InlineMedia, locate } from '../../../media/index.ts'
+import { itemId } from '../../../responses/index.ts'
+import type { ItemBody, UserPartBody } from './wire/items.ts'
+
+type FileIds = ReadonlyMap<string, string>
+
+/**
+ * The input of a request on its way into the store. Media in it is stored at once, before the conversation takes its bytes;
+ * it becomes files when the response is kept.
+ */
+export class HeldInput {
+  readonly #items: readonly ItemBody[]
+  readonly #organisation: string
+  readonly #files: Files
+  /** Each with a hash of its own. */
+  readonly #held = new Map<string, HeldFile>()
+  readonly #hashes = new Map<MediaUrl, string>()
+  #owned = true
+
+  private constructor(items: readonly ItemBody[], organisation: string, files: Files) {
+    this.#items = items
+    this.#organisation = organisation
+    this.#files = files
+  }
+
+  /** @throws ApiError 503 when there is no space. */
+  static async hold(items: readonly ItemBody[], organisation: string, files: Files): Promise<HeldInput> {
+    const input = new HeldInput(items, organisation, files)
+    try {
+      for (const { media, form } of mediaOf(items)) await input.#hold(media, form)
+      return input
+    } catch (error) {
+      await input[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  async #hold(media: MediaUrl, form: 'url' | 'base64'): Promise<void> {
+    if (this.#hashes.has(media)) return
+    const bytes = bytesOf(media, form)
+    const file = bytes && (await this.#files.hold(this.#organisation, bytes))
+    // What cannot be decoded is rejected, with the reason, when it is loaded.
+    if (!file) return
+    this.#hashes.set(media, file.hash)
+    if (this.#held.has(file.hash)) await this.#files.release(this.#organisation, [file])
+    else this.#held.set(file.hash, file)
+  }
+
+  /** Bytes that are not stored as files yet. */
+  get newBytes(): number {
+    return [...this.#held.values()].reduce((sum, { id, bytes }) => (id === null ? sum : sum + bytes), 0)
+  }
+
+  /** Hands over the files, to be attached. */
+  take(): HeldFile[] {
+    this.#owned = false
+    return [...this.#held.values()]
+  }
+
+  /** The items as they are stored: each with an id, and with ids of files in place of media. */
+  stored(response: string, ids: FileIds): ItemBody[] {
+    const fileOf = (media: MediaUrl) => ids.get(this.#hashes.get(media) ?? '') ?? null
+    return this.#items.map((item, index) => toStored(item, { response, index, fileOf }))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#owned) await this.#files.release(this.#organisation, this.take())
+  }
+}
+
+function* mediaOf(items: readonly ItemBody[]): Generator<{ media: MediaUrl; form: 'url' | 'base64' }> {
+  for (const item of items) {
+    const content = item.type === 'function_call_output' ? item.output : contentOf(item)
+    if (typeof content === 'string') continue
+    for (const part of content as readonly UserPartBody[]) {
+      for (const media of mediaIn(part)) yield { media, form: part.type === 'input_audio' ? 'base64' : 'url' }
+    }
+  }
+}
+
+function contentOf(item: ItemBody) {
+  return 'role' in item && item.role === 'user' ? item.content : ''
+}
+
+function* mediaIn(part: UserPartBody): Generator<MediaUrl> {
+  switch (part.type) {
+    case 'input_image':
+      if (part.image_url) yield part.image_url
+      return
+    case 'input_file':
+      if (part.file_data) yield part.file_data
+      return
+    case 'input_video':
+      yield part.video_url
+      return
+    case 'image_url':
+      yield part.image_url.url
+      return
+    case 'video_url':
+      yield part.video_url.url
+      return
+    case 'audio_url':
+      yield part.audio_url.url
+      return
+    case 'input_audio':
+      yield part.input_audio.data
+      return
+    case 'video_frames':
+      for (const frame of part.video_frames.frames) yield frame.image_url.url
+  }
+}
+
+/** Null for an address, and for what is no valid base64. */
+function bytesOf(media: MediaUrl, form: 'url' | 'base64'): Uint8Array | null {
+  if (media instanceof InlineMedia) return media.bytes
+  if (form === 'url' && !/^\s*data:/i.test(media)) return null
+  try {
+    const located = locate(form === 'url' ? { type: 'url', url: media } : { type: 'base64', data: media }, '')
+    return located.type === 'bytes' ? located.bytes : null
+  } catch (error) {
+    if (error instanceof ApiError) return null
+    throw error
+  }
+}
+
+interface Storing {
+  readonly response: string
+  readonly index: number
+  fileOf(media: MediaUrl): string | null
+}
+
+function toStored(item: ItemBody, { response, index, fileOf }: Storing): ItemBody {
+  const status = item.status ?? 'completed'
+  const id = (prefix: 'msg' | 'rs' | 'fc' | 'fco') => item.id ?? itemId(response, prefix, 'i', index)
+  switch (item.type) {
+    case 'function_call':
+      return { ...item, id: id('fc'), status }
+    case 'reasoning':
+      return { ...item, id: id('rs'), status, summary: item.summary ?? [] }
+    case 'function_call_output': {
+      const { output } = item
+      const shown = typeof output === 'string' ? output : output.map((part) => withFile(part, fileOf) as typeof part)
+      return { ...item, id: id('fco'), status, output: shown }
+    }
+  }
+  const about = { id: id('msg'), type: 'message', status } as const
+  switch (item.role) {
+    case 'assistant': {
+      const { content } = item
+      const parts = typeof content === 'string' ? [{ type: 'output_text' as const, text: content }] : content
+      return { ...item, ...about, content: parts }
+    }
+    case 'user': {
+      const parts = typeof item.content === 'string' ? [textPart(item.content)] : item.content
+      return { ...item, ...about, content: parts.map((part) => withFile(part, fileOf)) }
+    }
+    default:
+      return { ...item, ...about, content: typeof item.content === 'string' ? [textPart(item.content)] : item.content }
+  }
+}
+
+function textPart(text: string) {
+  return { type: 'input_text' as const, text }
+}
+
+/** The part with the id of a file in place of the bytes that it came with. */
+function withFile(part: UserPartBody, fileOf: Storing['fileOf']): UserPartBody {
+  if (part.type === 'video_frames') return withFrames(part, fileOf)
+  const [media] = mediaIn(part)
+  const file_id = media === undefined ? null : fileOf(media)
+  if (file_id === null) return part
+  switch (part.type) {
+    case 'input_image':
+      return { ...part, image_url: null, file_id }
+    case 'input_file':
+      return { ...part, file_data: null, file_id }
+    case 'image_url':
+      return { type: 'image_file_id', image_file_id: { file_id, detail: part.image_url.detail } }
+    case 'input_video':
+    case 'video_url':
+      return { type: 'video_file_id', video_file_id: { file_id } }
+    default:
+      return { type: 'audio_file_id', audio_file_id: { file_id } }
+  }
+}
+
+/** A frame can only have an address. That of a file's content works on any host. */
+function withFrames(part: Extract<UserPartBody, { type: 'video_frames' }>, fileOf: Storing['fileOf']): UserPartBody {
+  const frames = part.video_frames.frames.map((frame) => {
+    const file = fileOf(frame.image_url.url)
+    return file === null ? frame : { ...frame, image_url: { url: `http://localhost/v1/files/${file}/content` } }
+  })
+  return { ...part, video_frames: { frames } }
+}

@@ -1,0 +1,153 @@
+import type { ContentPart, Message } from '../../../conversation/index.ts'
+import type { InputFileBody, ItemBody, UserPartBody } from './wire/items.ts'
+
+/** An item of a conversation, and where errors say that it is. */
+export interface PlacedItem {
+  readonly item: ItemBody
+  /** `input[2]`; for an item of an earlier response, the parameter that named that. */
+  readonly place: string
+  /** Whether the item stands in the request, so that its parts have places of their own. */
+  readonly own: boolean
+}
+
+/** Where a message came from, by which errors name it. */
+export interface MessagePlace {
+  readonly param: string
+  readonly own: boolean
+  /** The field that holds its content. */
+  readonly field: 'content' | 'output'
+  /** Of a part that is written otherwise than in a chat, the field of its media. */
+  readonly sources: readonly (string | null)[]
+  /** The items of its calls. */
+  readonly calls: readonly string[]
+}
+
+/** What the files of `input_file` parts are to a conversation. */
+export type FileParts = ReadonlyMap<InputFileBody, ContentPart>
+
+interface Turn {
+  readonly message: Message
+  readonly place: MessagePlace
+}
+
+/**
+ * The messages that items stand for. Items of the assistant that follow one another are one turn, as far as a turn has a
+ * thought, then a text, then calls.
+ */
+export function toMessages(items: readonly PlacedItem[], files: FileParts): Turn[] {
+  const turns: Turn[] = []
+  for (const placed of items) addItem(turns, placed, files)
+  // A thought that nothing followed says nothing to the model.
+  return turns.filter(({ message }) => !isThoughtAlone(message))
+}
+
+function addItem(turns: Turn[], placed: PlacedItem, files: FileParts): void {
+  const { item } = placed
+  if (item.type === 'reasoning') {
+    const thought = (item.content ?? []).map(({ text }) => text).join('\n')
+    const summary = (item.summary ?? []).map(({ text }) => text).join('\n')
+    const reasoning_content = thought === '' ? summary : thought
+    if (reasoning_content !== '') turns.push({ message: { role: 'assistant', reasoning_content }, place: at(placed) })
+  } else if (item.type === 'function_call') {
+    addCall(turns, item, placed)
+  } else if (item.type === 'function_call_output') {
+    const { call_id: tool_call_id, output } = item
+    const content = typeof output === 'string' ? output : output.map((part) => toPart(part, files))
+    turns.push({
+      message: { role: 'tool', tool_call_id, content },
+      place: { ...at(placed), field: 'output', sources: sourcesOf(output) },
+    })
+  } else if (item.role === 'assistant') {
+    const content = typeof item.content === 'string' ? item.content : item.content.map(toText).join('')
+    const last = turns.at(-1)
+    if (last && isThoughtAlone(last.message)) {
+      turns[turns.length - 1] = { message: { ...last.message, content }, place: at(placed) }
+    } else turns.push({ message: { role: 'assistant', content }, place: at(placed) })
+  } else if (item.role === 'user') {
+    const { content } = item
+    turns.push({
+      message: { role: 'user', content: typeof content === 'string' ? content : content.map((p) => toPart(p, files)) },
+      place: { ...at(placed), sources: sourcesOf(content) },
+    })
+  } else {
+    const { role, content } = item
+    const texts = typeof content === 'string' ? content : content.map(({ text }) => ({ type: 'text' as const, text }))
+    turns.push({ message: { role, content: texts }, place: at(placed) })
+  }
+}
+
+function addCall(
+  turns: Turn[],
+  { call_id: id, name, arguments: values }: Extract<ItemBody, { type: 'function_call' }>,
+  placed: PlacedItem,
+): void {
+  const call = { id, function: { name, arguments: values } }
+  const last = turns.at(-1)
+  if (last?.message.role === 'assistant') {
+    const { message, place } = last
+    const tool_calls = [...(last.message.tool_calls ?? []), call]
+    turns[turns.length - 1] = {
+      message: { ...message, tool_calls } as Message,
+      place: { ...place, calls: [...place.calls, placed.place] },
+    }
+  } else {
+    turns.push({
+      message: { role: 'assistant', tool_calls: [call] },
+      place: { ...at(placed), calls: [placed.place] },
+    })
+  }
+}
+
+function isThoughtAlone(message: Message): message is Message & { role: 'assistant' } {
+  return message.role === 'assistant' && (message.content ?? null) === null && (message.tool_calls ?? []).length === 0
+}
+
+function at({ place, own }: PlacedItem): MessagePlace {
+  return { param: place, own, field: 'content', sources: [], calls: [] }
+}
+
+function toText(part: { type: string; text?: string; refusal?: string }): string {
+  return part.text ?? part.refusal ?? ''
+}
+
+function toPart(part: UserPartBody, files: FileParts): ContentPart {
+  switch (part.type) {
+    case 'input_text':
+      return { type: 'text', text: part.text }
+    case 'input_image': {
+      const { image_url: url, file_id, detail } = part
+      return typeof file_id === 'string'
+        ? { type: 'image_file_id', image_file_id: { file_id, detail } }
+        : { type: 'image_url', image_url: { url: url!, detail } }
+    }
+    case 'input_video':
+      return { type: 'video_url', video_url: { url: part.video_url } }
+    case 'input_file':
+      return files.get(part)!
+    default:
+      return part
+  }
+}
+
+function sourcesOf(parts: string | readonly UserPartBody[]): (string | null)[] {
+  return typeof parts === 'string' ? [] : parts.map(sourceOf)
+}
+
+/** The field that has the media of a part; null where it is the one that a chat has. */
+function sourceOf(part: UserPartBody): string | null {
+  switch (part.type) {
+    case 'input_image':
+      return typeof part.file_id === 'string' ? 'file_id' : 'image_url'
+    case 'input_video':
+      return 'video_url'
+    case 'input_file':
+      return sourceOfFile(part)
+    default:
+      return null
+  }
+}
+
+export function sourceOfFile({ file_id, file_url }: InputFileBody): 'file_id' | 'file_url' | 'file_data' {
+  if (typeof file_id === 'string') return 'file_id'
+  return typeof file_url === 'string' ? 'file_url' : 'file_data'
+}

@@ -1,0 +1,119 @@
+import type { FinishReason, Usage } from '../../../conversation/index.ts'
+import type { ApiError } from '../../../lib/errors.ts'
+import { choiceOf, toolsOf } from './response-request.ts'
+import type { OutputItemBody, ResponseBody, ResponseUsageBody } from './wire/response.ts'
+import type { ResponseRequestBody } from './wire/response-request.ts'
+
+/** What is known of a response from the beginning. */
+export interface ResponseHeading {
+  readonly id: string
+  /** Unix seconds. */
+  readonly createdAt: number
+  /** Whether it will be stored. */
+  readonly store: boolean
+  readonly body: ResponseRequestBody
+}
+
+/** A response that has just begun. Every field is present: some clients reject a response that lacks one. */
+export function begunResponse({ id, createdAt, store, body }: ResponseHeading): ResponseBody {
+  const { verbosity } = body.text ?? {}
+  return {
+    id,
+    object: 'response',
+    created_at: createdAt,
+    completed_at: null,
+    status: 'in_progress',
+    background: false,
+    error: null,
+    incomplete_details: null,
+    instructions: body.instructions ?? null,
+    max_output_tokens: body.max_output_tokens ?? null,
+    max_tool_calls: body.max_tool_calls ?? null,
+    model: body.model,
+    output: [],
+    parallel_tool_calls: body.parallel_tool_calls ?? true,
+    previous_response_id: body.previous_response_id ?? null,
+    prompt_cache_key: body.prompt_cache_key ?? null,
+    reasoning: { effort: body.reasoning?.effort ?? null, summary: body.reasoning?.summary ?? null },
+    safety_identifier: body.safety_identifier ?? null,
+    service_tier: 'default',
+    store,
+    temperature: body.temperature ?? 0,
+    text: { format: formatOf(body), verbosity: verbosity ?? 'medium' },
+    tool_choice: shownChoice(body),
+    tools: toolsOf(body).map(({ tool: { name, description, parameters, strict } }) => ({
+      type: 'function',
+      name,
+      description: description ?? null,
+      parameters: parameters ?? null,
+      strict: strict ?? false,
+    })),
+    top_logprobs: body.top_logprobs ?? 0,
+    top_p: body.top_p ?? 1,
+    presence_penalty: body.presence_penalty ?? 0,
+    frequency_penalty: body.frequency_penalty ?? 0,
+    truncation: 'disabled',
+    usage: null,
+    user: body.user ?? null,
+    metadata: body.metadata ?? {},
+  }
+}
+
+function formatOf({ text }: ResponseRequestBody): ResponseBody['text']['format'] {
+  const format = text?.format
+  if (format?.type !== 'json_schema') return { type: format?.type ?? 'text' }
+  const { type, name, description, schema, strict } = format
+  return { type, name, description: description ?? null, schema: schema ?? null, strict: strict ?? false }
+}
+
+function shownChoice(body: ResponseRequestBody): ResponseBody['tool_choice'] {
+  const choice = choiceOf(body)
+  return typeof choice === 'object' ? { type: 'function', name: choice.name } : choice
+}
+
+/** How a reply ended, as a response says it. */
+export interface ResponseEnd {
+  readonly reason: FinishReason
+  readonly usage: ResponseUsageBody
+  readonly output: readonly OutputItemBody[]
+}
+
+export function endedResponse(begun: ResponseBody, { reason, usage, output }: ResponseEnd): ResponseBody {
+  const cause = CAUSES[reason]
+  return {
+    ...begun,
+    status: cause === undefined ? 'completed' : 'incomplete',
+    completed_at: cause === undefined ? Math.floor(Date.now() / 1000) : null,
+    incomplete_details: cause === undefined ? null : { reason: cause },
+    output: [...output],
+    usage,
+  }
+}
+
+/** Why a response is not complete. A thought that used up its budget is followed by a whole reply. */
+const CAUSES: Readonly<Partial<Record<FinishReason, string>>> = {
+  length: 'max_output_tokens',
+  tool_error: 'tool_error',
+  tool_limit: 'tool_limit',
+}
+
+export function failedResponse(begun: ResponseBody, error: ApiError, output: readonly OutputItemBody[]): ResponseBody {
+  const { message, code, type } = error
+  return { ...begun, status: 'failed', error: { code: code ?? type, message }, output: [...output] }
+}
+
+/** @param cachedTokens those of the prompt that had been computed before, in all rounds of the request. */
+export function toUsage(usage: Usage, cachedTokens: number): ResponseUsageBody {
+  const { promptTokens, completionTokens, imageTokens, audioTokens, reasoningTokens } = usage
+  return {
+    input_tokens: promptTokens,
+    input_tokens_details: {
+      cached_tokens: Math.min(cachedTokens, promptTokens),
+      image_tokens: imageTokens,
+      audio_tokens: audioTokens ?? 0,
+    },
+    output_tokens: completionTokens,
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
+    total_tokens: promptTokens + completionTokens,
+  }
+}

@@ -1,0 +1,149 @@
+import type { Principal } from '../../../accounts/index.ts'
+import type { ContentPart, MediaUrl } from '../../../conversation/index.ts'
+import type { Files } from '../../../files/index.ts'
+import { invalidRequest } from '../../../lib/errors.ts'
+import { HEAD_BYTES, InlineMedia, locate, MEDIA_TYPES, type MediaKind, mediaType } from '../../../media/index.ts'
+import { type Responses, responseOfItem, type StoredResponse } from '../../../responses/index.ts'
+import { type FileParts, type PlacedItem, sourceOfFile } from './input-messages.ts'
+import type { InputFileBody, InputItemBody, ItemBody, UserPartBody } from './wire/items.ts'
+import type { ResponsePromptBody } from './wire/response-request.ts'
+
+/** As many as a request may hold of media. */
+const MOST_FILES = 256
+/** As many as a conversation may have. */
+const MOST_REFERRED = 100
+
+export interface SourceOptions {
+  readonly responses: Responses
+  readonly files: Files
+}
+
+/** The conversation that a request is about. */
+export interface ResponseSource {
+  /** The responses that it continues, oldest first. */
+  readonly chain: readonly StoredResponse[]
+  /** The items of the request itself. Those that were referred to are in their place. */
+  readonly own: readonly ItemBody[]
+  readonly items: readonly PlacedItem[]
+  readonly files: FileParts
+}
+
+/** @throws ApiError 400 for what the request names and the organisation does not have. */
+export async function sourceOf(
+  body: ResponsePromptBody,
+  { organisation }: Principal,
+  { responses, files }: SourceOptions,
+): Promise<ResponseSource> {
+  const { previous_response_id: previous } = body
+  const chain = previous ? await responses.continued(organisation, previous) : []
+  const own = await withoutReferences(body.input, (ids) => responses.findAll(organisation, ids))
+  const items = [...chain.flatMap(itemsOf).map((item) => ({ item, place: 'previous_response_id', own: false })), ...own]
+  const known = await filePartsOf(items, (ids) => files.contentTypes(organisation, ids))
+  return { chain, own: own.map(({ item }) => item), items, files: known }
+}
+
+/** The items of a stored response: those of its input, then those of its output. */
+export function itemsOf({ input, body }: StoredResponse): ItemBody[] {
+  const { output } = JSON.parse(body) as { output: ItemBody[] }
+  return [...(JSON.parse(input) as ItemBody[]), ...output]
+}
+
+async function withoutReferences(
+  input: string | readonly InputItemBody[],
+  find: (ids: readonly string[]) => Promise<StoredResponse[]>,
+): Promise<PlacedItem[]> {
+  if (typeof input === 'string') return [{ item: { role: 'user', content: input }, place: 'input', own: false }]
+  const referred = input.flatMap((item) => (item.type === 'item_reference' ? [item.id] : []))
+  const owners = [...new Set(referred.map(responseOfItem).filter((id) => id !== null))]
+  if (owners.length > MOST_REFERRED) {
+    throw invalidRequest(`References may be to items of at most ${MOST_REFERRED} responses`, 'input')
+  }
+  const known = new Map<string, ItemBody>()
+  for (const item of (await find(owners)).flatMap(itemsOf)) if (item.id) known.set(item.id, item)
+  return input.map((item, index): PlacedItem => {
+    const place = `input[${index}]`
+    if (item.type !== 'item_reference') return { item, place, own: true }
+    const found = known.get(item.id)
+    if (found === undefined) throw invalidRequest(`Item with id '${item.id.slice(0, 100)}' not found`, `${place}.id`)
+    return { item: found, place: `${place}.id`, own: false }
+  })
+}
+
+/** @throws ApiError 400 for a file whose kind is unknown, or that is none of the kinds that a model may take. */
+async function filePartsOf(
+  items: readonly PlacedItem[],
+  typesOf: (ids: readonly string[]) => Promise<ReadonlyMap<string, string>>,
+): Promise<FileParts> {
+  const placed = items.flatMap(placedFilesOf)
+  if (placed.length > MOST_FILES) {
+    throw invalidRequest(`A request may contain at most ${MOST_FILES} files, got ${placed.length}`, 'input')
+  }
+  const ids = placed.flatMap(({ file }) => (typeof file.file_id === 'string' ? [file.file_id] : []))
+  const types = await typesOf(ids)
+  return new Map(placed.map(({ file, param }) => [file, toPart(file, kindOf(file, types, param))]))
+}
+
+function placedFilesOf({ item, place, own }: PlacedItem): { file: InputFileBody; param: string }[] {
+  const [field, parts] =
+    item.type === 'function_call_output' ? ['output', item.output] : ['content', 'role' in item ? item.content : '']
+  if (typeof parts === 'string') return []
+  return (parts as readonly UserPartBody[]).flatMap((file, index) => {
+    if (file.type !== 'input_file') return []
+    return [{ file, param: own ? `${place}.${field}[${index}].${sourceOfFile(file)}` : place }]
+  })
+}
+
+function kindOf(file: InputFileBody, types: ReadonlyMap<string, string>, param: string): MediaKind {
+  const { file_id: id, file_url: url, file_data: data, filename } = file
+  if (typeof id === 'string') {
+    const type = types.get(id)
+    if (type === undefined) throw invalidRequest(`No such File object: ${id.slice(0, 200)}`, param)
+    return kindOfType(type)!
+  }
+  const kind = data ? kindOfData(data, param) : kindOfName(url ?? '', filename)
+  if (kind !== null) return kind
+  const what = data ? 'The file has an unsupported type' : 'Neither filename nor the URL tells a supported type'
+  throw invalidRequest(`${what}; expected ${SUPPORTED}`, param)
+}
+
+const SUPPORTED = 'a PNG, JPEG or WebP image, an MP4 or WebM video, or WAV, MP3 or FLAC audio'
+
+function kindOfType(type: string): MediaKind | null {
+  const kinds = Object.entries(MEDIA_TYPES) as [MediaKind, readonly string[]][]
+  return kinds.find(([, types]) => types.includes(type))?.[0] ?? null
+}
+
+function kindOfData(data: MediaUrl, param: string): MediaKind | null {
+  const located = locate(
+    data instanceof InlineMedia ? { type: 'inline', media: data } : { type: 'url', url: data },
+    param,
+  )
+  if (located.type !== 'bytes') throw invalidRequest('The data must be a base64 data URL', param)
+  const type = mediaType(located.bytes.subarray(0, HEAD_BYTES))
+  return type && kindOfType(type)
+}
+
+const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
+  image: /\.(png|jpe?g|webp)$/i,
+  video: /\.(mp4|webm)$/i,
+  audio: /\.(wav|mp3|flac)$/i,
+}
+
+/** Nothing is fetched before it is known what for. */
+function kindOfName(url: string, filename: string | null | undefined): MediaKind | null {
+  const names = [filename ?? '', URL.canParse(url) ? new URL(url).pathname : '']
+  const kinds = Object.entries(EXTENSIONS) as [MediaKind, RegExp][]
+  return kinds.find(([, pattern]) => names.some((name) => pattern.test(name)))?.[0] ?? null
+}
+
+function toPart({ file_id, file_url, file_data, detail }: InputFileBody, kind: MediaKind): ContentPart {
+  if (typeof file_id === 'string') {
+    if (kind === 'image') return { type: 'image_file_id', image_file_id: { file_id, detail } }
+    if (kind === 'video') return { type: 'video_file_id', video_file_id: { file_id } }
+    return { type: 'audio_file_id', audio_file_id: { file_id } }
+  }
+  const url = file_data ?? file_url!
+  if (kind === 'image') return { type: 'image_url', image_url: { url, detail } }
+  if (kind === 'video') return { type: 'video_url', video_url: { url } }
+  return { type: 'audio_url', audio_url: { url } }
+}

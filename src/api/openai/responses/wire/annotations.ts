@@ -1,0 +1,37 @@
+import { z } from 'zod'
+import { responseSchemas } from '../../../http/wire/components.ts'
+
+/** 0 to 1, from the left or top edge of the picture to the right or bottom one. */
+const share = z.number().min(0).max(1)
+const seconds = z.number().min(0)
+
+const edges = z
+  .object({ top: share, bottom: share, left: share, right: share })
+  .register(responseSchemas, { id: 'AnnotationBox' })
+const place = z.object({ x: share, y: share }).register(responseSchemas, { id: 'AnnotationPoint' })
+
+const common = {
+  start_index: z.int().min(0).describe('Where its markup begins in the text, in characters (Unicode code points).'),
+  end_index: z.int().min(0).describe('Where it ends.'),
+  mention: z.string().nullable(),
+  asset_index: z.int().min(0).nullable().describe('Which of the media; null for the last.'),
+}
+const timed = { ...common, seconds: seconds.nullable().describe('The time in a video.') }
+
+const box = z.object({ type: z.literal('x_box'), ...timed, box: edges }).register(responseSchemas, {
+  id: 'BoxAnnotation',
+})
+const point = z
+  .object({ type: z.literal('x_point'), ...timed, point: place })
+  .register(responseSchemas, { id: 'PointAnnotation' })
+const polygon = z
+  .object({ type: z.literal('x_polygon'), ...timed, points: z.array(place) })
+  .register(responseSchemas, { id: 'PolygonAnnotation' })
+const clip = z
+  .object({ type: z.literal('x_clip'), ...common, start_seconds: seconds, end_seconds: seconds })
+  .register(responseSchemas, { id: 'ClipAnnotation' })
+
+/** A place or a time that the text names, in addition to the markup in it. */
+export const annotation = z.discriminatedUnion('type', [box, point, polygon, clip])
+
+export type AnnotationBody = z.output<typeof annotation>

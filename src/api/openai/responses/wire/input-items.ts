@@ -1,0 +1,32 @@
+import { z } from 'zod'
+import { responseSchemas } from '../../../http/wire/components.ts'
+
+const part = z
+  .looseObject({ type: z.string() })
+  .register(responseSchemas, { id: 'ResponseItemPart' })
+  .describe('Media that came with the request has the id of a file, whose bytes `/v1/files/{file_id}/content` has.')
+
+/** An item of the input, or of the output of an earlier response, as the request had it or the response has it. */
+const item = z
+  .looseObject({
+    id: z.string(),
+    type: z.enum(['message', 'function_call', 'function_call_output', 'reasoning']),
+    status: z.enum(['in_progress', 'completed', 'incomplete']),
+    role: z.enum(['user', 'system', 'developer', 'assistant']).optional(),
+    content: z.array(part).optional(),
+    output: z.union([z.string(), z.array(part)]).optional(),
+  })
+  .register(responseSchemas, { id: 'ResponseInputItem' })
+
+/** A page of the items that a response is an answer to. Both ids are null on an empty page. */
+export const inputItemList = z
+  .object({
+    object: z.literal('list'),
+    data: z.array(item),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+    has_more: z.boolean(),
+  })
+  .register(responseSchemas, { id: 'ResponseInputItemList' })
+
+export type InputItemListBody = z.output<typeof inputItemList>
