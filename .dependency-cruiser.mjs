@@ -37,7 +37,7 @@ const ROOMS = {
       'metrics',
       'tracing',
     ],
-    ...['accounts', 'files', 'storage', 'setup', ...BASICS],
+    ...['batches', 'accounts', 'files', 'storage', 'setup', ...BASICS],
   ],
 
   'api/*': [
@@ -49,6 +49,7 @@ const ROOMS = {
       'api/http',
       'conversation/*',
       'inference/*',
+      'batches',
       'accounts',
       'files',
     ],
@@ -57,8 +58,18 @@ const ROOMS = {
   'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'hub', ...BASICS],
   'api/typesafe': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'media', ...BASICS],
   'api/studio': ['api/http', 'media', ...BASICS],
-  'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'files', 'storage', 'hub', ...BASICS],
-  'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'tracing', 'accounts', 'storage', ...BASICS],
+  'api/openai': ['api/http', 'conversation/*', 'inference/*', 'media', 'batches', 'files', 'storage', 'hub', ...BASICS],
+  'api/http': [
+    'batches',
+    'conversation/*',
+    'inference/*',
+    'media',
+    'metrics',
+    'tracing',
+    'accounts',
+    'storage',
+    ...BASICS,
+  ],
 
   doctor: ['conversation/*', 'conversation/prompt', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
 
@@ -123,6 +134,7 @@ const ROOMS = {
   'inference/constraints': ['inference/*', ...BASICS],
   'inference/*': ['models', 'media', 'templates', 'grounding', ...BASICS],
 
+  batches: ['files', 'accounts', 'storage', ...BASICS],
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
   hub: ['models', 'families', ...BASICS],

@@ -10,6 +10,7 @@ import './openai/wire/chat-response.ts'
 import './native/wire/detect.ts'
 import './http/wire/error.ts'
 import './http/wire/server-status.ts'
+import './openai/wire/batches.ts'
 import './openai/wire/decision-request.ts'
 import './openai/wire/decision-response.ts'
 import './openai/wire/files.ts'
@@ -175,6 +176,7 @@ export function openApiDocument(): Record<string, unknown> {
         },
       },
       ...filePaths(fileId),
+      ...batchPaths(),
       '/v1/server': {
         get: {
           operationId: 'retrieveServer',
@@ -275,6 +277,49 @@ function filePaths(fileId: object): Record<string, unknown> {
           ...success('The requested part.', BYTES, 206),
           ...errors(401, 403, 404, 416, 429, 503),
         },
+      },
+    },
+  }
+}
+
+function batchPaths(): Record<string, unknown> {
+  const batchId = { name: 'batch_id', in: 'path', required: true, schema: { type: 'string' } }
+  const query = (name: string, description: string, schema: object) => ({ name, in: 'query', description, schema })
+  return {
+    '/v1/batches': {
+      post: {
+        operationId: 'createBatch',
+        summary: 'Run the requests in a file of purpose `batch`, behind all others',
+        requestBody: { required: true, content: json('BatchRequest') },
+        responses: {
+          ...success('The batch, which is validated and run from now on.', json('Batch')),
+          ...errors(400, 401, 403, 408, 413, 415, 429, 503),
+        },
+      },
+      get: {
+        operationId: 'listBatches',
+        summary: 'The batches of the organisation, newest first',
+        parameters: [
+          query('after', 'Start after the batch with this id.', { type: 'string' }),
+          query('limit', 'Most batches in a page.', { type: 'integer', minimum: 1, maximum: 100, default: 20 }),
+        ],
+        responses: { ...success('A page of batches.', json('BatchList')), ...errors(400, 401, 403, 429, 503) },
+      },
+    },
+    '/v1/batches/{batch_id}': {
+      get: {
+        operationId: 'retrieveBatch',
+        summary: 'One batch',
+        parameters: [batchId],
+        responses: { ...success('The batch.', json('Batch')), ...errors(401, 403, 404, 503) },
+      },
+    },
+    '/v1/batches/{batch_id}/cancel': {
+      post: {
+        operationId: 'cancelBatch',
+        summary: 'Stop a batch; what has been run is in its output',
+        parameters: [batchId],
+        responses: { ...success('The batch.', json('Batch')), ...errors(400, 401, 403, 404, 429, 503) },
       },
     },
   }

@@ -82,6 +82,9 @@ export const settingsSchema = z.object({
   chat_seconds: number('a number of seconds greater than 0', { min: 0.001, max: 86_400 }).default(120).register(ABOUT, {
     help: 'seconds that a chat or detect request may take; then a reply that has begun ends with length, and others get a 504',
   }),
+  batch_lines: number('a number of lines from 0 to 999', { max: 999, whole: true }).default(8).register(ABOUT, {
+    help: 'lines of batches that the server runs at the same time, behind all other requests; 0 leaves batches to other servers',
+  }),
   media_hosts: list().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that the server may fetch media from',
     default: 'none',

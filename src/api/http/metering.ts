@@ -35,7 +35,8 @@ export async function meter(
   request.servedModel = model.id
   const { trace } = request
   trace?.admitted(endpoint, model.id)
-  const engine = new MeteredEngine(model.engine, trace?.works)
+  const isBackground = request.line !== null
+  const engine = new MeteredEngine(model.engine, trace?.works, isBackground)
   const closed = closedSignal(reply)
   closed.addEventListener('abort', () => engine.close())
   if (closed.aborted) await engine.close()
@@ -72,7 +73,7 @@ export async function meter(
     else record(CLIENT_CLOSED_REQUEST, 'aborted')
   })
   return {
-    caller: { model: { ...model, engine }, organisation: principal.organisation, trace: trace?.media },
+    caller: { model: { ...model, engine }, organisation: principal.organisation, trace: trace?.media, isBackground },
     finish: (reason) => record(200, reason),
   }
 }
