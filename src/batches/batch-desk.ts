@@ -19,7 +19,7 @@ import type { IndexedLine } from './index-input.ts'
 const { batches, batchLines } = tables
 
 /** Lines in one statement: a statement may take no longer than a client's request. */
-const ROWS_AT_ONCE = 500
+const ROWS_AT_ONCE = 2_000
 /** Results may be large. */
 const RESULTS_AT_ONCE = 50
 /** How often a line is begun. One that ends its server every time must not do that for ever. */
@@ -150,12 +150,16 @@ export class BatchDesk {
     // Of an attempt that was cut off.
     await this.#deleteLines(id)
     for (let from = 0; from < lines.length; from += ROWS_AT_ONCE) {
-      const rows = lines.slice(from, from + ROWS_AT_ONCE).map((line, index) => {
-        return { batchId: id, position: from + index, ...line }
-      })
+      const piece = lines.slice(from, from + ROWS_AT_ONCE)
+      const column = (value: (line: IndexedLine, index: number) => unknown) => sql.param(piece.map(value))
       const added = await this.#database.transaction(async (transaction) => {
         if (!(await this.#isLeaseKept(transaction, id, eq(batches.status, 'validating')))) return false
-        await transaction.insert(batchLines).values(rows)
+        await transaction.execute(sql`
+          insert into batch_lines (batch_id, position, custom_id, start, length)
+          select ${id}, line.* from unnest(
+            ${column((_, index) => from + index)}::integer[], ${column(({ customId }) => customId)}::text[],
+            ${column(({ start }) => start)}::bigint[], ${column(({ length }) => length)}::integer[]
+          ) as line`)
         return true
       })
       if (!added) return false
