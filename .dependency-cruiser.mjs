@@ -37,7 +37,7 @@ const ROOMS = {
       'metrics',
       'tracing',
     ],
-    ...['accounts', 'responses', 'files', 'storage', 'setup', ...BASICS],
+    ...['batches', 'accounts', 'responses', 'files', 'storage', 'setup', ...BASICS],
   ],
 
   'api/*': [
@@ -50,6 +50,7 @@ const ROOMS = {
       'api/http',
       'conversation/*',
       'inference/*',
+      'batches',
       'accounts',
       'responses',
       'files',
@@ -61,10 +62,12 @@ const ROOMS = {
   'api/anthropic': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
   'api/studio': ['api/http', 'media', ...BASICS],
   'api/openai': [
-    ...['api/http', 'conversation/*', 'inference/*', 'media', 'grounding', 'responses', 'accounts', 'files', 'storage'],
-    ...['hub', ...BASICS],
+    ...['api/http', 'conversation/*', 'inference/*', 'media', 'grounding', 'batches', 'responses', 'accounts', 'files'],
+    ...['storage', 'hub', ...BASICS],
   ],
-  'api/http': ['conversation/*', 'inference/*', 'media', 'metrics', 'tracing', 'accounts', 'storage', ...BASICS],
+  'api/http': [
+    ...['batches', 'conversation/*', 'inference/*', 'media', 'metrics', 'tracing', 'accounts', 'storage', ...BASICS],
+  ],
 
   doctor: ['conversation/*', 'conversation/prompt', 'inference/*', 'media', 'models', 'grounding', ...BASICS],
 
@@ -130,6 +133,7 @@ const ROOMS = {
   'inference/*': ['models', 'media', 'templates', 'grounding', ...BASICS],
 
   responses: ['files', 'accounts', 'storage', ...BASICS],
+  batches: ['files', 'accounts', 'storage', ...BASICS],
   files: ['media', 'accounts', 'storage', ...BASICS],
   media: ['models', ...BASICS],
   hub: ['models', 'families', ...BASICS],

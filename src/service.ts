@@ -47,6 +47,8 @@ export interface ServiceParts {
   readonly multilookBudgetSeconds?: number
   /** How long active requests may take to finish when the service closes; the configured time by default. */
   readonly graceMs?: number
+  /** How quickly batches go over to other servers. */
+  readonly batches?: { readonly leaseMs?: number; readonly pollMs?: number }
   /** How long a request waits for its model to load. */
   readonly loadWaitMs?: number
 }
@@ -147,15 +149,21 @@ export class Service {
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const openingMedia = parts.media ? Promise.resolve(parts.media) : openMedia(config, { opening, metrics, logger })
     starting.defer(async () => (await openingMedia.catch(() => null))?.close())
-    const [registry, state, media, { createApi, readPage, BodyReader, ByteBudget }, { Conversations }, { ModelPulls }] =
-      await Promise.all([
-        loading,
-        opening,
-        openingMedia,
-        started.then(() => import('./api/index.ts')),
-        started.then(() => import('./conversation/index.ts')),
-        started.then(() => import('./hub/model-pulls.ts')),
-      ])
+    const [
+      registry,
+      state,
+      media,
+      { createApi, readPage, BodyReader, ByteBudget, LineRequests },
+      { Conversations },
+      { ModelPulls },
+    ] = await Promise.all([
+      loading,
+      opening,
+      openingMedia,
+      started.then(() => import('./api/index.ts')),
+      started.then(() => import('./conversation/index.ts')),
+      started.then(() => import('./hub/model-pulls.ts')),
+    ])
     metrics?.watch(() => pool.engines)
 
     if (!isFFmpegInstalled()) logger.warn('Video and audio are not available: FFmpeg is not installed')
@@ -191,6 +199,15 @@ export class Service {
 
     const tracing = config.tracing ? await openTracing(config.tracing, logger) : null
     const closing = new GracefulShutdown()
+    const lines = new LineRequests()
+    const runner =
+      config.batchLines === 0
+        ? null
+        : state.createBatchRunner({
+            run: (call) => lines.run(call),
+            parallel: config.batchLines,
+            ...parts.batches,
+          })
     const studio = config.studio ? await readPage(STUDIO_DIRECTORY) : null
     const app = createApi({
       models,
@@ -199,6 +216,8 @@ export class Service {
       conversations,
       media,
       ...state,
+      lines,
+      onBatch: () => runner?.wake(),
       bodies,
       corsOrigins: config.corsOrigins,
       compatibility: config.compatibility,
@@ -221,10 +240,12 @@ export class Service {
     starting.defer(async () => {
       const graceMs = parts.graceMs ?? config.drainSeconds * 1000
       const end = performance.now() + graceMs
-      await closing.close(app, graceMs)
+      // Lines of batches run again elsewhere or later. The time is for those who wait.
+      await Promise.all([runner?.close(), closing.close(app, graceMs)])
       await tracing?.close(Math.min(Math.max(end - performance.now(), LEAST_FLUSH_MS), MOST_FLUSH_MS))
     })
     await app.listen({ host: config.host, port: config.port })
+    runner?.start()
     const url = urlOf(app.server.address() as AddressInfo)
     if (!isLoopback(app.server.address() as AddressInfo)) {
       logger.warn(

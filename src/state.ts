@@ -12,6 +12,7 @@ import {
   STUDIO_KEY,
   UsageLedger,
 } from './accounts/index.ts'
+import { Batches, BatchRunner, type BatchRunnerOptions, openBatchPlace } from './batches/index.ts'
 import type { Config } from './config/config.ts'
 import { Files } from './files/index.ts'
 import { Responses } from './responses/index.ts'
@@ -24,6 +25,7 @@ export interface State {
   readonly keys: Authenticator
   readonly files: Files
   readonly responses: Responses
+  readonly batches: Batches
   readonly ledger: UsageLedger
   readonly budgets: Budgets
   /** The key in the Studio's link; null where no link with a key is made. */
@@ -37,6 +39,8 @@ export interface State {
    * @returns the key; null when there is a key already, or the configuration sets one.
    */
   createFirstKey(): Promise<string | null>
+  /** Makes what runs batches, without starting it. Whoever does that closes it. */
+  createBatchRunner(options: Pick<BatchRunnerOptions, 'run' | 'parallel' | 'leaseMs' | 'pollMs'>): BatchRunner
   close(): Promise<void>
 }
 
@@ -75,6 +79,8 @@ export async function openState(
   opened.defer(async () => rateLimits?.close())
 
   const files = new Files({ database, blobs, logger })
+  const place = await openBatchPlace(join(config.dataDirectory, 'batches'))
+  opened.defer(async () => place[Symbol.dispose]())
   const sweeping = files
     .sweep()
     .catch((error: unknown) => logger.warn({ err: error }, 'The bytes of unfinished uploads could not be removed'))
@@ -88,6 +94,8 @@ export async function openState(
     studioKey,
     files,
     responses,
+    batches: new Batches(database, files),
+    createBatchRunner: (options) => new BatchRunner({ ...options, database, files, keys, place, logger }),
     ledger,
     budgets: new Budgets(database),
     rateLimits,

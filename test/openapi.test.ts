@@ -68,6 +68,9 @@ test('describes every path, and resolves every reference', () => {
     '/v1/files',
     '/v1/files/{file_id}',
     '/v1/files/{file_id}/content',
+    '/v1/batches',
+    '/v1/batches/{batch_id}',
+    '/v1/batches/{batch_id}/cancel',
     '/v1/server',
   ])
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]*)"/g)].map((match) => match[1]!)

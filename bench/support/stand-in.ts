@@ -5,6 +5,8 @@ import { letHeapGrow } from '../../src/lib/memory.ts'
 import { readGgufMetadata } from '../../src/models/gguf.ts'
 import { Service } from '../../src/service.ts'
 
+const LEASE_MS = process.env.STAND_IN_LEASE_MS
+
 /**
  * Starts the whole service with an engine that stands in for the model's own. It has the shipped model's chat template,
  * because rendering it is part of the cost.
@@ -24,6 +26,8 @@ export async function serveStandIn(engineOf: (info: ModelInfo) => Engine): Promi
         modalities: { image: true, audio: true },
       })
     },
+    // Tests do not wait as long for what a server that was killed has leased.
+    ...(LEASE_MS === undefined ? {} : { batches: { leaseMs: Number(LEASE_MS), pollMs: 100 } }),
   })
   keepServing(service)
   return service

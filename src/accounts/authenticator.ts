@@ -1,10 +1,10 @@
 import { timingSafeEqual } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import { type Database, eq, sql, tables } from '../storage/index.ts'
+import { and, type Database, eq, type SQL, sql, tables } from '../storage/index.ts'
 import { AddressBudgets } from './address-budgets.ts'
 import { hashOf, isApiKey, type Scope } from './api-key.ts'
-import { ALL_SCOPES, FIRST_ORGANISATION, type Principal } from './principal.ts'
+import { ALL_SCOPES, CONFIGURED_KEY, FIRST_ORGANISATION, type Principal, STUDIO_KEY } from './principal.ts'
 import type { Clock } from './rate-limits.ts'
 
 const { apiKeys, organisations } = tables
@@ -17,6 +17,16 @@ export interface ApiKeys {
    * @throws ApiError 503 when the database is unavailable, 429 when the address has tried too many unknown keys.
    */
   authenticate(key: string, address: string): Principal | null | Promise<Principal | null>
+}
+
+/** Finds the owners of keys for work that is done later. */
+export interface KeyOwners {
+  /**
+   * The owner of a key, by the id of the key; null when it is revoked or has expired.
+   * @returns 'elsewhere' for a key that is in no database and that this process does not have.
+   * @throws ApiError 503 when the database is unavailable.
+   */
+  ownerOf(key: string, organisation: string): Promise<Principal | null | 'elsewhere'>
 }
 
 /** A key that is in no database: it has every scope, for the first organisation, as long as the process runs. */
@@ -49,7 +59,7 @@ const MAX_KNOWN = 20_000
 const LAST_USED_MS = 5_000
 
 /** Authenticates keys from a cache that it keeps close to the database. */
-export class Authenticator implements ApiKeys {
+export class Authenticator implements ApiKeys, KeyOwners {
   readonly #database: Database
   readonly #own: readonly { readonly hash: Buffer; readonly principal: Principal }[]
   readonly #budgets: AddressBudgets
@@ -89,6 +99,14 @@ export class Authenticator implements ApiKeys {
     return known instanceof Promise ? known.then((found) => this.#owner(found)) : this.#owner(known)
   }
 
+  async ownerOf(key: string, organisation: string): Promise<Principal | null | 'elsewhere'> {
+    if (key === CONFIGURED_KEY || key === STUDIO_KEY) {
+      return this.#own.find(({ principal }) => principal.key === key)?.principal ?? 'elsewhere'
+    }
+    const row = await this.#find(and(eq(apiKeys.id, key), eq(apiKeys.organisationId, organisation))!)
+    return row === null || row.expiresAt <= Date.now() ? null : row.principal
+  }
+
   #owner(known: Known | null): Principal | null {
     const now = Date.now()
     if (known === null || now >= known.expiresAt) return null
@@ -124,6 +142,18 @@ export class Authenticator implements ApiKeys {
 
   async #read(hash: string): Promise<Known | null> {
     const since = performance.now()
+    const found = await this.#find(eq(apiKeys.hash, hash))
+    if (found === null) {
+      this.#known.delete(hash)
+      this.#unknown.set(hash, true, { start: since })
+      return null
+    }
+    const known = { ...found, since }
+    this.#known.set(hash, known)
+    return known
+  }
+
+  async #find(condition: SQL): Promise<Omit<Known, 'since'> | null> {
     const [row] = await this.#database.use((queries) =>
       queries
         .select({
@@ -136,22 +166,16 @@ export class Authenticator implements ApiKeys {
         })
         .from(apiKeys)
         .innerJoin(organisations, eq(organisations.id, apiKeys.organisationId))
-        .where(eq(apiKeys.hash, hash)),
+        .where(condition),
     )
-    if (!row || row.revoked) {
-      this.#known.delete(hash)
-      this.#unknown.set(hash, true, { start: since })
-      return null
-    }
+    if (!row || row.revoked) return null
     const principal: Principal = {
       organisation: row.organisation,
       key: row.id,
       scopes: row.scopes.includes('admin') ? ALL_SCOPES : new Set(row.scopes as Scope[]),
       limits: row.limits,
     }
-    const known = { principal, expiresAt: row.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY, since }
-    this.#known.set(hash, known)
-    return known
+    return { principal, expiresAt: row.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY }
   }
 
   #writeLastUsed(): Promise<void> {

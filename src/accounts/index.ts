@@ -1,6 +1,6 @@
 export { AccountError, Accounts, type ApiKey, type Organisation } from './accounts.ts'
 export { base62, newApiKey, SCOPES, type Scope } from './api-key.ts'
-export { type ApiKeys, Authenticator } from './authenticator.ts'
+export { type ApiKeys, Authenticator, type KeyOwners } from './authenticator.ts'
 export { Budgets } from './budgets.ts'
 export { openRateLimits } from './open-rate-limits.ts'
 export { CONFIGURED_KEY, FIRST_ORGANISATION, type Principal, STUDIO_KEY } from './principal.ts'

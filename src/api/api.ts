@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { ApiKeys, RateLimits } from '../accounts/index.ts'
+import type { Batches } from '../batches/index.ts'
 import type { Compatibility } from '../config/compatibility.ts'
 import type { Conversations } from '../conversation/index.ts'
 import type { Files } from '../files/index.ts'
@@ -20,6 +21,7 @@ import { allowOrigins } from './http/cors.ts'
 import { handleError, notFound } from './http/error-handler.ts'
 import type { GracefulShutdown } from './http/graceful-shutdown.ts'
 import { addHealth } from './http/health.ts'
+import type { LineRequests } from './http/line-requests.ts'
 import { type LingeringOptions, lingerBeforeClose } from './http/lingering-close.ts'
 import type { Metering } from './http/metering.ts'
 import { limitRates } from './http/rate-limits.ts'
@@ -32,6 +34,7 @@ import { addServerStatus } from './http/server-status.ts'
 import { addDetect } from './native/detect.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
+import { addBatches } from './openai/batches.ts'
 import { addChatCompletions } from './openai/chat-completions.ts'
 import { addDecisions } from './openai/decisions.ts'
 import { addFiles } from './openai/files.ts'
@@ -51,6 +54,10 @@ export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetch
   readonly bodies: BodyReader
   readonly files: Files
   readonly responses: Responses
+  readonly batches: Batches
+  readonly lines: LineRequests
+  /** Called when a batch has been created or cancelled. */
+  readonly onBatch: () => void
   /** Null when the server has no rate limits. */
   readonly rateLimits: RateLimits | null
   readonly logger: Logger
@@ -102,6 +109,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   app.setErrorHandler(handleError)
   app.setNotFoundHandler(notFound)
 
+  options.lines.track(app)
   lingerBeforeClose(app, options)
   logRequests(app, options.logger)
   addSecurityHeaders(app)
@@ -126,6 +134,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addModels(app, options)
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })
+  addBatches(app, options)
   addRoot(app, options.studio !== null)
   if (options.studio) {
     addStudio(app, options.studio)

@@ -1,4 +1,5 @@
 export { createApi } from './api.ts'
 export { BodyReader } from './http/body/body-reader.ts'
 export { ByteBudget } from './http/body/byte-budget.ts'
+export { LineRequests } from './http/line-requests.ts'
 export { readPage } from './studio/index.ts'

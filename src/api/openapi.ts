@@ -11,6 +11,7 @@ import './openai/wire/chat-response.ts'
 import './native/wire/detect.ts'
 import './http/wire/error.ts'
 import './http/wire/server-status.ts'
+import './openai/wire/batches.ts'
 import './openai/wire/decision-request.ts'
 import './openai/wire/decision-response.ts'
 import './openai/wire/files.ts'
@@ -213,6 +214,7 @@ export function openApiDocument(): Record<string, unknown> {
         },
       },
       ...filePaths(fileId),
+      ...batchPaths(),
       '/v1/server': {
         get: {
           operationId: 'retrieveServer',
@@ -387,6 +389,49 @@ function responsePaths(): Record<string, unknown> {
         summary: 'Rejected: only responses in the background could be cancelled',
         parameters: [responseId],
         responses: { ...errors(400), ...stored },
+      },
+    },
+  }
+}
+
+function batchPaths(): Record<string, unknown> {
+  const batchId = { name: 'batch_id', in: 'path', required: true, schema: { type: 'string' } }
+  const query = (name: string, description: string, schema: object) => ({ name, in: 'query', description, schema })
+  return {
+    '/v1/batches': {
+      post: {
+        operationId: 'createBatch',
+        summary: 'Run the requests in a file of purpose `batch`, behind all others',
+        requestBody: { required: true, content: json('BatchRequest') },
+        responses: {
+          ...success('The batch, which is validated and run from now on.', json('Batch')),
+          ...errors(400, 401, 403, 408, 413, 415, 429, 503),
+        },
+      },
+      get: {
+        operationId: 'listBatches',
+        summary: 'The batches of the organisation, newest first',
+        parameters: [
+          query('after', 'Start after the batch with this id.', { type: 'string' }),
+          query('limit', 'Most batches in a page.', { type: 'integer', minimum: 1, maximum: 100, default: 20 }),
+        ],
+        responses: { ...success('A page of batches.', json('BatchList')), ...errors(400, 401, 403, 429, 503) },
+      },
+    },
+    '/v1/batches/{batch_id}': {
+      get: {
+        operationId: 'retrieveBatch',
+        summary: 'One batch',
+        parameters: [batchId],
+        responses: { ...success('The batch.', json('Batch')), ...errors(401, 403, 404, 503) },
+      },
+    },
+    '/v1/batches/{batch_id}/cancel': {
+      post: {
+        operationId: 'cancelBatch',
+        summary: 'Stop a batch; what has been run is in its output',
+        parameters: [batchId],
+        responses: { ...success('The batch.', json('Batch')), ...errors(400, 401, 403, 404, 429, 503) },
       },
     },
   }

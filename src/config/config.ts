@@ -63,6 +63,8 @@ export interface Config {
   readonly metrics: { readonly host: string; readonly port: number } | null
   /** Where and how requests are traced, in OpenTelemetry's own variables; null for not at all. */
   readonly tracing: TracingVariables | null
+  /** Lines of batches that run at the same time; 0 leaves them to other servers. */
+  readonly batchLines: number
   /** Private hosts (`host` or `host:port`) that pictures may be fetched from. */
   readonly mediaHosts: readonly string[]
   /** Whether decoders give up their rights before they decode. */
@@ -142,6 +144,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     queueLength: settings.queue_length,
     chatSeconds: settings.chat_seconds,
     responseDays: settings.response_days,
+    batchLines: settings.batch_lines,
     mediaHosts: settings.media_hosts,
     decoderSandbox: settings.decoder_sandbox,
     bodyMemoryBytes: (settings.body_memory ?? defaultBodyMemory()) * 2 ** 20,

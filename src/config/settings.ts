@@ -85,6 +85,9 @@ export const settingsSchema = z.object({
   response_days: number('a number of days', { max: 36_500 }).default(30).register(ABOUT, {
     help: 'days that responses of /v1/responses are stored after they were last part of a conversation; 0 stores none',
   }),
+  batch_lines: number('a number of lines from 0 to 999', { max: 999, whole: true }).default(8).register(ABOUT, {
+    help: 'lines of batches that the server runs at the same time, behind all other requests; 0 leaves batches to other servers',
+  }),
   media_hosts: list().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that the server may fetch media from',
     default: 'none',

@@ -38,6 +38,8 @@ export interface ConversationsOptions {
 export interface Caller {
   readonly model: ServedModel
   readonly organisation: string
+  /** Whether nobody waits for the reply: it may take long, because others come first. */
+  readonly isBackground?: boolean
   /** Shows the media of the request in its trace; absent where the request is not traced. */
   readonly trace?: MediaTrace | undefined
 }
@@ -58,6 +60,9 @@ interface PreparedChat {
 interface FocusMedia extends Pick<FocusParts, 'images'> {
   readonly loading: MediaRequest
 }
+
+/** Seconds that a reply may take which nobody waits for. */
+const BACKGROUND_SECONDS = 3_600
 
 const NO_IMAGES: FocusParts['images'] = new Map()
 type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'stops' | 'topLogProbs'>
@@ -110,7 +115,7 @@ export class Conversations {
    */
   async startChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ReplyEvent>> {
     using held = holdMedia(urlsOf(request.messages))
-    const deadline = new Deadline(this.#chatBudgetSeconds, signal)
+    const deadline = new Deadline(secondsFor(caller, this.#chatBudgetSeconds), signal)
     try {
       const { prompt, spec, focus } = await this.#prepareChat(request, caller, held, deadline)
       if (focus !== null) {
@@ -258,7 +263,7 @@ export class Conversations {
   async detect(request: DetectRequest, caller: Caller, signal: AbortSignal): Promise<DetectReply> {
     const style = this.#styles.get(caller.model.card)!
     using held = holdMedia(imageUrlsOf(request).map(({ url }) => url))
-    const deadline = new Deadline(this.#chatBudgetSeconds, signal)
+    const deadline = new Deadline(secondsFor(caller, this.#chatBudgetSeconds), signal)
     try {
       return await answerDetect(request, { ...caller, style, media: this.#media, held }, deadline)
     } finally {
@@ -276,7 +281,7 @@ export class Conversations {
     caller: Caller,
     signal: AbortSignal,
   ): Promise<AsyncIterable<MultilookEvent>> {
-    const deadline = this.#multilookDeadline(signal)
+    const deadline = this.#multilookDeadline(caller, signal)
     try {
       return released(await this.#multilook(startMultilook, request, caller, deadline), deadline)
     } catch (error) {
@@ -290,7 +295,7 @@ export class Conversations {
    * @throws ApiError for whatever `startMultilook` would reject the call for, except for what depends on other requests.
    */
   async measureMultilook(request: MultilookRequest, caller: Caller, signal: AbortSignal): Promise<MultilookMeasure> {
-    const deadline = this.#multilookDeadline(signal)
+    const deadline = this.#multilookDeadline(caller, signal)
     try {
       return await this.#multilook(measureMultilook, request, caller, deadline)
     } finally {
@@ -305,7 +310,7 @@ export class Conversations {
   async decide(request: DecisionRequest, caller: Caller, signal: AbortSignal): Promise<DecisionReply> {
     const style = this.#styles.get(caller.model.card)!
     using held = holdMedia(urlsOf([...request.input.map(({ message }) => message), ...contentsOf(request)]))
-    const deadline = new Deadline(this.#multilookBudgetSeconds, signal, 'use fewer questions')
+    const deadline = new Deadline(secondsFor(caller, this.#multilookBudgetSeconds), signal, 'use fewer questions')
     try {
       return await decide(request, { ...caller, style, media: this.#media, held }, deadline)
     } finally {
@@ -324,12 +329,16 @@ export class Conversations {
     return await run(request, { ...caller, style, media: this.#media, held }, deadline)
   }
 
-  #multilookDeadline(signal: AbortSignal): Deadline {
+  #multilookDeadline(caller: Caller, signal: AbortSignal): Deadline {
     const advice = 'use fewer prompts, a lower n or a smaller max_completion_tokens'
-    return new Deadline(this.#multilookBudgetSeconds, signal, advice)
+    return new Deadline(secondsFor(caller, this.#multilookBudgetSeconds), signal, advice)
   }
 
   async close(): Promise<void> {
     await Promise.all([this.#structures.close(), this.#templateThreads.close()])
   }
+}
+
+function secondsFor({ isBackground }: Caller, seconds: number): number {
+  return isBackground ? Math.max(seconds, BACKGROUND_SECONDS) : seconds
 }

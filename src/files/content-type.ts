@@ -1,6 +1,9 @@
 import { invalidRequest } from '../lib/errors.ts'
 import { MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/index.ts'
 
+/** The type of batches' inputs and outputs. */
+export const JSON_LINES = 'application/jsonl'
+
 const SUPPORTED = Object.values(MEDIA_TYPES).flat()
 
 /** Other names for the same types. */

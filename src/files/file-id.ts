@@ -12,16 +12,21 @@ export function isFileId(text: string): boolean {
 }
 
 /**
- * Creates ids that sort by creation time: `file-` and 128 bits in 22 letters and digits, like a UUID of version 7. A
- * list can therefore continue after an id even when the file with that id has been deleted.
+ * Creates ids that sort by creation time: a prefix and 128 bits in 22 letters and digits, like a UUID of version 7. A
+ * list can therefore continue after an id even when what has that id has been deleted.
  */
-export class FileIds {
+export class SortedIds {
+  readonly #prefix: string
   #last = 0n
+
+  constructor(prefix: string) {
+    this.#prefix = prefix
+  }
 
   next(now = Date.now()): { readonly id: string; readonly createdAt: Date } {
     const random = (BigInt(now) << RANDOM_BITS) | BigInt(`0x${randomBytes(10).toString('hex')}`)
     const following = this.#last + 1n + BigInt(`0x${randomBytes(STEP_BYTES).toString('hex')}`)
     this.#last = random >> RANDOM_BITS > this.#last >> RANDOM_BITS ? random : following
-    return { id: `file-${base62(this.#last, 22)}`, createdAt: new Date(Number(this.#last >> RANDOM_BITS)) }
+    return { id: `${this.#prefix}${base62(this.#last, 22)}`, createdAt: new Date(Number(this.#last >> RANDOM_BITS)) }
   }
 }

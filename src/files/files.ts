@@ -22,19 +22,25 @@ import {
   type Transaction,
   tables,
 } from '../storage/index.ts'
-import { FileIds, isFileId } from './file-id.ts'
+import type { JSON_LINES } from './content-type.ts'
+import { isFileId, SortedIds } from './file-id.ts'
 
 const { files, organisations, uploads } = tables
 
-export const PURPOSES = ['vision', 'user_data'] as const
+/** What clients may upload files for. */
+export const UPLOAD_PURPOSES = ['vision', 'user_data', 'batch'] as const
+export const PURPOSES = [...UPLOAD_PURPOSES, 'batch_output'] as const
 export type Purpose = (typeof PURPOSES)[number]
 
 /** The contract's limits. */
 export const MAX_FILE_BYTES = 128 * 2 ** 20
+/** Of the input of a batch; at least as much as OpenAI allows. */
+export const MAX_BATCH_FILE_BYTES = 200 * 2 ** 20
 const MAX_STORED_BYTES = 100 * 2 ** 30
 const MAX_UPLOADED_BYTES = 20e9
 const UPLOAD_WINDOW_HOURS = 48
 const RETRY_AFTER_S = 1
+const EXPIRED_AT_ONCE = 100
 
 export interface StoredFile {
   readonly id: string
@@ -44,13 +50,15 @@ export interface StoredFile {
   readonly filename: string
   readonly purpose: Purpose
   readonly contentType: string
+  /** Unix seconds; null for a file that is kept until it is deleted. */
+  readonly expiresAt: number | null
 }
 
 export interface NewFile {
   readonly purpose: Purpose
   /** Null when the client gave none; the id is then the name. */
   readonly filename: string | null
-  readonly contentType: MediaType
+  readonly contentType: MediaType | typeof JSON_LINES
   readonly bytes: number
 }
 
@@ -88,7 +96,7 @@ export class Files implements StoredFiles {
   readonly #database: Database
   readonly #blobs: BlobStore
   readonly #logger: Pick<Logger, 'warn' | 'info'>
-  readonly #ids = new FileIds()
+  readonly #ids = new SortedIds('file-')
 
   constructor({ database, blobs, logger }: FilesOptions) {
     this.#database = database
@@ -122,19 +130,7 @@ export class Files implements StoredFiles {
       return await this.#database.transaction(async (transaction) => {
         await checkQuota(transaction, principal, file.bytes)
         await countUpload(transaction, principal.organisation, file.bytes)
-        const [row] = await transaction
-          .insert(files)
-          .values({
-            organisationId: principal.organisation,
-            id,
-            bytes: file.bytes,
-            createdAt,
-            filename: file.filename ?? id,
-            purpose: file.purpose,
-            contentType: file.contentType,
-          })
-          .returning()
-        return toStoredFile(row!)
+        return insertFile(transaction, principal.organisation, { ...file, id, createdAt })
       })
     } catch (error) {
       // When the database is unavailable, the row may or may not exist. The next sweep finds out.
@@ -246,17 +242,58 @@ export class Files implements StoredFiles {
     for (const id of ids) await this.#removeBlob(blobName(organisation, id))
   }
 
+  /**
+   * Turns drafts into files that the server itself has made, all or none, together with what `settle` changes in the
+   * database. They count towards what the organisation stores, but no quota stops them: what they hold has been paid for.
+   * @param expiresAt null for files that are kept until they are deleted.
+   * @returns the files, or null where `settle` returns false. The drafts have been kept or discarded.
+   */
+  async keepOutputs(
+    organisation: string,
+    outputs: readonly { readonly draft: Draft; readonly file: NewFile }[],
+    expiresAt: Date | null,
+    settle: (transaction: Transaction, ids: readonly string[]) => Promise<boolean>,
+  ): Promise<readonly StoredFile[] | null> {
+    const made = outputs.map((output) => ({ ...output, ...this.#ids.next() }))
+    const names = made.map(({ id }) => blobName(organisation, id))
+    let kept: readonly StoredFile[] | null = null
+    try {
+      for (const [index, { draft }] of made.entries()) await draft.keep(names[index]!)
+      kept = await this.#database.transaction(async (transaction) => {
+        const ids = made.map(({ id }) => id)
+        if (!(await settle(transaction, ids))) return null
+        const rows: StoredFile[] = []
+        for (const { id, createdAt, file } of made) {
+          await addStored(transaction, organisation, file.bytes)
+          rows.push(await insertFile(transaction, organisation, { ...file, id, createdAt, expiresAt }))
+        }
+        return rows
+      })
+      if (kept === null) for (const name of names) await this.#removeBlob(name)
+    } catch (error) {
+      // The rows may exist or not, as in `keep`.
+      for (const { draft } of made) await draft.discard().catch(() => {})
+      throw error
+    }
+    return kept
+  }
+
   /** Finds a file; null when the organisation has no file with this id. */
   async find(organisation: string, id: string): Promise<StoredFile | null> {
     if (!isFileId(id)) return null
-    const [row] = await this.#database.use((queries) => queries.select().from(files).where(isFile(organisation, id)))
+    const [row] = await this.#database.use((queries) =>
+      queries
+        .select()
+        .from(files)
+        .where(and(isFile(organisation, id), isCurrent)),
+    )
     return row ? toStoredFile(row) : null
   }
 
   /** Lists up to `limit` files, and says whether there are more. */
   async list(organisation: string, query: FileQuery): Promise<{ files: StoredFile[]; hasMore: boolean }> {
     const ascending = query.order === 'asc'
-    const conditions: SQL[] = [eq(files.organisationId, organisation), isNull(files.hash)]
+    const conditions: SQL[] = [eq(files.organisationId, organisation), isNull(files.hash), isCurrent]
     if (query.purpose !== null) conditions.push(eq(files.purpose, query.purpose))
     if (query.after !== null) conditions.push((ascending ? gt : lt)(files.id, query.after))
     const rows = await this.#database.use((queries) =>
@@ -303,6 +340,19 @@ export class Files implements StoredFiles {
     return deleted
   }
 
+  /** Deletes files whose time is over. @returns the number of deleted files. */
+  async deleteExpired(): Promise<number> {
+    const over = await this.#database.use((queries) =>
+      queries
+        .select({ organisation: files.organisationId, id: files.id })
+        .from(files)
+        .where(lt(files.expiresAt, tables.now))
+        .limit(EXPIRED_AT_ONCE),
+    )
+    for (const { organisation, id } of over) await this.delete(organisation, id)
+    return over.length
+  }
+
   /** Removes blobs that belong to no file. @returns the number of removed blobs. */
   async sweep(): Promise<number> {
     const removed = await this.#blobs.sweep(async (names) => {
@@ -331,6 +381,13 @@ export class Files implements StoredFiles {
 
 function isFile(organisation: string, id: string): SQL {
   return and(eq(files.organisationId, organisation), eq(files.id, id))!
+}
+
+/** Whether a file is not over yet. */
+const isCurrent = sql`(${files.expiresAt} is null or ${files.expiresAt} > now())`
+
+function unixSeconds(time: Date): number {
+  return Math.floor(time.getTime() / 1000)
 }
 
 function blobName(organisation: string, id: string): string {
@@ -400,6 +457,17 @@ export async function addStored(transaction: Transaction, organisation: string, 
 
 const windowStart = sql.raw(`(now() - interval '${UPLOAD_WINDOW_HOURS} hours')`)
 
+type FileRow = NewFile & { readonly id: string; readonly createdAt: Date; readonly expiresAt?: Date | null }
+
+async function insertFile(transaction: Transaction, organisationId: string, file: FileRow): Promise<StoredFile> {
+  const { id, bytes, createdAt, filename, purpose, contentType, expiresAt = null } = file
+  const [row] = await transaction
+    .insert(files)
+    .values({ organisationId, id, bytes, createdAt, filename: filename ?? id, purpose, contentType, expiresAt })
+    .returning()
+  return toStoredFile(row!)
+}
+
 /** Counts an upload that `checkQuota` has admitted. */
 async function countUpload(transaction: Transaction, organisation: string, bytes: number): Promise<void> {
   await addStored(transaction, organisation, bytes)
@@ -420,6 +488,7 @@ function gib(bytes: number): string {
 }
 
 function toStoredFile(row: typeof files.$inferSelect): StoredFile {
-  const { id, bytes, createdAt, filename, purpose, contentType } = row
-  return { id, bytes, createdAt: Math.floor(createdAt.getTime() / 1000), filename, purpose, contentType }
+  const { id, bytes, filename, purpose, contentType } = row
+  const expiresAt = row.expiresAt === null ? null : unixSeconds(row.expiresAt)
+  return { id, bytes, createdAt: unixSeconds(row.createdAt), filename, purpose, contentType, expiresAt }
 }

@@ -177,6 +177,8 @@ export interface Work {
   readonly branches: readonly Branch[]
   /** True when nobody reads a completion before its end: an engine may then report its tokens in larger pieces. */
   readonly whole?: boolean
+  /** True for work that nobody waits for: it gives way to all other work, and takes what that leaves. */
+  readonly isBackground?: boolean
   /** Absent where the request is not traced. */
   readonly trace?: WorkTrace
 }
@@ -395,7 +397,7 @@ export interface BranchErrorEvent {
 }
 
 /** Questions about a shared prefix, and the replies to each whose probability is asked for. */
-export interface ReadWork extends Pick<Work, 'organisation' | 'prefix' | 'trace'> {
+export interface ReadWork extends Pick<Work, 'organisation' | 'prefix' | 'isBackground' | 'trace'> {
   /** At least one. */
   readonly questions: readonly ReadQuestion[]
 }

@@ -30,11 +30,16 @@ export class MeteredEngine implements Engine {
   readonly #engine: Engine
   readonly #release: () => void
   readonly #tracer: WorkTracer | null
+  readonly #isBackground: boolean
   readonly #generations: Generation[] = []
   readonly #readings: Reading[] = []
 
-  /** @param tracer null where the request is not traced. */
-  constructor(engine: Engine, tracer: WorkTracer | null = null) {
+  /**
+   * @param tracer null where the request is not traced.
+   * @param isBackground whether all its work gives way to that of others.
+   */
+  constructor(engine: Engine, tracer: WorkTracer | null = null, isBackground = false) {
+    this.#isBackground = isBackground
     this.#engine = engine
     this.#tracer = tracer
     this.#release = engine.hold?.() ?? (() => {})
@@ -61,7 +66,8 @@ export class MeteredEngine implements Engine {
     return this.#engine.state
   }
 
-  async generate(work: Work, signal: AbortSignal): Promise<Generation> {
+  async generate(asked: Work, signal: AbortSignal): Promise<Generation> {
+    const work = this.#classed(asked)
     const generation = await (this.#tracer === null
       ? this.#engine.generate(work, signal)
       : generateTraced(this.#engine, { ...work, trace: this.#tracer.begin(sizeOf(work)) }, signal))
@@ -69,7 +75,8 @@ export class MeteredEngine implements Engine {
     return generation
   }
 
-  async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
+  async read(asked: ReadWork, signal: AbortSignal): Promise<Reading> {
+    const work = this.#classed(asked)
     const trace = this.#tracer?.begin({ branches: work.questions.length, completions: 0 })
     try {
       if (this.#engine.read === undefined) throw cannotRead()
@@ -90,6 +97,10 @@ export class MeteredEngine implements Engine {
   /** Costs nothing, so it is not counted. */
   measure(work: Work, signal: AbortSignal): Promise<Measurement> {
     return this.#engine.measure(work, signal)
+  }
+
+  #classed<Asked extends Work | ReadWork>(work: Asked): Asked {
+    return this.#isBackground ? { ...work, isBackground: true } : work
   }
 
   /** Lets go of the engine, which serves other requests too. */

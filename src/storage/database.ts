@@ -38,6 +38,9 @@ const CLOSE_TIMEOUT_MS = 1_000
 const EMBEDDED_CONNECTIONS = 3
 const CONNECTIONS = 10
 const RETRY_AFTER_S = 5
+const NOT_CONNECTED = ['ECONNREFUSED', 'ENOENT']
+/** As by a process that was about to end, because the server before this one was killed. */
+const CUT_OFF = ['ECONNRESET', 'EPIPE']
 
 /**
  * The database: a PostgreSQL server, or PostgreSQL embedded in a folder of this machine, used the same way. While it is
@@ -84,7 +87,8 @@ export class Database {
     const database = new Database(pool, embedded, sockets)
     try {
       await embedded?.ensure()
-      await database.#begin(() => migrate({ ...connection, query_timeout: MIGRATION_TIMEOUT_MS }))
+      const upgrade = () => migrate({ ...connection, query_timeout: MIGRATION_TIMEOUT_MS })
+      await database.#begin(upgrade, [...NOT_CONNECTED, ...CUT_OFF])
     } catch (error) {
       await database.close()
       const message =
@@ -107,13 +111,16 @@ export class Database {
     }
   }
 
-  /** Retries work once when it could not connect because the process of the embedded database had ended. */
-  async #begin<Result>(work: () => Promise<Result>): Promise<Result> {
+  /**
+   * Retries work once when it could not connect because the process of the embedded database had ended.
+   * @param codes of errors after which work may be done again.
+   */
+  async #begin<Result>(work: () => Promise<Result>, codes: readonly string[] = NOT_CONNECTED): Promise<Result> {
     try {
       return await work()
     } catch (error) {
       const code = codeOf(error)
-      if (this.#embedded === null || (code !== 'ECONNREFUSED' && code !== 'ENOENT')) throw error
+      if (this.#embedded === null || code === undefined || !codes.includes(code)) throw error
       await this.#embedded.ensure()
       return work()
     }

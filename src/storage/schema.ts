@@ -1,4 +1,17 @@
-import { bigint, date, index, integer, jsonb, numeric, pgTable, primaryKey, sql, text, timestamp } from './drizzle.ts'
+import {
+  bigint,
+  boolean,
+  date,
+  index,
+  integer,
+  jsonb,
+  numeric,
+  pgTable,
+  primaryKey,
+  sql,
+  text,
+  timestamp,
+} from './drizzle.ts'
 
 /**
  * The tables, as queries see them. The statements that create them are in `migrations/`; a test compares the two. Times
@@ -48,10 +61,12 @@ export const files = pgTable(
     bytes: bigint('bytes', { mode: 'number' }).notNull(),
     createdAt: moment('created_at').notNull(),
     filename: text('filename').notNull(),
-    purpose: text('purpose').$type<'vision' | 'user_data'>().notNull(),
+    purpose: text('purpose').$type<'vision' | 'user_data' | 'batch' | 'batch_output'>().notNull(),
     contentType: text('content_type').notNull(),
     /** SHA-256 of a file that responses share, in hexadecimal; null for an upload. */
     hash: text('hash'),
+    /** When it is deleted; null for never. */
+    expiresAt: moment('expires_at'),
   },
   (table) => [
     primaryKey({ columns: [table.organisationId, table.id] }),
@@ -146,7 +161,93 @@ export const spending = pgTable(
   (table) => [primaryKey({ columns: [table.organisationId, table.month] })],
 )
 
-export const TABLES = { organisations, apiKeys, files, uploads, responses, responseFiles, usage, spending }
+/** Why a batch was not run. */
+export interface BatchProblem {
+  readonly code: string
+  readonly message: string
+  readonly param: string | null
+  /** Of the input file, from 1. */
+  readonly line: number | null
+}
+
+export const batches = pgTable(
+  'batches',
+  {
+    organisationId: text('organisation_id').notNull(),
+    /** Sorts by creation time when compared byte by byte. */
+    id: text('id').primaryKey(),
+    /** The key that its lines are run with. */
+    keyId: text('key_id').notNull(),
+    endpoint: text('endpoint').notNull(),
+    inputFileId: text('input_file_id').notNull(),
+    completionWindow: text('completion_window').notNull(),
+    metadata: jsonb('metadata').$type<Readonly<Record<string, string>>>(),
+    /** How long its output is kept, in seconds; null for ever. */
+    outputSeconds: integer('output_seconds'),
+    status: text('status').$type<BatchStatus>().notNull(),
+    /** The status that it will have once its output is written; null while it runs. */
+    ending: text('ending').$type<BatchEnding>(),
+    problems: jsonb('problems').$type<readonly BatchProblem[]>(),
+    outputFileId: text('output_file_id'),
+    errorFileId: text('error_file_id'),
+    total: integer('total').notNull().default(0),
+    completed: integer('completed').notNull().default(0),
+    failed: integer('failed').notNull().default(0),
+    createdAt: moment('created_at').notNull(),
+    expiresAt: moment('expires_at').notNull(),
+    inProgressAt: moment('in_progress_at'),
+    finalizingAt: moment('finalizing_at'),
+    completedAt: moment('completed_at'),
+    failedAt: moment('failed_at'),
+    expiredAt: moment('expired_at'),
+    cancellingAt: moment('cancelling_at'),
+    cancelledAt: moment('cancelled_at'),
+    /** The server that validates it or writes its output, until when. */
+    lease: text('lease'),
+    leasedUntil: moment('leased_until'),
+    /** Whether its lines have been deleted after its end. */
+    cleared: boolean('cleared').notNull().default(false),
+  },
+  (table) => [index('batches_by_organisation').on(table.organisationId, table.id)],
+)
+
+export type BatchEnding = 'completed' | 'failed' | 'expired' | 'cancelled'
+export type BatchStatus = 'validating' | 'in_progress' | 'finalizing' | 'cancelling' | BatchEnding
+
+/** The lines of batches that have not ended. */
+export const batchLines = pgTable(
+  'batch_lines',
+  {
+    batchId: text('batch_id').notNull(),
+    /** The order in which they are run, from 0. */
+    position: integer('position').notNull(),
+    customId: text('custom_id').notNull(),
+    /** The bytes of the input file that it takes. */
+    start: bigint('start', { mode: 'number' }).notNull(),
+    length: integer('length').notNull(),
+    /** The server that runs it, until when. */
+    lease: text('lease'),
+    leasedUntil: moment('leased_until'),
+    tries: integer('tries').notNull().default(0),
+    /** The line of the output; null until it has been run. */
+    result: text('result'),
+    failed: boolean('failed').notNull().default(false),
+  },
+  (table) => [primaryKey({ columns: [table.batchId, table.position] })],
+)
+
+export const TABLES = {
+  organisations,
+  apiKeys,
+  files,
+  uploads,
+  responses,
+  responseFiles,
+  batches,
+  batchLines,
+  usage,
+  spending,
+}
 
 /** The current time by the clock of the database, which all replicas share. */
 export const now = sql<Date>`now()`

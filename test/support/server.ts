@@ -40,6 +40,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     REDIS_URL: (options.clock ? null : inject('redisUrl')) ?? '',
     LOOKOUT_DATA_DIR: directory,
     LOOKOUT_RATE_LIMITS: 'off',
+    // Servers of other tests share the database.
+    LOOKOUT_BATCH_LINES: '0',
     ...options.environment,
   })
   const service = await Service.start(config, {

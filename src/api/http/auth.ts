@@ -32,6 +32,7 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   // No promises when the key is cached: this check is most of the cost of a small request.
   app.addHook('onRequest', (request, reply, done) => {
     if (open.has(request.routeOptions.url)) return done()
+    if (request.line !== null) return done(admit(request, reply, request.line.principal))
     const key = bearerKey(request.headers.authorization) ?? otherKey(request)
     const principal = key === null ? null : keys.authenticate(key, request.socket.remoteAddress ?? '')
     if (!(principal instanceof Promise)) return done(admit(request, reply, principal))

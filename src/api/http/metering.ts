@@ -37,7 +37,8 @@ export async function meter(
   request.servedModel = model.id
   const { trace } = request
   trace?.admitted(endpoint, model.id)
-  const engine = new MeteredEngine(model.engine, trace?.works)
+  const isBackground = request.line !== null
+  const engine = new MeteredEngine(model.engine, trace?.works, isBackground)
   const closed = closedSignal(reply)
   closed.addEventListener('abort', () => engine.close())
   if (closed.aborted) await engine.close()
@@ -74,7 +75,7 @@ export async function meter(
     else record(CLIENT_CLOSED_REQUEST, 'aborted')
   })
   return {
-    caller: { model: { ...model, engine }, organisation: principal.organisation, trace: trace?.media },
+    caller: { model: { ...model, engine }, organisation: principal.organisation, trace: trace?.media, isBackground },
     get tokens() {
       return engine.tokens
     },

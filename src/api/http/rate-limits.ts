@@ -15,7 +15,8 @@ declare module 'fastify' {
 export function limitRates(app: FastifyInstance, limits: RateLimits): void {
   app.addHook('onRequest', (request, reply, done) => {
     const { bucket } = request.routeOptions.config
-    if (!bucket) return done()
+    // A batch was counted when it was created.
+    if (!bucket || request.line !== null) return done()
     const taken = limits.take(principalOf(request), bucket)
     const allow = (allowance: Allowance) => {
       setHeaders(reply, allowance)

@@ -166,8 +166,10 @@ function noSuchFile(id: string): ApiError {
 }
 
 /** Fields are in the order that clients' fixtures have. The contract has no `status`. */
-function toBody({ id, bytes, createdAt, filename, purpose }: StoredFile, compatibility: Compatibility): FileBody {
-  const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, filename, purpose }
+function toBody(file: StoredFile, compatibility: Compatibility): FileBody {
+  const { id, bytes, createdAt, expiresAt, filename, purpose } = file
+  const expiry = expiresAt === null ? {} : { expires_at: expiresAt }
+  const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, ...expiry, filename, purpose }
   // OpenAI's clients can wait until a file is processed. Here, every stored file is.
   return compatibility === 'openai' ? { ...body, status: 'processed' } : body
 }

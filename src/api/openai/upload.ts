@@ -3,14 +3,25 @@ import { basename } from 'node:path/posix'
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { Busboy } from '@fastify/busboy'
-import { contentTypeOf, type Files, MAX_FILE_BYTES, type NewFile, PURPOSES, type Purpose } from '../../files/index.ts'
+import {
+  contentTypeOf,
+  type Files,
+  JSON_LINES,
+  MAX_BATCH_FILE_BYTES,
+  MAX_FILE_BYTES,
+  type NewFile,
+  type Purpose,
+  UPLOAD_PURPOSES,
+} from '../../files/index.ts'
 import { ApiError, invalidRequest } from '../../lib/errors.ts'
 import { collectYoungGarbage } from '../../lib/memory.ts'
-import { HEAD_BYTES, type MediaType } from '../../media/index.ts'
+import { HEAD_BYTES, type MediaType, mediaType } from '../../media/index.ts'
 import type { Draft } from '../../storage/index.ts'
 
 /** Most bytes of a form besides its file. */
 const FORM_BYTES = 64 * 1024
+/** How JSON Lines begin, of which Latin-1 shows a byte order mark as three characters. */
+const JSON_LINES_HEAD = /^(\xef\xbb\xbf)?\s*\{/
 const MAX_FILENAME_CHARACTERS = 255
 const LIMITS = { fieldNameSize: 100, fieldSize: 1024, fields: 20, parts: 21, headerPairs: 50, headerSize: 16 * 1024 }
 /** An upload fails when nothing arrives for this long. */
@@ -31,7 +42,8 @@ export function declaredLength(request: IncomingMessage): number {
   if (length === undefined) {
     throw invalidRequest('The Content-Length header is required for uploads', null, { status: 411 })
   }
-  if (Number(length) > MAX_FILE_BYTES + FORM_BYTES) throw tooLarge()
+  // Which limit applies shows only when the file begins.
+  if (Number(length) > MAX_BATCH_FILE_BYTES + FORM_BYTES) throw tooLarge(MAX_BATCH_FILE_BYTES)
   return Number(length)
 }
 
@@ -58,7 +70,8 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
   form.on('file', (_name, stream, filename, _encoding, declared) => {
     streams.push(stream)
     stream.on('error', () => {})
-    const received = receiveFile(stream, { filename, declared }, files)
+    const least = leastFileBytes(Number(request.headers['content-length']))
+    const received = receiveFile(stream, { filename, declared, least, purpose: () => fields.get('purpose') }, files)
     // Rethrown below, where `feed` fails or the result is awaited.
     received.catch((error) => form.destroy(error))
     receiving.push(received)
@@ -74,8 +87,8 @@ export async function receiveUpload(request: IncomingMessage, files: Pick<Files,
     if (receiving.length !== 1) throw invalidRequest(`The form must contain one file, got ${receiving.length}`, 'file')
     rejectExpiry(fields)
     const purpose = readPurpose(fields.get('purpose'))
-    const { draft, ...file } = await receiving[0]!
-    return { draft, file: { ...file, purpose } }
+    const { draft, media, ...file } = await receiving[0]!
+    return { draft, file: { ...file, purpose, contentType: typeFor(purpose, media) } }
   } catch (error) {
     failed = true
     // Read and drop the rest: a client that is cut off while it sends would not see the response.
@@ -128,22 +141,46 @@ async function feed(request: IncomingMessage, form: ReturnType<typeof openForm>)
   }
 }
 
-type Received = Omit<NewFile, 'purpose'> & { readonly draft: Draft }
+interface Received extends Pick<NewFile, 'filename' | 'bytes'> {
+  readonly draft: Draft
+  /** The type of the media that it is, or why it is none. */
+  readonly media: MediaType | ApiError
+}
+
+interface FilePart {
+  readonly filename: string | undefined
+  /** Its content type, as the client says. */
+  readonly declared: string
+  /** Fewest bytes that it can have. */
+  readonly least: number
+  /** The purpose, if it came before the file. */
+  purpose(): string | undefined
+}
 
 async function receiveFile(
   stream: Readable,
-  { filename, declared }: { readonly filename: string | undefined; readonly declared: string },
+  { filename, declared, least, purpose }: FilePart,
   files: Pick<Files, 'draft'>,
 ): Promise<Received> {
   const draft = await files.draft()
   try {
-    let contentType: MediaType | null = null
+    let media: MediaType | ApiError | null = null
+    let limit = MAX_BATCH_FILE_BYTES
+    const look = (head: Buffer) => {
+      media = mediaOf(head, declared)
+      const known = purpose()
+      const mayBeBatch = known === 'batch' || (known === undefined && JSON_LINES_HEAD.test(head.toString('latin1')))
+      if (media instanceof ApiError && mayBeBatch) return
+      if (media instanceof ApiError) throw media
+      limit = MAX_FILE_BYTES
+      if (least > limit) throw tooLarge(limit)
+    }
     let head: Buffer | null = Buffer.alloc(0)
     let bytes = 0
     let collected = 0
     for await (const piece of stream as AsyncIterable<Buffer>) {
       bytes += piece.length
-      if (bytes > MAX_FILE_BYTES) throw tooLarge()
+      if (bytes > limit) throw tooLarge(limit)
       if (bytes - collected > GARBAGE_BYTES) {
         collectYoungGarbage()
         collected = bytes
@@ -154,20 +191,40 @@ async function receiveFile(
       }
       head = Buffer.concat([head, piece])
       if (head.length < HEAD_BYTES) continue
-      contentType = contentTypeOf(head, declared)
+      look(head)
       await draft.write(head)
       head = null
     }
     if (head !== null) {
       if (bytes === 0) throw invalidRequest('The file is empty', 'file')
-      contentType = contentTypeOf(head, declared)
+      look(head)
       await draft.write(head)
     }
-    return { draft, filename: cleanName(filename), contentType: contentType!, bytes }
+    return { draft, filename: cleanName(filename), media: media!, bytes }
   } catch (error) {
     await draft.discard()
     throw error
   }
+}
+
+/** @returns the error for bytes that are no media. @throws ApiError 400 for a type that differs from the declared type. */
+function mediaOf(head: Buffer, declared: string): MediaType | ApiError {
+  try {
+    return contentTypeOf(head, declared)
+  } catch (error) {
+    if (error instanceof ApiError && mediaType(head) === null) return error
+    throw error
+  }
+}
+
+/** @throws ApiError 400 for a file that cannot be used for the purpose. */
+function typeFor(purpose: Purpose, media: MediaType | ApiError): NewFile['contentType'] {
+  if (purpose === 'batch') {
+    if (media instanceof ApiError) return JSON_LINES
+    throw invalidRequest(`The input of a batch must be JSON Lines, and this file is '${media}'`, 'file')
+  }
+  if (media instanceof ApiError) throw media
+  return media
 }
 
 /** Rejects `expires_after`: a client that relies on expiry must learn that files are kept until they are deleted. */
@@ -177,9 +234,9 @@ function rejectExpiry(fields: ReadonlyMap<string, string>): void {
 }
 
 function readPurpose(text: string | undefined): Purpose {
-  const purpose = PURPOSES.find((purpose) => purpose === text)
+  const purpose = UPLOAD_PURPOSES.find((purpose) => purpose === text)
   if (purpose !== undefined) return purpose
-  const expected = PURPOSES.map((purpose) => `'${purpose}'`).join(' or ')
+  const expected = UPLOAD_PURPOSES.map((purpose) => `'${purpose}'`).join(' or ')
   throw invalidRequest(
     `Invalid 'purpose': ${text === undefined ? 'it is required; ' : ''}expected ${expected}`,
     'purpose',
@@ -196,8 +253,8 @@ function cleanName(filename: string | undefined): string | null {
   return short === '' || short === '.' || short === '..' ? null : short
 }
 
-function tooLarge(): ApiError {
-  return invalidRequest(`The file is larger than ${MAX_FILE_BYTES / 2 ** 20} MiB`, 'file', { status: 413 })
+function tooLarge(limit: number): ApiError {
+  return invalidRequest(`The file is larger than ${limit / 2 ** 20} MiB`, 'file', { status: 413 })
 }
 
 /** Turns errors of the form parser into a 400; other errors are returned unchanged. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { PURPOSES } from '../../../files/index.ts'
+import { PURPOSES, UPLOAD_PURPOSES } from '../../../files/index.ts'
 import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
 
 export const file = z
@@ -10,13 +10,14 @@ export const file = z
     created_at: z.int(),
     filename: z.string(),
     purpose: z.enum(PURPOSES),
+    expires_at: z.int().optional().describe('When a file that a batch has made is deleted.'),
     status: z.literal('processed').optional().describe('Only with `compatibility: openai`.'),
   })
   .register(responseSchemas, { id: 'File' })
 
 /** The form of an upload, for `openapi.json` only: uploads are streamed, so no schema parses them. */
 export const fileUpload = z
-  .object({ file: z.string().meta({ format: 'binary' }), purpose: z.enum(PURPOSES) })
+  .object({ file: z.string().meta({ format: 'binary' }), purpose: z.enum(UPLOAD_PURPOSES) })
   .register(requestSchemas, { id: 'FileUpload' })
 
 /** Both ids are empty on an empty page. */

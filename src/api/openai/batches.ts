@@ -1,0 +1,124 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Batch, type Batches, isBatchId } from '../../batches/index.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { principalOf } from '../http/auth.ts'
+import type { BodyReader } from '../http/body/body-reader.ts'
+import { addEndpoint } from '../http/routes.ts'
+import { type BatchBody, type BatchListBody, batchBody, windowSeconds } from './wire/batches.ts'
+
+export interface BatchesApiOptions {
+  readonly bodies: BodyReader
+  readonly batches: Batches
+  /** Called when a batch has been created or cancelled. */
+  readonly onBatch: () => void
+}
+
+const MAX_PAGE = 100
+const DEFAULT_PAGE = 20
+
+/** `POST` and `GET /v1/batches`; `GET /v1/batches/{batch_id}`; `POST /v1/batches/{batch_id}/cancel` */
+export function addBatches(app: FastifyInstance, options: BatchesApiOptions): void {
+  const { batches, onBatch } = options
+  addEndpoint(app, {
+    url: '/v1/batches',
+    scope: 'inference',
+    bucket: 'batches',
+    handlers: {
+      POST: (request, reply) => create(request, reply, options),
+      GET: (request) => list(request, batches),
+    },
+  })
+  addEndpoint(app, {
+    url: '/v1/batches/:batch_id',
+    scope: 'inference',
+    handlers: {
+      GET: async (request) => toBody(found(await batches.find(...keyOf(request)), request)),
+    },
+  })
+  addEndpoint(app, {
+    url: '/v1/batches/:batch_id/cancel',
+    scope: 'inference',
+    bucket: 'batches',
+    handlers: {
+      POST: async (request) => {
+        request.raw.resume()
+        const batch = found(await batches.cancel(...keyOf(request)), request)
+        onBatch()
+        return toBody(batch)
+      },
+    },
+  })
+}
+
+async function create(request: FastifyRequest, reply: FastifyReply, options: BatchesApiOptions): Promise<BatchBody> {
+  const { value: body } = await options.bodies.read(request, reply, batchBody)
+  const batch = await options.batches.create(principalOf(request), {
+    endpoint: body.endpoint,
+    inputFile: body.input_file_id,
+    completionWindow: body.completion_window,
+    windowSeconds: windowSeconds(body.completion_window)!,
+    metadata: body.metadata ?? null,
+    outputSeconds: body.output_expires_after?.seconds ?? null,
+  })
+  options.onBatch()
+  return toBody(batch)
+}
+
+async function list(request: FastifyRequest, batches: Batches): Promise<BatchListBody> {
+  const { after, limit } = request.query as Record<string, unknown>
+  if (after !== undefined && !(typeof after === 'string' && isBatchId(after))) {
+    throw invalidRequest("Invalid 'after': expected the id of a batch", 'after')
+  }
+  const count = limit === undefined ? DEFAULT_PAGE : /^\d{1,6}$/.test(String(limit)) ? Number(limit) : 0
+  if (count < 1 || count > MAX_PAGE) {
+    throw invalidRequest(`Invalid 'limit': expected an integer between 1 and ${MAX_PAGE}`, 'limit')
+  }
+  const page = await batches.list(principalOf(request).organisation, { after: after ?? null, limit: count })
+  return {
+    object: 'list',
+    data: page.batches.map(toBody),
+    first_id: page.batches[0]?.id ?? null,
+    last_id: page.batches.at(-1)?.id ?? null,
+    has_more: page.hasMore,
+  }
+}
+
+function keyOf(request: FastifyRequest): [organisation: string, id: string] {
+  return [principalOf(request).organisation, (request.params as { batch_id: string }).batch_id]
+}
+
+function found(batch: Batch | null, request: FastifyRequest): Batch {
+  if (batch === null) throw noSuchBatch(keyOf(request)[1])
+  return batch
+}
+
+function noSuchBatch(id: string): ApiError {
+  return invalidRequest(`No such Batch object: ${id.slice(0, 200)}`, 'id', { status: 404 })
+}
+
+function toBody(batch: Batch): BatchBody {
+  const { reached, problems } = batch
+  return {
+    id: batch.id,
+    object: 'batch',
+    // Checked when it was created.
+    endpoint: batch.endpoint as BatchBody['endpoint'],
+    errors: problems && { object: 'list', data: problems.map((problem) => ({ ...problem })) },
+    input_file_id: batch.inputFile,
+    completion_window: batch.completionWindow,
+    status: batch.status,
+    output_file_id: batch.outputFile,
+    error_file_id: batch.errorFile,
+    created_at: batch.createdAt,
+    in_progress_at: reached.in_progress,
+    expires_at: batch.expiresAt,
+    finalizing_at: reached.finalizing,
+    completed_at: reached.completed,
+    failed_at: reached.failed,
+    expired_at: reached.expired,
+    cancelling_at: reached.cancelling,
+    cancelled_at: reached.cancelled,
+    request_counts: { ...batch.counts },
+    metadata: batch.metadata && { ...batch.metadata },
+  }
+}

@@ -1,0 +1,369 @@
+import type { Files, StoredFile } from '../files/index.ts'
+import {
+  and,
+  asc,
+  type BatchEnding,
+  type BatchProblem,
+  type Database,
+  type Draft,
+  eq,
+  gt,
+  type SQL,
+  sql,
+  type Transaction,
+  tables,
+} from '../storage/index.ts'
+import { ENDED_AT } from './batches.ts'
+import type { IndexedLine } from './index-input.ts'
+
+const { batches, batchLines } = tables
+
+/** Lines in one statement: a statement may take no longer than a client's request. */
+const ROWS_AT_ONCE = 2_000
+/** Results may be large. */
+const RESULTS_AT_ONCE = 50
+/** How often a line is begun. One that ends its server every time must not do that for ever. */
+const MOST_TRIES = 20
+
+/** A batch that is not over, as far as running it needs. */
+export type OpenBatch = Pick<
+  typeof batches.$inferSelect,
+  'id' | 'organisationId' | 'keyId' | 'endpoint' | 'inputFileId' | 'status' | 'ending' | 'outputSeconds'
+> & {
+  readonly isOver: boolean
+  readonly hasRun: boolean
+  /** Whether a server validates it or writes its output. */
+  readonly isLeased: boolean
+}
+
+/** A line that this server has taken. */
+export interface TakenLine {
+  readonly position: number
+  readonly customId: string
+  readonly start: number
+  readonly length: number
+  /** How often it has been begun, this time included. */
+  readonly tries: number
+}
+
+export interface LineResult {
+  readonly batch: string
+  readonly position: number
+  /** The line of the output. */
+  readonly result: string
+  readonly failed: boolean
+}
+
+export interface KeptLine {
+  readonly position: number
+  readonly customId: string
+  readonly result: string | null
+  readonly failed: boolean
+}
+
+/**
+ * What running batches reads and writes in the database, as one server among others. A server *leases* a batch while it
+ * validates it or writes its output, and each line while it runs it. It must renew its leases; what a server that has died
+ * held is free when they end. Every write says whose lease it relies on, and does nothing once that is lost: so each line
+ * gets one result, whatever servers die, hang or lose the database in between.
+ */
+export class BatchDesk {
+  readonly #database: Database
+  readonly #owner: string
+  readonly #leaseSeconds: number
+
+  /** @param owner names this server, for as long as it runs. */
+  constructor(database: Database, owner: string, leaseMs: number) {
+    this.#database = database
+    this.#owner = owner
+    this.#leaseSeconds = leaseMs / 1000
+  }
+
+  /** The batches that are not over, oldest first. */
+  async open(): Promise<readonly OpenBatch[]> {
+    return this.#database.use((queries) =>
+      queries
+        .select({
+          id: batches.id,
+          organisationId: batches.organisationId,
+          keyId: batches.keyId,
+          endpoint: batches.endpoint,
+          inputFileId: batches.inputFileId,
+          status: batches.status,
+          ending: batches.ending,
+          outputSeconds: batches.outputSeconds,
+          isOver: sql<boolean>`${batches.expiresAt} <= now()`,
+          hasRun: sql<boolean>`${batches.inProgressAt} is not null`,
+          isLeased: sql<boolean>`coalesce(${batches.leasedUntil} > now(), false)`,
+        })
+        .from(batches)
+        .where(sql`not ${batches.cleared}`)
+        .orderBy(asc(batches.id)),
+    )
+  }
+
+  /** Renews leases of this server: those of lines that it runs, and of batches. */
+  async renew(lines: readonly { readonly batch: string; readonly position: number }[], ids: readonly string[]) {
+    if (lines.length > 0) {
+      const places = lines.map(({ batch, position }) => sql`(${batch}, ${position}::integer)`)
+      await this.#database.execute(sql`
+        update batch_lines set leased_until = ${this.#until}
+        where (batch_id, position) in (${sql.join(places, sql`, `)}) and lease = ${this.#owner} and result is null`)
+    }
+    if (ids.length > 0) {
+      await this.#database.execute(
+        sql`update batches set leased_until = ${this.#until} where id in ${ids} and lease = ${this.#owner}`,
+      )
+    }
+  }
+
+  /** Ends the leases of servers that run no longer, whose names begin with this. */
+  async forget(prefix: string): Promise<void> {
+    for (const table of [sql`batch_lines`, sql`batches`]) {
+      await this.#database.execute(
+        sql`update ${table} set lease = null, leased_until = null where starts_with(lease, ${prefix})`,
+      )
+    }
+  }
+
+  /** Leases a batch, unless another server has it. */
+  async take(id: string): Promise<boolean> {
+    const rows = await this.#database.execute(
+      sql`update batches set lease = ${this.#owner}, leased_until = ${this.#until}
+        where id = ${id} and not cleared and (lease is null or lease = ${this.#owner} or leased_until <= now())
+        returning id`,
+    )
+    return rows.length === 1
+  }
+
+  async leave(id: string): Promise<void> {
+    await this.#database.execute(
+      sql`update batches set lease = null, leased_until = null where id = ${id} and lease = ${this.#owner}`,
+    )
+  }
+
+  /**
+   * Has a validated batch run. Its lines appear in pieces, which nobody takes before the last one is there.
+   * @returns false when the batch was cancelled meanwhile, or the lease is lost.
+   */
+  async begin(id: string, lines: readonly IndexedLine[]): Promise<boolean> {
+    // Of an attempt that was cut off.
+    await this.#deleteLines(id)
+    for (let from = 0; from < lines.length; from += ROWS_AT_ONCE) {
+      const piece = lines.slice(from, from + ROWS_AT_ONCE)
+      const column = (value: (line: IndexedLine, index: number) => unknown) => sql.param(piece.map(value))
+      const added = await this.#database.transaction(async (transaction) => {
+        if (!(await this.#isLeaseKept(transaction, id, eq(batches.status, 'validating')))) return false
+        await transaction.execute(sql`
+          insert into batch_lines (batch_id, position, custom_id, start, length)
+          select ${id}, line.* from unnest(
+            ${column((_, index) => from + index)}::integer[], ${column(({ customId }) => customId)}::text[],
+            ${column(({ start }) => start)}::bigint[], ${column(({ length }) => length)}::integer[]
+          ) as line`)
+        return true
+      })
+      if (!added) return false
+    }
+    return this.#change(id, eq(batches.status, 'validating'), {
+      status: 'in_progress',
+      inProgressAt: tables.now,
+      total: lines.length,
+      lease: null,
+      leasedUntil: null,
+    })
+  }
+
+  /** Ends a batch whose input cannot be run. */
+  reject(id: string, problems: readonly BatchProblem[]): Promise<boolean> {
+    return this.#change(id, eq(batches.status, 'validating'), {
+      status: 'failed',
+      failedAt: tables.now,
+      problems,
+      lease: null,
+      leasedUntil: null,
+    })
+  }
+
+  /** Lets no further lines be taken. Those that were not run get an error in the output. */
+  async end(id: string, ending: BatchEnding, problems: readonly BatchProblem[] | null = null): Promise<void> {
+    await this.#database.use((queries) =>
+      queries
+        .update(batches)
+        .set({ status: 'finalizing', ending, finalizingAt: tables.now, ...(problems && { problems }) })
+        .where(and(eq(batches.id, id), sql`${batches.status} in ('validating', 'in_progress')`)),
+    )
+  }
+
+  /** Takes up to so many lines that are to be run. */
+  async takeLines(id: string, count: number): Promise<readonly TakenLine[]> {
+    return this.#database.transaction(async (transaction) => {
+      // Whoever ends the batch waits for this, and then knows of all lines that are taken.
+      const [runs] = await transaction
+        .select({ id: batches.id })
+        .from(batches)
+        .where(and(eq(batches.id, id), eq(batches.status, 'in_progress'), gt(batches.expiresAt, tables.now)))
+        .for('share')
+      if (!runs) return []
+      const { rows } = await transaction.execute<TakenLine & Record<string, unknown>>(sql`
+        with free as (
+          select position from batch_lines
+          where batch_id = ${id} and result is null and (leased_until is null or leased_until <= now())
+          order by position limit ${count} for update skip locked
+        )
+        update batch_lines set lease = ${this.#owner}, leased_until = ${this.#until}, tries = tries + 1
+        from free where batch_id = ${id} and batch_lines.position = free.position
+        returning batch_lines.position, custom_id as "customId", start, length, tries`)
+      return rows.map((row) => ({ ...row, start: Number(row.start) })).sort((a, b) => a.position - b.position)
+    })
+  }
+
+  /** Whether a line has been begun so often that it is given up. */
+  isHopeless({ tries }: TakenLine): boolean {
+    return tries > MOST_TRIES
+  }
+
+  /** Gives lines back that were not run. */
+  async returnLines(id: string, positions: readonly number[]): Promise<void> {
+    await this.#database.execute(sql`
+      update batch_lines set lease = null, leased_until = null, tries = tries - 1
+      where batch_id = ${id} and position in ${positions} and lease = ${this.#owner} and result is null`)
+  }
+
+  /** Keeps results of one batch. When it resolves, they are durable. Those whose leases are lost are dropped. */
+  async keepResults(id: string, results: readonly LineResult[]): Promise<void> {
+    await this.#database.transaction(async (transaction) => {
+      const values = results.map(
+        ({ position, result, failed }) => sql`(${position}::integer, ${result}::text, ${failed}::boolean)`,
+      )
+      const { rows } = await transaction.execute<{ failed: boolean }>(sql`
+        update batch_lines set result = kept.result, failed = kept.failed, lease = null, leased_until = null
+        from (values ${sql.join(values, sql`, `)}) as kept (position, result, failed)
+        where batch_id = ${id} and batch_lines.position = kept.position
+          and batch_lines.lease = ${this.#owner} and batch_lines.result is null
+        returning batch_lines.failed`)
+      if (rows.length === 0) return
+      const failed = rows.filter((row) => row.failed).length
+      await transaction.execute(sql`
+        update batches set completed = completed + ${rows.length - failed}, failed = failed + ${failed}
+        where id = ${id}`)
+      await transaction.execute(sql`
+        update batches set status = 'finalizing', ending = 'completed', finalizing_at = now()
+        where id = ${id} and status = 'in_progress' and completed + failed >= total`)
+    })
+  }
+
+  /** Whether some line of a batch that ends is still being run, here or elsewhere. If not, no line gets a result any more. */
+  async hasLiveLines(id: string): Promise<boolean> {
+    await this.#database.execute(sql`
+      update batch_lines set lease = null, leased_until = null
+      where batch_id = ${id} and result is null and leased_until <= now()`)
+    const [live] = await this.#database.execute(
+      sql`select 1 from batch_lines where batch_id = ${id} and lease is not null limit 1`,
+    )
+    return live !== undefined
+  }
+
+  /** The lines of a batch, in pieces. */
+  async *lines(id: string): AsyncGenerator<readonly KeptLine[], void, void> {
+    for (let after = -1; ; ) {
+      const rows = await this.#database.use((queries) =>
+        queries
+          .select({
+            position: batchLines.position,
+            customId: batchLines.customId,
+            result: batchLines.result,
+            failed: batchLines.failed,
+          })
+          .from(batchLines)
+          .where(and(eq(batchLines.batchId, id), gt(batchLines.position, after)))
+          .orderBy(asc(batchLines.position))
+          .limit(RESULTS_AT_ONCE),
+      )
+      if (rows.length === 0) return
+      yield rows
+      after = rows.at(-1)!.position
+    }
+  }
+
+  /**
+   * Ends a batch with its output, all or nothing.
+   * @returns the files; null when the lease is lost.
+   */
+  async finish(
+    { id, organisationId, ending, outputSeconds }: OpenBatch,
+    outputs: readonly BatchOutput[],
+    files: Pick<Files, 'keepOutputs'>,
+  ): Promise<readonly StoredFile[] | null> {
+    const expiresAt = outputSeconds === null ? null : new Date(Date.now() + outputSeconds * 1000)
+    const made = outputs.map(({ draft, kind, bytes }) => {
+      const filename = `${id}_${kind}.jsonl`
+      return { draft, file: { purpose: 'batch_output', filename, contentType: 'application/jsonl', bytes } as const }
+    })
+    const status = ending ?? 'completed'
+    return files.keepOutputs(organisationId, made, expiresAt, async (transaction, ids) => {
+      if (!(await this.#isLeaseKept(transaction, id, sql`${batches.status} in ('finalizing', 'cancelling')`)))
+        return false
+      const idOf = (kind: BatchOutput['kind']) => ids[outputs.findIndex((output) => output.kind === kind)] ?? null
+      await transaction
+        .update(batches)
+        .set({
+          status,
+          [ENDED_AT[status]]: tables.now,
+          outputFileId: idOf('output'),
+          errorFileId: idOf('error'),
+          lease: null,
+          leasedUntil: null,
+        })
+        .where(eq(batches.id, id))
+      return true
+    })
+  }
+
+  /** Deletes what an ended batch needs no longer. */
+  async clear(id: string): Promise<void> {
+    await this.#deleteLines(id)
+    await this.#database.execute(sql`update batches set cleared = true where id = ${id}`)
+  }
+
+  async #deleteLines(id: string): Promise<void> {
+    for (;;) {
+      const rows = await this.#database.execute(sql`
+        delete from batch_lines where batch_id = ${id} and position in (
+          select position from batch_lines where batch_id = ${id} order by position limit ${ROWS_AT_ONCE}
+        ) returning position`)
+      if (rows.length === 0) return
+    }
+  }
+
+  get #until(): SQL {
+    return sql`now() + make_interval(secs => ${this.#leaseSeconds})`
+  }
+
+  /** Locks the batch until the transaction ends. */
+  async #isLeaseKept(transaction: Transaction, id: string, condition: SQL): Promise<boolean> {
+    const [row] = await transaction
+      .select({ id: batches.id })
+      .from(batches)
+      .where(and(eq(batches.id, id), eq(batches.lease, this.#owner), condition))
+      .for('update')
+    return row !== undefined
+  }
+
+  async #change(id: string, condition: SQL, fields: Partial<Record<keyof typeof batches.$inferSelect, unknown>>) {
+    const rows = await this.#database.use((queries) =>
+      queries
+        .update(batches)
+        .set(fields as Partial<typeof batches.$inferInsert>)
+        .where(and(eq(batches.id, id), eq(batches.lease, this.#owner), condition))
+        .returning({ id: batches.id }),
+    )
+    return rows.length === 1
+  }
+}
+
+/** A file of results that has been written and not kept. */
+export interface BatchOutput {
+  readonly kind: 'output' | 'error'
+  readonly draft: Draft
+  readonly bytes: number
+}

@@ -1,0 +1,32 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { FolderLock } from '../storage/index.ts'
+
+/** A folder by which a server knows the leases of those that ran in the same place before. */
+export interface BatchPlace {
+  /** Stays the same for as long as the folder does. */
+  readonly id: string
+  /** Whether no other server is running here: what was leased here before is free then, whoever is to be asked. */
+  readonly alone: boolean
+}
+
+/** The place is shared with servers that open it later, until it is disposed of. */
+export async function openBatchPlace(directory: string): Promise<BatchPlace & Disposable> {
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const exclusive = FolderLock.exclusive(directory)
+  const id = await placeId(join(directory, 'place'))
+  exclusive?.[Symbol.dispose]()
+  const lock = FolderLock.shared(directory)
+  return { id, alone: exclusive !== null, [Symbol.dispose]: () => lock?.[Symbol.dispose]() }
+}
+
+async function placeId(path: string): Promise<string> {
+  const known = await readFile(path, 'utf8').catch(() => '')
+  if (/^[0-9a-f]{16}$/.test(known)) return known
+  const id = randomBytes(8).toString('hex')
+  const draft = `${path}.${id}`
+  await writeFile(draft, id, { mode: 0o600 })
+  await rename(draft, path)
+  return id
+}

@@ -1,0 +1,201 @@
+import type { Principal } from '../accounts/index.ts'
+import { type Files, SortedIds } from '../files/index.ts'
+import { type ApiError, invalidRequest } from '../lib/errors.ts'
+import {
+  and,
+  type BatchEnding,
+  type BatchProblem,
+  type BatchStatus,
+  type Database,
+  desc,
+  eq,
+  lt,
+  sql,
+  tables,
+} from '../storage/index.ts'
+
+const { batches } = tables
+
+/** A batch as clients see it. Times are Unix seconds. */
+export interface Batch {
+  readonly id: string
+  readonly organisation: string
+  readonly endpoint: string
+  readonly inputFile: string
+  readonly completionWindow: string
+  readonly metadata: Readonly<Record<string, string>> | null
+  readonly status: BatchStatus
+  readonly problems: readonly BatchProblem[] | null
+  readonly outputFile: string | null
+  readonly errorFile: string | null
+  /** Lines. `failed` are those whose response is an error. */
+  readonly counts: { readonly total: number; readonly completed: number; readonly failed: number }
+  readonly createdAt: number
+  readonly expiresAt: number
+  /** When it reached each status. */
+  readonly reached: Readonly<Record<ReachedStatus, number | null>>
+}
+
+type ReachedStatus = Exclude<BatchStatus, 'validating'>
+
+export interface NewBatch {
+  readonly endpoint: string
+  readonly inputFile: string
+  /** Such as `24h`, and the same in seconds. */
+  readonly completionWindow: string
+  readonly windowSeconds: number
+  readonly metadata: Readonly<Record<string, string>> | null
+  /** How long the output is kept; null for ever. */
+  readonly outputSeconds: number | null
+}
+
+const BATCH_ID = /^batch_[0-9A-Za-z]{22}$/
+
+export function isBatchId(text: string): boolean {
+  return BATCH_ID.test(text)
+}
+
+/** The batches of organisations: what clients create, read and cancel. `BatchRunner` does the rest. */
+export class Batches {
+  readonly #database: Database
+  readonly #files: Pick<Files, 'find'>
+  readonly #ids = new SortedIds('batch_')
+
+  constructor(database: Database, files: Pick<Files, 'find'>) {
+    this.#database = database
+    this.#files = files
+  }
+
+  /** @throws ApiError 400 for an input that is no file of the organisation's for batches. */
+  async create({ organisation, key }: Principal, wanted: NewBatch): Promise<Batch> {
+    const input = await this.#files.find(organisation, wanted.inputFile)
+    if (input === null) {
+      throw invalidRequest(`Invalid 'input_file_id': no such file: ${wanted.inputFile.slice(0, 200)}`, 'input_file_id')
+    }
+    if (input.purpose !== 'batch') {
+      throw invalidRequest(
+        `Invalid 'input_file_id': the purpose of the file is '${input.purpose}'; expected 'batch'`,
+        'input_file_id',
+      )
+    }
+    const { id, createdAt } = this.#ids.next()
+    const [row] = await this.#database.use((queries) =>
+      queries
+        .insert(batches)
+        .values({
+          organisationId: organisation,
+          id,
+          keyId: key,
+          endpoint: wanted.endpoint,
+          inputFileId: input.id,
+          completionWindow: wanted.completionWindow,
+          metadata: wanted.metadata,
+          outputSeconds: wanted.outputSeconds,
+          status: 'validating',
+          createdAt,
+          expiresAt: sql`now() + make_interval(secs => ${wanted.windowSeconds})`,
+        })
+        .returning(),
+    )
+    return toBatch(row!)
+  }
+
+  /** Null when the organisation has no batch with this id. */
+  async find(organisation: string, id: string): Promise<Batch | null> {
+    if (!isBatchId(id)) return null
+    const [row] = await this.#database.use((queries) =>
+      queries
+        .select()
+        .from(batches)
+        .where(and(eq(batches.id, id), eq(batches.organisationId, organisation))),
+    )
+    return row ? toBatch(row) : null
+  }
+
+  /** Lists up to `limit` batches, newest first, that come after the one with the id `after`. */
+  async list(
+    organisation: string,
+    { after, limit }: { readonly after: string | null; readonly limit: number },
+  ): Promise<{ batches: Batch[]; hasMore: boolean }> {
+    const owned = eq(batches.organisationId, organisation)
+    const rows = await this.#database.use((queries) =>
+      queries
+        .select()
+        .from(batches)
+        .where(after === null ? owned : and(owned, lt(batches.id, after)))
+        .orderBy(desc(batches.id))
+        .limit(limit + 1),
+    )
+    return { batches: rows.slice(0, limit).map(toBatch), hasMore: rows.length > limit }
+  }
+
+  /**
+   * Stops a batch. Lines that are being run are aborted.
+   * @returns the batch, also where it had been cancelled before; null when there is none.
+   * @throws ApiError 400 for a batch that has ended, or all of whose lines have been run.
+   */
+  async cancel(organisation: string, id: string): Promise<Batch | null> {
+    if (!isBatchId(id)) return null
+    const [row] = await this.#database.use((queries) =>
+      queries
+        .update(batches)
+        .set({ status: 'cancelling', ending: 'cancelled', cancellingAt: tables.now })
+        .where(
+          and(
+            eq(batches.id, id),
+            eq(batches.organisationId, organisation),
+            sql`${batches.status} in ('validating', 'in_progress')`,
+          ),
+        )
+        .returning(),
+    )
+    if (row) return toBatch(row)
+    const batch = await this.find(organisation, id)
+    if (batch === null || batch.status === 'cancelling' || batch.status === 'cancelled') return batch
+    throw cannotCancel(batch)
+  }
+}
+
+function cannotCancel({ id, status }: Batch): ApiError {
+  return invalidRequest(`Batch ${id} cannot be cancelled: its status is '${status}'`, null)
+}
+
+function toBatch(row: typeof batches.$inferSelect): Batch {
+  const reached: Record<ReachedStatus, number | null> = {
+    in_progress: seconds(row.inProgressAt),
+    finalizing: seconds(row.finalizingAt),
+    completed: seconds(row.completedAt),
+    failed: seconds(row.failedAt),
+    expired: seconds(row.expiredAt),
+    cancelling: seconds(row.cancellingAt),
+    cancelled: seconds(row.cancelledAt),
+  }
+  return {
+    id: row.id,
+    organisation: row.organisationId,
+    endpoint: row.endpoint,
+    inputFile: row.inputFileId,
+    completionWindow: row.completionWindow,
+    metadata: row.metadata,
+    status: row.status,
+    problems: row.problems,
+    outputFile: row.outputFileId,
+    errorFile: row.errorFileId,
+    counts: { total: row.total, completed: row.completed, failed: row.failed },
+    createdAt: seconds(row.createdAt)!,
+    expiresAt: seconds(row.expiresAt)!,
+    reached,
+  }
+}
+
+function seconds(time: Date | null): number | null {
+  return time === null ? null : Math.floor(time.getTime() / 1000)
+}
+
+/** The column that says when a batch ended. */
+export const ENDED_AT = {
+  completed: 'completedAt',
+  failed: 'failedAt',
+  expired: 'expiredAt',
+  cancelled: 'cancelledAt',
+} as const satisfies Record<BatchEnding, keyof typeof batches.$inferSelect>

@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto'
+import { rawMembers } from '../lib/raw-json.ts'
+import type { BatchProblem } from '../storage/index.ts'
+
+/** What a line of an input is about, or what is wrong with it. */
+export type InputLine =
+  | {
+      readonly customId: string
+      /** Tells lines about the same media from others; null for a line without media. */
+      readonly media: string | null
+    }
+  | { readonly problem: Omit<BatchProblem, 'line'> }
+
+const MOST_ID_CHARACTERS = 512
+
+/** Reads a line of an input: what the batch must know of it before it runs, but not whether its body is a valid request. */
+export function readInputLine(bytes: Uint8Array, endpoint: string): InputLine {
+  let line: unknown
+  try {
+    line = JSON.parse(utf8.decode(bytes))
+  } catch {
+    return problem('invalid_json_line', 'The line is not valid JSON', null)
+  }
+  if (!isObject(line)) return problem('invalid_json_line', 'The line is not a JSON object', null)
+  const { custom_id: customId, method, url, body } = line
+  if (typeof customId !== 'string' || customId === '') {
+    return problem('invalid_custom_id', "Invalid 'custom_id': expected a string that is not empty", 'custom_id')
+  }
+  if (customId.length > MOST_ID_CHARACTERS) {
+    return problem(
+      'invalid_custom_id',
+      `Invalid 'custom_id': expected at most ${MOST_ID_CHARACTERS} characters`,
+      'custom_id',
+    )
+  }
+  // What a database cannot keep.
+  if (!customId.isWellFormed() || customId.includes('\0')) {
+    return problem(
+      'invalid_custom_id',
+      "Invalid 'custom_id': expected text without NUL and half characters",
+      'custom_id',
+    )
+  }
+  if (method !== 'POST') return problem('invalid_method', "Invalid 'method': expected 'POST'", 'method')
+  if (url !== endpoint) {
+    return problem('mismatched_url', `Invalid 'url': expected '${endpoint}', the endpoint of the batch`, 'url')
+  }
+  if (!isObject(body)) return problem('invalid_body', "Invalid 'body': expected an object", 'body')
+  const media = firstMedia(body)
+  return { customId, media: media === null ? null : digest(media) }
+}
+
+/** The request that a line of an input holds. */
+export interface LineRequest {
+  /** As it is written. */
+  readonly body: string
+  /** Whether it asks for a stream. */
+  readonly streams: boolean
+}
+
+/** @param text a line that `readInputLine` has found nothing wrong with. */
+export function requestOf(text: string): LineRequest {
+  const body = rawMembers(text)!.findLast(({ key }) => key === 'body')!.value
+  const stream = rawMembers(body)?.findLast(({ key }) => key === 'stream')?.value
+  return { body, streams: stream === 'true' }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function problem(code: string, message: string, param: string | null): InputLine {
+  return { problem: { code, message, param } }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Keys whose texts name media, in any of the endpoints. */
+const MEDIA_KEYS = new Set(['url', 'image_url', 'video_url', 'file_id', 'image_file_id', 'video_file_id', 'data'])
+
+/** The text that names the first media of a body. Walks without recursion: a body may be nested deep. */
+function firstMedia(body: Record<string, unknown>): string | null {
+  const stack: [key: string, value: unknown][] = [['', body]]
+  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+    const [key, value] = next
+    if (typeof value === 'string') {
+      if (MEDIA_KEYS.has(key) || value.startsWith('data:')) return value
+    } else if (Array.isArray(value)) {
+      for (let index = value.length - 1; index >= 0; index--) stack.push([key, value[index]])
+    } else if (isObject(value)) for (const entry of Object.entries(value).reverse()) stack.push(entry)
+  }
+  return null
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64')
+}
