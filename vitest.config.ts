@@ -17,7 +17,12 @@ const ALONE = [
 const NATIVE = [
   'src/inference/local/{cache,native,sampling,scheduler,tokens,worker}/**/*.test.ts',
   'src/inference/local/reading/shared-calls.test.ts',
-  'test/{export-hf,families-reuse,family-images}.test.ts',
+  'test/export-hf.test.ts',
+]
+/** Servers that are killed again and again, and models of every family: each file takes a minute or more. */
+const LONG = [
+  'test/{batches-killed,package,responses-killed,survival}.test.ts',
+  'test/{families-reuse,family-images}.test.ts',
 ]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
 const WEIGHTS = ['test/weights/*.test.ts']
@@ -61,7 +66,7 @@ export default defineConfig({
           ...shared,
           name: 'parallel',
           include: ['{src,test,bench}/**/*.test.ts'],
-          exclude: [...NATIVE, ...ALONE, ...WEIGHTS, ...VLLM, ...BROWSER],
+          exclude: [...NATIVE, ...ALONE, ...LONG, ...WEIGHTS, ...VLLM, ...BROWSER],
           // The files of a worker share its modules, which loads them once.
           isolate: false,
           // More than two cores have: many tests wait for other processes, or for time to pass.
@@ -89,6 +94,9 @@ export default defineConfig({
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
         },
+      },
+      {
+        test: { ...shared, name: 'long', include: LONG, maxWorkers: WORKERS, sequence: { groupOrder: 2 } },
       },
       { test: { ...shared, name: 'weights', include: WEIGHTS, fileParallelism: false, sequence: { groupOrder: 3 } } },
       {
