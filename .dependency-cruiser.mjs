@@ -46,6 +46,7 @@ const ROOMS = {
       'api/native',
       'api/typesafe',
       'api/anthropic',
+      'api/ollama',
       'api/openai',
       'api/http',
       'conversation/*',
@@ -60,6 +61,7 @@ const ROOMS = {
   'api/native': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'hub', ...BASICS],
   'api/typesafe': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'media', ...BASICS],
   'api/anthropic': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
+  'api/ollama': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
   'api/studio': ['api/http', 'media', ...BASICS],
   'api/openai': [
     ...['api/http', 'conversation/*', 'inference/*', 'media', 'grounding', 'batches', 'responses', 'accounts', 'files'],

@@ -221,6 +221,7 @@ export class Service {
       bodies,
       corsOrigins: config.corsOrigins,
       compatibility: config.compatibility,
+      ollama: config.ollama,
       studio,
       logger,
       meter: metrics,

@@ -13,7 +13,7 @@ import {
   UsageLedger,
 } from './accounts/index.ts'
 import { Batches, BatchRunner, type BatchRunnerOptions, openBatchPlace } from './batches/index.ts'
-import type { Config } from './config/config.ts'
+import { type Config, isLoopbackHost } from './config/config.ts'
 import { Files } from './files/index.ts'
 import { Responses } from './responses/index.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
@@ -69,7 +69,7 @@ export async function openState(
     { id: CONFIGURED_KEY, key: config.apiKey },
     { id: STUDIO_KEY, key: studioKey },
   ].flatMap(({ id, key }) => (key === null ? [] : [{ id, key }]))
-  if (own.length > 0) await accounts.ensureFirstOrganisation()
+  if (own.length > 0 || config.ollama) await accounts.ensureFirstOrganisation()
   const keys = new Authenticator(database, own, clock)
   opened.defer(() => keys.close())
   const ledger = await UsageLedger.open(database, join(config.dataDirectory, 'ledger'), logger)
@@ -107,7 +107,7 @@ export async function openState(
 
 /** Only on a machine of one's own: the link lets whoever has it do everything. */
 function wantsStudioKey({ studio, apiKey, host }: Config): boolean {
-  return studio && apiKey === null && ['127.0.0.1', '::1', 'localhost'].includes(host)
+  return studio && apiKey === null && isLoopbackHost(host)
 }
 
 export function openDatabase(

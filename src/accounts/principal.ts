@@ -14,7 +14,17 @@ export interface Principal {
 export const CONFIGURED_KEY = 'LOOKOUT_API_KEY'
 /** Id of the key in the Studio's link. It is in no list either. */
 export const STUDIO_KEY = 'studio'
-/** The organisation of the configured key, of the Studio's, and of the key that the first start creates. */
+/** Stands for the key that clients of this machine need not send. */
+export const NO_KEY = 'keyless'
+/** The organisation of the configured key, of the Studio's, of those without a key, and of the key that the first start creates. */
 export const FIRST_ORGANISATION = 'default'
 
 export const ALL_SCOPES: ReadonlySet<Scope> = new Set(SCOPES)
+
+/** Who asks without a key, where that is allowed. */
+export const KEYLESS: Principal = {
+  organisation: FIRST_ORGANISATION,
+  key: NO_KEY,
+  scopes: new Set(['inference']),
+  limits: {},
+}

@@ -34,6 +34,7 @@ import { addServerStatus } from './http/server-status.ts'
 import { addDetect } from './native/detect.ts'
 import { addModelPulls } from './native/model-pulls.ts'
 import { addMultilook } from './native/multilook.ts'
+import { addOllama } from './ollama/ollama.ts'
 import { addBatches } from './openai/batches.ts'
 import { addChatCompletions } from './openai/chat-completions.ts'
 import { addDecisions } from './openai/decisions.ts'
@@ -69,6 +70,8 @@ export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetch
   /** Origins whose pages may call from a browser; `*` allows all, an empty list none. */
   readonly corsOrigins: readonly string[]
   readonly compatibility: Compatibility
+  /** Whether to answer Ollama's clients, without a key. */
+  readonly ollama: boolean
   /** The files of the Studio's page; null when it is off or was not built. */
   readonly studio: ReadonlyMap<string, PageFile> | null
   readonly keepAliveMs?: number | undefined
@@ -135,7 +138,8 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })
   addBatches(app, options)
-  addRoot(app, options.studio !== null)
+  addRoot(app, { hasStudio: options.studio !== null, ollama: options.ollama })
+  if (options.ollama) addOllama(app, { ...options, shutdown })
   if (options.studio) {
     addStudio(app, options.studio)
     addStudioFetch(app, { ...options, shutdown })

@@ -26,6 +26,8 @@ export interface Config {
   readonly corsOrigins: readonly string[]
   /** Whether to serve the Studio. */
   readonly studio: boolean
+  /** Whether to answer Ollama's clients, which send no key; only with a loopback host. */
+  readonly ollama: boolean
   /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
   readonly rateLimits: LimitChanges | null
   readonly logLevel: LogLevel
@@ -111,6 +113,12 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
   if (metricsPort !== null && metricsPort !== 0 && metricsPort === settings.port) {
     fail('metrics_port', 'expected another port than that of the API')
   }
+  if (settings.ollama === 'on' && !isLoopbackHost(settings.host)) {
+    fail(
+      'ollama',
+      `expected off with host ${settings.host}: its clients send no key, so only this machine may reach it`,
+    )
+  }
   const dataDirectory = resolve(settings.data_dir ?? defaultDataDirectory(environment))
   return {
     host: settings.host,
@@ -123,6 +131,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     redisUrl: settings.redis_url,
     corsOrigins: settings.cors_origins,
     studio: settings.studio === 'on',
+    ollama: settings.ollama === 'on',
     rateLimits: settings.rate_limits,
     logLevel: settings.log_level,
     logFormat: settings.log_format,
@@ -152,6 +161,11 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     tracing: readTracing(environment),
     metrics: metricsPort === null ? null : { host: settings.metrics_host, port: metricsPort },
   }
+}
+
+/** Whether only this machine reaches a server that listens on the host. */
+export function isLoopbackHost(host: string): boolean {
+  return ['127.0.0.1', '::1', 'localhost'].includes(host)
 }
 
 /** Folder of the prefix cache on disk, whether it is used or not. */

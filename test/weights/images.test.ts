@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import Anthropic from '@anthropic-ai/sdk'
+import { Ollama } from 'ollama'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseMarkup } from '../../src/grounding/index.ts'
 import { jsonOf, KEY, type TestServer } from '../support/server.ts'
@@ -11,7 +12,7 @@ let shapes: string
 beforeAll(async () => {
   const png = await readFile('docs/pictures/shapes.png')
   shapes = `data:image/png;base64,${png.toString('base64')}`
-  server = await startShippedServer()
+  server = await startShippedServer({ environment: { LOOKOUT_OLLAMA: 'on' } })
 })
 afterAll(() => server?.close())
 
@@ -53,6 +54,13 @@ test('a question by Anthropic’s client', async () => {
   const content: Anthropic.ContentBlockParam[] = [image, { type: 'text', text: 'What colour is the star?' }]
   const request = { model: 'service-mk1.5', max_tokens: 100, messages: [{ role: 'user' as const, content }] }
   expect(await client.messages.stream(request).finalText()).toMatch(/blue/i)
+})
+
+test('a question by Ollama’s client', async () => {
+  const images = [await readFile('docs/pictures/shapes.png')]
+  const messages = [{ role: 'user', content: 'What color is the heart?', images }]
+  const { message } = await new Ollama({ host: server.url }).chat({ model: 'service-mk1.5', messages })
+  expect(message.content).toMatch(/purple/i)
 })
 
 test('a box is where the circle is', async () => {

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ApiKeys, Principal, Scope } from '../../accounts/index.ts'
+import { type ApiKeys, KEYLESS, type Principal, type Scope } from '../../accounts/index.ts'
 import { ApiError } from '../../lib/errors.ts'
+import { obstacleOf } from './local-request.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -12,6 +13,8 @@ declare module 'fastify' {
     scope?: Scope
     /** A header that clients may send the key in, beside `Authorization`. */
     keyHeader?: 'x-api-key'
+    /** Requests of this machine need no key. */
+    keyless?: true
   }
 }
 
@@ -34,6 +37,7 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
     if (open.has(request.routeOptions.url)) return done()
     if (request.line !== null) return done(admit(request, reply, request.line.principal))
     const key = bearerKey(request.headers.authorization) ?? otherKey(request)
+    if (key === null && request.routeOptions.config.keyless) return done(admitLocal(request))
     const principal = key === null ? null : keys.authenticate(key, request.socket.remoteAddress ?? '')
     if (!(principal instanceof Promise)) return done(admit(request, reply, principal))
     principal.then(
@@ -41,6 +45,19 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
       (error: Error) => done(error),
     )
   })
+}
+
+/** @returns the error to reject the request with, if any. */
+function admitLocal(request: FastifyRequest): ApiError | undefined {
+  const obstacle = obstacleOf(request)
+  if (obstacle !== null) {
+    return new ApiError(`Without a key, only requests of this machine are answered, and ${obstacle}`, {
+      status: 401,
+      type: 'authentication_error',
+    })
+  }
+  request.principal = KEYLESS
+  return undefined
 }
 
 /** @returns the error to reject the request with, if any. */

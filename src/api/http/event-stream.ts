@@ -58,7 +58,7 @@ export class EventStream {
   }
 }
 
-function drained(raw: ServerResponse): Promise<void> {
+export function drained(raw: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const stall = setTimeout(() => raw.destroy(), STALL_MS)
     const settle = () => {

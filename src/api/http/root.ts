@@ -5,20 +5,28 @@ import { addEndpoint } from './routes.ts'
 
 /**
  * `GET /`: sends browsers on to the Studio, and tells others what this is and where to go on. The contract has no such path.
- * @param hasStudio whether there is a page to send browsers to.
+ * Ollama's clients look for a text there, and say neither that they want a page nor JSON.
  */
-export function addRoot(app: FastifyInstance, hasStudio: boolean): void {
+export function addRoot(
+  app: FastifyInstance,
+  { hasStudio, ollama }: { readonly hasStudio: boolean; readonly ollama: boolean },
+): void {
   addEndpoint(app, {
     url: OPEN_PATHS.root,
     handlers: {
       GET: async (request, reply) => {
         reply.header('vary', 'Accept')
-        if (hasStudio && request.headers.accept?.includes('text/html')) return reply.redirect(OPEN_PATHS.studio)
+        const { accept = '' } = request.headers
+        if (hasStudio && accept.includes('text/html')) return reply.redirect(OPEN_PATHS.studio)
+        if (ollama && !/text\/html|application\/json/.test(accept)) return reply.type('text/plain').send(OLLAMA)
         return describeServer(hasStudio)
       },
     },
   })
 }
+
+/** What clients compare. */
+const OLLAMA = 'Ollama is running'
 
 async function describeServer(hasStudio: boolean): Promise<object> {
   return {

@@ -16,6 +16,8 @@ export interface Endpoint {
   readonly body?: Pick<FastifyContextConfig, 'ownBodyTimeout' | 'zstd'>
   /** See `auth.ts`. */
   readonly keyHeader?: FastifyContextConfig['keyHeader']
+  /** See `auth.ts`. */
+  readonly keyless?: FastifyContextConfig['keyless']
   /** The convention whose requests it answers; others get the endpoint of the same path that has none. */
   readonly convention?: Convention
   readonly handlers: Readonly<Partial<Record<Method, RouteHandlerMethod>>>
@@ -26,10 +28,10 @@ const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 
 /** Adds an endpoint with all its methods; any other method gets 405. */
 export function addEndpoint(
   app: FastifyInstance,
-  { url, scope: scopes, bucket: buckets, body, keyHeader, convention, handlers }: Endpoint,
+  { url, scope: scopes, bucket: buckets, body, keyHeader, keyless, convention, handlers }: Endpoint,
 ): void {
   const constraints = convention === undefined ? {} : { constraints: { convention } }
-  const shared = { ...(keyHeader && { keyHeader }), ...body }
+  const shared = { ...(keyHeader && { keyHeader }), ...(keyless && { keyless }), ...body }
   for (const [name, handler] of Object.entries(handlers)) {
     const method = name as Method
     const bucket = typeof buckets === 'object' ? buckets[method] : buckets

@@ -38,8 +38,8 @@ export function putAt(body: unknown, path: Path, value: unknown): void {
   holder[path.at(-1)!] = value
 }
 
-function decoded(text: string, key: string): Uint8Array<ArrayBuffer> | null {
-  const isUrl = key !== 'data' && key !== 'data_base64'
+function decoded(text: string, key: string | number): Uint8Array<ArrayBuffer> | null {
+  const isUrl = typeof key === 'string' && key !== 'data' && key !== 'data_base64'
   if (isUrl && !/^\s*data:/i.test(text.slice(0, 100))) return null
   try {
     const located = locate(isUrl ? { type: 'url', url: text } : { type: 'base64', data: text }, '')
@@ -57,7 +57,7 @@ type Fields = Record<string | number, unknown>
 
 interface MediaText {
   readonly holder: Fields
-  readonly key: string
+  readonly key: string | number
   readonly path: Path
 }
 
@@ -72,6 +72,7 @@ function* mediaTexts(body: object): Generator<MediaText> {
   yield* inContents(questions, ['questions'], 'instructions')
   for (const [path, asset] of members(assets, ['assets'])) yield* field(asset, path, 'data_base64')
   yield* field(media, ['media'], 'image_url')
+  yield* elements(body as Fields, 'images', [])
   for (const [path, item] of items(exemplars, ['exemplars'])) yield* field(item.media, [...path, 'media'], 'image_url')
   for (const [path, item] of items(negatives, ['negative_exemplars'])) {
     yield* field(item.media, [...path, 'media'], 'image_url')
@@ -79,7 +80,9 @@ function* mediaTexts(body: object): Generator<MediaText> {
 }
 
 function* inContents(turns: unknown, path: Path, list = 'content'): Generator<MediaText> {
-  for (const [turn, { [list]: content }] of items(turns, path)) {
+  for (const [turn, fields] of items(turns, path)) {
+    yield* elements(fields, 'images', turn)
+    const { [list]: content } = fields
     for (const [part, fields] of items(content, [...turn, list])) {
       // In decisions and responses, the address itself is there.
       for (const key of ['image_url', 'video_url', 'file_data']) yield* field(fields, part, key)
@@ -100,6 +103,13 @@ function* inBlock({ source, content }: Fields, path: Path): Generator<MediaText>
   for (const [inner, { source }] of items(content, [...path, 'content'])) {
     yield* field(source, [...inner, 'source'], 'data')
   }
+}
+
+/** Base64 in a list of a holder, as Ollama's requests have it. */
+function* elements(holder: Fields, key: string, path: Path): Generator<MediaText> {
+  const list = holder[key]
+  if (!Array.isArray(list)) return
+  for (const index of list.keys()) yield { holder: list as unknown as Fields, key: index, path: [...path, key, index] }
 }
 
 function* field(holder: unknown, path: Path, key: string): Generator<MediaText> {

@@ -1,0 +1,125 @@
+import type { ChatRequest, ContentPart, Message, ReplyOptions, Structure } from '../../conversation/index.ts'
+import type { ReadBody } from '../http/body/body-reader.ts'
+import type { ChatBody, GenerateBody, MessageBody, ReplyBody } from './wire/requests.ts'
+
+/** @returns null for a request without messages, which only has a model loaded. */
+export function fromChat({ value: body, rawParameters }: ReadBody<ChatBody>): ChatRequest | null {
+  const messages = body.messages ?? []
+  if (messages.length === 0) return null
+  return {
+    ...repliesTo(body),
+    messages: toMessages(messages),
+    places: messages.map((_, index) => placeOf(`messages[${index}]`, messages[index]!)),
+    tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
+      name,
+      description,
+      parameters: rawParameters[index] ?? null,
+    })),
+  }
+}
+
+/** @returns null for a request without a prompt, which only has a model loaded. */
+export function fromGenerate({ value: body }: ReadBody<GenerateBody>): ChatRequest | null {
+  const { prompt, system, images } = body
+  if (!prompt && !images?.length) return null
+  const said: MessageBody = { role: 'user', content: prompt, images }
+  const asked = system ? [{ role: 'system', content: system } as const] : []
+  return {
+    ...repliesTo(body),
+    messages: toMessages([...asked, said]),
+    places: [...asked.map(() => ({ param: 'system', places: ['system'] })), placeOf('', said, 'prompt')],
+    tools: [],
+  }
+}
+
+/** Images stand before the text, as Ollama's templates have it. */
+function placeOf(param: string, { images }: MessageBody, text = 'content') {
+  const within = (name: string) => (param === '' ? name : `${param}.${name}`)
+  return { param, places: [...(images ?? []).map((_, index) => within(`images[${index}]`)), within(text)] }
+}
+
+function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
+  const { num_predict: most, stop, ...options } = body.options ?? {}
+  return {
+    toolUse: { choice: 'auto', parallel: true },
+    structure: structureOf(body),
+    stops: typeof stop === 'string' ? [stop] : (stop ?? []),
+    streamed: body.stream !== false,
+    maxTokens: typeof most === 'number' && most >= 0 ? most : null,
+    maxTokensParam: 'max_tokens',
+    clampsTokens: true,
+    sampling: {
+      temperature: options.temperature ?? 0,
+      topP: options.top_p ?? 1,
+      topK: options.top_k ?? 0,
+      frequencyPenalty: options.frequency_penalty ?? 0,
+      presencePenalty: options.presence_penalty ?? 0,
+    },
+    topLogProbs: body.logprobs === true ? (body.top_logprobs ?? 0) : null,
+    reasoningEffort: effortOf(body),
+    vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
+  }
+}
+
+function effortOf({ think }: ReplyBody): ReplyOptions['reasoningEffort'] {
+  if (typeof think !== 'string') return think ? 'medium' : 'none'
+  return think === 'max' ? 'high' : think
+}
+
+function structureOf({ format }: ReplyBody): Structure | null {
+  if (!format) return null
+  return format === 'json' ? { type: 'json_object' } : { type: 'json_schema', schema: format }
+}
+
+function toMessages(messages: readonly MessageBody[]): Message[] {
+  const calls = new Calls()
+  return messages.map((message) => toMessage(message, calls))
+}
+
+function toMessage(message: MessageBody, calls: Calls): Message {
+  const { role, content, images, thinking } = message
+  switch (role) {
+    case 'system':
+      return { role, content: content ?? '' }
+    case 'user':
+      return { role, content: partsOf(content, images) }
+    case 'assistant': {
+      const made = (message.tool_calls ?? []).map((call) => calls.make(call))
+      const said = content || (made.length > 0 ? null : '')
+      return { role, content: said, reasoning_content: thinking || null, tool_calls: made }
+    }
+    case 'tool':
+      return { role, tool_call_id: calls.answer(message), content: partsOf(content, images) }
+  }
+}
+
+/** The ids of calls. In older versions neither calls nor results have any: then results answer the calls in their order. */
+class Calls {
+  readonly #open: { readonly id: string; readonly name: string }[] = []
+  #made = 0
+
+  make({ id: given, function: { name, arguments: values } }: NonNullable<MessageBody['tool_calls']>[number]) {
+    const id = given || `call_${this.#made++}`
+    this.#open.push({ id, name })
+    return { id, function: { name, arguments: JSON.stringify(values) } }
+  }
+
+  /** @returns the id of the call that a result answers; an empty one where there is none. */
+  answer({ tool_call_id: id, tool_name: name }: MessageBody): string {
+    const place = this.#open.findIndex((call) => (id ? call.id === id : !name || call.name === name))
+    const [answered] = place === -1 ? [] : this.#open.splice(place, 1)
+    return id || (answered?.id ?? '')
+  }
+}
+
+function partsOf(content: string | null | undefined, images: MessageBody['images']): ContentPart[] {
+  return [
+    ...(images ?? []).map((data): ContentPart => ({ type: 'image_url', image_url: { url: dataUrl(data) } })),
+    { type: 'text', text: content ?? '' },
+  ]
+}
+
+/** The type of an image is read from its bytes. Large images are already decoded. */
+function dataUrl<Data>(data: Data): Data | string {
+  return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:;base64,${data}` : data
+}
