@@ -10,6 +10,7 @@ export interface ApiPage {
 export const API_PAGES: readonly ApiPage[] = [
   { name: '', title: 'Overview', paths: [] },
   { name: 'chat', title: 'Chat completions', paths: ['/v1/chat/completions'] },
+  { name: 'responses', title: 'Responses', paths: ['/v1/responses'] },
   { name: 'multilook', title: 'Multilook', paths: ['/v1/chat/completions/multilook'] },
   { name: 'detect', title: 'Detect', paths: ['/v1/detect'] },
   { name: 'decisions', title: 'Decisions', paths: ['/v1/decisions'] },

@@ -154,27 +154,41 @@ export class Files implements StoredFiles {
   }
 
   /**
-   * Stores the bytes of a file that is to become part of something. The same bytes are stored once for each organisation.
-   * @returns null for bytes of a type that no file may have.
+   * Stores the bytes of files that are to become part of something. The same bytes are stored once for each organisation.
+   * @returns what each of the contents becomes; null for bytes of a type that no file may have.
    * @throws ApiError 503 when there is no space.
    */
-  async hold(organisation: string, bytes: Uint8Array): Promise<HeldFile | null> {
-    const contentType = mediaType(bytes.subarray(0, HEAD_BYTES))
-    if (contentType === null) return null
-    const hash = Buffer.from(await crypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>)).toString('hex')
-    const about = { hash, contentType, bytes: bytes.byteLength }
-    const known = await this.#database.use((queries) => idsByHash(queries, organisation, [hash]))
-    if (known.size > 0) return { ...about, id: null }
+  async hold(organisation: string, contents: readonly Uint8Array[]): Promise<(HeldFile | null)[]> {
+    const about = await Promise.all(contents.map(describe))
+    const hashes = about.flatMap((file) => (file === null ? [] : [file.hash]))
+    if (hashes.length === 0) return contents.map(() => null)
+    const known = await this.#database.use((queries) => idsByHash(queries, organisation, hashes))
+    const held = new Map<string, HeldFile>()
+    try {
+      for (const [index, file] of about.entries()) {
+        if (file === null || held.has(file.hash)) continue
+        const id = known.has(file.hash) ? null : await this.#store(organisation, contents[index]!)
+        held.set(file.hash, { ...file, id })
+      }
+    } catch (error) {
+      await this.release(organisation, [...held.values()])
+      throw error
+    }
+    return about.map((file) => file && held.get(file.hash)!)
+  }
+
+  /** @returns the id under which the bytes are stored. */
+  async #store(organisation: string, bytes: Uint8Array): Promise<string> {
     const { id } = this.#ids.next()
     const draft = await this.#blobs.draft()
     try {
       await draft.write(bytes)
       await draft.keep(blobName(organisation, id))
+      return id
     } catch (error) {
       await draft.discard()
       throw error
     }
-    return { ...about, id }
   }
 
   /**
@@ -392,6 +406,13 @@ function unixSeconds(time: Date): number {
 
 function blobName(organisation: string, id: string): string {
   return `${organisation}/${id}`
+}
+
+async function describe(bytes: Uint8Array): Promise<Omit<HeldFile, 'id'> | null> {
+  const contentType = mediaType(bytes.subarray(0, HEAD_BYTES))
+  if (contentType === null) return null
+  const hash = await crypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>)
+  return { hash: Buffer.from(hash).toString('hex'), contentType, bytes: bytes.byteLength }
 }
 
 async function idsByHash(

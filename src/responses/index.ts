@@ -1,2 +1,2 @@
 export { type ItemPrefix, isResponseId, itemId, newResponseId, responseOfItem } from './response-id.ts'
-export { MOST_CHAINED, type NewResponse, Responses, type ResponsesOptions, type StoredResponse } from './responses.ts'
+export { type NewResponse, Responses, type ResponsesOptions, type StoredResponse } from './responses.ts'

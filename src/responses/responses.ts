@@ -7,9 +7,10 @@ import { isResponseId } from './response-id.ts'
 
 const { files, responses, responseFiles } = tables
 
-/** The most responses of one conversation, and the most bytes of their texts before the last of them. */
-export const MOST_CHAINED = 100
-const MOST_CHAIN_BYTES = 16 * 2 ** 20
+/** The most responses of one conversation. */
+const MOST_CHAINED = 100
+/** The most bytes of the texts that a request goes back to: as many as fit a context of a million tokens. */
+const MOST_CHAIN_BYTES = 4 * 2 ** 20
 const SWEEP_MS = 600_000
 const SWEPT_AT_ONCE = 100
 /** A conversation that goes on keeps its responses. Their expiry is moved no more often than this. */
@@ -73,12 +74,30 @@ export class Responses {
 
   /** @throws ApiError 503 when the database is unavailable. */
   async find(organisation: string, id: string): Promise<StoredResponse | null> {
-    const [found] = await this.findAll(organisation, [id])
+    const [found] = await this.#select(organisation, [id])
     return found ?? null
   }
 
-  /** Those of the responses that the organisation has, in any order. */
-  async findAll(organisation: string, ids: readonly string[]): Promise<StoredResponse[]> {
+  /**
+   * Those of the responses that the organisation has, in any order.
+   * @throws ApiError 400 naming `param` when there are too many, or their texts are too long.
+   */
+  async referred(organisation: string, ids: readonly string[], param: string): Promise<StoredResponse[]> {
+    if (ids.length > MOST_CHAINED) {
+      throw invalidRequest(`References may be to items of at most ${MOST_CHAINED} responses`, param)
+    }
+    if (ids.length === 0) return []
+    const [size] = await this.#options.database.use((queries) =>
+      queries
+        .select({ bytes: sql<string | null>`sum(${responses.bytes})` })
+        .from(responses)
+        .where(among(organisation, ids)),
+    )
+    if (Number(size?.bytes ?? 0) > MOST_CHAIN_BYTES) throw invalidRequest(TOO_LONG, param)
+    return this.#select(organisation, ids)
+  }
+
+  async #select(organisation: string, ids: readonly string[]): Promise<StoredResponse[]> {
     const known = ids.filter(isResponseId)
     if (known.length === 0) return []
     return this.#options.database.use((queries) =>
@@ -140,7 +159,7 @@ export class Responses {
       throw invalidRequest(
         last.depth >= MOST_CHAINED
           ? `A conversation may have at most ${MOST_CHAINED} responses; begin a new one with its items as the input`
-          : `The texts of a conversation may take at most ${MOST_CHAIN_BYTES / 2 ** 20} MiB`,
+          : TOO_LONG,
         PREVIOUS,
       )
     }
@@ -268,6 +287,7 @@ export class Responses {
   }
 }
 
+const TOO_LONG = `The texts of a conversation may take at most ${MOST_CHAIN_BYTES / 2 ** 20} MiB`
 const PREVIOUS = 'previous_response_id'
 const STORED = {
   id: responses.id,

@@ -27,6 +27,7 @@ export const RUN_PAGES = [
   'README.md',
   'docs/command-line.md',
   'docs/decisions.md',
+  'docs/responses.md',
   'docs/grounding.md',
   'docs/messages.md',
   'docs/guides/robot.md',

@@ -29,24 +29,20 @@ export class HeldInput {
   /** @throws ApiError 503 when there is no space. */
   static async hold(items: readonly ItemBody[], organisation: string, files: Files): Promise<HeldInput> {
     const input = new HeldInput(items, organisation, files)
-    try {
-      for (const { media, form } of mediaOf(items)) await input.#hold(media, form)
-      return input
-    } catch (error) {
-      await input[Symbol.asyncDispose]()
-      throw error
+    const contents = new Map<MediaUrl, Uint8Array>()
+    for (const { media, form } of mediaOf(items)) {
+      const bytes = contents.has(media) ? null : bytesOf(media, form)
+      if (bytes !== null) contents.set(media, bytes)
     }
-  }
-
-  async #hold(media: MediaUrl, form: 'url' | 'base64'): Promise<void> {
-    if (this.#hashes.has(media)) return
-    const bytes = bytesOf(media, form)
-    const file = bytes && (await this.#files.hold(this.#organisation, bytes))
-    // What cannot be decoded is rejected, with the reason, when it is loaded.
-    if (!file) return
-    this.#hashes.set(media, file.hash)
-    if (this.#held.has(file.hash)) await this.#files.release(this.#organisation, [file])
-    else this.#held.set(file.hash, file)
+    const held = await files.hold(organisation, [...contents.values()])
+    for (const [index, media] of [...contents.keys()].entries()) {
+      const file = held[index]
+      // What no file can be is rejected, with the reason, when it is loaded.
+      if (!file) continue
+      input.#hashes.set(media, file.hash)
+      input.#held.set(file.hash, file)
+    }
+    return input
   }
 
   /** Bytes that are not stored as files yet. */

@@ -10,8 +10,6 @@ import type { ResponsePromptBody } from './wire/response-request.ts'
 
 /** As many as a request may hold of media. */
 const MOST_FILES = 256
-/** As many as a conversation may have. */
-const MOST_REFERRED = 100
 
 export interface SourceOptions {
   readonly responses: Responses
@@ -36,7 +34,7 @@ export async function sourceOf(
 ): Promise<ResponseSource> {
   const { previous_response_id: previous } = body
   const chain = previous ? await responses.continued(organisation, previous) : []
-  const own = await withoutReferences(body.input, (ids) => responses.findAll(organisation, ids))
+  const own = await withoutReferences(body.input, (ids) => responses.referred(organisation, ids, 'input'))
   const items = [...chain.flatMap(itemsOf).map((item) => ({ item, place: 'previous_response_id', own: false })), ...own]
   const known = await filePartsOf(items, (ids) => files.contentTypes(organisation, ids))
   return { chain, own: own.map(({ item }) => item), items, files: known }
@@ -55,9 +53,6 @@ async function withoutReferences(
   if (typeof input === 'string') return [{ item: { role: 'user', content: input }, place: 'input', own: false }]
   const referred = input.flatMap((item) => (item.type === 'item_reference' ? [item.id] : []))
   const owners = [...new Set(referred.map(responseOfItem).filter((id) => id !== null))]
-  if (owners.length > MOST_REFERRED) {
-    throw invalidRequest(`References may be to items of at most ${MOST_REFERRED} responses`, 'input')
-  }
   const known = new Map<string, ItemBody>()
   for (const item of (await find(owners)).flatMap(itemsOf)) if (item.id) known.set(item.id, item)
   return input.map((item, index): PlacedItem => {
