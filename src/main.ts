@@ -27,6 +27,10 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     summary: 'answer typed questions about images, with probabilities',
     load: async () => (await import('./commands/decide.ts')).decide,
   },
+  mcp: {
+    summary: 'give agents eyes: a server of the Model Context Protocol',
+    load: async () => (await import('./commands/mcp.ts')).mcp,
+  },
   calibrate: {
     summary: 'fit how sure a model is to how often it is right, with examples of yours',
     load: async () => (await import('./commands/calibrate.ts')).calibrate,

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Block, blocksOf, obstacleOf, ReaderFolder, RUN_PAGES } from './support/doc-blocks.ts'
+import { type Block, blocksOf, environmentOf, obstacleOf, ReaderFolder, RUN_PAGES } from './support/doc-blocks.ts'
 import type { TestServer } from './support/server.ts'
 import { startShippedServer } from './support/shipped-model.ts'
 
@@ -9,15 +9,21 @@ import { startShippedServer } from './support/shipped-model.ts'
 const blocks = new Map(await Promise.all(RUN_PAGES.map(async (page) => [page, await blocksOf(page)] as const)))
 
 let server: TestServer
+let open: TestServer
 beforeAll(async () => {
   server = await startShippedServer()
+  open = await startShippedServer({ environment: environmentOf('docs/clients.md') })
 })
-afterAll(() => server?.close())
+afterAll(async () => {
+  await server?.close()
+  await open?.close()
+})
 
 describe.each([...blocks])('%s', (page, own) => {
   let folder: ReaderFolder
   beforeAll(async () => {
-    folder = await ReaderFolder.make(server.url)
+    const own = Object.keys(environmentOf(page)).length > 0 ? open : server
+    folder = await ReaderFolder.make(own.url)
   })
   afterAll(() => folder?.[Symbol.asyncDispose]())
 

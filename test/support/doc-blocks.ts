@@ -3,6 +3,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { pythonWith, skipped } from './python.ts'
 import { KEY } from './server.ts'
 
 /** Blocks of code in the documentation, run as a reader runs them: in a terminal, in the folder of the repository. */
@@ -25,6 +26,7 @@ export interface Block {
 /** The pages whose blocks are run. A block after a comment `<!-- not run: REASON -->` is left out. */
 export const RUN_PAGES = [
   'README.md',
+  'docs/clients.md',
   'docs/command-line.md',
   'docs/decisions.md',
   'docs/responses.md',
@@ -49,6 +51,11 @@ export async function blocksOf(page: string): Promise<Block[]> {
   })
 }
 
+/** What a page expects of its server beyond the defaults. */
+export function environmentOf(page: string): Record<string, string> {
+  return page === 'docs/clients.md' ? { LOOKOUT_COMPATIBILITY: 'openai' } : {}
+}
+
 const run = promisify(execFile)
 /** Python, with the package `openai` for the blocks that use it. */
 const PYTHON = process.env.LOOKOUT_TEST_OPENAI_PYTHON ?? 'python3'
@@ -62,10 +69,25 @@ const HAS_PYTHON = await works('')
 const HAS_OPENAI = await works('import openai')
 const HAS_DECISIONS = await works('import openai; openai.OpenAI(api_key="k").decisions')
 
+const FRAMEWORK = /^(?:import|from) (instructor|pydantic_ai|langchain_openai|llama_index|litellm|dspy)\b/m
+const pythons = new Map<string, string | null>()
+
+/** The framework that a block uses, and the Python that has it. */
+function frameworkIn(code: string): { readonly module: string; readonly python: string | null } | null {
+  const module = FRAMEWORK.exec(code)?.[1]
+  if (module === undefined) return null
+  if (!pythons.has(module)) pythons.set(module, pythonWith(module))
+  return { module, python: pythons.get(module) ?? null }
+}
+
 /** Why a block cannot be run on this machine; null if it can. */
 export function obstacleOf({ language, code, page, line }: Block): string | null {
   if (language !== 'python') return null
   const at = `SKIPPED: the Python at ${page}:${line}`
+  const framework = frameworkIn(code)
+  if (framework !== null) {
+    return framework.python === null ? skipped(`the Python at ${page}:${line}`, framework.module) : null
+  }
   if (!HAS_PYTHON) return `${at} needs ${PYTHON}`
   if (/\bfrom openai import\b/.test(code) && !HAS_OPENAI) {
     return `${at} needs the package openai (LOOKOUT_TEST_OPENAI_PYTHON=/path/to/python)`
@@ -110,7 +132,8 @@ echo "npx $name is not known to the tests" >&2; exit 127
     const name = file ?? `block-${line}.${language === 'python' ? 'py' : language}`
     await writeFile(join(this.#directory, name), code.replaceAll('http://127.0.0.1:8080', this.#url))
     if (file !== null) return ''
-    const program = { sh: 'bash', python: PYTHON, ts: process.execPath }[language]
+    const python = frameworkIn(code)?.python ?? PYTHON
+    const program = { sh: 'bash', python, ts: process.execPath }[language]
     const args = language === 'sh' ? ['-euo', 'pipefail', name] : [name]
     const { stdout } = await run(program, args, { cwd: this.#directory, env: this.#environment, maxBuffer: 2 ** 26 })
     return stdout
@@ -126,6 +149,8 @@ echo "npx $name is not known to the tests" >&2; exit 127
       LOOKOUT_URL: this.#url,
       LOOKOUT_API_KEY: KEY,
       LOOKOUT_DATA_DIR: join(this.#directory, 'data'),
+      // LiteLLM would ask another server for prices, several times.
+      LITELLM_LOCAL_MODEL_COST_MAP: 'True',
     }
   }
 

@@ -32,12 +32,18 @@ const TAKEN =
   'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF or SVG), a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
 export const STDIN_NAME = 'standard input'
 
-/** @throws MediaError */
-export async function openMedium(path: string): Promise<Medium> {
+/**
+ * @param takesPictures false where a picture of this size is not to be read into memory.
+ * @throws MediaError
+ */
+export async function openMedium(path: string, takesPictures = true): Promise<Medium> {
   const head = await readHead(path)
   const type = mediaType(head)
   const kind = kindOf(type)
-  if (type === null || kind === null || kind === 'image') return pictureOf(path, await readWhole(path))
+  if (type === null || kind === null || kind === 'image') {
+    if (!takesPictures) throw new MediaError(`${path} is too large for a picture`)
+    return pictureOf(path, await readWhole(path))
+  }
   const { size } = await stat(path)
   return {
     name: path,

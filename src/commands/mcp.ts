@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import { ConfigError } from '../config/config.ts'
+import { version } from '../lib/version.ts'
+import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, type Opened } from './asking/connection.ts'
+import { note } from './asking/screen.ts'
+import type { Command } from './command.ts'
+import { AllowedMedia } from './mcp/allowed-media.ts'
+import { Eyes } from './mcp/eyes.ts'
+import { openHttpDoor } from './mcp/http-door.ts'
+import { createMcpServer } from './mcp/mcp-server.ts'
+import { NO_MODEL } from './no-model.ts'
+import { readOptions } from './options.ts'
+
+export const mcp: Command = {
+  help: `Usage: lookout mcp [--root FOLDER]... [options]
+
+Gives agents eyes: serves the Model Context Protocol on standard input and output, with the tools look, detect, decide and read.
+Agents name files below the folders, or http(s) addresses, which the server fetches.
+
+  --root           a folder whose files agents may have looked at; can be given more than once. Without one, none
+  --http           serve on this port of 127.0.0.1 instead, by streamable HTTP; 0 takes any free port
+  --mcp-key        the key that HTTP clients must send; by default a new one, which is printed
+${CONNECTION_HELP}
+
+lookout --help lists the settings.
+`,
+  async run(args) {
+    const { values } = readOptions(
+      args,
+      {
+        ...CONNECTION_OPTIONS,
+        root: { type: 'string', multiple: true },
+        http: { type: 'string' },
+        'mcp-key': { type: 'string' },
+      },
+      [],
+    )
+    const port = readPort(values.http)
+    const media = await AllowedMedia.of(values.root ?? [])
+    const place = await findPlace({ server: values.server, key: values.key })
+    const model = values.model ?? place.names.ids[0]
+    if (model === undefined) throw new ConfigError(NO_MODEL)
+
+    // A model that is loaded for this command alone is loaded with the first call.
+    let opened: Promise<Opened> | null = null
+    const eyes = new Eyes({
+      media,
+      place: async () => {
+        opened ??= place.open(model).catch((error: Error) => {
+          // The next call tries again.
+          opened = null
+          throw new ConfigError(error.message)
+        })
+        return { client: (await opened).client, model }
+      },
+    })
+    const named = await version()
+    const create = () => createMcpServer(eyes, named)
+    const ended = AbortSignal.any(['SIGINT', 'SIGTERM'].map(signalled))
+    if (port === null) {
+      const handle = serveStdio(create, { onerror: ({ message }) => note(message) })
+      await Promise.race([once(process.stdin, 'close'), once(process.stdin, 'end'), aborted(ended)])
+      await handle.close()
+    } else {
+      const key = values['mcp-key'] ?? randomBytes(24).toString('base64url')
+      await using door = await openHttpDoor(create, key, port)
+      note(`serving MCP at ${door.url}${values['mcp-key'] === undefined ? `, with the key ${key}` : ''}`)
+      await aborted(ended)
+    }
+    await (await (opened as Promise<Opened> | null))?.[Symbol.asyncDispose]()
+    process.exit(0)
+  },
+}
+
+function readPort(given: string | undefined): number | null {
+  if (given === undefined) return null
+  if (!/^\d{1,5}$/.test(given) || Number(given) > 65_535)
+    throw new ConfigError(`--http: expected a port, not '${given}'`)
+  return Number(given)
+}
+
+function signalled(name: string): AbortSignal {
+  const controller = new AbortController()
+  process.once(name, () => controller.abort())
+  return controller.signal
+}
+
+function aborted(signal: AbortSignal): Promise<unknown> {
+  return once(signal, 'abort')
+}

@@ -1,0 +1,80 @@
+import { realpath, stat } from 'node:fs/promises'
+import { isAbsolute, resolve, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { MediaError, type Medium, openMedium } from '../asking/media.ts'
+
+/** The most bytes of one file: what the server stores. */
+const MOST_BYTES = 128 * 2 ** 20
+/** Pictures are read into memory. */
+const MOST_PICTURE_BYTES = 50 * 2 ** 20
+
+/** What an agent names: a file of this machine, or an address that the server fetches. */
+export type Source =
+  | { readonly type: 'medium'; readonly medium: Medium }
+  | { readonly type: 'address'; readonly url: string; readonly kind: 'image' | 'video' }
+
+/** The files that agents may have looked at: those below some folders, wherever links lead. */
+export class AllowedMedia {
+  readonly #roots: readonly string[]
+
+  private constructor(roots: readonly string[]) {
+    this.#roots = roots
+  }
+
+  /** @throws MediaError for what is no folder. */
+  static async of(roots: readonly string[]): Promise<AllowedMedia> {
+    const folders = roots.map(async (root) => {
+      const real = await realpath(root).catch(() => null)
+      if (real === null || !(await stat(real)).isDirectory()) throw new MediaError(`--root ${root} is not a folder`)
+      return real
+    })
+    return new AllowedMedia(await Promise.all(folders))
+  }
+
+  /**
+   * @param named a path, absolute or relative to the first folder, a file:// address or an http(s) address.
+   * @throws MediaError for what is not allowed, not there, too large or of another type.
+   */
+  async open(named: string): Promise<Source> {
+    if (/^https?:\/\//i.test(named)) {
+      const { pathname } = new URL(named)
+      return { type: 'address', url: named, kind: /\.(mp4|webm|mov)$/i.test(pathname) ? 'video' : 'image' }
+    }
+    const path = await this.#allowed(named)
+    const { size } = await stat(path)
+    if (size > MOST_BYTES) throw new MediaError(`${named} has more than ${MOST_BYTES / 2 ** 20} MiB`)
+    const medium = await openMedium(path, size <= MOST_PICTURE_BYTES)
+    return { type: 'medium', medium: { ...medium, name: named } }
+  }
+
+  async #allowed(named: string): Promise<string> {
+    const [first] = this.#roots
+    if (first === undefined) {
+      throw new MediaError('no folder is allowed: start lookout mcp with --root FOLDER, or give an http(s) address')
+    }
+    const given = /^file:\/\//i.test(named) ? pathOf(named) : named
+    if (given.includes('\0')) throw new MediaError('a path may not hold a zero byte')
+    const whole = isAbsolute(given) ? given : resolve(first, given)
+    const isBelow = (path: string) => this.#roots.some((root) => path === root || path.startsWith(withSeparator(root)))
+    const real = await realpath(whole).catch(() => null)
+    // What lies elsewhere is not told from what is not there.
+    if (real === null && isBelow(resolve(whole))) throw new MediaError(`${named} is not there`)
+    if (real === null || !isBelow(real)) {
+      throw new MediaError(`${named} is not in an allowed folder: ${this.#roots.join(', ')}`)
+    }
+    if (!(await stat(real)).isFile()) throw new MediaError(`${named} is not a file`)
+    return real
+  }
+}
+
+function withSeparator(folder: string): string {
+  return folder.endsWith(sep) ? folder : folder + sep
+}
+
+function pathOf(address: string): string {
+  try {
+    return fileURLToPath(address)
+  } catch {
+    throw new MediaError(`${address} is not the address of a file of this machine`)
+  }
+}

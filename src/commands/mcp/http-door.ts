@@ -1,0 +1,89 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import {
+  createMcpHandler,
+  hostHeaderValidationResponse,
+  localhostAllowedHostnames,
+  localhostAllowedOrigins,
+  type McpServer,
+  originValidationResponse,
+} from '@modelcontextprotocol/server'
+
+const PATH = '/mcp'
+const MOST_BODY_BYTES = 2 ** 20
+
+export interface HttpDoor extends AsyncDisposable {
+  readonly url: string
+}
+
+/**
+ * Serves the protocol over streamable HTTP, to programs of this machine that have the key. A page whose name leads here all
+ * of a sudden (DNS rebinding) has another Host or Origin, and is turned away.
+ * @param port 0 for any free one.
+ */
+export async function openHttpDoor(create: () => McpServer, key: string, port: number): Promise<HttpDoor> {
+  const handler = createMcpHandler(create, { maxRequestBodySize: MOST_BODY_BYTES })
+  const wanted = digest(`Bearer ${key}`)
+  const answer = async (request: Request): Promise<Response> => {
+    const stranger =
+      hostHeaderValidationResponse(request, localhostAllowedHostnames()) ??
+      originValidationResponse(request, localhostAllowedOrigins())
+    if (stranger) return stranger
+    if (!timingSafeEqual(digest(request.headers.get('authorization') ?? ''), wanted)) {
+      return refusal(401, 'expected the header Authorization: Bearer KEY', { 'www-authenticate': 'Bearer' })
+    }
+    if (new URL(request.url).pathname !== PATH) return refusal(404, `expected the path ${PATH}`)
+    return handler.fetch(request)
+  }
+  const server = createServer((request, response) => {
+    pass(request, response, answer).catch(() => response.destroy())
+  })
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`,
+    [Symbol.asyncDispose]: async () => {
+      await handler.close()
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+async function pass(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  answer: (request: Request) => Promise<Response>,
+): Promise<void> {
+  const { method = 'GET', headers } = incoming
+  const url = `http://${headers.host ?? 'unknown'}${incoming.url ?? '/'}`
+  const left = new AbortController()
+  outgoing.once('close', () => left.abort())
+  const hasBody = method !== 'GET' && method !== 'HEAD'
+  const request = URL.canParse(url)
+    ? new Request(url, {
+        method,
+        headers: new Headers(
+          Object.entries(headers).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])),
+        ),
+        signal: left.signal,
+        ...(hasBody ? { body: Readable.toWeb(incoming) as ReadableStream<Uint8Array>, duplex: 'half' } : {}),
+      })
+    : null
+  const response = request === null ? refusal(400, 'expected a Host') : await answer(request)
+  outgoing.writeHead(response.status, Object.fromEntries(response.headers))
+  if (response.body === null) outgoing.end()
+  else await pipeline(Readable.fromWeb(response.body as never), outgoing)
+}
+
+function refusal(status: number, message: string, headers: Record<string, string> = {}): Response {
+  return Response.json({ error: message }, { status, headers })
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}

@@ -1,0 +1,209 @@
+import { type CallToolResult, McpServer } from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { ServerError } from '../../client/index.ts'
+import { ConfigError } from '../../config/config.ts'
+import type { Eyes } from './eyes.ts'
+
+const MOST_MEDIA = 16
+const file = z
+  .string()
+  .min(1)
+  .max(4096)
+  .describe('A path below an allowed folder, absolute or relative to the first one, or an http(s) address.')
+const media = z
+  .array(file)
+  .min(1)
+  .max(MOST_MEDIA)
+  .describe('Pictures (PNG, JPEG, WebP, GIF, TIFF, AVIF, SVG), videos (MP4, WebM, QuickTime) or sounds.')
+const text = z.string().min(1).max(20_000)
+const complete = z.boolean().describe('False where the reply was cut off.')
+
+const probability = z.number()
+const question = z.object({
+  question: text.describe('As words, such as: Is the screw tight?'),
+  options: z
+    .array(z.string().min(1).max(500))
+    .min(2)
+    .max(255)
+    .optional()
+    .describe('Left out for a question that is answered with yes or no.'),
+  ordered: z
+    .boolean()
+    .optional()
+    .describe('Whether the options are levels in ascending order, so that the answer is a score from 0.'),
+})
+
+const answer = z.object({
+  answer: z
+    .union([z.string(), z.boolean(), z.number()])
+    .describe('yes as true; for ordered options the expected level.'),
+  confidence: probability,
+  probabilities: z.array(z.object({ option: z.union([z.string(), z.boolean()]), probability })),
+})
+
+const INSTRUCTIONS =
+  'Looks at pictures, videos and sounds for you. Coordinates are pixels of the upright picture, from its top left corner.'
+/** None changes anything. */
+const READ_ONLY = { readOnlyHint: true, idempotentHint: true, openWorldHint: false }
+
+/** A server of the Model Context Protocol, whose tools look at media. */
+export function createMcpServer(eyes: Eyes, version: string): McpServer {
+  const server = new McpServer({ name: 'lookout', version }, { instructions: INSTRUCTIONS })
+
+  server.registerTool(
+    'look',
+    {
+      title: 'Look at pictures, videos or sounds',
+      description: 'Answers a question about pictures, videos or sounds in words. All of them belong to one question.',
+      inputSchema: z.object({ question: text, media }),
+      outputSchema: z.object({ answer: z.string(), complete }),
+      annotations: READ_ONLY,
+    },
+    ({ question, media }) =>
+      told(async () => {
+        const seen = await eyes.look(question, media)
+        return { content: [{ type: 'text', text: seen.answer }], structuredContent: seen }
+      }),
+  )
+
+  server.registerTool(
+    'detect',
+    {
+      title: 'Find objects',
+      description: 'Finds objects in a picture and says where they are. Without categories, every object.',
+      inputSchema: z.object({
+        image: file,
+        categories: z.array(z.string().min(1).max(400)).max(100).optional(),
+        output: z.enum(['box', 'point']).optional().describe('Boxes by default.'),
+        draw: z.boolean().optional().describe('Whether to return the picture with the places drawn, too.'),
+      }),
+      outputSchema: z.object({
+        detections: z.array(
+          z.object({
+            label: z.string(),
+            box: z.object({ left: z.number(), top: z.number(), right: z.number(), bottom: z.number() }).optional(),
+            point: z.object({ x: z.number(), y: z.number() }).optional(),
+          }),
+        ),
+        complete,
+      }),
+      annotations: READ_ONLY,
+    },
+    ({ image, categories = [], output = 'box', draw = false }) =>
+      told(async () => {
+        const { drawing, ...found } = await eyes.detect(image, categories, { points: output === 'point', draws: draw })
+        return {
+          content: [
+            { type: 'text', text: JSON.stringify(found) },
+            ...(drawing === null
+              ? []
+              : [{ type: 'image' as const, data: drawing.toString('base64'), mimeType: 'image/jpeg' }]),
+          ],
+          structuredContent: found,
+        }
+      }),
+  )
+
+  server.registerTool(
+    'decide',
+    {
+      title: 'Answer typed questions with probabilities',
+      description:
+        'Answers up to 100 questions about the same media with probabilities: yes or no, one of several options, or a level.',
+      inputSchema: z.object({ media, questions: z.array(question).min(1).max(100) }),
+      outputSchema: z.object({ answers: z.array(answer) }),
+      annotations: READ_ONLY,
+    },
+    ({ media, questions }) =>
+      told(async () => {
+        const answers = (await eyes.decide(media, questions.map(toQuestion))) as readonly Decided[]
+        const decided = { answers: answers.map(toAnswer) }
+        return { content: [{ type: 'text', text: JSON.stringify(decided) }], structuredContent: decided }
+      }),
+  )
+
+  server.registerTool(
+    'read',
+    {
+      title: 'Read text',
+      description: 'Reads the text in a picture: all of it as it stands, or into fields that you name.',
+      inputSchema: z.object({
+        image: file,
+        fields: z
+          .record(z.string().min(1).max(100), z.string().max(1000))
+          .refine((fields) => Object.keys(fields).length > 0, 'expected a field')
+          .refine((fields) => Object.keys(fields).length <= 50, 'expected at most 50 fields')
+          .optional()
+          .describe('What to read, by name, such as {"total": "the sum with its currency"}.'),
+      }),
+      outputSchema: z.object({
+        text: z.string(),
+        fields: z.record(z.string(), z.string().nullable()).nullable(),
+        complete,
+      }),
+      annotations: READ_ONLY,
+    },
+    ({ image, fields }) =>
+      told(async () => {
+        const seen = await eyes.read(image, fields ?? null)
+        return { content: [{ type: 'text', text: seen.text }], structuredContent: seen }
+      }),
+  )
+  return server
+}
+
+/** What a tool gives, or what is wrong with the call in words that an agent can act upon. */
+async function told(run: () => Promise<CallToolResult>): Promise<CallToolResult> {
+  try {
+    return await run()
+  } catch (error) {
+    const isTold = error instanceof ConfigError || error instanceof ServerError
+    if (!isTold) process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
+    const message =
+      error instanceof Error && isTold ? error.message : 'this failed within lookout mcp; its log says why'
+    return { isError: true, content: [{ type: 'text', text: message }] }
+  }
+}
+
+function toQuestion({ question: instructions, options, ordered }: z.output<typeof question>): object {
+  if (options === undefined) return { type: 'predicate', instructions }
+  if (ordered) return { type: 'score', instructions, levels: options.map((label) => ({ label })) }
+  return { type: 'choice', instructions, choices: options.map((value) => ({ value })) }
+}
+
+type Decided =
+  | { readonly type: 'predicate'; readonly probability: number }
+  | {
+      readonly type: 'choice'
+      readonly choice: string | boolean
+      readonly confidence: number
+      readonly probabilities: readonly { readonly value: string | boolean; readonly probability: number }[]
+    }
+  | {
+      readonly type: 'score'
+      readonly score: number
+      readonly confidence: number
+      readonly probabilities: readonly { readonly label: string; readonly probability: number }[]
+    }
+
+function toAnswer(decided: Decided): z.output<typeof answer> {
+  if (decided.type === 'predicate') {
+    const { probability } = decided
+    const no = 1 - probability
+    return {
+      answer: probability >= 0.5,
+      confidence: Math.max(probability, no),
+      probabilities: [
+        { option: true, probability },
+        { option: false, probability: no },
+      ],
+    }
+  }
+  const { confidence } = decided
+  if (decided.type === 'score') {
+    const probabilities = decided.probabilities.map(({ label, probability }) => ({ option: label, probability }))
+    return { answer: decided.score, confidence, probabilities }
+  }
+  const probabilities = decided.probabilities.map(({ value, probability }) => ({ option: value, probability }))
+  return { answer: decided.choice, confidence, probabilities }
+}

@@ -1,0 +1,228 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { copyFile, mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { outcomeOf, startLookout } from './support/command-line.ts'
+import { KEY, type TestServer } from './support/server.ts'
+import { startShippedServer } from './support/shipped-model.ts'
+
+/** `lookout mcp` with the official client, which checks results against the schemas of the tools. What the model says is not judged. */
+const MCP_KEY = 'mcp-key'
+
+let server: TestServer
+let folder: string
+let root: string
+let http: ChildProcess
+let httpUrl: string
+const clients: Client[] = []
+
+const environment = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, PATH: process.env.PATH ?? '' })
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'lookout-mcp-'))
+  root = join(folder, 'allowed')
+  await mkdir(join(root, 'within'), { recursive: true })
+  await copyFile('docs/pictures/shapes.png', join(root, 'shapes.png'))
+  await copyFile('docs/pictures/shapes.png', join(folder, 'secret.png'))
+  await symlink(join(folder, 'secret.png'), join(root, 'link.png'))
+  await writeFile(join(root, 'notes.txt'), 'Nothing to see.')
+  await writeFile(join(root, 'huge.mp4'), '')
+  await truncate(join(root, 'huge.mp4'), 129 * 2 ** 20)
+  server = await startShippedServer()
+  http = spawn(process.execPath, ['src/main.ts', 'mcp', '--root', root, '--http', '0', '--mcp-key', MCP_KEY], {
+    env: environment(),
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  httpUrl = await new Promise((found, failed) => {
+    let said = ''
+    http.stderr!.on('data', (chunk) => {
+      said += chunk
+      const url = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(said)?.[0]
+      if (url) found(url)
+    })
+    http.once('exit', () => failed(new Error(said)))
+  })
+})
+afterAll(async () => {
+  for (const client of clients) await client.close()
+  http?.kill()
+  await server?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function connect(kind: string): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1' })
+  clients.push(client)
+  await client.connect(
+    kind === 'stdio'
+      ? new StdioClientTransport({
+          command: process.execPath,
+          args: [resolve('src/main.ts'), 'mcp', '--root', root],
+          env: environment(),
+          cwd: process.cwd(),
+        })
+      : new StreamableHTTPClientTransport(new URL(httpUrl), {
+          requestInit: { headers: { authorization: `Bearer ${MCP_KEY}` } },
+        }),
+  )
+  return client
+}
+
+interface Called {
+  readonly isError?: boolean
+  readonly content: readonly { readonly type: string; readonly text?: string; readonly data?: string }[]
+  readonly structuredContent?: Record<string, unknown>
+}
+
+describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
+  let client: Client
+  beforeAll(async () => {
+    client = await connect(kind)
+  })
+  const call = async (name: string, args: object) =>
+    (await client.callTool({ name, arguments: args as Record<string, unknown> })) as Called
+  const problem = async (name: string, args: object) => {
+    const { isError, content } = await call(name, args)
+    expect(isError).toBe(true)
+    return content[0]!.text!
+  }
+
+  test('lists its tools, with the schemas of their results', async () => {
+    const { tools } = await client.listTools()
+    expect(tools.map(({ name }) => name)).toEqual(['look', 'detect', 'decide', 'read'])
+    for (const tool of tools) expect(tool).toMatchObject({ outputSchema: {}, annotations: { readOnlyHint: true } })
+    expect(client.getServerVersion()?.name).toBe('lookout')
+  })
+
+  test('look', async () => {
+    const { content, structuredContent } = await call('look', { question: 'What is it?', media: ['shapes.png'] })
+    expect(structuredContent).toEqual({ answer: content[0]!.text, complete: true })
+    expect(content[0]!.text).toMatch(/\w/)
+  })
+
+  test('detect, with a drawing that agents can take', async () => {
+    const image = `file://${join(root, 'shapes.png')}`
+    const { content, structuredContent } = await call('detect', { image, categories: ['heart', 'star'], draw: true })
+    const { detections } = structuredContent as { detections: { label: string; box: Record<string, number> }[] }
+    expect(detections.length).toBeGreaterThan(0)
+    for (const { label, box } of detections) {
+      expect(label).toMatch(/^(heart|star)$/)
+      expect(box.left!).toBeLessThan(box.right!)
+    }
+    const drawing = Buffer.from(content[1]!.data!, 'base64')
+    expect(await sharp(drawing).metadata()).toMatchObject({ format: 'jpeg' })
+    const points = await call('detect', { image: 'shapes.png', categories: ['heart'], output: 'point' })
+    expect(points.content).toHaveLength(1)
+    expect(points.structuredContent).toMatchObject({
+      detections: [{ label: 'heart', point: { x: expect.any(Number) } }],
+    })
+  })
+
+  test('decide', async () => {
+    const { structuredContent } = await call('decide', {
+      media: [join(root, 'shapes.png')],
+      questions: [
+        { question: 'Is there a heart?' },
+        { question: 'What colour is the heart?', options: ['red', 'purple'] },
+        { question: 'How large is the heart?', options: ['small', 'large'], ordered: true },
+      ],
+    })
+    const { answers } = structuredContent as {
+      answers: { answer: unknown; probabilities: { probability: number }[] }[]
+    }
+    expect(answers.map(({ answer }) => typeof answer)).toEqual(['boolean', 'string', 'number'])
+    for (const { probabilities } of answers) {
+      expect(probabilities.reduce((sum, { probability }) => sum + probability, 0)).toBeCloseTo(1)
+    }
+  })
+
+  test('read, as it stands and into fields', async () => {
+    await copyFile('docs/pictures/labels/parcel-1.png', join(root, 'within/parcel.png'))
+    const plain = await call('read', { image: 'within/parcel.png' })
+    expect(plain.structuredContent).toEqual({ text: plain.content[0]!.text, fields: null, complete: true })
+    const { structuredContent } = await call('read', { image: 'within/parcel.png', fields: { name: 'Of the person.' } })
+    const { fields, complete } = structuredContent as { fields: { name: string | null } | null; complete: boolean }
+    if (complete) expect(Object.keys(fields!)).toEqual(['name'])
+    else expect(fields).toBeNull()
+  })
+
+  test.each([
+    ['../secret.png', 'is not in an allowed folder'],
+    ['link.png', 'is not in an allowed folder'],
+    ['/etc/passwd', 'is not in an allowed folder'],
+    ['/etc/no-such-file', 'is not in an allowed folder'],
+    ['file:///etc/passwd', 'is not in an allowed folder'],
+    ['file://elsewhere/etc/passwd', 'is not the address of a file of this machine'],
+    ['a\0b.png', 'zero byte'],
+    ['missing.png', 'is not there'],
+    ['within', 'is not a file'],
+    ['notes.txt', 'is of an unknown type'],
+    ['huge.mp4', 'more than 128 MiB'],
+    ['http://127.0.0.1:1/x.png', 'media'],
+  ])('%j is refused in words', async (name, words) => {
+    const text = await problem('look', { question: 'What is it?', media: [name] })
+    expect(text).toContain(words)
+  })
+
+  test('arguments that do not fit are refused', async () => {
+    expect(await problem('look', { question: 'What is it?', media: [] })).toMatch(/media/)
+    expect(await problem('read', { image: 'shapes.png', fields: {} })).toMatch(/field/)
+    expect(await problem('detect', { image: 'https://example.org/a.png', draw: true })).toMatch(/draw needs a file/)
+  })
+})
+
+describe('the door over HTTP', () => {
+  const initialize = JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'initialize',
+    params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+  })
+  const statusOf = (headers: Record<string, string>, path = '/mcp') =>
+    new Promise<number | undefined>((resolve, reject) => {
+      const { port } = new URL(httpUrl)
+      const types = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+      const options = { port, path, host: '127.0.0.1', method: 'POST', headers: { ...types, ...headers } }
+      request(options, (response) => {
+        response.resume()
+        resolve(response.statusCode)
+      })
+        .on('error', reject)
+        .end(initialize)
+    })
+  const authorization = `Bearer ${MCP_KEY}`
+
+  test.each([
+    ['with the key', 200, () => ({ authorization })],
+    ['without a key', 401, () => ({})],
+    ['with another key', 401, () => ({ authorization: 'Bearer other' })],
+    ['from a page that has another name for this machine', 403, () => ({ authorization, host: 'evil.example:80' })],
+    ['from a page of another origin', 403, () => ({ authorization, origin: 'https://evil.example' })],
+    ['from a page of this machine', 200, () => ({ authorization, origin: 'http://localhost:3000' })],
+  ])('%s: %i', async (_, status, headers) => {
+    expect(await statusOf(headers() as Record<string, string>)).toBe(status)
+  })
+
+  test('no other path', async () => {
+    expect(await statusOf({ authorization }, '/')).toBe(404)
+  })
+})
+
+test('without a folder, no file is looked at, and a folder that is not there is an error', async () => {
+  const client = new Client({ name: 'test', version: '1' })
+  clients.push(client)
+  const args = [resolve('src/main.ts'), 'mcp']
+  await client.connect(new StdioClientTransport({ command: process.execPath, args, env: environment() }))
+  const { content } = (await client.callTool({
+    name: 'read',
+    arguments: { image: resolve('docs/pictures/shapes.png') },
+  })) as Called
+  expect(content[0]!.text).toContain('--root FOLDER')
+  const { code, stderr } = await outcomeOf(startLookout(['mcp', '--root', join(folder, 'none')], environment()))
+  expect([code, stderr]).toEqual([1, expect.stringContaining('is not a folder')])
+})
