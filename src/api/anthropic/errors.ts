@@ -42,7 +42,7 @@ function typeOf({ status, code }: ApiError): ErrorType {
 /** The only place for the parameter at fault is the message. */
 function messageOf({ message, param }: ApiError): string {
   if (param === null) return message
-  const named = message.replaceAll(`'${param}'`, `'${nameOf(param)}'`)
+  const named = message.replaceAll(`'${param}'`, `'${nameOf(param)}'`).replace(FORMAT, 'output_config.format')
   return named.includes(nameOf(param)) ? named : `${nameOf(param)}: ${named}`
 }
 
@@ -51,6 +51,8 @@ function nameOf(param: string): string {
   return RENAMED.reduce((name, [pattern, replacement]) => name.replace(pattern, replacement), param)
 }
 
+/** How messages name a structure. */
+const FORMAT = /response_format( json_\w+)?/
 const RENAMED: readonly (readonly [RegExp, string])[] = [
   [/^response_format(\.json_schema)?/, 'output_config.format'],
   [/^reasoning_effort$/, 'thinking'],

@@ -134,8 +134,8 @@ async function* finished(
 /** Ollama's errors are a text. */
 function show({ status, message, param }: ApiError): ShownError {
   const shown = param === null ? null : nameOf(param)
-  const error = shown === null || message.includes(shown) ? message : `${shown}: ${message}`
-  return { status, body: { error } }
+  const named = message.replace(/response_format( json_\w+)?/, 'format')
+  return { status, body: { error: shown === null || named.includes(shown) ? named : `${shown}: ${named}` } }
 }
 
 /** The name that a parameter has here, where the conversation knows it by another. */
