@@ -9,6 +9,7 @@ import { SetupError } from '../src/setup/native-library.mjs'
 import { accounts } from './accounts.ts'
 import { all } from './all.ts'
 import { attention } from './attention.ts'
+import { batches } from './batches.ts'
 import { conversation } from './conversation.ts'
 import { decisions } from './decisions.ts'
 import { embeddedDatabase } from './embedded-database.ts'
@@ -54,6 +55,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'front-end': frontEnd,
   neighbours,
   fairness,
+  batches,
   overload,
   accounts,
   'embedded-database': embeddedDatabase,

@@ -23,6 +23,10 @@ const COMMANDS: Readonly<Record<string, ListedCommand>> = {
     summary: 'find objects in images: as a drawing, a table, JSON, CSV, COCO or YOLO',
     load: async () => (await import('./commands/detect.ts')).detect,
   },
+  batch: {
+    summary: 'find objects in, or ask about, a great many images; goes on where it was stopped',
+    load: async () => (await import('./commands/batch.ts')).batch,
+  },
   decide: {
     summary: 'answer typed questions about images, with probabilities',
     load: async () => (await import('./commands/decide.ts')).decide,

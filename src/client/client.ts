@@ -104,6 +104,8 @@ export interface ClientOptions {
   /** Without a path and a slash at its end. */
   readonly url: string
   readonly key: string | null
+  /** Whether all its requests give way to those of others. */
+  readonly isBackground?: boolean
   /** Told when the server asks to wait, before the client does so. */
   readonly onWait?: (seconds: number, reason: string) => void
 }
@@ -115,10 +117,12 @@ const MOST_WAIT_S = 600
 export class LookoutClient {
   readonly url: string
   readonly #key: string | null
+  readonly #isBackground: boolean
   readonly #onWait: (seconds: number, reason: string) => void
 
-  constructor({ url, key, onWait = () => {} }: ClientOptions) {
+  constructor({ url, key, isBackground = false, onWait = () => {} }: ClientOptions) {
     this.url = url
+    this.#isBackground = isBackground
     this.#key = key
     this.#onWait = onWait
   }
@@ -208,7 +212,11 @@ export class LookoutClient {
 
   /** @throws ServerError for every answer but a success. */
   async #send(path: string, init: RequestInit): Promise<Response> {
-    const headers = { ...init.headers, ...(this.#key === null ? {} : { authorization: `Bearer ${this.#key}` }) }
+    const headers = {
+      ...init.headers,
+      ...(this.#isBackground ? { 'x-lookout-priority': 'background' } : {}),
+      ...(this.#key === null ? {} : { authorization: `Bearer ${this.#key}` }),
+    }
     let waited = 0
     for (;;) {
       const response = await fetch(this.url + path, { ...init, headers }).catch((error: unknown) => {

@@ -1,4 +1,5 @@
 export {
+  type ClientOptions,
   type DecisionAnswer,
   type Detection,
   type Detections,

@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import type { Detection, LookoutClient } from '../client/index.ts'
 import { ConfigError } from '../config/config.ts'
 import { drawMarks, type Mark, Palette } from '../drawing/index.ts'
-import { csvLine, type DetectedPicture, labelMeName, toCoco, toLabelMe, toYolo, yoloName } from '../exports/index.ts'
+import { csvLine, labelMeName, toLabelMe, toYolo, yoloName } from '../exports/index.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
 import {
   isPicture,
@@ -18,6 +18,7 @@ import { endWithUser, note, print } from './asking/screen.ts'
 import { drawingNames, keepOriginals, readTarget, type Target, writeWhole } from './asking/targets.ts'
 import { sortWords } from './asking/words.ts'
 import type { Command } from './command.ts'
+import { cocoText, detectionRows, type SearchedPicture, toDetected } from './detecting/results.ts'
 import { readOptions } from './options.ts'
 import { toTable } from './output.ts'
 import { warn } from './warn.ts'
@@ -64,8 +65,6 @@ interface Found {
   readonly detections: readonly Detection[]
   readonly finish_reason: string
 }
-/** What is kept of a picture after its turn. */
-type Result = Omit<Found, 'picture'> & Picture['size']
 
 async function search(args: readonly string[]): Promise<void> {
   const { values, positionals } = readOptions(
@@ -100,7 +99,7 @@ async function search(args: readonly string[]): Promise<void> {
     ...(categories.length === 0 ? {} : { categories }),
     config: { output: values.points ? 'point' : 'box', enable_thinking: values.think ?? false },
   }
-  const results: Result[] = []
+  const results: SearchedPicture[] = []
   const palette = new Palette()
   for (const category of categories) palette.of(category)
   let failures = 0
@@ -235,7 +234,11 @@ function toMark({ mention, point, point_box: box }: Detection): Mark {
     : { label: mention, kind: 'point', points: [point!] }
 }
 
-async function report(results: readonly Result[], categories: readonly string[], outputs: Outputs): Promise<void> {
+async function report(
+  results: readonly SearchedPicture[],
+  categories: readonly string[],
+  outputs: Outputs,
+): Promise<void> {
   const { format, data, labels } = outputs
   if (format === 'yolo') {
     for (const [name, text] of toYolo(results.map(toDetected), categories)) await writeWhole(join(labels!, name), text)
@@ -253,43 +256,20 @@ async function report(results: readonly Result[], categories: readonly string[],
   if (format === 'table' && results.every(({ detections }) => detections.length === 0)) note('nothing was found')
 }
 
-function toText(results: readonly Result[], categories: readonly string[], { format, isPoints }: Outputs): string {
+function toText(
+  results: readonly SearchedPicture[],
+  categories: readonly string[],
+  { format, isPoints }: Outputs,
+): string {
   if (format === 'json') {
     const items = results.map(({ name, ...result }) => JSON.stringify({ file: name, ...result }))
     return items.length === 0 ? '[]\n' : `[\n${items.join(',\n')}\n]\n`
   }
-  if (format === 'coco') {
-    const names = results.map(({ name }) => basename(name))
-    const isClear = new Set(names).size === names.length
-    const pictures = results.map((result, index) => ({
-      ...toDetected(result),
-      ...(isClear ? { name: names[index]! } : {}),
-    }))
-    return `${JSON.stringify(toCoco(pictures, categories))}\n`
-  }
-  const head = ['file', 'label', ...(isPoints ? ['x', 'y'] : ['left', 'top', 'right', 'bottom'])]
-  const rows = results.flatMap(({ name, detections }) => {
-    return detections.map((detection) => [name, detection.mention, ...numbersOf(detection).map(String)])
-  })
+  if (format === 'coco') return cocoText(results, categories)
+  const [head, ...rows] = detectionRows(results, isPoints) as [string[], ...string[][]]
   if (format === 'csv') return [head, ...rows].map(csvLine).join('')
   return toTable(
     head.map((title) => title.toUpperCase()),
     rows,
   )
-}
-
-function numbersOf({ point, point_box: box }: Detection): number[] {
-  return box ? [box.top_left.x, box.top_left.y, box.bottom_right.x, box.bottom_right.y] : [point!.x, point!.y]
-}
-
-function toDetected({ name, width, height, detections }: Result): DetectedPicture {
-  const boxes = detections.flatMap(({ mention, point_box: box }) => {
-    if (!box) return []
-    const { top_left: from, bottom_right: to } = box
-    return [{ label: mention, left: from.x, top: from.y, right: to.x, bottom: to.y }]
-  })
-  const points = detections.flatMap(({ mention, point, point_box: box }) => {
-    return point && !box ? [{ label: mention, ...point }] : []
-  })
-  return { name, width, height, boxes, points }
 }

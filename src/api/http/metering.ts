@@ -7,6 +7,9 @@ import { ApiError } from '../../lib/errors.ts'
 import { CLIENT_CLOSED_REQUEST, closedSignal } from './abort-signal.ts'
 import { principalOf } from './auth.ts'
 
+/** With `background`, a request gives way to those of others, as the lines of batches do. */
+const PRIORITY_HEADER = 'x-lookout-priority'
+
 /** Where the usage of requests is recorded. */
 export interface Metering {
   readonly ledger: Pick<UsageLedger, 'record'>
@@ -37,7 +40,7 @@ export async function meter(
   request.servedModel = model.id
   const { trace } = request
   trace?.admitted(endpoint, model.id)
-  const isBackground = request.line !== null
+  const isBackground = request.line !== null || request.headers[PRIORITY_HEADER] === 'background'
   const engine = new MeteredEngine(model.engine, trace?.works, isBackground)
   const closed = closedSignal(reply)
   closed.addEventListener('abort', () => engine.close())

@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { LookoutClient, ServerError } from '../../client/index.ts'
+import { type ClientOptions, LookoutClient, ServerError } from '../../client/index.ts'
 import { type Config, ConfigError } from '../../config/config.ts'
 import type { ModelCard } from '../../models/card.ts'
 import { readKnownCards } from '../known-models.ts'
@@ -17,6 +17,8 @@ export interface ConnectionOptions {
   readonly server: string | undefined
   /** What `--key` names. */
   readonly key: string | undefined
+  /** Whether what is asked gives way to the requests of others. */
+  readonly isBackground?: boolean
 }
 
 /** Where questions are answered. */
@@ -57,11 +59,12 @@ const PROBE_MS = 2_000
 export async function findPlace(options: ConnectionOptions): Promise<Place> {
   const config = await loadConfig()
   const key = options.key ?? config.apiKey
+  const asking = { key, isBackground: options.isBackground ?? false }
   const named = options.server ?? (process.env.LOOKOUT_URL || undefined)
   if (named !== undefined) {
-    return remotePlace(await connect(readUrl(named, options.server === undefined ? 'LOOKOUT_URL' : '--server'), key))
+    return remotePlace(await connect(readUrl(named, options.server === undefined ? 'LOOKOUT_URL' : '--server'), asking))
   }
-  const local = config.port === 0 ? null : await probe(localUrl(config), key)
+  const local = config.port === 0 ? null : await probe(localUrl(config), asking)
   return local === null ? ownPlace(config) : remotePlace(local)
 }
 
@@ -70,10 +73,12 @@ interface Connected {
   readonly ids: readonly string[]
 }
 
-async function connect(url: string, key: string | null): Promise<Connected> {
+type Asking = Pick<ClientOptions, 'key' | 'isBackground'>
+
+async function connect(url: string, asking: Asking): Promise<Connected> {
   const client = new LookoutClient({
     url,
-    key,
+    ...asking,
     onWait: (seconds, reason) => note(`${reason} (waiting for ${Math.ceil(seconds)} s)`),
   })
   return { client, ids: (await client.models()).map(({ id }) => id) }
@@ -87,13 +92,14 @@ function remotePlace({ client, ids }: Connected): Place {
 }
 
 /** Null when no server runs there, or it does not take the key, which is said. */
-async function probe(url: string, key: string | null): Promise<Connected | null> {
+async function probe(url: string, asking: Asking): Promise<Connected | null> {
+  const { key } = asking
   const response = await fetch(`${url}/v1/models`, {
     headers: key === null ? {} : { authorization: `Bearer ${key}` },
     signal: AbortSignal.timeout(PROBE_MS),
   }).catch(() => null)
   const body = (await response?.json().catch(() => null)) as { object?: string; error?: { type?: string } } | null
-  if (response?.ok && body?.object === 'list') return connect(url, key)
+  if (response?.ok && body?.object === 'list') return connect(url, asking)
   if (response?.status === 401 && body?.error?.type === 'authentication_error') {
     note(
       `a server runs at ${url}, but ${key === null ? 'no key for it is known' : 'it does not know the key'}: set LOOKOUT_API_KEY to ask it`,
@@ -148,6 +154,7 @@ async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
     databaseUrl: null,
     redisUrl: null,
     rateLimits: null,
+    batchLines: 0,
     corsOrigins: [],
     metrics: null,
     logLevel: 'silent',

@@ -27,8 +27,11 @@ export async function readTarget(given: string): Promise<Target> {
   throw new ConfigError(`-o ${given}: expected a file that ends with .png, .jpg, .webp, .json or .csv, or a folder`)
 }
 
-/** Folders that are missing will be made, so it is the nearest one that exists that counts. */
-async function checkWritable(given: string, folder: string): Promise<void> {
+/**
+ * Folders that are missing will be made, so it is the nearest one that exists that counts.
+ * @throws ConfigError
+ */
+export async function checkWritable(given: string, folder: string): Promise<void> {
   for (let place = resolve(folder); ; place = dirname(place)) {
     const entry = await stat(place).catch(() => null)
     if (entry === null) {

@@ -91,6 +91,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
         branches,
         usage,
         whole: work.whole === true,
+        isBackground: work.isBackground,
         trace: work.trace,
         signal: AbortSignal.any([signal, left.signal, this.#closing.signal]),
         placed,

@@ -22,6 +22,7 @@ export interface AdmittedWork<Prompt extends ReadPrompt> {
   readonly usage: readonly LiveUsage[]
   /** Whether nobody reads a completion before its end. */
   readonly whole: boolean
+  readonly isBackground?: boolean | undefined
   /** Ends the work. */
   readonly signal: AbortSignal
   /** Absent where the work is not traced. */
@@ -111,11 +112,11 @@ export class WorkRun<Prompt extends ReadPrompt> {
   }
 
   async #place(count: number, avoid: ModelServer | undefined): Promise<Place> {
-    const { organisation, key, branches, signal, trace, placed } = this.#work
+    const { organisation, key, branches, isBackground, signal, trace, placed } = this.#work
     const { servers } = this.#parts
     if (servers.up.length === 0) throw new ServerFailure('lost', 'no server can be used')
     const workCount = branches.reduce((sum, { n }) => sum + n, 0)
-    const place = await servers.place({ organisation, key, count, workCount, avoid }, signal)
+    const place = await servers.place({ organisation, key, count, workCount, isBackground, avoid }, signal)
     placed()
     trace?.started()
     return place

@@ -38,6 +38,13 @@ export class OpenQuestion {
   }
 }
 
+/** Whose a request is. */
+export interface ReadIdentity {
+  readonly id: number
+  readonly organisation: string
+  readonly isBackground?: boolean | undefined
+}
+
 /**
  * One request from its admission to its last answer. It owns which of its questions are still to be read; the reads take
  * them in order.
@@ -46,6 +53,8 @@ export class ReadRequest {
   /** Ascending in order of arrival. */
   readonly id: number
   readonly organisation: string
+  /** Whether it gives way to requests that are not. */
+  readonly isBackground: boolean
   readonly work: AdmittedRead
   readonly isTraced: boolean
   hasStarted = false
@@ -55,9 +64,15 @@ export class ReadRequest {
   /** Begun, in order. */
   readonly #open: OpenQuestion[] = []
 
-  constructor(id: number, organisation: string, work: AdmittedRead, limits: ReadLimits, isTraced: boolean) {
+  constructor(
+    { id, organisation, isBackground = false }: ReadIdentity,
+    work: AdmittedRead,
+    limits: ReadLimits,
+    isTraced: boolean,
+  ) {
     this.id = id
     this.organisation = organisation
+    this.isBackground = isBackground
     this.work = work
     this.isTraced = isTraced
     this.#limits = limits

@@ -10,7 +10,7 @@ import { ReadContext, type ReadUnit, type UnitRows } from './read-context.ts'
 import { ALIGNED, type ReadLimits, readLimits } from './read-limits.ts'
 import type { ReadPrefix } from './read-prefix.ts'
 import { ReadPrefixCopies } from './read-prefix-copies.ts'
-import { type OpenQuestion, ReadRequest } from './read-request.ts'
+import { type OpenQuestion, type ReadIdentity, ReadRequest } from './read-request.ts'
 import { ReadThreads } from './read-threads.ts'
 import type { ReplyTree } from './reply-tree.ts'
 import { keepQuestionsApart } from './shared-calls.ts'
@@ -40,6 +40,8 @@ export class Reads implements SideWork {
   readonly #limits: ReadLimits
   readonly #copies: ReadPrefixCopies
   readonly #queue = new FairQueue<ReadRequest>()
+  /** What has its turn when nothing else is to be read. */
+  readonly #backgroundQueue = new FairQueue<ReadRequest>()
   readonly #requests = new Map<number, ReadRequest>()
   #context: ReadContext | null = null
   /** Whether questions may share a call; null before it is known. */
@@ -72,7 +74,11 @@ export class Reads implements SideWork {
   }
 
   get isIdle(): boolean {
-    return this.#queue.isEmpty
+    return this.#queue.isEmpty && this.#backgroundQueue.isEmpty
+  }
+
+  get isBackground(): boolean {
+    return this.#queue.isEmpty && !this.#backgroundQueue.isEmpty
   }
 
   get running(): number {
@@ -80,7 +86,11 @@ export class Reads implements SideWork {
   }
 
   get waiting(): number {
-    return this.#queue.items.filter(({ hasStarted }) => !hasStarted).length
+    return waitingIn(this.#queue) + this.waitingBackground
+  }
+
+  get waitingBackground(): number {
+    return waitingIn(this.#backgroundQueue)
   }
 
   get prefilledTokens(): number {
@@ -93,13 +103,18 @@ export class Reads implements SideWork {
   }
 
   /** Answers with `admitted`, then `answers`; or with `error`. @param traced whether its stages are among the answers. */
-  submit(id: number, organisation: string, work: AdmittedRead, traced: boolean): void {
-    const request = new ReadRequest(id, organisation, work, this.#limits, traced)
+  submit(identity: ReadIdentity, work: AdmittedRead, traced: boolean): void {
+    const { id } = identity
+    const request = new ReadRequest(identity, work, this.#limits, traced)
     this.#send({ type: 'admitted', id, prompts: this.#usage(work) })
     this.#requests.set(id, request)
-    this.#queue.add(request)
+    this.#queueOf(request).add(request)
     if (this.#idle !== null) clearTimeout(this.#idle)
     this.#idle = null
+  }
+
+  #queueOf({ isBackground }: ReadRequest): FairQueue<ReadRequest> {
+    return isBackground ? this.#backgroundQueue : this.#queue
   }
 
   abort(id: number): void {
@@ -108,7 +123,7 @@ export class Reads implements SideWork {
   }
 
   step(budgetMs: number): void {
-    const request = this.#queue.head
+    const request = this.#queue.head ?? this.#backgroundQueue.head
     if (request === undefined) return
     if (!request.hasStarted && request.isTraced) this.#send({ type: 'started', id: request.id })
     request.hasStarted = true
@@ -159,7 +174,7 @@ export class Reads implements SideWork {
     this.#turnMs += performance.now() - started
     if (this.#led === null && this.#turnMs >= TURN_PER_PREFIX * this.#prefixMs) {
       this.#turnMs = 0
-      this.#queue.rotate()
+      this.#queueOf(request).rotate()
     }
   }
 
@@ -314,12 +329,12 @@ export class Reads implements SideWork {
 
   #close(request: ReadRequest): void {
     this.#requests.delete(request.id)
-    this.#queue.remove(request)
+    this.#queueOf(request).remove(request)
     if (this.#led !== null && request.next(1)[0] === this.#led) this.#endLead()
     // What is half computed may need media of the request.
     if (request.hasStarted && this.#context?.isFilled === false) this.#forget()
     request.work.close()
-    if (!this.#queue.isEmpty) return
+    if (!this.isIdle) return
     this.#idle = setTimeout(() => {
       this.#put(this.#context)
       this.close()
@@ -348,4 +363,8 @@ function logSum(values: readonly number[]): number {
   const largest = Math.max(...values)
   if (largest === Number.NEGATIVE_INFINITY) return largest
   return largest + Math.log(values.reduce((sum, value) => sum + Math.exp(value - largest), 0))
+}
+
+function waitingIn(queue: FairQueue<ReadRequest>): number {
+  return queue.items.filter(({ hasStarted }) => !hasStarted).length
 }

@@ -35,6 +35,7 @@ export class BatchBuilder {
   readonly #pace: PrefillPace
   readonly #turns: PrefillTurns
   #number = 0
+  #isBackground = false
   #round = 0
   #wasMedia = false
   #wasPrompt = false
@@ -52,12 +53,14 @@ export class BatchBuilder {
   }
 
   /**
-   * Decides on the next step. Something must be running. May preempt sequences to make room.
+   * Decides on the next step. Something of the class must be running. May preempt sequences to make room.
+   * @param isBackground whether the step is for work in the background.
    * @returns null when what it wanted to compute was preempted.
    * @throws StepError when no room can be made.
    */
-  next(): Step | null {
+  next(isBackground: boolean): Step | null {
     this.#number++
+    this.#isBackground = isBackground
     const needs = this.#survey()
     this.#pace.meet(this.#groupsWithoutImages)
     this.#wasMedia = this.#isMediaTurn(needs)
@@ -84,6 +87,7 @@ export class BatchBuilder {
     const seen = new Set<PrefillCursor>()
     for (const running of this.#manager.running) {
       const { group, sequence } = running
+      if (group.isBackground !== this.#isBackground) continue
       if (sequence.isFilled) {
         decoding.push(running)
         continue

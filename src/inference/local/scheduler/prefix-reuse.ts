@@ -289,10 +289,14 @@ export class PrefixReuse {
     return cut
   }
 
-  /** Whether an older sequence is prefilling more of the prompt than the cells that were found. */
+  /**
+   * Whether an older sequence is prefilling more of the prompt than the cells that were found. Nobody waits for work in the
+   * background.
+   */
   #isBeingComputed({ group, sequence }: RunningSequence, running: readonly RunningSequence[], found: number): boolean {
     return running.some(({ group: other, sequence: { rank } }) => {
       if (rank >= sequence.rank || other === group || other.organisation !== group.organisation) return false
+      if (other.isBackground && !group.isBackground) return false
       const { root } = other
       if (root === null || root.kvSequence === null || root.cursor === null) return false
       const cut = this.#commonPrefix(group.key, other.key)

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { branch, CARD, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
 import type { Branch, EngineEvent, PromptPart } from '../../engine.ts'
@@ -128,4 +128,66 @@ test('held text is sent once, whatever is sent in between, and not after an abor
   const before = sent.length
   expect(scheduler.step()).toBe(false)
   expect([sent.length, scheduler.stats.usedCells]).toEqual([before, 0])
+})
+
+describe('work in the background', () => {
+  const work = (words: number, tokens: number, fields: { n?: number; isBackground?: boolean } = {}) => {
+    const { n = 1, isBackground = true } = fields
+    return { organisation: ORGANISATION, prefix: prompt(words), branches: [answer(tokens, { n })], isBackground }
+  }
+  const tokensOf = (sent: readonly FromEngine[], id: number) =>
+    eventsOf(sent, id).reduce((sum, event) => sum + (event.type === 'text' ? event.tokens : 0), 0)
+
+  test('leaves its places to other work, and has the same text in the end', () => {
+    const alone = createScheduler()
+    alone.scheduler.submit(1, work(5, 30))
+    while (alone.scheduler.step());
+
+    const { scheduler, sent } = createScheduler()
+    // All four places are taken.
+    scheduler.submit(1, work(5, 30))
+    scheduler.submit(2, work(6, 30, { n: 3 }))
+    for (let step = 0; step < 10; step++) scheduler.step()
+    expect(scheduler.stats).toMatchObject({ running: 4, waiting: 0 })
+    scheduler.submit(3, work(7, 8, { n: 2, isBackground: false }))
+    scheduler.step()
+    expect(scheduler.stats).toMatchObject({ running: 4, waiting: 0, preemptions: 2 })
+    while (scheduler.step());
+    expect(eventsOf(sent, 3).filter(({ type }) => type === 'finish')).toHaveLength(2)
+    expect(textOf(eventsOf(sent, 1))).toBe(textOf(eventsOf(alone.sent, 1)))
+    expect(eventsOf(sent, 2).filter(({ type }) => type === 'finish')).toHaveLength(3)
+    expect(scheduler.stats).toMatchObject({ running: 0, waiting: 0, usedCells: 0, usedSequences: 0 })
+  })
+
+  test('leaves its cells to other work, which no preemption holds up', () => {
+    const { scheduler, sent } = createScheduler()
+    scheduler.submit(1, work(900, 200))
+    scheduler.submit(2, work(901, 200))
+    for (let step = 0; step < 40; step++) scheduler.step()
+    expect(scheduler.stats.running).toBe(2)
+    // More cells than are left.
+    scheduler.submit(3, work(902, 4, { isBackground: false }))
+    scheduler.submit(4, work(3, 4, { isBackground: false }))
+    for (let step = 0; tokensOf(sent, 3) < 4 || tokensOf(sent, 4) < 4; step++) {
+      expect(step).toBeLessThan(200)
+      scheduler.step()
+    }
+    while (scheduler.step());
+    expect([tokensOf(sent, 1), tokensOf(sent, 2)]).toEqual([200, 200])
+  })
+
+  test('has a small part of the time while other work runs, and all of it afterwards', () => {
+    // Every look at the clock takes a millisecond, so that steps take about as long as one another.
+    let now = 0
+    vi.spyOn(performance, 'now').mockImplementation(() => now++)
+    const { scheduler, sent } = createScheduler()
+    scheduler.submit(1, work(3, 400))
+    scheduler.submit(2, work(4, 200, { isBackground: false }))
+    for (let step = 0; step < 150; step++) scheduler.step()
+    const [background, other] = [tokensOf(sent, 1), tokensOf(sent, 2)]
+    expect(background / (background + other)).toBeGreaterThan(0.05)
+    expect(background / (background + other)).toBeLessThan(0.15)
+    while (scheduler.step());
+    expect(tokensOf(sent, 1)).toBe(400)
+  })
 })

@@ -25,6 +25,9 @@ export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCache
 const COPY_MS = 8
 const COPY_SHARE = 0.1
 
+/** Part of the time that work in the background has beside other work. */
+const BACKGROUND_SHARE = 0.1
+
 /** How long a step of other work should take beside completions, in ms. It has half of the time. */
 const SIDE_STEP_MS = 20
 
@@ -55,6 +58,8 @@ export class Scheduler {
   readonly #side: SideWork | null
   /** Time by which other work's last step was longer than all other steps since, in ms. */
   #sideLeadMs = 0
+  /** Time that other work must have before the next step of work in the background, in ms. */
+  #backgroundLeadMs = 0
   #prefilledTokens = 0
   #decodedTokens = 0
   #draftedTokens = 0
@@ -170,6 +175,10 @@ export class Scheduler {
     return this.#manager.waitingGroups + this.#reading.size + (this.#side?.waiting ?? 0)
   }
 
+  get #waitingBackground(): number {
+    return this.#manager.waitingBackground + (this.#side?.waitingBackground ?? 0)
+  }
+
   /**
    * Computes one step.
    * @param hold whether text may wait for that of the next steps.
@@ -179,8 +188,10 @@ export class Scheduler {
     const started = performance.now()
     const since = this.#lastStepEnd ?? started
     this.#manager.admit()
-    if (this.#isSideTurn) {
+    const isBackground = this.#isBackgroundTurn
+    if (this.#isSideTurn(isBackground)) {
       this.#sideStep()
+      this.#settleTurn(isBackground, performance.now() - started)
       return true
     }
     if (this.#manager.running.length === 0) {
@@ -193,7 +204,7 @@ export class Scheduler {
     }
     const [decodedTokens, prefilledTokens] = [this.#decodedTokens, this.#prefilledTokens]
     try {
-      const touched = this.#compute()
+      const touched = this.#compute(isBackground)
       if (hold) this.#sender.hold(touched, performance.now() - started)
       else this.#sender.sendNow(touched)
     } catch (error) {
@@ -201,6 +212,7 @@ export class Scheduler {
       for (const group of error.groups) this.#fail(group, error.cause)
     }
     this.#lastStepEnd = performance.now()
+    this.#settleTurn(isBackground, this.#lastStepEnd - started)
     this.#sideLeadMs -= this.#lastStepEnd - started
     this.#forecast.stepped(
       this.#lastStepEnd - since,
@@ -210,10 +222,26 @@ export class Scheduler {
     return true
   }
 
-  /** Beside completions, other work has half of the time. */
-  get #isSideTurn(): boolean {
-    if (this.#side === null || this.#side.isIdle) return false
-    if (this.#manager.running.length > 0) return this.#sideLeadMs <= 0
+  get #hasForeground(): boolean {
+    return this.#manager.hasRunning(false) || (this.#side !== null && !this.#side.isIdle && !this.#side.isBackground)
+  }
+
+  /** Work in the background has all of the time that others leave, and a small part of the rest, so that it ends some day. */
+  get #isBackgroundTurn(): boolean {
+    if (!this.#hasForeground) return true
+    return this.#backgroundLeadMs <= 0 && (this.#manager.hasRunning(true) || this.#side?.isBackground === true)
+  }
+
+  #settleTurn(isBackground: boolean, ms: number): void {
+    if (!isBackground) this.#backgroundLeadMs = Math.max(0, this.#backgroundLeadMs - ms)
+    else this.#backgroundLeadMs = this.#hasForeground ? ms / BACKGROUND_SHARE - ms : 0
+  }
+
+  /** Beside completions of its class, other work has half of the time. */
+  #isSideTurn(isBackground: boolean): boolean {
+    if (this.#side === null || this.#side.isIdle || this.#side.isBackground !== isBackground) return false
+    if (this.#manager.hasRunning(isBackground)) return this.#sideLeadMs <= 0
+    if (this.#manager.running.length > 0) return true
     // What can never run is told so at once.
     return this.#manager.next === undefined
   }
@@ -228,10 +256,10 @@ export class Scheduler {
   }
 
   /** @returns groups with new events. @throws StepError */
-  #compute(): ReadonlySet<SequenceGroup> {
+  #compute(isBackground: boolean): ReadonlySet<SequenceGroup> {
     const started = performance.now()
     const touched = new Set<SequenceGroup>()
-    const step = this.#builder.next()
+    const step = this.#builder.next(isBackground)
     let decodeMs = 0
     if (step !== null) {
       const result = this.#runner.run(step)
@@ -259,9 +287,13 @@ export class Scheduler {
     return events.length > 0 || error !== null
   }
 
-  /** @throws FailureError when the queue is full. */
-  checkQueue(): void {
-    if (this.#waiting < this.#settings.maxWaiting) return
+  /**
+   * Work in the background takes no place from others.
+   * @throws FailureError when the queue is full.
+   */
+  checkQueue(isBackground = false): void {
+    const waiting = isBackground ? this.#waitingBackground : this.#waiting - this.#waitingBackground
+    if (waiting < this.#settings.maxWaiting) return
     const retryAfter = this.#forecast.promisePlace(() => this.#load) / 1000
     const message = `The model is busy and its queue is full. ${tryAgainIn(retryAfter)}`
     throw new FailureError({ kind: 'overloaded', message, retryAfter })
@@ -269,10 +301,11 @@ export class Scheduler {
 
   /** @throws FailureError when the queue is full or the work does not fit. */
   #admit(id: number, work: Work): SequenceGroup {
-    this.checkQueue()
+    this.checkQueue(work.isBackground)
     const admitted = admit(this.#loaded, work)
     const seed = this.#settings.seed ?? randomInt(2 ** 32)
-    return new SequenceGroup(id, work.organisation, admitted, this.#loaded, seed)
+    const { organisation, isBackground } = work
+    return new SequenceGroup({ id, organisation, isBackground }, admitted, this.#loaded, seed)
   }
 
   /** What a request that is refused would wait for. */

@@ -15,6 +15,13 @@ export interface RunningSequence {
   readonly sequence: Sequence
 }
 
+/** Whose a group is. */
+export interface GroupIdentity {
+  readonly id: number
+  readonly organisation: string
+  readonly isBackground?: boolean | undefined
+}
+
 /** What a traced group reports. `encoded`: the encoder has just taken so long for media of it. */
 export type StageReport = { readonly type: 'started' } | { readonly type: 'encoded'; readonly ms: number }
 
@@ -27,6 +34,8 @@ export class SequenceGroup {
   /** Ascending in order of arrival. */
   readonly id: number
   readonly organisation: string
+  /** Whether it gives way to groups that are not. */
+  readonly isBackground: boolean
   readonly work: AdmittedWork
   readonly sequences: readonly Sequence[]
   /** Each after its parent. */
@@ -47,9 +56,15 @@ export class SequenceGroup {
   #hasSpoken = false
   #events: EngineEvent[] = []
 
-  constructor(id: number, organisation: string, work: AdmittedWork, loaded: LoadedModel, seed: number) {
+  constructor(
+    { id, organisation, isBackground = false }: GroupIdentity,
+    work: AdmittedWork,
+    loaded: LoadedModel,
+    seed: number,
+  ) {
     this.id = id
     this.organisation = organisation
+    this.isBackground = isBackground
     this.work = work
     const { branches } = work
     const isAlone = branches.length === 1 && branches[0]!.n === 1

@@ -19,15 +19,19 @@ const HEADROOM_CELLS = 32
 export class SequenceManager {
   readonly #loaded: LoadedModel
   readonly #queue = new FairQueue<SequenceGroup>()
+  /** What gives way: nothing of it is admitted while anything else waits. */
+  readonly #backgroundQueue = new FairQueue<SequenceGroup>()
   readonly #reuse: PrefixReuse
   /** Oldest first. */
   readonly #running: RunningSequence[] = []
   readonly #openPrefixes = new Set<SharedPrefix>()
   #waitingGroups = 0
+  #waitingBackground = 0
   #preemptions = 0
   #lastRank = 0
-  /** Nothing is admitted between a preemption and the next end of a sequence. */
+  /** Nothing is admitted between a preemption and the next end of a sequence; in the background, if it was one of these. */
   #isCongested = false
+  #isBackgroundCongested = false
 
   /** @param disk where copies of ended work outlive the process; null for nowhere. */
   constructor(loaded: LoadedModel, prefixCacheBytes: number, disk: DiskPrefixes | null = null) {
@@ -42,41 +46,80 @@ export class SequenceManager {
 
   /** The group whose turn it is to have a sequence admitted. */
   get next(): SequenceGroup | undefined {
-    return this.#queue.head
+    return this.#queue.head ?? this.#backgroundQueue.head
   }
 
   /** Groups with sequences that wait. */
   get queued(): readonly SequenceGroup[] {
-    return this.#queue.items
+    return [...this.#queue.items, ...this.#backgroundQueue.items]
   }
 
   /** Groups of which no sequence has been admitted. */
   get waitingGroups(): number {
-    return this.#waitingGroups
+    return this.#waitingGroups + this.#waitingBackground
+  }
+
+  /** Those of them that wait in the background. */
+  get waitingBackground(): number {
+    return this.#waitingBackground
+  }
+
+  /** Whether a sequence of one class runs. */
+  hasRunning(isBackground: boolean): boolean {
+    return this.#running.some(({ group }) => group.isBackground === isBackground)
   }
 
   get stats(): Pick<EngineStats, 'running' | 'waiting' | 'preemptions'> & ReuseStats {
     return {
       ...this.#reuse.stats,
       running: this.#running.length,
-      waiting: this.#waitingGroups,
+      waiting: this.waitingGroups,
       preemptions: this.#preemptions,
     }
   }
 
   enqueue(group: SequenceGroup): void {
-    this.#queue.add(group)
-    this.#waitingGroups++
+    this.#queueOf(group).add(group)
+    this.#countWaiting(group, 1)
   }
 
-  /** Admits sequences while there is room. No sequence overtakes one that waits for room. */
+  /**
+   * Admits sequences while there is room. No sequence overtakes one that waits for room. Sequences in the background leave
+   * when others need their room, and come when nobody else waits.
+   */
   admit(): void {
-    while (!this.#isCongested && this.#running.length < this.#loaded.maxRunning) {
+    while (!this.#isCongested) {
       const group = this.#queue.head
       const sequence = group?.waiting[0]
-      if (group === undefined || sequence === undefined || !this.#makeRoomFor({ group, sequence })) return
+      if (group === undefined || sequence === undefined) break
+      if (this.#running.length >= this.#loaded.maxRunning && !this.#preemptBackground()) return
+      while (!this.#makeRoomFor({ group, sequence })) if (!this.#preemptBackground()) return
       this.#admitNextOf(group)
     }
+    while (this.#queue.isEmpty && !this.#isCongested && !this.#isBackgroundCongested) {
+      const group = this.#backgroundQueue.head
+      const sequence = group?.waiting[0]
+      if (group === undefined || sequence === undefined || this.#running.length >= this.#loaded.maxRunning) return
+      if (!this.#makeRoomFor({ group, sequence })) return
+      this.#admitNextOf(group)
+    }
+  }
+
+  #queueOf({ isBackground }: SequenceGroup): FairQueue<SequenceGroup> {
+    return isBackground ? this.#backgroundQueue : this.#queue
+  }
+
+  #countWaiting({ isBackground }: SequenceGroup, change: number): void {
+    if (isBackground) this.#waitingBackground += change
+    else this.#waitingGroups += change
+  }
+
+  /** Has the youngest sequence in the background leave. @returns false when there is none. */
+  #preemptBackground(): boolean {
+    const youngest = this.#running.findLast(({ group }) => group.isBackground)
+    if (youngest === undefined) return false
+    this.#preempt(youngest)
+    return true
   }
 
   /** How much of a group's prompt has been computed already. */
@@ -121,13 +164,15 @@ export class SequenceManager {
   }
 
   /**
-   * Frees some cells: those of ended work, or of the youngest sequence, never of the oldest, so there is always progress.
+   * Frees some cells: those of ended work, or of the youngest sequence, in the background if there is one, never of the
+   * oldest, so there is always progress.
    * @returns false when there is nothing to free.
    */
   reclaim(): boolean {
     if (this.#reuse.reclaim() || this.#closeIdlePrefix(null)) return true
     const youngest = this.#running.at(-1)
     if (youngest === undefined || this.#running.length === 1) return false
+    if (this.hasRunning(false) && this.#preemptBackground()) return true
     this.#preempt(youngest)
     return true
   }
@@ -143,21 +188,23 @@ export class SequenceManager {
 
   /** Closes all of a group. @param keep whether the prefix cache may keep what it computed. */
   drop(group: SequenceGroup, keep: boolean): void {
-    this.#queue.remove(group)
-    if (!group.hasStarted) this.#waitingGroups--
+    this.#queueOf(group).remove(group)
+    if (!group.hasStarted) this.#countWaiting(group, -1)
     for (const running of this.#running.filter((other) => other.group === group)) {
       this.#stop(running)
       this.#close(running, keep)
     }
     this.#closePrefixes(group, keep)
     this.#isCongested = false
+    this.#isBackgroundCongested = false
   }
 
   #admitNextOf(group: SequenceGroup): void {
-    this.#queue.rotate()
-    if (!group.hasStarted) this.#waitingGroups--
+    const queue = this.#queueOf(group)
+    queue.rotate()
+    if (!group.hasStarted) this.#countWaiting(group, -1)
     const sequence = group.admit()
-    if (group.waiting.length === 0) this.#queue.remove(group)
+    if (group.waiting.length === 0) queue.remove(group)
     if (!sequence.wasAdmitted) sequence.admit(++this.#lastRank)
     const running = { group, sequence }
     // One that was preempted is older than others that run by now.
@@ -172,9 +219,10 @@ export class SequenceManager {
     this.#stop(running)
     sequence.close(this.#loaded.kv)
     group.preempt(sequence)
-    this.#queue.add(group)
+    this.#queueOf(group).add(group)
     this.#preemptions++
-    this.#isCongested = true
+    if (group.isBackground) this.#isBackgroundCongested = true
+    else this.#isCongested = true
   }
 
   /** Takes a sequence out of the running ones; the caller closes it. */
@@ -184,6 +232,7 @@ export class SequenceManager {
     this.#running.splice(index, 1)
     sequence.parent?.removeUser()
     this.#isCongested = false
+    this.#isBackgroundCongested = false
   }
 
   /**
@@ -232,7 +281,7 @@ export class SequenceManager {
   #makeRoomFor(candidate: RunningSequence): boolean {
     const { kv } = this.#loaded
     const { sequence } = candidate
-    const reserved = this.#reserved()
+    const reserved = this.#reserved(candidate.group)
     const headroom = this.#running.length === 0 ? 0 : Math.min(HEADROOM_CELLS, sequence.tokensLeft)
     for (;;) {
       const needed = this.#needed(candidate)
@@ -246,11 +295,12 @@ export class SequenceManager {
     }
   }
 
-  /** What running sequences will still take for their prompts and next tokens. */
-  #reserved(): Room {
+  /** What running sequences that need not give way to a group will still take for their prompts and next tokens. */
+  #reserved({ isBackground }: SequenceGroup): Room {
     const room = { cells: 0, sequences: 0 }
     const seen = new Set<SharedPrefix>()
-    for (const { sequence } of this.#running) {
+    for (const { group, sequence } of this.#running) {
+      if (group.isBackground && !isBackground) continue
       add(room, sequence)
       room.cells++
       for (let prefix = sequence.parent; prefix !== null && !seen.has(prefix); prefix = prefix.parent) {

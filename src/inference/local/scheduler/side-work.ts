@@ -5,9 +5,13 @@
 export interface SideWork {
   /** Whether there is nothing to compute. */
   readonly isIdle: boolean
+  /** Whether all that is to be computed is for nobody who waits. */
+  readonly isBackground: boolean
   /** Requests in progress, and those of which nothing has been computed. */
   readonly running: number
   readonly waiting: number
+  /** Those of them that nobody waits for. */
+  readonly waitingBackground: number
   /** Prompt tokens that were computed. */
   readonly prefilledTokens: number
   /**

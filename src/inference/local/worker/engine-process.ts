@@ -108,17 +108,18 @@ class EngineProcess {
       ...work.questions.map(({ suffix, param }) => ({ parts: suffix, param })),
     ]
     this.#prepare(id, async (signal) => {
-      this.#scheduler.checkQueue()
+      this.#scheduler.checkQueue(work.isBackground)
       await this.#prepareTexts(prompts, work.organisation, signal)
       const admitted = await this.#reads.admit(work, signal)
       return () => {
         try {
-          this.#scheduler.checkQueue()
+          this.#scheduler.checkQueue(work.isBackground)
         } catch (error) {
           admitted.close()
           throw error
         }
-        this.#reads.submit(id, work.organisation, admitted, traced)
+        const { organisation, isBackground } = work
+        this.#reads.submit({ id, organisation, isBackground }, admitted, traced)
         this.#scheduler.wake()
       }
     })

@@ -11,6 +11,8 @@ export interface Placement {
   readonly count: number
   /** Completions of all the work that it is a part of, which one server should do. */
   readonly workCount: number
+  /** Whether it gets places that nobody else waits for. */
+  readonly isBackground?: boolean | undefined
   /** A server that has just failed it. */
   readonly avoid?: ModelServer | undefined
 }
@@ -42,6 +44,7 @@ export class Servers {
   readonly all: readonly ModelServer[]
   readonly #capacity: number
   readonly #queue = new FairQueue<Waiting>()
+  readonly #backgroundQueue = new FairQueue<Waiting>()
   #lastId = 0
   #meanMs = FIRST_GUESS_MS
 
@@ -67,8 +70,9 @@ export class Servers {
   place(wanted: Placement, signal: AbortSignal): Promise<Place> {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted()
+      const queue = wanted.isBackground ? this.#backgroundQueue : this.#queue
       const leave = () => {
-        this.#queue.remove(waiting)
+        queue.remove(waiting)
         reject(signal.reason)
       }
       const waiting: Waiting = {
@@ -84,26 +88,30 @@ export class Servers {
         },
       }
       signal.addEventListener('abort', leave, { once: true })
-      this.#queue.add(waiting)
+      queue.add(waiting)
       this.serve()
     })
   }
 
   /** Gives free places to those who wait. To be called when a server has come back. */
   serve(): void {
-    for (let head = this.#queue.head; head !== undefined; head = this.#queue.head) {
-      const server = this.#choose(head)
-      if (server === null) return
-      this.#queue.rotate()
-      this.#queue.remove(head)
-      head.resolve(this.#take(server, head.count))
+    for (const queue of [this.#queue, this.#backgroundQueue]) {
+      for (let head = queue.head; head !== undefined; head = queue.head) {
+        const server = this.#choose(head)
+        if (server === null) return
+        queue.rotate()
+        queue.remove(head)
+        head.resolve(this.#take(server, head.count))
+      }
     }
   }
 
   failWaiting(reason: unknown): void {
-    for (const waiting of this.#queue.items) {
-      this.#queue.remove(waiting)
-      waiting.reject(reason)
+    for (const queue of [this.#queue, this.#backgroundQueue]) {
+      for (const waiting of queue.items) {
+        queue.remove(waiting)
+        waiting.reject(reason)
+      }
     }
   }
 

@@ -1,0 +1,269 @@
+import { glob, stat } from 'node:fs/promises'
+import { dirname, extname, join, resolve } from 'node:path'
+import type { LookoutClient } from '../client/index.ts'
+import { ConfigError } from '../config/config.ts'
+import { csvLine, toYolo, yoloName } from '../exports/index.ts'
+import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
+import { MediaError, mediaPart, openPicture, picturesIn, sendMedia } from './asking/media.ts'
+import { readNumber } from './asking/numbers.ts'
+import { endWithUser, note } from './asking/screen.ts'
+import { checkWritable, keepOriginals, writeWhole } from './asking/targets.ts'
+import { unknownModel } from './asking/words.ts'
+import { Journal, journalPath } from './batching/journal.ts'
+import { Progress } from './batching/progress.ts'
+import type { Command } from './command.ts'
+import { cocoText, detectionRows, type SearchedPicture, toDetected } from './detecting/results.ts'
+import { NO_MODEL } from './no-model.ts'
+import { readOptions } from './options.ts'
+import { warn } from './warn.ts'
+
+const FORMATS = ['coco', 'yolo', 'jsonl', 'csv'] as const
+type Format = (typeof FORMATS)[number]
+const BY_ENDING: Readonly<Record<string, Format>> = { '.json': 'coco', '.jsonl': 'jsonl', '.csv': 'csv', '': 'yolo' }
+
+const DEFAULT_JOBS = 4
+
+export const batch: Command = {
+  help: `Usage: lookout batch FILE | FOLDER | PATTERN ... --detect CATEGORY,CATEGORY... -o OUTPUT [options]
+       lookout batch FILE | FOLDER | PATTERN ... --ask QUESTION -o OUTPUT [options]
+
+Finds objects in many pictures, or asks the same question about each. On a server it takes what other requests leave. It
+can be stopped at any moment: the same command with the same output goes on, and tries again what has failed.
+
+  --detect         categories of objects; '' for every object
+  --ask            a question
+  -o, --output     a file that ends with .json (COCO), .jsonl or .csv, or a folder (YOLO)
+  --format         ${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)} [what the name of the output says]
+  --jobs           pictures at the same time [${DEFAULT_JOBS}]
+${CONNECTION_HELP}
+
+lookout --help lists the settings.
+`,
+  async run(args) {
+    endWithUser()
+    await label(args)
+  },
+}
+
+type Task = { readonly detect: readonly string[] } | { readonly ask: string }
+
+interface Input {
+  readonly file: string
+  readonly bytes: number
+  readonly changed: number
+}
+
+interface Answer {
+  readonly name: string
+  readonly answer: string
+  readonly finish_reason: string | null
+}
+
+type Result = SearchedPicture | Answer
+
+async function label(args: readonly string[]): Promise<void> {
+  const { values, positionals } = readOptions(
+    args,
+    {
+      ...CONNECTION_OPTIONS,
+      detect: { type: 'string' },
+      ask: { type: 'string' },
+      output: { type: 'string', short: 'o' },
+      format: { type: 'string' },
+      jobs: { type: 'string' },
+    },
+    null,
+  )
+  const task = readTask(values.detect, values.ask)
+  const { path, format } = await readOutput(values.output, values.format, task)
+  const jobs = readNumber(values.jobs, '--jobs', { min: 1, max: 64, whole: true }) ?? DEFAULT_JOBS
+  const inputs = await collect(positionals)
+  const names = inputs.map(({ file }) => file)
+  if (format === 'yolo') checkNames(names)
+  await keepOriginals([path], names)
+
+  const place = await findPlace({ server: values.server, key: values.key, isBackground: true })
+  const model = values.model ?? null
+  if (model !== null && !(await place.names.has(model))) throw unknownModel(model, place.names)
+  const journal = await Journal.open(journalPath(path, format === 'yolo'), { ...task, model })
+  const results = new Map<string, Result>()
+  for (const input of inputs) {
+    const known = journal.find(input)
+    if (known !== undefined) results.set(input.file, known as Result)
+  }
+  const left = inputs.filter(({ file }) => !results.has(file))
+  if (results.size > 0) note(`${results.size} of ${inputs.length} pictures are done already`)
+  const failures = new Map<string, string>()
+  if (left.length > 0) {
+    await using opened = await place.open(model, ({ modalities, outputFormats }) => {
+      const detects = outputFormats.some((output) => output === 'box' || output === 'point')
+      return modalities.includes('image') && ('ask' in task || detects)
+    })
+    const asked = model ?? ('ask' in task ? place.names.ids[0] : null)
+    if (asked === undefined) throw new ConfigError(NO_MODEL)
+    const progress = new Progress(inputs.length, results.size)
+    try {
+      await inParallel(left, jobs, async (input) => {
+        try {
+          const result = await ask(opened.client, input.file, task, asked)
+          await journal.add({ ...input, result })
+          results.set(input.file, result)
+        } catch (error) {
+          if (!(error instanceof MediaError || isAboutInput(error))) throw error
+          failures.set(input.file, (error as Error).message)
+        }
+        progress.advance()
+      })
+    } catch (error) {
+      progress.clear()
+      await journal.close(false)
+      const done = `${results.size} of ${inputs.length} pictures are done, and the same command goes on from there`
+      throw new ConfigError(`${(error as Error).message} (${done})`)
+    }
+    progress.end()
+  }
+  const done = names.flatMap((name) => results.get(name) ?? [])
+  await write(done, path, format, task)
+  await journal.close(failures.size === 0)
+  for (const name of names) {
+    const message = failures.get(name)
+    if (message !== undefined) warn(message.includes(name) ? message : `${name}: ${message}`)
+  }
+  if (failures.size > 0) {
+    const work = 'ask' in task ? 'asked about' : 'searched'
+    throw new ConfigError(`${failures.size} of ${inputs.length} pictures could not be ${work}`)
+  }
+}
+
+function readTask(detect: string | undefined, ask: string | undefined): Task {
+  if ((detect === undefined) === (ask === undefined)) {
+    throw new ConfigError(
+      'expected either --detect or --ask, as in: lookout batch photos/ --detect cat,dog -o labels.json',
+    )
+  }
+  if (ask !== undefined) {
+    if (ask.trim() === '') throw new ConfigError('--ask: expected a question')
+    return { ask }
+  }
+  const categories = detect!.split(',').map((name) => name.trim())
+  return { detect: [...new Set(categories)].filter((name) => name !== '') }
+}
+
+async function readOutput(
+  output: string | undefined,
+  wanted: string | undefined,
+  task: Task,
+): Promise<{ path: string; format: Format }> {
+  if (output === undefined || output === '') throw new ConfigError('-o: expected a file or a folder')
+  const entry = await stat(output).catch(() => null)
+  const isFolder = entry?.isDirectory() || /[/\\]$/.test(output)
+  const ending = isFolder ? '' : extname(output).toLowerCase()
+  const format = wanted ?? BY_ENDING[ending]
+  const known = FORMATS.find((name) => name === format)
+  if (known === undefined) {
+    const expected = `${FORMATS.slice(0, -1).join(', ')} or ${FORMATS.at(-1)}`
+    if (wanted !== undefined) throw new ConfigError(`--format: expected ${expected}, not '${wanted}'`)
+    throw new ConfigError(`-o ${output}: expected a file that ends with .json, .jsonl or .csv, or a folder`)
+  }
+  if ((known === 'yolo') !== (ending === '')) {
+    throw new ConfigError(
+      known === 'yolo'
+        ? `--format yolo writes one file for each picture: -o must be a folder, not ${output}`
+        : `-o ${output}: --format ${known} is written to a file`,
+    )
+  }
+  if ('ask' in task && known !== 'jsonl' && known !== 'csv') {
+    throw new ConfigError(`-o ${output}: answers are written as .jsonl or .csv`)
+  }
+  await checkWritable(output, known === 'yolo' ? output : dirname(resolve(output)))
+  return { path: output, format: known }
+}
+
+/** Files, the pictures in folders, and what patterns stand for that no shell has replaced. */
+async function collect(words: readonly string[]): Promise<readonly Input[]> {
+  const files: string[] = []
+  for (const word of words) {
+    const entry = await stat(word).catch(() => null)
+    if (entry?.isDirectory()) files.push(...(await picturesIn(word)))
+    else if (entry !== null) files.push(word)
+    else {
+      const found: string[] = []
+      if (/[*?[{]/.test(word)) for await (const path of glob(word)) found.push(path)
+      if (found.length === 0) throw new ConfigError(`there is no file '${word}'`)
+      files.push(...found.sort(new Intl.Collator('en', { numeric: true }).compare))
+    }
+  }
+  if (files.length === 0)
+    throw new ConfigError('expected pictures, as in: lookout batch photos/ --detect cat -o labels.json')
+  return Promise.all(
+    [...new Set(files)].map(async (file) => {
+      const { size, mtimeMs } = await stat(file)
+      return { file, bytes: size, changed: mtimeMs }
+    }),
+  )
+}
+
+/** @throws ConfigError where one file would be written for two pictures. */
+function checkNames(names: readonly string[]): void {
+  const seen = new Set(['classes.txt'])
+  for (const file of names.map(yoloName)) {
+    if (seen.has(file)) throw new ConfigError(`--format yolo would write ${file} for two of the pictures`)
+    seen.add(file)
+  }
+}
+
+async function ask(client: LookoutClient, name: string, task: Task, model: string | null): Promise<Result> {
+  const picture = await openPicture(name)
+  await using uploads = new AsyncDisposableStack()
+  const [where] = await sendMedia([picture], client, uploads)
+  if ('ask' in task) {
+    const content = [mediaPart(picture, where!), { type: 'text', text: task.ask }]
+    const reply = await client.chat({ model, messages: [{ role: 'user', content }] }, () => {})
+    return { name, answer: reply.content, finish_reason: reply.finishReason }
+  }
+  const url = 'url' in where! ? where.url : `${client.url}/v1/files/${where!.fileId}/content`
+  const found = await client.detect({
+    ...(model === null ? {} : { model }),
+    ...(task.detect.length === 0 ? {} : { categories: task.detect }),
+    media: { type: 'image', image_url: url },
+  })
+  return { name, ...picture.size, detections: found.detections, finish_reason: found.finish_reason }
+}
+
+/** @throws the first error of any of them, when no other is under way. */
+async function inParallel<Item>(items: readonly Item[], jobs: number, work: (item: Item) => Promise<void>) {
+  let next = 0
+  let isFailed = false
+  const run = async () => {
+    while (next < items.length && !isFailed) {
+      try {
+        await work(items[next++]!)
+      } catch (error) {
+        isFailed = true
+        throw error
+      }
+    }
+  }
+  const outcomes = await Promise.allSettled(Array.from({ length: Math.min(jobs, items.length) }, run))
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+}
+
+async function write(results: readonly Result[], path: string, format: Format, task: Task): Promise<void> {
+  if ('ask' in task) {
+    const answers = results as readonly Answer[]
+    const rows = answers.map(({ name, answer, finish_reason }) => ({ file: name, answer, finish_reason }))
+    const csv = () => [['file', 'answer'], ...rows.map(({ file, answer }) => [file, answer])].map(csvLine).join('')
+    await writeWhole(path, format === 'csv' ? csv() : jsonLines(rows))
+    return
+  }
+  const pictures = results as readonly SearchedPicture[]
+  if (format === 'yolo') {
+    for (const [name, text] of toYolo(pictures.map(toDetected), task.detect)) await writeWhole(join(path, name), text)
+  } else if (format === 'coco') await writeWhole(path, cocoText(pictures, task.detect))
+  else if (format === 'csv') await writeWhole(path, detectionRows(pictures, false).map(csvLine).join(''))
+  else await writeWhole(path, jsonLines(pictures.map(({ name, ...picture }) => ({ file: name, ...picture }))))
+}
+
+function jsonLines(rows: readonly object[]): string {
+  return rows.map((row) => `${JSON.stringify(row)}\n`).join('')
+}

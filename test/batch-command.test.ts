@@ -1,0 +1,115 @@
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import sharp from 'sharp'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { outcomeOf, startLookout } from './support/command-line.ts'
+import { KEY, startTestServer, type TestServer } from './support/server.ts'
+
+const PICTURES = 6
+const CAT = { texts: ['<point_box mention="cat"> (100,200) (500,800) </point_box>'] }
+
+let server: TestServer
+let directory: string
+let environment: Record<string, string>
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'lookout-batch-'))
+  server = await startTestServer()
+  environment = { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY }
+  await mkdir(place('album'))
+  for (let index = 0; index < PICTURES; index++) {
+    const grey = sharp({ create: { width: 200, height: 100 + index, channels: 3, background: '#808080' } })
+    await writeFile(place(`album/${index}.png`), await grey.png().toBuffer())
+  }
+})
+afterAll(async () => {
+  await server?.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+const place = (name: string) => join(directory, name)
+const start = (...args: string[]) => startLookout(['batch', ...args], environment)
+const run = (...args: string[]) => outcomeOf(start(...args))
+
+test('that is killed goes on with the pictures that are left, behind all other requests', async () => {
+  server.engine.script = { ...CAT, delayMs: 150 }
+  const words = [place('album/*.png'), '--detect', 'cat', '-o', place('labels.json'), '--jobs', '1']
+  const before = server.engine.works.length
+  const killed = start(...words)
+  const journal = place('.labels.json.lookout-batch')
+  const done = async () => (await readFile(journal, 'utf8').catch(() => '')).split('\n').length - 2
+  await expect.poll(done, { timeout: 20_000, interval: 10 }).toBeGreaterThanOrEqual(2)
+  killed.kill('SIGKILL')
+  await once(killed, 'exit')
+  const had = await done()
+  // As if it had been killed while it wrote.
+  await writeFile(journal, '{"file":"cut', { flag: 'a' })
+  const asked = server.engine.works.length - before
+  const { code, stderr } = await run(...words)
+  expect({ code, stderr }).toEqual({
+    code: 0,
+    stderr: expect.stringMatching(
+      new RegExp(`^${had} of ${PICTURES} pictures are done already\n6 of 6 pictures, .* a minute\n$`),
+    ),
+  })
+  expect(server.engine.works.length - before - asked).toBe(PICTURES - had)
+  expect(server.engine.works.at(-1)!.isBackground).toBe(true)
+  const coco = JSON.parse(await readFile(place('labels.json'), 'utf8'))
+  expect(coco.images.map((image: { file_name: string }) => image.file_name)).toEqual(
+    Array.from({ length: PICTURES }, (_, index) => `${index}.png`),
+  )
+  expect(coco.annotations[0]).toMatchObject({ image_id: 1, bbox: [20, 20, 80, 60] })
+  expect((await readdir(directory)).filter((name) => name.includes('lookout-batch'))).toEqual([])
+})
+
+test('that cannot read a picture says so at the end, keeps the others, and tries it again', async () => {
+  server.engine.script = { texts: ['a grey picture, "quite" empty'] }
+  await mkdir(place('mixed'))
+  await writeFile(place('mixed/good.png'), await readFile(place('album/0.png')))
+  await writeFile(place('mixed/bad.png'), Buffer.from('\x89PNG\r\n\x1a\nbroken', 'latin1'))
+  const words = [place('mixed'), '--ask', 'What is this?', '-o', place('answers.csv')]
+  const failed = await run(...words)
+  expect(failed.code).toBe(1)
+  expect(failed.stderr).toMatch(/bad\.png is damaged\nlookout: 1 of 2 pictures could not be asked about\n$/)
+  const line = `${place('mixed/good.png')},"a grey picture, ""quite"" empty"\r\n`
+  expect(await readFile(place('answers.csv'), 'utf8')).toBe(`file,answer\r\n${line}`)
+  await writeFile(place('mixed/bad.png'), await readFile(place('album/1.png')))
+  const before = server.engine.works.length
+  const again = await run(...words)
+  expect(again).toMatchObject({ code: 0, stderr: expect.stringMatching(/^1 of 2 pictures are done already\n/) })
+  expect(server.engine.works.length - before).toBe(1)
+  expect((await readFile(place('answers.csv'), 'utf8')).split('\r\n')).toHaveLength(4)
+})
+
+test('writes a folder for YOLO, and a line for each picture as JSON Lines', async () => {
+  server.engine.script = CAT
+  expect((await run(place('album'), '--detect', 'dog,cat', '-o', place('yolo/'))).code).toBe(0)
+  expect((await readdir(place('yolo'))).sort()).toEqual([
+    ...Array.from({ length: PICTURES }, (_, i) => `${i}.txt`),
+    'classes.txt',
+  ])
+  expect(await readFile(place('yolo/0.txt'), 'utf8')).toMatch(/^1 0\.30* 0\.50* 0\.40* 0\.60*\n/)
+  expect((await run(place('album/0.png'), '--detect', 'cat', '-o', place('one.jsonl'))).code).toBe(0)
+  const [row] = (await readFile(place('one.jsonl'), 'utf8')).trimEnd().split('\n')
+  expect(JSON.parse(row!)).toMatchObject({
+    file: place('album/0.png'),
+    width: 200,
+    height: 100,
+    detections: [{ mention: 'cat' }],
+  })
+})
+
+test.each([
+  [['--detect', 'cat'], /^lookout: -o: expected a file or a folder/],
+  [['-o', 'out.json'], /^lookout: expected either --detect or --ask/],
+  [['--ask', 'What?', '-o', 'out.json'], /answers are written as \.jsonl or \.csv/],
+  [['--detect', 'cat', '-o', 'out.txt'], /expected a file that ends with/],
+  [['--detect', 'cat', '--format', 'yolo', '-o', 'out.json'], /must be a folder/],
+  [['--detect', 'cat', '-o', 'out.json', '--jobs', '0'], /^lookout: --jobs: expected a whole number/],
+])('%j is refused before anything is asked', async (args, message) => {
+  const before = server.engine.works.length
+  const { code, stderr } = await run(place('album'), ...args)
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(message) })
+  expect(server.engine.works.length).toBe(before)
+})
