@@ -20,7 +20,10 @@ beforeAll(async () => {
 })
 afterAll(() => server?.close())
 
-test(`any body gets a valid response or a valid error: ${FUZZ.numRuns} bodies`, async () => {
+/** Each body that is accepted makes two requests more. */
+const RUNS = { ...FUZZ, numRuns: Math.ceil(FUZZ.numRuns / 3) }
+
+test(`any body gets a valid response or a valid error: ${RUNS.numRuns} bodies`, async () => {
   const model = 'service-mk1.5'
   const text = { type: 'input_text', text: 'Hi' }
   const call = {
@@ -84,7 +87,7 @@ test(`any body gets a valid response or a valid error: ${FUZZ.numRuns} bodies`, 
         if (error.code !== VALIDATION) expect(answer.status, said).toBeLessThan(500)
       }
     }),
-    FUZZ,
+    RUNS,
   )
   // Some bodies were accepted and some rejected.
   expect(statuses.get(200)).toBeGreaterThan(0)

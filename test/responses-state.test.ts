@@ -252,13 +252,13 @@ describe('a stored response', () => {
     const [file] = await files()
     const { client: other } = await newOrganisation()
     for (const attempt of [
-      other.responses.retrieve(id),
-      other.responses.delete(id),
-      other.responses.cancel(id),
-      other.responses.inputItems.list(id),
-      other.files.content(file!.id),
+      () => other.responses.retrieve(id),
+      () => other.responses.delete(id),
+      () => other.responses.cancel(id),
+      () => other.responses.inputItems.list(id),
+      () => other.files.content(file!.id),
     ]) {
-      await expect(attempt).rejects.toThrow(OpenAI.NotFoundError)
+      await expect(attempt()).rejects.toThrow(OpenAI.NotFoundError)
     }
     await expect(other.responses.create({ model, input: 'Hi', previous_response_id: id })).rejects.toMatchObject({
       status: 400,
