@@ -74,12 +74,23 @@ describe('a batch', () => {
     expect(outputs.data.map(({ id }) => id)).toContain(file.id)
   })
 
-  test('of other endpoints runs as well', async () => {
-    const url = `${CHAT}/multilook`
-    const body = { model: 'service-mk1.5', context: [{ role: 'user', content: 'Look.' }], prompts: ['a', 'b'] }
-    const ended = await client.ended((await client.start([{ custom_id: 'looks', body }], { url })).id)
+  test.each([
+    [
+      `${CHAT}/multilook`,
+      { context: [{ role: 'user', content: 'Look.' }], prompts: ['a', 'b'] },
+      { object: 'chat.completion.multilook', results: [{}, {}] },
+    ],
+    ['/v1/responses', { input: 'Hello' }, { object: 'response', status: 'completed', store: true }],
+    [
+      '/v1/messages',
+      { max_tokens: 9, messages: [{ role: 'user', content: 'Hello' }] },
+      { type: 'message', content: [{ type: 'text', text: 'Hello there.' }] },
+    ],
+  ])('of %s runs as well', async (url, fields, expected) => {
+    const body = { model: 'service-mk1.5', ...fields }
+    const ended = await client.ended((await client.start([{ custom_id: 'one', body }], { url })).id)
     const { output } = await client.outputOf(ended)
-    expect(output[0]!.response!.body).toMatchObject({ object: 'chat.completion.multilook', results: [{}, {}] })
+    expect(output[0]!.response!.body).toMatchObject(expected)
   })
 
   test('with lines that are no valid requests gives these their errors, and the others their replies', async () => {

@@ -6,6 +6,8 @@ import { requestSchemas, responseSchemas } from '../../http/wire/components.ts'
 export const BATCH_ENDPOINTS = [
   '/v1/chat/completions',
   '/v1/chat/completions/multilook',
+  '/v1/responses',
+  '/v1/messages',
   '/v1/detect',
   '/v1/decisions',
 ] as const
