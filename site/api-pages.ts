@@ -18,6 +18,7 @@ export const API_PAGES: readonly ApiPage[] = [
   { name: 'messages', title: 'Messages', paths: ['/v1/messages'] },
   { name: 'models', title: 'Models', paths: ['/v1/models'] },
   { name: 'files', title: 'Files', paths: ['/v1/files'] },
+  { name: 'batches', title: 'Batches', paths: ['/v1/batches'] },
   { name: 'server', title: 'Server', paths: ['/v1/server'] },
   { name: 'schemas', title: 'Schemas', paths: [] },
 ]

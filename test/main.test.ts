@@ -68,6 +68,7 @@ describe('the command line', () => {
     for (const command of [
       'serve',
       'decide',
+      'batch',
       'chat',
       'detect',
       'models',
