@@ -90,7 +90,7 @@ describe('chat', () => {
   test('takes options, and those that it has no use for', async () => {
     const options = { num_predict: 50, temperature: 0.7, top_k: 5, top_p: 0.9, seed: 1, num_ctx: 4096, stop: ['lamps'] }
     const reply = await client.chat({ model: `${model}:latest`, messages, options, keep_alive: '5m' })
-    expect(branch()).toMatchObject({ maxTokens: 50, sampling: { temperature: 0.7, topK: 5, topP: 0.9 } })
+    expect(branch()).toMatchObject({ maxTokens: 50, sampling: { temperature: 0.7, topK: 5, topP: 0.9, seed: 1 } })
     expect(reply).toMatchObject({ message: { content: 'Two ' }, done_reason: 'stop' })
     server.engine.script = { texts: ['Two'], reason: 'length' }
     const cut = await client.chat({ model, messages, options: { num_predict: -1 } })

@@ -54,6 +54,7 @@ function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
       topK: options.top_k ?? 0,
       frequencyPenalty: options.frequency_penalty ?? 0,
       presencePenalty: options.presence_penalty ?? 0,
+      ...((options.seed ?? null) === null ? {} : { seed: options.seed! >>> 0 }),
     },
     topLogProbs: body.logprobs === true ? (body.top_logprobs ?? 0) : null,
     reasoningEffort: effortOf(body),

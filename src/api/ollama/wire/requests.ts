@@ -51,6 +51,7 @@ const stop = z.string().min(1).max(LONGEST_STOP)
 const options = z.object({
   /** -1 and -2: as many as there is room for. */
   num_predict: z.int().min(-2).nullish(),
+  seed: z.int().nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   top_k: z.int().min(0).nullish(),
   top_p: z.number().gt(0).max(1).nullish(),
