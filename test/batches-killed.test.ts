@@ -47,7 +47,7 @@ function expectEachOnce(lines: readonly OutputLine[]): void {
 }
 
 test(`a batch whose server is killed ${KILLS} times has each result once`, {
-  timeout: 60_000 + KILLS * 15_000,
+  timeout: 120_000 + KILLS * 15_000,
 }, async () => {
   const environment = { LOOKOUT_DATA_DIR: join(directory, 'alone') }
   let server = await start(environment)
@@ -66,7 +66,7 @@ test(`a batch whose server is killed ${KILLS} times has each result once`, {
     if (status === 'completed') break
   }
   const client = new BatchClient(server.url, KEY)
-  const batch = await client.ended(id, 60_000)
+  const batch = await client.ended(id, 100_000)
   console.info(`After each kill: ${seen.join(', ')}`)
   expect(batch).toMatchObject({ status: 'completed', request_counts: { total: LINES, completed: LINES, failed: 0 } })
   const { output, errors } = await client.outputOf(batch)
@@ -82,7 +82,7 @@ describe.skipIf(database === null)(`servers on one PostgreSQL${title}`, () => {
   afterAll(() => database?.drop())
 
   test('share a batch, take over from one that dies, and leave alone what they cannot read', {
-    timeout: 90_000,
+    timeout: 150_000,
   }, async () => {
     const files = { DATABASE_URL: database!.url, LOOKOUT_BLOBS: join(directory, 'files') }
     const place = (name: string) => ({ LOOKOUT_DATA_DIR: join(directory, name) })
@@ -94,7 +94,7 @@ describe.skipIf(database === null)(`servers on one PostgreSQL${title}`, () => {
     const ran = (server: SilentServer) => server.logged().split('"path":"/v1/chat/completions"').length - 1
     await expect.poll(() => Math.min(ran(first), ran(second)), { timeout: 20_000, interval: 10 }).toBeGreaterThan(20)
     await kill(first)
-    const batch = await client.ended(id, 60_000)
+    const batch = await client.ended(id, 100_000)
     expect(batch).toMatchObject({ status: 'completed', request_counts: { total: LINES, completed: LINES, failed: 0 } })
     const { output, errors } = await client.outputOf(batch)
     expectEachOnce([...output, ...errors])
