@@ -19,9 +19,10 @@ const NATIVE = [
   'src/inference/local/reading/shared-calls.test.ts',
   'test/export-hf.test.ts',
 ]
-/** Servers that are killed again and again, and models of every family: each file takes a minute or more. */
+/** Each file takes half a minute or more: servers that are killed, models of every family, blocks of the documentation. */
 const LONG = [
-  'test/{batches-killed,package,responses-killed,survival}.test.ts',
+  'src/inference/local/{host/warm-restart,scheduler/scheduler}.test.ts',
+  'test/{batches-killed,database-stops,doc-blocks,package,studio-snippets,survival}.test.ts',
   'test/{families-reuse,family-images}.test.ts',
 ]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
@@ -79,7 +80,7 @@ export default defineConfig({
           ...shared,
           name: 'native',
           include: NATIVE,
-          exclude: ALONE,
+          exclude: [...ALONE, ...LONG],
           maxWorkers: WORKERS,
           sequence: { groupOrder: 0 },
         },

@@ -58,7 +58,7 @@ const refusals: readonly Case[] = [
   ]),
   [413, chat, 'good', JSON_TYPE, 20 * 2 ** 20 + 1],
   [413, chat, 'good', JSON_TYPE, 150 * MB],
-  [413, files, 'good', FORM_TYPE, 150 * MB],
+  [413, files, 'good', FORM_TYPE, 220 * MB],
 ]
 const withoutLength: readonly Case[] = [1 * MB, 20 * MB, 150 * MB].map((bytes) => [
   411,
@@ -69,7 +69,7 @@ const withoutLength: readonly Case[] = [1 * MB, 20 * MB, 150 * MB].map((bytes) =
 ])
 
 const isForPython = ([status, path, , , bytes]: Case) =>
-  bytes === 150 * MB && (status > 410 || (status === 401 && path === chat))
+  bytes >= 150 * MB && (status > 410 || (status === 401 && path === chat))
 
 describe('a client that sends the whole body before it reads gets', () => {
   test.each(refusals)('%i from %s (key %s, %s, %i bytes)', async (status, path, key, type, bytes) => {
