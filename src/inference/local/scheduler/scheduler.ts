@@ -6,6 +6,7 @@ import type { DiskPrefixes } from '../disk/disk-prefixes.ts'
 import { FailureError, toFailure } from '../failure.ts'
 import type { EngineSettings, FromEngine } from '../protocol.ts'
 import { admit } from './admission.ts'
+import { BackgroundPace } from './background-pace.ts'
 import { BatchBuilder } from './batch-builder.ts'
 import type { BatchSplitter } from './batch-splitter.ts'
 import { EventSender } from './event-sender.ts'
@@ -25,9 +26,6 @@ export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCache
 const COPY_MS = 8
 const COPY_SHARE = 0.1
 
-/** Part of the time that work in the background has beside other work. */
-const BACKGROUND_SHARE = 0.1
-
 /** How long a step of other work should take beside completions, in ms. It has half of the time. */
 const SIDE_STEP_MS = 20
 
@@ -35,6 +33,13 @@ const SIDE_STEP_MS = 20
 export interface SchedulerDisk {
   readonly prefixes: DiskPrefixes
   readonly costs: PrefillCosts
+}
+
+export interface SchedulerOptions {
+  readonly disk?: SchedulerDisk | null
+  readonly side?: SideWork | null
+  /** How long no other work must have run before work in the background goes on, in ms. */
+  readonly quietMs?: number | undefined
 }
 
 /**
@@ -58,8 +63,9 @@ export class Scheduler {
   readonly #side: SideWork | null
   /** Time by which other work's last step was longer than all other steps since, in ms. */
   #sideLeadMs = 0
-  /** Time that other work must have before the next step of work in the background, in ms. */
-  #backgroundLeadMs = 0
+  readonly #pace: BackgroundPace
+  /** How long the work in the background waits for others to come, in ms; null where it does not. */
+  #pauseMs: number | null = null
   #prefilledTokens = 0
   #decodedTokens = 0
   #draftedTokens = 0
@@ -73,7 +79,7 @@ export class Scheduler {
     splitter: BatchSplitter,
     settings: SchedulerSettings,
     send: (message: FromEngine) => void,
-    { disk = null, side = null }: { readonly disk?: SchedulerDisk | null; readonly side?: SideWork | null } = {},
+    { disk = null, side = null, quietMs }: SchedulerOptions = {},
   ) {
     this.#loaded = loaded
     this.#settings = settings
@@ -83,6 +89,7 @@ export class Scheduler {
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
     this.#side = side
+    this.#pace = new BackgroundPace(quietMs)
     this.#forecast = new QueueForecast(splitter)
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
   }
@@ -188,10 +195,13 @@ export class Scheduler {
     const started = performance.now()
     const since = this.#lastStepEnd ?? started
     this.#manager.admit()
-    const isBackground = this.#isBackgroundTurn
+    const isBackground = this.#isBackgroundTurn(started)
+    this.#pauseMs = isBackground && this.#hasBackground ? this.#pauseAt(started) : null
+    if (this.#pauseMs !== null) return false
     if (this.#isSideTurn(isBackground)) {
       this.#sideStep()
-      this.#settleTurn(isBackground, performance.now() - started)
+      const ended = performance.now()
+      this.#pace.stepped(isBackground, ended, ended - started)
       return true
     }
     if (this.#manager.running.length === 0) {
@@ -212,7 +222,7 @@ export class Scheduler {
       for (const group of error.groups) this.#fail(group, error.cause)
     }
     this.#lastStepEnd = performance.now()
-    this.#settleTurn(isBackground, this.#lastStepEnd - started)
+    this.#pace.stepped(isBackground, this.#lastStepEnd, this.#lastStepEnd - started)
     this.#sideLeadMs -= this.#lastStepEnd - started
     this.#forecast.stepped(
       this.#lastStepEnd - since,
@@ -226,15 +236,18 @@ export class Scheduler {
     return this.#manager.hasRunning(false) || (this.#side !== null && !this.#side.isIdle && !this.#side.isBackground)
   }
 
-  /** Work in the background has all of the time that others leave, and a small part of the rest, so that it ends some day. */
-  get #isBackgroundTurn(): boolean {
-    if (!this.#hasForeground) return true
-    return this.#backgroundLeadMs <= 0 && (this.#manager.hasRunning(true) || this.#side?.isBackground === true)
+  get #hasBackground(): boolean {
+    return this.#manager.hasRunning(true) || this.#side?.isBackground === true
   }
 
-  #settleTurn(isBackground: boolean, ms: number): void {
-    if (!isBackground) this.#backgroundLeadMs = Math.max(0, this.#backgroundLeadMs - ms)
-    else this.#backgroundLeadMs = this.#hasForeground ? ms / BACKGROUND_SHARE - ms : 0
+  /** Work in the background has all of the time that others leave, and a small part of the rest, so that it ends some day. */
+  #isBackgroundTurn(now: number): boolean {
+    return !this.#hasForeground || (this.#hasBackground && this.#pace.isDue(now))
+  }
+
+  #pauseAt(now: number): number | null {
+    const ms = this.#hasForeground ? 0 : this.#pace.waitMs(now)
+    return ms > 0 ? ms : null
   }
 
   /** Beside completions of its class, other work has half of the time. */
@@ -337,6 +350,7 @@ export class Scheduler {
     this.#sender.flush()
     this.#isRunning = false
     this.#lastStepEnd = null
+    if (this.#pauseMs !== null) setTimeout(() => this.wake(), this.#pauseMs).unref()
   }
 
   #fail(group: SequenceGroup, error: unknown): void {
