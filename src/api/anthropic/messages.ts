@@ -9,6 +9,7 @@ import type { BodyReader } from '../http/body/body-reader.ts'
 import { noteError, toApiError } from '../http/error-handler.ts'
 import { EventStream } from '../http/event-stream.ts'
 import { type MeteredRequest, type Metering, meter } from '../http/metering.ts'
+import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { unmetered } from '../http/unmetered.ts'
 import { toChatRequest } from './chat-request.ts'
@@ -69,7 +70,7 @@ async function answer(
   const read = await options.bodies.read(request, reply, messageBody)
   const { value: body } = read
   const { models, conversations, shutdown, keepAliveMs } = options
-  const model = await knownModel(models, body.model)
+  const model = await namedModel(models, body.model, modelNotFound)
   const metered = await meter(options, request, reply, { endpoint: 'messages', model })
   const chat = toChatRequest(read, model)
   const events = await conversations.startChat(chat, metered.caller, requestSignal(reply, shutdown))
@@ -101,16 +102,10 @@ async function count(
   { bodies, models, conversations, shutdown }: MessagesOptions,
 ): Promise<MessageTokensBody> {
   const read = await bodies.read(request, reply, countTokensBody)
-  const model = await knownModel(models, read.value.model)
+  const model = await namedModel(models, read.value.model, modelNotFound)
   const caller = unmetered(request, reply, model)
   const measure = await conversations.measureChat(toChatRequest(read, model), caller, requestSignal(reply, shutdown))
   return { input_tokens: measure.promptTokens }
-}
-
-async function knownModel(models: ModelCatalog, id: string): Promise<ServedModel> {
-  const model = await models.find(id)
-  if (!model) throw models.refusalOf(id) ?? modelNotFound(id)
-  return model
 }
 
 type Finish = Extract<ReplyEvent, { type: 'finish' }>

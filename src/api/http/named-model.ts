@@ -1,10 +1,22 @@
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import type { ServedModel } from '../../inference/registry.ts'
-import { invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors.ts'
 
-/** The model that a request names. @throws ApiError 400 when it does not exist, or can never be loaded. */
-export async function namedModel(models: ModelCatalog, id: string): Promise<ServedModel> {
+/**
+ * The model that a request names.
+ * @param missing the error for a model that does not exist; 400 by default.
+ * @throws ApiError 400 when it can never be loaded, and what `missing` returns.
+ */
+export async function namedModel(
+  models: ModelCatalog,
+  id: string,
+  missing: (id: string) => ApiError = doesNotExist,
+): Promise<ServedModel> {
   const model = await models.find(id)
-  if (!model) throw models.refusalOf(id) ?? invalidRequest(`Model '${id.slice(0, 200)}' does not exist`, null)
+  if (!model) throw models.refusalOf(id) ?? missing(id)
   return model
+}
+
+function doesNotExist(id: string): ApiError {
+  return invalidRequest(`Model '${id.slice(0, 200)}' does not exist`, null)
 }

@@ -1,6 +1,6 @@
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { ServerError } from '../../client/index.ts'
+import { type DecisionAnswer, ServerError } from '../../client/index.ts'
 import { ConfigError } from '../../config/config.ts'
 import type { Eyes } from './eyes.ts'
 
@@ -171,20 +171,7 @@ function toQuestion({ question: instructions, options, ordered }: z.output<typeo
   return { type: 'choice', instructions, choices: options.map((value) => ({ value })) }
 }
 
-type Decided =
-  | { readonly type: 'predicate'; readonly probability: number }
-  | {
-      readonly type: 'choice'
-      readonly choice: string | boolean
-      readonly confidence: number
-      readonly probabilities: readonly { readonly value: string | boolean; readonly probability: number }[]
-    }
-  | {
-      readonly type: 'score'
-      readonly score: number
-      readonly confidence: number
-      readonly probabilities: readonly { readonly label: string; readonly probability: number }[]
-    }
+type Decided = Extract<DecisionAnswer, { type: 'predicate' | 'choice' | 'score' }>
 
 function toAnswer(decided: Decided): z.output<typeof answer> {
   if (decided.type === 'predicate') {
