@@ -52,7 +52,7 @@ export const batches: Benchmark = {
   },
 }
 
-const secondsOf = ({ quick }: BenchOptions) => (quick ? 30 : 120)
+const secondsOf = ({ quick }: BenchOptions) => (quick ? 30 : 100)
 
 function heading({ name, threads }: BenchModel, options: BenchOptions): string {
   return `### Chats beside a batch, ${name}, ${threads} thread${threads === 1 ? '' : 's'}
@@ -75,16 +75,29 @@ async function measure(model: BenchModel, options: BenchOptions): Promise<Run> {
   for (let run = 0; run < 5; run++) warm.push((await ask(server, fresh)).totalMs)
   const pauseMs = CHAT_PAUSE * median(warm)
   const alone = await chatsFor(ms, pauseMs, server, fresh)
-  const batch = await startBatch(server, model, fresh)
-  const [first, before] = [await completed(server, batch), performance.now()]
-  const beside = await chatsFor(ms, pauseMs, server, fresh)
-  const [second, between] = [await completed(server, batch), performance.now()]
-  await delay(ms / 3)
-  const third = await completed(server, batch)
-  const besideChats = ((second - first) / (between - before)) * 60_000
-  const undisturbed = ((third - second) / (performance.now() - between)) * 60_000
-  await post(server, `/v1/batches/${batch}/cancel`, {})
+  let beside: readonly ChatResult[] = []
+  const besideChats = await picturesPerMinute(server, model, fresh, async () => {
+    beside = await chatsFor(ms, pauseMs, server, fresh)
+  })
+  const undisturbed = await picturesPerMinute(server, model, fresh, () => delay(ms / 3))
   return { alone, beside, besideChats, undisturbed }
+}
+
+/** How many pictures a minute a batch gets through during something. */
+async function picturesPerMinute(
+  server: BenchServer,
+  model: BenchModel,
+  fresh: FreshText,
+  during: () => Promise<unknown>,
+): Promise<number> {
+  const batch = await startBatch(server, model, fresh)
+  const [first, started] = [await completed(server, batch), performance.now()]
+  await during()
+  const last = await completed(server, batch)
+  const minutes = (performance.now() - started) / 60_000
+  if (last === PICTURES) throw new Error('The batch ended before the measurement.')
+  await post(server, `/v1/batches/${batch}/cancel`, {})
+  return (last - first) / minutes
 }
 
 function ask(server: BenchServer, fresh: FreshText): Promise<ChatResult> {

@@ -23,7 +23,7 @@ export interface DecoderPosition {
   z: number
 }
 
-/** libmtmd's C functions, under their own names. */
+/** libmtmd's C functions, under their own names, and ours in the same library. */
 export type Mtmd = ReturnType<typeof bindMtmd>
 
 const p = 'void *'
@@ -89,6 +89,19 @@ export function bindMtmd(library: LibraryHandle) {
 
     encode_chunk: declare<(context: Pointer, chunk: Pointer) => number>('mtmd_encode_chunk', 'int32', [p, p]),
     get_output_embd: declare<(context: Pointer) => Pointer>('mtmd_get_output_embd', p, [p]),
+
+    // Our own; see `encoder.cpp`.
+    encoder_new: declare<() => Pointer | null>('lookout_encoder_new', p, []),
+    encoder_load: declare<
+      (encoder: Pointer, path: string, model: Pointer, params: StructValue, canPause: boolean) => Pointer | null
+    >('lookout_encoder_load', p, [p, 'str', p, mtmdContextParams, 'bool']),
+    encoder_run: declare<(encoder: Pointer, chunk: Pointer, ms: number) => number>('lookout_encoder_run', 'int32', [
+      p,
+      p,
+      'double',
+    ]),
+    encoder_cancel: declare<(encoder: Pointer) => void>('lookout_encoder_cancel', 'void', [p]),
+    encoder_free: declare<(encoder: Pointer) => void>('lookout_encoder_free', 'void', [p]),
   }
   verifyDefaults('mtmd_context_params', mtmd.context_params_default(), mtmdDefaults)
   return mtmd

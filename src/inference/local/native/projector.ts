@@ -1,6 +1,7 @@
 import koffi from 'koffi'
 import type { AudioPart, MediaPart, PromptPart } from '../../engine.ts'
 import { inBackground } from './declare.ts'
+import { Encoder } from './encoder.ts'
 import type { Model } from './model.ts'
 import type { Mtmd, NativeInputPart } from './mtmd.ts'
 import type { Pointer } from './structs.ts'
@@ -23,6 +24,7 @@ const FLASH_ATTENTION_AUTO = -1
 /** The media encoders of a model (its mmproj file). */
 export class Projector {
   readonly #mtmd: Mtmd
+  readonly #encoder: Encoder
   readonly #context: Pointer
   readonly #embeddingSize: number
   readonly supportsImages: boolean
@@ -34,9 +36,10 @@ export class Projector {
 
   /** @throws Error when the file is not a projector of this model; the library's log says why. */
   constructor(mtmd: Mtmd, path: string, model: Model, options: ProjectorOptions) {
-    const context = mtmd.init_from_file(path, model.handle, {
+    const usesDevice = options.device != null
+    const params = {
       ...mtmd.context_params_default(),
-      use_gpu: options.device != null,
+      use_gpu: usesDevice,
       device: options.device ?? null,
       print_timings: false,
       n_threads: options.threads,
@@ -44,9 +47,10 @@ export class Projector {
       warmup: false,
       image_min_tokens: options.image?.minTokens ?? -1,
       image_max_tokens: options.image?.maxTokens ?? -1,
-    })
-    if (context === null) throw new Error(`Cannot load the projector ${path} for this model.`)
+    }
     this.#mtmd = mtmd
+    this.#encoder = new Encoder(mtmd, path, model, params, !usesDevice)
+    const { context } = this.#encoder
     this.#context = context
     this.#embeddingSize = model.embeddingSize
     this.supportsImages = mtmd.support_vision(context)
@@ -87,7 +91,7 @@ export class Projector {
     } finally {
       for (const bitmap of bitmaps) this.#mtmd.bitmap_free(bitmap)
     }
-    return new MediaChunks(this.#mtmd, this.#context, chunks, this.#embeddingSize)
+    return new MediaChunks(this.#mtmd, this.#encoder, chunks, this.#embeddingSize)
   }
 
   /** The same for audio, with its data, on another thread. The library allows this at any time. */
@@ -104,7 +108,7 @@ export class Projector {
     } finally {
       this.#mtmd.bitmap_free(bitmap)
     }
-    return new MediaChunks(this.#mtmd, this.#context, chunks, this.#embeddingSize)
+    return new MediaChunks(this.#mtmd, this.#encoder, chunks, this.#embeddingSize)
   }
 
   #bitmaps(part: MediaPart, withData: boolean): Pointer[] {
@@ -120,7 +124,7 @@ export class Projector {
   }
 
   close(): void {
-    this.#mtmd.free(this.#context)
+    this.#encoder.close()
   }
 }
 
@@ -137,13 +141,13 @@ export class MediaChunks {
   readonly #handle: Pointer
   readonly items: readonly TokenisedChunk[]
 
-  constructor(mtmd: Mtmd, context: Pointer, handle: Pointer, embeddingSize: number) {
+  constructor(mtmd: Mtmd, encoder: Encoder, handle: Pointer, embeddingSize: number) {
     this.#mtmd = mtmd
     this.#handle = handle
     this.items = Array.from({ length: mtmd.input_chunks_size(handle) }, (_, index) => {
       const chunk = mtmd.input_chunks_get(handle, index)
       const type = mtmd.input_chunk_get_type(chunk)
-      if (type === CHUNK_IMAGE || type === CHUNK_AUDIO) return new EncodableChunk(mtmd, context, chunk, embeddingSize)
+      if (type === CHUNK_IMAGE || type === CHUNK_AUDIO) return new EncodableChunk(mtmd, encoder, chunk, embeddingSize)
       if (type !== CHUNK_TEXT) throw new Error(`The prompt contains a chunk of unknown type ${type}.`)
       const count: [number] = [0]
       const address = mtmd.input_chunk_get_tokens_text(chunk, count)
@@ -152,6 +156,7 @@ export class MediaChunks {
   }
 
   close(): void {
+    for (const item of this.items) if (item.type === 'media') item.abandon()
     this.#mtmd.input_chunks_free(this.#handle)
   }
 }
@@ -161,7 +166,7 @@ export class EncodableChunk {
   readonly type = 'media'
   readonly modality: 'image' | 'audio'
   readonly #mtmd: Mtmd
-  readonly #context: Pointer
+  readonly #encoder: Encoder
   readonly #handle: Pointer
   readonly #embeddingSize: number
   /** Number of tokens; each takes one KV cell. */
@@ -170,28 +175,34 @@ export class EncodableChunk {
   readonly positions: number
   readonly causal: boolean
 
-  constructor(mtmd: Mtmd, context: Pointer, handle: Pointer, embeddingSize: number) {
+  constructor(mtmd: Mtmd, encoder: Encoder, handle: Pointer, embeddingSize: number) {
     this.#mtmd = mtmd
-    this.#context = context
+    this.#encoder = encoder
     this.#handle = handle
     this.#embeddingSize = embeddingSize
     this.modality = mtmd.input_chunk_get_type(handle) === CHUNK_AUDIO ? 'audio' : 'image'
     this.length = mtmd.input_chunk_get_n_tokens(handle)
     this.positions = mtmd.input_chunk_get_n_pos(handle)
-    this.causal = !mtmd.decode_use_non_causal(context, handle)
+    this.causal = !mtmd.decode_use_non_causal(encoder.context, handle)
   }
 
-  /** Runs the encoder. Blocks. @returns a copy of the embeddings: `length` x embedding size floats. */
-  encode(): Float32Array {
-    const code = this.#mtmd.encode_chunk(this.#context, this.#handle)
-    if (code !== 0) throw new Error(`mtmd_encode_chunk failed with code ${code}.`)
-    const bytes = 4 * this.length * this.#embeddingSize
-    const embeddings = Float32Array.from(new Float32Array(koffi.view(this.#mtmd.get_output_embd(this.#context), bytes)))
+  /**
+   * Begins to encode, or goes on with it. Another chunk that is paused is given up. Blocks.
+   * @param ms after which the encoder pauses, if it can.
+   * @returns the embeddings, `length` x embedding size floats; null while they are not complete.
+   */
+  encode(ms: number): Float32Array | null {
+    const embeddings = this.#encoder.run(this.#handle, ms, this.length * this.#embeddingSize)
     // They would make every later token meaningless.
-    if (!Number.isFinite(embeddings.reduce((sum, value) => sum + value, 0))) {
+    if (embeddings !== null && !Number.isFinite(embeddings.reduce((sum, value) => sum + value, 0))) {
       throw new Error('The encoder returned values that are not finite numbers.')
     }
     return embeddings
+  }
+
+  /** Gives up what has been encoded so far. */
+  abandon(): void {
+    this.#encoder.abandon(this.#handle)
   }
 
   /** Decoder positions of tokens `from` to `to`, as planes t, y, x, 0 of `to - from` values each. */

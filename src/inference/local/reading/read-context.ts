@@ -2,6 +2,7 @@ import { KvCache, type KvSequence, type SavedCells, START } from '../cache/kv-ca
 import type { Context } from '../native/context.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 import { type MediaMemory, PrefillCursor } from '../scheduler/prefill-cursor.ts'
+import type { EncodeTurn } from '../tokens/encoder-turns.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import { Fences } from './fences.ts'
 import { ALIGNED, OTHER_SEQUENCES, type ReadLimits } from './read-limits.ts'
@@ -145,17 +146,14 @@ export class ReadContext {
 
   /**
    * Makes the next call that computes the prefix or a lead. Blocks.
-   * @returns prompt tokens that were computed, and for how many ms an encoder ran; null where it did not.
+   * @param turn of the encoder, where it is needed.
+   * @returns prompt tokens that were computed, and how long encoding took, in ms; null where it is not complete.
    */
-  fill(): { readonly tokens: number; readonly encodeMs: number | null } {
+  fill(turn: EncodeTurn): { readonly tokens: number; readonly encodeMs: number | null } {
     const cursor = this.#cursor
     if (cursor === null) throw new Error('There is nothing to fill.')
     const step = ++this.#steps
-    if (cursor.needsEncoding) {
-      const started = performance.now()
-      cursor.encodeMedia(step)
-      return { tokens: 0, encodeMs: performance.now() - started }
-    }
+    if (cursor.needsEncoding) return { tokens: 0, encodeMs: cursor.encodeMedia(step, turn) }
     const { rows: most } = this.#limits
     let rows = cursor.mediaRows(most, this.#context.mediaRows)
     if (rows > 0) cursor.decodeMedia(this.#memory, rows, step)

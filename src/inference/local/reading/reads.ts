@@ -19,6 +19,8 @@ export type ReadSettings = Pick<EngineSettings, 'prefixCacheBytes'>
 
 /** Part of the prefix cache's size that copies of prefixes may take. */
 const COPIES_SHARE = 1 / 4
+/** How long an encoder runs in one step, if it can be paused: what arrives meanwhile waits; in ms. */
+const ENCODE_MS = 30
 /** A context that nobody has used for so long is closed, in ms. */
 const IDLE_MS = 30_000
 /** A request has its turn for at least so many times as long as its prefix took to get there. */
@@ -162,7 +164,10 @@ export class Reads implements SideWork {
     this.#chooseThreads(context)
     if (!context.isFilled) {
       const filling = performance.now()
-      const { tokens, encodeMs } = context.fill()
+      const { tokens, encodeMs } = context.fill({
+        ms: Math.min(budgetMs, ENCODE_MS),
+        isBackground: request.isBackground,
+      })
       if (tokens > 0) this.#threads.learn(tokens, performance.now() - filling)
       this.#prefilledTokens += tokens
       if (encodeMs !== null && request.isTraced) this.#send({ type: 'encoded', id: request.id, ms: encodeMs })

@@ -1,3 +1,4 @@
+import { WHOLE } from '../tokens/encoder-turns.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { ReadContext, ReadUnit, UnitRows } from './read-context.ts'
 import type { ReadLimits } from './read-limits.ts'
@@ -21,7 +22,7 @@ export function keepQuestionsApart(context: ReadContext, limits: ReadLimits, voc
   const units = unitsWithin(limits, vocabulary)
   const chunks: PromptChunk[] = [{ type: 'text', tokens: tokensFrom(1, PREFIX_TOKENS, vocabulary) }]
   context.begin({ key: '', chunks, cells: PREFIX_TOKENS })
-  while (!context.isFilled) context.fill()
+  while (!context.isFilled) context.fill(WHOLE)
   const together = context.decode(units).map((rows) => logitsOf(context, rows))
   if (limits.mayThreadsVary) context.setThreads(1)
   const chosen = [units.length - 1, Math.floor(units.length / 2), 0].slice(0, ALONE)

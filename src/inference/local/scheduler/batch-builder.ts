@@ -55,14 +55,15 @@ export class BatchBuilder {
   /**
    * Decides on the next step. Something of the class must be running. May preempt sequences to make room.
    * @param isBackground whether the step is for work in the background.
+   * @param makesWay whether it is to be short, because other work is likely to come.
    * @returns null when what it wanted to compute was preempted.
    * @throws StepError when no room can be made.
    */
-  next(isBackground: boolean): Step | null {
+  next(isBackground: boolean, makesWay = false): Step | null {
     this.#number++
     this.#isBackground = isBackground
     const needs = this.#survey()
-    this.#pace.meet(this.#groupsWithoutImages)
+    this.#pace.meet(this.#groupsWithoutImages, makesWay)
     this.#wasMedia = this.#isMediaTurn(needs)
     return this.#wasMedia ? this.#mediaStep(needs) : this.#textStep(needs)
   }
@@ -131,8 +132,12 @@ export class BatchBuilder {
     const prefill = media.reduce((a, b) => (b.cursor.lastMediaStep < a.cursor.lastMediaStep ? b : a))
     const { cursor } = prefill
     try {
-      if (cursor.needsEncoding) return { type: 'encode', number, promptTokens: 0, prefill }
-      const steps = decoding.length > 0 ? 1 : ALONE_MEDIA_STEPS
+      if (cursor.needsEncoding) {
+        // There is one encoder, and it completes what it has begun.
+        const begun = media.find((other) => other.cursor.isEncoding) ?? prefill
+        return { type: 'encode', number, promptTokens: 0, prefill: begun, ms: this.#pace.stepMs }
+      }
+      const steps = decoding.length > 0 || this.#pace.makesWay ? 1 : ALONE_MEDIA_STEPS
       const wanted = this.#pace.rowsWithin(steps * this.#pace.stepMs, cursor.kvSequence.cells)
       const rows = cursor.mediaRows(wanted, this.#loaded.context.mediaRows)
       // This may preempt the owner of the media itself, if it is the youngest.

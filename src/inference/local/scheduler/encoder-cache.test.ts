@@ -16,13 +16,14 @@ async function load(encoderCacheBytes: number): Promise<void> {
   const card = await loadLocalCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const mtmd = libraries.mtmd!
-  const encode: typeof mtmd.encode_chunk = (context, chunk) => {
-    encoded++
-    return mtmd.encode_chunk(context, chunk)
+  const run: typeof mtmd.encoder_run = (encoder, chunk, ms) => {
+    const code = mtmd.encoder_run(encoder, chunk, ms)
+    if (code === 0) encoded++
+    return code
   }
   encoded = 0
   loaded = new LoadedModel(
-    { ...libraries, mtmd: { ...mtmd, encode_chunk: encode } },
+    { ...libraries, mtmd: { ...mtmd, encoder_run: run } },
     {
       model: `${card.directory}/${card.engine.model}`,
       projector: `${card.directory}/${card.engine.projector}`,
@@ -54,7 +55,7 @@ test('what is larger than the encoder cache is kept while it is used, and remove
   }
   const large = picture(256, 256)
   const prompts = [read({ type: 'audio', samples: new Float32Array(16_000) }), read(picture(128, 128)), read(large)]
-  expect(prompts.map(({ media }) => media.encode().byteLength / 1024)).toEqual([26, 16, 64])
+  expect(prompts.map(({ media }) => media.encode()!.byteLength / 1024)).toEqual([26, 16, 64])
   const known = () => prompts.map(({ media }) => media.knownEmbeddings() !== undefined)
   expect(known()).toEqual([true, true, true])
   const second = read(large)

@@ -33,9 +33,9 @@ export class ModelRunner {
     const { prefill, number } = step
     try {
       if (step.type === 'encode') {
-        const started = performance.now()
-        prefill.cursor.encodeMedia(number)
-        prefill.group.report?.({ type: 'encoded', ms: performance.now() - started })
+        const { isBackground } = prefill.group
+        const ms = prefill.cursor.encodeMedia(number, { ms: step.ms, isBackground })
+        if (ms !== null) prefill.group.report?.({ type: 'encoded', ms })
       } else {
         this.#loaded.context.setThreads(this.#mediaThreads)
         prefill.cursor.decodeMedia(this.#loaded, step.rows, number)

@@ -1,5 +1,6 @@
 import type { KvCache, KvSequence } from '../cache/kv-cache.ts'
 import type { Batch } from '../native/batch.ts'
+import type { EncodeTurn } from '../tokens/encoder-turns.ts'
 import type { MediaTokens, PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
@@ -18,6 +19,8 @@ export class PrefillCursor {
   #offset = 0
   /** Of the media at `#index`, once they are encoded. */
   #embeddings: Float32Array | null = null
+  /** How long the media at `#index` have been encoded, in ms. */
+  #encodeMs = 0
   #remaining: number
   #lastTextStep = 0
   #lastMediaStep = 0
@@ -89,10 +92,21 @@ export class PrefillCursor {
     return this.media !== null && this.#embeddings === null
   }
 
-  /** Runs the encoder. Blocks. */
-  encodeMedia(step: number): void {
+  /** Whether the encoder has begun with the media that come next. */
+  get isEncoding(): boolean {
+    return this.#encodeMs > 0
+  }
+
+  /** Runs the encoder for a turn. Blocks. @returns how long all turns took, in ms; null while there are more to come. */
+  encodeMedia(step: number, turn: EncodeTurn): number | null {
     this.#lastMediaStep = step
-    this.#embeddings = this.media?.encode() ?? null
+    const started = performance.now()
+    this.#embeddings = this.media?.encode(turn) ?? null
+    this.#encodeMs += performance.now() - started
+    if (this.#embeddings === null) return null
+    const ms = this.#encodeMs
+    this.#encodeMs = 0
+    return ms
   }
 
   /**

@@ -33,7 +33,7 @@ test('a step has as many rows as are worth it, however long they take', () => {
 test('beside other requests, a step has 32 rows of a slow model, and as many as take 100 ms of a faster one', () => {
   const rows = (rowMs: number) => {
     const pace = new PrefillPace(rowMs, 512)
-    pace.meet(2, 0)
+    pace.meet(2, false, 0)
     return pace.rowsWithin(pace.stepMs, 0)
   }
   expect([10, 5, 2, 1, 0.5, 0.1].map(rows)).toEqual([32, 32, 50, 100, 128, 160])
@@ -48,10 +48,19 @@ test('rows that turn out faster than they were thought to be get larger steps, u
 test('for a while after several requests were at work, steps are shorter', () => {
   const pace = new PrefillPace(0.2, 512)
   const alone = pace.stepMs
-  pace.meet(2, 0)
+  pace.meet(2, false, 0)
   expect(pace.stepMs).toBeLessThan(alone)
-  pace.meet(1, 500)
+  pace.meet(1, false, 500)
   expect(pace.stepMs).toBeLessThan(alone)
-  pace.meet(1, 2000)
+  pace.meet(1, false, 2000)
   expect(pace.stepMs).toBe(alone)
+})
+
+test('for others who are likely to come, steps are shorter still', () => {
+  const rows = (rowMs: number) => {
+    const pace = new PrefillPace(rowMs, 512)
+    pace.meet(1, true, 0)
+    return pace.rowsWithin(pace.stepMs, 0)
+  }
+  expect([10, 1, 0.5, 0.1].map(rows)).toEqual([8, 8, 10, 50])
 })

@@ -5,16 +5,19 @@ interface Gear {
   readonly stepMs: number
   /** With a slow model, a step takes as long as this many rows at the start of a prompt. */
   readonly worthwhileRows: number
+  /**
+   * With a model between the two, a step takes as long as this many rows, up to `LONG_STEP_MS`. A short prompt is then one
+   * step, and fewer steps of next tokens are beside prompts. Running streams still get ten tokens a second.
+   */
+  readonly efficientRows: number
 }
 
-const ALONE: Gear = { stepMs: 30, worthwhileRows: 64 }
+const ALONE: Gear = { stepMs: 30, worthwhileRows: 64, efficientRows: 128 }
 /** A long prompt takes somewhat longer, and a request that arrives waits somewhat less. */
-const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32 }
-/**
- * With a model between the two, a step takes as long as this many rows, up to `LONG_STEP_MS`. A short prompt is then one
- * step, and fewer steps of next tokens are beside prompts. Running streams still get ten tokens a second.
- */
-const EFFICIENT_ROWS = 128
+const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32, efficientRows: 128 }
+/** How long a step of work in the background takes while other work is likely to come, in ms. */
+export const MAKING_WAY_MS = 5
+const MAKING_WAY: Gear = { stepMs: MAKING_WAY_MS, worthwhileRows: 8, efficientRows: 0 }
 const LONG_STEP_MS = 100
 /** For this long after several requests were at work, another one is likely to arrive; in ms. */
 const COMPANY_MS = 1000
@@ -47,16 +50,25 @@ export class PrefillPace {
     this.#fewestRows = fewestRows
   }
 
-  /** Sets the pace for a step. @param requests number of requests at work at `now`. */
-  meet(requests: number, now = performance.now()): void {
+  /**
+   * Sets the pace for a step.
+   * @param requests number of requests at work at `now`.
+   * @param makesWay whether the step is for work in the background, and other work is likely to come.
+   */
+  meet(requests: number, makesWay: boolean, now = performance.now()): void {
     if (requests > 1) this.#lastCompany = now
-    this.#gear = now - this.#lastCompany < COMPANY_MS ? IN_COMPANY : ALONE
+    if (makesWay) this.#gear = MAKING_WAY
+    else this.#gear = now - this.#lastCompany < COMPANY_MS ? IN_COMPANY : ALONE
+  }
+
+  get makesWay(): boolean {
+    return this.#gear === MAKING_WAY
   }
 
   /** How long a step may take, in ms. */
   get stepMs(): number {
-    const { stepMs, worthwhileRows } = this.#gear
-    return Math.max(stepMs, worthwhileRows * this.#rowMs, Math.min(LONG_STEP_MS, EFFICIENT_ROWS * this.#rowMs))
+    const { stepMs, worthwhileRows, efficientRows } = this.#gear
+    return Math.max(stepMs, worthwhileRows * this.#rowMs, Math.min(LONG_STEP_MS, efficientRows * this.#rowMs))
   }
 
   /** Expected time to prefill rows that follow so many cells, in ms. */

@@ -55,11 +55,11 @@ beforeAll(async () => {
 afterAll(() => loaded?.close())
 afterEach(() => vi.restoreAllMocks())
 
-function createScheduler(quietMs = 0): { readonly scheduler: Scheduler; readonly sent: FromEngine[] } {
+function createScheduler(): { readonly scheduler: Scheduler; readonly sent: FromEngine[] } {
   const sent: FromEngine[] = []
   const splitter = new BatchSplitter([{ rows: 1, ms: 1 }], 4, loaded.context.batch.capacity)
   const settings = { maxWaiting: 10, prefixCacheBytes: 0, speculation: false, seed: 1 }
-  return { scheduler: new Scheduler(loaded, splitter, settings, (message) => sent.push(message), { quietMs }), sent }
+  return { scheduler: new Scheduler(loaded, splitter, settings, (message) => sent.push(message)), sent }
 }
 
 function eventsOf(sent: readonly FromEngine[], id: number): EngineEvent[] {
@@ -185,16 +185,9 @@ describe('work in the background', () => {
     scheduler.submit(2, work(4, 200, { isBackground: false }))
     for (let step = 0; step < 150; step++) scheduler.step()
     const [background, other] = [tokensOf(sent, 1), tokensOf(sent, 2)]
-    expect(background / (background + other)).toBeGreaterThan(0.05)
-    expect(background / (background + other)).toBeLessThan(0.15)
+    expect(background / (background + other)).toBeGreaterThan(0.01)
+    expect(background / (background + other)).toBeLessThan(0.06)
     while (scheduler.step());
     expect(tokensOf(sent, 1)).toBe(400)
-  })
-
-  test('waits for a while after other work, and goes on by itself', async () => {
-    const { scheduler, sent } = createScheduler(50)
-    scheduler.submit(1, work(3, 400))
-    scheduler.submit(2, work(4, 8, { isBackground: false }))
-    await expect.poll(() => [tokensOf(sent, 1), tokensOf(sent, 2)], { timeout: 20_000 }).toEqual([400, 8])
   })
 })

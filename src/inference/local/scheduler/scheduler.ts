@@ -13,6 +13,7 @@ import { EventSender } from './event-sender.ts'
 import type { LoadedModel } from './loaded-model.ts'
 import { ModelRunner, type StepResult } from './model-runner.ts'
 import type { PrefillCosts } from './prefill-costs.ts'
+import { MAKING_WAY_MS } from './prefill-pace.ts'
 import { type Ahead, type Load, QueueForecast } from './queue-forecast.ts'
 import type { Sequence } from './sequence.ts'
 import { SequenceGroup } from './sequence-group.ts'
@@ -38,8 +39,8 @@ export interface SchedulerDisk {
 export interface SchedulerOptions {
   readonly disk?: SchedulerDisk | null
   readonly side?: SideWork | null
-  /** How long no other work must have run before work in the background goes on, in ms. */
-  readonly quietMs?: number | undefined
+  /** Lets in, between two steps, the messages that have arrived. */
+  readonly receive?: () => Promise<void>
 }
 
 /**
@@ -61,11 +62,10 @@ export class Scheduler {
   /** Groups that wait for a part of their prompt to be read from disk. They are in no queue. */
   readonly #reading = new Set<SequenceGroup>()
   readonly #side: SideWork | null
+  readonly #receive: () => Promise<void>
   /** Time by which other work's last step was longer than all other steps since, in ms. */
   #sideLeadMs = 0
-  readonly #pace: BackgroundPace
-  /** How long the work in the background waits for others to come, in ms; null where it does not. */
-  #pauseMs: number | null = null
+  readonly #pace = new BackgroundPace()
   #prefilledTokens = 0
   #decodedTokens = 0
   #draftedTokens = 0
@@ -79,7 +79,7 @@ export class Scheduler {
     splitter: BatchSplitter,
     settings: SchedulerSettings,
     send: (message: FromEngine) => void,
-    { disk = null, side = null, quietMs }: SchedulerOptions = {},
+    { disk = null, side = null, receive = nextTurn }: SchedulerOptions = {},
   ) {
     this.#loaded = loaded
     this.#settings = settings
@@ -89,7 +89,7 @@ export class Scheduler {
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
     this.#side = side
-    this.#pace = new BackgroundPace(quietMs)
+    this.#receive = receive
     this.#forecast = new QueueForecast(splitter)
     this.#sender = new EventSender(send, this.#forecast, (group) => this.#close(group))
   }
@@ -196,10 +196,9 @@ export class Scheduler {
     const since = this.#lastStepEnd ?? started
     this.#manager.admit()
     const isBackground = this.#isBackgroundTurn(started)
-    this.#pauseMs = isBackground && this.#hasBackground ? this.#pauseAt(started) : null
-    if (this.#pauseMs !== null) return false
+    const makesWay = isBackground && this.#pace.isWatchful(started)
     if (this.#isSideTurn(isBackground)) {
-      this.#sideStep()
+      this.#sideStep(makesWay)
       const ended = performance.now()
       this.#pace.stepped(isBackground, ended, ended - started)
       return true
@@ -214,7 +213,7 @@ export class Scheduler {
     }
     const [decodedTokens, prefilledTokens] = [this.#decodedTokens, this.#prefilledTokens]
     try {
-      const touched = this.#compute(isBackground)
+      const touched = this.#compute(isBackground, makesWay)
       if (hold) this.#sender.hold(touched, performance.now() - started)
       else this.#sender.sendNow(touched)
     } catch (error) {
@@ -245,11 +244,6 @@ export class Scheduler {
     return !this.#hasForeground || (this.#hasBackground && this.#pace.isDue(now))
   }
 
-  #pauseAt(now: number): number | null {
-    const ms = this.#hasForeground ? 0 : this.#pace.waitMs(now)
-    return ms > 0 ? ms : null
-  }
-
   /** Beside completions of its class, other work has half of the time. */
   #isSideTurn(isBackground: boolean): boolean {
     if (this.#side === null || this.#side.isIdle || this.#side.isBackground !== isBackground) return false
@@ -259,20 +253,21 @@ export class Scheduler {
     return this.#manager.next === undefined
   }
 
-  #sideStep(): void {
+  #sideStep(makesWay: boolean): void {
     const started = performance.now()
     const isAlone = this.#manager.running.length === 0
-    this.#side?.step(isAlone ? Number.POSITIVE_INFINITY : SIDE_STEP_MS)
+    const budgetMs = isAlone ? Number.POSITIVE_INFINITY : SIDE_STEP_MS
+    this.#side?.step(makesWay ? MAKING_WAY_MS : budgetMs)
     const ms = performance.now() - started
     this.#sideLeadMs = isAlone ? 0 : ms
     this.#sender.hold(new Set(), ms)
   }
 
   /** @returns groups with new events. @throws StepError */
-  #compute(isBackground: boolean): ReadonlySet<SequenceGroup> {
+  #compute(isBackground: boolean, makesWay: boolean): ReadonlySet<SequenceGroup> {
     const started = performance.now()
     const touched = new Set<SequenceGroup>()
-    const step = this.#builder.next(isBackground)
+    const step = this.#builder.next(isBackground, makesWay)
     let decodeMs = 0
     if (step !== null) {
       const result = this.#runner.run(step)
@@ -344,13 +339,12 @@ export class Scheduler {
 
   async #run(): Promise<void> {
     this.#isRunning = true
-    // Between two steps, messages that have arrived are read: aborts among them.
-    do await nextTurn()
+    // Aborts may be among the messages.
+    do await this.#receive()
     while (this.step(true))
     this.#sender.flush()
     this.#isRunning = false
     this.#lastStepEnd = null
-    if (this.#pauseMs !== null) setTimeout(() => this.wake(), this.#pauseMs).unref()
   }
 
   #fail(group: SequenceGroup, error: unknown): void {

@@ -35,10 +35,12 @@ interface CountedStep {
   readonly promptTokens: number
 }
 
-/** Runs the encoder on an image or on audio. */
+/** Runs the encoder on an image or on audio, or on a part of the work for one. */
 export interface EncodeStep extends CountedStep {
   readonly type: 'encode'
   readonly prefill: Prefill
+  /** After which the encoder pauses, if it can. */
+  readonly ms: number
 }
 
 /** Prefills embeddings of encoded media. */

@@ -68,18 +68,22 @@ export class PictureSource {
     return count
   }
 
-  /** Runs the encoder on one of the chunks. Blocks. */
-  encode(index: number): Float32Array {
+  /**
+   * Begins to encode one of the chunks, or goes on with it. Blocks.
+   * @param ms after which the encoder pauses, if it can.
+   * @returns null while it is paused.
+   */
+  encode(index: number, ms: number): Float32Array | null {
     const { cut, projector } = this.#owner
-    let isLast = true
+    let isNeeded = false
     try {
       // The pixels are converted only now: as floats they take four times the memory.
       const pieces = mediaChunks(cut.chunksOf(this.#part, () => projector.tokenize([this.#part], true)))
-      const embeddings = pieces[index]!.encode()
-      isLast = index === pieces.length - 1
+      const embeddings = pieces[index]!.encode(ms)
+      isNeeded = embeddings === null || index < pieces.length - 1
       return embeddings
     } finally {
-      if (isLast) this.close()
+      if (!isNeeded) this.close()
     }
   }
 

@@ -8,6 +8,7 @@ import type { EngineSettings } from '../protocol.ts'
 import { AudioFeatureCache } from './audio-feature-cache.ts'
 import { ContentKeys, picturesOf } from './content-keys.ts'
 import type { EncoderCache } from './encoder-cache.ts'
+import { EncoderTurns, type EncodeTurn, WHOLE } from './encoder-turns.ts'
 import { JoinedTexts } from './joined-texts.ts'
 import { CutImage, mediaChunks, type PicturePart, PictureSource } from './picture-source.ts'
 import { Texts } from './texts.ts'
@@ -38,8 +39,8 @@ export interface MediaTokens {
   readonly key: string
   /** Output of the encoder, if it encoded the same content lately, or for a prompt that is still in use. */
   knownEmbeddings(): Float32Array | undefined
-  /** Runs the encoder. Blocks. */
-  encode(): Float32Array
+  /** Has the encoder begin, or go on, for a turn. Blocks. @returns its output; null while that is not complete. */
+  encode(turn?: EncodeTurn): Float32Array | null
 }
 
 type ReadPart = Pick<TokenisedPrompt, 'chunks' | 'close'>
@@ -55,6 +56,7 @@ export class PromptReader {
   readonly #model: Model
   readonly #keys = new ContentKeys()
   readonly #cut = new CutImage()
+  readonly #turns = new EncoderTurns()
 
   constructor(model: Model, projector: Projector | null, limits: EngineSettings['image'], cache: EncoderCache) {
     this.#projector = projector
@@ -92,6 +94,7 @@ export class PromptReader {
     const ends = keys.map((key) => this.#cache.use(key))
     const close = () => {
       for (const end of ends) end()
+      for (const chunk of prompt.chunks) if (chunk.type === 'media') this.#turns.leave(chunk.encodable)
       prompt.close()
     }
     return { ...prompt, close }
@@ -171,7 +174,7 @@ export class PromptReader {
       return this.#mediaTokens(
         item,
         () => name,
-        () => item.encode(),
+        (ms) => item.encode(ms),
       )
     })
     return { chunks: read, close: release }
@@ -197,7 +200,7 @@ export class PromptReader {
       return this.#mediaTokens(
         item,
         () => `${index} ${source.contentKey}`,
-        () => source.encode(index),
+        (ms) => source.encode(index, ms),
       )
     })
     const close = () => {
@@ -219,9 +222,18 @@ export class PromptReader {
     return this.#joined.tokensOf(part) ?? this.#texts.preparedTokens(part)
   }
 
-  /** @param key computed only when needed. */
-  #mediaTokens(encodable: EncodableChunk, key: () => string, encode: () => Float32Array): MediaTokens {
+  /**
+   * @param key computed only when needed.
+   * @param encode for about so many ms; returns null while it is paused.
+   */
+  #mediaTokens(encodable: EncodableChunk, key: () => string, encode: (ms: number) => Float32Array | null): MediaTokens {
     const cache = this.#cache
+    const turns = this.#turns
+    const run = (ms: number) => {
+      const embeddings = encode(ms)
+      if (embeddings !== null) cache.set(key(), embeddings)
+      return embeddings
+    }
     return {
       type: 'media',
       encodable,
@@ -229,11 +241,7 @@ export class PromptReader {
         return key()
       },
       knownEmbeddings: () => cache.get(key()),
-      encode: () => {
-        const embeddings = encode()
-        cache.set(key(), embeddings)
-        return embeddings
-      },
+      encode: (turn = WHOLE) => turns.take(encodable, turn, run),
     }
   }
 

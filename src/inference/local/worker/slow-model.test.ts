@@ -37,13 +37,13 @@ beforeAll(async () => {
     pass(STEP_MS + ROW_MS * batch.n_tokens)
     return llama.decode(context, batch)
   }
-  const encodeChunk: typeof mtmd.encode_chunk = (context, chunk) => {
+  const encode: typeof mtmd.encoder_run = (encoder, chunk) => {
     pass(ENCODE_MS)
     encoded++
-    return mtmd.encode_chunk(context, chunk)
+    return mtmd.encoder_run(encoder, chunk, Number.POSITIVE_INFINITY)
   }
   loaded = new LoadedModel(
-    { ...libraries, llama: { ...llama, decode }, mtmd: { ...mtmd, encode_chunk: encodeChunk } },
+    { ...libraries, llama: { ...llama, decode }, mtmd: { ...mtmd, encoder_run: encode } },
     {
       model: `${card.directory}/${card.engine.model}`,
       projector: `${card.directory}/${card.engine.projector}`,

@@ -1,0 +1,172 @@
+// Encoders of media that can be paused. See `projector.ts`.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "ggml.h"
+#include "mtmd.h"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <ucontext.h>
+#endif
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/**
+ * Between two pauses, an encoder computes at least so many multiplications: some ms. Where it may pause depends on the shapes
+ * alone, so that the results do too.
+ */
+constexpr double BETWEEN_PAUSES = 1e8;
+/** As large as that of a main thread. What is not touched takes no memory. */
+constexpr size_t STACK_BYTES = 8 << 20;
+
+constexpr int32_t PAUSED = -1000;
+
+double multiplications(const ggml_tensor * node) {
+    switch (node->op) {
+        case GGML_OP_MUL_MAT:
+        case GGML_OP_MUL_MAT_ID:
+            return double(ggml_nelements(node)) * double(node->src[0]->ne[0]);
+        case GGML_OP_FLASH_ATTN_EXT:
+            return 2 * double(ggml_nelements(node)) * double(node->src[1]->ne[1]);
+        case GGML_OP_CONV_2D:
+            return double(ggml_nelements(node)) * double(ggml_nelements(node->src[0])) / double(node->src[0]->ne[3]);
+        default:
+            return 0;
+    }
+}
+
+}  // namespace
+
+/**
+ * Encodes one chunk at a time, on a stack of its own. Between two nodes of the graph it may leave that stack, and come back
+ * to it in a later call. All of it happens on the thread of the caller, so that the kernels' threads stay the same.
+ */
+struct lookout_encoder {
+    mtmd_context * context = nullptr;
+    /** The chunk that is being encoded, or null. */
+    const mtmd_input_chunk * chunk = nullptr;
+    int32_t code = 0;
+#if defined(__linux__)
+    Clock::time_point deadline;
+    bool is_cancelled = false;
+    double since_pause = 0;
+    void * stack = nullptr;
+    ucontext_t caller, own;
+#endif
+};
+
+#if defined(__linux__)
+
+namespace {
+
+/** ggml calls it for each node, before (`asks`) and, where it has said so, after the node has been computed. */
+bool observe(ggml_tensor * node, bool asks, void * data) {
+    auto * encoder = static_cast<lookout_encoder *>(data);
+    if (asks) {
+        encoder->since_pause += multiplications(node);
+        return encoder->is_cancelled || encoder->since_pause >= BETWEEN_PAUSES;
+    }
+    encoder->since_pause = 0;
+    if (!encoder->is_cancelled && Clock::now() >= encoder->deadline) swapcontext(&encoder->own, &encoder->caller);
+    return !encoder->is_cancelled;
+}
+
+void encode(unsigned high, unsigned low) {
+    auto * encoder = reinterpret_cast<lookout_encoder *>(uintptr_t(high) << 32 | low);
+    encoder->code = mtmd_encode_chunk(encoder->context, encoder->chunk);
+    encoder->chunk = nullptr;
+}
+
+void begin(lookout_encoder * encoder) {
+    encoder->is_cancelled = false;
+    encoder->since_pause = 0;
+    getcontext(&encoder->own);
+    encoder->own.uc_stack.ss_sp = encoder->stack;
+    encoder->own.uc_stack.ss_size = STACK_BYTES;
+    encoder->own.uc_link = &encoder->caller;
+    const auto address = reinterpret_cast<uintptr_t>(encoder);
+    makecontext(&encoder->own, reinterpret_cast<void (*)()>(encode), 2, unsigned(address >> 32), unsigned(address));
+}
+
+}  // namespace
+
+#endif
+
+/** @return null where there is no memory for a stack. */
+extern "C" lookout_encoder * lookout_encoder_new() {
+    auto * encoder = new lookout_encoder();
+#if defined(__linux__)
+    const auto flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE;
+    void * stack = mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (stack == MAP_FAILED) {
+        delete encoder;
+        return nullptr;
+    }
+    // Writing beyond its end is a fault, not damage.
+    mprotect(stack, 4096, PROT_NONE);
+    encoder->stack = stack;
+#endif
+    return encoder;
+}
+
+/**
+ * Loads the encoders of a model. To be called once.
+ * @param can_pause false where they run on a device, which would have to wait at each place for a pause.
+ * @return null when the file is not one of this model.
+ */
+extern "C" mtmd_context * lookout_encoder_load(lookout_encoder * encoder, const char * file, const llama_model * model,
+                                               mtmd_context_params params, bool can_pause) {
+#if defined(__linux__)
+    if (can_pause) {
+        params.cb_eval = observe;
+        params.cb_eval_user_data = encoder;
+    }
+#endif
+    encoder->context = mtmd_init_from_file(file, model, params);
+    return encoder->context;
+}
+
+/** Gives up the chunk that is being encoded, if there is one. */
+extern "C" void lookout_encoder_cancel(lookout_encoder * encoder) {
+#if defined(__linux__)
+    if (encoder->chunk == nullptr) return;
+    encoder->is_cancelled = true;
+    swapcontext(&encoder->caller, &encoder->own);
+#endif
+}
+
+/**
+ * Begins to encode a chunk, or goes on with it, for about so many ms; another chunk that was begun is given up.
+ * @return 0 when it is done, `PAUSED`, or what `mtmd_encode_chunk` returned.
+ */
+extern "C" int32_t lookout_encoder_run(lookout_encoder * encoder, const mtmd_input_chunk * chunk, double ms) {
+#if defined(__linux__)
+    if (encoder->chunk != chunk) {
+        lookout_encoder_cancel(encoder);
+        encoder->chunk = chunk;
+        begin(encoder);
+    }
+    // Longer than a year is for ever.
+    const std::chrono::duration<double, std::milli> time(std::min(ms, 4e10));
+    encoder->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
+    swapcontext(&encoder->caller, &encoder->own);
+    return encoder->chunk == nullptr ? encoder->code : PAUSED;
+#else
+    return mtmd_encode_chunk(encoder->context, chunk);
+#endif
+}
+
+extern "C" void lookout_encoder_free(lookout_encoder * encoder) {
+    lookout_encoder_cancel(encoder);
+    if (encoder->context != nullptr) mtmd_free(encoder->context);
+#if defined(__linux__)
+    munmap(encoder->stack, STACK_BYTES);
+#endif
+    delete encoder;
+}

@@ -1,0 +1,148 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { branch, CARD, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { loadLocalCard } from '../../../models/card.ts'
+import type { ImagePart, Work } from '../../engine.ts'
+import { loadNativeLibraries } from '../native/libraries.ts'
+import { locateNativeLibraries } from '../native/native-paths.ts'
+import type { FromEngine } from '../protocol.ts'
+import { WHOLE } from '../tokens/encoder-turns.ts'
+import type { MediaTokens, TokenisedPrompt } from '../tokens/prompt-tokens.ts'
+import { BatchSplitter } from './batch-splitter.ts'
+import { LoadedModel } from './loaded-model.ts'
+import { Scheduler } from './scheduler.ts'
+
+/** Each call of the encoder pauses as soon as it can. */
+
+const SIZE = 256
+const AT_ONCE = { ms: 0, isBackground: false }
+
+let loaded: LoadedModel
+/** What happened, in order: calls of the encoder, and tokens of requests, by their ids. */
+let log: string[] = []
+let hurries = false
+
+beforeAll(async () => {
+  const card = await loadLocalCard(CARD)
+  const libraries = loadNativeLibraries(locateNativeLibraries())
+  const mtmd = libraries.mtmd!
+  const run: typeof mtmd.encoder_run = (encoder, chunk, ms) => {
+    const code = mtmd.encoder_run(encoder, chunk, hurries ? ms : 0)
+    log.push(code === 0 ? 'encoded' : 'paused')
+    return code
+  }
+  loaded = new LoadedModel(
+    { ...libraries, mtmd: { ...mtmd, encoder_run: run } },
+    {
+      model: `${card.directory}/${card.engine.model}`,
+      projector: `${card.directory}/${card.engine.projector}`,
+      cells: 2048,
+      maxSequences: 4,
+      printedTokens: [],
+      repetition: null,
+      speculation: false,
+      image: null,
+      threads: 1,
+      maxWaiting: 10,
+      prefixCacheBytes: 0,
+      encoderCacheBytes: 0,
+      seed: 1,
+    },
+  )
+})
+
+afterAll(() => loaded?.close())
+beforeEach(() => {
+  log = []
+  hurries = false
+})
+
+const image = (seed: number): ImagePart => picture(SIZE, SIZE, seed)
+const read = (seed: number): TokenisedPrompt => loaded.reader.read([image(seed)], 'test', 'messages')
+const mediaOf = ({ chunks }: TokenisedPrompt): MediaTokens => {
+  const media = chunks.find(({ type }) => type === 'media')
+  if (media?.type !== 'media') throw new Error('Expected media.')
+  return media
+}
+
+/** Its embeddings, encoded without a pause. */
+function whole(seed: number): Float32Array {
+  hurries = true
+  const prompt = read(seed)
+  const embeddings = mediaOf(prompt).encode(WHOLE)!
+  prompt.close()
+  hurries = false
+  return embeddings
+}
+
+test('an encoder that pauses computes the same, bit for bit', () => {
+  const expected = whole(1)
+  expect(log).toEqual(['encoded'])
+  const prompt = read(1)
+  let embeddings: Float32Array | null = null
+  while (embeddings === null) embeddings = mediaOf(prompt).encode(AT_ONCE)
+  expect(log.filter((entry) => entry === 'paused').length).toBeGreaterThan(3)
+  expect(embeddings).toEqual(expected)
+  prompt.close()
+})
+
+test('two images that take turns are encoded one after the other, and neither twice', () => {
+  const expected = [whole(2), whole(3)]
+  log = []
+  const prompts = [read(2), read(3)]
+  const open = new Set(prompts)
+  while (open.size > 0) {
+    for (const prompt of open) {
+      const media = mediaOf(prompt)
+      if (media.knownEmbeddings() !== undefined || media.encode(AT_ONCE) !== null) open.delete(prompt)
+    }
+  }
+  expect(log.filter((entry) => entry === 'encoded')).toHaveLength(2)
+  expect(prompts.map((prompt) => mediaOf(prompt).knownEmbeddings())).toEqual(expected)
+  for (const prompt of prompts) prompt.close()
+})
+
+test('an image that is no longer needed is given up, and the next one is encoded', () => {
+  const expected = whole(5)
+  const left = read(4)
+  expect(mediaOf(left).encode(AT_ONCE)).toBeNull()
+  left.close()
+  const prompt = read(5)
+  hurries = true
+  expect(mediaOf(prompt).encode(WHOLE)).toEqual(expected)
+  prompt.close()
+})
+
+test('an image that nobody waits for gives way to one that somebody waits for', () => {
+  const expected = [whole(6), whole(7)]
+  const [background, other] = [read(6), read(7)]
+  expect(mediaOf(background).encode({ ms: 0, isBackground: true })).toBeNull()
+  hurries = true
+  expect(mediaOf(other).encode(WHOLE)).toEqual(expected[1])
+  expect(mediaOf(background).knownEmbeddings()).toBeUndefined()
+  expect(mediaOf(background).encode({ ...WHOLE, isBackground: true })).toEqual(expected[0])
+  for (const prompt of [background, other]) prompt.close()
+})
+
+test('others get their tokens while an image is encoded', () => {
+  const send = (message: FromEngine) => {
+    if (message.type !== 'events') return
+    for (const { id, events } of message.requests) for (const { type } of events) if (type === 'text') log.push(`${id}`)
+  }
+  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity)
+  const settings = { maxWaiting: 10, prefixCacheBytes: 0, speculation: false, seed: 1 }
+  const scheduler = new Scheduler(loaded, splitter, settings, send)
+  const work = (prefix: Work['prefix'], maxTokens: number): Work => ({
+    organisation: 'test',
+    prefix: [...prefix, trusted('<|im_end|>\n<|im_start|>assistant\n')],
+    branches: [branch({ maxTokens, sampling: REPEATING })],
+  })
+  scheduler.submit(1, work([untrusted('Write.')], 100))
+  while (!log.includes('1')) scheduler.step()
+  scheduler.submit(2, work([image(8)], 2))
+  log = []
+  while (!log.includes('encoded')) scheduler.step()
+  const pauses = log.filter((entry) => entry === 'paused').length
+  expect(pauses).toBeGreaterThan(3)
+  expect(log.filter((entry) => entry === '1').length).toBeGreaterThanOrEqual(pauses)
+  while (scheduler.step());
+})
