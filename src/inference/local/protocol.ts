@@ -29,6 +29,8 @@ export type ToEngine =
   /** The envelope holds a `Work` whose images have their size, but no pixels. */
   | { readonly type: 'measure'; readonly id: number; readonly work: Envelope }
   | { readonly type: 'stats'; readonly id: number }
+  /** A part of a large message of this id, as `serialize` of `node:v8` writes it. */
+  | { readonly type: 'piece'; readonly id: number; readonly bytes: Uint8Array; readonly isLast: boolean }
   | { readonly type: 'close' }
 
 /** A prompt for counting its tokens. */

@@ -85,8 +85,9 @@ export class EngineChild {
     return this.#process.pid
   }
 
-  send(message: ToEngine): void {
-    this.#outbox.send(message)
+  /** @param isBackground whether nobody waits for the answer. */
+  send(message: ToEngine, isBackground = false): void {
+    this.#outbox.send(message, isBackground)
   }
 
   /** Kills a process that hangs; `exit` follows. */

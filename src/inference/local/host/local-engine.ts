@@ -141,7 +141,7 @@ export class LocalEngine implements Engine {
     const { trace, ...rest } = work
     const packed = packWork(rest)
     const { id, admitted } = this.#calls.addGeneration(signal, (id) => child.send({ type: 'abort', id }), trace)
-    this.#send(child, { type: 'generate', id, work: packed, traced: trace !== undefined })
+    this.#send(child, { type: 'generate', id, work: packed, traced: trace !== undefined }, work.isBackground)
     return admitted
   }
 
@@ -169,7 +169,7 @@ export class LocalEngine implements Engine {
     const { trace, ...rest } = work
     const packed = pack(rest)
     const { id, admitted } = this.#calls.addReading(signal, (id) => child.send({ type: 'abort', id }), trace)
-    this.#send(child, { type: 'read', id, work: packed, traced: trace !== undefined })
+    this.#send(child, { type: 'read', id, work: packed, traced: trace !== undefined }, work.isBackground)
     return admitted
   }
 
@@ -196,9 +196,9 @@ export class LocalEngine implements Engine {
     throw this.#overloaded('The model is being restarted.')
   }
 
-  #send(child: EngineChild, message: ToEngine & { readonly id: number }): void {
+  #send(child: EngineChild, message: ToEngine & { readonly id: number }, isBackground = false): void {
     try {
-      child.send(message)
+      child.send(message, isBackground)
     } catch (error) {
       this.#calls.fail(message.id, error)
     }

@@ -1,51 +1,75 @@
 import type { ChildProcess } from 'node:child_process'
+import { serialize } from 'node:v8'
 import type { ToEngine } from '../protocol.ts'
 
-/** A message that may hold megabytes of pixels. */
-type Large = Extract<ToEngine, { type: 'generate' | 'count' }>
+/** Less than the channel holds. Larger messages are sent in pieces of this size. */
+const PIECE_BYTES = 64 * 1024
+
+/** A message that is sent in pieces. */
+interface Parcel {
+  readonly id: number
+  readonly message: ToEngine
+  readonly isBackground: boolean
+  /** Null before its first piece is sent. */
+  bytes: Uint8Array | null
+  sent: number
+}
 
 /**
- * Queues messages to the engine process. Between two steps the process reads about as much as one image, so an abort
- * behind many images would arrive many steps late. Therefore large messages are written one at a time, all others
- * overtake them, and a large message that is aborted while it waits is never sent.
+ * Queues messages to the engine process. Between two steps the process reads about as much as the channel holds, so what
+ * is behind the pixels of an image would arrive many steps late. Therefore large messages are sent in pieces, one piece at
+ * a time. All other messages overtake them, and of the large ones, those that nobody waits for come last. A message that
+ * is aborted while it waits is not sent.
  */
 export class Outbox {
   readonly #process: ChildProcess
   readonly #onLost: (id: number, error: Error) => void
-  readonly #waiting = new Map<number, Large>()
+  readonly #parcels = new Map<number, Parcel>()
   #isWriting = false
 
-  /** @param onLost called for a message that had to wait and then cannot be sent. */
+  /** @param onLost called for a large message that cannot be sent. */
   constructor(process: ChildProcess, onLost: (id: number, error: Error) => void) {
     this.#process = process
     this.#onLost = onLost
   }
 
-  /** @throws Error when the message cannot be sent. One that has to wait is reported to `onLost` instead. */
-  send(message: ToEngine): void {
-    if (message.type === 'abort' && this.#waiting.delete(message.id)) return
-    if (message.type !== 'generate' && message.type !== 'count') this.#write(message, () => {})
-    else if (this.#isWriting) this.#waiting.set(message.id, message)
-    else this.#writeLarge(message)
+  /**
+   * @param isBackground whether nobody waits for the answer.
+   * @throws Error when the message cannot be sent. A large one is reported to `onLost` instead.
+   */
+  send(message: ToEngine, isBackground = false): void {
+    if (message.type === 'abort') {
+      const parcel = this.#parcels.get(message.id)
+      this.#parcels.delete(message.id)
+      if (parcel?.sent === 0) return
+    }
+    if (!('id' in message) || bytesOf(message) <= PIECE_BYTES) {
+      this.#write(message, () => {})
+      return
+    }
+    const { id } = message
+    this.#parcels.set(id, { id, message, isBackground, bytes: null, sent: 0 })
+    if (!this.#isWriting) this.#writePiece()
   }
 
-  #writeLarge(message: Large): void {
-    this.#write(message, () => {
-      this.#isWriting = false
-      this.#writeNext()
-    })
-    this.#isWriting = this.#process.connected
-  }
-
-  #writeNext(): void {
-    for (const [id, message] of this.#waiting) {
-      this.#waiting.delete(id)
-      try {
-        this.#writeLarge(message)
-        return
-      } catch (error) {
-        this.#onLost(id, error as Error)
-      }
+  #writePiece(): void {
+    this.#isWriting = false
+    const parcels = [...this.#parcels.values()]
+    const parcel = parcels.find(({ isBackground }) => !isBackground) ?? parcels[0]
+    if (parcel === undefined) return
+    const { id, sent } = parcel
+    try {
+      parcel.bytes ??= serialize(parcel.message)
+      const bytes = parcel.bytes.subarray(sent, sent + PIECE_BYTES)
+      parcel.sent += bytes.length
+      const isLast = parcel.sent === parcel.bytes.length
+      if (isLast) this.#parcels.delete(id)
+      this.#write({ type: 'piece', id, bytes, isLast }, () => this.#writePiece())
+      this.#isWriting = this.#process.connected
+    } catch (error) {
+      this.#parcels.delete(id)
+      this.#onLost(id, error as Error)
+      this.#writePiece()
     }
   }
 
@@ -54,4 +78,10 @@ export class Outbox {
     // A message to a process that has just ended is lost. Its "exit" event fails the pending calls.
     if (this.#process.connected) this.#process.send(message, written)
   }
+}
+
+function bytesOf(message: ToEngine): number {
+  const envelope = 'work' in message ? message.work : 'prompt' in message ? message.prompt : null
+  if (envelope === null) return 0
+  return envelope.views.reduce((sum, { byteLength }) => sum + byteLength, envelope.body.byteLength)
 }

@@ -16,6 +16,7 @@ import { Reads } from '../reading/reads.ts'
 import { admit, contextExceeded } from '../scheduler/admission.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
+import { Inbox } from './inbox.ts'
 import { openDisk } from './open-disk.ts'
 import { type WarmUp, warmUp } from './warm-up.ts'
 
@@ -27,6 +28,7 @@ class EngineProcess {
   readonly #loaded: LoadedModel
   readonly #scheduler: Scheduler
   readonly #reads: Reads
+  readonly #inbox = new Inbox()
   /** Requests whose constraints, texts or media are being prepared. */
   readonly #preparing = new Map<number, AbortController>()
 
@@ -51,7 +53,11 @@ class EngineProcess {
     }
     const disk = openDisk(settings, paths, this.#loaded.kv)
     this.#reads = new Reads(this.#loaded, warm.splitter.rowMs, settings, send)
-    this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, { disk, side: this.#reads })
+    this.#scheduler = new Scheduler(this.#loaded, warm.splitter, settings, send, {
+      disk,
+      side: this.#reads,
+      receive: () => this.#inbox.receive(),
+    })
     const { longestStepMs, longestEncodeMs } = warm
     const kernels = {
       compiled: libraries.kernels !== null,
@@ -71,9 +77,13 @@ class EngineProcess {
 
   /** An error that it throws concerns this message alone. */
   handle(message: ToEngine): void {
-    if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work), message.traced)
+    if (message.type === 'piece') {
+      const complete = this.#inbox.take(message)
+      if (complete !== null) this.handle(complete)
+    } else if (message.type === 'generate') this.#generate(message.id, unpack<Work>(message.work), message.traced)
     else if (message.type === 'read') this.#read(message.id, unpack<ReadWork>(message.work), message.traced)
     else if (message.type === 'abort') {
+      this.#inbox.drop(message.id)
       this.#preparing.get(message.id)?.abort()
       this.#preparing.delete(message.id)
       this.#scheduler.abort(message.id)
