@@ -5,6 +5,7 @@
 import { availableParallelism } from 'node:os'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
 import { post } from './support/chat.ts'
+import { type Answered, decide, shareRight } from './support/decide.ts'
 import { type KnownPicture, knownPicture } from './support/known-picture.ts'
 import { shippedModel } from './support/models.ts'
 import { requirePeer } from './support/peer-build.ts'
@@ -70,11 +71,6 @@ function repetitionsOf({ quick, repetitions }: BenchOptions): number {
   return repetitions ?? (quick ? 1 : 5)
 }
 
-interface Answered {
-  readonly totalMs: number
-  readonly answers: readonly boolean[]
-}
-
 async function measure(
   lookout: BenchServer,
   llamaServer: BenchServer,
@@ -89,41 +85,23 @@ async function measure(
 
   const own: Answered[] = []
   const others: Answered[] = []
-  const truths: boolean[][] = []
+  const pictures: KnownPicture[] = []
   for (let run = 0; run < repetitionsOf(options); run++) {
     const picture = await knownPicture(fresh, count)
-    truths.push(picture.questions.map(({ answer }) => answer))
+    pictures.push(picture)
     // The order alternates, so that neither side benefits from the processor's caches.
     if (run % 2 === 0) own.push(await decide(lookout, picture))
     others.push(await chats(llamaServer, picture))
     if (run % 2 === 1) own.push(await decide(lookout, picture))
   }
   const times = (results: readonly Answered[]) => results.map(({ totalMs }) => totalMs)
-  const right = (results: readonly Answered[]) => {
-    const hits = results.flatMap(({ answers }, run) => answers.map((answer, i) => answer === truths[run]![i]))
-    return `${((100 * hits.filter(Boolean).length) / hits.length).toFixed(1)} %`
-  }
   return [
     spread(times(own), 0),
     spread(times(others), 0),
     medianRatio(times(others), times(own)).toFixed(1),
-    right(own),
-    right(others),
+    shareRight(own, pictures),
+    shareRight(others, pictures),
   ]
-}
-
-async function decide(server: BenchServer, { url, questions }: KnownPicture): Promise<Answered> {
-  const started = performance.now()
-  const response = await post(server, '/v1/decisions', {
-    model: server.model,
-    input: [{ role: 'user', content: [{ type: 'input_image', image_url: url }] }],
-    questions: questions.map(({ question }) => ({ type: 'predicate', instructions: question })),
-  })
-  const { answers } = (await response.json()) as { answers: { probability?: number }[] }
-  return {
-    totalMs: performance.now() - started,
-    answers: answers.map(({ probability = 0 }) => probability > 0.5),
-  }
 }
 
 interface RatedChat {

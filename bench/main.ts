@@ -12,6 +12,7 @@ import { attention } from './attention.ts'
 import { batches } from './batches.ts'
 import { conversation } from './conversation.ts'
 import { decisions } from './decisions.ts'
+import { decisionsVllm } from './decisions-vllm.ts'
 import { embeddedDatabase } from './embedded-database.ts'
 import { engine } from './engine.ts'
 import { fairness } from './fairness.ts'
@@ -66,6 +67,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   flood,
   studio,
   vllm,
+  'decisions-vllm': decisionsVllm,
 }
 
 /** An invalid command line. */

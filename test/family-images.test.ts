@@ -245,7 +245,9 @@ test.each([
   const size = targetSize(original, card.image!)
   const whole = picture(size.width, size.height, 5)
   const encoded = (part: ImagePart) =>
-    withLibrary(card, part, (items) => items.flatMap((item) => (item.type === 'media' ? [item.encode(Number.POSITIVE_INFINITY)!] : [])))
+    withLibrary(card, part, (items) =>
+      items.flatMap((item) => (item.type === 'media' ? [item.encode(Number.POSITIVE_INFINITY)!] : [])),
+    )
   const columns = size.width / side
   const pieces = encoded(whole)
   expect(pieces).toHaveLength((size.width * size.height) / side ** 2 + 1)

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 const GUARD = fileURLToPath(new URL('guard.ts', import.meta.url))
+const DECISIONS = fileURLToPath(new URL('lookout_decisions.py', import.meta.url))
 const START_MS = 300_000
 const STOP_MS = 30_000
 const POLL_MS = 100
@@ -39,6 +40,8 @@ export interface VllmOptions {
   readonly contextTokens?: number
   /** Threads that compute; as many as there are cores by default. */
   readonly threads?: number
+  /** Whether it serves `/v1/systemone` for the shipped model. */
+  readonly decides?: boolean
   /** Further arguments. */
   readonly args?: readonly string[]
 }
@@ -142,10 +145,10 @@ export class Vllm implements AsyncDisposable {
 }
 
 function argumentsOf(model: string, port: number, options: VllmOptions): string[] {
-  const { prefixCaching = true, apiKey, maxSequences = 16, contextTokens = 8192, args = [] } = options
+  const { prefixCaching = true, apiKey, maxSequences = 16, contextTokens = 8192, decides = false, args = [] } = options
   return [
     // Its command `vllm` looks for a package of that name and does not find it.
-    ...['-m', 'vllm.entrypoints.openai.api_server'],
+    ...(decides ? [DECISIONS] : ['-m', 'vllm.entrypoints.openai.api_server']),
     ...['--model', model, '--served-model-name', MODEL],
     ...['--host', '127.0.0.1', '--port', String(port)],
     // As llama.cpp computes: F16 weights, F32 activations.
