@@ -10,6 +10,7 @@ import { accounts } from './accounts.ts'
 import { all } from './all.ts'
 import { attention } from './attention.ts'
 import { batches } from './batches.ts'
+import { besideImage } from './beside-image.ts'
 import { conversation } from './conversation.ts'
 import { decisions } from './decisions.ts'
 import { decisionsVllm } from './decisions-vllm.ts'
@@ -56,6 +57,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   'front-end': frontEnd,
   neighbours,
   fairness,
+  'beside-image': besideImage,
   batches,
   overload,
   accounts,

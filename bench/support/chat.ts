@@ -33,12 +33,17 @@ interface Chunk {
   readonly usage?: Usage | null
 }
 
-/** Runs a greedy, streamed chat, with the same request and the same reader for both servers. @param fields further ones. */
+/**
+ * Runs a greedy, streamed chat, with the same request and the same reader for both servers.
+ * @param fields further ones.
+ * @param arrived called with each text.
+ */
 export async function chat(
   server: BenchServer,
   messages: readonly Message[],
   maxTokens: number,
   fields: object = {},
+  arrived: (text: string) => void = () => {},
 ): Promise<ChatResult> {
   const started = performance.now()
   const response = await post(server, '/v1/chat/completions', {
@@ -68,6 +73,7 @@ export async function chat(
       if (!content) continue
       if (text === '') firstMs = performance.now() - started
       text += content
+      arrived(content)
     }
   }
   const totalMs = performance.now() - started
