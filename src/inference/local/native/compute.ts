@@ -77,7 +77,7 @@ const BYTES_PER_THREAD = {
   tokens: 32 * 2 ** 20,
   /**
    * On some machines: with the shipped model, a second thread made next tokens 1.4 times as fast on an AMD EPYC with
-   * AVX2, and no faster on one with AVX-512. Warm-up measures it.
+   * AVX2, and no faster on one with AVX-512. `ThreadCount` tries it.
    */
   tokensAtMost: 8 * 2 ** 20,
   /**

@@ -45,7 +45,8 @@ export class Context {
   /** Embeddings that one decode call can take. */
   readonly mediaRows: number
   readonly #vocabularySize: number
-  #threads: number
+  /** Number of threads that decode at first. */
+  readonly threads: number
   #currentThreads: number
 
   constructor({ llama, kernels }: Pick<NativeLibraries, 'llama' | 'kernels'>, model: Model, options: ContextOptions) {
@@ -73,24 +74,13 @@ export class Context {
     this.#kernels = kernels
     this.#vocabularySize = model.vocabularySize
     this.handle = handle
-    this.#threads = options.threads
+    this.threads = options.threads
     this.#currentThreads = options.threads
     this.#memory = llama.get_memory(handle)
     this.cells = llama.n_ctx(handle)
     // A context with fewer cells has a smaller batch.
     this.mediaRows = llama.n_batch(handle)
     this.batch = new Batch(llama, Math.min(options.batchRows, this.mediaRows), this.mediaRows, options.sequencesPerRow)
-  }
-
-  /** Number of threads that decode when the machine is idle. */
-  get threads(): number {
-    return this.#threads
-  }
-
-  /** Changes the number of threads from now on. */
-  useThreads(threads: number): void {
-    this.#threads = threads
-    this.setThreads(threads)
   }
 
   /** Number of threads of the next decode calls. */

@@ -45,9 +45,9 @@ export class LoadedModel {
   readonly reader: PromptReader
   readonly constraints: ConstraintCompiler
   readonly usesMrope: boolean
-  /** More threads than the context has, which may be faster; null where they are not worth a trial. */
-  readonly moreThreads: number | null
-  /** Threads that encode media and prefill them. */
+  /** Most threads for next tokens: those of the context, or more that are worth a trial. */
+  readonly mostThreads: number
+  /** Threads that encode media, and prefill them and prompts. */
   readonly mediaThreads: number
   readonly info: ModelInfo
   /** Sequences that may run at the same time. */
@@ -94,8 +94,7 @@ export class LoadedModel {
     const cores = availableParallelism()
     const threads = settings.threads ?? usefulThreads(bytes, cores, 'tokens')
     // Threads of the prebuilt kernels never sleep: more of them would take the cores from other programs.
-    const mostThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'tokensAtMost'))
-    this.moreThreads = mostThreads > threads ? mostThreads : null
+    this.mostThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'tokensAtMost'))
     this.mediaThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'media'))
     begins('encoder')
     if (projector !== null && mtmd === null)

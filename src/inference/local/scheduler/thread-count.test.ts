@@ -91,4 +91,20 @@ describe('number of threads', () => {
     machine.run(10, 1)
     expect(machine.threads).toBe(1)
   })
+
+  test('more than at first are used where they are faster, also after a pause', () => {
+    const run = (faster: number) => {
+      const threads = new ThreadCount(splitter, 1, 2)
+      for (let now = 0; now < 1000; now += 20) {
+        const ms = splitter.roundMs(1) * (threads.next(true, now) === 2 ? faster : 1)
+        threads.learn(1, ms, now)
+      }
+      return [threads.next(false, 1000), threads.next(false, 9000)]
+    }
+    expect([0.7, 0.95, 3].map(run)).toEqual([
+      [2, 2],
+      [1, 1],
+      [1, 1],
+    ])
+  })
 })

@@ -25,14 +25,16 @@ interface Trial {
 }
 
 /**
- * Chooses the number of threads. Beside another busy program, a thread that has lost its core holds up all others for as
- * long as the system lets that program run, so fewer threads are faster. With the prebuilt kernels, whose threads never
- * sleep, they are many times as fast. When steps take longer than they did during calibration, it tries half of the
- * threads, and from time to time more again. It learns from steps of next tokens alone: others cannot be compared.
+ * Chooses the number of threads for steps of a kind. Beside another busy program, a thread that has lost its core holds up
+ * all others for as long as the system lets that program run, so fewer threads are faster. With the prebuilt kernels, whose
+ * threads never sleep, they are many times as fast. When steps take longer than they did during calibration, it tries half
+ * of the threads, and from time to time more again. It learns from steps of next tokens alone: others cannot be compared.
  */
 export class ThreadCount {
   readonly #splitter: BatchSplitter
   readonly #most: number
+  /** What is used while nothing is known of the machine. */
+  #usual: number
   #current: number
   #trial: Trial | null = null
   /** Durations of the last steps, in multiples of the calibrated time; the newest last. */
@@ -43,12 +45,21 @@ export class ThreadCount {
   #nextTrial = Number.NEGATIVE_INFINITY
   #lastSeen = Number.NEGATIVE_INFINITY
 
-  /** @param most threads during calibration; more are never used. */
-  constructor(splitter: BatchSplitter, most: number) {
+  /**
+   * @param first threads during calibration.
+   * @param most threads that may be tried.
+   */
+  constructor(splitter: BatchSplitter, first: number, most = first) {
     this.#splitter = splitter
     this.#most = most
-    this.#current = most
-    this.#lowest = most
+    this.#usual = first
+    this.#current = first
+    this.#lowest = first
+  }
+
+  /** Whether the machine seems to have fewer cores to spare than usual. */
+  get isLow(): boolean {
+    return this.#current < this.#usual
   }
 
   /** For the next step. @param isComparable whether it computes next tokens alone; trials are made with such steps. */
@@ -78,8 +89,8 @@ export class ThreadCount {
   }
 
   #forget(): void {
-    this.#current = this.#most
-    this.#lowest = this.#most
+    this.#current = this.#usual
+    this.#lowest = this.#usual
     this.#trial = null
     this.#recent = []
   }
@@ -94,6 +105,7 @@ export class ThreadCount {
     if (isBetter) {
       this.#current = threads
       this.#lowest = threads
+      this.#usual = Math.max(this.#usual, threads)
     }
     this.#nextTrial = isBetter && threads < this.#most ? Number.NEGATIVE_INFINITY : now + this.#pauseMs
     this.#trial = null

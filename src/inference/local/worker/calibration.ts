@@ -4,11 +4,6 @@ import type { LoadedModel } from '../scheduler/loaded-model.ts'
 const ROW_COUNTS = [1, 2, 4, 8, 16, 32, 64, 128]
 /** For a model that is so slow that all of them would take long. */
 const FEW_ROW_COUNTS = [1, 4, 16, 64]
-/** More threads must take less than this share of the time: beside a busy program they take longer. */
-const WORTHWHILE = 0.85
-/** Pairs of steps with each number of threads, as far as the time in ms goes. */
-const THREAD_TRIES = 6
-const THREAD_BUDGET_MS = 60
 /** A model whose step of one row takes this long is slow, in ms. */
 const SLOW_MS = 50
 /** The fastest try counts: whatever slows down a try is the rest of the machine. */
@@ -19,26 +14,6 @@ const COMPILING_TRIES = 3
 const BUDGET_MS = 200
 /** Once this is used up, no further row count is tried: the splitter then takes time to grow with the rows; in ms. */
 const LIMIT_MS = 5000
-
-type Measured = Pick<LoadedModel, 'context' | 'kv'>
-
-/** Has more threads compute where that is faster on this machine. Blocks for some steps of one row. */
-export function chooseThreads(loaded: Measured & Pick<LoadedModel, 'moreThreads'>): void {
-  const { context, moreThreads } = loaded
-  if (moreThreads === null) return
-  const fewer = context.threads
-  const fastest = new Map([fewer, moreThreads].map((threads) => [threads, Number.POSITIVE_INFINITY]))
-  const end = performance.now() + THREAD_BUDGET_MS
-  for (let i = 0; i === 0 || (i < THREAD_TRIES && performance.now() < end); i++) {
-    for (const [threads, ms] of fastest) {
-      context.setThreads(threads)
-      // The first step after a change may have to start threads.
-      fastest.set(threads, Math.min(ms, measureStep(loaded, 1), measureStep(loaded, 1)))
-    }
-  }
-  const isFaster = fastest.get(moreThreads)! < WORTHWHILE * fastest.get(fewer)!
-  context.useThreads(isFaster ? moreThreads : fewer)
-}
 
 /**
  * Measures how long it takes to decode one token for each of 1, 2, 4, ... sequences, and a prompt. Blocks.
@@ -90,7 +65,7 @@ function measurePrompt({ context, kv }: LoadedModel, rows: number): number {
   return ms
 }
 
-function measureStep({ context, kv }: Measured, rows: number): number {
+function measureStep({ context, kv }: LoadedModel, rows: number): number {
   const sequences = Array.from({ length: rows }, () => kv.fork(null))
   for (const sequence of sequences) {
     context.batch.add(0, sequence.position, sequence.id, true)

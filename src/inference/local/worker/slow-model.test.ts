@@ -7,7 +7,7 @@ import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
-import { calibrate, chooseThreads } from './calibration.ts'
+import { calibrate } from './calibration.ts'
 import { warmUp } from './warm-up.ts'
 
 /** A model of 2B on two cores: the shipped model, by a clock on which its native calls take as long as those would. */
@@ -77,29 +77,6 @@ test('is calibrated in some seconds', () => {
   expect(splitter.rowMs).toBeCloseTo((STEP_MS + 64 * ROW_MS) / 64)
   // Rows together are cheaper than rows apart, also where that was not measured.
   expect(splitter.firstOf(33)).toBe(33)
-})
-
-test.each([
-  { faster: 0.7, chosen: 2 },
-  { faster: 0.95, chosen: 1 },
-  { faster: 3, chosen: 1 },
-])('more threads are used where steps take $faster of the time: $chosen', ({ faster, chosen }) => {
-  const { context, kv } = loaded
-  let current = context.threads
-  const setThreads = vi.spyOn(context, 'setThreads').mockImplementation((threads) => {
-    current = threads
-  })
-  vi.spyOn(context, 'decodeBatch').mockImplementation(() => {
-    clock += current === 2 ? 10 * faster : 10
-    context.batch.clear()
-  })
-  try {
-    chooseThreads({ context, kv, moreThreads: 2 })
-    expect(context.threads).toBe(chosen)
-    expect(setThreads).toHaveBeenLastCalledWith(chosen)
-  } finally {
-    context.useThreads(1)
-  }
 })
 
 test('a model whose steps take longer still is measured as far as the time goes', () => {

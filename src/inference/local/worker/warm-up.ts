@@ -4,7 +4,7 @@ import type { EngineSettings, FromEngine } from '../protocol.ts'
 import type { BatchSplitter } from '../scheduler/batch-splitter.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
-import { calibrate, chooseThreads } from './calibration.ts'
+import { calibrate } from './calibration.ts'
 import { measureEncoder } from './encoder-times.ts'
 
 const HELLO: PromptPart = { type: 'text', text: 'Hello', trusted: false }
@@ -35,7 +35,6 @@ export function warmUp(loaded: LoadedModel, image: EngineSettings['image'], prog
     lastProgress = performance.now()
     progressed()
   }
-  chooseThreads(loaded)
   const splitter = calibrate(loaded, progress)
   const prompts: PromptPart[][] = [[HELLO]]
   if (loaded.info.modalities.audio) prompts.push([{ type: 'audio', samples: new Float32Array(SECOND) }, HELLO])
