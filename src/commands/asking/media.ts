@@ -125,6 +125,7 @@ export async function sendMedia(
   media: readonly Medium[],
   client: LookoutClient,
   uploads: AsyncDisposableStack,
+  signal?: AbortSignal,
 ): Promise<readonly ({ readonly url: string } | { readonly fileId: string })[]> {
   const sent = []
   let inline = 0
@@ -136,7 +137,7 @@ export async function sendMedia(
       sent.push({ url: `data:${medium.type};base64,${data}` })
       continue
     }
-    const fileId = await client.upload(await medium.blob(), basename(medium.name))
+    const fileId = await client.upload(await medium.blob(), basename(medium.name), signal)
     uploads.defer(() => client.deleteFile(fileId).catch(() => {}))
     sent.push({ fileId })
   }
