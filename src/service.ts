@@ -48,7 +48,7 @@ export interface ServiceParts {
   /** How long active requests may take to finish when the service closes; the configured time by default. */
   readonly graceMs?: number
   /** How quickly batches go over to other servers. */
-  readonly batches?: { readonly leaseMs?: number; readonly pollMs?: number }
+  readonly batches?: { readonly leaseMs?: number; readonly pollMs?: number; readonly pauseMs?: number }
   /** How long a request waits for its model to load. */
   readonly loadWaitMs?: number
 }

@@ -40,7 +40,9 @@ export interface State {
    */
   createFirstKey(): Promise<string | null>
   /** Makes what runs batches, without starting it. Whoever does that closes it. */
-  createBatchRunner(options: Pick<BatchRunnerOptions, 'run' | 'parallel' | 'leaseMs' | 'pollMs'>): BatchRunner
+  createBatchRunner(
+    options: Pick<BatchRunnerOptions, 'run' | 'parallel' | 'leaseMs' | 'pollMs' | 'pauseMs'>,
+  ): BatchRunner
   close(): Promise<void>
 }
 

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { internalError } from '../src/lib/errors.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
@@ -37,7 +38,7 @@ test('that is killed goes on with the pictures that are left, behind all other r
   const words = [place('album/*.png'), '--detect', 'cat', '-o', place('labels.json'), '--jobs', '1']
   const before = server.engine.works.length
   const killed = start(...words)
-  const journal = place('.labels.json.lookout-batch')
+  const journal = place('.labels.json.lookout-batch/results.jsonl')
   const done = async () => (await readFile(journal, 'utf8').catch(() => '')).split('\n').length - 2
   await expect.poll(done, { timeout: 20_000, interval: 10 }).toBeGreaterThanOrEqual(2)
   killed.kill('SIGKILL')
@@ -80,6 +81,73 @@ test('that cannot read a picture says so at the end, keeps the others, and tries
   expect(again).toMatchObject({ code: 0, stderr: expect.stringMatching(/^1 of 2 pictures are done already\n/) })
   expect(server.engine.works.length - before).toBe(1)
   expect((await readFile(place('answers.csv'), 'utf8')).split('\r\n')).toHaveLength(4)
+})
+
+test('that is stopped with Ctrl-C says how to go on, and is alone with its output until then', async () => {
+  server.engine.script = { ...CAT, delayMs: 150 }
+  const words = [place('album'), '--detect', 'cat', '-o', place('alone.json'), '--jobs', '1']
+  const first = start(...words)
+  const ended = outcomeOf(first)
+  const journal = place('.alone.json.lookout-batch/results.jsonl')
+  const done = async () => (await readFile(journal, 'utf8').catch(() => '')).split('\n').length - 2
+  await expect.poll(done, { timeout: 20_000, interval: 10 }).toBeGreaterThanOrEqual(1)
+  expect(await run(...words)).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: `lookout: -o ${place('alone.json')}: another lookout batch is writing it\n`,
+  })
+  first.kill('SIGINT')
+  expect(await ended).toMatchObject({
+    code: 130,
+    stderr: expect.stringMatching(/^\d of 6 pictures are done, and the same command goes on from there\n$/),
+  })
+  // As a full disk leaves it, when there was room again for what came after.
+  const [head, ...lines] = (await readFile(journal, 'utf8')).trimEnd().split('\n')
+  await writeFile(journal, [head, lines[0]!.slice(0, 40) + lines.at(-1)!, ''].join('\n'))
+  server.engine.script = CAT
+  expect((await run(...words)).code).toBe(0)
+  expect(JSON.parse(await readFile(place('alone.json'), 'utf8')).images).toHaveLength(PICTURES)
+})
+
+test('asks about what it can of a folder and of a pattern, and names the others', async () => {
+  server.engine.script = { texts: ['grey'] }
+  const folder = place('odd, été 猫')
+  await mkdir(join(folder, 'within'), { recursive: true })
+  await writeFile(join(folder, 'good.png'), await readFile(place('album/0.png')))
+  await writeFile(join(folder, 'empty.jpg'), '')
+  await symlink('nowhere', join(folder, 'gone.png'))
+  await writeFile(join(folder, 'notes.txt'), 'Nothing to see.')
+  const wanted = ['--ask', 'What is this?', '-o']
+  const inFolder = await run(folder, ...wanted, place('folder.csv'))
+  expect(inFolder.code).toBe(1)
+  expect(inFolder.stderr).toMatch(
+    /empty\.jpg is empty\n.*gone\.png cannot be read: ENOENT\n.*2 of 3 pictures could not be/s,
+  )
+  expect(inFolder.stderr).not.toContain('notes.txt')
+  const byPattern = await run(join(folder, '*'), ...wanted, place('missing/folder/pattern.csv'))
+  expect(byPattern.stderr).toMatch(/notes\.txt is of an unknown type.*3 of 4 pictures could not be/s)
+  expect(byPattern.stderr).not.toContain('within')
+  expect(await readFile(place('missing/folder/pattern.csv'), 'utf8')).toBe(
+    `file,answer\r\n"${join(folder, 'good.png')}",grey\r\n`,
+  )
+})
+
+test('goes on behind a picture that the server fails at, and ends when it fails at all of them', async () => {
+  let asked = 0
+  const broken = internalError(new Error('broken'))
+  server.engine.script = { texts: ['grey'], refusal: () => (asked++ === 1 ? broken : undefined) }
+  const words = [place('album'), '--ask', 'What is this?', '-o', place('faults.jsonl'), '--jobs', '1']
+  const once = await run(...words)
+  expect(once.stderr).toMatch(/1\.png: Internal error\nlookout: 1 of 6 pictures could not be asked about\n$/)
+  expect((await readFile(place('faults.jsonl'), 'utf8')).trimEnd().split('\n')).toHaveLength(PICTURES - 1)
+  server.engine.script = { refusal: broken }
+  const before = server.engine.works.length
+  const all = await run(...words.with(-3, place('none.jsonl')))
+  expect(all).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^lookout: Internal error \(0 of 6 pictures are done/),
+  })
+  expect(server.engine.works.length - before).toBe(5)
 })
 
 test('writes a folder for YOLO, and a line for each picture as JSON Lines', async () => {

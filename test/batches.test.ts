@@ -195,13 +195,13 @@ describe('a batch', () => {
     server.engine.script = { texts: ['slow', ' reply'], delayMs: 50 }
     const { client: left, revoke } = await clientOf('left')
     const before = server.engine.works.length
-    const { id } = await left.start(chatLines(60))
+    const { id } = await left.start(chatLines(120))
     await asked(4, before)
     await revoke()
     const other = new BatchClient(server.url, (await new Accounts(database).createKey({ organisation: 'left' })).key)
     const ended = await other.ended(id)
     const { output, errors } = await other.outputOf(ended)
-    expect(ids([...output, ...errors])).toEqual(ids(chatLines(60)))
+    expect(ids([...output, ...errors])).toEqual(ids(chatLines(120)))
     expect(errors.at(-1)!.response).toMatchObject({ status_code: 401, body: { error: { message: 'Invalid API key' } } })
   })
 
@@ -256,6 +256,9 @@ describe('a batch', () => {
     ['an input that is no file', { input_file_id: 'file-x' }, 'input_file_id'],
     ['an endless window', { completion_window: '99d' }, 'completion_window'],
     ['metadata that are no texts', { metadata: { a: 1 } }, 'metadata.a'],
+    ['metadata with a zero byte', { metadata: { a: 'x\0' } }, 'metadata.a'],
+    ['metadata with half a character', { metadata: { a: '\ud800' } }, 'metadata.a'],
+    ['a name of metadata with a zero byte', { metadata: { 'a\0': 'x' } }, /^metadata/],
     ['an output that ends too soon', { output_expires_after: { anchor: 'created_at', seconds: 1 } }, /^output_exp/],
   ])('with %s is refused', async (_name, fields, param) => {
     const input_file_id = await client.upload(chatLines(1))

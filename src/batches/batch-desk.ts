@@ -1,9 +1,9 @@
 import type { Files, StoredFile } from '../files/index.ts'
 import {
   and,
-  asc,
   type BatchEnding,
   type BatchProblem,
+  type BatchStatus,
   type Database,
   type Draft,
   eq,
@@ -16,14 +16,19 @@ import {
 import { ENDED_AT } from './batches.ts'
 import type { IndexedLine } from './index-input.ts'
 
-const { batches, batchLines } = tables
+const { batches } = tables
 
+/** Batches of one organisation in one status. More of them are not begun at a time, on however many servers. */
+const OPEN_AT_ONCE = 100
 /** Lines in one statement: a statement may take no longer than a client's request. */
 const ROWS_AT_ONCE = 2_000
-/** Results may be large. */
-const RESULTS_AT_ONCE = 50
-/** How often a line is begun. One that ends its server every time must not do that for ever. */
+/** Results of which a statement reads no more. They may be large: one more may come to these bytes. */
+const RESULTS_AT_ONCE = 500
+const RESULT_BYTES_AT_ONCE = 4 * 2 ** 20
+/** How often a line is begun. One that ends its server every time, or whose model is not there, must not do that for ever. */
 const MOST_TRIES = 20
+/** How long a line rests at most after a try. All its tries take about a quarter of an hour. */
+const LONGEST_REST_SECONDS = 60
 
 /** A batch that is not over, as far as running it needs. */
 export type OpenBatch = Pick<
@@ -79,27 +84,20 @@ export class BatchDesk {
     this.#leaseSeconds = leaseMs / 1000
   }
 
-  /** The batches that are not over, oldest first. */
+  /**
+   * The batches that are not over, oldest first. Of an organisation that has a great many of them, those that are next:
+   * every server reads them all the time.
+   */
   async open(): Promise<readonly OpenBatch[]> {
-    return this.#database.use((queries) =>
-      queries
-        .select({
-          id: batches.id,
-          organisationId: batches.organisationId,
-          keyId: batches.keyId,
-          endpoint: batches.endpoint,
-          inputFileId: batches.inputFileId,
-          status: batches.status,
-          ending: batches.ending,
-          outputSeconds: batches.outputSeconds,
-          isOver: sql<boolean>`${batches.expiresAt} <= now()`,
-          hasRun: sql<boolean>`${batches.inProgressAt} is not null`,
-          isLeased: sql<boolean>`coalesce(${batches.leasedUntil} > now(), false)`,
-        })
-        .from(batches)
-        .where(sql`not ${batches.cleared}`)
-        .orderBy(asc(batches.id)),
-    )
+    return this.#database.execute<OpenBatch & Record<string, unknown>>(sql`
+      select id, organisation_id as "organisationId", key_id as "keyId", endpoint, input_file_id as "inputFileId", status,
+        ending, output_seconds as "outputSeconds", expires_at <= now() as "isOver",
+        in_progress_at is not null as "hasRun", coalesce(leased_until > now(), false) as "isLeased"
+      from (
+        select *, row_number() over (partition by organisation_id, status order by id) as place
+        from batches where not cleared
+      ) as numbered
+      where place <= ${OPEN_AT_ONCE} order by id`)
   }
 
   /** Renews leases of this server: those of lines that it runs, and of batches. */
@@ -126,11 +124,11 @@ export class BatchDesk {
     }
   }
 
-  /** Leases a batch, unless another server has it. */
-  async take(id: string): Promise<boolean> {
+  /** Leases a batch that still has the status, unless another server has it. */
+  async take(id: string, status: BatchStatus): Promise<boolean> {
     const rows = await this.#database.execute(
       sql`update batches set lease = ${this.#owner}, leased_until = ${this.#until}
-        where id = ${id} and not cleared and (lease is null or lease = ${this.#owner} or leased_until <= now())
+        where id = ${id} and status = ${status} and not cleared and (lease is null or lease = ${this.#owner} or leased_until <= now())
         returning id`,
     )
     return rows.length === 1
@@ -222,11 +220,22 @@ export class BatchDesk {
     return tries > MOST_TRIES
   }
 
-  /** Gives lines back that were not run. */
-  async returnLines(id: string, positions: readonly number[]): Promise<void> {
+  isLastTry({ tries }: TakenLine): boolean {
+    return tries >= MOST_TRIES
+  }
+
+  /** Gives a line back that was not run. */
+  async returnLine(id: string, position: number): Promise<void> {
     await this.#database.execute(sql`
-      update batch_lines set lease = null, leased_until = null, tries = tries - 1
-      where batch_id = ${id} and position in ${positions} and lease = ${this.#owner} and result is null`)
+      update batch_lines set lease = null, leased_until = null, tries = tries - 1 where ${this.#isHeld(id, position)}`)
+  }
+
+  /** Gives a line back that nobody is to run for a while: after each try for twice as long. */
+  async restLine(id: string, { position, tries }: TakenLine, firstMs: number): Promise<void> {
+    const seconds = Math.min(LONGEST_REST_SECONDS, (firstMs / 1000) * 2 ** (tries - 1))
+    await this.#database.execute(sql`
+      update batch_lines set lease = null, leased_until = now() + make_interval(secs => ${seconds})
+      where ${this.#isHeld(id, position)}`)
   }
 
   /** Keeps results of one batch. When it resolves, they are durable. Those whose leases are lost are dropped. */
@@ -263,22 +272,18 @@ export class BatchDesk {
     return live !== undefined
   }
 
-  /** The lines of a batch, in pieces. */
+  /** The lines of a batch, in pieces of about as many bytes, whatever their results have. */
   async *lines(id: string): AsyncGenerator<readonly KeptLine[], void, void> {
     for (let after = -1; ; ) {
-      const rows = await this.#database.use((queries) =>
-        queries
-          .select({
-            position: batchLines.position,
-            customId: batchLines.customId,
-            result: batchLines.result,
-            failed: batchLines.failed,
-          })
-          .from(batchLines)
-          .where(and(eq(batchLines.batchId, id), gt(batchLines.position, after)))
-          .orderBy(asc(batchLines.position))
-          .limit(RESULTS_AT_ONCE),
-      )
+      const rows = await this.#database.execute<KeptLine & Record<string, unknown>>(sql`
+        select position, custom_id as "customId", result, failed from (
+          select *, sum(coalesce(octet_length(result), 0)) over (order by position) - coalesce(octet_length(result), 0)
+            as bytes_before
+          from (
+            select position, custom_id, result, failed from batch_lines
+            where batch_id = ${id} and position > ${after} order by position limit ${RESULTS_AT_ONCE}
+          ) as next
+        ) as piece where bytes_before < ${RESULT_BYTES_AT_ONCE} order by position`)
       if (rows.length === 0) return
       yield rows
       after = rows.at(-1)!.position
@@ -333,6 +338,10 @@ export class BatchDesk {
         ) returning position`)
       if (rows.length === 0) return
     }
+  }
+
+  #isHeld(id: string, position: number): SQL {
+    return sql`batch_id = ${id} and position = ${position} and lease = ${this.#owner} and result is null`
   }
 
   get #until(): SQL {

@@ -5,12 +5,15 @@ import type { Logger } from 'pino'
 import type { KeyOwners, Principal } from '../accounts/index.ts'
 import type { Files } from '../files/index.ts'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
+import { FairSlots } from '../lib/fair-slots.ts'
 import type { BatchProblem, Database } from '../storage/index.ts'
 import { BatchDesk, type LineResult, type OpenBatch, type TakenLine } from './batch-desk.ts'
 import type { BatchPlace } from './batch-place.ts'
 import { InputIndexer } from './index-input.ts'
 import { requestOf } from './input-line.ts'
 import { errorLine, type LineResponse, resultLine, writeOutputs } from './output-writer.ts'
+import { Pauses } from './pauses.ts'
+import { ResultKeeper } from './result-keeper.ts'
 
 /** A line as a request. */
 export interface LineCall {
@@ -36,29 +39,40 @@ export interface BatchRunnerOptions {
   readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>
   /** How long a lease lasts that is not renewed. */
   readonly leaseMs?: number | undefined
-  /** How long it takes to notice what other servers have changed. */
+  /** How long it takes to notice what other servers have changed. While no batch is open, it takes five times as long. */
   readonly pollMs?: number | undefined
+  /** How long a batch is left alone at first when something that it needs has failed. */
+  readonly pauseMs?: number | undefined
 }
 
 const LEASE_MS = 15_000
 const POLL_MS = 2_000
+const IDLE_POLLS = 5
 /** Between renewals of leases, as a part of their time. */
 const RENEWAL_SHARE = 1 / 4
-/** Times that a line is tried while the model or a store is not available. */
-const MOST_ATTEMPTS = 6
-const FIRST_PAUSE_MS = 1_000
-const LONGEST_PAUSE_MS = 30_000
-/** How long a server leaves a batch alone whose input it cannot read. */
-const UNREADABLE_MS = 60_000
+const PAUSE_MS = 1_000
+const LONGEST_PAUSE_MS = 60_000
 /** How long the owner of a key is remembered. */
 const OWNER_MS = 2_000
 const EXPIRY_SWEEP_MS = 60_000
+/** Batches whose inputs are read or whose outputs are written at a time. Each takes memory for all its lines. */
+const MOST_BUSY = 4
+/** Of an overloaded model: 503, and in Anthropic's shape 529. */
+const UNAVAILABLE: ReadonlySet<number> = new Set([503, 529])
 
 interface Running {
   readonly batch: OpenBatch
   readonly line: TakenLine
   readonly stop: AbortController
 }
+
+/** What became of a line that was begun. */
+type Outcome =
+  | Pick<LineResult, 'result' | 'failed'>
+  /** It was stopped, or its bytes could not be read. It counts as not begun. */
+  | 'not run'
+  /** Its model or a store is not available. */
+  | 'unavailable'
 
 /**
  * Runs batches, as one of any number of servers on one database. It validates inputs, runs their lines a few at a time,
@@ -69,15 +83,17 @@ export class BatchRunner {
   readonly #desk: BatchDesk
   readonly #indexer = new InputIndexer()
   readonly #running = new Set<Running>()
-  /** Batches that this server validates or whose outputs it writes. */
+  /** Batches that this server validates or whose outputs it writes, or that wait for that. */
   readonly #busy = new Map<string, Promise<void>>()
-  readonly #results: LineResult[] = []
-  #keeping: Promise<void> | null = null
+  /** Those of them that it has leased. */
+  readonly #leased = new Set<string>()
+  readonly #slots = new FairSlots(MOST_BUSY)
+  readonly #results: ResultKeeper
+  readonly #pauses: Pauses
   /** Batches in progress, by organisation; the first organisation is next. */
   #turns = new Map<string, OpenBatch[]>()
   /** Batches that had no line to take when it was last asked for one. */
   readonly #drained = new Set<string>()
-  readonly #unreadable = new LRUCache<string, true>({ max: 1_000, ttl: UNREADABLE_MS })
   readonly #owners = new LRUCache<string, Promise<Principal | null | 'elsewhere'>>({ max: 1_000, ttl: OWNER_MS })
   readonly #stopping = new AbortController()
   #woken = Promise.withResolvers<void>()
@@ -85,11 +101,15 @@ export class BatchRunner {
   #ended: Promise<unknown> = Promise.resolve()
   #sweptAt = Number.NEGATIVE_INFINITY
   #isFailing = false
+  /** Whether there was no open batch when it last looked. */
+  #isIdle = false
 
   constructor(options: BatchRunnerOptions) {
     this.#options = options
     const owner = `${options.place.id}-${randomBytes(8).toString('hex')}`
     this.#desk = new BatchDesk(options.database, owner, options.leaseMs ?? LEASE_MS)
+    this.#results = new ResultKeeper(this.#desk, this.#stopping.signal)
+    this.#pauses = new Pauses(options.pauseMs ?? PAUSE_MS, LONGEST_PAUSE_MS)
   }
 
   start(): void {
@@ -110,7 +130,7 @@ export class BatchRunner {
     await Promise.all(this.#busy.values())
     await this.#filling
     while (this.#running.size > 0) await delay(5)
-    await this.#keeping
+    await this.#results.flush().catch(() => {})
     await this.#indexer.close()
   }
 
@@ -130,7 +150,7 @@ export class BatchRunner {
         known = true
         await this.#look()
       })
-      const timer = setTimeout(woken.resolve, pollMs)
+      const timer = setTimeout(woken.resolve, this.#isIdle ? pollMs * IDLE_POLLS : pollMs)
       timer.unref()
       await woken.promise
       clearTimeout(timer)
@@ -144,7 +164,7 @@ export class BatchRunner {
       await delay(every, undefined, { signal, ref: false }).catch(() => {})
       if (signal.aborted) return
       const lines = [...this.#running].map(({ batch, line }) => ({ batch: batch.id, position: line.position }))
-      await this.#guarded(() => this.#desk.renew(lines, [...this.#busy.keys()]))
+      await this.#guarded(() => this.#desk.renew(lines, [...this.#leased]))
     }
   }
 
@@ -154,10 +174,12 @@ export class BatchRunner {
       await work()
       this.#isFailing = false
     } catch (error) {
+      if (this.#isStopped) return
       const isAway = error instanceof ApiError && error.status === 503
       if (!this.#isFailing || !isAway)
         this.#options.logger.warn({ err: error }, 'Batches wait: something they need failed')
       this.#isFailing = true
+      this.#isIdle = false
     }
   }
 
@@ -169,6 +191,7 @@ export class BatchRunner {
     }
     const turns = new Map<string, OpenBatch[]>()
     const open = await this.#desk.open()
+    this.#isIdle = open.length === 0
     for (const batch of open) {
       if (this.#isStopped) return
       const { id, status, organisationId } = batch
@@ -180,11 +203,7 @@ export class BatchRunner {
         const others = turns.get(organisationId)
         if (others === undefined) turns.set(organisationId, [batch])
         else others.push(batch)
-      } else if (!this.#busy.has(id) && !batch.isLeased && !this.#unreadable.has(id)) {
-        if (status === 'validating') this.#begin(batch, () => this.#validate(batch))
-        else if (status === 'finalizing' || status === 'cancelling') this.#begin(batch, () => this.#finish(batch))
-        else this.#begin(batch, () => this.#desk.clear(id))
-      }
+      } else this.#prepare(batch)
       if (status !== 'in_progress') this.#abortLinesOf(batch)
     }
     this.#drained.clear()
@@ -194,58 +213,92 @@ export class BatchRunner {
     this.#fill()
   }
 
+  /** Whether this server runs lines of a batch. */
+  #isRunning(id: string): boolean {
+    for (const { batch } of this.#running) if (batch.id === id) return true
+    return false
+  }
+
   /** Lines of a batch that has ended otherwise than by their own results. */
   #abortLinesOf({ id }: OpenBatch): void {
     for (const { batch, stop } of this.#running) if (batch.id === id) stop.abort()
   }
 
-  /** Does something that only one server may do for a batch at a time. */
-  #begin(batch: OpenBatch, work: () => Promise<unknown>): void {
+  /** Does what only one server may do for a batch at a time, if nobody does it. */
+  #prepare(batch: OpenBatch): void {
     const { id } = batch
-    const done = this.#guarded(async () => {
-      if (!(await this.#desk.take(id))) return
-      try {
-        await work()
-      } finally {
-        await this.#desk.leave(id)
-      }
-    }).finally(() => {
+    // The last of its lines wakes this server when it has ended.
+    if (this.#busy.has(id) || batch.isLeased || this.#pauses.has(id) || this.#isRunning(id)) return
+    const done = this.#guardedFor(id, () => this.#inTurn(batch)).then((hasChanged) => {
       this.#busy.delete(id)
-      this.wake()
+      if (hasChanged) this.wake()
     })
     this.#busy.set(id, done)
   }
 
-  async #validate({ id, organisationId, inputFileId, endpoint }: OpenBatch): Promise<void> {
+  /** @returns whether there may be something to do for the batch at once. */
+  async #inTurn(batch: OpenBatch): Promise<boolean> {
+    const { id, organisationId, status } = batch
+    using _slot = await this.#slots.take(organisationId, this.#stopping.signal)
+    if (!(await this.#desk.take(id, status))) return false
+    this.#leased.add(id)
+    try {
+      if (status === 'validating') return await this.#validate(batch)
+      if (status === 'finalizing' || status === 'cancelling') return await this.#finish(batch)
+      await this.#desk.clear(id)
+      return false
+    } finally {
+      this.#leased.delete(id)
+      await this.#desk.leave(id)
+    }
+  }
+
+  /** When something fails that a batch needs, the batch is left alone for a while. */
+  async #guardedFor(id: string, work: () => Promise<boolean>): Promise<boolean> {
+    try {
+      const hasChanged = await work()
+      if (hasChanged) this.#pauses.end(id)
+      return hasChanged
+    } catch (error) {
+      this.#pause(id, error)
+      return false
+    }
+  }
+
+  #pause(id: string, error: unknown): void {
+    if (this.#isStopped) return
+    const ms = this.#pauses.add(id)
+    if (ms !== null) {
+      this.#options.logger.warn({ err: error, batch: id, pauseMs: ms }, 'A batch waits: something it needs failed')
+    }
+  }
+
+  async #validate({ id, organisationId, inputFileId, endpoint }: OpenBatch): Promise<boolean> {
     const { files, logger } = this.#options
     const { signal } = this.#stopping
     const input = (await files.find(organisationId, inputFileId))
       ? await files.read(organisationId, inputFileId, null, signal)
       : 'deleted'
-    if (input === 'deleted') return void (await this.#desk.reject(id, [DELETED]))
-    if (input === null) return this.#leaveAlone(id)
-    const index = await this.#indexer.index(input, endpoint)
-    if (this.#isStopped) return
-    if ('problems' in index) return void (await this.#desk.reject(id, index.problems))
-    if (await this.#desk.begin(id, index.lines)) logger.info({ batch: id, lines: index.lines.length }, 'A batch begins')
-  }
-
-  /** The bytes are in a store of another server. Only servers that share it can run this batch. */
-  #leaveAlone(id: string): void {
-    if (!this.#unreadable.has(id)) {
-      this.#options.logger.warn({ batch: id }, 'The input of a batch is not in the blob store of this server')
+    if (input === 'deleted') {
+      await this.#desk.reject(id, [DELETED])
+      return true
     }
-    this.#unreadable.set(id, true)
+    if (input === null) throw new NotInStore()
+    const index = await this.#indexer.index(input, endpoint)
+    if ('problems' in index) await this.#desk.reject(id, index.problems)
+    else if (await this.#desk.begin(id, index.lines)) {
+      logger.info({ batch: id, lines: index.lines.length }, 'A batch begins')
+    }
+    return true
   }
 
-  async #finish(batch: OpenBatch): Promise<void> {
+  async #finish(batch: OpenBatch): Promise<boolean> {
     const { files, logger } = this.#options
     const { id, ending } = batch
-    if ([...this.#running].some((running) => running.batch.id === id)) return
-    await this.#keepAll()
-    if (await this.#desk.hasLiveLines(id)) return
+    await this.#results.flush()
+    if (await this.#desk.hasLiveLines(id)) return false
     // The output belongs where the input is.
-    if (ending !== 'failed' && batch.hasRun && !(await this.#canRead(batch))) return this.#leaveAlone(id)
+    if (ending !== 'failed' && batch.hasRun && !(await this.#canRead(batch))) throw new NotInStore()
     // A batch that never began has no results, though some of its lines may be there.
     const pieces = batch.hasRun ? this.#desk.lines(id) : NOTHING
     const outputs = await writeOutputs(pieces, ending ?? 'completed', files)
@@ -254,6 +307,7 @@ export class BatchRunner {
       logger.info({ batch: id, status: ending }, 'A batch has ended')
       await this.#desk.clear(id)
     }
+    return true
   }
 
   /** Whether the input is in this server's store, or nowhere. */
@@ -295,7 +349,7 @@ export class BatchRunner {
   /** The oldest batch of the organisation whose turn it is. */
   #next(): OpenBatch | null {
     for (const [organisation, queue] of [...this.#turns]) {
-      const batch = queue.find(({ id }) => !this.#drained.has(id) && !this.#unreadable.has(id))
+      const batch = queue.find(({ id }) => !this.#drained.has(id) && !this.#pauses.has(id))
       if (batch === undefined) continue
       this.#turns.delete(organisation)
       this.#turns.set(organisation, queue)
@@ -314,37 +368,43 @@ export class BatchRunner {
   }
 
   async #start(batch: OpenBatch, line: TakenLine, principal: Principal | null): Promise<void> {
+    const { id } = batch
     const running = { batch, line, stop: new AbortController() }
     this.#running.add(running)
     if (this.#isStopped) running.stop.abort()
-    let result: Pick<LineResult, 'result' | 'failed'> | null = null
+    const outcome = await this.#outcomeOf(running, principal)
     try {
-      result = await this.#resultOf(running, principal)
-    } catch (error) {
-      if (!running.stop.signal.aborted) {
-        this.#options.logger.warn({ err: error, batch: batch.id }, 'A line of a batch could not be run yet')
-        // Nothing is taken from this batch before the next look.
-        this.#drained.add(batch.id)
-      }
-    }
-    try {
-      if (result === null) await this.#desk.returnLines(batch.id, [line.position])
-      else await this.#keep({ batch: batch.id, position: line.position, ...result })
+      await this.#settle(running, outcome)
     } catch {
       // Its lease ends by itself, and it runs again.
     } finally {
       this.#running.delete(running)
       // It may have been the last line.
-      if (![...this.#running].some((other) => other.batch.id === batch.id)) this.wake()
+      if (!this.#isRunning(id)) this.wake()
       this.#fill()
     }
   }
 
-  /** @returns null for a line that was not run. */
-  async #resultOf(
-    { batch, line, stop: { signal } }: Running,
-    principal: Principal | null,
-  ): Promise<Pick<LineResult, 'result' | 'failed'> | null> {
+  async #settle({ batch: { id }, line }: Running, outcome: Outcome): Promise<void> {
+    const { position } = line
+    if (outcome === 'not run') await this.#desk.returnLine(id, position)
+    else if (outcome === 'unavailable') await this.#desk.restLine(id, line, this.#options.pauseMs ?? PAUSE_MS)
+    else {
+      this.#pauses.end(id)
+      await this.#results.keep({ batch: id, position, ...outcome })
+    }
+  }
+
+  async #outcomeOf(running: Running, principal: Principal | null): Promise<Outcome> {
+    try {
+      return await this.#run(running, principal)
+    } catch (error) {
+      if (!running.stop.signal.aborted) this.#pause(running.batch.id, error)
+      return 'not run'
+    }
+  }
+
+  async #run({ batch, line, stop: { signal } }: Running, principal: Principal | null): Promise<Outcome> {
     const { customId } = line
     if (this.#desk.isHopeless(line)) {
       return {
@@ -353,68 +413,34 @@ export class BatchRunner {
       }
     }
     const text = await this.#read(batch, line, signal)
-    if (text === null) return null
+    if (text === null) return 'not run'
     const { body, streams } = requestOf(text)
-    const response = streams ? STREAMS : await this.#respond({ endpoint: batch.endpoint, body, principal, signal })
-    if (response === null) return null
+    const call = { endpoint: batch.endpoint, body, principal, signal }
+    const response = streams ? STREAMS : await this.#options.run(call)
+    if (signal.aborted) return 'not run'
+    if (UNAVAILABLE.has(response.status) && !this.#desk.isLastTry(line)) {
+      this.#pauses.add(batch.id)
+      return 'unavailable'
+    }
     return { result: resultLine(customId, response), failed: response.status >= 300 }
   }
 
-  /** Waits for a model or a store that is not available. @returns null when it is to stop. */
-  async #respond(call: LineCall): Promise<LineResponse | null> {
-    for (let attempt = 1; ; attempt++) {
-      const response = await this.#options.run(call)
-      if (call.signal.aborted) return null
-      if (response.status !== 503 || attempt === MOST_ATTEMPTS) return response
-      const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1))
-      await delay(pause, undefined, { signal: call.signal, ref: false })
-    }
-  }
-
-  /** The text of a line; null where this server cannot read it, or nobody can. */
+  /** The text of a line; null where nobody can read it. */
   async #read(batch: OpenBatch, { start, length }: TakenLine, signal: AbortSignal): Promise<string | null> {
     const { id, organisationId, inputFileId } = batch
     const range = { first: start, last: start + length - 1 }
     const stream = await this.#options.files.read(organisationId, inputFileId, range, signal)
     if (stream !== null) return Buffer.concat(await stream.toArray()).toString()
-    if ((await this.#options.files.find(organisationId, inputFileId)) === null) {
-      await this.#desk.end(id, 'failed', [DELETED])
-      this.wake()
-    } else this.#leaveAlone(id)
+    if ((await this.#options.files.find(organisationId, inputFileId)) !== null) throw new NotInStore()
+    await this.#desk.end(id, 'failed', [DELETED])
     return null
   }
+}
 
-  /** Results that come while others are being written are written together. */
-  async #keep(result: LineResult): Promise<void> {
-    this.#results.push(result)
-    const before = this.#keeping
-    if (before !== null) await before.catch(() => {})
-    if (!this.#results.includes(result)) return this.#keeping ?? undefined
-    await this.#keepAll()
-  }
-
-  #keepAll(): Promise<void> {
-    this.#keeping ??= this.#write().finally(() => {
-      this.#keeping = null
-    })
-    return this.#keeping
-  }
-
-  async #write(): Promise<void> {
-    const byBatch = Map.groupBy(this.#results.splice(0), ({ batch }) => batch)
-    for (const [id, results] of byBatch) await this.#persist(id, results)
-  }
-
-  /** Until they are kept: they are dropped only when their leases are lost, or when this server stops first. */
-  async #persist(id: string, results: readonly LineResult[]): Promise<void> {
-    for (;;) {
-      try {
-        return await this.#desk.keepResults(id, results)
-      } catch (error) {
-        if (!(error instanceof ApiError) || this.#isStopped) throw error
-        await delay(FIRST_PAUSE_MS, undefined, { signal: this.#stopping.signal, ref: false })
-      }
-    }
+/** Only servers that share the store of the input can run the batch. */
+class NotInStore extends Error {
+  constructor() {
+    super('The input is not in the blob store of this server')
   }
 }
 

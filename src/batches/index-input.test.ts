@@ -63,3 +63,15 @@ test('a body that is nested deep, or has a great many members, ends nothing', as
   ])
   expect('lines' in found && found.lines.map(({ customId }) => customId)).toEqual(['deep', 'wide'])
 })
+
+test('a line with more values than a body may have is named, and costs no more memory than others', async () => {
+  const found = await index([
+    about('A', 'one'),
+    `{"custom_id":"many","method":"POST","url":"${DETECT}","body":{"x":[${'{},'.repeat(6_500_000)}{}]}}`,
+  ])
+  expect(found).toEqual({
+    problems: [
+      expect.objectContaining({ line: 2, code: 'line_too_complex', message: expect.stringContaining('250000') }),
+    ],
+  })
+})

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { MOST_VALUES, shapeFault } from '../lib/json-shape.ts'
 import { rawMembers } from '../lib/raw-json.ts'
 import type { BatchProblem } from '../storage/index.ts'
 
@@ -14,7 +15,11 @@ export type InputLine =
 const MOST_ID_CHARACTERS = 512
 
 /** Reads a line of an input: what the batch must know of it before it runs, but not whether its body is a valid request. */
-export function readInputLine(bytes: Uint8Array, endpoint: string): InputLine {
+export function readInputLine(bytes: Buffer, endpoint: string): InputLine {
+  // Too many for the memory of a thread, and for every endpoint. How deep they are is for the endpoint to say.
+  if (shapeFault(bytes, Number.POSITIVE_INFINITY) !== null) {
+    return problem('line_too_complex', `The line contains more than ${MOST_VALUES} values`, null)
+  }
   let line: unknown
   try {
     line = JSON.parse(utf8.decode(bytes))

@@ -7,5 +7,6 @@ export interface LineTask {
 }
 
 export default function read({ bytes, endpoint }: LineTask): InputLine {
-  return readInputLine(bytes, endpoint)
+  // A buffer arrives as plain bytes.
+  return readInputLine(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), endpoint)
 }

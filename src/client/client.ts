@@ -146,18 +146,20 @@ export class LookoutClient {
    * Streams a chat completion.
    * @param body without `stream`.
    * @param onPiece called with each piece; resolves when the next one may come.
+   * @throws the signal's reason when that fires, which ends the reply on the server too.
    */
-  async chat(body: object, onPiece: (piece: ReplyPiece) => Promise<void> | void): Promise<FinishedReply> {
-    const response = await this.#send('/v1/chat/completions', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
-    })
+  async chat(
+    body: object,
+    onPiece: (piece: ReplyPiece) => Promise<void> | void,
+    signal?: AbortSignal,
+  ): Promise<FinishedReply> {
+    const streamed = { ...body, stream: true, stream_options: { include_usage: true } }
+    const response = await this.#send('/v1/chat/completions', posted(streamed, signal))
     let content = ''
     let reasoning = ''
     let finishReason: string | null = null
     let usage: Usage | null = null
-    for await (const data of readEvents(this.#bodyOf(response))) {
+    for await (const data of readEvents(this.#bodyOf(response, signal))) {
       if (data === '[DONE]') return { content, reasoning, finishReason, usage }
       const chunk = parseChunk(data)
       if (chunk.error) throw new ServerError(chunk.error.message, { status: 500, code: chunk.error.code ?? null })
@@ -172,29 +174,23 @@ export class LookoutClient {
     throw new ServerError(`the server at ${this.url} broke off in the middle of the reply`, { status: 502 })
   }
 
-  async detect(body: object): Promise<Detections> {
-    return this.#json('/v1/detect', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
+  /** @throws the signal's reason when that fires. */
+  async detect(body: object, signal?: AbortSignal): Promise<Detections> {
+    return this.#json('/v1/detect', posted(body, signal))
   }
 
-  async decide(body: object): Promise<readonly DecisionAnswer[]> {
-    const { answers } = await this.#json<{ answers: readonly DecisionAnswer[] }>('/v1/decisions', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
+  /** @throws the signal's reason when that fires. */
+  async decide(body: object, signal?: AbortSignal): Promise<readonly DecisionAnswer[]> {
+    const { answers } = await this.#json<{ answers: readonly DecisionAnswer[] }>('/v1/decisions', posted(body, signal))
     return answers
   }
 
-  /** @returns the id of the stored file. */
-  async upload(bytes: Blob, filename: string): Promise<string> {
+  /** @returns the id of the stored file. @throws the signal's reason when that fires. */
+  async upload(bytes: Blob, filename: string, signal?: AbortSignal): Promise<string> {
     const form = new FormData()
     form.set('purpose', 'user_data')
     form.set('file', bytes, filename)
-    return (await this.#json<{ id: string }>('/v1/files', { method: 'POST', body: form })).id
+    return (await this.#json<{ id: string }>('/v1/files', { method: 'POST', body: form, signal: signal ?? null })).id
   }
 
   async deleteFile(id: string): Promise<void> {
@@ -206,6 +202,7 @@ export class LookoutClient {
     try {
       return (await response.json()) as Body
     } catch {
+      init.signal?.throwIfAborted()
       throw this.#notLookout()
     }
   }
@@ -220,6 +217,7 @@ export class LookoutClient {
     let waited = 0
     for (;;) {
       const response = await fetch(this.url + path, { ...init, headers }).catch((error: unknown) => {
+        init.signal?.throwIfAborted()
         throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0 })
       })
       if (response.ok) return response
@@ -229,21 +227,22 @@ export class LookoutClient {
       if (!isBusy || !(seconds > 0) || waited + seconds > MOST_WAIT_S) throw error
       this.#onWait(seconds, error.message)
       waited += seconds
-      await delay(seconds * 1000)
+      await delay(seconds * 1000, undefined, init.signal ? { signal: init.signal } : {})
     }
   }
 
-  #bodyOf(response: Response): AsyncIterable<Uint8Array> {
+  #bodyOf(response: Response, signal: AbortSignal | undefined): AsyncIterable<Uint8Array> {
     if (!response.headers.get('content-type')?.startsWith('text/event-stream') || response.body === null)
       throw this.#notLookout()
-    return this.#named(response.body)
+    return this.#named(response.body, signal)
   }
 
   /** The bytes of a response; a connection that breaks is an error that says so. */
-  async *#named(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  async *#named(body: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
     try {
       yield* body
     } catch (error) {
+      signal?.throwIfAborted()
       throw new ServerError(`the connection to ${this.url} broke (${causeOf(error)})`, { status: 0 })
     }
   }
@@ -267,6 +266,15 @@ export class LookoutClient {
 
   #notLookout(status = 502): ServerError {
     return new ServerError(`what answers at ${this.url} is not a Lookout server`, { status })
+  }
+}
+
+function posted(body: object, signal: AbortSignal | undefined): RequestInit {
+  return {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: signal ?? null,
   }
 }
 

@@ -1,6 +1,6 @@
 import { glob, stat } from 'node:fs/promises'
 import { dirname, extname, join, resolve } from 'node:path'
-import type { LookoutClient } from '../client/index.ts'
+import { type LookoutClient, ServerError } from '../client/index.ts'
 import { ConfigError } from '../config/config.ts'
 import { csvLine, toYolo, yoloName } from '../exports/index.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, isAboutInput } from './asking/connection.ts'
@@ -9,7 +9,7 @@ import { readNumber } from './asking/numbers.ts'
 import { endWithUser, note } from './asking/screen.ts'
 import { checkWritable, keepOriginals, writeWhole } from './asking/targets.ts'
 import { unknownModel } from './asking/words.ts'
-import { Journal, journalPath } from './batching/journal.ts'
+import { Journal } from './batching/journal.ts'
 import { Progress } from './batching/progress.ts'
 import type { Command } from './command.ts'
 import { cocoText, detectionRows, type SearchedPicture, toDetected } from './detecting/results.ts'
@@ -22,6 +22,8 @@ type Format = (typeof FORMATS)[number]
 const BY_ENDING: Readonly<Record<string, Format>> = { '.json': 'coco', '.jsonl': 'jsonl', '.csv': 'csv', '': 'yolo' }
 
 const DEFAULT_JOBS = 4
+/** Pictures in a row that the server fails at before it is taken to be broken. */
+const MOST_FAULTS = 5
 
 export const batch: Command = {
   help: `Usage: lookout batch FILE | FOLDER | PATTERN ... --detect CATEGORY,CATEGORY... -o OUTPUT [options]
@@ -40,7 +42,6 @@ ${CONNECTION_HELP}
 lookout --help lists the settings.
 `,
   async run(args) {
-    endWithUser()
     await label(args)
   },
 }
@@ -85,7 +86,7 @@ async function label(args: readonly string[]): Promise<void> {
   const place = await findPlace({ server: values.server, key: values.key, isBackground: true })
   const model = values.model ?? null
   if (model !== null && !(await place.names.has(model))) throw unknownModel(model, place.names)
-  const journal = await Journal.open(journalPath(path, format === 'yolo'), { ...task, model })
+  const journal = await Journal.open(path, format === 'yolo', { ...task, model })
   const results = new Map<string, Result>()
   for (const input of inputs) {
     const known = journal.find(input)
@@ -95,21 +96,30 @@ async function label(args: readonly string[]): Promise<void> {
   if (results.size > 0) note(`${results.size} of ${inputs.length} pictures are done already`)
   const failures = new Map<string, string>()
   if (left.length > 0) {
-    await using opened = await place.open(model, ({ modalities, outputFormats }) => {
-      const detects = outputFormats.some((output) => output === 'box' || output === 'point')
-      return modalities.includes('image') && ('ask' in task || detects)
-    })
+    // A question is for the first model, as in `lookout chat`; places are for the first that finds them.
     const asked = model ?? ('ask' in task ? place.names.ids[0] : null)
     if (asked === undefined) throw new ConfigError(NO_MODEL)
+    await using opened = await place.open(asked, ({ modalities, outputFormats }) => {
+      return modalities.includes('image') && outputFormats.some((output) => output === 'box' || output === 'point')
+    })
     const progress = new Progress(inputs.length, results.size)
+    const sofar = () => `${results.size} of ${inputs.length} pictures are done, and the same command goes on from there`
+    endWithUser(() => {
+      progress.clear()
+      note(sofar())
+    })
+    let faults = 0
     try {
       await inParallel(left, jobs, async (input) => {
         try {
           const result = await ask(opened.client, input.file, task, asked)
+          faults = 0
           await journal.add({ ...input, result })
           results.set(input.file, result)
         } catch (error) {
-          if (!(error instanceof MediaError || isAboutInput(error))) throw error
+          if (isFault(error)) faults++
+          else if (!(error instanceof MediaError || isAboutInput(error))) throw error
+          if (faults >= MOST_FAULTS) throw error
           failures.set(input.file, (error as Error).message)
         }
         progress.advance()
@@ -117,8 +127,7 @@ async function label(args: readonly string[]): Promise<void> {
     } catch (error) {
       progress.clear()
       await journal.close(false)
-      const done = `${results.size} of ${inputs.length} pictures are done, and the same command goes on from there`
-      throw new ConfigError(`${(error as Error).message} (${done})`)
+      throw new ConfigError(`${(error as Error).message} (${sofar()})`)
     }
     progress.end()
   }
@@ -133,6 +142,11 @@ async function label(args: readonly string[]): Promise<void> {
     const work = 'ask' in task ? 'asked about' : 'searched'
     throw new ConfigError(`${failures.size} of ${inputs.length} pictures could not be ${work}`)
   }
+}
+
+/** Whether the server has failed, which may be because of the one picture. One that is not there or has no room is another matter. */
+function isFault(error: unknown): boolean {
+  return error instanceof ServerError && error.status >= 500 && error.status !== 503
 }
 
 function readTask(detect: string | undefined, ask: string | undefined): Task {
@@ -188,7 +202,7 @@ async function collect(words: readonly string[]): Promise<readonly Input[]> {
     else if (entry !== null) files.push(word)
     else {
       const found: string[] = []
-      if (/[*?[{]/.test(word)) for await (const path of glob(word)) found.push(path)
+      if (/[*?[{]/.test(word)) found.push(...(await matching(word)))
       if (found.length === 0) throw new ConfigError(`there is no file '${word}'`)
       files.push(...found.sort(new Intl.Collator('en', { numeric: true }).compare))
     }
@@ -197,10 +211,21 @@ async function collect(words: readonly string[]): Promise<readonly Input[]> {
     throw new ConfigError('expected pictures, as in: lookout batch photos/ --detect cat -o labels.json')
   return Promise.all(
     [...new Set(files)].map(async (file) => {
-      const { size, mtimeMs } = await stat(file)
-      return { file, bytes: size, changed: mtimeMs }
+      // What cannot be read is said in its turn.
+      const entry = await stat(file).catch(() => null)
+      return { file, bytes: entry?.size ?? 0, changed: entry?.mtimeMs ?? 0 }
     }),
   )
+}
+
+/** What a pattern stands for, without folders: these are not looked into. */
+async function matching(pattern: string): Promise<string[]> {
+  const found: string[] = []
+  for await (const path of glob(pattern)) {
+    const entry = await stat(path).catch(() => null)
+    if (!entry?.isDirectory()) found.push(path)
+  }
+  return found
 }
 
 /** @throws ConfigError where one file would be written for two pictures. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { ConfigError } from '../config/config.ts'
 import { version } from '../lib/version.ts'
@@ -8,10 +9,14 @@ import { note } from './asking/screen.ts'
 import type { Command } from './command.ts'
 import { AllowedMedia } from './mcp/allowed-media.ts'
 import { Eyes } from './mcp/eyes.ts'
+import { clientFolders, namedFolders } from './mcp/folders.ts'
 import { openHttpDoor } from './mcp/http-door.ts'
 import { createMcpServer } from './mcp/mcp-server.ts'
 import { NO_MODEL } from './no-model.ts'
 import { readOptions } from './options.ts'
+
+/** How long calls may take to remove what they have stored on the server. */
+const MOST_PARTING_MS = 2_000
 
 export const mcp: Command = {
   help: `Usage: lookout mcp [--root FOLDER]... [options]
@@ -19,7 +24,8 @@ export const mcp: Command = {
 Gives agents eyes: serves the Model Context Protocol on standard input and output, with the tools look, detect, decide and read.
 Agents name files below the folders, or http(s) addresses, which the server fetches.
 
-  --root           a folder whose files agents may have looked at; can be given more than once. Without one, none
+  --root           a folder whose files agents may have looked at; can be given more than once. Without one, those that the
+                   client offers (roots), and over HTTP none
   --http           serve on this port of 127.0.0.1 instead, by streamable HTTP; 0 takes any free port
   --mcp-key        the key that HTTP clients must send; by default a new one, which is printed
 ${CONNECTION_HELP}
@@ -38,26 +44,25 @@ lookout --help lists the settings.
       [],
     )
     const port = readPort(values.http)
-    const media = await AllowedMedia.of(values.root ?? [])
+    const named = await AllowedMedia.of(values.root ?? [])
+    const folders = port === null && values.root === undefined ? clientFolders : namedFolders(named)
     const place = await findPlace({ server: values.server, key: values.key })
     const model = values.model ?? place.names.ids[0]
     if (model === undefined) throw new ConfigError(NO_MODEL)
 
     // A model that is loaded for this command alone is loaded with the first call.
     let opened: Promise<Opened> | null = null
-    const eyes = new Eyes({
-      media,
-      place: async () => {
-        opened ??= place.open(model).catch((error: Error) => {
-          // The next call tries again.
-          opened = null
-          throw new ConfigError(error.message)
-        })
-        return { client: (await opened).client, model }
-      },
+    const eyes = new Eyes(async (call) => {
+      call.say('Loading the model')
+      opened ??= place.open(model).catch((error: Error) => {
+        // The next call tries again.
+        opened = null
+        throw new ConfigError(error.message)
+      })
+      return { client: (await opened).client, model }
     })
-    const named = await version()
-    const create = () => createMcpServer(eyes, named)
+    const ownVersion = await version()
+    const create = () => createMcpServer(eyes, folders, ownVersion)
     const ended = AbortSignal.any(['SIGINT', 'SIGTERM'].map(signalled))
     if (port === null) {
       const handle = serveStdio(create, { onerror: ({ message }) => note(message) })
@@ -69,7 +74,8 @@ lookout --help lists the settings.
       note(`serving MCP at ${door.url}${values['mcp-key'] === undefined ? `, with the key ${key}` : ''}`)
       await aborted(ended)
     }
-    await (await (opened as Promise<Opened> | null))?.[Symbol.asyncDispose]()
+    // Calls are cancelled by now. A service that was started for this process sees it end and ends too.
+    await Promise.race([eyes.settled(), delay(MOST_PARTING_MS)])
     process.exit(0)
   },
 }

@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os'
+import { FairSlots } from '../lib/fair-slots.ts'
 import { type DecodeJob, reasonOf } from './decode-job.ts'
 import { DecodeQueue } from './decode-queue.ts'
 import { cannotStart, Decoder, PROGRAM } from './decoder.ts'
 import type { DecodeResults, DecodeTask } from './decoding/protocol.ts'
-import { FairSlots } from './fair-slots.ts'
 import { chooseSandbox, type Sandbox, type SandboxMode } from './sandbox/choice.ts'
 
 /** The time that a decoder may work on a task before it is stopped. */

@@ -3,6 +3,7 @@ import { closeSync, openSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
+import type { FairSlots } from '../lib/fair-slots.ts'
 import { CHILD_ENVIRONMENT, CHILD_OPTIONS } from '../lib/memory.ts'
 import { type DecodeJob, reasonOf } from './decode-job.ts'
 import {
@@ -15,7 +16,6 @@ import {
   type MediaFile,
   type SentData,
 } from './decoding/protocol.ts'
-import type { FairSlots } from './fair-slots.ts'
 import { closePair, makeSocketPair, type SocketPair, sendDescriptor } from './sandbox/descriptors.ts'
 import { forbidRings } from './sandbox/seccomp.ts'
 import { WorkLimit } from './work-limit.ts'

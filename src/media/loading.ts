@@ -1,5 +1,6 @@
 import type { LRUCache } from 'lru-cache'
 import { ApiError, invalidRequest } from '../lib/errors.ts'
+import type { FairSlots } from '../lib/fair-slots.ts'
 import type { AudioLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
 import { decodedBytes } from './decoded-bytes.ts'
@@ -13,7 +14,6 @@ import type {
   DecodeTask,
   MediaData,
 } from './decoding/protocol.ts'
-import type { FairSlots } from './fair-slots.ts'
 import type { GuardedFetcher } from './guarded-fetch.ts'
 import type { ImageTarget } from './image-detail.ts'
 import type { MediaInput, MediaRequest, VideoOptions } from './media-request.ts'

@@ -173,8 +173,8 @@ function translate(error: unknown): unknown {
   return serviceUnavailable('The database is not responding; try again later', RETRY_AFTER_S, error)
 }
 
-/** SQLSTATEs of connection errors (08), lack of resources (53), shutdown (57P), system errors (58) and timeouts. */
-const UNAVAILABLE_STATE = /^(08|53|57P|58|57014|25P03)/
+/** SQLSTATEs of connection errors (08), deadlocks (40), lack of resources (53), shutdown (57P), system errors (58) and timeouts. */
+const UNAVAILABLE_STATE = /^(08|40|53|57P|58|57014|25P03)/
 /** Codes of socket errors, e.g. `ECONNREFUSED`; Node's own start with `ERR_`. */
 const UNAVAILABLE_CODE = /^E(?!RR_)[A-Z_]+$/
 const UNAVAILABLE_MESSAGE =

@@ -180,5 +180,7 @@ async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
 
 /** Whether an error is about the one input, so that others may still be answered. */
 export function isAboutInput(error: unknown): boolean {
-  return error instanceof ServerError && error.status === 400 && /^(media|messages\[|input\[)/.test(error.param ?? '')
+  if (!(error instanceof ServerError)) return false
+  const { status, param } = error
+  return (status === 400 || status === 413) && /^(media|messages\[|input\[|file$)/.test(param ?? '')
 }

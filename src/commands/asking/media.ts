@@ -91,7 +91,12 @@ export async function readStandardInput(): Promise<Medium | string> {
   return text
 }
 
-/** The pictures in a folder, by name; what is in folders within it is left out. */
+const PICTURE_NAME = /\.(png|jpe?g|webp|gif|tiff?|avif|svg)$/i
+
+/**
+ * The pictures in a folder, by name: what is one, and what is called one but is empty or cannot be read. What is in
+ * folders within it is left out.
+ */
 export async function picturesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
     throw new ConfigError(`the folder ${folder} cannot be read: ${error.code}`)
@@ -102,7 +107,7 @@ export async function picturesIn(folder: string): Promise<string[]> {
   for (const name of names.sort(compare)) {
     const path = join(folder, name)
     const head = await readHead(path).catch(() => null)
-    if (head !== null && typeName(head).startsWith('image/')) pictures.push(path)
+    if (PICTURE_NAME.test(name) || (head !== null && typeName(head).startsWith('image/'))) pictures.push(path)
   }
   if (pictures.length === 0) throw new ConfigError(`there is no picture in the folder ${folder}`)
   return pictures
@@ -120,6 +125,7 @@ export async function sendMedia(
   media: readonly Medium[],
   client: LookoutClient,
   uploads: AsyncDisposableStack,
+  signal?: AbortSignal,
 ): Promise<readonly ({ readonly url: string } | { readonly fileId: string })[]> {
   const sent = []
   let inline = 0
@@ -131,7 +137,7 @@ export async function sendMedia(
       sent.push({ url: `data:${medium.type};base64,${data}` })
       continue
     }
-    const fileId = await client.upload(await medium.blob(), basename(medium.name))
+    const fileId = await client.upload(await medium.blob(), basename(medium.name), signal)
     uploads.defer(() => client.deleteFile(fileId).catch(() => {}))
     sent.push({ fileId })
   }

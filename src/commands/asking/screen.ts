@@ -1,9 +1,19 @@
 /** What commands that ask a model say beside their results. */
 
-/** Lets Ctrl-C end the process at once. A service that was started for this process sees it end and ends too. */
-export function endWithUser(): void {
-  process.on('SIGINT', () => process.exit(130))
-  process.on('SIGTERM', () => process.exit(143))
+/**
+ * Lets Ctrl-C end the process at once. A service that was started for this process sees it end and ends too.
+ * @param partWith what to say before.
+ */
+export function endWithUser(partWith: () => void = () => {}): void {
+  for (const [signal, code] of [
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const) {
+    process.on(signal, () => {
+      partWith()
+      process.exit(code)
+    })
+  }
 }
 
 /** One line beside the results, for whoever watches. */

@@ -16,9 +16,12 @@ export type Source =
 /** The files that agents may have looked at: those below some folders, wherever links lead. */
 export class AllowedMedia {
   readonly #roots: readonly string[]
+  /** What to do where there is no folder. */
+  readonly #advice: string
 
-  private constructor(roots: readonly string[]) {
+  private constructor(roots: readonly string[], advice = 'start lookout mcp with --root FOLDER') {
     this.#roots = roots
+    this.#advice = advice
   }
 
   /** @throws MediaError for what is no folder. */
@@ -31,12 +34,27 @@ export class AllowedMedia {
     return new AllowedMedia(await Promise.all(folders))
   }
 
+  /** The folders that a client offers, as `file://` addresses. What is no folder of this machine is left out. */
+  static async offered(addresses: readonly string[]): Promise<AllowedMedia> {
+    const folders = addresses.map(async (address) => {
+      try {
+        const real = await realpath(pathOf(address))
+        return (await stat(real)).isDirectory() ? [real] : []
+      } catch {
+        return []
+      }
+    })
+    const advice = 'start lookout mcp with --root FOLDER, or have the client offer its folders (roots)'
+    return new AllowedMedia((await Promise.all(folders)).flat(), advice)
+  }
+
   /**
    * @param named a path, absolute or relative to the first folder, a file:// address or an http(s) address.
    * @throws MediaError for what is not allowed, not there, too large or of another type.
    */
   async open(named: string): Promise<Source> {
-    if (/^https?:\/\//i.test(named)) {
+    if (isAddress(named)) {
+      if (!URL.canParse(named)) throw new MediaError(`${named} is not an address`)
       const { pathname } = new URL(named)
       return { type: 'address', url: named, kind: /\.(mp4|webm|mov)$/i.test(pathname) ? 'video' : 'image' }
     }
@@ -50,7 +68,7 @@ export class AllowedMedia {
   async #allowed(named: string): Promise<string> {
     const [first] = this.#roots
     if (first === undefined) {
-      throw new MediaError('no folder is allowed: start lookout mcp with --root FOLDER, or give an http(s) address')
+      throw new MediaError(`no folder is allowed: ${this.#advice}, or give an http(s) address`)
     }
     const given = /^file:\/\//i.test(named) ? pathOf(named) : named
     if (given.includes('\0')) throw new MediaError('a path may not hold a zero byte')
@@ -65,6 +83,11 @@ export class AllowedMedia {
     if (!(await stat(real)).isFile()) throw new MediaError(`${named} is not a file`)
     return real
   }
+}
+
+/** Whether the server fetches what is named, which needs no folder. */
+export function isAddress(named: string): boolean {
+  return /^https?:\/\//i.test(named)
 }
 
 function withSeparator(folder: string): string {

@@ -1,8 +1,9 @@
 import sharp from 'sharp'
-import type { Detection, LookoutClient } from '../../client/index.ts'
+import type { DecisionAnswer, Detection, LookoutClient } from '../../client/index.ts'
 import { drawMarks, type Mark } from '../../drawing/index.ts'
 import { isPicture, MediaError, mediaPart, sendMedia } from '../asking/media.ts'
-import type { AllowedMedia, Source } from './allowed-media.ts'
+import type { Source } from './allowed-media.ts'
+import type { Call } from './call.ts'
 
 /** Agents show drawings to models, which take no more than this of them. */
 const LONGEST_SIDE = 1568
@@ -12,11 +13,8 @@ export interface Asked {
   readonly model: string
 }
 
-export interface EyesOptions {
-  readonly media: AllowedMedia
-  /** Where questions are answered; asked for before each, so that it may be opened with the first. */
-  readonly place: () => Promise<Asked>
-}
+/** Where questions are answered; asked for with each, so that it may be opened with the first. */
+export type Place = (call: Call) => Promise<Asked>
 
 export interface Found {
   readonly label: string
@@ -26,25 +24,30 @@ export interface Found {
 
 /** What the tools do: they ask a server about media, as the commands of the same names do. */
 export class Eyes {
-  readonly #media: AllowedMedia
-  readonly #place: EyesOptions['place']
+  readonly #place: Place
+  readonly #calls = new Set<Promise<unknown>>()
 
-  constructor({ media, place }: EyesOptions) {
-    this.#media = media
+  constructor(place: Place) {
     this.#place = place
   }
 
-  async look(question: string, names: readonly string[]): Promise<{ answer: string; complete: boolean }> {
-    return this.#ask(names, question, {})
+  /** Resolves when no call is under way, and nothing of any is left on the server. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#calls)
+  }
+
+  async look(call: Call, question: string, names: readonly string[]): Promise<{ answer: string; complete: boolean }> {
+    return this.#ask(call, names, question, {})
   }
 
   /** @param fields what to read, by name; null for all text as it stands. */
   async read(
+    call: Call,
     name: string,
     fields: Readonly<Record<string, string>> | null,
   ): Promise<{ text: string; fields: Record<string, string | null> | null; complete: boolean }> {
     if (fields === null) {
-      const { answer, complete } = await this.#ask([name], 'Read the text.', {})
+      const { answer, complete } = await this.#ask(call, [name], 'Read the text.', {})
       return { text: answer, fields: null, complete }
     }
     const names = Object.keys(fields)
@@ -57,65 +60,100 @@ export class Eyes {
       additionalProperties: false,
     }
     const response_format = { type: 'json_schema', json_schema: { name: 'fields', schema } }
-    const { answer, complete } = await this.#ask([name], question, { response_format })
+    const { answer, complete } = await this.#ask(call, [name], question, { response_format })
     return { text: answer, fields: complete ? JSON.parse(answer) : null, complete }
   }
 
   async detect(
+    call: Call,
     name: string,
     categories: readonly string[],
     { points, draws }: { readonly points: boolean; readonly draws: boolean },
   ): Promise<{ detections: Found[]; complete: boolean; drawing: Buffer | null }> {
-    const { client, model } = await this.#place()
-    const source = await this.#media.open(name)
+    const source = await call.media.open(name)
     const picture = source.type === 'medium' && isPicture(source.medium) ? source.medium : null
     if (source.type === 'medium' ? picture === null : source.kind !== 'image') {
       throw new MediaError(`${name} is not a picture`)
     }
     if (draws && picture === null)
       throw new MediaError('draw needs a file: a picture at an address is not fetched here')
-    await using uploads = new AsyncDisposableStack()
-    const where = await this.#send(source, client, uploads)
-    const { detections, finish_reason } = await client.detect({
-      model,
-      media: {
-        type: 'image',
-        image_url: 'url' in where ? where.url : `${client.url}/v1/files/${where.fileId}/content`,
-      },
-      ...(categories.length === 0 ? {} : { categories }),
-      config: { output: points ? 'point' : 'box' },
+    const { detections, finish_reason } = await this.#at(call, async ({ client, model }, uploads) => {
+      const where = await this.#send(source, client, uploads, call.signal)
+      call.say('Waiting for the answer')
+      const image_url = 'url' in where ? where.url : `${client.url}/v1/files/${where.fileId}/content`
+      const body = {
+        model,
+        media: { type: 'image', image_url },
+        ...(categories.length === 0 ? {} : { categories }),
+        config: { output: points ? 'point' : 'box' },
+      }
+      return client.detect(body, call.signal)
     })
     const drawing = draws && picture !== null ? await draw(await picture.bytes(), detections) : null
     return { detections: detections.map(toFound), complete: finish_reason === 'complete', drawing }
   }
 
-  async decide(names: readonly string[], questions: readonly object[]): Promise<readonly object[]> {
-    const { client, model } = await this.#place()
-    await using uploads = new AsyncDisposableStack()
-    const content = await this.#parts(names, client, uploads)
-    return client.decide({ model, input: [{ role: 'user', content }], questions })
+  async decide(call: Call, names: readonly string[], questions: readonly object[]): Promise<readonly DecisionAnswer[]> {
+    const sources = await opened(call, names)
+    return this.#at(call, async ({ client, model }, uploads) => {
+      const content = await this.#parts(sources, client, uploads, call.signal)
+      call.say('Waiting for the answers')
+      return client.decide({ model, input: [{ role: 'user', content }], questions }, call.signal)
+    })
   }
 
   async #ask(
+    call: Call,
     names: readonly string[],
     question: string,
     fields: object,
   ): Promise<{ answer: string; complete: boolean }> {
-    const { client, model } = await this.#place()
-    await using uploads = new AsyncDisposableStack()
-    const content = [...(await this.#parts(names, client, uploads)), { type: 'text', text: question }]
-    const { content: answer, finishReason } = await client.chat(
-      { model, messages: [{ role: 'user', content }], ...fields },
-      () => {},
-    )
-    return { answer, complete: finishReason !== 'length' }
+    const sources = await opened(call, names)
+    return this.#at(call, async ({ client, model }, uploads) => {
+      const parts = await this.#parts(sources, client, uploads, call.signal)
+      call.say('Waiting for the answer')
+      let length = 0
+      const content = [...parts, { type: 'text', text: question }]
+      const { content: answer, finishReason } = await client.chat(
+        { model, messages: [{ role: 'user', content }], ...fields },
+        (piece) => {
+          length += piece.content.length
+          if (length > 0) call.say(`${length} characters so far`)
+        },
+        call.signal,
+      )
+      return { answer, complete: finishReason !== 'length' }
+    })
   }
 
-  async #parts(names: readonly string[], client: LookoutClient, uploads: AsyncDisposableStack): Promise<object[]> {
-    const sources: Source[] = []
-    for (const name of names) sources.push(await this.#media.open(name))
+  /** Runs what needs a model. Files that it stores on the server are removed, also when the call is cancelled. */
+  async #at<Result>(
+    call: Call,
+    work: (asked: Asked, uploads: AsyncDisposableStack) => Promise<Result>,
+  ): Promise<Result> {
+    const run = async () => {
+      const asked = await this.#place(call)
+      call.signal.throwIfAborted()
+      await using uploads = new AsyncDisposableStack()
+      return await work(asked, uploads)
+    }
+    const done = run()
+    this.#calls.add(done)
+    try {
+      return await done
+    } finally {
+      this.#calls.delete(done)
+    }
+  }
+
+  async #parts(
+    sources: readonly Source[],
+    client: LookoutClient,
+    uploads: AsyncDisposableStack,
+    signal: AbortSignal,
+  ): Promise<object[]> {
     const media = sources.flatMap((source) => (source.type === 'medium' ? [source.medium] : []))
-    const sent = [...(await sendMedia(media, client, uploads))]
+    const sent = [...(await sendMedia(media, client, uploads, signal))]
     return sources.map((source) =>
       source.type === 'medium'
         ? mediaPart(source.medium, sent.shift()!)
@@ -127,11 +165,18 @@ export class Eyes {
     source: Source,
     client: LookoutClient,
     uploads: AsyncDisposableStack,
+    signal: AbortSignal,
   ): Promise<{ readonly url: string } | { readonly fileId: string }> {
     if (source.type === 'address') return { url: source.url }
-    const [where] = await sendMedia([source.medium], client, uploads)
+    const [where] = await sendMedia([source.medium], client, uploads, signal)
     return where!
   }
+}
+
+async function opened({ media }: Call, names: readonly string[]): Promise<Source[]> {
+  const sources: Source[] = []
+  for (const name of names) sources.push(await media.open(name))
+  return sources
 }
 
 /** With the boxes, small enough for an agent's model, and upright. */

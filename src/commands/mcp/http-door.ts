@@ -12,6 +12,7 @@ import {
   type McpServer,
   originValidationResponse,
 } from '@modelcontextprotocol/server'
+import { Sessions } from './sessions.ts'
 
 const PATH = '/mcp'
 const MOST_BODY_BYTES = 2 ** 20
@@ -27,6 +28,7 @@ export interface HttpDoor extends AsyncDisposable {
  */
 export async function openHttpDoor(create: () => McpServer, key: string, port: number): Promise<HttpDoor> {
   const handler = createMcpHandler(create, { maxRequestBodySize: MOST_BODY_BYTES })
+  const sessions = new Sessions(create)
   const wanted = digest(`Bearer ${key}`)
   const answer = async (request: Request): Promise<Response> => {
     const stranger =
@@ -37,7 +39,12 @@ export async function openHttpDoor(create: () => McpServer, key: string, port: n
       return refusal(401, 'expected the header Authorization: Bearer KEY', { 'www-authenticate': 'Bearer' })
     }
     if (new URL(request.url).pathname !== PATH) return refusal(404, `expected the path ${PATH}`)
-    return handler.fetch(request)
+    if (request.method !== 'POST') return (await sessions.handle(request, undefined)) ?? handler.fetch(request)
+    const text = await textOf(request)
+    if (text === null) return refusal(413, `expected at most ${MOST_BODY_BYTES} bytes`)
+    const parsedBody = parsed(text)
+    if (parsedBody === undefined) return refusal(400, 'expected JSON')
+    return (await sessions.handle(request, parsedBody)) ?? handler.fetch(request, { parsedBody })
   }
   const server = createServer((request, response) => {
     pass(request, response, answer).catch(() => response.destroy())
@@ -47,6 +54,7 @@ export async function openHttpDoor(create: () => McpServer, key: string, port: n
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`,
     [Symbol.asyncDispose]: async () => {
+      sessions.close()
       await handler.close()
       server.closeAllConnections()
       server.close()
@@ -78,6 +86,26 @@ async function pass(
   outgoing.writeHead(response.status, Object.fromEntries(response.headers))
   if (response.body === null) outgoing.end()
   else await pipeline(Readable.fromWeb(response.body as never), outgoing)
+}
+
+/** The body of a request; null when it is larger than allowed. */
+async function textOf({ body }: Request): Promise<string | null> {
+  const pieces: Uint8Array[] = []
+  let length = 0
+  for await (const piece of body ?? []) {
+    length += piece.length
+    if (length > MOST_BODY_BYTES) return null
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString()
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 function refusal(status: number, message: string, headers: Record<string, string> = {}): Response {

@@ -1,8 +1,16 @@
-import { type CallToolResult, McpServer } from '@modelcontextprotocol/server'
+import {
+  type CallToolResult,
+  type InputRequiredResult,
+  McpServer,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { type DecisionAnswer, ServerError } from '../../client/index.ts'
 import { ConfigError } from '../../config/config.ts'
+import { AllowedMedia, isAddress } from './allowed-media.ts'
+import { type Call, CallProgress, signalOf } from './call.ts'
 import type { Eyes } from './eyes.ts'
+import type { Folders } from './folders.ts'
 
 const MOST_MEDIA = 16
 const file = z
@@ -36,7 +44,8 @@ const question = z.object({
 const answer = z.object({
   answer: z
     .union([z.string(), z.boolean(), z.number()])
-    .describe('yes as true; for ordered options the expected level.'),
+    .nullable()
+    .describe('yes as true; for ordered options the expected level; null where this question could not be answered.'),
   confidence: probability,
   probabilities: z.array(z.object({ option: z.union([z.string(), z.boolean()]), probability })),
 })
@@ -47,8 +56,9 @@ const INSTRUCTIONS =
 const READ_ONLY = { readOnlyHint: true, idempotentHint: true, openWorldHint: false }
 
 /** A server of the Model Context Protocol, whose tools look at media. */
-export function createMcpServer(eyes: Eyes, version: string): McpServer {
+export function createMcpServer(eyes: Eyes, folders: Folders, version: string): McpServer {
   const server = new McpServer({ name: 'lookout', version }, { instructions: INSTRUCTIONS })
+  const respond = answerer((context) => folders(server, context))
 
   server.registerTool(
     'look',
@@ -59,9 +69,9 @@ export function createMcpServer(eyes: Eyes, version: string): McpServer {
       outputSchema: z.object({ answer: z.string(), complete }),
       annotations: READ_ONLY,
     },
-    ({ question, media }) =>
-      told(async () => {
-        const seen = await eyes.look(question, media)
+    ({ question, media }, context) =>
+      respond(context, media, async (call) => {
+        const seen = await eyes.look(call, question, media)
         return { content: [{ type: 'text', text: seen.answer }], structuredContent: seen }
       }),
   )
@@ -89,9 +99,10 @@ export function createMcpServer(eyes: Eyes, version: string): McpServer {
       }),
       annotations: READ_ONLY,
     },
-    ({ image, categories = [], output = 'box', draw = false }) =>
-      told(async () => {
-        const { drawing, ...found } = await eyes.detect(image, categories, { points: output === 'point', draws: draw })
+    ({ image, categories = [], output = 'box', draw = false }, context) =>
+      respond(context, [image], async (call) => {
+        const how = { points: output === 'point', draws: draw }
+        const { drawing, ...found } = await eyes.detect(call, image, categories, how)
         return {
           content: [
             { type: 'text', text: JSON.stringify(found) },
@@ -114,9 +125,9 @@ export function createMcpServer(eyes: Eyes, version: string): McpServer {
       outputSchema: z.object({ answers: z.array(answer) }),
       annotations: READ_ONLY,
     },
-    ({ media, questions }) =>
-      told(async () => {
-        const answers = (await eyes.decide(media, questions.map(toQuestion))) as readonly Decided[]
+    ({ media, questions }, context) =>
+      respond(context, media, async (call) => {
+        const answers = (await eyes.decide(call, media, questions.map(toQuestion))) as readonly Decided[]
         const decided = { answers: answers.map(toAnswer) }
         return { content: [{ type: 'text', text: JSON.stringify(decided) }], structuredContent: decided }
       }),
@@ -143,26 +154,42 @@ export function createMcpServer(eyes: Eyes, version: string): McpServer {
       }),
       annotations: READ_ONLY,
     },
-    ({ image, fields }) =>
-      told(async () => {
-        const seen = await eyes.read(image, fields ?? null)
+    ({ image, fields }, context) =>
+      respond(context, [image], async (call) => {
+        const seen = await eyes.read(call, image, fields ?? null)
         return { content: [{ type: 'text', text: seen.text }], structuredContent: seen }
       }),
   )
   return server
 }
 
+type Answerer = (
+  context: ServerContext,
+  /** Of the files and addresses that it is about. */
+  names: readonly string[],
+  run: (call: Call) => Promise<CallToolResult>,
+) => Promise<CallToolResult | InputRequiredResult>
+
 /** What a tool gives, or what is wrong with the call in words that an agent can act upon. */
-async function told(run: () => Promise<CallToolResult>): Promise<CallToolResult> {
-  try {
-    return await run()
-  } catch (error) {
-    const isTold = error instanceof ConfigError || error instanceof ServerError
-    if (!isTold) process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
-    const message =
-      error instanceof Error && isTold ? error.message : 'this failed within lookout mcp; its log says why'
-    return { isError: true, content: [{ type: 'text', text: message }] }
+function answerer(folders: (context: ServerContext) => ReturnType<Folders>): Answerer {
+  return async (context, names, run) => {
+    const signal = signalOf(context)
+    try {
+      const media = names.every(isAddress) ? await AllowedMedia.of([]) : await folders(context)
+      if (!(media instanceof AllowedMedia)) return media
+      using progress = new CallProgress(context)
+      return await run({ media, signal, say: (stage) => progress.say(stage) })
+    } catch (error) {
+      return toProblem(error, signal)
+    }
   }
+}
+
+function toProblem(error: unknown, signal: AbortSignal): CallToolResult {
+  const isTold = error instanceof ConfigError || error instanceof ServerError
+  if (!isTold && !signal.aborted) process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
+  const message = error instanceof Error && isTold ? error.message : 'this failed within lookout mcp; its log says why'
+  return { isError: true, content: [{ type: 'text', text: message }] }
 }
 
 function toQuestion({ question: instructions, options, ordered }: z.output<typeof question>): object {
@@ -171,9 +198,10 @@ function toQuestion({ question: instructions, options, ordered }: z.output<typeo
   return { type: 'choice', instructions, choices: options.map((value) => ({ value })) }
 }
 
-type Decided = Extract<DecisionAnswer, { type: 'predicate' | 'choice' | 'score' }>
+type Decided = Extract<DecisionAnswer, { type: 'predicate' | 'choice' | 'score' | 'refusal' }>
 
 function toAnswer(decided: Decided): z.output<typeof answer> {
+  if (decided.type === 'refusal') return { answer: null, confidence: 0, probabilities: [] }
   if (decided.type === 'predicate') {
     const { probability } = decided
     const no = 1 - probability

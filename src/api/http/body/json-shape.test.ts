@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ApiError } from '../../../lib/errors.ts'
 import { MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
-import { checkShape, MOST_LEVELS, MOST_VALUES } from './json-shape.ts'
+import { MOST_LEVELS, MOST_VALUES } from '../../../lib/json-shape.ts'
+import { checkShape } from './json-shape.ts'
 
 function errorFrom(text: string): ApiError | null {
   try {

@@ -1,65 +1,18 @@
 import { isUtf8 } from 'node:buffer'
 import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
 import { MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
+import { endOfString, MOST_VALUES, QUOTE, shapeFault } from '../../../lib/json-shape.ts'
 import { paramOf } from '../wire/param.ts'
 import { parameterCode } from '../wire/parse.ts'
 
-/** Most levels of nesting: those that a client's own JSON may have, plus those of the contract's objects around it. */
-export const MOST_LEVELS = MOST_JSON_LEVELS + 8
-/** Most values in one body: far more than any context window holds, few enough to parse and copy in milliseconds. */
-export const MOST_VALUES = 250_000
-
-/** Most strings are short keys or media: up to this length they are scanned byte by byte, beyond it with `indexOf`. */
-const SHORT_STRING = 24
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-
 /**
- * Rejects JSON that is too deep or has too many values, before it is parsed. Reads each byte about once and does not
- * recurse. Text that is not JSON passes: the parser reports what is wrong with it.
+ * Rejects JSON that is too deep or has too many values, before it is parsed.
  * @throws ApiError 400 naming the parameter that is too deep or too long.
  */
 export function checkShape(bytes: Buffer): void {
   if (!isUtf8(bytes)) throw invalidRequest('The request body is not valid UTF-8', null)
-  let levels = 0
-  let values = 0
-  for (let at = 0; at < bytes.length; at++) {
-    switch (bytes[at]) {
-      case QUOTE:
-        at = endOfString(bytes, at)
-        break
-      case 0x5b: // [
-      case 0x7b: // {
-        values++
-        if (++levels > MOST_LEVELS) throw tooDeep(bytes, at)
-        break
-      case 0x5d: // ]
-      case 0x7d: // }
-        levels--
-        break
-      case 0x2c: // ,
-        if (++values > MOST_VALUES) throw tooMany(bytes, at)
-        break
-    }
-  }
-}
-
-/** @returns the index of the closing quote, or the length of the text when there is none. */
-function endOfString(bytes: Buffer, start: number): number {
-  const near = Math.min(bytes.length, start + SHORT_STRING)
-  let at = start + 1
-  for (; at < near; at++) {
-    if (bytes[at] === BACKSLASH) at++
-    else if (bytes[at] === QUOTE) return at
-  }
-  for (;;) {
-    const quote = bytes.indexOf(QUOTE, at)
-    if (quote === -1) return bytes.length
-    let before = quote
-    while (before > at && bytes[before - 1] === BACKSLASH) before--
-    if ((quote - before) % 2 === 0) return quote
-    at = quote + 1
-  }
+  const fault = shapeFault(bytes)
+  if (fault !== null) throw fault.isDeep ? tooDeep(bytes, fault.at) : tooMany(bytes, fault.at)
 }
 
 function tooDeep(bytes: Buffer, at: number): ApiError {

@@ -28,8 +28,12 @@ const outputExpiry = z
   .register(requestSchemas, { id: 'BatchOutputExpiry' })
 
 const MOST_PAIRS = 16
+/** What a database can keep. */
+const storable = z
+  .string()
+  .refine((text) => text.isWellFormed() && !text.includes('\0'), 'expected text without NUL and half characters')
 const metadata = z
-  .record(z.string().max(64), z.string().max(512))
+  .record(storable.max(64), storable.max(512))
   .refine((pairs) => Object.keys(pairs).length <= MOST_PAIRS, `expected at most ${MOST_PAIRS} pairs`)
   .register(requestSchemas, { id: 'BatchMetadata' })
 

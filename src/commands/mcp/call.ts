@@ -1,0 +1,51 @@
+import type { ServerContext } from '@modelcontextprotocol/server'
+import type { AllowedMedia } from './allowed-media.ts'
+
+/** A call of a tool, as what it does sees it. */
+export interface Call {
+  /** The files that may be looked at. */
+  readonly media: AllowedMedia
+  /** Fires when the client has cancelled the call, or has left. */
+  readonly signal: AbortSignal
+  /** What is being done, for a client that wants to know. */
+  say(stage: string): void
+}
+
+/** So often a client hears of its call: many give up on one of which they hear nothing for a minute. */
+const BEAT_MS = 1_000
+
+/** Tells a client that has asked for it how far a call is: the seconds so far, and what is being done. */
+export class CallProgress implements Disposable {
+  readonly #began = performance.now()
+  readonly #timer: NodeJS.Timeout | null = null
+  #stage = 'Reading the media'
+
+  constructor({ mcpReq }: ServerContext) {
+    const progressToken = mcpReq._meta?.progressToken
+    if (progressToken === undefined) return
+    const beat = () => {
+      const params = { progressToken, progress: this.#seconds, message: this.#stage }
+      // A client that has left needs no progress.
+      mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {})
+    }
+    this.#timer = setInterval(beat, BEAT_MS).unref()
+  }
+
+  say(stage: string): void {
+    this.#stage = stage
+  }
+
+  get #seconds(): number {
+    return Math.round((performance.now() - this.#began) / 1000)
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#timer !== null) clearInterval(this.#timer)
+  }
+}
+
+/** The signal of a call. Over HTTP it also fires when the connection ends that the result would take. */
+export function signalOf({ mcpReq, http }: ServerContext): AbortSignal {
+  const left = http?.req?.signal
+  return left === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, left])
+}
