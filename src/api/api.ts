@@ -25,7 +25,7 @@ import type { LineRequests } from './http/line-requests.ts'
 import { type LingeringOptions, lingerBeforeClose } from './http/lingering-close.ts'
 import type { Metering } from './http/metering.ts'
 import { limitRates } from './http/rate-limits.ts'
-import { logRequests, newTraceId, traceHeaders } from './http/request-log.ts'
+import { clientRequestId, idHeaders, logRequests, newTraceId } from './http/request-log.ts'
 import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
 import { traceRequests } from './http/request-traces.ts'
 import { addRoot } from './http/root.ts'
@@ -99,7 +99,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 1000, ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => {
-      reply.headers(traceHeaders(request.id))
+      reply.headers(idHeaders(request.id, clientRequestId(request)))
       handleError(error, request, reply)
     },
     clientErrorHandler: answerBrokenRequest,
@@ -170,7 +170,7 @@ function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): 
     `HTTP/1.1 ${status}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
-    ...Object.entries(traceHeaders(newTraceId())).map(([name, value]) => `${name}: ${value}`),
+    ...Object.entries(idHeaders(newTraceId())).map(([name, value]) => `${name}: ${value}`),
     'connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
