@@ -146,7 +146,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   }
   addHealth(app, models, draining)
   addServerStatus(app, models, options.status)
-  addOpenApi(app)
+  addOpenApi(app, options)
   return app
 }
 

@@ -4,7 +4,7 @@ import sys
 
 sys.path.insert(0, sys.argv[1])
 from lookout_client import AuthenticatedClient
-from lookout_client.api.default import create_chat_completion
+from lookout_client.api.chat_completions import create_chat_completion
 from lookout_client.models import ChatCompletionRequest, SystemMessage, TextPart, UserMessage
 
 client = AuthenticatedClient(base_url=sys.argv[2], token=sys.argv[3])

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { version } from '../../lib/version.ts'
 import { OPEN_PATHS } from './auth.ts'
 import { addEndpoint } from './routes.ts'
+import type { AboutBody } from './wire/about.ts'
 
 /**
  * `GET /`: sends browsers on to the Studio, and tells others what this is and where to go on. The contract has no such path.
@@ -28,7 +29,7 @@ export function addRoot(
 /** What clients compare. */
 const OLLAMA = 'Ollama is running'
 
-async function describeServer(hasStudio: boolean): Promise<object> {
+async function describeServer(hasStudio: boolean): Promise<AboutBody> {
   return {
     name: 'Lookout',
     version: await version(),
