@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => server?.close())
 
 /** Pages, and what only they call. */
-const PAGES = /^\w+ \/studio(\/|$)/
+const PAGES = /^\w+ \/(studio|docs)(\/|$)/
 /** What Ollama has and this server refuses. */
 const REFUSED = /^\w+ \/api\/(embed|embeddings|pull|push|create|copy|delete)$/
 

@@ -43,7 +43,7 @@ import { addInputTokens } from './openai/input-tokens.ts'
 import { addModels } from './openai/models.ts'
 import { addResponses } from './openai/responses/responses.ts'
 import { addOpenApi } from './openapi.ts'
-import { addStudio, addStudioFetch, type PageFile, type StudioFetchOptions } from './studio/index.ts'
+import { addReference, addStudio, addStudioFetch, type PageFiles, type StudioFetchOptions } from './pages/index.ts'
 import { addSystemOne } from './typesafe/system-one.ts'
 
 export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetchOptions, 'media'> {
@@ -73,7 +73,9 @@ export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetch
   /** Whether to answer Ollama's clients, without a key. */
   readonly ollama: boolean
   /** The files of the Studio's page; null when it is off or was not built. */
-  readonly studio: ReadonlyMap<string, PageFile> | null
+  readonly studio: PageFiles | null
+  /** The folder of the built reference; null when it is off or was not built. */
+  readonly reference: string | null
   readonly keepAliveMs?: number | undefined
   readonly bodyTimeoutMs?: number | undefined
   readonly headersTimeoutMs?: number | undefined
@@ -138,12 +140,17 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })
   addBatches(app, options)
-  addRoot(app, { hasStudio: options.studio !== null, ollama: options.ollama })
+  addRoot(app, {
+    hasStudio: options.studio !== null,
+    hasReference: options.reference !== null,
+    ollama: options.ollama,
+  })
   if (options.ollama) addOllama(app, { ...options, shutdown })
   if (options.studio) {
     addStudio(app, options.studio)
     addStudioFetch(app, { ...options, shutdown })
   }
+  if (options.reference !== null) addReference(app, options.reference)
   addHealth(app, models, draining)
   addServerStatus(app, models, options.status)
   addOpenApi(app, options)
