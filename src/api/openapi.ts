@@ -19,10 +19,21 @@ export interface OpenApiOptions {
   readonly ollama: boolean
 }
 
-/** `GET /openapi.json`: describes the API with the schemas that parse its requests. */
+/**
+ * `GET /openapi.json`: describes the API with the schemas that parse its requests. It is written for the first who asks: it
+ * takes longer than all other endpoints take to be added.
+ */
 export function addOpenApi(app: FastifyInstance, options: OpenApiOptions): void {
-  const document = openApiDocument(options)
-  addEndpoint(app, { url: OPEN_PATHS.openApi, handlers: { GET: async () => document } })
+  let text: string | null = null
+  addEndpoint(app, {
+    url: OPEN_PATHS.openApi,
+    handlers: {
+      GET: async (_request, reply) => {
+        text ??= JSON.stringify(openApiDocument(options))
+        return reply.type('application/json; charset=utf-8').send(text)
+      },
+    },
+  })
 }
 
 export function openApiDocument({ ollama }: OpenApiOptions): Record<string, unknown> {

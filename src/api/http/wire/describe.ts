@@ -73,6 +73,15 @@ export function query(name: string, description: string, schema: object): object
   return { name, in: 'query', description, schema }
 }
 
+/** The query of a list that comes in pages. */
+export function paging(noun: string, limits: { readonly most: number; readonly usual: number }): object[] {
+  const { most, usual } = limits
+  return [
+    query('after', `Start after the ${noun} with this id.`, { type: 'string' }),
+    query('limit', 'Most of them in a page.', { type: 'integer', minimum: 1, maximum: most, default: usual }),
+  ]
+}
+
 export function inPath(name: string, description: string): object {
   return { name, in: 'path', required: true, description, schema: { type: 'string' } }
 }

@@ -11,9 +11,8 @@ const logProb = z
   })
   .register(responseSchemas, { id: 'OllamaLogProb' })
 
-const values = z.unknown()
 const calledFunction = z
-  .object({ index: z.int().min(0), name: z.string(), arguments: values })
+  .object({ index: z.int().min(0), name: z.string(), arguments: z.unknown() })
   .register(responseSchemas, { id: 'OllamaReplyFunction' })
 const toolCall = z
   .object({ id: z.string(), function: calledFunction })

@@ -7,7 +7,17 @@ import './files.ts'
 import './input-tokens.ts'
 import './models.ts'
 import { PURPOSES } from '../../../files/index.ts'
-import { inPath, json, MODEL_ERRORS, operation, type Paths, PRIORITY, query, stream } from '../../http/wire/describe.ts'
+import {
+  inPath,
+  json,
+  MODEL_ERRORS,
+  operation,
+  type Paths,
+  PRIORITY,
+  paging,
+  query,
+  stream,
+} from '../../http/wire/describe.ts'
 
 const BINARY = { schema: { type: 'string', format: 'binary' } }
 /** Bytes of any type. Client generators that support bytes recognise them only as an octet stream. */
@@ -129,8 +139,7 @@ export const OPENAI_PATHS: Paths = {
       tag: 'files',
       summary: 'The files of the organisation',
       parameters: [
-        query('after', 'Start after the file with this id.', { type: 'string' }),
-        query('limit', 'Most files in a page.', { type: 'integer', minimum: 1, maximum: 10_000, default: 10_000 }),
+        ...paging('file', { most: 10_000, usual: 10_000 }),
         query('order', 'Sort order by creation time.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
         query('purpose', 'Only files with this purpose.', { type: 'string', enum: PURPOSES }),
       ],
@@ -200,10 +209,7 @@ export const OPENAI_PATHS: Paths = {
       id: 'listBatches',
       tag: 'batches',
       summary: 'The batches of the organisation, newest first',
-      parameters: [
-        query('after', 'Start after the batch with this id.', { type: 'string' }),
-        query('limit', 'Most batches in a page.', { type: 'integer', minimum: 1, maximum: 100, default: 20 }),
-      ],
+      parameters: paging('batch', { most: 100, usual: 20 }),
       replies: { 200: { description: 'A page of batches.', content: json('BatchList') } },
       errors: [400, 401, 403, 429, 503],
     }),

@@ -1,7 +1,17 @@
 import './input-items.ts'
 import './response.ts'
 import './response-request.ts'
-import { inPath, json, MODEL_ERRORS, operation, type Paths, PRIORITY, query, ref } from '../../../http/wire/describe.ts'
+import {
+  inPath,
+  json,
+  MODEL_ERRORS,
+  operation,
+  type Paths,
+  PRIORITY,
+  paging,
+  query,
+  ref,
+} from '../../../http/wire/describe.ts'
 
 const RESPONSE_ID = inPath('response_id', 'The id of the response, which begins with `resp_`.')
 const STORED_ERRORS = [401, 403, 404, 429, 503]
@@ -59,8 +69,7 @@ export const RESPONSE_PATHS: Paths = {
       summary: 'The items that a stored response is an answer to',
       parameters: [
         RESPONSE_ID,
-        query('after', 'Start after the item with this id.', { type: 'string' }),
-        query('limit', 'Most items in a page.', { type: 'integer', minimum: 1, maximum: 100, default: 20 }),
+        ...paging('item', { most: 100, usual: 20 }),
         query('order', 'Newest first or oldest first.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
       ],
       replies: { 200: { description: 'A page of items.', content: json('ResponseInputItemList') } },
