@@ -42,7 +42,7 @@ const ROOMS = {
 
   'api/*': [
     ...[
-      'api/studio',
+      'api/pages',
       'api/native',
       'api/typesafe',
       'api/anthropic',
@@ -62,7 +62,7 @@ const ROOMS = {
   'api/typesafe': ['api/openai', 'api/http', 'conversation/*', 'inference/*', 'media', ...BASICS],
   'api/anthropic': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
   'api/ollama': ['api/openai', 'api/http', 'conversation/*', 'inference/*', ...BASICS],
-  'api/studio': ['api/http', 'media', ...BASICS],
+  'api/pages': ['api/http', 'media', ...BASICS],
   'api/openai': [
     ...['api/http', 'conversation/*', 'inference/*', 'media', 'grounding', 'batches', 'responses', 'accounts', 'files'],
     ...['storage', 'hub', ...BASICS],

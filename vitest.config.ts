@@ -24,13 +24,14 @@ const LONG = [
   'src/inference/local/{host/warm-restart,scheduler/scheduler}.test.ts',
   'test/{batches-killed,database-stops,doc-blocks,package,studio-snippets,survival}.test.ts',
   'test/{families-reuse,family-images}.test.ts',
+  'test/conformance/generated-clients.test.ts',
 ]
 /** What the shipped model answers. They turn red when it is trained badly, and only then. */
 const WEIGHTS = ['test/weights/*.test.ts']
 /** What needs a vLLM server, which takes a minute to start and gigabytes of disk and memory. */
 const VLLM = ['test/vllm/*.test.ts']
-/** What opens the Studio in chromium; skipped where there is none. */
-const BROWSER = ['test/studio/*.test.ts']
+/** What opens pages in chromium; skipped where there is none. */
+const BROWSER = ['test/{reference,studio}/*.test.ts']
 /** Tests of the shipped model, by HTTP or by `Engine`, that must hold on every engine: they start it as shipped-model.ts does. */
 const EVERY_ENGINE = [
   'test/{compatibility,dialects,end-to-end,focus,fuzz,multilook-end-to-end}.test.ts',

@@ -1,15 +1,15 @@
 /**
  * `npm run build`: compiles `src` to `dist`, which is what the npm package runs: Node does not strip types below
- * node_modules. It also builds the Studio there. A checkout needs neither: it runs its sources, and set-up builds the
- * Studio.
+ * node_modules. It also builds the pages for browsers there. A checkout needs neither: it runs its sources, and set-up
+ * builds the pages.
  *
  * `src/setup` is JavaScript already and stays where it is, in the package too.
  */
 import { copyFile, glob, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { buildPage, isPageBuilt, PAGES } from '../src/setup/pages.mjs'
 import { run } from '../src/setup/run.mjs'
-import { buildStudio, isStudioBuilt, STUDIO_DIRECTORY } from '../src/setup/studio.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const OUTPUT = join(ROOT, 'dist')
@@ -17,7 +17,7 @@ const COMPILER = join(ROOT, 'node_modules/typescript-7/bin/tsc')
 /** What is read at run time beside the code. */
 const ASSETS = ['storage/migrations/*.sql']
 
-if (!(await isStudioBuilt())) await buildStudio()
+for (const page of PAGES) if (!(await isPageBuilt(page))) await buildPage(page)
 await clean()
 await run(process.execPath, [COMPILER, '-p', join(ROOT, 'tsconfig.build.json')])
 for await (const file of glob(ASSETS, { cwd: join(ROOT, 'src') })) {
@@ -25,14 +25,19 @@ for await (const file of glob(ASSETS, { cwd: join(ROOT, 'src') })) {
   await copyFile(join(ROOT, 'src', file), join(OUTPUT, file))
 }
 const compiled = new Set<string>()
-for await (const file of glob('**/*.js', { cwd: OUTPUT })) if (!file.startsWith('studio/')) compiled.add(file)
+for await (const file of glob('**/*.js', { cwd: OUTPUT })) if (!isOfPage(file)) compiled.add(file)
 for (const file of compiled) await point(file, compiled)
-console.log(`${compiled.size} files are compiled in ${relative(ROOT, OUTPUT)}/, beside the Studio`)
+console.log(`${compiled.size} files are compiled in ${relative(ROOT, OUTPUT)}/, beside the pages for browsers`)
+
+/** Whether a file or folder of the output is one of a page's. */
+function isOfPage(file: string): boolean {
+  return PAGES.some(({ directory }) => file.split('/')[0] === basename(directory))
+}
 
 /** Files of sources that are gone must not be packed. */
 async function clean(): Promise<void> {
   for (const name of await readdir(OUTPUT)) {
-    if (name !== basename(STUDIO_DIRECTORY)) await rm(join(OUTPUT, name), { recursive: true })
+    if (!isOfPage(name)) await rm(join(OUTPUT, name), { recursive: true })
   }
 }
 

@@ -22,7 +22,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const OUTPUT = resolve(process.argv[2] ?? join(ROOT, 'out/packages'))
 const MODEL = join(ROOT, 'models/lookout-nano')
 /** Fields of the repository's manifest that mean nothing to whoever installs the package, or nothing good. */
-const OWN_FIELDS = ['private', 'scripts', 'devDependencies', 'allowScripts', 'files']
+const OWN_FIELDS = ['private', 'scripts', 'devDependencies', 'allowScripts', 'overrides', 'scarfSettings', 'files']
 
 await run(process.execPath, [join(ROOT, 'scripts/build.ts')])
 for await (const tarball of glob('*.tgz', { cwd: OUTPUT })) await rm(join(OUTPUT, tarball))

@@ -11,7 +11,7 @@ const PAGE = fileURLToPath(new URL('../docs/rooms.md', import.meta.url))
 const LEFT_OUT = '^src/(lib|config|setup)/|[.]test[.]ts$'
 /** Patterns of rooms. Files beside them form a room of their own, and so does every other folder of `src`. */
 const ROOMS = [
-  'api/(http|openai|native|studio)',
+  'api/(http|openai|native|pages)',
   'conversation/(request|prompt|tools|reply)',
   'inference/(constraints|engines|local(/(host|worker|scheduler|cache|tokens|sampling|native))?)',
   'inference/remote(/(vllm|sglang|openai|http|servers|tokens|wire))?',

@@ -1,5 +1,5 @@
 // `npm run setup`, and the last step of `npm ci`: compiles what the local engine needs beyond npm packages, once per
-// machine, fetches the GPU backend that LOOKOUT_BACKEND names, and builds the Studio. At installation, nothing is compiled
+// machine, fetches the GPU backend that LOOKOUT_BACKEND names, and builds the pages for browsers. At installation, nothing is compiled
 // that the platform package has. It must run on Node 18 and later, because it may run on the machine's own Node.
 import { copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -23,9 +23,9 @@ import {
   wantsOwnKernels,
   writeManifest,
 } from '../src/setup/native-library.mjs'
+import { buildPage, isPageBuilt, PAGES } from '../src/setup/pages.mjs'
 import { checkNode, checkPlatform } from '../src/setup/requirements.mjs'
 import { fetchSource } from '../src/setup/source.mjs'
-import { buildStudio, isStudioBuilt } from '../src/setup/studio.mjs'
 
 const PROJECT_ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 /** Prefix of unfinished builds in the cache. One that is older than a day was left by a crash. */
@@ -45,7 +45,7 @@ async function main() {
   const prebuilt = locatePrebuilt()
   await buildMissing(prebuilt, seconds)
   await addBackend(backend, prebuilt, seconds)
-  await addStudio(seconds)
+  for (const page of PAGES) await addPage(page, seconds)
 }
 
 async function buildMissing(prebuilt, seconds) {
@@ -131,14 +131,14 @@ async function addBackend(name, prebuilt, seconds) {
   }
 }
 
-/** Without its page the server still answers: set-up does not fail. */
-async function addStudio(seconds) {
+/** Without its pages the server still answers: set-up does not fail. */
+async function addPage(page, seconds) {
   try {
-    if (await isStudioBuilt()) return
-    await buildStudio()
-    log(`the Studio is built after ${seconds()}`)
+    if (await isPageBuilt(page)) return
+    await buildPage(page)
+    log(`the page in ${page.source}/ is built after ${seconds()}`)
   } catch (error) {
-    log(`cannot build the Studio; the server starts without it. ${error.message}`)
+    log(`cannot build the page in ${page.source}/; the server starts without it. ${error.message}`)
   }
 }
 

@@ -19,6 +19,7 @@ export const API_PAGES: readonly ApiPage[] = [
   { name: 'models', title: 'Models', paths: ['/v1/models'] },
   { name: 'files', title: 'Files', paths: ['/v1/files'] },
   { name: 'batches', title: 'Batches', paths: ['/v1/batches'] },
-  { name: 'server', title: 'Server', paths: ['/v1/server'] },
+  { name: 'ollama', title: 'Ollama', paths: ['/api'] },
+  { name: 'server', title: 'Server', paths: ['/v1/server', '/', '/healthz', '/readyz', '/openapi.json'] },
   { name: 'schemas', title: 'Schemas', paths: [] },
 ]

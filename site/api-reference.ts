@@ -30,6 +30,7 @@ interface Schema {
 type Content = Readonly<Record<string, { readonly schema: Schema }>>
 
 interface Parameter {
+  readonly $ref?: string
   readonly name: string
   readonly in: string
   readonly required?: boolean
@@ -41,13 +42,16 @@ interface Operation {
   readonly summary: string
   readonly parameters?: readonly Parameter[]
   readonly requestBody?: { readonly content: Content }
-  readonly responses: Readonly<Record<string, { readonly description: string; readonly content: Content }>>
+  readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>
 }
 
 interface Document {
   readonly info: { readonly version: string; readonly description: string }
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
-  readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Schema>>
+    readonly parameters: Readonly<Record<string, Parameter>>
+  }
 }
 
 type PathOperation = Operation & { readonly method: string; readonly path: string }
@@ -90,8 +94,9 @@ function overview({ info }: Document, operations: readonly PathOperation[]): str
 ${info.description} Version ${info.version} of the interface. These pages are generated from the document that a server
 returns for \`GET /openapi.json\`; client generators read the same.
 
-Every request has the header \`Authorization: Bearer KEY\`, apart from those for \`/openapi.json\`. Bodies are JSON, except
-uploads (\`multipart/form-data\`), downloads (bytes) and streams (\`text/event-stream\`).
+Every request below \`/v1\` has the header \`Authorization: Bearer KEY\`. Bodies are JSON, except uploads
+(\`multipart/form-data\`), downloads (bytes) and streams (\`text/event-stream\`). A running server shows the same at
+\`/docs\`, where requests can be tried.
 
 | | path | |
 |---|---|---|
@@ -99,7 +104,8 @@ ${rows.join('\n')}
 
 ## Errors
 
-Every error has the same shape, [\`Error\`](./schemas.md#error):
+Errors have the shape of [\`Error\`](./schemas.md#error), except in the conventions of Anthropic, Ollama and TypeSafe, which
+have their own:
 
 \`\`\`json
 {"error": {"message": "…", "type": "invalid_request_error", "param": "messages[0].content", "code": null}}
@@ -114,10 +120,12 @@ the limits.
 function section(document: Document, { method, path, summary, ...operation }: PathOperation): string {
   const parts = [`## ${summary} {#${anchor(method, path)}}`, `\`${method} ${path}\``]
   if (operation.parameters) {
-    const rows = operation.parameters.map(
-      ({ name, schema, description, required = false, in: place }) =>
-        `| \`${name}\` | ${place} | ${typeOf(schema)} | ${notes(schema, { required, description })} |`,
-    )
+    const rows = operation.parameters
+      .map((parameter) => document.components.parameters[nameOf(parameter.$ref ?? '')] ?? parameter)
+      .map(
+        ({ name, schema, description, required = false, in: place }) =>
+          `| \`${name}\` | ${place} | ${typeOf(schema)} | ${notes(schema, { required, description })} |`,
+      )
     parts.push('### Parameters', `| name | in | type | |\n|---|---|---|---|\n${rows.join('\n')}`)
   }
   if (operation.requestBody) {
@@ -127,16 +135,17 @@ function section(document: Document, { method, path, summary, ...operation }: Pa
     }
   }
   const statuses = Object.entries(operation.responses)
-  const failures = statuses.filter(([status]) => Number(status) >= 400).map(([status]) => status)
+  const failures = statuses.filter(([status]) => Number(status) >= 400)
   parts.push('### Responses')
   for (const [status, { description, content }] of statuses.filter(([status]) => Number(status) < 400)) {
     parts.push(`**${status}**: ${description}`)
-    for (const [type, { schema }] of Object.entries(content)) {
+    for (const [type, { schema }] of Object.entries(content ?? {})) {
       parts.push(`\`${type}\`: ${typeOf(schema)}`)
       if (type === 'application/json') parts.push(fieldsOf(document, schema))
     }
   }
-  parts.push(`**${failures.join(', ')}**: an [\`Error\`](./schemas.md#error).`)
+  const shown = failures[0]?.[1].content?.['application/json']
+  if (shown) parts.push(`**${failures.map(([status]) => status).join(', ')}**: ${typeOf(shown.schema)}`)
   return `${parts.filter(Boolean).join('\n\n')}\n`
 }
 
@@ -205,14 +214,11 @@ function notes(
 }
 
 function range(least: number | undefined, most: number | undefined, unit: string, isOpen = false): string {
-  // What zod writes for integers is no limit of the interface.
-  const from = least !== undefined && least > Number.MIN_SAFE_INTEGER ? least : undefined
-  const to = most !== undefined && most < Number.MAX_SAFE_INTEGER ? most : undefined
-  if (from === undefined && to === undefined) return ''
-  if (to === undefined) return `${isOpen ? 'More than' : 'At least'} ${from}${unit}.`
-  if (from === undefined) return `At most ${to}${unit}.`
-  if (from === to) return `Only ${to}${unit}.`
-  return `${isOpen ? 'More than ' : ''}${from} to ${to}${unit}.`
+  if (least === undefined && most === undefined) return ''
+  if (most === undefined) return `${isOpen ? 'More than' : 'At least'} ${least}${unit}.`
+  if (least === undefined) return `At most ${most}${unit}.`
+  if (least === most) return `Only ${most}${unit}.`
+  return `${isOpen ? 'More than ' : ''}${least} to ${most}${unit}.`
 }
 
 function nameOf(reference: string): string {

@@ -51,7 +51,7 @@ async function gatherPages(): Promise<void> {
   await cp(join(ROOT, 'docs/pictures/studio.png'), join(PAGES, 'public/studio.png'))
   await cp(join(ROOT, 'studio/public/icon.svg'), join(PAGES, 'public/icon.svg'))
   await cp(join(SITE, 'index.md'), join(PAGES, 'index.md'))
-  for (const [name, text] of apiPages(openApiDocument())) await write(name, text)
+  for (const [name, text] of apiPages(openApiDocument({ ollama: true }))) await write(name, text)
 }
 
 async function write(page: string, text: string): Promise<void> {

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import ipaddr from 'ipaddr.js'
@@ -27,7 +28,7 @@ import { isLocal, type ModelCard } from './models/card.ts'
 import { machineMemory } from './models/machine-memory.ts'
 import { findStoredCards } from './models/stored-cards.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
-import { STUDIO_DIRECTORY } from './setup/studio.mjs'
+import { REFERENCE, STUDIO } from './setup/pages.mjs'
 import type { State } from './state.ts'
 import { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 import type { Tracing } from './tracing/tracing.ts'
@@ -208,7 +209,8 @@ export class Service {
             parallel: config.batchLines,
             ...parts.batches,
           })
-    const studio = config.studio ? await readPage(STUDIO_DIRECTORY) : null
+    const studio = config.studio ? await readPage(STUDIO.directory) : null
+    const hasReference = config.docs && existsSync(REFERENCE.directory)
     const app = createApi({
       models,
       pulls,
@@ -223,6 +225,7 @@ export class Service {
       compatibility: config.compatibility,
       ollama: config.ollama,
       studio,
+      reference: hasReference ? REFERENCE.directory : null,
       logger,
       meter: metrics,
       tracing,

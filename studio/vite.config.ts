@@ -2,7 +2,7 @@ import { defineConfig } from 'vite'
 
 const server = process.env.LOOKOUT_URL ?? 'http://127.0.0.1:8080'
 
-/** Set-up builds the page (`src/setup/studio.mjs`); `npm run studio` serves it with live reload beside a running server. */
+/** Set-up builds the page (`src/setup/pages.mjs`); `npm run studio` serves it with live reload beside a running server. */
 export default defineConfig({
   base: '/studio/',
   // `h` is what Preact itself has: smaller calls than those of the automatic runtime, and no runtime.

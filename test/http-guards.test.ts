@@ -71,18 +71,26 @@ describe('pages of other origins', () => {
 
 const hello = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }], stream: true }
 
-test('a body that arrives too slowly gets 408', async () => {
+test.each([
+  ['/v1/chat/completions', /"error":\{"message":"The request did not arrive in time"/],
+  [
+    '/v1/messages',
+    /"type":"error","error":\{"type":"invalid_request_error","message":"The request did not arrive in time"/,
+  ],
+  ['/v1/systemone', /"detail":"The request did not arrive in time"/],
+])('a body that arrives too slowly gets 408, in the shape of %s', async (path, body) => {
   const { hostname, port } = new URL(server.url)
   const socket = connect(Number(port), hostname)
   socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{`,
+    `POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{`,
   )
   const drops = setInterval(() => socket.write(' '), 50)
   socket.on('error', () => {})
   const answer = await text(socket)
   clearInterval(drops)
   expect(answer).toMatch(/^HTTP\/1\.1 408 /)
-  expect(answer).toMatch(/did not arrive in time/)
+  expect(answer).toMatch(/\r\nconnection: close\r\n/i)
+  expect(answer).toMatch(body)
   expect(server.engine.works).toHaveLength(0)
 })
 

@@ -107,7 +107,8 @@ describe('traces and logs', () => {
   test('every response has its own trace id, whatever the client sends', async () => {
     const ids = new Set<string | null>()
     for (let i = 0; i < 5; i++) {
-      const response = await server.get('/v1/models', { 'x-trace-id': 'mine', 'request-id': 'mine' })
+      const own = { 'x-trace-id': 'mine', 'request-id': 'mine', 'x-request-id': 'mine' }
+      const response = await server.get('/v1/models', own)
       ids.add(response.headers.get('x-trace-id'))
     }
     expect(ids.size).toBe(5)
@@ -132,6 +133,45 @@ describe('traces and logs', () => {
       expect(headers.get('x-request-id')).toBe(headers.get('x-trace-id'))
     }
     await Promise.all(answers.map((answer) => answer.text()))
+  })
+
+  test('an id that the client gives comes back, whatever is answered, and stands in the log', async () => {
+    const id = 'order-7/{"\'~!'.padEnd(128, 'x')
+    const own = { 'x-request-id': id }
+    server.logs.length = 0
+    const answers = await Promise.all([
+      server.get('/v1/models', own),
+      server.get('/v1/models/%ZZ', own),
+      server.get('/no/such/path', own),
+      server.post(chat, { ...hello, stream: true }, own),
+      server.post('/v1/messages', {}, own),
+      fetch(`${server.url}/v1/models`, { headers: own }),
+      fetch(`${server.url}/healthz`, { headers: own }),
+    ])
+    await Promise.all(answers.map((answer) => answer.text()))
+    expect(answers.map(({ status }) => status)).toEqual([200, 400, 404, 200, 400, 401, 200])
+    for (const { headers } of answers) {
+      expect(headers.get('x-request-id')).toBe(id)
+      expect(headers.get('x-trace-id')).toMatch(/^[0-9a-f]{32}$/)
+    }
+    const trace = answers[0]!.headers.get('x-trace-id')
+    const lines = () => server.logs.map((line) => JSON.parse(line))
+    await expect.poll(lines).toContainEqual(expect.objectContaining({ traceId: trace, clientRequestId: id }))
+  })
+
+  test.each([
+    ['too long', 'x'.repeat(129)],
+    ['of two words', 'two words'],
+    ['empty', ''],
+    ['not ASCII', 'caf\xe9'],
+    ['two ids', ['one', 'other']],
+  ])('an id that is %s is replaced', async (_name, id) => {
+    const { request } = await import('undici')
+    const response = await request(`${server.url}/healthz`, { headers: { 'x-request-id': id } })
+    await response.body.dump()
+    expect(response.statusCode).toBe(200)
+    expect(response.headers['x-request-id']).toMatch(/^[0-9a-f]{32}$/)
+    expect(response.headers['x-request-id']).toBe(response.headers['x-trace-id'])
   })
 
   test('the log has one line per request, with its trace id and nothing of its content', async () => {

@@ -203,28 +203,3 @@ test.each([
   )
   await body!.cancel()
 })
-
-test('each event is described in openapi.json', async () => {
-  const document = await jsonOf<OpenApi>(await fetch(`${server.url}/openapi.json`))
-  const { content } = document.paths[PATH]!.post.responses['200']!
-  expect(content['text/event-stream']!.schema.anyOf!.map(({ $ref }) => $ref.split('/').at(-1))).toEqual([
-    'MultilookDelta',
-    'AnsweredPrompt',
-    'FailedPrompt',
-    'MultilookEnd',
-  ])
-})
-
-interface OpenApi {
-  readonly paths: Record<
-    string,
-    {
-      readonly post: {
-        readonly responses: Record<
-          string,
-          { readonly content: Record<string, { readonly schema: { readonly anyOf?: { readonly $ref: string }[] } }> }
-        >
-      }
-    }
-  >
-}

@@ -1,38 +1,31 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createConfig, lintFromString } from '@redocly/openapi-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type OpenApi, routesOf, type Schema } from './support/openapi.ts'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
-
-interface Schema {
-  readonly [keyword: string]: unknown
-}
-
-interface Answer {
-  readonly headers: Readonly<Record<string, { readonly $ref: string }>>
-  readonly content: Readonly<Record<string, { readonly schema: Schema }>>
-}
-
-interface Operation {
-  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> }
-  readonly responses: Readonly<Record<string, Answer>>
-}
-
-interface OpenApi {
-  readonly openapi: string
-  readonly info: { readonly version: string }
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
-  readonly components: {
-    readonly schemas: Readonly<Record<string, Schema & { properties: Record<string, { anyOf: Schema[] }> }>>
-    readonly headers: Readonly<Record<string, unknown>>
-  }
-}
 
 const chat = '/v1/chat/completions'
 let server: TestServer
+let routes: string[]
+let text: string
 let document: OpenApi
 beforeAll(async () => {
-  server = await startTestServer()
-  document = await jsonOf<OpenApi & Record<string, unknown>>(await fetch(`${server.url}/openapi.json`))
+  routes = await routesOf(async () => {
+    server = await startTestServer({ environment: { LOOKOUT_OLLAMA: 'on' } })
+  })
+  text = await (await fetch(`${server.url}/openapi.json`)).text()
+  document = JSON.parse(text) as OpenApi
 })
 afterAll(() => server?.close())
+
+/** Pages, and what only they call. */
+const PAGES = /^\w+ \/(studio|docs)(\/|$)/
+/** What Ollama has and this server refuses. */
+const REFUSED = /^\w+ \/api\/(embed|embeddings|pull|push|create|copy|delete)$/
+
+const operations = ({ paths }: OpenApi) =>
+  Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
+  )
 
 /** Every schema below a node, with its path. */
 function* schemasIn(value: unknown, at: string): Generator<{ schema: Schema; at: string }, void, void> {
@@ -41,48 +34,46 @@ function* schemasIn(value: unknown, at: string): Generator<{ schema: Schema; at:
   for (const [key, inner] of Object.entries(value)) yield* schemasIn(inner, `${at}/${key}`)
 }
 
-test('describes every path, and resolves every reference', () => {
+test('describes every path that the server has, and no other', () => {
   expect(document.openapi).toBe('3.1.0')
   expect(document.info.version).toBe('1.0.0')
-  expect(document.paths[chat]!.post!.responses).toHaveProperty('403')
-  expect(Object.keys(document.paths)).toEqual([
-    chat,
-    `${chat}/input_tokens`,
-    `${chat}/multilook`,
-    `${chat}/multilook/input_tokens`,
-    '/v1/responses',
-    '/v1/responses/input_tokens',
-    '/v1/responses/{response_id}',
-    '/v1/responses/{response_id}/input_items',
-    '/v1/responses/{response_id}/cancel',
-    '/v1/detect',
-    '/v1/decisions',
-    '/v1/systemone',
-    '/typesafe/v1/systemone',
-    '/typesafe/v1/models',
-    '/v1/messages',
-    '/v1/messages/count_tokens',
-    '/v1/models',
-    '/v1/models/{model_id}',
-    '/v1/models/pull',
-    '/v1/files',
-    '/v1/files/{file_id}',
-    '/v1/files/{file_id}/content',
-    '/v1/batches',
-    '/v1/batches/{batch_id}',
-    '/v1/batches/{batch_id}/cancel',
-    '/v1/server',
-  ])
-  const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]*)"/g)].map((match) => match[1]!)
-  expect(references.length).toBeGreaterThan(10)
-  for (const reference of references) {
-    const [, kind, name] = /^#\/components\/(schemas|headers)\/(\w+)$/.exec(reference) ?? []
-    expect(document.components).toHaveProperty([kind!, name!])
+  const described = operations(document).map(({ name }) => name)
+  expect(described.toSorted()).toEqual(routes.filter((route) => !PAGES.test(route) && !REFUSED.test(route)))
+  expect(described).toContain('POST /api/chat')
+  expect(described).toContain('DELETE /v1/files/{file_id}')
+})
+
+test('has Ollama’s paths only where they are', async () => {
+  const usual = await startTestServer()
+  try {
+    const { paths, components } = await jsonOf<OpenApi & Record<string, unknown>>(
+      await fetch(`${usual.url}/openapi.json`),
+    )
+    expect(Object.keys(paths).filter((path) => path.startsWith('/api/'))).toEqual([])
+    expect(Object.keys(components.schemas).filter((name) => name.startsWith('Ollama'))).toEqual([])
+  } finally {
+    await usual.close()
   }
-  const request = document.components.schemas.ChatCompletionRequest!
-  expect(request.required).toEqual(['messages', 'model'])
-  expect(request.properties.temperature!.anyOf[0]).toEqual({ type: 'number', minimum: 0, maximum: 2 })
-  expect(request).not.toHaveProperty('additionalProperties')
+})
+
+test('is valid, in the judgement of Redocly', async () => {
+  const config = await createConfig({
+    extends: ['recommended-strict'],
+    rules: {
+      // `GET /healthz` has no error, and `POST /v1/responses/{response_id}/cancel` nothing else.
+      'operation-2xx-response': 'off',
+      'operation-4xx-response': 'off',
+    },
+  })
+  const problems = await lintFromString({ source: text, absoluteRef: '/openapi.json', config })
+  expect(problems.map(({ message, location: [place] }) => `${place?.pointer}: ${message}`)).toEqual([])
+})
+
+test('requests have the rules of the contract', () => {
+  const { required, properties } = document.components.schemas.ChatCompletionRequest!
+  expect(required).toEqual(['messages', 'model'])
+  expect(properties!.temperature!.anyOf).toContainEqual({ type: 'number', format: 'double', minimum: 0, maximum: 2 })
+  expect(document.components.schemas.ChatCompletionRequest).not.toHaveProperty('additionalProperties')
   expect(document.components.schemas.ChatCompletion!.required).toEqual([
     'id',
     'created',
@@ -93,42 +84,80 @@ test('describes every path, and resolves every reference', () => {
   ])
 })
 
-test('every object has a name, because client generators make a class of each', () => {
-  const { schemas } = document.components
-  expect(Object.keys(schemas)).toEqual(
-    expect.arrayContaining(['TextPart', 'ImageUrlPart', 'SystemMessage', 'ToolCall']),
-  )
-  for (const [name, schema] of Object.entries(schemas)) {
-    for (const { schema: inner, at } of schemasIn(schema, name)) {
-      if (at === name || /\/properties$/.test(at)) continue
-      expect(inner.type === 'object' || 'properties' in inner, at).toBe(false)
-    }
-  }
-  for (const [path, operations] of Object.entries(document.paths)) {
-    for (const { requestBody } of Object.values(operations)) {
-      for (const { schema } of Object.values(requestBody?.content ?? {})) {
-        expect(Object.keys(schema), path).toEqual(['$ref'])
+describe('for client generators', () => {
+  test('every object has a name, because they make a class of each', () => {
+    const { schemas } = document.components
+    expect(Object.keys(schemas)).toEqual(
+      expect.arrayContaining(['TextPart', 'ImageUrlPart', 'SystemMessage', 'ToolCall']),
+    )
+    for (const [name, schema] of Object.entries(schemas)) {
+      for (const { schema: inner, at } of schemasIn(schema, name)) {
+        if (at === name || /\/(properties|mapping)$/.test(at)) continue
+        expect(inner.type === 'object' || 'properties' in inner, at).toBe(false)
       }
     }
-  }
+    for (const { name, operation } of operations(document)) {
+      for (const { schema } of Object.values(operation.requestBody?.content ?? {})) {
+        expect(Object.keys(schema), name).toEqual(['$ref'])
+      }
+    }
+  })
+
+  test('every union of objects has a name', () => {
+    for (const [name, schema] of Object.entries(document.components.schemas)) {
+      for (const { schema: inner, at } of schemasIn(schema, name)) {
+        const members = (inner.oneOf ?? inner.anyOf ?? []).filter(({ $ref }) => $ref !== undefined)
+        if (at !== name) expect(members.length, at).toBeLessThan(2)
+      }
+    }
+  })
+
+  test('unions of what has a type say which type is which', () => {
+    const { schemas } = document.components
+    expect(schemas.UserPart!.discriminator).toMatchObject({
+      propertyName: 'type',
+      mapping: { text: '#/components/schemas/TextPart', image_url: '#/components/schemas/ImageUrlPart' },
+    })
+    for (const [name, { oneOf, discriminator }] of Object.entries(schemas)) {
+      // Messages may leave their type out there.
+      if (oneOf !== undefined && !['ResponseItem', 'DecisionItem'].includes(name)) {
+        expect(discriminator, name).toBeDefined()
+      }
+    }
+  })
+
+  test('every operation has a name of its own, a group and an id of the client', () => {
+    const ids = operations(document).map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    for (const { name, operation } of operations(document)) {
+      expect(operation, name).toMatchObject({ tags: [expect.any(String)] })
+      expect(operation.parameters, name).toContainEqual({ $ref: '#/components/parameters/RequestId' })
+    }
+  })
+
+  test('numbers say how large they are', () => {
+    const { File, Model } = document.components.schemas
+    expect(File!.properties!.bytes).toEqual({ type: 'integer', format: 'int64' })
+    expect(Model!.properties!.created).toEqual({ type: 'integer', format: 'int64' })
+  })
+
+  test('the content of a file is bytes', () => {
+    const { responses } = document.paths['/v1/files/{file_id}/content']!.get!
+    for (const status of ['200', '206']) {
+      for (const { schema } of Object.values(responses[status]!.content!)) {
+        expect(schema).toEqual({ type: 'string', format: 'binary' })
+      }
+    }
+  })
 })
 
 test('describes the headers of responses', () => {
-  for (const { responses } of Object.values(document.paths).flatMap((operations) => Object.values(operations))) {
-    for (const [status, { headers }] of Object.entries(responses)) {
-      expect(Object.keys(headers)).toEqual(
-        expect.arrayContaining(['x-trace-id', 'x-request-id', 'x-ratelimit-remaining-requests']),
-      )
-      expect('retry-after' in headers).toBe(status === '429' || status === '503')
+  for (const { name, operation } of operations(document)) {
+    for (const [status, { headers }] of Object.entries(operation.responses)) {
+      expect(Object.keys(headers), name).toEqual(expect.arrayContaining(['x-trace-id', 'x-request-id']))
+      expect('retry-after' in headers, name).toBe(/^(429|503|529)$/.test(status) && name !== 'GET /readyz')
     }
   }
-})
-
-test('describes the content of a file as bytes', () => {
-  const { responses } = document.paths['/v1/files/{file_id}/content']!.get!
-  for (const status of ['200', '206']) {
-    for (const { schema } of Object.values(responses[status]!.content)) {
-      expect(schema).toEqual({ type: 'string', format: 'binary' })
-    }
-  }
+  const { headers } = document.paths[chat]!.post!.responses['200']!
+  expect(headers).toHaveProperty('x-ratelimit-remaining-requests')
 })

@@ -100,7 +100,7 @@ test('finds objects on the command line, in processes and threads of its own', a
   expect(detections.length).toBeGreaterThan(0)
 })
 
-test('serves the Studio, validates large bodies and structured replies, and ends in order', async () => {
+test('serves its pages, validates large bodies and structured replies, and ends in order', async () => {
   const server = spawn(process.execPath, [lookout, 'serve'], {
     env: { ...environment(), LOOKOUT_API_KEY: 'lk-package' },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -113,7 +113,7 @@ test('serves the Studio, validates large bodies and structured replies, and ends
       if (/JSON\n\n$/.test(printed)) break
     }
     const url = /^Lookout listens on (\S+)$/m.exec(printed)![1]!
-    expect(await (await fetch(`${url}/studio`)).text()).toMatch(/<script/)
+    for (const page of ['studio', 'docs']) expect(await (await fetch(`${url}/${page}`)).text()).toMatch(/<script/)
     const response = await fetch(`${url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: 'Bearer lk-package', 'content-type': 'application/json' },

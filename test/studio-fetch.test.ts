@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { buildStudio, isStudioBuilt } from '../src/setup/studio.mjs'
+import { buildPage, isPageBuilt, STUDIO } from '../src/setup/pages.mjs'
 import { errorOf, startTestServer, type TestServer } from './support/server.ts'
 
 /** Media by its address, through the server: the Studio's page may call no other host. */
@@ -17,7 +17,7 @@ let address: string
 let routes: Record<string, RequestListener> = {}
 
 beforeAll(async () => {
-  if (!(await isStudioBuilt())) await buildStudio()
+  if (!(await isPageBuilt(STUDIO))) await buildPage(STUDIO)
   origin = createServer((request, response) => {
     const route = routes[request.url ?? '']
     if (route) route(request, response)

@@ -2,13 +2,13 @@ import { rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { buildStudio, isStudioBuilt } from '../src/setup/studio.mjs'
+import { buildPage, isPageBuilt, STUDIO } from '../src/setup/pages.mjs'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 /** How the server serves the Studio's page. What the page does is tested in a browser, in `studio/`. */
 let server: TestServer
 beforeAll(async () => {
-  if (!(await isStudioBuilt())) await buildStudio()
+  if (!(await isPageBuilt(STUDIO))) await buildPage(STUDIO)
   server = await startTestServer()
 })
 afterAll(() => server?.close())
@@ -69,7 +69,7 @@ describe('the page', () => {
     '/studio/nothing.js',
     '/studio/..%2f..%2fpackage.json',
     '/studio/%2e%2e/package.json',
-    '/studio/built-from.txt',
+    '/studio/built-from',
   ])('has no other files: %s', async (path) => {
     expect([401, 404]).toContain((await open(path)).status)
   })

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { buildStudio, isStudioBuilt } from '../src/setup/studio.mjs'
+import { buildPage, isPageBuilt, STUDIO } from '../src/setup/pages.mjs'
 import { MediaRef, mediaOf } from '../studio/src/request/media-ref.ts'
 import { hereQuote, shellQuote } from '../studio/src/request/shell-quote.ts'
 import { type Language, writeSnippet } from '../studio/src/request/snippet.ts'
@@ -193,7 +193,7 @@ describe('a snippet sends exactly the request that it was made from', () => {
 describe('on the shipped model', () => {
   let server: TestServer
   beforeAll(async () => {
-    if (!(await isStudioBuilt())) await buildStudio()
+    if (!(await isPageBuilt(STUDIO))) await buildPage(STUDIO)
     server = await startShippedServer()
     await copyFile('docs/pictures/shapes.png', join(folder, "the user's shapes.png"))
   })

@@ -255,6 +255,12 @@ describe('traceparent', () => {
     expect(line).toMatchObject({ clientTraceId: TRACE })
   })
 
+  test('the span has the id that the client gives its request', async () => {
+    const response = await server.get('/v1/models', { 'x-request-id': 'order-7' })
+    const spans = await traceOf(response.headers.get('x-trace-id')!, 'GET /v1/models')
+    expect(named(spans, 'GET /v1/models').attributes).toMatchObject({ 'lookout.client_request.id': 'order-7' })
+  })
+
   test('that is not sampled leaves no trace, and is passed on as not sampled', async () => {
     const trace = '1af7651916cd43dd8448eb211c80319c'
     const response = await server.post(

@@ -25,7 +25,7 @@ import type { LineRequests } from './http/line-requests.ts'
 import { type LingeringOptions, lingerBeforeClose } from './http/lingering-close.ts'
 import type { Metering } from './http/metering.ts'
 import { limitRates } from './http/rate-limits.ts'
-import { logRequests, newTraceId, traceHeaders } from './http/request-log.ts'
+import { clientRequestId, idHeaders, logRequests, newTraceId } from './http/request-log.ts'
 import { measureRequests, type RequestMeter } from './http/request-metrics.ts'
 import { traceRequests } from './http/request-traces.ts'
 import { addRoot } from './http/root.ts'
@@ -43,7 +43,7 @@ import { addInputTokens } from './openai/input-tokens.ts'
 import { addModels } from './openai/models.ts'
 import { addResponses } from './openai/responses/responses.ts'
 import { addOpenApi } from './openapi.ts'
-import { addStudio, addStudioFetch, type PageFile, type StudioFetchOptions } from './studio/index.ts'
+import { addReference, addStudio, addStudioFetch, type PageFiles, type StudioFetchOptions } from './pages/index.ts'
 import { addSystemOne } from './typesafe/system-one.ts'
 
 export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetchOptions, 'media'> {
@@ -73,7 +73,9 @@ export interface ApiOptions extends Metering, LingeringOptions, Pick<StudioFetch
   /** Whether to answer Ollama's clients, without a key. */
   readonly ollama: boolean
   /** The files of the Studio's page; null when it is off or was not built. */
-  readonly studio: ReadonlyMap<string, PageFile> | null
+  readonly studio: PageFiles | null
+  /** The folder of the built reference; null when it is off or was not built. */
+  readonly reference: string | null
   readonly keepAliveMs?: number | undefined
   readonly bodyTimeoutMs?: number | undefined
   readonly headersTimeoutMs?: number | undefined
@@ -99,7 +101,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 1000, ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => {
-      reply.headers(traceHeaders(request.id))
+      reply.headers(idHeaders(request.id, clientRequestId(request)))
       handleError(error, request, reply)
     },
     clientErrorHandler: answerBrokenRequest,
@@ -138,15 +140,20 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addModelPulls(app, { ...options, draining })
   addFiles(app, { ...options, shutdown })
   addBatches(app, options)
-  addRoot(app, { hasStudio: options.studio !== null, ollama: options.ollama })
+  addRoot(app, {
+    hasStudio: options.studio !== null,
+    hasReference: options.reference !== null,
+    ollama: options.ollama,
+  })
   if (options.ollama) addOllama(app, { ...options, shutdown })
   if (options.studio) {
     addStudio(app, options.studio)
     addStudioFetch(app, { ...options, shutdown })
   }
+  if (options.reference !== null) addReference(app, options.reference)
   addHealth(app, models, draining)
   addServerStatus(app, models, options.status)
-  addOpenApi(app)
+  addOpenApi(app, options)
   return app
 }
 
@@ -170,7 +177,7 @@ function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): 
     `HTTP/1.1 ${status}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
-    ...Object.entries(traceHeaders(newTraceId())).map(([name, value]) => `${name}: ${value}`),
+    ...Object.entries(idHeaders(newTraceId())).map(([name, value]) => `${name}: ${value}`),
     'connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)

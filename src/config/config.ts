@@ -26,6 +26,8 @@ export interface Config {
   readonly corsOrigins: readonly string[]
   /** Whether to serve the Studio. */
   readonly studio: boolean
+  /** Whether to serve the reference of the API. */
+  readonly docs: boolean
   /** Whether to answer Ollama's clients, which send no key; only with a loopback host. */
   readonly ollama: boolean
   /** What differs from the contract's rate limits, by class of endpoints; null for no limits. */
@@ -131,6 +133,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     redisUrl: settings.redis_url,
     corsOrigins: settings.cors_origins,
     studio: settings.studio === 'on',
+    docs: settings.docs === 'on',
     ollama: settings.ollama === 'on',
     rateLimits: settings.rate_limits,
     logLevel: settings.log_level,

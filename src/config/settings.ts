@@ -125,6 +125,9 @@ export const settingsSchema = z.object({
   studio: choice(['on', 'off'])
     .default('on')
     .register(ABOUT, { help: 'whether to serve the Studio, a page for browsers, at /studio' }),
+  docs: choice(['on', 'off'])
+    .default('on')
+    .register(ABOUT, { help: 'whether to serve the reference of the API, a page for browsers, at /docs' }),
   ollama: choice(['on', 'off']).default('off').register(ABOUT, {
     help: "whether to answer Ollama's clients at /api, which send no key: those of this machine, for organisation 'default'. Needs a loopback host",
   }),

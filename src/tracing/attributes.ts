@@ -16,6 +16,8 @@ export const GEN_AI = {
 export const LOOKOUT = {
   /** The `x-trace-id` of the response. */
   requestId: 'lookout.request.id',
+  /** The `x-request-id` of the request. */
+  clientRequestId: 'lookout.client_request.id',
   organisation: 'lookout.organisation',
   mediaKind: 'lookout.media.kind',
   /** Images, pairs of frames and stretches of audio that were encoded, and how long the encoder took for them. */

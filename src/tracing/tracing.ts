@@ -24,6 +24,8 @@ import { type ExportLogger, WatchedExporter } from './watched-exporter.ts'
 export interface TracedRequest {
   /** 32 hexadecimal digits. It is the trace's id as well, unless the request continues a client's trace. */
   readonly id: string
+  /** The client's own, printable ASCII; null without one. */
+  readonly clientId: string | null
   readonly method: string
   /** E.g. `/v1/models/:model_id`. */
   readonly route: string
@@ -74,7 +76,7 @@ export class Tracing {
   }
 
   /** Begins the trace of a request, or continues the one that its headers name (W3C Trace Context). */
-  begin({ id, method, route, path, httpVersion, organisation, headers }: TracedRequest): RequestTrace {
+  begin({ id, clientId, method, route, path, httpVersion, organisation, headers }: TracedRequest): RequestTrace {
     const context = this.#propagator.extract(ROOT_CONTEXT, headers, defaultTextMapGetter)
     this.#ids.next = id
     const span = this.#tracer.startSpan(
@@ -88,6 +90,7 @@ export class Tracing {
           [ATTR_URL_SCHEME]: 'http',
           [ATTR_NETWORK_PROTOCOL_VERSION]: httpVersion,
           [LOOKOUT.requestId]: id,
+          ...(clientId === null ? {} : { [LOOKOUT.clientRequestId]: clientId }),
           [LOOKOUT.organisation]: organisation,
         },
       },

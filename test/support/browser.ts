@@ -2,14 +2,14 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { type Browser, chromium, type Page } from 'playwright-core'
-import { buildStudio, isStudioBuilt } from '../../src/setup/studio.mjs'
+import { type Page as Built, buildPage, isPageBuilt, STUDIO } from '../../src/setup/pages.mjs'
 import { KEY } from './server.ts'
 
 /** The machine's own browser; null where there is none, and its tests are skipped. */
 export const CHROMIUM =
   ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync) ?? null
 
-if (CHROMIUM === null) console.warn('SKIPPED: tests of the Studio need chromium (apt-get install chromium)')
+if (CHROMIUM === null) console.warn('SKIPPED: tests of pages need chromium (apt-get install chromium)')
 
 export interface StudioPage {
   readonly page: Page
@@ -36,14 +36,24 @@ export interface StudioPageOptions {
 
 let browser: Promise<Browser> | null = null
 
-/** Builds the page if its sources changed. Call before the server starts: it reads the page then. */
+/** Builds the page if its sources changed. Call before the server starts: it looks for the page then. */
+export async function preparePage(page: Built): Promise<void> {
+  if (!(await isPageBuilt(page))) await buildPage(page)
+}
+
 export async function prepareStudio(): Promise<void> {
-  if (!(await isStudioBuilt())) await buildStudio()
+  await preparePage(STUDIO)
 }
 
 /** Opens the Studio of a server in a browser of its own profile, with the key as `npm start` gives it. */
 export async function openStudio(url: string, options: StudioPageOptions = {}): Promise<StudioPage> {
-  const { width = 1360, height = 820, key = KEY, ...rest } = options
+  const { key = KEY, ...rest } = options
+  return openPage(`${url}/studio#key=${key}`, rest)
+}
+
+/** Opens a page in a browser of its own profile. */
+export async function openPage(url: string, options: Omit<StudioPageOptions, 'key'> = {}): Promise<StudioPage> {
+  const { width = 1360, height = 820, ...rest } = options
   browser ??= chromium.launch({
     executablePath: CHROMIUM!,
     args: ['--no-sandbox', '--use-fake-device-for-media-stream'],
@@ -55,7 +65,7 @@ export async function openStudio(url: string, options: StudioPageOptions = {}): 
   page.on('console', (message) => {
     if (message.type() === 'error') errors.push(message.text())
   })
-  await page.goto(`${url}/studio#key=${key}`)
+  await page.goto(url)
   return { page, errors, close: () => context.close() }
 }
 

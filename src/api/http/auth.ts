@@ -26,6 +26,8 @@ export const OPEN_PATHS = {
   openApi: '/openapi.json',
   studio: '/studio',
   studioFiles: '/studio/*',
+  reference: '/docs',
+  referenceFiles: '/docs/*',
 } as const
 
 /** Checks the API key before anything else in a request, on unknown paths too. */

@@ -23,8 +23,8 @@ export function guardBodies(app: FastifyInstance, bodyTimeoutMs = BODY_TIMEOUT_M
     if (raw.complete || request.routeOptions.config.ownBodyTimeout) return
     const timer = setTimeout(() => {
       if (raw.complete || reply.sent) return
-      const error = new ApiError('The request did not arrive in time', { status: 408, type: 'invalid_request_error' })
-      reply.header('connection', 'close').code(error.status).send(error.toBody())
+      // The endpoint's own error handler shows it.
+      reply.send(new ApiError('The request did not arrive in time', { status: 408, type: 'invalid_request_error' }))
     }, bodyTimeoutMs)
     const stop = () => clearTimeout(timer)
     raw.once('end', stop)

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { CLIENT_CLOSED_REQUEST } from './abort-signal.ts'
 import { pathOf } from './error-handler.ts'
@@ -16,7 +16,7 @@ const IDS_AT_ONCE = 256
 let drawn = ''
 let used = 0
 
-/** Makes a new id for a request; an id that the client sends is ignored. */
+/** Makes a new id for a request. No client chooses it: usage is counted by it. */
 export function newTraceId(): string {
   // Drawn in batches: one draw for each request would be a tenth of the cost of a small request.
   if (used === drawn.length) {
@@ -27,23 +27,35 @@ export function newTraceId(): string {
   return drawn.slice(used - ID_CHARACTERS, used)
 }
 
-/** The trace id under the two names that clients read: the contract's and OpenAI's. */
-export function traceHeaders(id: string): Record<'x-trace-id' | 'x-request-id', string> {
-  return { 'x-trace-id': id, 'x-request-id': id }
+const REQUEST_ID = 'x-request-id'
+/** An id is used as it is or not at all: one that was shortened would not be the one in the client's log. */
+const USABLE_ID = /^[\x21-\x7e]{1,128}$/
+
+/** The id that the client gives its request, in `x-request-id`; null without one that is usable. */
+export function clientRequestId({ headers }: Pick<FastifyRequest, 'headers'>): string | null {
+  const id = headers[REQUEST_ID]
+  return typeof id === 'string' && USABLE_ID.test(id) ? id : null
 }
 
-/** Gives every response its trace id, and logs one line about it, without body, key or query. */
+/** The headers with the ids of a response: the contract's and OpenAI's, which has the client's own id if there is one. */
+export function idHeaders(traceId: string, requestId: string | null = null) {
+  return { 'x-trace-id': traceId, [REQUEST_ID]: requestId ?? traceId }
+}
+
+/** Gives every response its ids, and logs one line about it, without body, key or query. */
 export function logRequests(app: FastifyInstance, logger: Logger): void {
   app.decorate('logger', logger)
   const written = logger.isLevelEnabled('info')
   app.addHook('onRequest', (request, reply, done) => {
-    reply.headers(traceHeaders(request.id))
+    const requestId = clientRequestId(request)
+    reply.headers(idHeaders(request.id, requestId))
     if (!written) return done()
     const start = performance.now()
     reply.raw.once('close', () => {
       const trace = request.trace?.traceId
       const line = {
         traceId: request.id,
+        ...(requestId === null ? {} : { clientRequestId: requestId }),
         ...(trace === undefined || trace === request.id ? {} : { clientTraceId: trace }),
         method: request.method,
         path: request.routeOptions.url ?? pathOf(request),

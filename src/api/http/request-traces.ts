@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { RequestTrace } from '../../tracing/request-trace.ts'
 import type { Tracing } from '../../tracing/tracing.ts'
 import { pathOf } from './error-handler.ts'
+import { clientRequestId } from './request-log.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -23,6 +24,7 @@ export function traceRequests(app: FastifyInstance, tracing: Pick<Tracing, 'begi
     if (principal === null || route === undefined) return done()
     const trace = tracing.begin({
       id: request.id,
+      clientId: clientRequestId(request),
       method: request.method,
       route,
       path: pathOf(request),

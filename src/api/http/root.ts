@@ -2,15 +2,23 @@ import type { FastifyInstance } from 'fastify'
 import { version } from '../../lib/version.ts'
 import { OPEN_PATHS } from './auth.ts'
 import { addEndpoint } from './routes.ts'
+import type { AboutBody } from './wire/about.ts'
+
+interface Pages {
+  readonly hasStudio: boolean
+  readonly hasReference: boolean
+}
+
+interface RootOptions extends Pages {
+  readonly ollama: boolean
+}
 
 /**
  * `GET /`: sends browsers on to the Studio, and tells others what this is and where to go on. The contract has no such path.
  * Ollama's clients look for a text there, and say neither that they want a page nor JSON.
  */
-export function addRoot(
-  app: FastifyInstance,
-  { hasStudio, ollama }: { readonly hasStudio: boolean; readonly ollama: boolean },
-): void {
+export function addRoot(app: FastifyInstance, { ollama, ...pages }: RootOptions): void {
+  const { hasStudio } = pages
   addEndpoint(app, {
     url: OPEN_PATHS.root,
     handlers: {
@@ -19,7 +27,7 @@ export function addRoot(
         const { accept = '' } = request.headers
         if (hasStudio && accept.includes('text/html')) return reply.redirect(OPEN_PATHS.studio)
         if (ollama && !/text\/html|application\/json/.test(accept)) return reply.type('text/plain').send(OLLAMA)
-        return describeServer(hasStudio)
+        return describeServer(pages)
       },
     },
   })
@@ -28,7 +36,7 @@ export function addRoot(
 /** What clients compare. */
 const OLLAMA = 'Ollama is running'
 
-async function describeServer(hasStudio: boolean): Promise<object> {
+async function describeServer({ hasStudio, hasReference }: Pages): Promise<AboutBody> {
   return {
     name: 'Lookout',
     version: await version(),
@@ -36,6 +44,7 @@ async function describeServer(hasStudio: boolean): Promise<object> {
     documentation: 'README.md and docs/ in the repository',
     links: {
       ...(hasStudio ? { studio: OPEN_PATHS.studio } : {}),
+      ...(hasReference ? { docs: OPEN_PATHS.reference } : {}),
       openapi: OPEN_PATHS.openApi,
       health: OPEN_PATHS.live,
       ready: OPEN_PATHS.ready,

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { ApiError } from '../../lib/errors.ts'
-import type { ModelBody, ModelDetailsBody, ShownModelBody } from './wire/responses.ts'
+import type { ModelBody, ModelDetailsBody, RunningModelBody, ShownModelBody } from './wire/responses.ts'
 
 /** A tag that Ollama's clients add to names without one. */
 const LATEST = ':latest'
@@ -35,7 +35,7 @@ export async function toModelBody(model: ServedModel): Promise<ModelBody> {
 }
 
 /** A model that is loaded, as `/api/ps` lists it. It stays until the memory is needed. */
-export async function toRunning(model: ServedModel): Promise<object> {
+export async function toRunning(model: ServedModel): Promise<RunningModelBody> {
   const { modified_at: _, ...body } = await toModelBody(model)
   return { ...body, expires_at: NEVER, size_vram: 0, context_length: model.contextTokens }
 }

@@ -16,21 +16,23 @@ const textBlock = z
   .register(requestSchemas, { id: 'MessageTextBlock' })
 
 const base64Data: z.ZodType<MediaUrl, string> = z.string().min(1, 'expected base64')
-const imageSource = z.discriminatedUnion('type', [
-  z
-    .object({
-      type: z.literal('base64'),
-      media_type: z.enum(['image/jpeg', 'image/png', 'image/gif', 'image/webp']),
-      data: base64Data,
-    })
-    .register(requestSchemas, { id: 'Base64ImageSource' }),
-  z
-    .object({ type: z.literal('url'), url: z.string().min(1, 'expected a URL') })
-    .register(requestSchemas, { id: 'UrlImageSource' }),
-  z
-    .object({ type: z.literal('file'), file_id: z.string().min(1, 'expected a file id') })
-    .register(requestSchemas, { id: 'FileImageSource' }),
-])
+const imageSource = z
+  .discriminatedUnion('type', [
+    z
+      .object({
+        type: z.literal('base64'),
+        media_type: z.enum(['image/jpeg', 'image/png', 'image/gif', 'image/webp']),
+        data: base64Data,
+      })
+      .register(requestSchemas, { id: 'Base64ImageSource' }),
+    z
+      .object({ type: z.literal('url'), url: z.string().min(1, 'expected a URL') })
+      .register(requestSchemas, { id: 'UrlImageSource' }),
+    z
+      .object({ type: z.literal('file'), file_id: z.string().min(1, 'expected a file id') })
+      .register(requestSchemas, { id: 'FileImageSource' }),
+  ])
+  .register(requestSchemas, { id: 'MessageImageSource' })
 const imageBlock = z
   .object({ type: z.literal('image'), source: imageSource })
   .register(requestSchemas, { id: 'MessageImageBlock' })
@@ -49,7 +51,9 @@ const toolReference = z
   .object({ type: z.literal('tool_reference'), tool_name: z.string() })
   .register(requestSchemas, { id: 'MessageToolReference' })
 
-const resultPart = z.discriminatedUnion('type', [textBlock, imageBlock, documentBlock, toolReference])
+const resultPart = z
+  .discriminatedUnion('type', [textBlock, imageBlock, documentBlock, toolReference])
+  .register(requestSchemas, { id: 'MessageResultBlock' })
 const toolResult = z
   .object({
     type: z.literal('tool_result'),
@@ -89,8 +93,12 @@ const serverBlock = z
   })
   .register(requestSchemas, { id: 'MessageServerToolBlock' })
 
-const userBlock = z.discriminatedUnion('type', [textBlock, imageBlock, documentBlock, toolResult, serverBlock])
-const assistantBlock = z.discriminatedUnion('type', [textBlock, thinkingBlock, redactedThinking, toolUse, serverBlock])
+const userBlock = z
+  .discriminatedUnion('type', [textBlock, imageBlock, documentBlock, toolResult, serverBlock])
+  .register(requestSchemas, { id: 'MessageUserBlock' })
+const assistantBlock = z
+  .discriminatedUnion('type', [textBlock, thinkingBlock, redactedThinking, toolUse, serverBlock])
+  .register(requestSchemas, { id: 'MessageAssistantBlock' })
 
 const texts = z.union([z.string(), z.array(textBlock).max(MOST_PARTS)])
 
@@ -134,8 +142,9 @@ const typedTool = z
   .object({ type: z.string().refine((type) => type !== 'custom'), name: z.string().nullish() })
   .register(requestSchemas, { id: 'TypedTool' })
 
+const anyTool = z.union([customTool, typedTool]).register(requestSchemas, { id: 'MessageTool' })
 const tools = z
-  .array(z.union([customTool, typedTool]))
+  .array(anyTool)
   .max(MOST_TOOLS)
   .superRefine((tools, context) => {
     const custom = [...tools.entries()].filter((entry): entry is [number, CustomToolBody] => isCustom(entry[1]))
@@ -146,24 +155,28 @@ const tools = z
   })
 
 const single = { disable_parallel_tool_use: z.boolean().nullish() }
-const toolChoice = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('auto'), ...single }).register(requestSchemas, { id: 'ToolChoiceAuto' }),
-  z.object({ type: z.literal('any'), ...single }).register(requestSchemas, { id: 'ToolChoiceAny' }),
-  z
-    .object({ type: z.literal('tool'), name: z.string().min(1), ...single })
-    .register(requestSchemas, { id: 'ToolChoiceTool' }),
-  z.object({ type: z.literal('none') }).register(requestSchemas, { id: 'ToolChoiceNone' }),
-])
+const toolChoice = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('auto'), ...single }).register(requestSchemas, { id: 'ToolChoiceAuto' }),
+    z.object({ type: z.literal('any'), ...single }).register(requestSchemas, { id: 'ToolChoiceAny' }),
+    z
+      .object({ type: z.literal('tool'), name: z.string().min(1), ...single })
+      .register(requestSchemas, { id: 'ToolChoiceTool' }),
+    z.object({ type: z.literal('none') }).register(requestSchemas, { id: 'ToolChoiceNone' }),
+  ])
+  .register(requestSchemas, { id: 'MessageToolChoice' })
 
 const display = z.enum(['summarized', 'omitted']).nullish()
-const thinking = z.discriminatedUnion('type', [
-  z
-    .object({ type: z.literal('enabled'), budget_tokens: z.int().min(1), display })
-    .register(requestSchemas, { id: 'ThinkingEnabled' }),
-  z.object({ type: z.literal('adaptive'), display }).register(requestSchemas, { id: 'ThinkingAdaptive' }),
-  z.object({ type: z.literal('between_tools') }).register(requestSchemas, { id: 'ThinkingBetweenTools' }),
-  z.object({ type: z.literal('disabled') }).register(requestSchemas, { id: 'ThinkingDisabled' }),
-])
+const thinking = z
+  .discriminatedUnion('type', [
+    z
+      .object({ type: z.literal('enabled'), budget_tokens: z.int().min(1), display })
+      .register(requestSchemas, { id: 'ThinkingEnabled' }),
+    z.object({ type: z.literal('adaptive'), display }).register(requestSchemas, { id: 'ThinkingAdaptive' }),
+    z.object({ type: z.literal('between_tools') }).register(requestSchemas, { id: 'ThinkingBetweenTools' }),
+    z.object({ type: z.literal('disabled') }).register(requestSchemas, { id: 'ThinkingDisabled' }),
+  ])
+  .register(requestSchemas, { id: 'MessageThinkingOption' })
 
 const outputConfig = z
   .object({

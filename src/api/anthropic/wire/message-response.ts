@@ -14,7 +14,7 @@ const input = z.record(z.string(), z.unknown()).register(responseSchemas, { id: 
 const toolUse = z
   .object({ type: z.literal('tool_use'), id: z.string(), name: z.string(), input, caller })
   .register(responseSchemas, { id: 'MessageToolUse' })
-const block = z.discriminatedUnion('type', [text, thinking, toolUse])
+const block = z.discriminatedUnion('type', [text, thinking, toolUse]).register(responseSchemas, { id: 'MessageBlock' })
 
 const stopReason = z.enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'model_context_window_exceeded'])
 
@@ -43,18 +43,20 @@ export const message = z
   })
   .register(responseSchemas, { id: 'MessageReply' })
 
-const delta = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('text_delta'), text: z.string() }).register(responseSchemas, { id: 'TextDelta' }),
-  z
-    .object({ type: z.literal('thinking_delta'), thinking: z.string() })
-    .register(responseSchemas, { id: 'ThinkingDelta' }),
-  z
-    .object({ type: z.literal('signature_delta'), signature: z.string() })
-    .register(responseSchemas, { id: 'SignatureDelta' }),
-  z
-    .object({ type: z.literal('input_json_delta'), partial_json: z.string() })
-    .register(responseSchemas, { id: 'InputJsonDelta' }),
-])
+const delta = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('text_delta'), text: z.string() }).register(responseSchemas, { id: 'TextDelta' }),
+    z
+      .object({ type: z.literal('thinking_delta'), thinking: z.string() })
+      .register(responseSchemas, { id: 'ThinkingDelta' }),
+    z
+      .object({ type: z.literal('signature_delta'), signature: z.string() })
+      .register(responseSchemas, { id: 'SignatureDelta' }),
+    z
+      .object({ type: z.literal('input_json_delta'), partial_json: z.string() })
+      .register(responseSchemas, { id: 'InputJsonDelta' }),
+  ])
+  .register(responseSchemas, { id: 'MessageBlockDelta' })
 
 const blockStart = z
   .object({ type: z.literal('content_block_start'), index: z.int().min(0), content_block: block })

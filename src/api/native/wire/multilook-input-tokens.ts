@@ -12,6 +12,8 @@ const measured = z
   })
   .register(responseSchemas, { id: 'MeasuredPrompt' })
 
+const result = z.union([measured, failed]).register(responseSchemas, { id: 'MultilookMeasure' })
+
 /** Response of `POST /v1/chat/completions/multilook/input_tokens`. */
 export const multilookInputTokens = z
   .object({
@@ -19,7 +21,7 @@ export const multilookInputTokens = z
     input_tokens: tokens.describe('The prompt_tokens that the usage of an answer would have.'),
     input_tokens_details: tokenDetails,
     context_tokens: tokens.describe('Of the shared context, which is prefilled once.'),
-    results: z.array(z.union([measured, failed])),
+    results: z.array(result),
     estimated,
   })
   .register(responseSchemas, { id: 'MultilookInputTokens' })

@@ -16,7 +16,7 @@ const nRange = `expected an integer between 1 and ${MAX_N}`
 const tokens = z.int().min(0).max(MAX_TOKENS).nullish()
 
 const promptParts = z.object({ content: userParts }).register(requestSchemas, { id: 'PromptParts' })
-const prompt = z.union([z.string(), promptParts])
+const prompt = z.union([z.string(), promptParts]).register(requestSchemas, { id: 'MultilookPrompt' })
 
 const notSupported = 'it is not supported by multilook'
 const noList = z.array(z.unknown(), notSupported).max(0, notSupported).nullish()

@@ -31,7 +31,7 @@ export const failed = z
   .object({ prompt_index: z.int().min(0), error: promptError })
   .register(responseSchemas, { id: 'FailedPrompt' })
 
-const result = z.union([answered, failed])
+const result = z.union([answered, failed]).register(responseSchemas, { id: 'MultilookResult' })
 
 export const tokenDetails = z
   .object({
@@ -72,6 +72,11 @@ const multilookDelta = z
 
 /** The last event of a stream. */
 const multilookEnd = z.object({ ...heading, usage }).register(responseSchemas, { id: 'MultilookEnd' })
+
+/** One event of a stream. */
+export const multilookEvent = z
+  .union([multilookDelta, answered, failed, multilookEnd])
+  .register(responseSchemas, { id: 'MultilookEvent' })
 
 export type PromptErrorBody = z.output<typeof promptError>
 export type MultilookResultBody = z.output<typeof result>

@@ -36,10 +36,14 @@ const tools = z
 
 const functionName = z.object({ name: z.string().min(1) }).register(requestSchemas, { id: 'FunctionName' })
 
-const toolChoice = z.union([
-  z.enum(['none', 'auto', 'required']),
-  z.object({ type: z.literal('function'), function: functionName }).register(requestSchemas, { id: 'NamedToolChoice' }),
-])
+const toolChoice = z
+  .union([
+    z.enum(['none', 'auto', 'required']),
+    z
+      .object({ type: z.literal('function'), function: functionName })
+      .register(requestSchemas, { id: 'NamedToolChoice' }),
+  ])
+  .register(requestSchemas, { id: 'ToolChoice' })
 
 const jsonSchema = z
   .object({
@@ -49,12 +53,14 @@ const jsonSchema = z
   })
   .register(requestSchemas, { id: 'NamedJsonSchema' })
 
-const responseFormat = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'TextResponseFormat' }),
-  z
-    .object({ type: z.literal('json_schema'), json_schema: jsonSchema })
-    .register(requestSchemas, { id: 'JsonSchemaResponseFormat' }),
-])
+const responseFormat = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'TextResponseFormat' }),
+    z
+      .object({ type: z.literal('json_schema'), json_schema: jsonSchema })
+      .register(requestSchemas, { id: 'JsonSchemaResponseFormat' }),
+  ])
+  .register(requestSchemas, { id: 'ChatResponseFormat' })
 
 const jsonObjectFormat = z.object({ type: z.literal('json_object') })
 

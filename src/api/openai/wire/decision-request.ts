@@ -34,7 +34,9 @@ const json = z
   .register(requestSchemas, { id: 'DecisionJson' })
 
 /** OpenAI's parts, and beside them those of chat messages, with video and audio. */
-const part = z.discriminatedUnion('type', [text, image, json, ...userPart.options])
+const part = z
+  .discriminatedUnion('type', [text, image, json, ...userPart.options])
+  .register(requestSchemas, { id: 'DecisionPart' })
 const parts = z.array(part).min(1).max(MOST_PARTS)
 const texts = z.array(text).min(1).max(MOST_PARTS)
 const message = z.literal('message').optional()
@@ -48,14 +50,16 @@ const developer = z
 const system = z
   .strictObject({ type: message, role: z.literal('system'), content: z.union([z.string(), texts]) })
   .register(requestSchemas, { id: 'DecisionSystemMessage' })
-const output = z.discriminatedUnion('type', [
-  z
-    .strictObject({ type: z.literal('output_text'), text: z.string() })
-    .register(requestSchemas, { id: 'DecisionOutputText' }),
-  z
-    .strictObject({ type: z.literal('refusal'), refusal: z.string() })
-    .register(requestSchemas, { id: 'DecisionOutputRefusal' }),
-])
+const output = z
+  .discriminatedUnion('type', [
+    z
+      .strictObject({ type: z.literal('output_text'), text: z.string() })
+      .register(requestSchemas, { id: 'DecisionOutputText' }),
+    z
+      .strictObject({ type: z.literal('refusal'), refusal: z.string() })
+      .register(requestSchemas, { id: 'DecisionOutputRefusal' }),
+  ])
+  .register(requestSchemas, { id: 'DecisionOutputPart' })
 const assistant = z
   .strictObject({
     type: message,
@@ -67,13 +71,8 @@ const assistant = z
 
 const item = { id: z.string().nullish(), status: z.enum(['in_progress', 'completed', 'incomplete']).nullish() }
 const call = { ...item, call_id: z.string().min(1), name: z.string().min(1), namespace: z.string().nullish() }
-const shown = z.union([
-  z.string(),
-  z
-    .array(z.discriminatedUnion('type', [text, image]))
-    .min(1)
-    .max(MOST_PARTS),
-])
+const shownPart = z.discriminatedUnion('type', [text, image]).register(requestSchemas, { id: 'DecisionCallOutputPart' })
+const shown = z.union([z.string(), z.array(shownPart).min(1).max(MOST_PARTS)])
 const functionCall = z
   .strictObject({ type: z.literal('function_call'), ...call, arguments: z.string() })
   .register(requestSchemas, { id: 'DecisionFunctionCall' })
@@ -87,8 +86,12 @@ const customOutput = z
   .strictObject({ type: z.literal('custom_tool_call_output'), ...item, call_id: z.string().min(1), output: shown })
   .register(requestSchemas, { id: 'DecisionCustomToolCallOutput' })
 
-const messages = z.discriminatedUnion('role', [user, developer, system, assistant])
-const inputItem = z.discriminatedUnion('type', [messages, functionCall, functionOutput, customCall, customOutput])
+const messages = z
+  .discriminatedUnion('role', [user, developer, system, assistant])
+  .register(requestSchemas, { id: 'DecisionMessage' })
+const inputItem = z
+  .discriminatedUnion('type', [messages, functionCall, functionOutput, customCall, customOutput])
+  .register(requestSchemas, { id: 'DecisionItem' })
 
 const instructions = z.union([z.string().min(1), parts])
 const name = z.string().max(LONGEST_NAME).nullish()
@@ -153,7 +156,9 @@ const clip = z
   .strictObject({ type: z.literal('x_clip'), instructions: sought, name })
   .register(requestSchemas, { id: 'ClipQuestion' })
 
-const question = z.discriminatedUnion('type', [predicate, choice, score, count, box, point, clip])
+const question = z
+  .discriminatedUnion('type', [predicate, choice, score, count, box, point, clip])
+  .register(requestSchemas, { id: 'DecisionQuestion' })
 
 /** Body of `POST /v1/decisions`. Unknown keys are rejected. */
 export const decisionRequest = z

@@ -73,7 +73,9 @@ const clip = z
 
 const refusal = z.object({ type: z.literal('refusal'), name }).register(responseSchemas, { id: 'RefusedAnswer' })
 
-const answer = z.discriminatedUnion('type', [predicate, choice, score, count, box, point, clip, refusal])
+const answer = z
+  .discriminatedUnion('type', [predicate, choice, score, count, box, point, clip, refusal])
+  .register(responseSchemas, { id: 'DecisionAnswer' })
 
 const inputDetails = z
   .object({

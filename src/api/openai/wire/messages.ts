@@ -62,29 +62,33 @@ const inputAudio = z
   .object({ data: audioData, format: z.enum(['wav', 'mp3', 'flac']) })
   .register(requestSchemas, { id: 'InputAudio' })
 
-export const userPart = z.discriminatedUnion('type', [
-  textPart,
-  imageUrl,
-  imageFileId,
-  z.object({ type: z.literal('video_url'), video_url: url }).register(requestSchemas, { id: 'VideoUrlPart' }),
-  z
-    .object({ type: z.literal('video_file_id'), video_file_id: fileId })
-    .register(requestSchemas, { id: 'VideoFilePart' }),
-  z
-    .object({ type: z.literal('video_frames'), video_frames: videoFrames })
-    .register(requestSchemas, { id: 'VideoFramesPart' }),
-  z
-    .object({ type: z.literal('input_audio'), input_audio: inputAudio })
-    .register(requestSchemas, { id: 'InputAudioPart' }),
-  z.object({ type: z.literal('audio_url'), audio_url: url }).register(requestSchemas, { id: 'AudioUrlPart' }),
-  z
-    .object({ type: z.literal('audio_file_id'), audio_file_id: fileId })
-    .register(requestSchemas, { id: 'AudioFilePart' }),
-])
+export const userPart = z
+  .discriminatedUnion('type', [
+    textPart,
+    imageUrl,
+    imageFileId,
+    z.object({ type: z.literal('video_url'), video_url: url }).register(requestSchemas, { id: 'VideoUrlPart' }),
+    z
+      .object({ type: z.literal('video_file_id'), video_file_id: fileId })
+      .register(requestSchemas, { id: 'VideoFilePart' }),
+    z
+      .object({ type: z.literal('video_frames'), video_frames: videoFrames })
+      .register(requestSchemas, { id: 'VideoFramesPart' }),
+    z
+      .object({ type: z.literal('input_audio'), input_audio: inputAudio })
+      .register(requestSchemas, { id: 'InputAudioPart' }),
+    z.object({ type: z.literal('audio_url'), audio_url: url }).register(requestSchemas, { id: 'AudioUrlPart' }),
+    z
+      .object({ type: z.literal('audio_file_id'), audio_file_id: fileId })
+      .register(requestSchemas, { id: 'AudioFilePart' }),
+  ])
+  .register(requestSchemas, { id: 'UserPart' })
 
 export const userParts = z.array(userPart).min(1).max(MOST_PARTS)
 
-const toolPart = z.discriminatedUnion('type', [textPart, imageUrl, imageFileId])
+const toolPart = z
+  .discriminatedUnion('type', [textPart, imageUrl, imageFileId])
+  .register(requestSchemas, { id: 'ToolPart' })
 
 const texts = z.union([z.string(), z.array(textPart).min(1).max(MOST_PARTS)])
 

@@ -33,7 +33,7 @@ export const extendedModel = model
   })
   .register(responseSchemas, { id: 'ExtendedModel' })
 
-export const anyModel = z.union([extendedModel, model])
+export const anyModel = z.union([extendedModel, model]).register(responseSchemas, { id: 'ListedModel' })
 
 export const modelList = z
   .object({ object: z.literal('list'), data: z.array(anyModel) })

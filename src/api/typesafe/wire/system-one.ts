@@ -51,7 +51,9 @@ const box = z
   })
   .register(requestSchemas, { id: 'LocationQuestion' })
 
-const question = z.discriminatedUnion('type', [noul, choice, score, box])
+const question = z
+  .discriminatedUnion('type', [noul, choice, score, box])
+  .register(requestSchemas, { id: 'SystemOneQuestion' })
 
 /** The image in base64; with `part`, the part of the form with that name has it. */
 const asset = z
@@ -121,7 +123,9 @@ const boxAnswer = z
     confidence: share.nullable().describe('0 when nothing was found: the box is then the whole image.'),
   })
   .register(responseSchemas, { id: 'LocationAnswer' })
-const answer = z.discriminatedUnion('type', [noulAnswer, choiceAnswer, scoreAnswer, boxAnswer])
+const answer = z
+  .discriminatedUnion('type', [noulAnswer, choiceAnswer, scoreAnswer, boxAnswer])
+  .register(responseSchemas, { id: 'SystemOneAnswer' })
 const usage = z
   .object({ input_tokens: z.int().min(0), output_tokens: z.int().min(0) })
   .register(responseSchemas, { id: 'SystemOneUsage' })

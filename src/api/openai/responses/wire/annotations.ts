@@ -32,6 +32,8 @@ const clip = z
   .register(responseSchemas, { id: 'ClipAnnotation' })
 
 /** A place or a time that the text names, in addition to the markup in it. */
-export const annotation = z.discriminatedUnion('type', [box, point, polygon, clip])
+export const annotation = z
+  .discriminatedUnion('type', [box, point, polygon, clip])
+  .register(responseSchemas, { id: 'ResponseAnnotation' })
 
 export type AnnotationBody = z.output<typeof annotation>

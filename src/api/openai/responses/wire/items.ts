@@ -51,15 +51,15 @@ const refusal = z
   .register(requestSchemas, { id: 'ResponseEarlierRefusal' })
 
 /** The parts of the Responses API, and beside them those of chat messages, for frames and audio. */
-const userParts = z
-  .array(z.discriminatedUnion('type', [text, image, file, video, ...userPart.options]))
-  .min(1)
-  .max(MOST_PARTS)
+const anyUserPart = z
+  .discriminatedUnion('type', [text, image, file, video, ...userPart.options])
+  .register(requestSchemas, { id: 'ResponseUserPart' })
+const userParts = z.array(anyUserPart).min(1).max(MOST_PARTS)
 const texts = z.array(text).min(1).max(MOST_PARTS)
-const earlierParts = z
-  .array(z.discriminatedUnion('type', [outputText, refusal, text]))
-  .min(1)
-  .max(MOST_PARTS)
+const earlierPart = z
+  .discriminatedUnion('type', [outputText, refusal, text])
+  .register(requestSchemas, { id: 'ResponseAssistantPart' })
+const earlierParts = z.array(earlierPart).min(1).max(MOST_PARTS)
 
 const item = {
   id: z.string().nullish(),
@@ -90,10 +90,10 @@ const functionCall = z
   })
   .register(requestSchemas, { id: 'ResponseFunctionCall' })
 
-const shown = z
-  .array(z.discriminatedUnion('type', [text, image, file]))
-  .min(1)
-  .max(MOST_PARTS)
+const shownPart = z
+  .discriminatedUnion('type', [text, image, file])
+  .register(requestSchemas, { id: 'ResponseCallOutputPart' })
+const shown = z.array(shownPart).min(1).max(MOST_PARTS)
 const functionCallOutput = z
   .object({
     type: z.literal('function_call_output'),
@@ -123,13 +123,17 @@ const reference = z
   .register(requestSchemas, { id: 'ResponseItemReference' })
 
 /** An item of the input. */
-export const inputItem = z.discriminatedUnion('type', [
-  z.discriminatedUnion('role', [user, system, developer, assistant]),
-  functionCall,
-  functionCallOutput,
-  reasoning,
-  reference,
-])
+export const inputItem = z
+  .discriminatedUnion('type', [
+    z
+      .discriminatedUnion('role', [user, system, developer, assistant])
+      .register(requestSchemas, { id: 'ResponseMessage' }),
+    functionCall,
+    functionCallOutput,
+    reasoning,
+    reference,
+  ])
+  .register(requestSchemas, { id: 'ResponseItem' })
 
 export type InputItemBody = z.output<typeof inputItem>
 export type ReferenceBody = z.output<typeof reference>

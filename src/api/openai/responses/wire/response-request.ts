@@ -37,8 +37,13 @@ const otherTool = z
   .looseObject({ type: z.string().refine((type) => type !== 'function', { abort: true }) })
   .register(requestSchemas, { id: 'ResponseOtherTool' })
 
+const anyTool = z
+  .union([functionTool, otherTool])
+  .describe('Tools of other types than `function` are skipped.')
+  .register(requestSchemas, { id: 'ResponseAnyTool' })
+
 const tools = z
-  .array(z.union([functionTool, otherTool]).describe('Tools of other types than `function` are skipped.'))
+  .array(anyTool)
   .max(MOST_TOOLS)
   .superRefine((tools, context) => {
     const functions = tools.flatMap((tool, at) => (isFunction(tool) ? [{ name: tool.name, at }] : []))
@@ -69,21 +74,26 @@ const allowedTools = z
       .max(MOST_TOOLS),
   })
   .register(requestSchemas, { id: 'ResponseAllowedTools' })
-const toolChoice = z.union([choiceMode, z.discriminatedUnion('type', [namedFunction, allowedTools])])
+const namedTools = z
+  .discriminatedUnion('type', [namedFunction, allowedTools])
+  .register(requestSchemas, { id: 'ResponseNamedTools' })
+const toolChoice = z.union([choiceMode, namedTools])
 
-const textFormat = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'ResponseTextFormat' }),
-  z
-    .object({
-      type: z.literal('json_schema'),
-      name: z.string().min(1),
-      description: z.string().nullish(),
-      schema: z.unknown(),
-      strict: z.boolean().nullish(),
-    })
-    .register(requestSchemas, { id: 'ResponseJsonSchemaFormat' }),
-  z.object({ type: z.literal('json_object') }).register(requestSchemas, { id: 'ResponseJsonObjectFormat' }),
-])
+const textFormat = z
+  .discriminatedUnion('type', [
+    z.object({ type: z.literal('text') }).register(requestSchemas, { id: 'ResponseTextFormat' }),
+    z
+      .object({
+        type: z.literal('json_schema'),
+        name: z.string().min(1),
+        description: z.string().nullish(),
+        schema: z.unknown(),
+        strict: z.boolean().nullish(),
+      })
+      .register(requestSchemas, { id: 'ResponseJsonSchemaFormat' }),
+    z.object({ type: z.literal('json_object') }).register(requestSchemas, { id: 'ResponseJsonObjectFormat' }),
+  ])
+  .register(requestSchemas, { id: 'ResponseFormatChoice' })
 const text = z
   .object({ format: textFormat.nullish(), verbosity: z.enum(['low', 'medium', 'high']).nullish() })
   .register(requestSchemas, { id: 'ResponseTextOptions' })

@@ -52,7 +52,9 @@ const functionCall = z
   })
   .register(responseSchemas, { id: 'ResponseFunctionCallItem' })
 
-export const outputItem = z.discriminatedUnion('type', [message, reasoning, functionCall])
+export const outputItem = z
+  .discriminatedUnion('type', [message, reasoning, functionCall])
+  .register(responseSchemas, { id: 'ResponseOutputItem' })
 
 const inputDetails = z
   .object({
@@ -154,7 +156,9 @@ export const response = z
 
 const at = { item_id: z.string(), output_index: z.int().min(0) }
 const part = { ...at, content_index: z.int().min(0) }
-const anyPart = z.discriminatedUnion('type', [outputText, reasoningText])
+const anyPart = z
+  .discriminatedUnion('type', [outputText, reasoningText])
+  .register(responseSchemas, { id: 'ResponseContentPart' })
 
 /** What happens while a response is generated, without its number. */
 const lifecycle = z.object({
@@ -234,11 +238,14 @@ const events = {
   ResponseErrorEvent: failure,
 }
 
-/** The names under which the interface's description has the events of a stream, each with its number. */
-export const EVENT_NAMES = Object.entries<z.ZodObject>(events).map(([id, event]) => {
-  event.extend({ sequence_number: z.int().min(0) }).register(responseSchemas, { id })
-  return id
-})
+/** One event of a streamed response, with its number. */
+export const responseEvent = z
+  .union(
+    Object.entries<z.ZodObject>(events).map(([id, event]) =>
+      event.extend({ sequence_number: z.int().min(0) }).register(responseSchemas, { id }),
+    ),
+  )
+  .register(responseSchemas, { id: 'ResponseEvent' })
 
 /** Response of `DELETE /v1/responses/{response_id}`. */
 export const deletedResponse = z

@@ -1,3 +1,4 @@
 export { addStudioFetch, type StudioFetchOptions } from './fetch.ts'
-export { type PageFile, readPage } from './page-files.ts'
+export { type PageFiles, readPage } from './page-files.ts'
+export { addReference } from './reference.ts'
 export { addStudio } from './studio.ts'

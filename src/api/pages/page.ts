@@ -1,11 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { OPEN_PATHS } from '../http/auth.ts'
 import { notFound } from '../http/error-handler.ts'
 import { addEndpoint } from '../http/routes.ts'
-import type { Encoding, PageFile } from './page-files.ts'
+import type { Encoding, PageFile, PageFiles } from './page-files.ts'
 
 /**
- * What the page may do: run its own code and call this server, and nothing else. Pictures that the user drops are blobs.
+ * What a page may do: run its own code and call this server, and nothing else. Pictures that the user drops are blobs.
  * The page's key can therefore leave for no other server, whatever a model writes.
  */
 const PAGE_HEADERS = {
@@ -21,31 +20,36 @@ const PAGE_HEADERS = {
     "frame-ancestors 'none'",
   ].join('; '),
   'cross-origin-opener-policy': 'same-origin',
-  'permissions-policy': 'camera=(self), microphone=(), geolocation=()',
 }
 const YEAR_S = 31_536_000
 
-/** `GET /studio` and the files below it: the page that people open. It needs no key; what it calls does. */
-export function addStudio(app: FastifyInstance, files: ReadonlyMap<string, PageFile>): void {
+export interface PageOptions {
+  /** Of the page itself; its files are below. */
+  readonly url: string
+  /** The same for the files below. */
+  readonly filesUrl: string
+  readonly files: () => Promise<PageFiles>
+  /** What the page may use of the machine that it is opened on. */
+  readonly permissions: string
+}
+
+/** `GET` of a page that people open, and of the files below it. It needs no key; what it calls does. */
+export function addPage(app: FastifyInstance, { url, filesUrl, files, permissions }: PageOptions): void {
+  const headers = { ...PAGE_HEADERS, 'permissions-policy': permissions }
+  const send = async (name: string, request: FastifyRequest, reply: FastifyReply) => {
+    const file = (await files()).get(name)
+    return file === undefined ? notFound(request) : sendFile(file, request, reply.headers(headers))
+  }
+  addEndpoint(app, { url, handlers: { GET: (request, reply) => send('index.html', request, reply) } })
   addEndpoint(app, {
-    url: OPEN_PATHS.studio,
-    handlers: { GET: (request, reply) => sendFile(files.get('index.html')!, request, reply) },
-  })
-  addEndpoint(app, {
-    url: OPEN_PATHS.studioFiles,
-    handlers: {
-      GET: (request, reply) => {
-        const file = files.get((request.params as { '*': string })['*'])
-        return file === undefined ? notFound(request) : sendFile(file, request, reply)
-      },
-    },
+    url: filesUrl,
+    handlers: { GET: (request, reply) => send((request.params as { '*': string })['*'], request, reply) },
   })
 }
 
 function sendFile(file: PageFile, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const encoding = chooseEncoding(file, request.headers['accept-encoding'])
   reply
-    .headers(PAGE_HEADERS)
     .header('content-type', file.type)
     .header('vary', 'Accept-Encoding')
     .header('cache-control', file.immutable ? `public, max-age=${YEAR_S}, immutable` : 'no-cache')

@@ -1,52 +1,71 @@
-// Builds the Studio, the web page that the server serves at /studio, from `studio/` into `dist/studio`.
+// Builds the pages that the server serves, each from a folder of its own into one below `dist/`.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { basename, dirname, join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { run } from './run.mjs'
 
 const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url))
-/** Where the server looks for the built page. */
-export const STUDIO_DIRECTORY = join(PROJECT_ROOT, 'dist/studio')
+/** The page at /studio. */
+export const STUDIO = {
+  source: 'studio',
+  // Where the server looks for the built page.
+  directory: join(PROJECT_ROOT, 'dist/studio'),
+  // What the page is made of besides its source: it shares these rooms with the server.
+  shared: ['src/client', 'src/drawing', 'src/exports', 'src/grounding'],
+  // Media to try, which the documentation shows too.
+  files: ['shapes.png', 'shapes.webm', 'words.mp3'].map((name) => [`docs/pictures/${name}`, `samples/${name}`]),
+}
+/** The page at /docs: Swagger UI, which shows `openapi.json`. */
+export const REFERENCE = {
+  source: 'reference',
+  directory: join(PROJECT_ROOT, 'dist/reference'),
+  shared: [],
+  files: ['LICENSE', 'NOTICE', 'swagger-ui-bundle.js.LICENSE.txt'].map((name) => [
+    `node_modules/swagger-ui-dist/${name}`,
+    `licences/${name.replace(/[.]txt$/, '')}.txt`,
+  ]),
+}
+export const PAGES = [STUDIO, REFERENCE]
+
 /** The stamp names what the page was built from. */
-const STAMP = 'built-from.txt'
-/** What the page is made of besides `studio/`: it shares these rooms with the server. */
-const SHARED = ['src/client', 'src/drawing', 'src/exports', 'src/grounding']
-/** Media to try, which the documentation shows too. */
-const SAMPLES = ['shapes.png', 'shapes.webm', 'words.mp3'].map((name) => join(PROJECT_ROOT, 'docs/pictures', name))
-const COMPRESSED = /[.](html|js|css|svg|json)$/
+const STAMP = 'built-from'
+const COMPRESSED = /[.](html|js|css|svg|json|txt)$/
 
 /** Whether the built page is there and belongs to the present sources. The npm package has the page without its sources. */
-export async function isStudioBuilt() {
-  if (!existsSync(join(PROJECT_ROOT, 'studio'))) return existsSync(STUDIO_DIRECTORY)
-  const stamp = await readFile(join(STUDIO_DIRECTORY, STAMP), 'utf8').catch(() => null)
-  return stamp !== null && stamp === (await fingerprint())
+export async function isPageBuilt(page) {
+  if (!existsSync(join(PROJECT_ROOT, page.source))) return existsSync(page.directory)
+  const stamp = await readFile(join(page.directory, STAMP), 'utf8').catch(() => null)
+  return stamp !== null && stamp === (await fingerprint(page))
 }
 
 /**
  * Builds the page; the folder appears as a whole or not at all.
  * @throws Error with the bundler's output.
  */
-export async function buildStudio() {
+export async function buildPage(page) {
+  const { source, files } = page
   const vite = join(dirname(createRequire(import.meta.url).resolve('vite/package.json')), 'bin/vite.js')
-  const stamp = await fingerprint()
-  const output = await mkdtemp(join(PROJECT_ROOT, '.studio-'))
+  const stamp = await fingerprint(page)
+  const output = await mkdtemp(join(PROJECT_ROOT, `.${source}-`))
   try {
-    await run(ownNode(), [vite, 'build', 'studio', '--outDir', output, '--emptyOutDir', '--logLevel', 'warn'], {
+    await run(ownNode(), [vite, 'build', source, '--outDir', output, '--emptyOutDir', '--logLevel', 'warn'], {
       cwd: PROJECT_ROOT,
       env: { ...process.env, NODE_ENV: 'production' },
     })
-    await mkdir(join(output, 'samples'))
-    for (const file of SAMPLES) await copyFile(file, join(output, 'samples', basename(file)))
+    for (const [from, to] of files) {
+      await mkdir(dirname(join(output, to)), { recursive: true })
+      await copyFile(join(PROJECT_ROOT, from), join(output, to))
+    }
     for (const file of await filesBelow(output)) if (COMPRESSED.test(file)) await compress(file)
     await writeFile(join(output, STAMP), stamp)
     // A folder of mkdtemp is its owner's alone; the server may run as another user.
     await chmod(output, 0o755)
-    await publish(output)
+    await publish(output, page.directory)
   } finally {
     await rm(output, { recursive: true, force: true })
   }
@@ -59,13 +78,13 @@ function ownNode() {
 }
 
 /** A server that is running reads the folder only at its start. */
-async function publish(output) {
+async function publish(output, directory) {
   const old = `${output}-old`
-  await rename(STUDIO_DIRECTORY, old).catch(async (error) => {
+  await rename(directory, old).catch(async (error) => {
     if (error.code !== 'ENOENT') throw error
-    await mkdir(dirname(STUDIO_DIRECTORY), { recursive: true })
+    await mkdir(dirname(directory), { recursive: true })
   })
-  await rename(output, STUDIO_DIRECTORY)
+  await rename(output, directory)
   await rm(old, { recursive: true, force: true })
 }
 
@@ -76,11 +95,14 @@ async function compress(file) {
   await writeFile(`${file}.gz`, await promisify(gzip)(bytes, { level: 9 }))
 }
 
-async function fingerprint() {
+async function fingerprint({ source, shared, files: copied }) {
   const hash = createHash('sha256')
-  const sources = [join(PROJECT_ROOT, 'studio'), ...SHARED.map((room) => join(PROJECT_ROOT, room))]
+  const sources = [source, ...shared].map((room) => join(PROJECT_ROOT, room))
   const files = (await Promise.all(sources.map(filesBelow))).flat().filter((file) => !file.endsWith('.test.ts'))
-  for (const file of [join(PROJECT_ROOT, 'package-lock.json'), ...SAMPLES, ...files]) {
+  for (const file of [
+    ...['package-lock.json', ...copied.map(([from]) => from)].map((name) => join(PROJECT_ROOT, name)),
+    ...files,
+  ]) {
     hash.update(`${relative(PROJECT_ROOT, file)}\0`).update(await readFile(file))
   }
   return hash.digest('hex')

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join, relative } from 'node:path'
 
-/** A file of the built page, held in memory: all of them take less than a megabyte. */
+/** A file of a built page, held in memory. */
 export interface PageFile {
   readonly type: string
   /** Whether its name has a hash of its content, so that browsers may keep it for good. */
@@ -11,6 +11,9 @@ export interface PageFile {
 }
 
 export type Encoding = 'br' | 'gzip' | 'identity'
+
+/** The files of a page by their path below it; `index.html` is the page itself. */
+export type PageFiles = ReadonlyMap<string, PageFile>
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -23,6 +26,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.wav': 'audio/wav',
   '.mp3': 'audio/mpeg',
   '.json': 'application/json',
+  '.txt': 'text/plain; charset=utf-8',
 }
 const COMPRESSED: readonly (readonly [Encoding, string])[] = [
   ['br', '.br'],
@@ -31,9 +35,9 @@ const COMPRESSED: readonly (readonly [Encoding, string])[] = [
 
 /**
  * Reads the built page. Only files found here are ever served, so no request can name another path.
- * @returns files by their path below the directory; null when the page was not built.
+ * @returns null when the page was not built.
  */
-export async function readPage(directory: string): Promise<ReadonlyMap<string, PageFile> | null> {
+export async function readPage(directory: string): Promise<PageFiles | null> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => null)
   if (!entries?.some(({ name }) => name === 'index.html')) return null
   const paths = new Set(entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)))

@@ -1,0 +1,218 @@
+/** How a surface describes its paths for `openapi.json`. Schemas, headers and parameters are named, and referred to. */
+
+/** The operations at paths, by their methods. */
+export type Paths = Readonly<Record<string, Readonly<Record<string, object>>>>
+type Content = Readonly<Record<string, object>>
+
+export interface Operation {
+  /** Generated clients call it by this name. */
+  readonly id: string
+  readonly tag: Tag
+  readonly summary: string
+  readonly description?: string
+  /** A key in `Authorization` unless it says otherwise. */
+  readonly security?: readonly object[]
+  /** Beside those that every operation has. */
+  readonly parameters?: readonly object[]
+  readonly body?: Content
+  /** Whether its requests count towards a rate limit. True by default. */
+  readonly limited?: boolean
+  /** By their statuses. */
+  readonly replies: Readonly<Record<number, Reply>>
+  /** The statuses of its errors. */
+  readonly errors: readonly number[]
+  /** The schema of its errors, and names of headers that its responses have under its convention. */
+  readonly convention?: Convention
+}
+
+export interface Reply {
+  readonly description: string
+  /** None for a redirection. */
+  readonly content?: Content
+  readonly headers?: readonly HeaderName[]
+}
+
+export interface Convention {
+  /** One schema, or several where it depends on the client. */
+  readonly errors: string | readonly string[]
+  readonly headers?: readonly HeaderName[]
+}
+
+/** Groups of operations: a reference shows them together, and generated clients have a module or class of each. */
+export const TAGS = {
+  chat: ['Chat completions', 'Conversations about text, images, videos and audio, in OpenAI’s shape.'],
+  responses: ['Responses', 'OpenAI’s Responses API, with conversations that the server remembers.'],
+  multilook: ['Multilook', 'Many prompts over one shared context.'],
+  detect: ['Detect', 'Objects in an image, in pixels.'],
+  decisions: ['Decisions', 'Typed questions with probabilities, in OpenAI’s shape.'],
+  systemOne: ['System One', 'The same in TypeSafe’s shape.'],
+  messages: ['Messages', 'Conversations in Anthropic’s shape.'],
+  models: ['Models', 'What is served. Keys of scope `admin` may fetch and delete models.'],
+  files: ['Files', 'Images, videos, audio and batches that later requests name.'],
+  batches: ['Batches', 'Many requests in one file, run behind all others.'],
+  ollama: ['Ollama', 'Ollama’s API, for programs of this machine.'],
+  server: ['Server', 'The server itself.'],
+} as const
+
+type Tag = keyof typeof TAGS
+
+export function ref(id: string): { readonly $ref: string } {
+  return { $ref: `#/components/schemas/${id}` }
+}
+
+export function json(...ids: readonly [string, ...string[]]): Content {
+  return { 'application/json': { schema: ids.length === 1 ? ref(ids[0]) : { anyOf: ids.map(ref) } } }
+}
+
+/** A stream; the schema is that of each event's data, or of each line. One that fails ends with an error. */
+export function stream(id: string, { errors = 'Error', type = 'text/event-stream' } = {}): Content {
+  return { [type]: { schema: { anyOf: [ref(id), ref(errors)] } } }
+}
+
+export function query(name: string, description: string, schema: object): object {
+  return { name, in: 'query', description, schema }
+}
+
+/** The query of a list that comes in pages. */
+export function paging(noun: string, limits: { readonly most: number; readonly usual: number }): object[] {
+  const { most, usual } = limits
+  return [
+    query('after', `Start after the ${noun} with this id.`, { type: 'string' }),
+    query('limit', 'Most of them in a page.', { type: 'integer', minimum: 1, maximum: most, default: usual }),
+  ]
+}
+
+export function inPath(name: string, description: string): object {
+  return { name, in: 'path', required: true, description, schema: { type: 'string' } }
+}
+
+/** What an operation may answer that reads a body and asks a model. */
+export const MODEL_ERRORS = [400, 401, 403, 408, 413, 415, 429, 500, 503, 504] as const
+
+export const PRIORITY = { $ref: '#/components/parameters/Priority' }
+const REQUEST_ID = { $ref: '#/components/parameters/RequestId' }
+
+/** Parameters that several operations have. */
+export const PARAMETERS = {
+  RequestId: {
+    name: 'x-request-id',
+    in: 'header',
+    description: 'An id of the client’s own, of up to 128 visible ASCII characters. The response repeats it.',
+    schema: { type: 'string', minLength: 1, maxLength: 128 },
+  },
+  Priority: {
+    name: 'x-lookout-priority',
+    in: 'header',
+    description: 'With `background`, the request gives way to all others, as the lines of batches do.',
+    schema: { type: 'string', enum: ['background'] },
+  },
+}
+
+/** Headers of responses, by the names under which `openapi.json` has them. */
+export const HEADERS = {
+  'x-trace-id': header('The id of this response, as in the server’s log.', { type: 'string' }),
+  'x-request-id': header('The id that the client gave its request, or else the same id.', { type: 'string' }),
+  'request-id': header('The same id, under the name that Anthropic’s clients read.', { type: 'string' }),
+  'x-typesafe-request-id': header('The same id, under the name that TypeSafe’s clients read.', { type: 'string' }),
+  'retry-after': header('Seconds after which to try again.', { type: 'integer', minimum: 0 }),
+  'retry-after-ms': header('The same in milliseconds, where it is no whole number of seconds.', {
+    type: 'integer',
+    minimum: 0,
+  }),
+  'www-authenticate': header('How to send the key: `Bearer`.', { type: 'string' }),
+  'x-ratelimit-limit-requests': header(
+    'Requests per minute that the organisation may make to such endpoints. Absent where the server has no limits, as are the other two.',
+    { type: 'integer' },
+  ),
+  'x-ratelimit-remaining-requests': header('Requests that are left.', { type: 'integer' }),
+  'x-ratelimit-reset-requests': header('Time until the full limit is available again, such as 12.500s.', {
+    type: 'string',
+  }),
+  'accept-ranges': header('`bytes`: a part of the file can be asked for.', { type: 'string' }),
+  'content-disposition': header('The file’s name.', { type: 'string' }),
+  'content-range': header('Which bytes these are, and how many there are.', { type: 'string' }),
+  etag: header('For `If-Range`.', { type: 'string' }),
+  location: header('Where to go on.', { type: 'string' }),
+}
+type HeaderName = keyof typeof HEADERS
+
+const EVERYWHERE: readonly HeaderName[] = ['x-trace-id', 'x-request-id']
+const LIMITS: readonly HeaderName[] = [
+  'x-ratelimit-limit-requests',
+  'x-ratelimit-remaining-requests',
+  'x-ratelimit-reset-requests',
+]
+/** Headers that errors have for their status. */
+const OF_STATUS: Readonly<Record<number, readonly HeaderName[]>> = {
+  401: ['www-authenticate'],
+  416: ['accept-ranges', 'content-range', 'etag'],
+  429: ['retry-after', 'retry-after-ms'],
+  503: ['retry-after', 'retry-after-ms'],
+  529: ['retry-after', 'retry-after-ms'],
+}
+
+const CONTRACT: Convention = { errors: 'Error' }
+
+/** What each status means, whatever the operation. */
+const MEANINGS: Readonly<Record<number, string>> = {
+  400: 'The request is invalid. The error names the parameter.',
+  401: 'The API key is missing or invalid.',
+  403: 'The API key does not have the scope.',
+  404: 'There is no such thing, or it belongs to another organisation.',
+  408: 'The request did not arrive in time.',
+  409: 'The server is doing something else with it.',
+  411: '`Content-Length` is missing.',
+  413: 'The request is too large.',
+  415: 'The body has a type or an encoding that is not supported.',
+  416: 'The range starts beyond the end of the file.',
+  422: 'The request is invalid. The error says where.',
+  429: 'A rate limit, a quota or the budget is reached.',
+  500: 'Something failed within the server. Its log says what.',
+  502: 'The hub cannot be reached, or refuses.',
+  503: 'The server is overloaded, shuts down, or lacks its storage.',
+  504: 'The request took too long.',
+  507: 'The disk has no room.',
+  529: 'The server is overloaded.',
+}
+
+/** The description of an operation. */
+export function operation(described: Operation): object {
+  const { id, tag, summary, description, security, parameters = [], body, replies, errors } = described
+  const { limited = true, convention = CONTRACT } = described
+  const usual = [...EVERYWHERE, ...(convention.headers ?? []), ...(limited ? LIMITS : [])]
+  const shapes = [convention.errors].flat() as [string, ...string[]]
+  return {
+    operationId: id,
+    tags: [TAGS[tag][0]],
+    summary,
+    ...(description === undefined ? {} : { description }),
+    ...(security === undefined ? {} : { security }),
+    parameters: [...parameters, REQUEST_ID],
+    ...(body === undefined ? {} : { requestBody: { required: true, content: body } }),
+    responses: {
+      ...mapped(replies, ({ headers = [], ...reply }) => ({ ...reply, headers: headersOf([...usual, ...headers]) })),
+      ...Object.fromEntries(
+        errors.map((status) => [
+          status,
+          {
+            description: MEANINGS[status] ?? 'An error.',
+            headers: headersOf([...usual, ...(OF_STATUS[status] ?? [])]),
+            content: json(...shapes),
+          },
+        ]),
+      ),
+    },
+  }
+}
+
+function mapped<Value>(record: Readonly<Record<number, Value>>, change: (value: Value) => object): object {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(value)]))
+}
+
+function headersOf(names: readonly HeaderName[]): Record<string, object> {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+function header(description: string, schema: object): object {
+  return { description, schema }
+}

@@ -1,0 +1,78 @@
+import './detect.ts'
+import './model-pull.ts'
+import './multilook-input-tokens.ts'
+import './multilook-request.ts'
+import './multilook-response.ts'
+import { json, MODEL_ERRORS, operation, type Paths, PRIORITY, stream } from '../../http/wire/describe.ts'
+
+/** What is our own: multilook, detect, and fetching models. */
+export const NATIVE_PATHS: Paths = {
+  '/v1/chat/completions/multilook': {
+    post: operation({
+      id: 'createMultilook',
+      tag: 'multilook',
+      summary: 'Answer many independent prompts over one shared context',
+      parameters: [PRIORITY],
+      body: json('MultilookRequest'),
+      replies: {
+        200: {
+          description:
+            'One result per prompt, in request order; at least one has completions. For a client that accepts ' +
+            '`text/event-stream`, an extension: the pieces of all completions as they are generated, each result as ' +
+            'soon as its prompt is finished, and the usage, followed by `data: [DONE]`.',
+          content: {
+            ...json('MultilookCompletion'),
+            ...stream('MultilookEvent'),
+          },
+        },
+      },
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/chat/completions/multilook/input_tokens': {
+    post: operation({
+      id: 'countMultilookInputTokens',
+      tag: 'multilook',
+      summary: 'Count the prompt tokens of a multilook without generating it',
+      body: json('MultilookRequest'),
+      replies: {
+        200: {
+          description: 'The tokens of the prompts, and of the context that they share.',
+          content: json('MultilookInputTokens'),
+        },
+      },
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/detect': {
+    post: operation({
+      id: 'detect',
+      tag: 'detect',
+      summary: 'Detect objects in an image',
+      parameters: [PRIORITY],
+      body: json('DetectRequest'),
+      replies: {
+        200: {
+          description: 'The objects, each with a box or a point in pixels of the upright image.',
+          content: json('Detections'),
+        },
+      },
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/models/pull': {
+    post: operation({
+      id: 'pullModel',
+      tag: 'models',
+      summary: 'Fetch a model from the hub and serve it; needs a key of scope `admin`',
+      body: json('ModelPullRequest'),
+      replies: {
+        200: {
+          description: 'Events of the pull, of which `done` is the last, followed by `data: [DONE]`.',
+          content: stream('ModelPullEvent'),
+        },
+      },
+      errors: [400, 401, 403, 408, 409, 413, 415, 429, 500, 503, 507],
+    }),
+  },
+}

@@ -1,0 +1,238 @@
+import './batches.ts'
+import './chat-request.ts'
+import './chat-response.ts'
+import './decision-request.ts'
+import './decision-response.ts'
+import './files.ts'
+import './input-tokens.ts'
+import './models.ts'
+import { PURPOSES } from '../../../files/index.ts'
+import {
+  inPath,
+  json,
+  MODEL_ERRORS,
+  operation,
+  type Paths,
+  PRIORITY,
+  paging,
+  query,
+  stream,
+} from '../../http/wire/describe.ts'
+
+const BINARY = { schema: { type: 'string', format: 'binary' } }
+/** Bytes of any type. Client generators that support bytes recognise them only as an octet stream. */
+const BYTES = { 'application/octet-stream': BINARY, '*/*': BINARY }
+
+const MODEL_ID = inPath('model_id', 'The id under which the model is listed.')
+const EXTENDED = query('extended', 'Whether to include capabilities, modalities and limits.', {
+  type: 'boolean',
+  default: false,
+})
+const FOR_ANTHROPIC = {
+  name: 'anthropic-version',
+  in: 'header',
+  description: 'With any value, the response has Anthropic’s shape.',
+  schema: { type: 'string' },
+}
+/** Of whoever sends `anthropic-version`; others get errors in the contract's shape. */
+const EITHER = { errors: ['Error', 'MessageError'], headers: ['request-id'] } as const
+/** Keys in either header. */
+const EITHER_KEY = [{ apiKey: [] }, { anthropicKey: [] }]
+
+const FILE_ID = inPath('file_id', 'The id of the file, which begins with `file-`.')
+const BATCH_ID = inPath('batch_id', 'The id of the batch, which begins with `batch_`.')
+const STORAGE_ERRORS = [401, 403, 404, 429, 503]
+
+/** OpenAI's conventions without `/v1/responses`, which has a folder of its own. */
+export const OPENAI_PATHS: Paths = {
+  '/v1/chat/completions': {
+    post: operation({
+      id: 'createChatCompletion',
+      tag: 'chat',
+      summary: 'Reply to a conversation',
+      parameters: [PRIORITY],
+      body: json('ChatCompletionRequest'),
+      replies: {
+        200: {
+          description: 'The reply; with `stream`, its chunks as they are generated, followed by `data: [DONE]`.',
+          content: { ...json('ChatCompletion'), ...stream('ChatCompletionChunk') },
+        },
+      },
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/chat/completions/input_tokens': {
+    post: operation({
+      id: 'countChatInputTokens',
+      tag: 'chat',
+      summary: 'Count the prompt tokens of a chat completion without generating it',
+      body: json('ChatCompletionRequest'),
+      replies: { 200: { description: 'The tokens of the prompt.', content: json('InputTokens') } },
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/decisions': {
+    post: operation({
+      id: 'createDecision',
+      tag: 'decisions',
+      summary: 'Answer typed questions about one input, with probabilities',
+      parameters: [PRIORITY],
+      body: json('DecisionRequest'),
+      replies: { 200: { description: 'The answers, in the order of the questions.', content: json('Decision') } },
+      errors: MODEL_ERRORS,
+    }),
+  },
+  '/v1/models': {
+    get: operation({
+      id: 'listModels',
+      tag: 'models',
+      summary: 'The models that are served; in Anthropic’s shape to clients that send `anthropic-version`',
+      security: EITHER_KEY,
+      parameters: [
+        EXTENDED,
+        FOR_ANTHROPIC,
+        query('limit', 'Most models in a page, in Anthropic’s shape.', {
+          type: 'integer',
+          minimum: 1,
+          maximum: 1000,
+          default: 20,
+        }),
+        query('after_id', 'Start after the model with this id, in Anthropic’s shape.', { type: 'string' }),
+        query('before_id', 'End before the model with this id, in Anthropic’s shape.', { type: 'string' }),
+      ],
+      replies: { 200: { description: 'The models.', content: json('ModelList', 'ModelInfoList') } },
+      errors: [400, 401, 429, 503],
+      convention: EITHER,
+    }),
+  },
+  '/v1/models/{model_id}': {
+    get: operation({
+      id: 'retrieveModel',
+      tag: 'models',
+      summary: 'One model',
+      security: EITHER_KEY,
+      parameters: [MODEL_ID, EXTENDED, FOR_ANTHROPIC],
+      replies: { 200: { description: 'The model.', content: json('ExtendedModel', 'Model', 'ModelInfo') } },
+      errors: [400, 401, 404, 429, 503],
+      convention: EITHER,
+    }),
+    delete: operation({
+      id: 'deleteModel',
+      tag: 'models',
+      summary: 'Delete a model that was pulled; needs a key of scope `admin`',
+      parameters: [MODEL_ID],
+      replies: { 200: { description: 'The model is deleted.', content: json('DeletedModel') } },
+      errors: [400, 401, 403, 404, 409, 429, 503],
+    }),
+  },
+  '/v1/files': {
+    post: operation({
+      id: 'createFile',
+      tag: 'files',
+      summary: 'Upload an image, video or audio file; `Content-Length` is required',
+      body: { 'multipart/form-data': { schema: { $ref: '#/components/schemas/FileUpload' } } },
+      replies: { 200: { description: 'The file.', content: json('File') } },
+      errors: [400, 401, 403, 408, 411, 413, 415, 429, 503],
+    }),
+    get: operation({
+      id: 'listFiles',
+      tag: 'files',
+      summary: 'The files of the organisation',
+      parameters: [
+        ...paging('file', { most: 10_000, usual: 10_000 }),
+        query('order', 'Sort order by creation time.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
+        query('purpose', 'Only files with this purpose.', { type: 'string', enum: PURPOSES }),
+      ],
+      replies: { 200: { description: 'A page of files.', content: json('FileList') } },
+      errors: [400, 401, 403, 429, 503],
+    }),
+  },
+  '/v1/files/{file_id}': {
+    get: operation({
+      id: 'retrieveFile',
+      tag: 'files',
+      summary: 'One file',
+      parameters: [FILE_ID],
+      replies: { 200: { description: 'The file.', content: json('File') } },
+      errors: STORAGE_ERRORS,
+    }),
+    delete: operation({
+      id: 'deleteFile',
+      tag: 'files',
+      summary: 'Delete a file',
+      parameters: [FILE_ID],
+      replies: { 200: { description: 'The file is deleted.', content: json('DeletedFile') } },
+      errors: STORAGE_ERRORS,
+    }),
+  },
+  '/v1/files/{file_id}/content': {
+    get: operation({
+      id: 'downloadFile',
+      tag: 'files',
+      summary: 'The bytes of a file, or the part that a `Range` header requests',
+      parameters: [
+        FILE_ID,
+        {
+          name: 'range',
+          in: 'header',
+          description: 'The part to send, such as `bytes=0-1023`.',
+          schema: { type: 'string' },
+        },
+      ],
+      replies: {
+        200: {
+          description: 'The bytes, with the content type of the file.',
+          content: BYTES,
+          headers: ['accept-ranges', 'content-disposition', 'etag'],
+        },
+        206: {
+          description: 'The requested part.',
+          content: BYTES,
+          headers: ['accept-ranges', 'content-disposition', 'content-range', 'etag'],
+        },
+      },
+      errors: [401, 403, 404, 416, 429, 503],
+    }),
+  },
+  '/v1/batches': {
+    post: operation({
+      id: 'createBatch',
+      tag: 'batches',
+      summary: 'Run the requests in a file of purpose `batch`, behind all others',
+      body: json('BatchRequest'),
+      replies: {
+        200: { description: 'The batch, which is validated and run from now on.', content: json('Batch') },
+      },
+      errors: [400, 401, 403, 408, 413, 415, 429, 503],
+    }),
+    get: operation({
+      id: 'listBatches',
+      tag: 'batches',
+      summary: 'The batches of the organisation, newest first',
+      parameters: paging('batch', { most: 100, usual: 20 }),
+      replies: { 200: { description: 'A page of batches.', content: json('BatchList') } },
+      errors: [400, 401, 403, 429, 503],
+    }),
+  },
+  '/v1/batches/{batch_id}': {
+    get: operation({
+      id: 'retrieveBatch',
+      tag: 'batches',
+      summary: 'One batch',
+      limited: false,
+      parameters: [BATCH_ID],
+      replies: { 200: { description: 'The batch.', content: json('Batch') } },
+      errors: [401, 403, 404, 503],
+    }),
+  },
+  '/v1/batches/{batch_id}/cancel': {
+    post: operation({
+      id: 'cancelBatch',
+      tag: 'batches',
+      summary: 'Stop a batch; what has been run is in its output',
+      parameters: [BATCH_ID],
+      replies: { 200: { description: 'The batch.', content: json('Batch') } },
+      errors: [400, 401, 403, 404, 429, 503],
+    }),
+  },
+}
