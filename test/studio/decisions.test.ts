@@ -168,7 +168,8 @@ describe.skipIf(CHROMIUM === null)('decisions in the Studio', () => {
     expect(await alert.innerText()).toBe('It is given twice. questions[1].choices[1].value')
     expect(await row(3).getByRole('alert').count()).toBe(1)
     expect(await row(3).locator('.token.at-fault').count()).toBe(1)
-    expect(await page.locator(':focus').getAttribute('id')).toMatch(/^options-/)
+    const atFault = page.locator('[id^="options-"]:focus')
+    await atFault.waitFor()
     // What was answered before stays.
     expect(await row(1).getByRole('meter').count()).toBe(2)
     expect(await violationsOf(page)).toEqual([])
@@ -176,6 +177,7 @@ describe.skipIf(CHROMIUM === null)('decisions in the Studio', () => {
     await alert.waitFor({ state: 'detached' })
     await decide(press('Ask 2 questions'))
     expect(await alert.innerText()).toBe('Expected at least 2 items. questions[1].choices')
+    await atFault.waitFor()
     await page.keyboard.type('blue,')
     await decide(press('Ask 2 questions'))
     await row(3).getByRole('meter').first().waitFor()
