@@ -56,6 +56,9 @@ const responseFormat = z.discriminatedUnion('type', [
     .register(requestSchemas, { id: 'JsonSchemaResponseFormat' }),
 ])
 
+/** As many as the contract lets a prompt of a multilook have. */
+const MOST_CHOICES = 8
+
 const jsonObjectFormat = z.object({ type: z.literal('json_object') })
 
 const streamOptions = z
@@ -85,6 +88,7 @@ export const chatRequest = z
  */
 export const openAiChatRequest = chatRequest
   .extend({
+    n: z.int().min(1).max(MOST_CHOICES).nullish(),
     response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
     stream_options: openAiStreamOptions.nullish(),
     logprobs,
