@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { ApiError } from '../src/lib/errors.ts'
 import { chunksOf, messageOf, promptText, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { startShippedServer } from './support/shipped-model.ts'
@@ -197,7 +198,8 @@ describe('fields of OpenAI that the contract does not have', () => {
     ['stop', ''],
     ['stop', 'a'.repeat(501)],
     ['seed', 1.5],
-    ['n', 2],
+    ['n', 0],
+    ['n', 9],
     ['store', true],
     ['service_tier', 'priority'],
     ['logit_bias', { 50256: -100 }],
@@ -223,6 +225,122 @@ describe('fields of OpenAI that the contract does not have', () => {
     const chunks = await chunksOf(await plain({ stream: true, stream_options: { include_usage: true } }))
     expect(chunks.slice(0, -1).every(({ usage, choices }) => usage === null && choices.length === 1)).toBe(true)
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 1 } })
+  })
+})
+
+describe('several replies to one request', () => {
+  const TEXTS = [['One'], ['Two', ' words'], ['Three', ' little', ' words']]
+  const three = (fields: object = {}) => post({ tools: [], n: 3, ...fields })
+
+  beforeAll(async () => {
+    server = await startTestServer({ environment })
+  })
+  afterAll(() => server?.close())
+  beforeEach(() => {
+    server.engine.works.length = 0
+    server.engine.aborts.length = 0
+    server.engine.script = { texts: (completion) => TEXTS[completion]! }
+  })
+
+  test('are numbered, and the prompt of all counts once', async () => {
+    const { usage: alone } = await replyOf(await post({ tools: [] }))
+    const { choices, usage } = await replyOf(await three({ temperature: 1, seed: 3, logprobs: true }))
+    expect(choices.map(({ index, message, finish_reason }) => [index, message.content, finish_reason])).toEqual([
+      [0, 'One', 'stop'],
+      [1, 'Two words', 'stop'],
+      [2, 'Three little words', 'stop'],
+    ])
+    const rated = choices.map((choice) => (choice as Partial<OpenAI.ChatCompletion.Choice>).logprobs!.content!)
+    expect(rated.map((tokens) => tokens.map(({ token }) => token))).toEqual(TEXTS)
+    expect(usage).toMatchObject({ prompt_tokens: alone!.prompt_tokens, completion_tokens: 6 })
+    const [work] = server.engine.works.slice(-1)
+    expect(work!.branches).toMatchObject([{ n: 3, sampling: { seed: 3 } }])
+    const rows = server.logs.filter((line) => line.includes('"path":"/v1/chat/completions"'))
+    expect(rows).toHaveLength(2)
+  })
+
+  test('are streamed side by side, with one usage at the end', async () => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
+    const stream = await client.chat.completions.create({
+      ...{ model: 'service-mk1.5', n: 3, stream: true, stream_options: { include_usage: true } },
+      messages: [{ role: 'user', content: 'Say something.' }],
+    })
+    const texts = ['', '', '']
+    const roles: number[] = []
+    const ends: number[] = []
+    const usages: OpenAI.CompletionUsage[] = []
+    for await (const { choices, usage } of stream) {
+      if (usage) usages.push(usage)
+      expect(choices).toHaveLength(usage ? 0 : 1)
+      for (const { index, delta, finish_reason } of choices) {
+        if (delta.role) roles.push(index)
+        if (finish_reason) ends.push(index)
+        texts[index] += delta.content ?? ''
+      }
+    }
+    expect(texts).toEqual(TEXTS.map((pieces) => pieces.join('')))
+    expect([roles, ends]).toEqual([
+      [0, 1, 2],
+      [0, 1, 2],
+    ])
+    expect(usages).toEqual([expect.objectContaining({ completion_tokens: 6 })])
+  })
+
+  test('end one by one at a stop sequence, and the work with the last', async () => {
+    server.engine.script = { texts: (completion) => TEXTS[completion]!, endless: true }
+    const { choices, usage } = await replyOf(await three({ stop: ['e', ' words'] }))
+    expect(choices.map(({ message }) => message.content)).toEqual(['On', 'Two', 'Thr'])
+    expect(usage!.completion_tokens).toBe(1 + 2 + 1)
+    expect(server.engine.aborts).toHaveLength(0)
+    await expect.poll(() => server.engine.emitted).toBeLessThan(20)
+  })
+
+  test('call functions each for itself', async () => {
+    const call = '<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>'
+    server.engine.script = { texts: (completion) => (completion === 1 ? ['I do not know.'] : [call]) }
+    const { choices } = await replyOf(await three({ tools: [weather] }))
+    expect(choices.map(({ finish_reason }) => finish_reason)).toEqual(['tool_calls', 'stop', 'tool_calls'])
+    const ids = choices.flatMap(({ message }) => message.tool_calls?.map(({ id }) => id) ?? [])
+    expect(new Set(ids).size).toBe(2)
+  })
+
+  test('must all have the structure', async () => {
+    server.engine.script = { texts: (completion) => [completion === 2 ? '[1]' : '{"a": 1}'] }
+    const response = await three(jsonObject)
+    expect([response.status, (await errorOf(response)).code]).toEqual([500, 'output_validation_failed'])
+  })
+
+  test('an error of one is an error of all', async () => {
+    const error = new ApiError('No more.', { status: 503, type: 'server_error' })
+    server.engine.script = { texts: ['One'], error }
+    const response = await three()
+    expect([response.status, (await errorOf(response)).message]).toEqual([503, 'No more.'])
+    const events = (await (await three({ stream: true })).text()).trimEnd().split('\n\n')
+    expect(JSON.parse(events.at(-1)!.slice('data: '.length))).toMatchObject({ error: { message: 'No more.' } })
+  })
+
+  test('are not looked for with the focus tool', async () => {
+    const url = `data:image/png;base64,${await readFile(new URL('../docs/pictures/shapes.png', import.meta.url), 'base64')}`
+    const messages = [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }]
+    const response = await three({ messages, vision_config: { internal_tools: { focus: true } } })
+    expect(response.status).toBe(400)
+    expect((await errorOf(response)).message).toContain('n above 1')
+  })
+
+  test('that take too long have what was said by then', async () => {
+    const slow = await startTestServer({ environment: { ...environment, LOOKOUT_CHAT_SECONDS: '1' } })
+    try {
+      slow.engine.script = { texts: (completion) => TEXTS[completion]!, endless: true, delayMs: 100 }
+      const body = { model: 'service-mk1.5', messages: [user], n: 3 }
+      const { choices } = await replyOf(await slow.post('/v1/chat/completions', body))
+      expect(choices.map(({ message, finish_reason }) => [message.content!.slice(0, 3), finish_reason])).toEqual([
+        ['One', 'length'],
+        ['Two', 'length'],
+        ['Thr', 'length'],
+      ])
+    } finally {
+      await slow.close()
+    }
   })
 })
 
@@ -262,6 +380,18 @@ describe('with the built-in model', () => {
     expect(new Set(alone).size).toBeGreaterThan(1)
     // Where two tokens come as close as numbers are rounded, which one is drawn depends on what else is computed.
     expect(seeds.filter((seed) => alone[seed] !== beside[seed]).length).toBeLessThanOrEqual(1)
+  })
+
+  test('several replies differ, and with a seed are the same each time', async () => {
+    const drawn = { tools: [], temperature: 2, max_completion_tokens: 40, seed: 5 }
+    const messages = [{ role: 'user', content: 'Tell me about shapes.' }]
+    const ask = async (n: number) => (await replyOf(await post({ ...drawn, messages, n }))).choices
+    const [alone, first, second] = [await ask(1), await ask(8), await ask(8)]
+    const texts = first.map(({ message }) => message.content)
+    expect(new Set(texts).size).toBeGreaterThan(2)
+    // As above: where two tokens come as close as numbers are rounded.
+    const again = [...second, ...alone].filter(({ message, index }) => message.content !== texts[index])
+    expect(again.length).toBeLessThanOrEqual(1)
   })
 
   test.each([true, false])('usage tells the tokens of images (stream %s)', async (stream) => {

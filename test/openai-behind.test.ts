@@ -130,6 +130,15 @@ test('a seed reaches the server behind, and a stop sequence ends its reply', asy
   expect([cut.message.content, cut.finish_reason]).toEqual([behind.slice(0, 8), 'stop'])
 })
 
+test('several replies have seeds of their own', async () => {
+  const drawn = { messages: user(text('Hello!')), temperature: 1.5, seed: 11, max_completion_tokens: 30 }
+  const contents = async (fields: object) => {
+    const { choices } = await answer<Answer>(front, CHAT, { ...drawn, ...fields })
+    return choices.map(({ message }) => message.content)
+  }
+  expect(await contents({ n: 2 })).toEqual([...(await contents({})), ...(await contents({ seed: 12 }))])
+})
+
 test('tokens that only the server behind can count are estimated', async () => {
   const [before, behind] = await both<{ input_tokens: number; estimated: boolean }>(
     `${CHAT}/input_tokens`,

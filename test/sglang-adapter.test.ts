@@ -124,6 +124,13 @@ describe.each([
     expect(usage.prompt_tokens_details!.cached_tokens).toBe(0)
   })
 
+  test('several replies with a seed have seeds of their own, which SGLang would not give them', async () => {
+    await ask({ ...hello, n: 3, temperature: 1, seed: 2 ** 32 - 1 })
+    expect(sglang.asked.map(({ sampling_params }) => sampling_params)).toEqual(
+      [2 ** 32 - 1, 0, 1].map((sampling_seed) => expect.objectContaining({ n: 1, sampling_seed })),
+    )
+  })
+
   test('a prompt that was computed before is in the cache of its organisation', async () => {
     const body = user(text('Say the same thing again.'))
     await ask(body)

@@ -45,8 +45,9 @@ function checkToolChoice({ tools, toolUse: { choice } }: ChatRequest, compatibil
   }
 }
 
-/** Rejects tools and structures beside the focus tool, whose calls come before the reply. */
-export function checkFocusAlone({ tools, structure }: ChatRequest, param: string): void {
+/** Rejects tools, structures and several replies beside the focus tool, whose calls come before the reply. */
+export function checkFocusAlone({ tools, structure, choices = 1 }: ChatRequest, param: string): void {
+  if (choices > 1) throw invalidRequest('The focus tool cannot be combined with n above 1', param)
   if (tools.length > 0) {
     throw invalidRequest('The focus tool cannot be combined with tools', param, { code: 'conflicting_tools' })
   }

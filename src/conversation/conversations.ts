@@ -15,7 +15,7 @@ import { TemplateThreads } from './prompt/template-threads.ts'
 import { type AskedTokens, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
 import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent } from './reply/multilook-reply.ts'
-import { assembleReply, type ReplyEvent, released } from './reply/reply.ts'
+import { assembleChoices, assembleReply, type ChoiceEvent, type ReplyEvent, released } from './reply/reply.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import { constraintOf, demandOf, StructureChecker } from './reply/structured-reply.ts'
 import type { ChatRequest, ToolUse } from './request/chat-request.ts'
@@ -65,7 +65,7 @@ interface FocusMedia extends Pick<FocusParts, 'images'> {
 const BACKGROUND_SECONDS = 3_600
 
 const NO_IMAGES: FocusParts['images'] = new Map()
-type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'stops' | 'topLogProbs'>
+type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'stops' | 'topLogProbs' | 'choices'>
 const ONE_CALL: ToolUse = { choice: 'auto', parallel: false }
 
 /** The tools in the prompt. A named function is the only one that the model may call, so it is the only one listed. */
@@ -114,10 +114,7 @@ export class Conversations {
    * that. The caller must iterate the reply or abort `signal`.
    */
   async startChat(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ReplyEvent>> {
-    using held = holdMedia(urlsOf(request.messages))
-    const deadline = new Deadline(secondsFor(caller, this.#chatBudgetSeconds), signal)
-    try {
-      const { prompt, spec, focus } = await this.#prepareChat(request, caller, held, deadline)
+    return this.#started(request, caller, signal, async ({ prompt, spec, focus }, held, deadline) => {
       if (focus !== null) {
         const reply = await this.#replyWithFocus(prompt, spec, { ...request, ...focus }, caller, deadline)
         const heldImages = held.move()
@@ -128,6 +125,37 @@ export class Conversations {
       const reply = released(await this.#reply(prompt, spec, request, caller, deadline), deadline)
       const { structure } = request
       return structure === null ? reply : this.#structures.checked(reply, structure, caller.organisation)
+    })
+  }
+
+  /**
+   * Starts `request.choices` replies to one chat, whose prompt is computed once. Otherwise as `startChat`.
+   * @throws ApiError 400 with the focus tool, which looks at the images again for each reply.
+   */
+  async startChoices(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ChoiceEvent>> {
+    return this.#started(request, caller, signal, async ({ prompt, spec }, _held, deadline) => {
+      const { model, organisation } = caller
+      const work = await this.#workOf(prompt, spec, request, caller, deadline)
+      const generation = await model.engine.generate(work, deadline.signal)
+      const readers = Array.from({ length: work.branches[0]!.n }, () => spec.createReader())
+      const assembled = assembleChoices({ generation, model, deadline, readers, stops: request.stops ?? [] })
+      const replies = released(assembled, deadline)
+      const { structure } = request
+      return structure === null ? replies : this.#structures.checkedChoices(replies, structure, organisation)
+    })
+  }
+
+  /** Prepares a chat and starts what replies to it, which releases the deadline when it has ended. */
+  async #started<Replies>(
+    request: ChatRequest,
+    caller: Caller,
+    signal: AbortSignal,
+    start: (chat: PreparedChat, held: DisposableStack, deadline: Deadline) => Promise<Replies>,
+  ): Promise<Replies> {
+    using held = holdMedia(urlsOf(request.messages))
+    const deadline = new Deadline(secondsFor(caller, this.#chatBudgetSeconds), signal)
+    try {
+      return await start(await this.#prepareChat(request, caller, held, deadline), held, deadline)
     } catch (error) {
       deadline.release()
       throw error
@@ -242,7 +270,7 @@ export class Conversations {
   async #workOf(
     prompt: PromptSource,
     spec: ReplySpec,
-    { sampling, streamed, stops = [], topLogProbs, ...limits }: ReplyLimits,
+    { sampling, streamed, stops = [], topLogProbs, choices = 1, ...limits }: ReplyLimits,
     { model, organisation }: Caller,
     { signal }: Deadline,
   ): Promise<Work> {
@@ -251,7 +279,7 @@ export class Conversations {
     const maxTokens = await outputBudget([measured], limits, model, prompt.param)
     signal.throwIfAborted()
     const rated = topLogProbs === null ? {} : { topLogProbs }
-    const branch = { param: prompt.param, suffix: [], n: 1, sampling, ...rated, ...spec.bounds(maxTokens) }
+    const branch = { param: prompt.param, suffix: [], n: choices, sampling, ...rated, ...spec.bounds(maxTokens) }
     // With larger pieces, what follows a stop sequence would be computed.
     return { organisation, prefix, branches: [branch], whole: !streamed && stops.length === 0 }
   }

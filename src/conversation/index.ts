@@ -11,11 +11,14 @@ export {
   type PromptResult,
 } from './reply/multilook-reply.ts'
 export {
+  type ChoiceEvent,
+  collectChoices,
   collectReply,
   type FinishReason,
   type ReplyEvent,
   type ReplyFinish,
   type ReplyMessage,
+  totalUsage,
   type Usage,
   type WholeReply,
 } from './reply/reply.ts'

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
-import type { Conversations, ReplyEvent, Usage, WholeReply } from '../../conversation/index.ts'
-import { collectReply } from '../../conversation/index.ts'
+import type { Conversations, ReplyEvent, ReplyFinish, Usage, WholeReply } from '../../conversation/index.ts'
+import { collectChoices, collectReply, totalUsage } from '../../conversation/index.ts'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import { requestSignal } from '../http/abort-signal.ts'
 import type { BodyReader } from '../http/body/body-reader.ts'
@@ -50,37 +50,47 @@ async function complete(
 ): Promise<ChatCompletionBody | undefined> {
   const read = await readChatBody(request, reply, options)
   const { value: body } = read
-  const { models, conversations, shutdown, keepAliveMs } = options
+  const { models, conversations, compatibility, shutdown, keepAliveMs } = options
   const model = await namedModel(models, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'chat', model })
   const signal = requestSignal(reply, shutdown)
   const chat = toChatRequest(read)
   const rated = chat.topLogProbs !== null
-  const events = await conversations.startChat(chat, caller, signal)
+  const count = chat.choices ?? 1
+  // Most requests are for one reply, whose events need no numbers.
+  const alone = count === 1 ? await conversations.startChat(chat, caller, signal) : null
+  const numbered = alone === null ? await conversations.startChoices(chat, caller, signal) : null
   const heading = {
     id: `chatcmpl-${randomUUID().replaceAll('-', '')}`,
     created: Math.floor(Date.now() / 1000),
     model: body.model,
   }
   if (!body.stream) {
-    const whole = await collectReply(events)
-    finish(whole.finish.reason)
-    return toCompletion(heading, whole, { rated, compatibility: options.compatibility })
+    const replies = alone === null ? await collectChoices(numbered!, count) : [await collectReply(alone)]
+    finish(replies[0]!.finish.reason)
+    return toCompletion(heading, replies, { rated, compatibility })
   }
 
   const stream = new EventStream(reply, keepAliveMs)
-  const usage = body.stream_options?.include_usage ? options.compatibility : null
+  const form = { rated, usage: body.stream_options?.include_usage ? compatibility : null }
+  const writers = Array.from({ length: count }, (_, index) => new ChunkWriter(heading, form, index))
+  const finishes: ReplyFinish[] = []
+  // Most clients take more at once, and waiting would cost as much as the rest of a token.
+  const send = (choice: number, event: ReplyEvent): Promise<void> | null => {
+    if (event.type === 'finish' && finishes.push(event) === count) finish(event.reason)
+    return stream.send(writers[choice]!.of(event))
+  }
   try {
-    const chunks = new ChunkWriter(heading, { rated, usage })
-    await stream.send(chunks.first())
-    for await (const event of events) {
-      if (event.type === 'finish') finish(event.reason)
-      // Most clients take more at once, and waiting would cost as much as the rest of a token.
-      const full = stream.send(chunks.of(event))
+    for (const writer of writers) await stream.send(writer.first())
+    for await (const event of alone ?? []) {
+      const full = send(0, event)
       if (full !== null) await full
-      const usage = chunks.usageAfter(event)
-      if (usage !== null) await stream.send(usage)
     }
+    for await (const { choice, event } of numbered ?? []) {
+      const full = send(choice, event)
+      if (full !== null) await full
+    }
+    if (form.usage === 'openai') await stream.send(writers[0]!.usage(totalUsage(finishes)))
     await stream.send('[DONE]')
   } catch (error) {
     if (!reply.raw.destroyed) {
@@ -95,21 +105,24 @@ async function complete(
 
 function toCompletion(
   heading: Heading,
-  reply: WholeReply,
+  replies: readonly WholeReply[],
   { rated, compatibility }: { readonly rated: boolean; readonly compatibility: Compatibility },
 ): ChatCompletionBody {
   // The contract has no such fields; clients of OpenAI may expect a null.
   const isOpenAi = compatibility === 'openai'
-  const message = { ...toMessageBody(reply), ...(isOpenAi ? { refusal: null } : {}) }
   const none = isOpenAi ? { logprobs: null } : {}
-  const logprobs = rated ? { logprobs: toLogProbs(reply.logProbs) } : none
   return {
     id: heading.id,
     object: 'chat.completion',
     created: heading.created,
     model: heading.model,
-    choices: [{ index: 0, message, ...logprobs, finish_reason: reply.finish.reason }],
-    usage: toUsage(reply.finish.usage, compatibility),
+    choices: replies.map((reply, index) => ({
+      index,
+      message: { ...toMessageBody(reply), ...(isOpenAi ? { refusal: null } : {}) },
+      ...(rated ? { logprobs: toLogProbs(reply.logProbs) } : none),
+      finish_reason: reply.finish.reason,
+    })),
+    usage: toUsage(totalUsage(replies.map(({ finish }) => finish)), compatibility),
   }
 }
 
@@ -130,10 +143,13 @@ class ChunkWriter {
   readonly #after: string
   readonly #heading: Heading
   readonly #form: ChunkForm
+  readonly #index: number
 
-  constructor(heading: Heading, form: ChunkForm) {
+  /** @param index of the choice. */
+  constructor(heading: Heading, form: ChunkForm, index: number) {
     this.#heading = heading
     this.#form = form
+    this.#index = index
     const [before, after] = this.#write(SEAM).split(JSON.stringify(SEAM))
     this.#before = before!
     this.#after = after!
@@ -155,16 +171,15 @@ class ChunkWriter {
     return this.#write({}, { logProbs, finish: event.reason, usage })
   }
 
-  /** The chunk that follows that of the event; null for none. */
-  usageAfter(event: ReplyEvent): string | null {
-    if (event.type !== 'finish' || this.#form.usage !== 'openai') return null
-    return JSON.stringify(this.#chunk([], toUsage(event.usage, 'openai')))
+  /** The chunk that follows all others, as OpenAI has it. */
+  usage(usage: Usage): string {
+    return JSON.stringify(this.#chunk([], toUsage(usage, 'openai')))
   }
 
   #write(delta: Choice['delta'], { logProbs, finish = null, usage = null }: ChunkRest = {}): string {
     const { rated } = this.#form
     const logprobs = rated ? { logprobs: logProbs === undefined ? null : toLogProbs(logProbs) } : {}
-    return JSON.stringify(this.#chunk([{ index: 0, delta, ...logprobs, finish_reason: finish }], usage))
+    return JSON.stringify(this.#chunk([{ index: this.#index, delta, ...logprobs, finish_reason: finish }], usage))
   }
 
   #chunk(choices: readonly Choice[], usage: UsageBody | null): ChatCompletionChunkBody {

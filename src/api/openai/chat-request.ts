@@ -37,6 +37,7 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
     structure: structureOf(body),
     stops: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
     streamed: body.stream === true,
+    choices: body.n ?? 1,
   }
 }
 

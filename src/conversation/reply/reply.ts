@@ -1,4 +1,4 @@
-import type { FinishEvent, Generation, TokenLogProb } from '../../inference/engine.ts'
+import type { FinishEvent, Generation, TextEvent, TokenLogProb } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { Deadline } from '../request/deadline.ts'
@@ -77,59 +77,131 @@ export interface ReplySource {
  * @throws ApiError when the engine fails, and 504 when the deadline passes before the first text.
  */
 export async function* assembleReply(source: ReplySource): AsyncGenerator<ReplyEvent, void, void> {
-  const { generation, model, deadline } = source
-  const reader = new LogProbReader(source.reader)
-  const cutter = new StopCutter(source.stops)
-  let hasText = false
-  let calls = 0
-  let tokens = 0
-  let reasoningTokens = 0
-  const cut = (pieces: readonly ReplyPiece[]) => {
-    const kept = source.stops.length === 0 ? pieces : pieces.flatMap((piece) => cutter.push(piece))
-    for (const { type } of kept) if (type === 'tool_call') calls++
-    return kept
-  }
-  const rest = (): Pick<ReplyFinish, 'logProbs'> => {
-    const logProbs = cutter.found === null ? [...cutter.rest, ...reader.rest] : []
-    return logProbs.length === 0 ? {} : { logProbs }
-  }
-  const stopped = (stoppedBy: string): ReplyFinish => {
-    const reason = calls > 0 ? 'tool_calls' : 'stop'
-    return {
-      type: 'finish',
-      reason,
-      usage: usageOf(generation, model, { completionTokens: tokens, reasoningTokens }),
-      stoppedBy,
-    }
-  }
+  const { generation, deadline } = source
+  const assembler = new ReplyAssembler(source)
   try {
     for await (const event of generation.events) {
       if (event.type === 'error') throw event.error
-      if (event.type === 'text') {
-        hasText = true
-        tokens += event.tokens
-        const pieces = cut(reader.push(event))
-        if (source.reader.section === 'thought') reasoningTokens += event.tokens
-        // Not `yield*`, which would wait several times for each piece.
-        for (const piece of pieces) yield piece
-        if (cutter.found === null) continue
-        yield stopped(cutter.found)
-        return
-      }
-      yield* cut(reader.end(event.reason === 'length'))
-      yield* cutter.end()
-      const usage = usageOf(generation, model, { completionTokens: event.completionTokens, reasoningTokens })
-      if (cutter.found !== null) yield stopped(cutter.found)
-      else yield { type: 'finish', reason: finishReason(event, calls), usage, ...rest() }
-      return
+      // Not `yield*`, which would wait several times for each piece.
+      for (const made of assembler.take(event)) yield made
+      if (assembler.hasEnded) return
     }
-    throw internalError(new Error('The engine ended a completion without a finish event'))
+    throw endedEarly()
   } catch (error) {
-    if (!deadline.caused(error) || !hasText) throw error
-    yield* cut(reader.end(true))
-    yield* cutter.end()
-    const usage = usageOf(generation, model, { completionTokens: generation.computedTokens(), reasoningTokens })
-    yield { type: 'finish', reason: 'length', usage, ...rest() }
+    if (!deadline.caused(error) || !assembler.hasText) throw error
+    yield* assembler.cutOff(generation.computedTokens())
+  }
+}
+
+/** An event of one of several replies. They are numbered from 0. */
+export interface ChoiceEvent {
+  readonly choice: number
+  readonly event: ReplyEvent
+}
+
+export interface ChoicesSource extends Omit<ReplySource, 'reader'> {
+  /** One for each reply. */
+  readonly readers: readonly ReplyReader[]
+}
+
+/**
+ * Assembles the replies of a generation with one branch and several completions, each with a finish of its own. A reply that
+ * meets a stop sequence ends; the work ends with the last one. At the deadline, all that have not ended do so with the reason
+ * `length`.
+ * @throws ApiError as `assembleReply` does, for all of them.
+ */
+export async function* assembleChoices(source: ChoicesSource): AsyncGenerator<ChoiceEvent, void, void> {
+  const { generation, deadline, readers } = source
+  const assemblers = readers.map((reader) => new ReplyAssembler({ ...source, reader }))
+  try {
+    for await (const event of generation.events) {
+      if (event.type === 'error') throw event.error
+      const choice = event.completion
+      const assembler = assemblers[choice]!
+      if (assembler.hasEnded) continue
+      for (const made of assembler.take(event)) yield { choice, event: made }
+      if (assemblers.every(({ hasEnded }) => hasEnded)) return
+    }
+    throw endedEarly()
+  } catch (error) {
+    if (!deadline.caused(error) || assemblers.every(({ hasText }) => !hasText)) throw error
+    for (const [choice, assembler] of assemblers.entries()) {
+      if (assembler.hasEnded) continue
+      for (const event of assembler.cutOff(assembler.tokens)) yield { choice, event }
+    }
+  }
+}
+
+function endedEarly(): Error {
+  return internalError(new Error('The engine ended a completion without a finish event'))
+}
+
+/** Makes the events of one reply from those of the engine. */
+class ReplyAssembler {
+  readonly #source: Pick<ReplySource, 'generation' | 'model' | 'reader' | 'stops'>
+  readonly #reader: LogProbReader
+  readonly #cutter: StopCutter
+  #calls = 0
+  #reasoningTokens = 0
+  /** Of its texts so far. */
+  tokens = 0
+  hasText = false
+  hasEnded = false
+
+  constructor(source: Pick<ReplySource, 'generation' | 'model' | 'reader' | 'stops'>) {
+    this.#source = source
+    this.#reader = new LogProbReader(source.reader)
+    this.#cutter = new StopCutter(source.stops)
+  }
+
+  take(event: TextEvent | FinishEvent): readonly ReplyEvent[] {
+    if (event.type === 'finish') return this.#finish(event)
+    this.hasText = true
+    this.tokens += event.tokens
+    const pieces = this.#cut(this.#reader.push(event))
+    if (this.#source.reader.section === 'thought') this.#reasoningTokens += event.tokens
+    const { found } = this.#cutter
+    return found === null ? pieces : [...pieces, this.#stopped(found)]
+  }
+
+  /** Ends the reply with the text so far. */
+  cutOff(completionTokens: number): readonly ReplyEvent[] {
+    const pieces = [...this.#cut(this.#reader.end(true)), ...this.#cutter.end()]
+    return [...pieces, this.#ended({ reason: 'length', usage: this.#usage(completionTokens), ...this.#rest() })]
+  }
+
+  #finish(event: FinishEvent): readonly ReplyEvent[] {
+    const pieces = [...this.#cut(this.#reader.end(event.reason === 'length')), ...this.#cutter.end()]
+    const { found } = this.#cutter
+    if (found !== null) return [...pieces, this.#stopped(found)]
+    const usage = this.#usage(event.completionTokens)
+    return [...pieces, this.#ended({ reason: finishReason(event, this.#calls), usage, ...this.#rest() })]
+  }
+
+  #cut(pieces: readonly ReplyPiece[]): readonly ReplyPiece[] {
+    const kept = this.#source.stops.length === 0 ? pieces : pieces.flatMap((piece) => this.#cutter.push(piece))
+    for (const { type } of kept) if (type === 'tool_call') this.#calls++
+    return kept
+  }
+
+  #stopped(stoppedBy: string): ReplyFinish {
+    const reason = this.#calls > 0 ? 'tool_calls' : 'stop'
+    return this.#ended({ reason, usage: this.#usage(this.tokens), stoppedBy })
+  }
+
+  #ended(finish: Omit<ReplyFinish, 'type'>): ReplyFinish {
+    this.hasEnded = true
+    return { type: 'finish', ...finish }
+  }
+
+  #rest(): Pick<ReplyFinish, 'logProbs'> {
+    const logProbs = this.#cutter.found === null ? [...this.#cutter.rest, ...this.#reader.rest] : []
+    return logProbs.length === 0 ? {} : { logProbs }
+  }
+
+  #usage(completionTokens: number): Usage {
+    const { generation, model } = this.#source
+    return usageOf(generation, model, { completionTokens, reasoningTokens: this.#reasoningTokens })
   }
 }
 
@@ -162,6 +234,30 @@ export async function collectReply(events: AsyncIterable<ReplyEvent>): Promise<W
     collector.add(event)
   }
   throw internalError(new Error('A reply ended without a finish event'))
+}
+
+/** Collects several streamed replies. */
+export async function collectChoices(events: AsyncIterable<ChoiceEvent>, count: number): Promise<WholeReply[]> {
+  const collectors = Array.from({ length: count }, () => new MessageCollector())
+  const logProbs = collectors.map((): TokenLogProb[] => [])
+  const replies: WholeReply[] = []
+  for await (const { choice, event } of events) {
+    if (event.logProbs !== undefined) logProbs[choice]!.push(...event.logProbs)
+    if (event.type === 'finish') {
+      replies[choice] = { ...collectors[choice]!.message, logProbs: logProbs[choice]!, finish: event }
+    } else collectors[choice]!.add(event)
+  }
+  return replies
+}
+
+/** The usage of several replies to one prompt, which counts once. */
+export function totalUsage(finishes: readonly ReplyFinish[]): Usage {
+  const sum = (count: (usage: Usage) => number) => finishes.reduce((total, { usage }) => total + count(usage), 0)
+  return {
+    ...finishes[0]!.usage,
+    completionTokens: sum(({ completionTokens }) => completionTokens),
+    reasoningTokens: sum(({ reasoningTokens }) => reasoningTokens),
+  }
 }
 
 /** Joins the pieces of a reply into a message. */

@@ -5,7 +5,7 @@ import { isValueDeeper } from '../../lib/json-depth.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { Structure } from '../request/chat-request.ts'
 import { nestedTooDeep } from '../request/nesting.ts'
-import type { ReplyEvent, ReplyFinish } from './reply.ts'
+import type { ChoiceEvent, ReplyEvent, ReplyFinish } from './reply.ts'
 import type { Claim, Verdict } from './structure-worker.ts'
 
 const WORKER_FILE = new URL('./structure-worker.ts', import.meta.url)
@@ -65,6 +65,23 @@ export class StructureChecker {
       if (event.type === 'text') text += event.text
       else if (event.type === 'finish' && isWhole(event)) await this.#check(text, structure, organisation)
       yield event
+    }
+  }
+
+  /** The same for several replies. One that does not match fails all of them. */
+  async *checkedChoices(
+    replies: AsyncIterable<ChoiceEvent>,
+    structure: Structure,
+    organisation: string,
+  ): AsyncGenerator<ChoiceEvent, void, void> {
+    const texts: string[] = []
+    for await (const one of replies) {
+      const { choice, event } = one
+      if (event.type === 'text') texts[choice] = (texts[choice] ?? '') + event.text
+      else if (event.type === 'finish' && isWhole(event)) {
+        await this.#check(texts[choice] ?? '', structure, organisation)
+      }
+      yield one
     }
   }
 

@@ -15,6 +15,8 @@ export interface ChatRequest extends ReplyOptions {
   readonly structure: Structure | null
   /** Texts before which the reply ends, none of them empty; none by default. */
   readonly stops?: readonly string[] | undefined
+  /** How many replies there are to be, for `startChoices`; one by default. */
+  readonly choices?: number | undefined
   /** Whether the client reads the reply as it comes. */
   readonly streamed: boolean
   /** The rules that the convention of the request has; by default those of the server. */

@@ -7,6 +7,7 @@ import { type PromptPiece, readMessages } from './openai/chat-messages.ts'
 import type { ChatQuestion } from './openai/openai-wire.ts'
 import { pictureKey } from './prompt.ts'
 import { saltOf } from './salt.ts'
+import { seededFor } from './seeded.ts'
 import { TextCompletion } from './text-completion.ts'
 import type { ServerLoad, Wire } from './wire/wire.ts'
 
@@ -98,7 +99,10 @@ export class TextExchange implements Exchange<TextPrompt> {
       return
     }
     const fields = { ...this.#constraintFields(branch), ...this.#thoughtFields(branch) }
-    const question = { messages: readMessages(prompt.pieces), maxTokens, sampling, fields, topLogProbs }
+    const question = {
+      ...{ messages: readMessages(prompt.pieces), maxTokens, fields, topLogProbs },
+      sampling: seededFor(index, sampling),
+    }
     await run.ask({
       completions: [completion],
       isLast: true,

@@ -6,6 +6,7 @@ import type { WrittenGrammar } from './constraint-worker.ts'
 import type { AdmittedBranch, BranchRun, Exchange } from './exchange.ts'
 import { assemble, harmless, joined, layOut, type PictureRule, type PromptLayout, type RemotePrompt } from './prompt.ts'
 import { saltOf } from './salt.ts'
+import { seededFor } from './seeded.ts'
 import type { Printer } from './tokens/printer.ts'
 import type { TokenizerThreads } from './tokens/tokenizer-threads.ts'
 import type { CompletionRequest, ServerLoad, UsageEvent, Wire } from './wire/wire.ts'
@@ -122,14 +123,15 @@ export class TokenExchange implements Exchange<RemotePrompt> {
       for (const completion of completions) completion.finish('length')
       return
     }
-    // A server computes no more completions of one request than it computes in all.
-    const groups = chunked(completions, run.capacity)
+    // A server computes no more completions of one request than it computes in all. SGLang gives all of them one seed.
+    const groups = chunked(completions, sampling.seed === undefined ? run.capacity : 1)
     await Promise.all(
-      groups.map((group) =>
-        thought === undefined
-          ? this.#ask(branch, group, { maxTokens, grammar, stopText: null }, run)
-          : this.#think(branch, group, thought, run),
-      ),
+      groups.map((group, number) => {
+        const asked = { ...branch, sampling: seededFor(number, sampling) }
+        return thought === undefined
+          ? this.#ask(asked, group, { maxTokens, grammar, stopText: null }, run)
+          : this.#think(asked, group, thought, run)
+      }),
     )
   }
 

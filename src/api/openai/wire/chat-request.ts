@@ -62,6 +62,9 @@ const responseFormat = z
   ])
   .register(requestSchemas, { id: 'ChatResponseFormat' })
 
+/** As many as the contract lets a prompt of a multilook have. */
+const MOST_CHOICES = 8
+
 const jsonObjectFormat = z.object({ type: z.literal('json_object') })
 
 const streamOptions = z
@@ -91,6 +94,7 @@ export const chatRequest = z
  */
 export const openAiChatRequest = chatRequest
   .extend({
+    n: z.int().min(1).max(MOST_CHOICES).nullish(),
     response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
     stream_options: openAiStreamOptions.nullish(),
     logprobs,
