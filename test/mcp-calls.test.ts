@@ -27,7 +27,7 @@ beforeAll(async () => {
   for (const name of ['offered/grey.png', 'other.png']) await writeFile(picture(name), await grey.png().toBuffer())
   const raw = { width: 2_100, height: 2_100, channels: 3 } as const
   const noise = sharp(randomBytes(raw.width * raw.height * raw.channels), { raw })
-  await writeFile(picture('large.png'), await noise.png({ compressionLevel: 0 }).toBuffer())
+  await writeFile(picture('mcp-large.png'), await noise.png({ compressionLevel: 0 }).toBuffer())
   server = await startTestServer()
   http = spawn(process.execPath, ['src/main.ts', 'mcp', '--root', folder, '--http', '0', '--mcp-key', MCP_KEY], {
     env: environment(),
@@ -102,10 +102,14 @@ describe.each([
   test('a call that is cancelled ends in the server, and leaves no file there', async () => {
     const client = await connect(kind, version)
     const cancelling = new AbortController()
-    const call = client.callTool(look('large.png'), { signal: cancelling.signal })
+    const call = client.callTool(look('mcp-large.png'), { signal: cancelling.signal })
     call.catch(() => {})
     await until(() => server.engine.works.length)
-    const files = async () => ((await (await server.get('/v1/files')).json()) as { data: unknown[] }).data.length
+    // Other tests have files of the same organisation.
+    const files = async () => {
+      const { data } = (await (await server.get('/v1/files')).json()) as { data: { filename: string }[] }
+      return data.filter(({ filename }) => filename === 'mcp-large.png').length
+    }
     expect(await files()).toBe(1)
     cancelling.abort()
     await expect(call).rejects.toThrow()
