@@ -92,8 +92,8 @@ describe('whatever the engine says', () => {
     expect(await errorOf(response)).toMatchObject({ code: 'output_validation_failed', param: 'response_format' })
   })
 
-  test('json_object together with tools is rejected, and so are tools for a model without them', async () => {
-    const both = await post(jsonObject)
+  test('a pattern together with tools is rejected, and so are tools for a model without them', async () => {
+    const both = await post({ regex: 'a+' })
     expect([both.status, (await errorOf(both)).code]).toEqual([400, 'unsupported_tools_combination'])
     const plain = await post({ model: 'service-mk1', tool_choice: 'required' })
     expect([plain.status, (await errorOf(plain)).param]).toEqual([400, 'tools'])
@@ -225,6 +225,70 @@ describe('fields of OpenAI that the contract does not have', () => {
     const chunks = await chunksOf(await plain({ stream: true, stream_options: { include_usage: true } }))
     expect(chunks.slice(0, -1).every(({ usage, choices }) => usage === null && choices.length === 1)).toBe(true)
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 1 } })
+  })
+})
+
+describe('a structure together with tools', () => {
+  const CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>'
+  const schema = { type: 'object', properties: { degrees: { type: 'integer' } }, required: ['degrees'] }
+  const format = { response_format: { type: 'json_schema', json_schema: { name: 'answer', schema } } }
+  const ANSWER = '{"degrees": 3, "note": "<tool_call> is no call here"}'
+  const last = () => server.engine.works.at(-1)!.branches[0]!
+
+  beforeAll(async () => {
+    server = await startTestServer({ environment })
+  })
+  afterAll(() => server?.close())
+
+  test.each([
+    ['a call', [CALL], { content: null, tool_calls: [{ function: { name: 'weather' } }] }, 'tool_calls'],
+    ['several calls', [CALL, '\n', CALL], { tool_calls: [{}, {}] }, 'tool_calls'],
+    ['an answer', [...ANSWER], { content: ANSWER }, 'stop'],
+    ['an answer behind blanks', [' ', `\n${ANSWER}`], { content: ` \n${ANSWER}` }, 'stop'],
+  ])('gives %s', async (_, texts, message, reason) => {
+    server.engine.script = { texts }
+    const { choices } = await replyOf(await post(format))
+    expect(choices[0]).toMatchObject({ message, finish_reason: reason })
+    const chunks = await chunksOf(await post({ ...format, stream: true }))
+    expect(messageOf(chunks)).toMatchObject(message)
+    expect(last().constraint).toMatchObject({
+      ...{ type: 'triggered_tags', otherwise: { type: 'json_schema', schema } },
+      param: 'response_format.json_schema.schema',
+    })
+    expect(last().constraint).not.toHaveProperty('advisory')
+  })
+
+  test('does not take anything else', async () => {
+    server.engine.script = { texts: ['{"degrees": "many"}'] }
+    const response = await post(format)
+    expect([response.status, (await errorOf(response)).code]).toEqual([500, 'output_validation_failed'])
+  })
+
+  test('is the structure alone where no tool may be called, and calls alone where one must be', async () => {
+    server.engine.script = { texts: [ANSWER] }
+    expect((await replyOf(await post({ ...format, tool_choice: 'none' }))).choices[0]!.message.content).toBe(ANSWER)
+    expect(last().constraint).toMatchObject({ type: 'json_schema', schema })
+    expect(promptText(server.engine)).not.toContain('weather')
+    server.engine.script = { texts: [CALL] }
+    const { choices } = await replyOf(await post({ ...format, tool_choice: 'required' }))
+    expect(choices[0]!.finish_reason).toBe('tool_calls')
+    expect(last().constraint).toMatchObject({ atLeastOne: true })
+    expect(last().constraint).not.toHaveProperty('otherwise')
+  })
+
+  test('names what is wrong with the schema', async () => {
+    const broken = { type: 'json_schema', json_schema: { name: 'a', schema: { type: 'nothing' } } }
+    const shipped = await startShippedServer({ environment })
+    try {
+      const body = { model: 'service-mk1.5', messages: [user], tools: [weather], response_format: broken }
+      const response = await shipped.post('/v1/chat/completions', body)
+      expect(response.status).toBe(400)
+      const { param, code } = await errorOf(response)
+      expect(param).toMatch(/^response_format\.json_schema\.schema/)
+      expect(code).toBe('invalid_response_format')
+    } finally {
+      await shipped.close()
+    }
   })
 })
 
@@ -380,6 +444,28 @@ describe('with the built-in model', () => {
     expect(new Set(alone).size).toBeGreaterThan(1)
     // Where two tokens come as close as numbers are rounded, which one is drawn depends on what else is computed.
     expect(seeds.filter((seed) => alone[seed] !== beside[seed]).length).toBeLessThanOrEqual(1)
+  })
+
+  test.each([0, 1])('a structure together with tools is kept, at temperature %i', async (temperature) => {
+    const response_format = {
+      type: 'json_schema',
+      json_schema: {
+        name: 'answer',
+        schema: {
+          type: 'object',
+          properties: { yes: { type: 'boolean' } },
+          required: ['yes'],
+          additionalProperties: false,
+        },
+      },
+    }
+    for (let run = 0; run < 5; run++) {
+      const { choices } = await replyOf(await post({ response_format, temperature, max_completion_tokens: 200 }))
+      const { message, finish_reason } = choices[0]!
+      if (finish_reason === 'length') continue
+      if (message.tool_calls) for (const { function: called } of message.tool_calls) JSON.parse(called.arguments)
+      else expect(JSON.parse(message.content!)).toEqual({ yes: expect.any(Boolean) })
+    }
   })
 
   test('several replies differ, and with a seed are the same each time', async () => {

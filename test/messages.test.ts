@@ -400,9 +400,16 @@ describe('a structured reply', () => {
     expect(JSON.parse((message.content[0] as Anthropic.TextBlock).text)).toEqual({ n: 2 })
   })
 
-  test('is not combined with tools', async () => {
-    const both = client.messages.create({ ...fields, output_config: { format }, tools: [clock] })
-    await expect(both).rejects.toThrow(/^400 .*output_config\.format/)
+  test('may be a call of a tool instead', async () => {
+    const both = { ...fields, output_config: { format }, tools: [clock] }
+    server.engine.script = { texts: ['{"n": ', '2}'] }
+    expect((await client.messages.create(both)).content).toEqual([expect.objectContaining({ text: '{"n": 2}' })])
+    expect(branch().constraint).toMatchObject({ type: 'triggered_tags', otherwise: { type: 'json_schema', schema } })
+    server.engine.script = { texts: ['<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>'] }
+    expect(await client.messages.create(both)).toMatchObject({
+      content: [{ type: 'tool_use', name: 'clock' }],
+      stop_reason: 'tool_use',
+    })
   })
 })
 

@@ -121,6 +121,10 @@ const KNOWN: Readonly<Record<string, Constraint>> = {
   'controls and ends of ranges': regex('[\\0-\\x1f\\x7f]|[\\x80-\\u07ff]|[\\u0800-\\uffff]|[\\u{10000}-\\u{10ffff}]'),
   'quotes, brackets and hyphens': regex('["\\\\\\]\\[^-]{3}"\\\\\\]#\\{\\}'),
   'repeated repetitions': regex('(?:(?:a*)*b?){2,}(?:c?){0,100}d{0,3000}'),
+  'a schema or calls': {
+    ...TOOL_SYNTAXES.hermes.constraint(toolsFor(ARGUMENTS), false),
+    otherwise: json(ARGUMENTS),
+  },
 }
 
 const name = `what the automaton lets through, XGrammar does${python ? '' : ' (recorded; LOOKOUT_TEST_XGRAMMAR_PYTHON compares anew)'}`

@@ -31,7 +31,7 @@ export function checkChat(
   checkToolSize(request, model)
   for (const placed of messages) checkMedia(placed, model)
   checkMediaCount(messages, 'messages')
-  checkStructure(request, model)
+  checkStructure(request, model, compatibility)
   checkOptions(request, model)
 }
 
@@ -56,7 +56,7 @@ export function checkFocusAlone({ tools, structure, choices = 1 }: ChatRequest, 
   }
 }
 
-function checkStructure({ structure, tools }: ChatRequest, model: ServedModel): void {
+function checkStructure({ structure, tools }: ChatRequest, model: ServedModel, compatibility: Compatibility): void {
   if (structure === null) return
   const param = structure.type === 'regex' ? 'regex' : 'response_format'
   const capability = structure.type === 'regex' ? 'regex' : 'response_format_json_schema'
@@ -64,7 +64,7 @@ function checkStructure({ structure, tools }: ChatRequest, model: ServedModel): 
   if (!model.served.capabilities.includes(capability)) {
     throw invalidRequest(`${named(model)} does not support ${feature}`, param)
   }
-  if (tools.length > 0) {
+  if (tools.length > 0 && (compatibility === 'contract' || structure.type === 'regex')) {
     throw invalidRequest(`${feature} cannot be combined with tools`, param, { code: 'unsupported_tools_combination' })
   }
 }

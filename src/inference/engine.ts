@@ -279,6 +279,8 @@ export interface TriggeredTagsConstraint {
   readonly atLeastOne?: boolean
   /** The text ends with the first tag. */
   readonly stopAfterFirst?: boolean
+  /** In place of free text: the whole text is either this, or tags with nothing but white space between them. */
+  readonly otherwise?: TagContent
 }
 
 export interface ConstrainedTag {

@@ -5,6 +5,7 @@ import { thoughtWithin } from '../prompt/thinking.ts'
 import type { ToolUse } from '../request/chat-request.ts'
 import type { Tool } from '../request/tool.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
+import { BeginningStage } from './beginning-stage.ts'
 import type { Grounding } from './grounding.ts'
 import type { TextStage } from './reply-piece.ts'
 import { MarkerRemover, PLAIN, ReplyReader } from './reply-reader.ts'
@@ -12,7 +13,10 @@ import { FilteredStage } from './text-filter.ts'
 import { ToolCallReader } from './tool-call-reader.ts'
 
 export interface ReplyRequirements {
-  /** The constraint on the whole reply; null for free text, which may contain annotations and tool calls. */
+  /**
+   * The constraint on the whole reply, unless it calls tools; null for free text, which may contain annotations and tool
+   * calls.
+   */
   readonly bound: Constraint | null
   readonly grounding: Grounding | null
   readonly tools: readonly Tool[]
@@ -30,7 +34,13 @@ export class ReplySpec {
   constructor(requirements: ReplyRequirements, model: ServedModel) {
     this.#model = model
     this.#requirements = requirements
-    this.#constraint = requirements.bound ?? this.#tagConstraint()
+    this.#constraint = this.#isStructured ? requirements.bound : this.#tagConstraint()
+  }
+
+  /** Whether the whole reply has the structure, because there is no tool that could be called instead. */
+  get #isStructured(): boolean {
+    const { bound, tools, toolUse } = this.#requirements
+    return bound !== null && (tools.length === 0 || toolUse.choice === 'none')
   }
 
   /** The engine's limits for a completion of at most `maxTokens`. */
@@ -51,8 +61,13 @@ export class ReplySpec {
     return new ReplyReader({
       thought: this.#model.served.reasoning ? thought : null,
       thinking: thoughtBudget !== null,
-      content: bound === null ? this.#contentStage() : null,
+      content: this.#isStructured ? null : bound === null ? this.#contentStage() : this.#callsOrStructure(),
     })
+  }
+
+  #callsOrStructure(): TextStage {
+    const { begin } = TOOL_SYNTAXES[this.#model.card.toolSyntax!]
+    return new BeginningStage(begin, this.#contentStage())
   }
 
   #contentStage(): TextStage {
@@ -68,10 +83,14 @@ export class ReplySpec {
   }
 
   #tagConstraint(): Constraint | null {
-    const { tools, toolUse, grounding } = this.#requirements
+    const { bound, tools, toolUse, grounding } = this.#requirements
     if (tools.length === 0) return grounding?.constraint ?? null
     const calls = TOOL_SYNTAXES[this.#model.card.toolSyntax!].constraint(tools, isSingle(toolUse))
     const forced = toolUse.choice !== 'auto' && toolUse.choice !== 'none'
+    if (bound !== null && bound.type !== 'triggered_tags' && !forced) {
+      const { param, advisory: _, ...otherwise } = bound
+      return { ...calls, otherwise, ...(param === undefined ? {} : { param }) }
+    }
     // Without annotations, since otherwise one of them would satisfy the required tag.
     if (grounding === null || forced)
       return { ...calls, ...(forced ? { atLeastOne: true } : { advisory: true }), param: 'tools' }

@@ -52,7 +52,8 @@ export class StructureChecker {
   readonly #threads = new GuardedPool<Claim, Verdict>(WORKER_FILE, { threads: THREADS, limitMs: CHECK_LIMIT_MS })
 
   /**
-   * Passes the reply through and checks it, unless it was truncated or has met a stop sequence. Organisations take turns.
+   * Passes the reply through and checks it, unless it calls tools, was truncated or has met a stop sequence. Organisations
+   * take turns.
    * @throws ApiError 500 `output_validation_failed` after the texts, in place of the finish event.
    */
   async *checked(
@@ -104,5 +105,5 @@ export class StructureChecker {
 }
 
 function isWhole({ reason, stoppedBy }: ReplyFinish): boolean {
-  return reason !== 'length' && stoppedBy === undefined
+  return reason !== 'length' && reason !== 'tool_calls' && stoppedBy === undefined
 }

@@ -425,4 +425,26 @@ describe('with few tokens', () => {
       { numRuns: 60 },
     )
   }, 60_000)
+
+  test('tags may stand in place of a structure, and nothing else', () => {
+    const tags = [tag('ab(', '[a-c]{1,3}', ')'), tag('abc', 'a*', 'é')]
+    const call = '(?:ab\\([a-c]{1,3}\\)|abca*é)'
+    const texts = fc.array(fc.constantFrom('a', 'b', 'ab(', 'a)', 'abc', 'é', ' ', '\n', '漢'), { maxLength: 9 })
+    fc.assert(
+      fc.property(tagged, fc.array(texts, { minLength: 20, maxLength: 20 }), (policy, drawn) => {
+        const otherwise = regex('[ab漢]{2,}')
+        const constraint: Constraint = { type: 'triggered_tags', triggers: ['ab'], tags, otherwise, ...policy }
+        const calls = policy.stopAfterFirst ? call : `${call}(?:[ \\n]{0,2}${call})*`
+        const expected = new RegExp(`^(?:${calls}${policy.atLeastOne ? '' : '|[ab漢]{2,}'})$`, 'u')
+        const automaton = automatonOf(constraint, trie)
+        for (const text of [...drawn.map((parts) => parts.join('')), 'ab(c)\n\nabcé', 'ab', 'ab漢']) {
+          const matcher = automaton.createMatcher()
+          const bytes = [...Buffer.from(text).toString('latin1')]
+          const accepted = bytes.every((byte) => matcher.accept(vocabulary.tokens.indexOf(byte))) && matcher.accept(END)
+          expect([text, accepted]).toEqual([text, expected.test(text)])
+        }
+      }),
+      { numRuns: 60 },
+    )
+  }, 60_000)
 })

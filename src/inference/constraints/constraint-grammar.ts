@@ -3,7 +3,7 @@ import { characters, type Grammar, GrammarBuilder, GrammarSizeError, matching, S
 import { jsonSchemaGrammar } from './json-schema.ts'
 import { leniently } from './lenient.ts'
 import { PatternError, parsePattern } from './regex/parser.ts'
-import { tagGrammar } from './tag-grammar.ts'
+import { eitherGrammar, tagGrammar } from './tag-grammar.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 
 const MOST_TAGS = 256
@@ -15,14 +15,16 @@ const MOST_TAGS = 256
 export function grammarOf(constraint: Constraint): Grammar {
   const shared = new SharedParts()
   if (constraint.type !== 'triggered_tags') return contentGrammar(constraint, shared)
-  const { triggers, tags, atLeastOne = false, stopAfterFirst = false } = constraint
+  const { triggers, tags, atLeastOne = false, stopAfterFirst = false, otherwise } = constraint
   if (tags.length === 0 || tags.length > MOST_TAGS) throw new UnsupportedConstraint(`expected 1 to ${MOST_TAGS} tags`)
   for (const [index, { begin }] of tags.entries()) {
     if (triggers.filter((trigger) => trigger !== '' && begin.startsWith(trigger)).length !== 1) {
       throw new UnsupportedConstraint('exactly one trigger must be the beginning of the tag', ['tags', index])
     }
   }
+  const structure = otherwise === undefined ? null : contentGrammar(otherwise, shared)
   const written = tags.map(({ begin, content, end }) => ({ begin, content: contentGrammar(content, shared), end }))
+  if (structure !== null) return eitherGrammar(structure, written, { atLeastOne, stopAfterFirst })
   return tagGrammar(written, { triggers, atLeastOne, stopAfterFirst })
 }
 

@@ -15,7 +15,8 @@ const NAMES: Readonly<Record<Constraint['type'], { what: string; code: string | 
 
 /** @param suffix of the parameter: a position within the constraint. */
 export function refusal(constraint: Constraint, problem: string, suffix = ''): Refusal {
-  const { what, code } = NAMES[constraint.type]
+  const isEither = constraint.type === 'triggered_tags' && constraint.otherwise !== undefined
+  const { what, code } = NAMES[isEither ? constraint.otherwise.type : constraint.type]
   return {
     message: `The ${what} is not supported: ${problem}`,
     param: (constraint.param ?? '') + suffix || null,

@@ -1,4 +1,14 @@
-import { characters, choice, EMPTY, type Grammar, literal, type Reference, sequence } from './grammar.ts'
+import {
+  characters,
+  choice,
+  EMPTY,
+  type Grammar,
+  literal,
+  optional,
+  type Reference,
+  repeat,
+  sequence,
+} from './grammar.ts'
 import { MarkAutomaton } from './mark-automaton.ts'
 import { complement, setOf, union } from './regex/code-points.ts'
 
@@ -14,6 +24,23 @@ interface TagPolicy {
   readonly atLeastOne: boolean
   /** The text ends behind a tag. */
   readonly stopAfterFirst: boolean
+}
+
+/** So much white space between tags. */
+const MOST_BLANKS = 2
+
+/** Either a structure, or tags and white space between them. With `atLeastOne`, only the tags. */
+export function eitherGrammar(
+  structure: Grammar,
+  tags: readonly Tag[],
+  { atLeastOne, stopAfterFirst }: Omit<TagPolicy, 'triggers'>,
+): Grammar {
+  const list: Reference = { type: 'reference', id: 0 }
+  const tag = choice(tags.map(({ begin, content, end }) => sequence([literal(begin), content.root, literal(end)])))
+  const more = sequence([repeat(characters(setOf(' \n')), 0, MOST_BLANKS), list])
+  const rules = new Map([...structure.rules, ...tags.flatMap(({ content }) => [...content.rules])])
+  rules.set(list, stopAfterFirst ? tag : sequence([tag, optional(more)]))
+  return { root: atLeastOne ? list : choice([structure.root, list]), rules }
 }
 
 /**

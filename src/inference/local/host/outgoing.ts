@@ -32,7 +32,10 @@ export function packPrompt(parts: readonly PromptPart[], organisation: string): 
 }
 
 function schemasOf(constraint: Constraint): unknown[] {
-  const contents = constraint.type === 'triggered_tags' ? constraint.tags.map(({ content }) => content) : [constraint]
+  const contents =
+    constraint.type === 'triggered_tags'
+      ? [...constraint.tags.map(({ content }) => content), ...(constraint.otherwise ? [constraint.otherwise] : [])]
+      : [constraint]
   return contents.flatMap((content) => (content.type === 'json_schema' ? [content.schema] : []))
 }
 
