@@ -92,6 +92,10 @@ describe('chat', () => {
     const reply = await client.chat({ model: `${model}:latest`, messages, options, keep_alive: '5m' })
     expect(branch()).toMatchObject({ maxTokens: 50, sampling: { temperature: 0.7, topK: 5, topP: 0.9, seed: 1 } })
     expect(reply).toMatchObject({ message: { content: 'Two ' }, done_reason: 'stop' })
+    await client.chat({ model, messages, options: { top_k: -1, top_p: 0 } })
+    expect(branch().sampling.topK).toBe(0)
+    expect(branch().sampling.topP).toBeCloseTo(0)
+    expect(branch().sampling.topP).toBeGreaterThan(0)
     server.engine.script = { texts: ['Two'], reason: 'length' }
     const cut = await client.chat({ model, messages, options: { num_predict: -1 } })
     expect([cut.done_reason, branch().maxTokens]).toEqual(['length', 8192])
@@ -223,12 +227,19 @@ describe('models', () => {
   test('are not managed, and embed nothing', async () => {
     await expect(client.pull({ model: 'llava' })).rejects.toThrow(/lookout pull/)
     await expect(client.delete({ model })).rejects.toThrow(/lookout pull/)
+    const blob = { method: 'POST', body: 'weights' }
+    const sent = await fetch(`${server.url}/api/blobs/sha256:${'0'.repeat(64)}`, blob)
+    expect([sent.status, await sent.json()]).toEqual([400, { error: expect.stringContaining('lookout pull') }])
+    expect((await fetch(`${server.url}/api/blobs/sha256:0`, { method: 'HEAD' })).status).toBe(400)
     await expect(client.embed({ model, input: 'Hi' })).rejects.toThrow(/no embeddings/)
   })
 })
 
 describe('errors', () => {
   test('are a text, with the status', async () => {
+    for (const none of [client.chat({ model: '', messages }), client.show({ model: '' })]) {
+      await expect(none).rejects.toMatchObject({ status_code: 400, error: 'model is required' })
+    }
     const failed = client.chat({ model: 'llava', messages })
     await expect(failed).rejects.toMatchObject({ status_code: 404, error: "model 'llava' not found" })
     const wrong = client.chat({ model, messages: [{ role: 'user', content: 'A', images: ['AAAA'] }] })

@@ -38,6 +38,9 @@ function placeOf(param: string, { images }: MessageBody, text = 'content') {
   return { param, places: [...(images ?? []).map((_, index) => within(`images[${index}]`)), within(text)] }
 }
 
+/** Leaves one token, as 0 does in Ollama. */
+const LEAST_TOP_P = 1e-6
+
 function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
   const { num_predict: most, stop, ...options } = body.options ?? {}
   return {
@@ -50,8 +53,8 @@ function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
     clampsTokens: true,
     sampling: {
       temperature: options.temperature ?? 0,
-      topP: options.top_p ?? 1,
-      topK: options.top_k ?? 0,
+      topP: Math.max(LEAST_TOP_P, options.top_p ?? 1),
+      topK: Math.max(0, options.top_k ?? 0),
       frequencyPenalty: options.frequency_penalty ?? 0,
       presencePenalty: options.presence_penalty ?? 0,
       ...((options.seed ?? null) === null ? {} : { seed: options.seed! >>> 0 }),

@@ -35,6 +35,7 @@ const ABSENT: Readonly<Record<string, string>> = {
   create: NO_MANAGEMENT,
   copy: NO_MANAGEMENT,
   delete: NO_MANAGEMENT,
+  'blobs/:digest': NO_MANAGEMENT,
 }
 
 /**
@@ -78,7 +79,11 @@ export function addOllama(app: FastifyInstance, options: OllamaOptions): void {
       const refuse = async () => {
         throw invalidRequest(reason, null)
       }
-      addEndpoint(scope, { url: `/api/${name}`, keyless: true, handlers: { POST: refuse, DELETE: refuse } })
+      addEndpoint(scope, {
+        url: `/api/${name}`,
+        keyless: true,
+        handlers: { GET: refuse, POST: refuse, DELETE: refuse },
+      })
     }
   })
 }
