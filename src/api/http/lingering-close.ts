@@ -47,11 +47,14 @@ function linger(request: IncomingMessage, silenceMs: number): void {
     },
     Math.min(CHECK_MS, silenceMs / 2),
   )
+  const stop = () => clearInterval(check)
   request.once('end', () => {
-    clearInterval(check)
+    stop()
+    // The connection may live on, and see more of them.
+    socket.off('close', stop)
     closing.release()
   })
-  socket.once('close', () => clearInterval(check))
+  socket.once('close', stop)
 }
 
 /** Until it is released, ending the connection closes only the sending half. */
