@@ -41,6 +41,8 @@ export class BatchBuilder {
   #wasPrompt = false
   /** Time by which the last step of media was longer than all other steps since, in ms. */
   #mediaLeadMs = 0
+  /** Duration of the last step of something else, in ms. */
+  #otherMs = 0
 
   /** @param speculates whether next tokens are drafted where that pays. */
   constructor(loaded: LoadedModel, manager: SequenceManager, splitter: BatchSplitter, speculates: boolean) {
@@ -75,6 +77,7 @@ export class BatchBuilder {
    */
   learn(step: Step | null, decodeMs: number, ms: number): void {
     this.#mediaLeadMs = this.#wasMedia ? ms : this.#mediaLeadMs - ms
+    if (!this.#wasMedia) this.#otherMs = ms
     if (step?.type !== 'text') return
     const { rows, decoding, prefills } = step
     if (prefills.length > 0) this.#pace.learn(rows, step.cellsRead, decodeMs)
@@ -126,7 +129,7 @@ export class BatchBuilder {
     return decoding.filter(({ sequence }) => sequence.round !== this.#round)
   }
 
-  #mediaStep({ decoding, media }: Needs): Step | null {
+  #mediaStep({ decoding, texts, media }: Needs): Step | null {
     const number = this.#number
     // The one that has waited longest, so that a prompt with many images does not hold up the others.
     const prefill = media.reduce((a, b) => (b.cursor.lastMediaStep < a.cursor.lastMediaStep ? b : a))
@@ -135,7 +138,13 @@ export class BatchBuilder {
       if (cursor.needsEncoding) {
         // There is one encoder, and it completes what it has begun.
         const begun = media.find((other) => other.cursor.isEncoding) ?? prefill
-        return { type: 'encode', number, promptTokens: 0, prefill: begun, ms: this.#pace.stepMs }
+        return {
+          type: 'encode',
+          number,
+          promptTokens: 0,
+          prefill: begun,
+          ms: this.#encodeMs(decoding.length + texts.length > 0),
+        }
       }
       const steps = decoding.length > 0 || this.#pace.makesWay ? 1 : ALONE_MEDIA_STEPS
       const wanted = this.#pace.rowsWithin(steps * this.#pace.stepMs, cursor.kvSequence.cells)
@@ -149,6 +158,12 @@ export class BatchBuilder {
     } catch (error) {
       throw new StepError([prefill.group], error)
     }
+  }
+
+  /** How long the encoder runs: as long as the steps between which it has its turn, or else little would be left to it. */
+  #encodeMs(takesTurns: boolean): number {
+    const { stepMs, makesWay } = this.#pace
+    return takesTurns && !makesWay ? Math.max(stepMs, this.#otherMs) : stepMs
   }
 
   #textStep(needs: Needs): Step | null {
