@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { BatchClient, chatLines, type OutputLine } from './support/batches.ts'
+import { S3Server } from './support/s3-server.ts'
 import { KEY } from './support/server.ts'
 import { createTestDatabase } from './support/services.ts'
 import { type SilentServer, startSilentServer } from './support/silent-server.ts'
@@ -46,41 +47,61 @@ function expectEachOnce(lines: readonly OutputLine[]): void {
   )
 }
 
-test(`a batch whose server is killed ${KILLS} times has each result once`, {
-  timeout: 120_000 + KILLS * 15_000,
-}, async () => {
-  const environment = { LOOKOUT_DATA_DIR: join(directory, 'alone') }
-  let server = await start(environment)
-  const { id } = await new BatchClient(server.url, KEY).start(chatLines(LINES))
-  const seen: string[] = []
-  const look = () => new BatchClient(server.url, KEY).openai.batches.retrieve(id)
-  for (let kills = 0; kills < KILLS; kills++) {
-    // Spread over the validation of the input, the lines, and the writing of the output.
-    const wanted = Math.min(LINES, Math.floor(((kills + Math.random()) * LINES) / KILLS))
-    if (kills > 0) await expect.poll(async () => (await look()).request_counts!.completed >= wanted, POLL).toBe(true)
-    await delay(randomInt(0, 50))
-    await kill(server)
-    server = await start(environment)
-    const { status, request_counts } = await look()
-    seen.push(`${status} ${request_counts!.completed}`)
-    if (status === 'completed') break
-  }
-  const client = new BatchClient(server.url, KEY)
-  const batch = await client.ended(id, 100_000)
-  console.info(`After each kill: ${seen.join(', ')}`)
-  expect(batch).toMatchObject({ status: 'completed', request_counts: { total: LINES, completed: LINES, failed: 0 } })
-  const { output, errors } = await client.outputOf(batch)
-  expectEachOnce([...output, ...errors])
-  const files = await client.openai.files.list()
-  expect(files.data.map(({ purpose }) => purpose).sort()).toEqual(['batch', 'batch_output'])
-})
-
 const database = await createTestDatabase()
 const title = database === null ? ' (PostgreSQL is not running here)' : ''
+afterAll(() => database?.drop())
+
+/** Where a server keeps what it has, and where it runs. */
+const BACKENDS = {
+  'the embedded database': async () => ({}),
+  ...(database === null ? {} : { 'PostgreSQL and S3': withServices }),
+}
+
+async function withServices(): Promise<Record<string, string>> {
+  const s3 = await S3Server.start()
+  onTestFinished(() => s3.close())
+  return {
+    DATABASE_URL: database!.url,
+    LOOKOUT_BLOBS: `s3://lookout/killed?endpoint=http://127.0.0.1:${s3.port}`,
+    AWS_ACCESS_KEY_ID: 'test',
+    AWS_SECRET_ACCESS_KEY: 'test',
+  }
+}
+
+test.each(Object.entries(BACKENDS))(
+  `a batch whose server is killed ${KILLS} times has each result once, with %s`,
+  {
+    timeout: 120_000 + KILLS * 15_000,
+  },
+  async (_, open) => {
+    const environment = { LOOKOUT_DATA_DIR: join(directory, 'alone'), ...(await open()) }
+    let server = await start(environment)
+    const { id } = await new BatchClient(server.url, KEY).start(chatLines(LINES))
+    const seen: string[] = []
+    const look = () => new BatchClient(server.url, KEY).openai.batches.retrieve(id)
+    for (let kills = 0; kills < KILLS; kills++) {
+      // Spread over the validation of the input, the lines, and the writing of the output.
+      const wanted = Math.min(LINES, Math.floor(((kills + Math.random()) * LINES) / KILLS))
+      if (kills > 0) await expect.poll(async () => (await look()).request_counts!.completed >= wanted, POLL).toBe(true)
+      await delay(randomInt(0, 50))
+      await kill(server)
+      server = await start(environment)
+      const { status, request_counts } = await look()
+      seen.push(`${status} ${request_counts!.completed}`)
+      if (status === 'completed') break
+    }
+    const client = new BatchClient(server.url, KEY)
+    const batch = await client.ended(id, 100_000)
+    console.info(`After each kill: ${seen.join(', ')}`)
+    expect(batch).toMatchObject({ status: 'completed', request_counts: { total: LINES, completed: LINES, failed: 0 } })
+    const { output, errors } = await client.outputOf(batch)
+    expectEachOnce([...output, ...errors])
+    const files = await client.openai.files.list()
+    expect(files.data.map(({ purpose }) => purpose).sort()).toEqual(['batch', 'batch_output'])
+  },
+)
 
 describe.skipIf(database === null)(`servers on one PostgreSQL${title}`, () => {
-  afterAll(() => database?.drop())
-
   test('share a batch, take over from one that dies, and leave alone what they cannot read', {
     timeout: 150_000,
   }, async () => {
