@@ -1,4 +1,4 @@
-// Encoders of media that can be paused. See `projector.ts`.
+// Encoders of media that can be paused. See `encoder.ts`.
 
 #include <algorithm>
 #include <chrono>

@@ -33,6 +33,7 @@ export function bindMtmd(library: LibraryHandle) {
   const mtmd = {
     log_set: declare<(callback: Pointer, data: null) => void>('mtmd_log_set', 'void', [p, p]),
     context_params_default: declare<() => StructValue>('mtmd_context_params_default', mtmdContextParams, []),
+    // Only for tests, as are `free` and `encode_chunk`: they compare with the library's own way.
     init_from_file: declare<(path: string, model: Pointer, params: StructValue) => Pointer | null>(
       'mtmd_init_from_file',
       p,

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { CARD } from '../../../../test/support/local-engine.ts'
-import { loadLocalCard } from '../../../models/card.ts'
+import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
@@ -13,23 +12,8 @@ let libraries: NativeLibraries
 let loaded: LoadedModel
 let limits: ReadLimits
 beforeAll(async () => {
-  const card = await loadLocalCard(CARD)
   libraries = loadNativeLibraries(locateNativeLibraries())
-  loaded = new LoadedModel(libraries, {
-    model: `${card.directory}/${card.engine.model}`,
-    projector: null,
-    cells: 2048,
-    maxSequences: 4,
-    printedTokens: [],
-    repetition: null,
-    speculation: false,
-    image: null,
-    threads: 1,
-    maxWaiting: 10,
-    prefixCacheBytes: 0,
-    encoderCacheBytes: 0,
-    seed: 1,
-  })
+  loaded = new LoadedModel(libraries, await shippedSettings())
   limits = readLimits(loaded)
 })
 afterAll(() => loaded?.close())

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
-import { branch, CARD, picture, trusted, untrusted } from '../../../../test/support/local-engine.ts'
-import { loadLocalCard } from '../../../models/card.ts'
+import { branch, picture, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import type { PromptPart } from '../../engine.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -13,7 +13,6 @@ let loaded: LoadedModel
 let encoded = 0
 
 async function load(encoderCacheBytes: number): Promise<void> {
-  const card = await loadLocalCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const mtmd = libraries.mtmd!
   const run: typeof mtmd.encoder_run = (encoder, chunk, ms) => {
@@ -24,21 +23,7 @@ async function load(encoderCacheBytes: number): Promise<void> {
   encoded = 0
   loaded = new LoadedModel(
     { ...libraries, mtmd: { ...mtmd, encoder_run: run } },
-    {
-      model: `${card.directory}/${card.engine.model}`,
-      projector: `${card.directory}/${card.engine.projector}`,
-      cells: 1024,
-      maxSequences: 4,
-      printedTokens: [],
-      repetition: null,
-      speculation: false,
-      image: null,
-      threads: 1,
-      maxWaiting: 10,
-      prefixCacheBytes: 0,
-      encoderCacheBytes,
-      seed: 1,
-    },
+    await shippedSettings({ encoder: true, cells: 1024, encoderCacheBytes }),
   )
 }
 

@@ -11,10 +11,7 @@ export interface StepResult {
   readonly decodeMs: number
 }
 
-/**
- * From so many rows on, the threads have more to do between two barriers: on an AMD EPYC of Zen 4, two threads of the
- * shipped model took 1.1 times less for one row than one, 1.4 for four, and 1.7 for sixteen.
- */
+/** From so many rows on, threads have more to do between two barriers, and more of them are worth a trial of its own. */
 const SEVERAL_ROWS = 4
 /** Prompts and media have more rows: what is worth it for media is worth it for them. */
 const MANY_ROWS = 64

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { branch, CARD, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
-import { loadLocalCard } from '../../../models/card.ts'
+import { branch, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import type { ImagePart, Work } from '../../engine.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -22,7 +22,6 @@ let log: string[] = []
 let hurries = false
 
 beforeAll(async () => {
-  const card = await loadLocalCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const mtmd = libraries.mtmd!
   const run: typeof mtmd.encoder_run = (encoder, chunk, ms) => {
@@ -32,21 +31,7 @@ beforeAll(async () => {
   }
   loaded = new LoadedModel(
     { ...libraries, mtmd: { ...mtmd, encoder_run: run } },
-    {
-      model: `${card.directory}/${card.engine.model}`,
-      projector: `${card.directory}/${card.engine.projector}`,
-      cells: 2048,
-      maxSequences: 4,
-      printedTokens: [],
-      repetition: null,
-      speculation: false,
-      image: null,
-      threads: 1,
-      maxWaiting: 10,
-      prefixCacheBytes: 0,
-      encoderCacheBytes: 0,
-      seed: 1,
-    },
+    await shippedSettings({ encoder: true }),
   )
 })
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { branch, CARD, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
-import { loadCard } from '../../../models/card.ts'
+import { branch, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import type { EngineEvent, PromptPart } from '../../engine.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -30,7 +30,6 @@ const prompt = (words: number): PromptPart[] => [
 ]
 
 beforeEach(async () => {
-  const card = await loadCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const { llama } = libraries
   const copy: typeof llama.state_seq_get_data = (context, data, size, sequence) => {
@@ -40,21 +39,7 @@ beforeEach(async () => {
   }
   loaded = new LoadedModel(
     { ...libraries, llama: { ...llama, state_seq_get_data: copy } },
-    {
-      model: `${card.directory}/${card.engine.model}`,
-      projector: null,
-      cells: 2048,
-      maxSequences: 4,
-      printedTokens: [],
-      repetition: null,
-      speculation: false,
-      image: null,
-      threads: 2,
-      maxWaiting: 10,
-      prefixCacheBytes: 0,
-      encoderCacheBytes: 0,
-      seed: 1,
-    },
+    await shippedSettings({ threads: 2 }),
   )
 })
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { branch, CARD, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
-import { loadCard } from '../../../models/card.ts'
+import { branch, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import type { Branch, EngineEvent, PromptPart } from '../../engine.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -24,7 +24,6 @@ let loaded: LoadedModel
 let failsNext = false
 
 beforeAll(async () => {
-  const card = await loadCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const { llama } = libraries
   const decode: typeof llama.decode = (context, batch) => {
@@ -32,24 +31,7 @@ beforeAll(async () => {
     failsNext = false
     return -3
   }
-  loaded = new LoadedModel(
-    { ...libraries, llama: { ...llama, decode } },
-    {
-      model: `${card.directory}/${card.engine.model}`,
-      projector: null,
-      cells: 2048,
-      maxSequences: 4,
-      printedTokens: [],
-      repetition: null,
-      speculation: false,
-      image: null,
-      threads: 1,
-      maxWaiting: 10,
-      prefixCacheBytes: 0,
-      encoderCacheBytes: 0,
-      seed: 1,
-    },
-  )
+  loaded = new LoadedModel({ ...libraries, llama: { ...llama, decode } }, await shippedSettings())
 })
 
 afterAll(() => loaded?.close())

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
-import { branch, CARD, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
-import { loadLocalCard } from '../../../models/card.ts'
+import { branch, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
+import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import { loadSilenceLimit, silenceLimit } from '../heartbeat.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
@@ -29,7 +29,6 @@ function pass(ms: number): void {
 }
 
 beforeAll(async () => {
-  const card = await loadLocalCard(CARD)
   const libraries = loadNativeLibraries(locateNativeLibraries())
   const { llama } = libraries
   const mtmd = libraries.mtmd!
@@ -44,21 +43,14 @@ beforeAll(async () => {
   }
   loaded = new LoadedModel(
     { ...libraries, llama: { ...llama, decode }, mtmd: { ...mtmd, encoder_run: encode } },
-    {
-      model: `${card.directory}/${card.engine.model}`,
-      projector: `${card.directory}/${card.engine.projector}`,
+    await shippedSettings({
+      encoder: true,
       cells: 4096,
       maxSequences: 64,
-      printedTokens: [],
-      repetition: null,
-      speculation: false,
       image: IMAGE,
-      threads: 1,
-      maxWaiting: 10,
       prefixCacheBytes: 2 ** 20,
       encoderCacheBytes: 2 ** 20,
-      seed: 1,
-    },
+    }),
   )
 })
 
