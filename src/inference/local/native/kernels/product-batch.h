@@ -9,7 +9,7 @@ namespace {
 template <int TOGETHER> struct Batch {
     Buffer<int8_t> values_memory;
     Buffer<float> scales_memory, sums_memory, row_sums_memory, row_scales_memory;
-    Buffer<int32_t> zeros_memory;
+    Buffer<int32_t> zeros_memory, lane_zeros_memory;
     /** [row][value] */
     int8_t * values;
     /** [TOGETHER rows][unit][row] */
@@ -21,8 +21,11 @@ template <int TOGETHER> struct Batch {
     /** The same as [row][unit], and a scale for each block as [row][block]. */
     float * row_sums;
     float * row_scales;
+    /** What the zero points add for each four neighbours of a row's values, if there are few rows and a block has one scale. */
+    int32_t * lane_zeros;
 
-    template <typename Of> void read(const typename Of::Row * rows, int64_t stride, int64_t count, int64_t blocks) {
+    template <typename Of>
+    void read(const typename Of::Row * rows, int64_t stride, int64_t count, int64_t blocks, bool are_few) {
         constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
         constexpr int WIDTH = Of::GROUPS * GROUP;
         const int64_t size = (count + TOGETHER - 1) / TOGETHER * TOGETHER * blocks * UNITS;
@@ -32,6 +35,15 @@ template <int TOGETHER> struct Batch {
         sums = sums_memory.of(size);
         row_sums = row_sums_memory.of(count * blocks * UNITS);
         row_scales = row_scales_memory.of(count * blocks);
+        if constexpr (Of::GROUPS == 1) {
+            lane_zeros = lane_zeros_memory.of(are_few ? count * blocks * WIDTH / 4 : 0);
+            for (int64_t row = 0; are_few && row < count; row++) {
+                for (int64_t b = 0; b < blocks; b++) {
+                    const __m256i zeros = _mm256_mullo_epi32(sums_of_four(rows[row * stride + b]), _mm256_set1_epi32(-Of::ZERO));
+                    _mm256_store_si256((__m256i *) lane_zeros + row * blocks + b, zeros);
+                }
+            }
+        }
         for (int64_t row = 0; row < count; row++) {
             const int64_t first = row / TOGETHER * TOGETHER * blocks * UNITS + row % TOGETHER;
             for (int64_t b = 0; b < blocks; b++) {
@@ -54,10 +66,14 @@ template <int TOGETHER> struct Batch {
     static float scale_of(const block_q8_0 & block) { return single(block.d); }
     static float scale_of(const block_q8_K & block) { return block.d; }
 
-    template <typename Of> static int32_t sum_of(const block_q8_0 & block, int) {
+    static __m256i sums_of_four(const block_q8_0 & block) {
         const __m256i qs = _mm256_loadu_si256((const __m256i *) block.qs);
         const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), qs);
-        const __m256i sums = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+        return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    }
+
+    template <typename Of> static int32_t sum_of(const block_q8_0 & block, int) {
+        const __m256i sums = sums_of_four(block);
         const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
         const __m128i pair = _mm_add_epi32(half, _mm_unpackhi_epi64(half, half));
         return _mm_cvtsi128_si32(pair) + _mm_extract_epi32(pair, 1);

@@ -179,10 +179,11 @@ inline void multiply(const Panel & panel, const Batch<TOGETHER> & batch, int64_t
     for (int r = 0; r < COUNT; r++) _mm256_maskstore_ps(out + r * stride, there, totals[r]);
 }
 
-/** Up to so many rows, a panel costs more than it saves where blocks hold several scales. */
-constexpr int FEW = 8;
-/** Whether ggml's own code is faster for a single row, where a block has one scale. */
-constexpr bool LEAVES_SINGLE_ROWS = true;
+/**
+ * Up to so many rows, a panel costs more than it saves. Where a block has one scale, ggml's own code is faster for a single
+ * row.
+ */
+template <typename Of> constexpr int FEW = Of::GROUPS > 1 ? 8 : 0;
 
 /** The scale of each sum of two neighbouring weights of a group. */
 template <typename Of> inline __m256i scales_of(__m128i all, int group) {

@@ -153,59 +153,125 @@ inline void multiply(const Panel & panel, const Batch<TOGETHER> & batch, int64_t
     for (int r = 0; r < COUNT; r++) _mm512_mask_storeu_ps(out + r * stride, lanes, totals[r]);
 }
 
-/** Up to so many rows, a panel costs more than it saves where blocks hold several scales. */
-constexpr int FEW = 6;
-/** Whether ggml's own code is faster for a single row, where a block has one scale. */
-constexpr bool LEAVES_SINGLE_ROWS = false;
+/** Up to so many rows, a panel costs more than it saves. */
+template <typename Of> constexpr int FEW = Of::GROUPS > 1 ? 6 : 3;
 
-/** The lanes of a vector of sums of four that have the scale of each unit; `part` is the 64 weights' place in a block. */
-template <typename Of> inline __m512i scale_lanes(int part) {
-    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm512_add_epi32(_mm512_srli_epi32(lane, Of::UNIT == GROUP ? 3 : 2), _mm512_set1_epi32(part * 64 / Of::UNIT));
+/** Bytes by which weights are asked for before they are read. */
+constexpr int64_t AHEAD = 3072;
+
+/** The scales of four blocks that follow each other. */
+template <typename Block> inline __m128 four_scales(const Block * blocks) {
+    __m128i halves = _mm_cvtsi32_si128(blocks[0].d);
+    halves = _mm_insert_epi16(halves, blocks[1].d, 1);
+    halves = _mm_insert_epi16(halves, blocks[2].d, 2);
+    return _mm_cvtph_ps(_mm_insert_epi16(halves, blocks[3].d, 3));
+}
+
+/** The products of one row of weights, whose blocks have one scale each, and COUNT rows of the batch. */
+template <typename Block, int COUNT>
+inline void dot_of_one_scale(const Block * weights, const Batch<TOGETHER> & batch, int64_t blocks, float * out, int64_t stride) {
+    using Of = Type<Block>;
+    // A vector holds two blocks.
+    const __m512i lanes[2] = {_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1),
+                              _mm512_setr_epi32(2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3)};
+    __m512 totals[COUNT][2];
+    for (int r = 0; r < COUNT; r++) totals[r][0] = totals[r][1] = _mm512_setzero_ps();
+    int64_t b = 0;
+    for (; b + 4 <= blocks; b += 4) {
+        const char * ahead = (const char *) (weights + b) + AHEAD;
+        for (int64_t at = 0; at < 4 * (int64_t) sizeof(Block); at += LINE) _mm_prefetch(ahead + at, _MM_HINT_T0);
+        const __m128 scales = four_scales(weights + b);
+        __m512 scale[COUNT];
+        for (int r = 0; r < COUNT; r++) {
+            scale[r] = _mm512_castps128_ps512(_mm_mul_ps(scales, _mm_loadu_ps(batch.row_scales + r * blocks + b)));
+        }
+#pragma GCC unroll 2
+        for (int part = 0; part < 2; part++) {
+            const int64_t at = b + 2 * part;
+            const __m512i w = _mm512_inserti64x4(
+                _mm512_castsi256_si512(Of::bytes(weights[at], 0)), Of::bytes(weights[at + 1], 0), 1);
+            for (int r = 0; r < COUNT; r++) {
+                const __m512i v = _mm512_loadu_si512(batch.values + (r * blocks + at) * GROUP);
+                const __m512i zeros = _mm512_loadu_si512(batch.lane_zeros + (r * blocks + at) * GROUP / 4);
+                const __m512 products = _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(zeros, w, v));
+                totals[r][part] = _mm512_fmadd_ps(products, _mm512_permutexvar_ps(lanes[part], scale[r]), totals[r][part]);
+            }
+        }
+    }
+    for (; b < blocks; b++) {
+        const __m256i w = Of::bytes(weights[b], 0);
+        for (int r = 0; r < COUNT; r++) {
+            const __m256i v = _mm256_load_si256((const __m256i *) batch.values + r * blocks + b);
+            const __m256i zeros = _mm256_load_si256((const __m256i *) batch.lane_zeros + r * blocks + b);
+            const __m256 products = _mm256_cvtepi32_ps(_mm256_dpbusd_epi32(zeros, w, v));
+            const __m256 scale = _mm256_set1_ps(single(weights[b].d) * batch.row_scales[r * blocks + b]);
+            totals[r][0] = _mm512_add_ps(totals[r][0], _mm512_zextps256_ps512(_mm256_mul_ps(products, scale)));
+        }
+    }
+    for (int r = 0; r < COUNT; r++) out[r * stride] = _mm512_reduce_add_ps(_mm512_add_ps(totals[r][0], totals[r][1]));
+}
+
+/** For each sum of two neighbouring weights of 64, the place of its scale in a block; `part` is the place of the 64. */
+template <typename Of> inline __m512i scale_places(int part) {
+    const __m512i lane = _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11,
+                                          10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_add_epi16(_mm512_srli_epi16(lane, Of::UNIT == GROUP ? 4 : 3), _mm512_set1_epi16(part * 64 / Of::UNIT));
+}
+
+/** The same where a block has several scales. */
+template <typename Block, int COUNT>
+inline void dot_of_scales(const Block * weights, const Batch<TOGETHER> & batch, int64_t blocks, float * out, int64_t stride) {
+    using Of = Type<Block>;
+    constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
+    constexpr int WIDTH = Of::GROUPS * GROUP;
+    static_assert(Of::LARGEST <= 127, "a sum of two products must fit into 16 bits");
+    const int64_t width = blocks * WIDTH;
+    __m512 totals[COUNT];
+    for (int r = 0; r < COUNT; r++) totals[r] = _mm512_setzero_ps();
+    for (int64_t b = 0; b < blocks; b++) {
+        for (int64_t at = 0; at < (int64_t) sizeof(Block); at += LINE) {
+            _mm_prefetch((const char *) (weights + b) + AHEAD + at, _MM_HINT_T0);
+        }
+        const __m256i scales = _mm256_cvtepi8_epi16(Of::whole_scales(weights[b]));
+        __m512i sums[COUNT];
+        for (int r = 0; r < COUNT; r++) sums[r] = _mm512_setzero_si512();
+#pragma GCC unroll 4
+        for (int part = 0; part < WIDTH / 64; part++) {
+            const __m512i w = _mm512_inserti64x4(
+                _mm512_castsi256_si512(Of::bytes(weights[b], 2 * part)), Of::bytes(weights[b], 2 * part + 1), 1);
+            const __m512i scale = _mm512_permutexvar_epi16(scale_places<Of>(part), _mm512_castsi256_si512(scales));
+            for (int r = 0; r < COUNT; r++) {
+                const __m512i v = _mm512_loadu_si512(batch.values + r * width + b * WIDTH + 64 * part);
+                sums[r] = _mm512_dpwssd_epi32(sums[r], _mm512_maddubs_epi16(w, v), scale);
+            }
+        }
+        const __m512 whole = _mm512_set1_ps(single(weights[b].d));
+        // What each unit's values add for the zero point or the minimum of its weights.
+        __m512 of_units;
+        if constexpr (Of::HAS_MINIMUM) {
+            of_units = _mm512_zextps256_ps512(Of::minima(weights[b]));
+        } else {
+            const __m512 zero = _mm512_mul_ps(whole, _mm512_set1_ps((float) Of::ZERO));
+            of_units = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(scales)), zero);
+        }
+        for (int r = 0; r < COUNT; r++) {
+            const __m512 scale = _mm512_mul_ps(whole, _mm512_set1_ps(batch.row_scales[r * blocks + b]));
+            totals[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r]), scale, totals[r]);
+            const float * row_sums = batch.row_sums + (r * blocks + b) * UNITS;
+            __m512 of_values;
+            if constexpr (UNITS == 16) of_values = _mm512_loadu_ps(row_sums);
+            else of_values = _mm512_zextps256_ps512(_mm256_loadu_ps(row_sums));
+            totals[r] = _mm512_fnmadd_ps(of_units, of_values, totals[r]);
+        }
+    }
+    for (int r = 0; r < COUNT; r++) out[r * stride] = _mm512_reduce_add_ps(totals[r]);
 }
 
 /** The products of one row of weights and COUNT rows of the batch. */
 template <typename Block, int COUNT>
 inline void dot(const Block * weights, const Batch<TOGETHER> & batch, int64_t blocks, float * out, int64_t stride) {
-    using Of = Type<Block>;
-    constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
-    const int64_t width = blocks * Of::GROUPS * GROUP;
-    __m512 totals[COUNT];
-    for (int r = 0; r < COUNT; r++) totals[r] = _mm512_setzero_ps();
-    for (int64_t b = 0; b < blocks; b++) {
-        _mm_prefetch((const char *) (weights + b) + 1024, _MM_HINT_T0);
-        _mm_prefetch((const char *) (weights + b) + 1024 + LINE, _MM_HINT_T0);
-        __m256 scale[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-        __m256 minimum = _mm256_setzero_ps();
-        Of::scales(weights[b], scale, &minimum);
-        const __m512 all = _mm512_insertf32x8(_mm512_castps256_ps512(scale[0]), scale[1], 1);
-        __m512 sums[COUNT];
-        for (int r = 0; r < COUNT; r++) sums[r] = _mm512_setzero_ps();
-#pragma GCC unroll 4
-        for (int part = 0; part < Of::GROUPS / 2; part++) {
-            const __m512i w = _mm512_inserti64x4(
-                _mm512_castsi256_si512(Of::bytes(weights[b], 2 * part)), Of::bytes(weights[b], 2 * part + 1), 1);
-            const __m512 of_lanes = _mm512_permutexvar_ps(scale_lanes<Of>(part), all);
-            for (int r = 0; r < COUNT; r++) {
-                const __m512i v = _mm512_loadu_si512(batch.values + r * width + b * Of::GROUPS * GROUP + 64 * part);
-                const __m512i products = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, v);
-                sums[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(products), of_lanes, sums[r]);
-            }
-        }
-        for (int r = 0; r < COUNT; r++) {
-            totals[r] = _mm512_fmadd_ps(sums[r], _mm512_set1_ps(batch.row_scales[r * blocks + b]), totals[r]);
-            const float * row_sums = batch.row_sums + (r * blocks + b) * UNITS;
-            // What each unit's values add for the zero point or the minimum of its weights.
-            if constexpr (Of::HAS_MINIMUM) {
-                const __m512 of_units = _mm512_zextps256_ps512(_mm256_mul_ps(minimum, _mm256_loadu_ps(row_sums)));
-                totals[r] = _mm512_sub_ps(totals[r], of_units);
-            } else {
-                const __m512 zero = _mm512_mul_ps(all, _mm512_set1_ps((float) Of::ZERO));
-                totals[r] = _mm512_fnmadd_ps(zero, _mm512_loadu_ps(row_sums), totals[r]);
-            }
-        }
-    }
-    for (int r = 0; r < COUNT; r++) out[r * stride] = _mm512_reduce_add_ps(totals[r]);
+    if constexpr (Type<Block>::GROUPS == 1) dot_of_one_scale<Block, COUNT>(weights, batch, blocks, out, stride);
+    else dot_of_scales<Block, COUNT>(weights, batch, blocks, out, stride);
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 // Here, as many rows of weights as a vector has lanes become a panel: bytes in which a vector holds four neighbouring
 // weights of each of them. An instruction then multiplies four weights with four values of a batch row in all lanes,
 // without sums across lanes. Weights are read and unpacked once for all rows of a batch. A row's result does not depend on
-// the other rows of the batch, but for whether they are few.
+// the other rows of the batch, but for whether they are few: then a panel costs more than it saves, and each row of weights
+// is multiplied as the file has it.
 //
 //   product-blocks.h  how blocks of each type become bytes and scales
 //   product-batch.h   the rows of the batch
@@ -52,7 +53,7 @@ bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, i
         using Of = Type<std::decay_t<decltype(*weights)>>;
         using Row = typename Of::Row;
         // A panel for a single row costs more than ggml's sums across vectors.
-        if (n == 1 && Of::GROUPS == 1 && LEAVES_SINGLE_ROWS) return false;
+        if (n == 1 && FEW<Of> == 0) return false;
         product(params, m, n, k, weights, lda, (const Row *) B, ldb, (float *) C, ldc);
         return true;
     };

@@ -88,14 +88,14 @@ void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t b
     static thread_local Batch<TOGETHER> batch;
     static thread_local Panel panel;
     const int64_t width = blocks * Of::GROUPS * GROUP;
-    batch.read<Of>(rows, rows_stride, n, blocks);
+    batch.read<Of>(rows, rows_stride, n, blocks, n <= FEW<Of>);
     share(params, m, [&](int64_t first, int64_t end) {
-        if constexpr (Of::GROUPS > 1) {
-            if (n <= FEW) {
+        if constexpr (FEW<Of> > 0) {
+            if (n <= FEW<Of>) {
                 for (; first < end; first++) {
                     const Block * one = weights + first * weights_stride;
                     float * to = out + first;
-                    with_constant<FEW>(n, [&](auto all) { dot<Block, all>(one, batch, blocks, to, out_stride); });
+                    with_constant<FEW<Of>>(n, [&](auto all) { dot<Block, all>(one, batch, blocks, to, out_stride); });
                 }
                 return;
             }
