@@ -5,24 +5,23 @@ import { type ChatResult, chat, post } from './support/chat.ts'
 import { type BenchModel, prepareModel } from './support/models.ts'
 import { FreshText } from './support/prompts.ts'
 import { type BenchServer, startLookout } from './support/server.ts'
-import { median, percentile } from './support/statistics.ts'
+import { median, medianRatio, percentile, spread } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
 const CHAT_WORDS = 20
 const CHAT_TOKENS = 32
 const LINE_TOKENS = 24
-const PICTURES = 2_000
+const PICTURES = 1_000
 /** Pictures that differ. Each line has its own: the later ones of a round say so in words. */
 const DIFFERENT = 40
 /** Mean time between chats, as a part of what a chat alone takes: a server that is busy with chats half of the time. */
 const CHAT_PAUSE = 2
 
-interface Run {
+interface Round {
   readonly alone: readonly ChatResult[]
   readonly beside: readonly ChatResult[]
-  /** Pictures a minute of the batch beside chats, and alone. */
-  readonly besideChats: number
-  readonly undisturbed: number
+  /** Pictures a minute of the batch beside chats. */
+  readonly pictures: number
 }
 
 export const batches: Benchmark = {
@@ -33,54 +32,63 @@ export const batches: Benchmark = {
     for (const name of options.models) {
       const model = await prepareModel(name)
       if (!model.takesImages) continue
-      const run = await measure(model, options)
+      await using server = await startLookout(model.cardFile, model.id)
+      const { rounds, undisturbed } = await measure(server, model, options)
       print(heading(model, options))
       print(
         table(
           ['chats', 'alone, ms', 'beside a batch, ms', 'ratio'],
           [
-            row('first text, median', run, ({ firstMs }) => firstMs, 0.5),
-            row('first text, 99th percentile', run, ({ firstMs }) => firstMs, 0.99),
-            row('whole reply, median', run, ({ totalMs }) => totalMs, 0.5),
-            row('whole reply, 99th percentile', run, ({ totalMs }) => totalMs, 0.99),
+            row('first text, median', rounds, ({ firstMs }) => firstMs, 0.5),
+            row('first text, 99th percentile', rounds, ({ firstMs }) => firstMs, 0.99),
+            row('whole reply, median', rounds, ({ totalMs }) => totalMs, 0.5),
+            row('whole reply, 99th percentile', rounds, ({ totalMs }) => totalMs, 0.99),
           ],
         ),
       )
-      const [beside, undisturbed] = [run.besideChats, run.undisturbed].map((rate) => rate.toFixed(0))
-      print(`\nPictures a minute: ${beside} beside ${run.beside.length} chats, ${undisturbed} without chats.\n`)
+      const chats = rounds.reduce((sum, { beside }) => sum + beside.length, 0)
+      const beside = median(rounds.map(({ pictures }) => pictures))
+      print(
+        `\nPictures a minute: ${beside.toFixed(0)} beside chats (${chats}), ${undisturbed.toFixed(0)} without chats.\n`,
+      )
     }
   },
 }
 
-const secondsOf = ({ quick }: BenchOptions) => (quick ? 30 : 100)
+/** Some seconds in which the machine pauses spoil the 99th percentile of their round, and not the median of the rounds. */
+const roundsOf = ({ quick, repetitions }: BenchOptions) => repetitions ?? (quick ? 2 : 7)
+const SECONDS = 20
 
 function heading({ name, threads }: BenchModel, options: BenchOptions): string {
   return `### Chats beside a batch, ${name}, ${threads} thread${threads === 1 ? '' : 's'}
 
-Chats of ${CHAT_WORDS} words and ${CHAT_TOKENS} tokens come at random moments, on average every ${CHAT_PAUSE} times as long as one takes alone. The batch asks for ${LINE_TOKENS} tokens about each picture. ${secondsOf(options)} s each.
+Chats of ${CHAT_WORDS} words and ${CHAT_TOKENS} tokens come at random moments, on average every ${CHAT_PAUSE} times as long as one takes alone. The batch asks for ${LINE_TOKENS} tokens about each picture. ${SECONDS} s without a batch and ${SECONDS} s with one, ${roundsOf(options)} times in turn; medians (minimum to maximum) of the rounds.
 `
 }
 
-function row(title: string, run: Run, of: (result: ChatResult) => number, part: number): string[] {
-  const value = (results: readonly ChatResult[]) => percentile(results.map(of), part)
-  const [alone, beside] = [value(run.alone), value(run.beside)]
-  return [title, alone.toFixed(0), beside.toFixed(0), (beside / alone).toFixed(2)]
+function row(title: string, rounds: readonly Round[], of: (result: ChatResult) => number, part: number): string[] {
+  const values = (results: (round: Round) => readonly ChatResult[]) =>
+    rounds.map((round) => percentile(results(round).map(of), part))
+  const [alone, beside] = [values((round) => round.alone), values((round) => round.beside)]
+  return [title, spread(alone, 0), spread(beside, 0), medianRatio(beside, alone).toFixed(2)]
 }
 
-async function measure(model: BenchModel, options: BenchOptions): Promise<Run> {
-  await using server = await startLookout(model.cardFile, model.id)
+async function measure(server: BenchServer, model: BenchModel, options: BenchOptions) {
   const fresh = new FreshText()
-  const ms = secondsOf(options) * 1000
+  const ms = SECONDS * 1000
   const warm: number[] = []
   for (let run = 0; run < 5; run++) warm.push((await ask(server, fresh)).totalMs)
   const pauseMs = CHAT_PAUSE * median(warm)
-  const alone = await chatsFor(ms, pauseMs, server, fresh)
-  let beside: readonly ChatResult[] = []
-  const besideChats = await picturesPerMinute(server, model, fresh, async () => {
-    beside = await chatsFor(ms, pauseMs, server, fresh)
-  })
-  const undisturbed = await picturesPerMinute(server, model, fresh, () => delay(ms / 3))
-  return { alone, beside, besideChats, undisturbed }
+  const rounds: Round[] = []
+  for (let round = 0; round < roundsOf(options); round++) {
+    const alone = await chatsFor(ms, pauseMs, server, fresh)
+    let beside: readonly ChatResult[] = []
+    const pictures = await picturesPerMinute(server, model, fresh, async () => {
+      beside = await chatsFor(ms, pauseMs, server, fresh)
+    })
+    rounds.push({ alone, beside, pictures })
+  }
+  return { rounds, undisturbed: await picturesPerMinute(server, model, fresh, () => delay(ms)) }
 }
 
 /** How many pictures a minute a batch gets through during something. */
@@ -97,6 +105,7 @@ async function picturesPerMinute(
   const minutes = (performance.now() - started) / 60_000
   if (last === PICTURES) throw new Error('The batch ended before the measurement.')
   await post(server, `/v1/batches/${batch}/cancel`, {})
+  while ((await stateOf(server, batch)).status !== 'cancelled') await delay(50)
   return (last - first) / minutes
 }
 
@@ -137,9 +146,17 @@ async function startBatch(server: BenchServer, model: BenchModel, fresh: FreshTe
 }
 
 async function completed(server: BenchServer, id: string): Promise<number> {
-  const headers = { authorization: `Bearer ${server.apiKey}` }
-  const batch = await fetch(`${server.url}/v1/batches/${id}`, { headers })
-  const { status, request_counts } = (await batch.json()) as { status: string; request_counts: { completed: number } }
+  const { status, request_counts } = await stateOf(server, id)
   if (status === 'failed') throw new Error('The batch failed.')
   return request_counts.completed
+}
+
+interface BatchState {
+  readonly status: string
+  readonly request_counts: { readonly completed: number }
+}
+
+async function stateOf(server: BenchServer, id: string): Promise<BatchState> {
+  const headers = { authorization: `Bearer ${server.apiKey}` }
+  return (await (await fetch(`${server.url}/v1/batches/${id}`, { headers })).json()) as BatchState
 }

@@ -62,5 +62,5 @@ test('for others who are likely to come, steps are shorter still', () => {
     pace.meet(1, true, 0)
     return pace.rowsWithin(pace.stepMs, 0)
   }
-  expect([10, 1, 0.5, 0.1].map(rows)).toEqual([8, 8, 10, 50])
+  expect([10, 1, 0.5, 0.1].map(rows)).toEqual([8, 8, 8, 30])
 })

@@ -16,7 +16,7 @@ const ALONE: Gear = { stepMs: 30, worthwhileRows: 64, efficientRows: 128 }
 /** A long prompt takes somewhat longer, and a request that arrives waits somewhat less. */
 const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32, efficientRows: 128 }
 /** How long a step of work in the background takes while other work is likely to come, in ms. */
-export const MAKING_WAY_MS = 5
+export const MAKING_WAY_MS = 3
 const MAKING_WAY: Gear = { stepMs: MAKING_WAY_MS, worthwhileRows: 8, efficientRows: 0 }
 const LONG_STEP_MS = 100
 /** For this long after several requests were at work, another one is likely to arrive; in ms. */

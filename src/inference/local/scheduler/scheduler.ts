@@ -25,6 +25,8 @@ export type SchedulerSettings = Pick<EngineSettings, 'maxWaiting' | 'prefixCache
 
 /** Time that copies into the prefix cache may take after a step, in ms, and as a share of the step. */
 const COPY_MS = 8
+/** The same after a step that makes way. */
+const SHORT_COPY_MS = 2
 const COPY_SHARE = 0.1
 
 /** How long a step of other work should take beside completions, in ms. It has half of the time. */
@@ -279,7 +281,7 @@ export class Scheduler {
     const ms = performance.now() - started
     this.#builder.learn(step, decodeMs, ms)
     if (step !== null) this.#costs?.learn(step, ms)
-    this.#manager.endStep(Math.max(COPY_MS, COPY_SHARE * decodeMs))
+    this.#manager.endStep(makesWay ? SHORT_COPY_MS : Math.max(COPY_MS, COPY_SHARE * decodeMs))
     return touched
   }
 
