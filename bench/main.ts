@@ -38,6 +38,7 @@ import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES, USUAL_MODELS } from './support/models.ts'
 import { throughput } from './throughput.ts'
 import { traces } from './traces.ts'
+import { twoModels } from './two-models.ts'
 import { vllm } from './vllm.ts'
 
 const BENCHMARKS: Record<string, Benchmark> = {
@@ -56,6 +57,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   traces,
   'front-end': frontEnd,
   neighbours,
+  'two-models': twoModels,
   fairness,
   'beside-image': besideImage,
   batches,
