@@ -148,6 +148,18 @@ describe('what a server is asked', () => {
   )
 })
 
+test('decisions are refused by name: no such server says how likely a given reply is', async () => {
+  await serve()
+  const questions = [{ type: 'predicate', instructions: 'Is it red?' }]
+  const response = await server.post('/v1/decisions', { model: ID, input: 'A story.', questions })
+  expect(response.status).toBe(400)
+  expect(await errorOf(response)).toMatchObject({
+    param: 'model',
+    message: 'This model does not say how likely replies are.',
+  })
+  expect(back.asked).toEqual([])
+})
+
 describe('what a server answers', () => {
   const count = {
     type: 'object',

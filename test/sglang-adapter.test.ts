@@ -7,7 +7,7 @@ import { startRemoteEngine } from '../src/inference/remote/start.ts'
 import { loadCard, remoteCard } from '../src/models/card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
-import { type Asked, imagesOf, ScriptedSglang } from './support/sglang/scripted.ts'
+import { type Asked, imagesOf, oddsOf, ScriptedSglang } from './support/sglang/scripted.ts'
 import { ID, writeVllmCard } from './support/vllm/card.ts'
 import type { Answer } from './support/vllm/scenarios.ts'
 
@@ -222,6 +222,33 @@ describe.each([
     sglang.rates = true
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({ param: 'logprobs' })
+  })
+
+  test('decisions: the product of what each token of a reply has, with the end of the turn', async () => {
+    await ask(hello)
+    const { stop_token_ids: ends } = sglang.asked.pop()!.sampling_params
+    const product = (reply: string) => sglang.reread(reply).reduce((odds, token) => odds * oddsOf(token), 1)
+    const end = ends.reduce((sum, token) => sum + oddsOf(token), 0)
+    const [yes, no] = ['Yes.', 'No.'].map((reply) => product(reply) * end)
+    const questions = [{ type: 'predicate', instructions: 'Is there a red circle?' }]
+    const input = [{ role: 'user', content: [{ type: 'input_image', image_url: image }] }]
+    const body = { model: ID, input, questions, x_calibrated: false }
+    const response = await server.post('/v1/decisions', body)
+    const { answers } = await jsonOf<{ answers: object[] }>(response)
+    expect(answers).toEqual([
+      {
+        type: 'predicate',
+        name: null,
+        probability: expect.closeTo(yes! / (yes! + no!), 6),
+        x_label_mass: expect.closeTo(yes! + no!, 6),
+      },
+    ])
+    for (const { sampling_params: sampling } of sglang.asked)
+      expect(sampling).toMatchObject({ max_new_tokens: 1, ignore_eos: true })
+    sglang.rates = false
+    const refused = await server.post('/v1/decisions', body)
+    sglang.rates = true
+    expect([refused.status, (await errorOf(refused)).param]).toEqual([400, 'model'])
   })
 
   test('multilook computes what its branches share once', async () => {

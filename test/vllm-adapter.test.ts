@@ -17,6 +17,7 @@ const recorded: readonly Exchange[] = JSON.parse(
 )
 const HEALTH = { intervalMs: 50, answerMs: 1_000 }
 const [hello] = SCENARIOS
+const decisions = SCENARIOS.find(({ name }) => name === 'decisions')!
 const aPicture = SCENARIOS.find(({ name }) => name === 'a picture')!
 
 let folder: string
@@ -85,7 +86,7 @@ describe('one server', () => {
     check(await jsonOf<Answer>(response))
   })
 
-  test.each(SCENARIOS.filter(({ path }) => !path.endsWith('detect')))(
+  test.each(SCENARIOS.filter(({ path }) => path.includes('chat')))(
     'the tokens of $name are counted without a server',
     async ({ path, body }) => {
       const { usage } = await jsonOf<Answer>(await server.post(path, body))
@@ -145,18 +146,45 @@ describe('one server', () => {
     ['token_id:NUMBER', (id: number, logprob: number) => ({ token: `token_id:${id}`, logprob, bytes: null })],
     ['numbers', (id: number, logprob: number) => ({ token_id: id, logprob, rank: 1 })],
   ])('log-probabilities, which vLLM writes with %s', async (_, ranked) => {
-    // The recorded stream, with what the source says is in it where they are asked for.
+    const { text, tokens } = await rated((id) => {
+      // The chosen token comes first, here before a likelier one.
+      const chosen = ranked(id, Math.log(1 / 4))
+      return { ...chosen, top_logprobs: [chosen, ranked(65, Math.log(1 / 2)), ranked(66, -9999)] }
+    })
+    expect(Buffer.from(tokens.flatMap(({ bytes }) => bytes)).toString()).toBe(text)
+    for (const token of tokens) {
+      expect(token).toMatchObject({
+        logprob: Math.log(1 / 4),
+        top_logprobs: [{ logprob: Math.log(1 / 2) }, { bytes: token.bytes, logprob: Math.log(1 / 4) }],
+      })
+    }
+  })
+
+  test.each([1, 2])('a token of rank %i whose alternatives vLLM left out', async (rank) => {
+    const { tokens } = await rated((id) => {
+      const chosen = { token_id: id, logprob: Math.log(1 / 4), rank }
+      return { ...chosen, top_logprobs: [chosen, { token_id: 0, logprob: -9999, rank: 1 }] }
+    })
+    for (const token of tokens) {
+      expect(token.logprob).toBe(Math.log(1 / 4))
+      expect(token.top_logprobs).toHaveLength(rank === 1 ? 1 : 0)
+    }
+  })
+
+  interface RatedToken {
+    readonly bytes: readonly number[]
+    readonly logprob: number
+    readonly top_logprobs: readonly object[]
+  }
+
+  /** A reply to a request for log-probabilities: the recorded stream, with what the source says is in it then. */
+  async function rated(content: (id: number) => object): Promise<{ text: string; tokens: readonly RatedToken[] }> {
     const exchange = player.exchanges.find(({ answer }) => answer.includes('logprobs') && answer.startsWith('data: '))!
     const lines = exchange.answer.split('\n\n').map((line) => {
       if (!line.startsWith('data: {')) return line
       const chunk = JSON.parse(line.slice('data: '.length))
       for (const choice of chunk.choices) {
-        const content = choice.token_ids.map((id: number) => {
-          // The chosen token comes first, here before a likelier one.
-          const chosen = ranked(id, Math.log(1 / 4))
-          return { ...chosen, top_logprobs: [chosen, ranked(65, Math.log(1 / 2)), ranked(66, -9999)] }
-        })
-        choice.logprobs = { content }
+        choice.logprobs = { content: choice.token_ids.map(content) }
       }
       return `data: ${JSON.stringify(chunk)}`
     })
@@ -168,17 +196,10 @@ describe('one server', () => {
     player.exchanges = recorded
     expect(response.status, await response.clone().text()).toBe(200)
     const { choices } = await jsonOf<{
-      choices: { message: { content: string }; logprobs: { content: { bytes: number[] }[] } }[]
+      choices: { message: { content: string }; logprobs: { content: readonly RatedToken[] } }[]
     }>(response)
-    const tokens = choices[0]!.logprobs.content
-    expect(Buffer.from(tokens.flatMap(({ bytes }) => bytes)).toString()).toBe(choices[0]!.message.content)
-    for (const token of tokens) {
-      expect(token).toMatchObject({
-        logprob: Math.log(1 / 4),
-        top_logprobs: [{ logprob: Math.log(1 / 2) }, { bytes: token.bytes, logprob: Math.log(1 / 4) }],
-      })
-    }
-  })
+    return { text: choices[0]!.message.content, tokens: choices[0]!.logprobs.content }
+  }
 
   test('log-probabilities that vLLM does not give are refused by name', async () => {
     const rated = { ...hello!.body, logprobs: true }
@@ -193,6 +214,31 @@ describe('one server', () => {
     player.exchanges = recorded
     expect([without.status, (await errorOf(without)).param]).toEqual([400, 'logprobs'])
     expect(server.logs.some((line) => line.includes('it sent tokens without log-probabilities'))).toBe(true)
+  })
+
+  test('a server that does not say how likely given tokens are is refused by name', async () => {
+    // As one that does not know `logprob_token_ids`: it tells the likeliest tokens.
+    player.exchanges = recorded.map((exchange) => {
+      if (!JSON.stringify(exchange.asked).includes('logprob_token_ids')) return exchange
+      return { ...exchange, answer: exchange.answer.replace(/"top_logprobs":\[[^\]]*\]/g, '"top_logprobs":[]') }
+    })
+    const response = await server.post(decisions.path, decisions.body)
+    player.exchanges = recorded
+    expect(response.status).toBe(400)
+    expect(await errorOf(response)).toMatchObject({
+      param: 'model',
+      message: 'This model does not say how likely replies are.',
+    })
+    expect(server.logs.some((line) => line.includes('it does not know logprob_token_ids'))).toBe(true)
+  })
+
+  test('one question of several that fails is refused alone', async () => {
+    const { questions } = decisions.body as { questions: object[] }
+    const [there, colour] = questions
+    player.faults.push({ type: 'status', status: 400, message: 'No.' })
+    const response = await server.post(decisions.path, { ...decisions.body, questions: [there, colour] })
+    const { answers } = await jsonOf<{ answers: { type: string }[] }>(response)
+    expect(answers.map(({ type }) => type)).toEqual(['refusal', 'choice'])
   })
 
   test('a reply that is read as a whole may come in larger pieces', async () => {

@@ -47,8 +47,8 @@ export interface Engine {
 
   /**
    * Reads how likely the model is to give certain replies to questions about one prefix. The numbers of a question depend on
-   * the prefix and on the question alone: not on other questions, their order, caches or other work. Absent where an
-   * engine cannot read.
+   * the prefix and on the question alone: not on other questions, their order, caches or other work, except for the
+   * roundings of servers that compute batches of several requests. Absent where an engine cannot read.
    *
    * The promise resolves at admission, as that of `generate` does.
    * @throws ApiError as `generate` does; also 400 for what this model cannot read.

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
-/** What the shipped model decides about docs/pictures/shapes.png, where its engine can read. */
-describe.skipIf(inject('vllmCard') !== undefined)('decisions', () => {
+/** What the shipped model decides about docs/pictures/shapes.png. */
+describe('decisions', () => {
   let server: TestServer
   let input: OpenAI.DecisionCreateParams['input']
   let client: OpenAI

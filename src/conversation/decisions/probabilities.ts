@@ -1,3 +1,5 @@
+import { logSum } from '../../lib/log-sum.ts'
+
 /** How likely each option of a question is. */
 export interface Distribution {
   /** In the order of the options; they add up to 1. */
@@ -25,11 +27,4 @@ export function distributionOf(replies: readonly (readonly number[])[], temperat
   // Rounding can lift a sum of probabilities above 1.
   const labelMass = Math.min(1, Math.exp(logSum(options)))
   return { probabilities, labelMass, top, confidence: probabilities[top]! * labelMass }
-}
-
-/** The logarithm of the sum of what the values are logarithms of. */
-function logSum(values: readonly number[]): number {
-  const most = Math.max(...values)
-  if (most === Number.NEGATIVE_INFINITY) return most
-  return most + Math.log(values.reduce((sum, value) => sum + Math.exp(value - most), 0))
 }

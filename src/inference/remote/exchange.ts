@@ -1,4 +1,5 @@
-import type { Branch, Constraint, EngineEvent, PromptPart, PromptUsage, Sampling } from '../engine.ts'
+import type { Branch, Constraint, EngineEvent, PromptPart, PromptUsage, ReadWork, Sampling } from '../engine.ts'
+import type { ReplyTree } from '../reply-tree.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
 import type { Call, PieceEvent, ServerLoad, UsageEvent, WireEvent } from './wire/wire.ts'
 
@@ -37,6 +38,8 @@ export interface Asked<Completion extends RunningCompletion> {
   readonly completions: readonly Completion[]
   /** Whether the server's end of a completion is its end; false for a part of one. */
   readonly isLast: boolean
+  /** Whether it is one of so many that a trace leaves it out. */
+  readonly isMinor?: boolean
   send(url: string, call: Call): AsyncIterable<WireEvent>
   add(completion: Completion, piece: PieceEvent): void
   /** Receives what the server says of the tokens, before the last completion is finished. */
@@ -52,9 +55,25 @@ export interface BranchRun {
   readonly usage: LiveUsage
   /** Completions that one server computes at a time. */
   readonly capacity: number
-  emit(event: EngineEvent): void
   /** Asks a server; and another one, once, when nothing comes of that. */
   ask<Completion extends RunningCompletion>(asked: Asked<Completion>): Promise<void>
+}
+
+/** What a branch needs in order to run its completions. */
+export interface CompletionRun extends BranchRun {
+  emit(event: EngineEvent): void
+}
+
+/** How servers are asked how likely replies are. */
+export interface ReplyRater<Prompt extends ReadPrompt> {
+  /**
+   * The tokens of the replies to each question, at least one of each.
+   * @returns null when it takes too long.
+   * @throws ApiError 400 for a reply without tokens.
+   */
+  tokensOf(work: ReadWork): Promise<readonly (readonly Int32Array[])[] | null>
+  /** The log-probabilities of a tree's replies, each with the end of the turn behind it, by their numbers. */
+  rate(tree: ReplyTree, question: AdmittedBranch<Prompt>, run: BranchRun): Promise<readonly number[]>
 }
 
 /** How prompts are put to the servers of a model, and how what they answer is read: as tokens, or as text. */
@@ -88,7 +107,9 @@ export interface Exchange<Prompt extends ReadPrompt> {
   enforced(constraint: Constraint): Constraint | null
   /** Why the servers cannot give the log-probabilities of completions; null where they can, as far as is known. */
   logProbProblem(sampling: Sampling): string | null
-  run(branch: AdmittedBranch<Prompt>, run: BranchRun): Promise<void>
+  run(branch: AdmittedBranch<Prompt>, run: CompletionRun): Promise<void>
+  /** Absent where servers do not say how likely given tokens are. */
+  readonly rater?: ReplyRater<Prompt>
   /** What a server says of its load. @throws ServerFailure */
   load(url: string, signal: AbortSignal): Promise<ServerLoad>
   close(): Promise<void>

@@ -1,4 +1,5 @@
-import { invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
+import { cannotRead } from '../cannot-read.ts'
 import { endlessProblem, lengthProblem } from '../context-length.ts'
 import type {
   CountOptions,
@@ -11,18 +12,24 @@ import type {
   ModelInfo,
   PromptPart,
   PromptUsage,
+  ReadAnswer,
+  Reading,
+  ReadWork,
   Work,
 } from '../engine.ts'
 import { EventQueue } from '../event-queue.ts'
 import { joinTexts } from '../join-texts.ts'
+import { growTrees, type ReplyTree } from '../reply-tree.ts'
 import { TokenTally } from '../token-tally.ts'
 import type { ConstraintWriter } from './constraint-writer.ts'
-import type { AdmittedBranch, LiveUsage, ReadPrompt } from './exchange.ts'
+import type { AdmittedBranch, BranchRun, Exchange, LiveUsage, ReadPrompt, ReplyRater } from './exchange.ts'
 import { saltOf } from './salt.ts'
+import { GREEDY } from './token-rater.ts'
 import type { ServerLoad } from './wire/wire.ts'
-import { LOG_PROBS_PARAM, noServer, WorkRun, type WorkRunParts } from './work-run.ts'
+import { noServer, WorkRun, type WorkRunParts } from './work-run.ts'
 
-export interface RemoteEngineParts<Prompt extends ReadPrompt> extends WorkRunParts<Prompt> {
+export interface RemoteEngineParts<Prompt extends ReadPrompt> extends WorkRunParts {
+  readonly exchange: Exchange<Prompt>
   readonly info: ModelInfo
   readonly constraints: ConstraintWriter
   /** Requests that may wait for their first completion to start. */
@@ -35,6 +42,26 @@ interface AdmittedPrompts<Prompt extends ReadPrompt> {
   readonly sharedTokens: number
 }
 
+/** What a request has the servers do. */
+interface Task<Prompt extends ReadPrompt, Event> {
+  /** How many the servers get of it. */
+  readonly requests: number
+  /** Whether nobody reads a completion before its end. */
+  readonly whole: boolean
+  admit(): Promise<AdmittedPrompts<Prompt>>
+  join(last: Event, next: Event): Event | null
+  /** The error for servers that refuse to give log-probabilities. */
+  unrated(): ApiError
+  perform(branch: AdmittedBranch<Prompt>, run: BranchRun, emit: (event: Event) => void): Promise<void>
+  /** The event that tells that one branch of several failed. */
+  failed(branch: AdmittedBranch<Prompt>, error: Error): Event
+  /** Completion tokens so far. */
+  decoded(): number
+}
+
+/** The parameter that asks for log-probabilities. */
+const LOG_PROBS_PARAM = 'logprobs'
+const NO_LIMITS = { nodes: Number.POSITIVE_INFINITY, leaves: Number.POSITIVE_INFINITY }
 /** The input that errors name when the caller gives none. */
 const DEFAULT_PARAM = 'messages'
 const METRICS_MS = 2_000
@@ -52,9 +79,14 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
   #waiting = 0
   readonly #counters = { prefilled: 0, reused: 0, hits: 0, misses: 0, decoded: 0 }
 
+  /** Absent where the servers do not say how likely given tokens are. */
+  readonly read?: (work: ReadWork, signal: AbortSignal) => Promise<Reading>
+
   constructor(parts: RemoteEngineParts<Prompt>) {
     this.#parts = parts
     this.info = parts.info
+    const { rater } = parts.exchange
+    if (rater !== undefined) this.read = (work, signal) => this.#read(rater, work, signal)
   }
 
   get state(): EngineState {
@@ -63,12 +95,69 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
   }
 
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
+    const tally = new TokenTally()
+    const { usage, events } = await this.#start<EngineEvent>(work, signal, {
+      requests: work.branches.reduce((sum, { n }) => sum + n, 0),
+      admit: () => this.#admit(work, signal),
+      join: joinTexts,
+      whole: work.whole === true,
+      unrated: () => invalidRequest('The servers of this model give no log-probabilities.', LOG_PROBS_PARAM),
+      perform: (branch, run, emit) =>
+        this.#parts.exchange.run(branch, {
+          ...run,
+          emit: (event) => {
+            tally.add([event])
+            emit(event)
+          },
+        }),
+      failed: ({ index }, error) => ({ type: 'error', branch: index, error }),
+      decoded: () => tally.tokens,
+    })
+    return { prompts: usage, events, computedTokens: () => tally.tokens }
+  }
+
+  async #read(rater: ReplyRater<Prompt>, work: ReadWork, signal: AbortSignal): Promise<Reading> {
+    const { organisation, prefix, questions } = work
+    let trees: readonly ReplyTree[] = []
+    const admit = async () => {
+      const replies = await rater.tokensOf(work)
+      signal.throwIfAborted()
+      if (replies === null)
+        throw invalidRequest('The replies take too long to tokenise.', questions[0]?.param ?? DEFAULT_PARAM)
+      trees = replies.map((tokens) => growTrees(tokens, NO_LIMITS)[0]!)
+      const branches = questions.map(({ replies: _, ...question }, index) => {
+        const { nodes } = trees[index]!
+        const maxTokens = nodes.reduce((most, { depth }) => Math.max(most, depth + 1), 0)
+        return { ...question, n: 1 + nodes.length, maxTokens, sampling: GREEDY }
+      })
+      return this.#admit({ organisation, prefix, branches }, signal)
+    }
+    const { usage, events } = await this.#start<ReadAnswer>(work, signal, {
+      requests: questions.length,
+      admit,
+      join: () => null,
+      whole: true,
+      unrated: cannotRead,
+      perform: async (question, run, emit) => {
+        emit({ question: question.index, logProbs: await rater.rate(trees[question.index]!, question, run) })
+      },
+      failed: ({ index }, error) => ({ question: index, error }),
+      decoded: () => 0,
+    })
+    return { prompts: usage, answers: events }
+  }
+
+  /** Admits work and has it run. */
+  async #start<Event>(
+    { organisation, isBackground, trace }: Pick<Work, 'organisation' | 'isBackground' | 'trace'>,
+    signal: AbortSignal,
+    { requests, admit, join, whole, unrated, perform, failed, decoded }: Task<Prompt, Event>,
+  ): Promise<{ readonly usage: readonly LiveUsage[]; readonly events: EventQueue<Event> }> {
     signal.throwIfAborted()
     this.#checkReady()
     const { servers, maxWaiting } = this.#parts
-    const completions = work.branches.reduce((sum, { n }) => sum + n, 0)
     if (this.#waiting >= maxWaiting) {
-      const seconds = Math.max(1, servers.secondsUntilPlaces(completions))
+      const seconds = Math.max(1, servers.secondsUntilPlaces(requests))
       throw modelOverloaded(`The model is overloaded. ${tryAgainIn(seconds)}`, seconds)
     }
     this.#waiting++
@@ -78,27 +167,26 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       waits = false
     }
     try {
-      const { branches, sharedTokens } = await this.#admit(work, signal)
+      const { branches, sharedTokens } = await admit()
       const usage = usageOf(branches, sharedTokens)
-      const tally = new TokenTally()
       const left = new AbortController()
       const leave = () => left.abort(new Error('Nobody reads the events any more.'))
-      const queue = new EventQueue<EngineEvent>(leave, joinTexts)
+      const queue = new EventQueue<Event>(leave, join)
+      const emit = (event: Event) => queue.push([event])
       const run = new WorkRun(this.#parts, {
-        organisation: work.organisation,
-        cacheSalt: saltOf(work.organisation),
-        key: this.#keyOf(work.organisation, branches),
+        organisation,
+        cacheSalt: saltOf(organisation),
+        key: this.#keyOf(organisation, branches),
         branches,
         usage,
-        whole: work.whole === true,
-        isBackground: work.isBackground,
-        trace: work.trace,
+        whole,
+        isBackground,
+        trace,
         signal: AbortSignal.any([signal, left.signal, this.#closing.signal]),
         placed,
-        emit: (event) => {
-          tally.add([event])
-          queue.push([event])
-        },
+        unrated,
+        perform: (branch, run) => perform(branch, run, emit),
+        failed: (branch, error) => emit(failed(branch, error)),
       })
       const fail = () => queue.fail(signal.reason)
       signal.addEventListener('abort', fail, { once: true })
@@ -111,9 +199,9 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
         .finally(() => {
           placed()
           signal.removeEventListener('abort', fail)
-          this.#count(usage, tally.tokens)
+          this.#count(usage, decoded())
         })
-      return { prompts: usage, events: queue, computedTokens: () => tally.tokens }
+      return { usage, events: queue }
     } catch (error) {
       placed()
       throw error

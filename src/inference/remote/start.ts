@@ -15,7 +15,7 @@ import { MarkBreaker } from './tokens/mark-breaker.ts'
 import { Printer } from './tokens/printer.ts'
 import { TokenizerThreads } from './tokens/tokenizer-threads.ts'
 import { VllmWire } from './vllm/vllm-wire.ts'
-import type { Wire } from './wire/wire.ts'
+import type { TokenWire, Wire } from './wire/wire.ts'
 import { noServer } from './work-run.ts'
 
 export interface RemoteEngineOptions {
@@ -104,7 +104,7 @@ async function connect(
   return openEngine({ card, info: { ...info, longestTokenBytes: printer.longestBytes }, wire, exchange }, options)
 }
 
-function wireOf(engine: ServerEngine, options: SglangWireOptions): Wire {
+function wireOf(engine: ServerEngine, options: SglangWireOptions): TokenWire {
   return engine === 'vllm' ? new VllmWire(options) : new SglangWire(options)
 }
 

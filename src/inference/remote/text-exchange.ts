@@ -2,7 +2,7 @@ import { invalidRequest } from '../../lib/errors.ts'
 import type { ConstraintMode } from '../../models/card.ts'
 import type { Constraint, PromptPart, Sampling } from '../engine.ts'
 import { notSupported } from './constraint-writer.ts'
-import type { AdmittedBranch, BranchRun, Exchange, ReadPrompt } from './exchange.ts'
+import type { AdmittedBranch, CompletionRun, Exchange, ReadPrompt } from './exchange.ts'
 import { type PromptPiece, readMessages } from './openai/chat-messages.ts'
 import type { ChatQuestion } from './openai/openai-wire.ts'
 import { pictureKey } from './prompt.ts'
@@ -83,11 +83,11 @@ export class TextExchange implements Exchange<TextPrompt> {
   }
 
   /** Servers disagree about several completions of one request, so each is a request. */
-  async run(branch: AdmittedBranch<TextPrompt>, run: BranchRun): Promise<void> {
+  async run(branch: AdmittedBranch<TextPrompt>, run: CompletionRun): Promise<void> {
     await Promise.all(Array.from({ length: branch.n }, (_, index) => this.#complete(branch, index, run)))
   }
 
-  async #complete(branch: AdmittedBranch<TextPrompt>, index: number, run: BranchRun): Promise<void> {
+  async #complete(branch: AdmittedBranch<TextPrompt>, index: number, run: CompletionRun): Promise<void> {
     const { grammar, constraint, thought, maxTokens, sampling, prompt, topLogProbs = null } = branch
     const completion = new TextCompletion(
       { branch: branch.index, index },

@@ -3,16 +3,17 @@ import type { Constraint, PromptPart, Sampling, Thought } from '../engine.ts'
 import { createRepetition, type RepetitionLimits } from '../repetition.ts'
 import { Completion } from './completion.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
-import type { AdmittedBranch, BranchRun, Exchange } from './exchange.ts'
+import type { AdmittedBranch, BranchRun, CompletionRun, Exchange } from './exchange.ts'
 import { assemble, harmless, joined, layOut, type PictureRule, type PromptLayout, type RemotePrompt } from './prompt.ts'
 import { saltOf } from './salt.ts'
 import { seededFor } from './seeded.ts'
+import { TokenRater } from './token-rater.ts'
 import type { Printer } from './tokens/printer.ts'
 import type { TokenizerThreads } from './tokens/tokenizer-threads.ts'
-import type { CompletionRequest, ServerLoad, UsageEvent, Wire } from './wire/wire.ts'
+import type { CompletionRequest, ServerLoad, TokenWire, UsageEvent } from './wire/wire.ts'
 
 export interface TokenExchangeParts {
-  readonly wire: Wire
+  readonly wire: TokenWire
   readonly printer: Printer
   readonly tokenizer: TokenizerThreads
   /** The token that every prompt begins with; null where there is none. */
@@ -40,12 +41,20 @@ const KEY_TOKENS = 256
 /** Prompts are tokenised here, and completions come as tokens. */
 export class TokenExchange implements Exchange<RemotePrompt> {
   readonly countsTokens = true
+  readonly rater: TokenRater
   readonly #parts: TokenExchangeParts
   /** Those of prompts that are counted first and then computed. */
   readonly #read = new WeakMap<readonly PromptPart[], Promise<RemotePrompt | null>>()
 
   constructor(parts: TokenExchangeParts) {
     this.#parts = parts
+    this.rater = new TokenRater({
+      wire: parts.wire,
+      tokenizer: parts.tokenizer,
+      stopTokens: parts.stopTokens,
+      continued: (prompt, written) => this.#continued(prompt, written),
+      note: (run, said, prompt) => this.#note(run, said, prompt),
+    })
   }
 
   async read(
@@ -112,7 +121,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     await Promise.all([this.#parts.wire.close(), this.#parts.tokenizer.close()])
   }
 
-  async run(branch: AdmittedBranch<RemotePrompt>, run: BranchRun): Promise<void> {
+  async run(branch: AdmittedBranch<RemotePrompt>, run: CompletionRun): Promise<void> {
     const { index, n, maxTokens, grammar, thought, sampling, topLogProbs = null } = branch
     const completions = Array.from({ length: n }, (_, number) => {
       const repetition = createRepetition(this.#parts.repetition, sampling)
@@ -140,7 +149,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     branch: AdmittedBranch<RemotePrompt>,
     completions: readonly Completion[],
     thought: Thought,
-    run: BranchRun,
+    run: CompletionRun,
   ): Promise<void> {
     const { maxTokens, grammar } = branch
     const tokensOf = (text: string) => this.#tokensOf(text, run.organisation)
@@ -163,7 +172,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     { prompt, sampling, topLogProbs }: AdmittedBranch<RemotePrompt>,
     completions: readonly Completion[],
     { maxTokens, grammar, stopText }: Leg,
-    run: BranchRun,
+    run: CompletionRun,
   ): Promise<void> {
     const { wire, stopTokens } = this.#parts
     const before = completions[0]!.tokens
@@ -180,6 +189,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
       cacheSalt: run.cacheSalt,
       whole: run.whole,
       topLogProbs: topLogProbs ?? null,
+      ratedTokens: null,
     }
     if (grammar !== null && !grammar.exact) for (const completion of completions) completion.follow(grammar.graph)
     const isFirst = before.length === 0
@@ -191,12 +201,12 @@ export class TokenExchange implements Exchange<RemotePrompt> {
         if (piece.type === 'tokens') completion.add(piece.tokens, piece.ratings)
       },
       note: (said) => {
-        if (isFirst) this.#note(run, said, request)
+        if (isFirst) this.#note(run, said, prompt)
       },
     })
   }
 
-  #note({ usage }: BranchRun, { promptTokens, cachedTokens }: UsageEvent, { pictures }: CompletionRequest): void {
+  #note({ usage }: BranchRun, { promptTokens, cachedTokens }: UsageEvent, { pictures }: RemotePrompt): void {
     if (cachedTokens !== null) usage.cachedTokens = Math.max(usage.cachedTokens, cachedTokens)
     if (promptTokens === usage.promptTokens) return
     const limits = 'its image processor has other limits than the card, so that places may be off'

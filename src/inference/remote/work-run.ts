@@ -1,14 +1,12 @@
 import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
-import type { EngineEvent } from '../engine.ts'
 import type { WorkTrace } from '../work-trace.ts'
 import { notSupported } from './constraint-writer.ts'
-import type { AdmittedBranch, Asked, Exchange, LiveUsage, ReadPrompt, RunningCompletion } from './exchange.ts'
+import type { AdmittedBranch, Asked, BranchRun, LiveUsage, ReadPrompt, RunningCompletion } from './exchange.ts'
 import type { ModelServer } from './servers/server.ts'
 import type { Place, Servers } from './servers/servers.ts'
 import { type CachedEvent, type FailureKind, type PieceEvent, ServerFailure } from './wire/wire.ts'
 
-export interface WorkRunParts<Prompt extends ReadPrompt> {
-  readonly exchange: Exchange<Prompt>
+export interface WorkRunParts {
   readonly servers: Servers
   warn(message: string): void
 }
@@ -27,25 +25,27 @@ export interface AdmittedWork<Prompt extends ReadPrompt> {
   readonly signal: AbortSignal
   /** Absent where the work is not traced. */
   readonly trace?: WorkTrace | undefined
-  emit(event: EngineEvent): void
+  perform(branch: AdmittedBranch<Prompt>, run: BranchRun): Promise<void>
+  /** Receives why one branch of several failed. */
+  failed(branch: AdmittedBranch<Prompt>, error: Error): void
+  /** What the servers were asked for when they have refused to give log-probabilities. */
+  unrated(): ApiError
   /** Called when a completion has got a place on a server. */
   placed(): void
 }
 
-/** The parameter that asks for log-probabilities. */
-export const LOG_PROBS_PARAM = 'logprobs'
 /** Failures after which another server may do better, as long as nothing has come of the first. */
 const RETRIED: readonly FailureKind[] = ['lost', 'busy', 'wrong']
 const RETRY_SECONDS = 3
 
 /** Runs the branches of one work on the servers. */
 export class WorkRun<Prompt extends ReadPrompt> {
-  readonly #parts: WorkRunParts<Prompt>
+  readonly #parts: WorkRunParts
   readonly #work: AdmittedWork<Prompt>
   /** Resolves when what the branches share can be found in the server's caches. */
   readonly #cached = Promise.withResolvers<void>()
 
-  constructor(parts: WorkRunParts<Prompt>, work: AdmittedWork<Prompt>) {
+  constructor(parts: WorkRunParts, work: AdmittedWork<Prompt>) {
     this.#parts = parts
     this.#work = work
   }
@@ -63,23 +63,21 @@ export class WorkRun<Prompt extends ReadPrompt> {
 
   /** The failure of one branch of several ends no other. */
   async #runGuarded(branch: AdmittedBranch<Prompt>): Promise<void> {
-    const { branches, organisation, cacheSalt, usage, whole, emit, signal } = this.#work
-    const { exchange, servers } = this.#parts
+    const { branches, organisation, cacheSalt, usage, whole, signal } = this.#work
     try {
-      await exchange.run(branch, {
+      await this.#work.perform(branch, {
         organisation,
         cacheSalt,
         usage: usage[branch.index]!,
         whole,
-        capacity: servers.capacity,
-        emit,
+        capacity: this.#parts.servers.capacity,
         ask: (asked) => this.#ask(branch, asked),
       })
     } catch (failure) {
       signal.throwIfAborted()
       const error = this.#errorOf(failure, branch)
       if (branches.length === 1) throw error
-      emit({ type: 'error', branch: branch.index, error })
+      this.#work.failed(branch, error)
     }
   }
 
@@ -124,11 +122,11 @@ export class WorkRun<Prompt extends ReadPrompt> {
 
   async #read<Completion extends RunningCompletion>(
     { url, lost }: ModelServer,
-    { completions, isLast: endsAll, send, add, note }: Asked<Completion>,
+    { completions, isLast: endsAll, isMinor = false, send, add, note }: Asked<Completion>,
     seen: (type: (CachedEvent | PieceEvent)['type']) => void,
   ): Promise<void> {
     const signal = AbortSignal.any([this.#work.signal, lost])
-    const traced = this.#work.trace?.asked(url)
+    const traced = isMinor ? undefined : this.#work.trace?.asked(url)
     // What the server says of its tokens comes after the last one, and belongs to the usage that the last `finish` reports.
     let last: () => void = () => {}
     try {
@@ -170,7 +168,7 @@ export class WorkRun<Prompt extends ReadPrompt> {
     }
     if (failure.kind === 'log_probs') {
       this.#parts.warn(`Log-probabilities were refused: ${failure.message}`)
-      return invalidRequest('The servers of this model give no log-probabilities.', LOG_PROBS_PARAM)
+      return this.#work.unrated()
     }
     if (failure.kind === 'refused') return internalError(failure)
     if (failure.kind === 'grammar' && constraint !== undefined) {

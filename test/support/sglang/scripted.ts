@@ -23,6 +23,7 @@ export interface Asked {
   }
   readonly return_logprob?: boolean
   readonly top_logprobs_num?: number
+  readonly token_ids_logprob?: readonly number[]
   readonly stream: boolean
   readonly cache_salt: string
 }
@@ -248,7 +249,7 @@ export class ScriptedSglang implements AsyncDisposable {
 
   #completionOf(reply: string, { sampling_params: params }: Asked): Completion {
     const [end] = params.stop_token_ids
-    const all = [...this.#tokenizer.encode([{ text: reply, trusted: false }]), end!]
+    const all = [...this.#tokenizer.encode([{ text: reply, trusted: false }]), ...(end === undefined ? [] : [end])]
     const stop = params.stop?.[0]
     const stopped = stop === undefined ? -1 : all.findIndex((_, at) => this.textOf(all.slice(0, at + 1)).includes(stop))
     const ended =
@@ -288,15 +289,24 @@ export class ScriptedSglang implements AsyncDisposable {
 }
 
 /** Each token is as likely as all others together; beside it, there are a token that cannot come next and token 1. */
-function ratingsOf(tokens: readonly number[], { top_logprobs_num: most = 0 }: Asked): object {
+function ratingsOf(tokens: readonly number[], { top_logprobs_num: most = 0, token_ids_logprob: asked }: Asked): object {
   const half = Math.log(1 / 2)
   const chosen = tokens.map((token) => [half, token, null])
+  if (asked !== undefined) {
+    const rated = asked.map((token) => [Math.log(oddsOf(token)), token, null])
+    return { output_token_logprobs: chosen, output_token_ids_logprobs: tokens.map(() => rated) }
+  }
   if (most === 0) return { output_token_logprobs: chosen }
   const others = [
     [Math.log(1 / 4), 1, null],
     [null, 2, null],
   ]
   return { output_token_logprobs: chosen, output_top_logprobs: chosen.map((one) => [one, ...others].slice(0, most)) }
+}
+
+/** How likely a token is, wherever it is asked for. */
+export function oddsOf(token: number): number {
+  return 1 / (4 + (token % 5))
 }
 
 export function imagesOf({ image_data: data }: Pick<Asked, 'image_data'>): readonly string[] {
@@ -306,7 +316,7 @@ export function imagesOf({ image_data: data }: Pick<Asked, 'image_data'>): reado
 const PARAMETERS = new Set([
   ...['n', 'max_new_tokens', 'stop', 'stop_token_ids', 'ebnf'],
   ...['temperature', 'top_p', 'top_k', 'min_p', 'frequency_penalty', 'presence_penalty', 'repetition_penalty'],
-  'sampling_seed',
+  ...['sampling_seed', 'ignore_eos'],
 ])
 
 function failed(message: string): object {

@@ -21,6 +21,12 @@ export interface Answer {
     readonly finish_reason: string
   }[]
   readonly results: readonly { readonly completions: Answer['choices'] }[]
+  readonly answers: readonly {
+    readonly probability?: number
+    readonly choice?: string
+    readonly count?: number
+    readonly x_label_mass: number
+  }[]
   readonly detections: readonly { readonly mention: string; readonly point_box: object }[]
   readonly usage: {
     readonly prompt_tokens: number
@@ -171,6 +177,29 @@ export const SCENARIOS: readonly Scenario[] = [
     check: ({ detections }) => {
       expect(new Set(detections.map(({ mention }) => mention))).toEqual(new Set(['square', 'circle']))
       expect(detections[0]!.point_box).toBeDefined()
+    },
+  },
+  {
+    name: 'decisions',
+    path: '/v1/decisions',
+    body: {
+      model: ID,
+      input: [{ role: 'user', content: [{ type: 'input_image', image_url: shapes }] }],
+      questions: [
+        { type: 'predicate', instructions: 'Is there a red circle?' },
+        {
+          type: 'choice',
+          instructions: 'What colour is the heart?',
+          choices: [{ value: 'red' }, { value: 'purple' }],
+        },
+        { type: 'x_count', instructions: 'How many squares are there?', max: 30 },
+      ],
+    },
+    check: ({ answers: [there, colour, squares] }) => {
+      expect(there!.probability).toBeGreaterThan(0.9)
+      expect(colour!.choice).toBe('purple')
+      expect(squares!.count).toBe(2)
+      for (const answer of [there, colour]) expect(answer!.x_label_mass).toBeGreaterThan(0.9)
     },
   },
 ]

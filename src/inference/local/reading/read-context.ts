@@ -1,3 +1,4 @@
+import type { ReplyTree } from '../../reply-tree.ts'
 import { KvCache, type KvSequence, type SavedCells, START } from '../cache/kv-cache.ts'
 import type { Context } from '../native/context.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
@@ -7,7 +8,6 @@ import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import { Fences } from './fences.ts'
 import { ALIGNED, OTHER_SEQUENCES, type ReadLimits } from './read-limits.ts'
 import type { ReadPrefix } from './read-prefix.ts'
-import type { ReplyTree } from './reply-tree.ts'
 
 /** The last tokens of a question, and some of its replies. */
 export interface ReadUnit {

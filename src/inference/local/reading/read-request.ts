@@ -1,7 +1,7 @@
 import type { ReadAnswer } from '../../engine.ts'
+import { growTrees, type ReplyTree } from '../../reply-tree.ts'
 import type { AdmittedQuestion, AdmittedRead } from './read-admission.ts'
 import type { ReadLimits } from './read-limits.ts'
-import { growTrees, type ReplyTree } from './reply-tree.ts'
 
 /** A question with what is known of its replies. It owns which of its trees are still to be read. */
 export class OpenQuestion {

@@ -1,5 +1,7 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
+import { logSum } from '../../../lib/log-sum.ts'
 import type { PromptUsage, ReadWork } from '../../engine.ts'
+import type { ReplyTree } from '../../reply-tree.ts'
 import { toFailure } from '../failure.ts'
 import type { EngineSettings, FromEngine, SentAnswer } from '../protocol.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
@@ -12,7 +14,6 @@ import type { ReadPrefix } from './read-prefix.ts'
 import { ReadPrefixCopies } from './read-prefix-copies.ts'
 import { type OpenQuestion, type ReadIdentity, ReadRequest } from './read-request.ts'
 import { ReadThreads } from './read-threads.ts'
-import type { ReplyTree } from './reply-tree.ts'
 import { keepQuestionsApart } from './shared-calls.ts'
 
 export type ReadSettings = Pick<EngineSettings, 'prefixCacheBytes'>
@@ -362,12 +363,6 @@ export class Reads implements SideWork {
       return index === 0 && isThere ? { ...prompt, cachedTokens: prefix.cells } : prompt
     })
   }
-}
-
-function logSum(values: readonly number[]): number {
-  const largest = Math.max(...values)
-  if (largest === Number.NEGATIVE_INFINITY) return largest
-  return largest + Math.log(values.reduce((sum, value) => sum + Math.exp(value - largest), 0))
 }
 
 function waitingIn(queue: FairQueue<ReadRequest>): number {

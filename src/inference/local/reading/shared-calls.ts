@@ -1,8 +1,8 @@
+import { growTrees } from '../../reply-tree.ts'
 import { WHOLE } from '../tokens/encoder-turns.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { ReadContext, ReadUnit, UnitRows } from './read-context.ts'
 import type { ReadLimits } from './read-limits.ts'
-import { growTrees } from './reply-tree.ts'
 
 /** Lengths of the tails of the units that are tried, over and over. */
 const TAILS = [5, 19, 11, 32, 7, 16, 1, 24]

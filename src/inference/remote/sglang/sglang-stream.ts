@@ -1,4 +1,4 @@
-import { ServerFailure, type TokenRating, type WireEvent } from '../wire/wire.ts'
+import { ServerFailure, type TokenRating, type TokensEvent, type WireEvent } from '../wire/wire.ts'
 
 /** A line of a stream. It is read for every token, so that it is not checked against a schema. */
 export interface Chunk {
@@ -14,9 +14,13 @@ export interface Chunk {
     readonly output_token_logprobs?: readonly Ranked[]
     /** Of each of them. */
     readonly output_top_logprobs?: readonly (readonly Ranked[] | null)[]
+    /** Of each of them, those of the tokens that were asked for. */
+    readonly output_token_ids_logprobs?: readonly (readonly Ranked[] | null)[]
   }
   readonly error?: { readonly message: string; readonly code?: number | null }
 }
+
+type Meta = NonNullable<Chunk['meta_info']>
 
 /** A log-probability, the token, and its text. */
 type Ranked = readonly [logProb: number | null, token: number, text?: string | null]
@@ -35,6 +39,8 @@ interface StreamRules {
   readonly stopTokens: readonly number[]
   /** How many of the likeliest tokens were asked for beside each; null without log-probabilities. */
   readonly topLogProbs: number | null
+  /** Tokens that were asked for; null for none. */
+  readonly ratedTokens: readonly number[] | null
   failureOf(status: number, message: string): ServerFailure
 }
 
@@ -78,8 +84,13 @@ export class StreamReader {
     if (end === null) this.#running.set(index, before + all.length)
     else this.#running.delete(index)
     const tokens = end === 'stop' && this.#stop.has(all.at(-1)!) ? all.slice(0, -1) : all
-    const ratings = this.#rules.topLogProbs === null ? {} : { ratings: ratingsOf(meta, before, tokens.length) }
-    yield { type: 'tokens', completion: index, tokens, ...ratings, end }
+    yield { type: 'tokens', completion: index, tokens, ...this.#logProbs(meta, before, tokens), end }
+  }
+
+  #logProbs(meta: Meta, before: number, tokens: readonly number[]): Pick<TokensEvent, 'ratings' | 'rated'> {
+    const { topLogProbs, ratedTokens } = this.#rules
+    if (ratedTokens !== null) return tokens.length === 0 ? {} : { rated: rated(meta, ratedTokens) }
+    return topLogProbs === null ? {} : { ratings: ratingsOf(meta, before, tokens.length) }
   }
 
   #endOf(reason: FinishReason | null): 'stop' | 'length' | null {
@@ -94,8 +105,26 @@ export class StreamReader {
   }
 }
 
+/**
+ * Log-probabilities of the tokens that were asked for, in place of the first one.
+ * @throws ServerFailure where one is missing.
+ */
+function rated(
+  { output_token_ids_logprobs: [first] = [] }: Meta,
+  asked: readonly number[],
+): ReadonlyMap<number, number> {
+  const told = new Map((first ?? []).map(([logProb, token]) => [token, logProb]))
+  return new Map(
+    asked.map((token) => {
+      const logProb = told.get(token)
+      if (logProb === undefined) throw new ServerFailure('log_probs', 'it sent no token_ids_logprob')
+      return [token, logProb ?? Number.NEGATIVE_INFINITY]
+    }),
+  )
+}
+
 /** @throws ServerFailure where there are not as many as new tokens. */
-function ratingsOf(meta: NonNullable<Chunk['meta_info']>, before: number, count: number): readonly TokenRating[] {
+function ratingsOf(meta: Meta, before: number, count: number): readonly TokenRating[] {
   const { output_token_logprobs: chosen = [], output_top_logprobs: top = [] } = meta
   const start = chosen.length >= before + count ? before : 0
   if (chosen.length < start + count) throw new ServerFailure('log_probs', 'it sent tokens without log-probabilities')

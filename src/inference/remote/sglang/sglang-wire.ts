@@ -10,7 +10,7 @@ import {
   type Picture,
   ServerFailure,
   type ServerLoad,
-  type Wire,
+  type TokenWire,
   type WireEvent,
 } from '../wire/wire.ts'
 import { readLoad } from './sglang-metrics.ts'
@@ -34,12 +34,13 @@ const GENERATE = '/generate'
  * SGLang's `POST /generate`, by tokens (`sglang/srt/managers/io_struct.py` and `tokenizer_manager.py` of release 0.5.23).
  * Closing the connection ends the computation.
  */
-export class SglangWire implements Wire {
+export class SglangWire implements TokenWire {
   /**
    * With pictures, the server decodes the tokens, and what follows depends on the model and the release: it tokenises the
    * text again, or only looks for pictures in it (`multimodal/processors/base_processor.py`). `<image>` is one there.
    */
   readonly rereads = { marks: ['<image>'] }
+  readonly mostRatedTokens = Number.POSITIVE_INFINITY
   readonly #options: SglangWireOptions
   readonly #client: ServerClient
   /** The branches of a request share its pictures. */
@@ -89,6 +90,7 @@ export class SglangWire implements Wire {
       n: asked.n,
       stopTokens: asked.stopTokens,
       topLogProbs: asked.topLogProbs,
+      ratedTokens: asked.ratedTokens,
       failureOf: (status, message) => this.#client.failureOf(status, message),
     })
     for await (const chunk of this.#client.events(stream, call.signal)) yield* reader.read(chunk as Chunk)
@@ -122,7 +124,9 @@ function generateBody(asked: CompletionRequest, images: readonly string[]): obje
       stop_token_ids: asked.stopTokens,
       ...(asked.stopText === null ? {} : { stop: [asked.stopText] }),
       ...(asked.grammar === null ? {} : { ebnf: asked.grammar }),
+      ...(asked.ratedTokens === null ? {} : { ignore_eos: true }),
     },
+    ...(asked.ratedTokens === null ? {} : { return_logprob: true, token_ids_logprob: asked.ratedTokens }),
     ...(asked.topLogProbs === null ? {} : { return_logprob: true, top_logprobs_num: asked.topLogProbs }),
     stream: true,
     cache_salt: asked.cacheSalt,

@@ -10,6 +10,8 @@ interface Ranked {
   readonly token_id?: number
   readonly token?: string
   readonly logprob: number
+  /** 1 for the likeliest token. */
+  readonly rank?: number | null
 }
 
 /** What vLLM writes for minus infinity, as for tokens that a grammar forbids. */
@@ -17,16 +19,42 @@ const LEAST = -9999
 
 /** @throws ServerFailure where there are not as many as tokens. */
 export function ratingsOf(logProbs: LogProbs | null | undefined, tokens: number): readonly TokenRating[] {
-  const content = logProbs?.content ?? []
-  if (content.length < tokens) throw new ServerFailure('log_probs', 'it sent tokens without log-probabilities')
-  return content.slice(0, tokens).map(({ logprob, top_logprobs: top = [] }) => ({
-    logProb: logprob,
+  return contentOf(logProbs, tokens).map(({ logprob, rank, top_logprobs: top = [] }) => {
     // The chosen token comes first, the others by their rank.
-    top: top
+    const possible = top
       .filter((ranked) => ranked.logprob > LEAST)
       .map((ranked) => ({ token: idOf(ranked), logProb: ranked.logprob }))
-      .sort((a, b) => b.logProb - a.logProb),
-  }))
+      .sort((a, b) => b.logProb - a.logProb)
+    // While another request of the same batch asks for `logprob_token_ids`, some servers tell no token but the chosen one.
+    const isAlone = possible.length === 1 && (rank ?? 1) > 1
+    return { logProb: logprob, top: isAlone ? [] : possible }
+  })
+}
+
+/**
+ * Log-probabilities of the tokens that were asked for, in place of the first one.
+ * @throws ServerFailure where one is missing.
+ */
+export function ratedTokens(
+  logProbs: LogProbs | null | undefined,
+  asked: readonly number[],
+): ReadonlyMap<number, number> {
+  const [first] = contentOf(logProbs, 1)
+  const told = new Map(first!.top_logprobs?.map((ranked) => [idOf(ranked), ranked.logprob]))
+  return new Map(
+    asked.map((token) => {
+      const logProb = told.get(token)
+      if (logProb === undefined) throw new ServerFailure('log_probs', 'it does not know logprob_token_ids')
+      return [token, logProb > LEAST ? logProb : Number.NEGATIVE_INFINITY]
+    }),
+  )
+}
+
+/** @throws ServerFailure where there are not as many as tokens. */
+function contentOf(logProbs: LogProbs | null | undefined, tokens: number): NonNullable<LogProbs['content']> {
+  const content = logProbs?.content ?? []
+  if (content.length < tokens) throw new ServerFailure('log_probs', 'it sent tokens without log-probabilities')
+  return content.slice(0, tokens)
 }
 
 function idOf({ token_id: id, token = '' }: Ranked): number {

@@ -10,10 +10,11 @@ import {
   type Picture,
   ServerFailure,
   type ServerLoad,
-  type Wire,
+  type TokensEvent,
+  type TokenWire,
   type WireEvent,
 } from '../wire/wire.ts'
-import { type LogProbs, ratingsOf } from './vllm-log-probs.ts'
+import { type LogProbs, ratedTokens, ratingsOf } from './vllm-log-probs.ts'
 import { readLoad } from './vllm-metrics.ts'
 
 export interface VllmWireOptions extends ExpectedModel {
@@ -29,8 +30,9 @@ const KNOWN_PICTURES = 8192
  * vLLM's `POST /inference/v1/generate`: tokens in, tokens out (`vllm/entrypoints/scale_out/token_in_token_out` of release
  * 0.32, started with `--enable-scale-out`). The server neither parses texts nor applies templates.
  */
-export class VllmWire implements Wire {
+export class VllmWire implements TokenWire {
   readonly rereads = null
+  readonly mostRatedTokens = MOST_LOGPROBS - 1
   readonly #options: VllmWireOptions
   readonly #client: ServerClient
   readonly #known = new LRUCache<string, true>({ max: KNOWN_PICTURES })
@@ -100,8 +102,7 @@ export class VllmWire implements Wire {
         const tokens = end === 'stop' && stop.has(all.at(-1)!) ? all.slice(0, -1) : all
         counts.set(index, (counts.get(index) ?? 0) + tokens.length)
         if (end !== null) running.delete(index)
-        const ratings = asked.topLogProbs === null ? {} : { ratings: ratingsOf(logprobs, tokens.length) }
-        yield { type: 'tokens', completion: index, tokens, ...ratings, end }
+        yield { type: 'tokens', completion: index, tokens, ...logProbsOf(asked, logprobs, tokens), end }
       }
       if (chunk.usage) {
         const { prompt_tokens: promptTokens, prompt_tokens_details: details } = chunk.usage
@@ -148,7 +149,7 @@ function generateBody(model: string, asked: CompletionRequest, images: ReadonlyM
       n: asked.n,
       max_tokens: asked.maxTokens,
       stop_token_ids: asked.stopTokens,
-      ...(asked.topLogProbs === null ? {} : { logprobs: rankedAlong(asked.topLogProbs) }),
+      ...logProbFields(asked),
       ...(asked.whole ? { stream_interval: TOKENS_AT_ONCE } : {}),
       ...(asked.stopText === null ? { detokenize: false } : { stop: [asked.stopText], skip_special_tokens: false }),
       ...(asked.grammar === null ? {} : { structured_outputs: { grammar: asked.grammar } }),
@@ -169,6 +170,24 @@ function generateBody(model: string, asked: CompletionRequest, images: ReadonlyM
 
 /** Most that a server gives which was started without `--max-logprobs`. */
 const MOST_LOGPROBS = 20
+
+function logProbFields({ topLogProbs, ratedTokens: asked }: CompletionRequest): object {
+  if (asked !== null) {
+    // The chosen token comes first in a list that is cut at this length, so there must be room for it.
+    const ids = [...asked, asked.at(-1)!]
+    return { logprobs: ids.length, logprob_token_ids: ids, ignore_eos: true }
+  }
+  return topLogProbs === null ? {} : { logprobs: rankedAlong(topLogProbs) }
+}
+
+function logProbsOf(
+  { topLogProbs, ratedTokens: asked }: CompletionRequest,
+  logProbs: LogProbs | null | undefined,
+  tokens: readonly number[],
+): Pick<TokensEvent, 'ratings' | 'rated'> {
+  if (asked !== null) return tokens.length === 0 ? {} : { rated: ratedTokens(logProbs, asked) }
+  return topLogProbs === null ? {} : { ratings: ratingsOf(logProbs, tokens.length) }
+}
 
 /** How many it is asked for. The chosen token is always one of them, and may be none of the likeliest. */
 function rankedAlong(most: number): number {

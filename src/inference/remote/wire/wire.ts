@@ -41,6 +41,11 @@ export interface Wire<Request = CompletionRequest> {
   close(): Promise<void>
 }
 
+export interface TokenWire extends Wire {
+  /** Tokens whose log-probabilities one request can ask for. */
+  readonly mostRatedTokens: number
+}
+
 export interface CompletionRequest {
   /** Names it in the server's logs. */
   readonly id: string
@@ -63,6 +68,11 @@ export interface CompletionRequest {
   readonly whole: boolean
   /** How many of the likeliest tokens are told beside each; null without log-probabilities. */
   readonly topLogProbs: number | null
+  /**
+   * Tokens whose log-probabilities are told with the first token, likely or not: at most the wire's `mostRatedTokens`. Such a
+   * request is for one token, which nothing ends and nobody reads. Null for other requests.
+   */
+  readonly ratedTokens: readonly number[] | null
 }
 
 export interface Picture {
@@ -79,27 +89,31 @@ export interface CachedEvent {
 }
 
 /** A piece of a completion. */
-export type PieceEvent =
-  | {
-      readonly type: 'tokens'
-      readonly completion: number
-      /** Without the one that ended it. */
-      readonly tokens: readonly number[]
-      /** Of each token, where they were asked for. */
-      readonly ratings?: readonly TokenRating[]
-      /** Why the completion is over; null when it goes on. */
-      readonly end: 'stop' | 'length' | null
-    }
-  | {
-      readonly type: 'text'
-      readonly completion: number
-      /** Of a thought, which the server has separated from the reply; may be empty, as the text may be. */
-      readonly thought: string
-      readonly text: string
-      /** Of the tokens behind it, where they were asked for. */
-      readonly logProbs?: readonly TokenLogProb[]
-      readonly end: 'stop' | 'length' | null
-    }
+export type PieceEvent = TokensEvent | TextPieceEvent
+
+export interface TokensEvent {
+  readonly type: 'tokens'
+  readonly completion: number
+  /** Without the one that ended it. */
+  readonly tokens: readonly number[]
+  /** Of each token, where they were asked for. */
+  readonly ratings?: readonly TokenRating[]
+  /** Log-probabilities of the request's `ratedTokens`. */
+  readonly rated?: ReadonlyMap<number, number>
+  /** Why the completion is over; null when it goes on. */
+  readonly end: 'stop' | 'length' | null
+}
+
+export interface TextPieceEvent {
+  readonly type: 'text'
+  readonly completion: number
+  /** Of a thought, which the server has separated from the reply; may be empty, as the text may be. */
+  readonly thought: string
+  readonly text: string
+  /** Of the tokens behind it, where they were asked for. */
+  readonly logProbs?: readonly TokenLogProb[]
+  readonly end: 'stop' | 'length' | null
+}
 
 /** How likely a token was, and which others were likely, in descending order. */
 export interface TokenRating {

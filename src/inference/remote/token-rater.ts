@@ -1,0 +1,193 @@
+import { randomUUID } from 'node:crypto'
+import { invalidRequest } from '../../lib/errors.ts'
+import { logSum } from '../../lib/log-sum.ts'
+import type { PromptPart, ReadWork } from '../engine.ts'
+import type { ReplyTree } from '../reply-tree.ts'
+import type { AdmittedBranch, BranchRun, ReplyRater, RunningCompletion } from './exchange.ts'
+import type { RemotePrompt } from './prompt.ts'
+import type { PromptText } from './tokens/hub-tokenizer.ts'
+import type { TokenizerThreads } from './tokens/tokenizer-threads.ts'
+import { type CompletionRequest, ServerFailure, type TokenWire, type UsageEvent } from './wire/wire.ts'
+
+export interface TokenRaterParts {
+  readonly wire: TokenWire
+  readonly tokenizer: TokenizerThreads
+  /** Tokens that end a reply. */
+  readonly stopTokens: readonly number[]
+  /** The tokens of a prompt and of what has been written behind it. */
+  continued(prompt: RemotePrompt, written: readonly number[]): readonly number[]
+  /** Receives what a server says of a prompt. */
+  note(run: BranchRun, said: UsageEvent, prompt: RemotePrompt): void
+}
+
+/** Greedy: the token that comes with the log-probabilities is not used. */
+export const GREEDY = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 } as const
+/** Characters before a reply that decide how it is tokenised. */
+const BEFORE_CHARACTERS = 64
+
+/**
+ * Asks how likely replies are, one request for each place in their tree: the prompt, the tokens up to there, and the log-probabilities
+ * of those that may follow. The server has the prompt in its cache, so that a request computes little more than a token.
+ */
+export class TokenRater implements ReplyRater<RemotePrompt> {
+  readonly #parts: TokenRaterParts
+
+  constructor(parts: TokenRaterParts) {
+    this.#parts = parts
+  }
+
+  async tokensOf({ organisation, prefix, questions }: ReadWork): Promise<readonly (readonly Int32Array[])[] | null> {
+    const groups = new TextGroups()
+    const places = questions.map(({ suffix, replies }) => {
+      const before = endOf(suffix) ?? endOf(prefix) ?? []
+      return replies.map((text) => {
+        const reply = { text, trusted: false }
+        return { before: groups.add(before), alone: groups.add([reply]), joined: groups.add([...before, reply]) }
+      })
+    })
+    const tokens = await this.#parts.tokenizer.encode(groups.all, organisation)
+    if (tokens === null) return null
+    return places.map((replies, index) =>
+      replies.map(({ before, alone, joined }) => {
+        const reply = behind(tokens[before]!, tokens[joined]!) ?? tokens[alone]!
+        if (reply.length > 0) return reply
+        throw invalidRequest('A reply has no tokens of this model.', questions[index]!.param ?? 'messages')
+      }),
+    )
+  }
+
+  async rate(tree: ReplyTree, question: AdmittedBranch<RemotePrompt>, run: BranchRun): Promise<readonly number[]> {
+    const { stopTokens } = this.#parts
+    const [first, ...others] = placesOf(tree, stopTokens)
+    const rated = [await this.#ask(first!, question, run)]
+    rated.push(...(await Promise.all(others.map((place) => this.#ask(place, question, run)))))
+    // Place 0 is before the first node, and the place behind node N is N + 1.
+    const paths = [0]
+    for (const { token, parent } of tree.nodes) paths.push(paths[parent + 1]! + rated[parent + 1]!.get(token)!)
+    const logProbs: number[] = []
+    for (const { reply, node } of tree.ends) {
+      const end = logSum(stopTokens.map((token) => rated[node + 1]!.get(token)!))
+      // Rounding may add up to a little more than certainty.
+      logProbs[reply] = Math.min(0, paths[node + 1]! + end)
+    }
+    return logProbs
+  }
+
+  async #ask(
+    { written, wanted }: Place,
+    question: AdmittedBranch<RemotePrompt>,
+    run: BranchRun,
+  ): Promise<ReadonlyMap<number, number>> {
+    const { wire, continued, note } = this.#parts
+    const { prompt } = question
+    const asked = chunked(wanted, wire.mostRatedTokens).map(async (ratedTokens) => {
+      const rating = new Rating()
+      await run.ask({
+        completions: [rating],
+        isLast: true,
+        isMinor: written.length > 0,
+        // There may be thousands of places, and few of them are asked for at a time.
+        send: (url, call) => wire.complete(url, requestFor(continued(prompt, written), ratedTokens, prompt, run), call),
+        add: (one, piece) => {
+          if (piece.type === 'tokens' && piece.rated !== undefined) one.logProbs = piece.rated
+        },
+        note: (said) => {
+          if (written.length === 0) note(run, said, prompt)
+        },
+      })
+      if (rating.logProbs === null) throw new ServerFailure('log_probs', 'it sent no token')
+      return rating.logProbs
+    })
+    return new Map((await Promise.all(asked)).flatMap((logProbs) => [...logProbs]))
+  }
+}
+
+function requestFor(
+  tokens: readonly number[],
+  ratedTokens: readonly number[],
+  { pictures }: RemotePrompt,
+  { cacheSalt }: BranchRun,
+): CompletionRequest {
+  return {
+    id: `lookout-${randomUUID()}`,
+    tokens,
+    pictures,
+    n: 1,
+    maxTokens: 1,
+    sampling: GREEDY,
+    stopTokens: [],
+    stopText: null,
+    grammar: null,
+    cacheSalt,
+    whole: true,
+    topLogProbs: null,
+    ratedTokens,
+  }
+}
+
+/** The token of a request that is for log-probabilities alone. */
+class Rating implements RunningCompletion {
+  isFinished = false
+  logProbs: ReadonlyMap<number, number> | null = null
+
+  get isSatisfied(): boolean {
+    return this.isFinished
+  }
+
+  finish(): void {
+    this.isFinished = true
+  }
+}
+
+/** Where a reply may go on or end. */
+interface Place {
+  /** The tokens of the reply up to there. */
+  readonly written: readonly number[]
+  /** Tokens that may follow, each once. */
+  readonly wanted: readonly number[]
+}
+
+/** The place before all nodes, and that behind each. */
+function placesOf({ nodes, ends }: ReplyTree, stopTokens: readonly number[]): Place[] {
+  const written: (readonly number[])[] = [[]]
+  const wanted = Array.from({ length: nodes.length + 1 }, () => new Set<number>())
+  for (const { token, parent } of nodes) {
+    written.push([...written[parent + 1]!, token])
+    wanted[parent + 1]!.add(token)
+  }
+  for (const { node } of ends) for (const token of stopTokens) wanted[node + 1]!.add(token)
+  return written.map((tokens, place) => ({ written: tokens, wanted: [...wanted[place]!] }))
+}
+
+/** Texts to be tokenised, each of them once. */
+class TextGroups {
+  readonly all: (readonly PromptText[])[] = []
+  readonly #known = new Map<string, number>()
+
+  /** @returns its number. */
+  add(texts: readonly PromptText[]): number {
+    const key = JSON.stringify(texts)
+    const known = this.#known.get(key)
+    if (known !== undefined) return known
+    const number = this.all.push(texts) - 1
+    this.#known.set(key, number)
+    return number
+  }
+}
+
+/** The text that a prompt ends with; null for a prompt without parts. */
+function endOf(parts: readonly PromptPart[]): readonly PromptText[] | null {
+  const last = parts.findLast((part) => part.type !== 'text' || part.text !== '')
+  if (last === undefined) return null
+  return last.type === 'text' ? [{ text: last.text.slice(-BEFORE_CHARACTERS), trusted: last.trusted }] : []
+}
+
+/** What follows the first tokens in the second; null where those begin otherwise. */
+function behind(first: Int32Array, second: Int32Array): Int32Array | null {
+  return first.every((token, at) => second[at] === token) ? second.subarray(first.length) : null
+}
+
+function chunked(tokens: readonly number[], size: number): readonly (readonly number[])[] {
+  if (tokens.length <= size) return [tokens]
+  return Array.from({ length: Math.ceil(tokens.length / size) }, (_, at) => tokens.slice(at * size, (at + 1) * size))
+}
