@@ -325,8 +325,7 @@ test('responses expire, and what they had is removed', async () => {
     .poll(() => expiring.client.responses.retrieve(id).catch((error: unknown) => error), { timeout: 5_000 })
     .toBeInstanceOf(OpenAI.NotFoundError)
   await brief.close()
-  expect(await rows(expiring.organisation)).toHaveLength(1)
-  // The next server removes it.
+  // A server that sweeps now removes it: the next one when it starts, or another one before.
   const next = await startTestServer({ environment: { LOOKOUT_RESPONSE_DAYS: '0' } })
   onTestFinished(() => next.close())
   await expect.poll(() => rows(expiring.organisation)).toEqual([])
