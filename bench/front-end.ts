@@ -163,10 +163,10 @@ async function encodedPicture(runs: number): Promise<{ readonly ms: number; read
 async function pictureChats(): Promise<object[]> {
   return Promise.all(
     Array.from({ length: PICTURES }, async () => {
-      const bytes = await picture().jpeg({ quality: 85 }).toBuffer()
+      const jpeg = await picture().jpeg({ quality: 85 }).toBuffer()
       // Bytes after the end of the picture make each one new to the server's caches.
-      const whole = bytes.subarray(0, bytes.length - (bytes.length % 3))
-      const url = `data:image/jpeg;base64,${whole.toString('base64')}${FRESH}`
+      const padded = Buffer.concat([jpeg, Buffer.alloc((3 - (jpeg.length % 3)) % 3)])
+      const url = `data:image/jpeg;base64,${padded.toString('base64')}${FRESH}`
       return {
         ...chatOf([
           { type: 'image_url', image_url: { url } },
