@@ -15,6 +15,7 @@ const RUNS: readonly (readonly string[])[] = [
   ['throughput', '--model', 'nano', '--repetitions', '5'],
   ['throughput', '--model', 'gemma-270m', '--quick'],
   ['throughput', '--model', 'half-billion', '--quick'],
+  ['throughput', '--model', 'two-billion', '--quick'],
   ['conversation', '--model', 'nano', '--repetitions', '3'],
   ['restart', '--model', 'two-billion', '--repetitions', '2'],
   ['engine', '--model', 'nano', '--repetitions', '3'],

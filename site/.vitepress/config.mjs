@@ -95,6 +95,7 @@ export default defineConfig({
           docs('Running on vLLM', 'cluster'),
           docs('Scale', 'scale'),
           docs('Benchmarks', 'benchmarks'),
+          docs('One whole benchmark run', 'benchmark-run'),
           { text: 'Security', link: '/SECURITY' },
           docs('Licences', 'licences'),
         ],
