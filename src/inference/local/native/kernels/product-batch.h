@@ -21,7 +21,10 @@ template <int TOGETHER> struct Batch {
     /** The same as [row][unit], and a scale for each block as [row][block]. */
     float * row_sums;
     float * row_scales;
-    /** What the zero points add for each four neighbours of a row's values, if there are few rows and a block has one scale. */
+    /**
+     * What the zero points add for each four neighbours of a row's values. Where a block has one scale, few rows need this,
+     * values and row_scales; the others are then not set.
+     */
     int32_t * lane_zeros;
 
     template <typename Of>
@@ -35,21 +38,20 @@ template <int TOGETHER> struct Batch {
         sums = sums_memory.of(size);
         row_sums = row_sums_memory.of(count * blocks * UNITS);
         row_scales = row_scales_memory.of(count * blocks);
-        if constexpr (Of::GROUPS == 1) {
-            lane_zeros = lane_zeros_memory.of(are_few ? count * blocks * WIDTH / 4 : 0);
-            for (int64_t row = 0; are_few && row < count; row++) {
-                for (int64_t b = 0; b < blocks; b++) {
-                    const __m256i zeros = _mm256_mullo_epi32(sums_of_four(rows[row * stride + b]), _mm256_set1_epi32(-Of::ZERO));
-                    _mm256_store_si256((__m256i *) lane_zeros + row * blocks + b, zeros);
-                }
-            }
-        }
+        lane_zeros = lane_zeros_memory.of(Of::GROUPS == 1 && are_few ? count * blocks * WIDTH / 4 : 0);
         for (int64_t row = 0; row < count; row++) {
             const int64_t first = row / TOGETHER * TOGETHER * blocks * UNITS + row % TOGETHER;
             for (int64_t b = 0; b < blocks; b++) {
                 const auto & block = rows[row * stride + b];
                 std::memcpy(values + (row * blocks + b) * WIDTH, block.qs, WIDTH);
                 row_scales[row * blocks + b] = scale_of(block);
+                if constexpr (Of::GROUPS == 1) {
+                    if (are_few) {
+                        const __m256i of_lanes = _mm256_mullo_epi32(sums_of_four(block), _mm256_set1_epi32(-Of::ZERO));
+                        _mm256_store_si256((__m256i *) lane_zeros + row * blocks + b, of_lanes);
+                        continue;
+                    }
+                }
                 for (int unit = 0; unit < UNITS; unit++) {
                     const int64_t at = first + (b * UNITS + unit) * TOGETHER;
                     const int32_t sum = sum_of<Of>(block, unit);
