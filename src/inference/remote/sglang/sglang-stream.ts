@@ -1,4 +1,4 @@
-import { ServerFailure, type TokenRating, type TokensEvent, type WireEvent } from '../wire/wire.ts'
+import { pickRated, ServerFailure, type TokenRating, type TokensEvent, type WireEvent } from '../wire/wire.ts'
 
 /** A line of a stream. It is read for every token, so that it is not checked against a schema. */
 export interface Chunk {
@@ -113,14 +113,8 @@ function rated(
   { output_token_ids_logprobs: [first] = [] }: Meta,
   asked: readonly number[],
 ): ReadonlyMap<number, number> {
-  const told = new Map((first ?? []).map(([logProb, token]) => [token, logProb]))
-  return new Map(
-    asked.map((token) => {
-      const logProb = told.get(token)
-      if (logProb === undefined) throw new ServerFailure('log_probs', 'it sent no token_ids_logprob')
-      return [token, logProb ?? Number.NEGATIVE_INFINITY]
-    }),
-  )
+  const told = (first ?? []).map(([logProb, token]) => [token, logProb ?? Number.NEGATIVE_INFINITY] as const)
+  return pickRated(told, asked, 'it sent no token_ids_logprob')
 }
 
 /** @throws ServerFailure where there are not as many as new tokens. */

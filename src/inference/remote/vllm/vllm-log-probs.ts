@@ -1,4 +1,4 @@
-import { ServerFailure, type TokenRating } from '../wire/wire.ts'
+import { pickRated, ServerFailure, type TokenRating } from '../wire/wire.ts'
 
 /** Log-probabilities of the tokens of a line, as vLLM writes them (`vllm/entrypoints/scale_out/token_in_token_out`). */
 export interface LogProbs {
@@ -40,14 +40,10 @@ export function ratedTokens(
   asked: readonly number[],
 ): ReadonlyMap<number, number> {
   const [first] = contentOf(logProbs, 1)
-  const told = new Map(first!.top_logprobs?.map((ranked) => [idOf(ranked), ranked.logprob]))
-  return new Map(
-    asked.map((token) => {
-      const logProb = told.get(token)
-      if (logProb === undefined) throw new ServerFailure('log_probs', 'it does not know logprob_token_ids')
-      return [token, logProb > LEAST ? logProb : Number.NEGATIVE_INFINITY]
-    }),
-  )
+  const told = (first!.top_logprobs ?? []).map((ranked) => {
+    return [idOf(ranked), ranked.logprob > LEAST ? ranked.logprob : Number.NEGATIVE_INFINITY] as const
+  })
+  return pickRated(told, asked, 'it does not know logprob_token_ids')
 }
 
 /** @throws ServerFailure where there are not as many as tokens. */

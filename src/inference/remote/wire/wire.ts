@@ -148,6 +148,25 @@ export interface ServerLoad {
  */
 export type FailureKind = 'lost' | 'busy' | 'wrong' | 'grammar' | 'long' | 'log_probs' | 'rejected' | 'refused'
 
+/**
+ * Log-probabilities of the tokens that were asked for, of those that a server told.
+ * @throws ServerFailure with the message where one is missing.
+ */
+export function pickRated(
+  told: Iterable<readonly [token: number, logProb: number]>,
+  asked: readonly number[],
+  message: string,
+): ReadonlyMap<number, number> {
+  const known = new Map(told)
+  return new Map(
+    asked.map((token) => {
+      const logProb = known.get(token)
+      if (logProb === undefined) throw new ServerFailure('log_probs', message)
+      return [token, logProb]
+    }),
+  )
+}
+
 /** Why a server did not do what it was asked. Its message is for the log, not for clients. */
 export class ServerFailure extends Error {
   override readonly name = 'ServerFailure'
