@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Benchmark, print } from './support/benchmark.ts'
-import { chat } from './support/chat.ts'
+import { chat, decodingSpeed } from './support/chat.ts'
 import { proportionalBytes, residentByProgram } from './support/process-tree.ts'
 import { FreshText } from './support/prompts.ts'
 import { startLookout } from './support/server.ts'
@@ -33,8 +33,7 @@ export const firstLight: Benchmark = {
       const content = [await fresh.image(), { type: 'text', text: 'Detect all objects.' } as const]
       const result = await chat(server, [{ role: 'user', content }], MAX_TOKENS)
       first.push(result.firstMs)
-      const { completionTokens, totalMs, firstMs } = result
-      if (completionTokens > 1) speed.push(((completionTokens - 1) / (totalMs - firstMs)) * 1000)
+      if (result.completionTokens > 1) speed.push(decodingSpeed(result))
     }
     const used = await Memory.of(server.pid)
     await delay(REST_MS)

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
-import { chat } from './support/chat.ts'
+import { chat, decodingSpeed } from './support/chat.ts'
 import { prepareModel } from './support/models.ts'
 import { requirePeer } from './support/peer-build.ts'
 import { FreshText } from './support/prompts.ts'
@@ -74,12 +74,7 @@ async function beside(count: number, server: BenchServer, options: BenchOptions)
 }
 
 async function tokensPerSecond(server: BenchServer, fresh: FreshText, tokens: number): Promise<number> {
-  const { totalMs, firstMs, completionTokens } = await chat(
-    server,
-    [{ role: 'user', content: fresh.words(PROMPT_WORDS) }],
-    tokens,
-  )
-  return (1000 * (completionTokens - 1)) / (totalMs - firstMs)
+  return decodingSpeed(await chat(server, [{ role: 'user', content: fresh.words(PROMPT_WORDS) }], tokens))
 }
 
 async function startBusy(): Promise<ChildProcess> {

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
-import { chat } from './support/chat.ts'
+import { chat, decodingSpeed } from './support/chat.ts'
 import { type BenchModel, prepareModel } from './support/models.ts'
 import { type Peer, requirePeer } from './support/peer-build.ts'
 import { FreshText } from './support/prompts.ts'
@@ -93,7 +93,5 @@ async function speedsOf(servers: readonly [BenchServer, BenchServer], repetition
 }
 
 async function tokensPerSecond(server: BenchServer, fresh: FreshText): Promise<number> {
-  const messages = [{ role: 'user', content: fresh.words(PROMPT_WORDS) }] as const
-  const { totalMs, firstMs, completionTokens } = await chat(server, messages, OUTPUT_TOKENS)
-  return (1000 * (completionTokens - 1)) / (totalMs - firstMs)
+  return decodingSpeed(await chat(server, [{ role: 'user', content: fresh.words(PROMPT_WORDS) }], OUTPUT_TOKENS))
 }

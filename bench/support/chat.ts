@@ -22,6 +22,11 @@ export interface ChatResult {
   readonly completionTokens: number
 }
 
+/** Tokens per second after the first. */
+export function decodingSpeed({ firstMs, totalMs, completionTokens }: ChatResult): number {
+  return (1000 * (completionTokens - 1)) / (totalMs - firstMs)
+}
+
 interface Usage {
   readonly prompt_tokens: number
   readonly completion_tokens: number
