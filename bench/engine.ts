@@ -5,6 +5,7 @@
  */
 
 import type { Branch } from '../src/inference/engine.ts'
+import { GREEDY } from '../src/inference/greedy.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { run as runProgram } from '../src/setup/run.mjs'
 import { type Benchmark, type BenchOptions, print } from './support/benchmark.ts'
@@ -95,8 +96,7 @@ ${table(
 
 /** Derives the times from the events: the first ends the prefill and one step, the last ends the remaining steps. */
 export async function generate(own: LocalEngine, text: string, batch: number): Promise<Speed> {
-  const sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
-  const branch: Branch = { suffix: [], n: 1, maxTokens: OUTPUT_TOKENS, sampling }
+  const branch: Branch = { suffix: [], n: 1, maxTokens: OUTPUT_TOKENS, sampling: GREEDY }
   const started = performance.now()
   const { prompts, events } = await own.generate(
     {

@@ -5,6 +5,7 @@
  */
 import { fileURLToPath } from 'node:url'
 import type { Branch, PromptPart } from '../src/inference/engine.ts'
+import { GREEDY } from '../src/inference/greedy.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
@@ -22,7 +23,7 @@ const NO_TOKENS: Branch = {
   suffix: [],
   n: 1,
   maxTokens: 0,
-  sampling: { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 },
+  sampling: GREEDY,
 }
 const program = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url))
 

@@ -5,7 +5,8 @@
  * replies are the model's own.
  */
 import sharp from 'sharp'
-import type { Branch, PromptPart, Sampling } from '../src/inference/engine.ts'
+import type { Branch, PromptPart } from '../src/inference/engine.ts'
+import { GREEDY } from '../src/inference/greedy.ts'
 import { describeModel } from '../src/inference/local/host/model-files.ts'
 import { loadNativeLibraries } from '../src/inference/local/native/libraries.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
@@ -27,8 +28,6 @@ const OUTPUT_TOKENS = 128
 const PROMPT_WORDS = 150
 const RECORDS = 8
 const STEP_ROWS = [1, 2, 4, 8, 16]
-
-const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
 
 interface Request {
   readonly parts: readonly PromptPart[]

@@ -1,4 +1,5 @@
 import type { Branch, PromptPart, PromptUsage, ReadQuestion } from '../inference/engine.ts'
+import { GREEDY } from '../inference/greedy.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { internalError } from '../lib/errors.ts'
 import type { MediaTrace } from '../media/index.ts'
@@ -34,7 +35,6 @@ export interface DecisionParts {
   readonly held: DisposableStack
 }
 
-const GREEDY = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 } as const
 const FIND_KINDS = ['box', 'point', 'clip'] as const
 /** A reply that is read takes room behind its prompt. */
 const ROOM_TO_READ: AskedTokens = { ...AS_MANY_AS_FIT, maxTokens: 1 }

@@ -1,5 +1,6 @@
 import type { DetectionKind, Leaf, Scene } from '../grounding/index.ts'
-import type { PromptPart, Sampling } from '../inference/engine.ts'
+import type { PromptPart } from '../inference/engine.ts'
+import { GREEDY } from '../inference/greedy.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { invalidRequest } from '../lib/errors.ts'
 import {
@@ -47,7 +48,6 @@ export interface DetectParts {
 const MOST_CHARACTERS = 4000
 /** The most branches over one image. With more labels, several share a branch. */
 const MOST_SEARCHES = 16
-const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
 
 /**
  * Searches an image. A constraint lets the model answer with objects of the requested labels and nothing else. Each

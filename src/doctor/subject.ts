@@ -2,13 +2,13 @@ import { type ChatRequest, Conversations, collectReply, type WholeReply } from '
 import { ChatTemplate } from '../conversation/prompt/chat-template.ts'
 import { untrusted } from '../conversation/prompt/placeholders.ts'
 import { buildSharedPrompt, type PromptStyle, promptStyle } from '../conversation/prompt/prompt.ts'
-import type { Branch, Constraint, Engine, FinishEvent, PromptPart, Sampling } from '../inference/engine.ts'
+import type { Branch, Constraint, Engine, FinishEvent, PromptPart } from '../inference/engine.ts'
+import { GREEDY } from '../inference/greedy.ts'
 import { ModelRegistry, type ServedModel } from '../inference/registry.ts'
 import { type DecodedImage, InlineMedia, MediaLoader } from '../media/index.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 
 export const ORGANISATION = 'doctor'
-export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
 const CHAT_TOKENS = 128
 /** A slow model may take this long for one reply. */
 const REPLY_SECONDS = 600

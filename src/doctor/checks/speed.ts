@@ -1,8 +1,9 @@
 import type { Branch, PromptPart } from '../../inference/engine.ts'
+import { GREEDY } from '../../inference/greedy.ts'
 import { drawExhibits } from '../exhibit.ts'
 import type { Finding } from '../finding.ts'
 import { seededRandom } from '../random.ts'
-import { GREEDY, ORGANISATION, type Subject } from '../subject.ts'
+import { ORGANISATION, type Subject } from '../subject.ts'
 
 const PROMPT_WORDS = 256
 const QUESTION_WORDS = 8

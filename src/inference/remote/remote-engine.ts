@@ -18,13 +18,13 @@ import type {
   Work,
 } from '../engine.ts'
 import { EventQueue } from '../event-queue.ts'
+import { GREEDY } from '../greedy.ts'
 import { joinTexts } from '../join-texts.ts'
 import { growTrees, type ReplyTree } from '../reply-tree.ts'
 import { TokenTally } from '../token-tally.ts'
 import type { ConstraintWriter } from './constraint-writer.ts'
 import type { AdmittedBranch, BranchRun, Exchange, LiveUsage, ReadPrompt, ReplyRater } from './exchange.ts'
 import { saltOf } from './salt.ts'
-import { GREEDY } from './token-rater.ts'
 import type { ServerLoad } from './wire/wire.ts'
 import { noServer, WorkRun, type WorkRunParts } from './work-run.ts'
 

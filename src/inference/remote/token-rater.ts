@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { invalidRequest } from '../../lib/errors.ts'
 import { logSum } from '../../lib/log-sum.ts'
 import type { PromptPart, ReadWork } from '../engine.ts'
+import { GREEDY } from '../greedy.ts'
 import type { ReplyTree } from '../reply-tree.ts'
 import type { AdmittedBranch, BranchRun, ReplyRater, RunningCompletion } from './exchange.ts'
 import type { RemotePrompt } from './prompt.ts'
@@ -20,8 +21,6 @@ export interface TokenRaterParts {
   note(run: BranchRun, said: UsageEvent, prompt: RemotePrompt): void
 }
 
-/** Greedy: the token that comes with the log-probabilities is not used. */
-export const GREEDY = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 } as const
 /** Characters before a reply that decide how it is tokenised. */
 const BEFORE_CHARACTERS = 64
 
@@ -114,6 +113,7 @@ function requestFor(
     pictures,
     n: 1,
     maxTokens: 1,
+    // The token that comes with the log-probabilities is not used.
     sampling: GREEDY,
     stopTokens: [],
     stopText: null,
