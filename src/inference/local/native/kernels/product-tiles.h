@@ -124,9 +124,9 @@ struct Columns {
 };
 
 /** Units whose tiles are multiplied while the sums of as many before them are scaled. */
-constexpr int AHEAD = 4;
+constexpr int UNITS_AHEAD = 4;
 
-/** The sums of a panel's and a column's values in `AHEAD` units from `u` on, or as many as there are. */
+/** The sums of a panel's and a column's values in `UNITS_AHEAD` units from `u` on, or as many as there are. */
 template <int NUMBER = 0>
 inline void sum_units(const uint8_t * weights, const int8_t * values, int64_t u, int64_t units, int32_t (*out)[LANES * COLUMNS]) {
     constexpr int PARITY = NUMBER % 2;
@@ -136,7 +136,7 @@ inline void sum_units(const uint8_t * weights, const int8_t * values, int64_t u,
     zero_tile<SUMS + NUMBER>();
     multiply_tiles<SUMS + NUMBER, WEIGHTS + PARITY, VALUES + PARITY>();
     store_tile<SUMS + NUMBER>(out[NUMBER], COLUMNS * sizeof(int32_t));
-    if constexpr (NUMBER + 1 < AHEAD) sum_units<NUMBER + 1>(weights, values, u, units, out);
+    if constexpr (NUMBER + 1 < UNITS_AHEAD) sum_units<NUMBER + 1>(weights, values, u, units, out);
 }
 
 /** The products of a panel and the rows of one column. @param rows_left of the batch. @param count rows of weights. */
@@ -147,7 +147,7 @@ void multiply(const Panel & panel, const Columns & batch, int64_t column, int64_
     const int64_t units = blocks * UNITS;
     const int8_t * values = batch.values + column * blocks * Of::GROUPS * GROUP * COLUMNS;
     const float * row_scales = batch.scales + column * blocks * COLUMNS;
-    alignas(LINE) int32_t buffers[2][AHEAD][LANES * COLUMNS];
+    alignas(LINE) int32_t buffers[2][UNITS_AHEAD][LANES * COLUMNS];
     __m512 totals[LANES];
     for (int lane = 0; lane < LANES; lane++) totals[lane] = _mm512_setzero_ps();
     const auto add = [&](int64_t u, const int32_t * sums) {
@@ -170,10 +170,10 @@ void multiply(const Panel & panel, const Columns & batch, int64_t column, int64_
         }
     };
     sum_units(panel.bytes, values, 0, units, buffers[0]);
-    for (int64_t u = 0; u < units; u += AHEAD) {
-        const int now = u / AHEAD % 2;
-        sum_units(panel.bytes, values, u + AHEAD, units, buffers[1 - now]);
-        for (int i = 0; i < AHEAD && u + i < units; i++) add(u + i, buffers[now][i]);
+    for (int64_t u = 0; u < units; u += UNITS_AHEAD) {
+        const int now = u / UNITS_AHEAD % 2;
+        sum_units(panel.bytes, values, u + UNITS_AHEAD, units, buffers[1 - now]);
+        for (int i = 0; i < UNITS_AHEAD && u + i < units; i++) add(u + i, buffers[now][i]);
     }
     const __mmask16 lanes = (__mmask16) ((1u << count) - 1);
     for (int half = 0; half < 2; half++) {

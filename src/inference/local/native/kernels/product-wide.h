@@ -157,7 +157,7 @@ inline void multiply(const Panel & panel, const Batch<TOGETHER> & batch, int64_t
 template <typename Of> constexpr int FEW = Of::GROUPS > 1 ? 6 : 3;
 
 /** Bytes by which weights are asked for before they are read. */
-constexpr int64_t AHEAD = 3072;
+constexpr int64_t BYTES_AHEAD = 3072;
 
 /** The scales of four blocks that follow each other. */
 template <typename Block> inline __m128 four_scales(const Block * blocks) {
@@ -178,7 +178,7 @@ inline void dot_of_one_scale(const Block * weights, const Batch<TOGETHER> & batc
     for (int r = 0; r < COUNT; r++) totals[r][0] = totals[r][1] = _mm512_setzero_ps();
     int64_t b = 0;
     for (; b + 4 <= blocks; b += 4) {
-        const char * ahead = (const char *) (weights + b) + AHEAD;
+        const char * ahead = (const char *) (weights + b) + BYTES_AHEAD;
         for (int64_t at = 0; at < 4 * (int64_t) sizeof(Block); at += LINE) _mm_prefetch(ahead + at, _MM_HINT_T0);
         const __m128 scales = four_scales(weights + b);
         __m512 scale[COUNT];
@@ -230,7 +230,7 @@ inline void dot_of_scales(const Block * weights, const Batch<TOGETHER> & batch, 
     for (int r = 0; r < COUNT; r++) totals[r] = _mm512_setzero_ps();
     for (int64_t b = 0; b < blocks; b++) {
         for (int64_t at = 0; at < (int64_t) sizeof(Block); at += LINE) {
-            _mm_prefetch((const char *) (weights + b) + AHEAD + at, _MM_HINT_T0);
+            _mm_prefetch((const char *) (weights + b) + BYTES_AHEAD + at, _MM_HINT_T0);
         }
         const __m256i scales = _mm256_cvtepi8_epi16(Of::whole_scales(weights[b]));
         __m512i sums[COUNT];
