@@ -2,7 +2,7 @@ import koffi from 'koffi'
 import { Batch } from './batch.ts'
 import type { Kernels } from './kernels.ts'
 import type { NativeLibraries } from './libraries.ts'
-import type { Llama } from './llama.ts'
+import type { Llama, NativeBatch } from './llama.ts'
 import { logSum } from './log-sum.ts'
 import type { Model } from './model.ts'
 import type { Pointer } from './structs.ts'
@@ -92,7 +92,7 @@ export class Context {
 
   /** Decodes the rows of `batch` and clears it. Blocks for the whole step. */
   decodeBatch(): void {
-    const code = this.#llama.decode(this.handle, this.batch.toNative())
+    const code = this.#decode(this.batch.toNative())
     this.batch.clear()
     if (code !== 0) throw new Error(`llama_decode failed with code ${code}.`)
   }
@@ -111,7 +111,7 @@ export class Context {
   ): void {
     const batch = this.batch.toNativeEmbeddings(embeddings, positions, count, sequence)
     if (!causal) this.#llama.set_causal_attn(this.handle, false)
-    const code = this.#llama.decode(this.handle, batch)
+    const code = this.#decode(batch)
     if (!causal) this.#llama.set_causal_attn(this.handle, true)
     if (code !== 0) throw new Error(`llama_decode failed with code ${code} on embeddings.`)
   }
@@ -190,6 +190,13 @@ export class Context {
   restoreSequence(sequence: number, state: Uint8Array): void {
     const read = this.#llama.state_seq_set_data(this.handle, state, state.length, sequence)
     if (read !== state.length) throw new Error(`Cannot restore a sequence of ${state.length} bytes.`)
+  }
+
+  /** A device computes after the call has returned; whoever measures a step, or plans the next one, must wait for it. */
+  #decode(batch: NativeBatch): number {
+    const code = this.#llama.decode(this.handle, batch)
+    if (code === 0) this.#llama.synchronize(this.handle)
+    return code
   }
 
   #rowPointer(row: number): Pointer {

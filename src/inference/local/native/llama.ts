@@ -130,6 +130,7 @@ export function bindLlama(library: LibraryHandle) {
     batch_free: declare<(batch: NativeBatch) => void>('llama_batch_free', 'void', [llamaBatch]),
     get_logits_ith: declare<(context: Pointer, row: number) => Pointer | null>('llama_get_logits_ith', p, [p, 'int32']),
     decode: declare<(context: Pointer, batch: NativeBatch) => number>('llama_decode', 'int32', [p, llamaBatch]),
+    synchronize: declare<(context: Pointer) => void>('llama_synchronize', 'void', [p]),
 
     sampler_chain_init: declare<(params: { no_perf: boolean }) => Pointer>('llama_sampler_chain_init', p, [
       llamaSamplerChainParams,
