@@ -15,6 +15,8 @@ export const GPU_BACKENDS: Readonly<Record<string, readonly GpuBackend[]>>
 /** @throws SetupError for an unknown value of LOOKOUT_BACKEND. */
 export function wantedBackend(env?: NodeJS.ProcessEnv): Backend
 /** Path of a backend's library; null when it is missing or cut off. */
+export function backendDirectory(backend: GpuBackend, platform: string, env?: NodeJS.ProcessEnv): string
+
 export function findBackend(backend: GpuBackend, platform: string, env?: NodeJS.ProcessEnv): string | null
 /** Fetches a backend's library and puts it into the cache. @returns its path. @throws SetupError */
 export function fetchBackend(

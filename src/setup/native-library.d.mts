@@ -54,4 +54,6 @@ export function writeManifest(directory: string, recipe: Recipe, platform: strin
 export function wantsOwnKernels(platform: string): boolean
 export function cacheDirectory(env?: NodeJS.ProcessEnv): string
 /** Of a file, in hexadecimal. */
+export const MANIFEST_FILE: string
+
 export function sha256(file: string): string

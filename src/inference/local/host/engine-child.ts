@@ -20,6 +20,8 @@ const PROCESS_FILE = new URL('../worker/engine-process.ts', import.meta.url)
 /** Time that the process has to end by itself before SIGKILL, in ms. */
 const TERMINATION_MS = 2000
 const KEPT_LOG_LINES = 20
+/** A frame of a backtrace: a file or nothing, then addresses. One is longer than all that may be kept. */
+const FRAME = /^\S*(\(\S*\))?\[0x[0-9a-f]+\]$/
 /**
  * How often a thread of the kernels looks for the others before it sleeps; read by libgomp when it is loaded. On an idle
  * machine they are there within it. Where other programs want the cores, a thread that goes on looking takes the time that
@@ -118,7 +120,7 @@ export class EngineChild {
 
   #keepLog(line: string): void {
     if (line.trim() === '') return
-    this.#logLines.push(line)
+    if (!FRAME.test(line)) this.#logLines.push(line)
     if (this.#logLines.length > KEPT_LOG_LINES) this.#logLines.shift()
     this.#events.log(line)
   }

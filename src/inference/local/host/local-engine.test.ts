@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
-import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   apiError,
@@ -24,6 +24,7 @@ import {
   untrusted,
 } from '../../../../test/support/local-engine.ts'
 import { loadLocalCard, type ModelCard } from '../../../models/card.ts'
+import { backendDirectory, GPU_BACKENDS } from '../../../setup/backends.mjs'
 import { findCompiler } from '../../../setup/compile.mjs'
 import {
   CPU,
@@ -31,6 +32,7 @@ import {
   libraryDirectory,
   libraryFile,
   locatePrebuilt,
+  MANIFEST_FILE,
   MTMD,
   wantsOwnKernels,
   writeManifest,
@@ -335,22 +337,27 @@ describe('a load that hangs', () => {
   })
 })
 
-describe('the compiled kernels', () => {
+describe('libraries that crash', () => {
   const { platform } = locatePrebuilt()
   const folders: string[] = []
   afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true }))))
 
-  /** A cache folder whose kernels are these. */
-  async function cacheWith(kernels: (path: string) => Promise<unknown>): Promise<string> {
-    const cache = await mkdtemp(join(tmpdir(), 'lookout-kernels-'))
+  /** A cache folder with the encoder, which then is the cache of this test. */
+  async function newCache(): Promise<void> {
+    const cache = await mkdtemp(join(tmpdir(), 'lookout-libraries-'))
     folders.push(cache)
-    const env = { LOOKOUT_CACHE_DIR: cache }
-    await cp(dirname(findLibrary(MTMD, platform)!), libraryDirectory(MTMD, platform, env), { recursive: true })
-    const directory = libraryDirectory(CPU, platform, env)
-    await mkdir(directory, { recursive: true })
-    await kernels(join(directory, libraryFile(CPU)))
-    writeManifest(directory, CPU, platform, null)
-    return cache
+    const encoder = dirname(findLibrary(MTMD, platform)!)
+    vi.stubEnv('LOOKOUT_CACHE_DIR', cache)
+    await cp(encoder, libraryDirectory(MTMD, platform), { recursive: true })
+  }
+
+  /** Compiles a library whose backend of ggml ends the process. */
+  async function compileCrash(path: string, log = ''): Promise<void> {
+    const source = `${path}.cpp`
+    const body = `fputs(${JSON.stringify(log)}, stderr); __builtin_trap();`
+    await writeFile(source, `#include <stdio.h>\nextern "C" void * ggml_backend_init() { ${body} }`)
+    const [command, ...args] = await findCompiler()
+    await execute(command, [...args, '-shared', '-fPIC', source, '-o', path])
   }
 
   function records() {
@@ -360,7 +367,7 @@ describe('the compiled kernels', () => {
     return { logger: { debug() {}, info: keep, warn: keep, error() {} }, saw }
   }
 
-  test.runIf(findLibrary(CPU, platform) !== null)('are given up after two crashes in a row', async () => {
+  test.runIf(findLibrary(CPU, platform) !== null)('kernels are given up after two crashes in a row', async () => {
     const { logger, saw } = records()
     const engine = await LocalEngine.start(await loadLocalCard(CARD), { logger })
     try {
@@ -379,19 +386,38 @@ describe('the compiled kernels', () => {
     }
   })
 
-  test.runIf(wantsOwnKernels(platform))('are given up when the first start crashes with them', async () => {
-    const cache = await cacheWith(async (path) => {
-      const source = `${path}.cpp`
-      await writeFile(source, 'extern "C" void * ggml_backend_init() { __builtin_trap(); }')
-      const [command, ...args] = await findCompiler()
-      await execute(command, [...args, '-shared', '-fPIC', source, '-o', path])
-    })
-    vi.stubEnv('LOOKOUT_CACHE_DIR', cache)
+  test.runIf(wantsOwnKernels(platform))('kernels are given up when the first start crashes with them', async () => {
+    await newCache()
+    const directory = libraryDirectory(CPU, platform)
+    await mkdir(directory, { recursive: true })
+    await compileCrash(join(directory, libraryFile(CPU)))
+    writeManifest(directory, CPU, platform, null)
     const { logger, saw } = records()
     const engine = await LocalEngine.start(await loadLocalCard(CARD), { logger })
     try {
       expect(saw(/crashed \(SIG(ILL|TRAP)\)/)).toBe(true)
       expect(saw(/^computing with prebuilt kernels/)).toBe(true)
+    } finally {
+      await engine.close()
+    }
+  })
+
+  test.runIf(GPU_BACKENDS[platform] !== undefined)('a GPU backend is given up, and the device says why', async () => {
+    await newCache()
+    const vulkan = GPU_BACKENDS[platform]!.find(({ name }) => name === 'vulkan')!
+    const directory = backendDirectory(vulkan, platform)
+    await mkdir(directory, { recursive: true })
+    const path = join(directory, basename(vulkan.file))
+    await compileCrash(path, 'CUDA error: the provided PTX was compiled with an unsupported toolchain.\n')
+    await writeFile(join(directory, MANIFEST_FILE), JSON.stringify({ bytes: (await stat(path)).size }))
+    const { logger, saw } = records()
+    const engine = await LocalEngine.start(await loadLocalCard(CARD), { logger, backend: 'vulkan' })
+    try {
+      const problem =
+        /^The engine process crashed \(SIG(ILL|TRAP)\) with a GPU \(CUDA error: .* unsupported toolchain\)\. The driver is older .* The model runs on the CPU\.$/
+      expect(engine.offload).toMatchObject({ devices: [], layers: 0, problem: expect.stringMatching(problem) })
+      expect(saw(problem)).toBe(true)
+      expect((await run(engine, question, branch())).finishes).toHaveLength(1)
     } finally {
       await engine.close()
     }

@@ -25,7 +25,7 @@ import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { EngineSettings, FromEngine, KernelsInUse, LoadStage, PrefixDiskSettings, ToEngine } from '../protocol.ts'
 import type { CacheSettings } from './cache-sizes.ts'
 import { EngineChild } from './engine-child.ts'
-import { KernelChoice } from './kernel-choice.ts'
+import { type Library, LibraryChoice } from './library-choice.ts'
 import { describeModel, findModelFiles } from './model-files.ts'
 import { packPrompt, packSizes, packWork } from './outgoing.ts'
 import { PendingCalls } from './pending-calls.ts'
@@ -64,6 +64,12 @@ export interface EngineLogger {
 }
 
 const DEFAULT_MAX_WAITING = 128
+/** What ggml's GPU backends log before they end the process. */
+const DEVICE_ERROR = /\b(CUDA|ROCm|Vulkan|Metal) error: .*?(?=\.?$)/im
+/** CUDA's errors where the backend has no machine code for the GPU and the driver cannot make it. */
+const OLD_DRIVER = /unsupported toolchain|no kernel image/
+const OLD_DRIVER_HINT =
+  'The driver is older than the CUDA of this backend: update it, or have set-up compile the backend (docs/gpu.md).'
 const SILENT: EngineLogger = { debug() {}, info() {}, warn() {}, error() {} }
 
 /** Runs a model with llama.cpp in a process of its own, and restarts that process when it ends. */
@@ -78,7 +84,9 @@ export class LocalEngine implements Engine {
   #info: ModelInfo | null = null
   #offload: OffloadReport | null = null
   readonly #restartPause = new RestartPause()
-  readonly #kernels: KernelChoice
+  readonly #libraries: LibraryChoice
+  /** Why there is no GPU although there was one; null where the process found out by itself. */
+  #gpuProblem: string | null = null
   /** When the next process is expected to be ready, by `performance.now()`. */
   #readyAgainAt = 0
   #restartTimer: NodeJS.Timeout | null = null
@@ -90,18 +98,12 @@ export class LocalEngine implements Engine {
    * @throws Error that says what is wrong and what to do about it.
    */
   static async start(card: ModelCard, options: LocalEngineOptions = {}): Promise<LocalEngine> {
-    const compiled = locateNativeLibraries(options.backend).kernels !== null
-    const kernels = new KernelChoice(compiled)
     const { signal } = options
     signal?.throwIfAborted()
-    const engine = new LocalEngine(await readSettings(localCard(card), options), options, kernels)
+    const engine = new LocalEngine(await readSettings(localCard(card), options), options)
     signal?.throwIfAborted()
     try {
-      const info = await engine.#launch(signal).catch((error: Error) => {
-        if (kernels.compiled === compiled) throw error
-        return engine.#launch(signal)
-      })
-      checkFiles(card, info)
+      checkFiles(card, await engine.#launchFirst(signal))
       return engine
     } catch (error) {
       await engine.close()
@@ -109,9 +111,13 @@ export class LocalEngine implements Engine {
     }
   }
 
-  private constructor(settings: LoadSettings, options: LocalEngineOptions, kernels: KernelChoice) {
+  private constructor(settings: LoadSettings, options: LocalEngineOptions) {
     this.#settings = settings
-    this.#kernels = kernels
+    const { gpu, kernels } = locateNativeLibraries(options.backend)
+    this.#libraries = new LibraryChoice([
+      ...(gpu.libraries.length > 0 ? (['gpu'] as const) : []),
+      ...(kernels !== null ? (['kernels'] as const) : []),
+    ])
     this.#options = options
     this.#logger = options.logger ?? SILENT
   }
@@ -209,6 +215,18 @@ export class LocalEngine implements Engine {
     return modelOverloaded(`${message} ${tryAgainIn(seconds)}`, seconds)
   }
 
+  /** As `#launch`, and again without libraries that crash the process. */
+  async #launchFirst(signal?: AbortSignal): Promise<ModelInfo> {
+    for (;;) {
+      const { count } = this.#libraries
+      try {
+        return await this.#launch(signal)
+      } catch (error) {
+        if (this.#libraries.count === count) throw error
+      }
+    }
+  }
+
   /**
    * Starts a process. Resolves when it is ready; if it ends after that, it is restarted.
    * @throws Error when it ends or stops making progress before it is ready.
@@ -232,10 +250,10 @@ export class LocalEngine implements Engine {
           readyAt = performance.now()
           this.#startDurationMs = readyAt - started
           this.#info ??= { ...message.info, chatTemplate: this.#settings.chatTemplate }
-          this.#offload = message.offload
+          this.#offload = { ...message.offload, problem: this.#gpuProblem ?? message.offload.problem }
           this.#state = 'ready'
           this.#logger.info(`computing with ${describeKernels(message.kernels)}`)
-          this.#tellOffload(message.offload)
+          this.#tellOffload(this.#offload)
           const limitMs = this.#options.silenceLimitMs ?? silenceLimit(message.longestStepMs, message.longestEncodeMs)
           const [stepMs, encodeMs] = [message.longestStepMs, message.longestEncodeMs].map(Math.ceil)
           this.#logger.debug(`ready: steps take up to ${stepMs} ms, images up to ${encodeMs} ms`)
@@ -255,12 +273,8 @@ export class LocalEngine implements Engine {
         this.#child = null
         const cause = [failure, reason].filter((text) => text !== '').join('\n')
         const life = { ms: readyAt === null ? 0 : performance.now() - readyAt, servedRequests }
-        if (this.#kernels.ended(signal, this.#info === null ? null : life)) {
-          this.#logger.warn(
-            `The engine process crashed (${signal}) with Lookout's own kernels. Until the model is ` +
-              'loaded again, it runs the prebuilt ones, which are slower.',
-          )
-        }
+        const library = this.#libraries.ended(signal, this.#info === null ? null : life)
+        if (library !== null) this.#giveUp(library, `The engine process crashed (${signal})`, cause)
         if (readyAt === null) {
           reject(new Error(cause))
           return
@@ -284,11 +298,28 @@ export class LocalEngine implements Engine {
       () =>
         `The engine process made no progress for ${limitMs} ms while loading (${stage ?? 'libraries'}); killing it.`,
     )
-    child.send({ type: 'load', settings: engine, compiledKernels: this.#kernels.compiled })
+    child.send({
+      type: 'load',
+      settings: this.#libraries.uses('gpu') ? engine : { ...engine, backend: 'cpu' },
+      compiledKernels: this.#libraries.uses('kernels'),
+    })
     this.#options.onLaunch?.()
     const abandon = () => reject(signal?.reason)
     signal?.addEventListener('abort', abandon)
     return promise.finally(() => signal?.removeEventListener('abort', abandon))
+  }
+
+  /** @param crash how the process ended. @param log what it wrote before. */
+  #giveUp(library: Library, crash: string, log: string): void {
+    if (library === 'gpu') {
+      const error = DEVICE_ERROR.exec(log)?.[0]
+      const hint = error !== undefined && OLD_DRIVER.test(error) ? ` ${OLD_DRIVER_HINT}` : ''
+      this.#gpuProblem = `${crash} with a GPU${error === undefined ? '' : ` (${error})`}.${hint} The model runs on the CPU.`
+    } else {
+      this.#logger.warn(
+        `${crash} with Lookout's own kernels. Until the model is loaded again, it runs the prebuilt ones, which are slower.`,
+      )
+    }
   }
 
   #tellOffload(offload: OffloadReport): void {
