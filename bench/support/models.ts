@@ -36,6 +36,7 @@ export const MODEL_NAMES: readonly BenchModelName[] = [
   'gemma-270m',
   'six-hundred-million',
   'two-billion',
+  'eight-billion',
 ]
 /** Those that are measured unless others are asked for: the larger one takes hours on a few cores. */
 export const USUAL_MODELS: readonly BenchModelName[] = ['nano', 'half-billion']

@@ -6,10 +6,11 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { locateNativeLibraries } from '../../src/inference/local/native/native-paths.ts'
 import { findCompiler } from '../../src/setup/compile.mjs'
 import {
   cacheDirectory,
@@ -32,11 +33,9 @@ export interface Peer {
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const TARGETS = ['llama-server', 'llama-batched-bench']
 const VOCABULARY = 'ggml-vocab-qwen2.gguf'
-/** Release build with the native instruction set; without TLS and the web page, which no measurement uses. */
+/** Release build; without TLS and the web page, which no measurement uses. */
 const OPTIONS = [
   '-DCMAKE_BUILD_TYPE=Release',
-  '-DBUILD_SHARED_LIBS=OFF',
-  '-DGGML_NATIVE=ON',
   '-DLLAMA_BUILD_IS_DEV=OFF',
   '-DLLAMA_BUILD_TESTS=OFF',
   '-DLLAMA_BUILD_EXAMPLES=OFF',
@@ -44,6 +43,16 @@ const OPTIONS = [
   '-DLLAMA_BUILD_UI=OFF',
   '-DLLAMA_USE_PREBUILT_UI=OFF',
   '-DLLAMA_OPENSSL=OFF',
+]
+/** With the native instruction set. */
+const CPU_OPTIONS = ['-DBUILD_SHARED_LIBS=OFF', '-DGGML_NATIVE=ON']
+/**
+ * The programs alone. They load the prebuilt backends that lie beside them: the GPU's that Lookout uses, and the CPU's.
+ * Those expect libraries whose names have no version.
+ */
+const GPU_OPTIONS = [
+  ...['-DBUILD_SHARED_LIBS=ON', '-DGGML_BACKEND_DL=ON', '-DGGML_NATIVE=OFF', '-DGGML_CPU=OFF'],
+  ...['-DCMAKE_PLATFORM_NO_VERSIONED_SONAME=ON', '-DCMAKE_BUILD_RPATH=$ORIGIN'],
 ]
 
 /**
@@ -106,14 +115,15 @@ export async function buildPeer(jobs: number): Promise<Peer> {
     const [command, ...compilerArgs] = compiler
     const fix = join(workspace, 'tile-fix.h')
     await writeFile(fix, TILE_FIX)
-    await show('cmake', ['-S', source, '-B', build, `-DCMAKE_CXX_COMPILER=${command}`, ...OPTIONS], {
+    await show('cmake', ['-S', source, '-B', build, `-DCMAKE_CXX_COMPILER=${command}`, ...options()], {
       CXXFLAGS: [...compilerArgs, `-include "${fix}"`, process.env.CXXFLAGS ?? ''].join(' ').trim(),
     })
     await show('cmake', ['--build', build, '--parallel', String(jobs), '--target', ...TARGETS])
     const product = join(workspace, 'product')
     await rm(product, { recursive: true, force: true })
     await mkdir(product)
-    for (const name of TARGETS) await copyFile(join(build, 'bin', name), join(product, name))
+    for (const name of await readdir(join(build, 'bin'))) await copyFile(join(build, 'bin', name), join(product, name))
+    await addBackends(product)
     await copyFile(join(source, 'models', VOCABULARY), join(product, VOCABULARY))
     await run(join(product, 'llama-server'), ['--version'])
     await rename(product, target)
@@ -124,10 +134,26 @@ export async function buildPeer(jobs: number): Promise<Peer> {
   return requirePeer()
 }
 
+/** The GPU backend that Lookout uses on this machine; null without one. */
+export const peerBackend = () => locateNativeLibraries().gpu.libraries[0] ?? null
+
+const options = () => [...OPTIONS, ...(peerBackend() === null ? CPU_OPTIONS : GPU_OPTIONS)]
+
+/** Has the programs in the folder find the backends that Lookout uses, where they have none of their own. */
+async function addBackends(folder: string): Promise<void> {
+  const gpu = peerBackend()
+  if (gpu === null) return
+  const { directory } = locatePrebuilt()
+  const ofCpu = (await readdir(directory)).filter((name) => name.startsWith('libggml-cpu-'))
+  for (const path of [gpu.path, ...ofCpu.map((name) => join(directory, name))]) {
+    await symlink(path, join(folder, basename(path)))
+  }
+}
+
 /** Named by everything that determines the build: a native build for one processor may not run on another. */
-function peerDirectory(): string {
+export function peerDirectory(): string {
   const { platform } = locatePrebuilt()
-  const recipe = JSON.stringify([SOURCE_INTEGRITY, OPTIONS, TARGETS, TILE_FIX, cpus()[0]?.model])
+  const recipe = JSON.stringify([SOURCE_INTEGRITY, options(), TARGETS, TILE_FIX, cpus()[0]?.model, peerBackend()?.path])
   const hash = createHash('sha256').update(recipe).digest('hex').slice(0, 12)
   return join(cacheDirectory(), 'native', `llama.cpp-${LLAMA_RELEASE}-${platform}-${hash}`)
 }

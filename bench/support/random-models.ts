@@ -172,9 +172,32 @@ const twoBillion: RandomModel = {
   ),
 }
 
+const EIGHT_BILLION: LanguageShape = {
+  embedding: 4096,
+  layers: 36,
+  heads: 32,
+  kvHeads: 8,
+  head: 128,
+  feedForward: 12_288,
+  contextTokens: 262_144,
+}
+
+/** The shape of Qwen3-VL 8B, but with one matrix for embeddings and output, and of its encoder in F16. For GPUs. */
+const eightBillion: RandomModel = {
+  title: 'Qwen3-VL 8B, random weights in Q4_K_M',
+  quantisation: 'q4_k_m',
+  ...qwen3Vl(
+    'eight-billion',
+    EIGHT_BILLION,
+    { width: 1152, head: 72, feedForward: 4304, layers: 27, deepstack: [8, 16, 24] },
+    { language: q4KM(EIGHT_BILLION.layers), encoder: F16 },
+  ),
+}
+
 export const RANDOM_MODELS = {
   'half-billion': halfBillion,
   'gemma-270m': gemma270m,
   'six-hundred-million': sixHundredMillion,
   'two-billion': twoBillion,
+  'eight-billion': eightBillion,
 } as const satisfies Record<string, RandomModel>
