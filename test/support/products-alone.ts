@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import koffi from 'koffi'
 import { declareIn } from '../../src/inference/local/native/declare.ts'
+import { LEVELS } from '../../src/setup/levels.mjs'
+import { SetupError } from '../../src/setup/native-library.mjs'
 import { compileAlone } from './kernels-alone.ts'
 
 const SOURCE = fileURLToPath(new URL('products-alone.cpp', import.meta.url))
@@ -10,11 +12,15 @@ const KERNELS = ['product', 'product-batch', 'product-blocks', 'product-narrow',
   (name) => fileURLToPath(new URL(join('../../src/inference/local/native/kernels', `${name}.h`), import.meta.url)),
 )
 
+const level = (name: string) => LEVELS.find((one) => one.name === name)!
+
 /** Processors that products are compiled for, and what this one needs to run them. */
 const PROCESSORS = {
+  AMX: level('amx'),
+  'AVX-512': level('avx512'),
   AVX2: { needs: ['avx2', 'fma', 'f16c'], flags: ['-march=x86-64-v3'] },
   'AVX-VNNI': { needs: ['avx2', 'fma', 'f16c', 'avx_vnni'], flags: ['-march=x86-64-v3', '-mavxvnni'] },
-} as const
+} as const satisfies Record<string, { readonly needs: readonly string[]; readonly flags: readonly string[] }>
 export type Processor = keyof typeof PROCESSORS
 
 /** A batch of `n` rows and `m` rows of weights, each of so many blocks; both as ggml quantises them. */
@@ -36,17 +42,20 @@ export function hasFeatures(...names: readonly string[]): boolean {
 }
 
 /**
- * @returns what computes our products as compiled for a processor, [n][m]; null where they cannot be compiled, or this
- *   machine does not run them.
+ * @returns what computes our products as compiled for a processor, [n][m]; null where this machine does not run them, or
+ *   has nothing to compile them with.
+ * @throws Error when the compiler rejects them, on a machine that does not run them as well.
  */
 export async function productsFor(processor: Processor): Promise<((of: QuantisedProduct) => Float32Array) | null> {
-  if (!hasFeatures(...PROCESSORS[processor].needs)) return null
-  const alone = { name: 'products', source: SOURCE, kernels: KERNELS, flags: PROCESSORS[processor].flags }
+  if (process.platform !== 'linux' || process.arch !== 'x64') return null
+  const { needs, flags } = PROCESSORS[processor]
+  const alone = { name: 'products', source: SOURCE, kernels: KERNELS, flags }
   const library = await compileAlone(alone).catch((error: Error) => {
+    if (!(error instanceof SetupError)) throw error
     console.warn(`Cannot compile products for ${processor}: ${error.message}`)
     return null
   })
-  if (library === null) return null
+  if (library === null || !hasFeatures(...needs)) return null
   const p = 'void *'
   const multiply = declareIn(koffi.load(library))<(...args: unknown[]) => void>('multiply', 'void', [
     ...['int', 'int', 'int64', 'int64', 'int64', p, p, p],
