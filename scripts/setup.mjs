@@ -4,8 +4,16 @@
 import { copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { fetchBackend, findBackend, GPU_BACKENDS, suggestedBackend, wantedBackend } from '../src/setup/backends.mjs'
+import {
+  CUDA,
+  fetchBackend,
+  findBackend,
+  GPU_BACKENDS,
+  suggestedBackend,
+  wantedBackend,
+} from '../src/setup/backends.mjs'
 import { compileLibrary, findCompiler } from '../src/setup/compile.mjs'
+import { compileCuda, findNvcc } from '../src/setup/cuda.mjs'
 import { checkKernels } from '../src/setup/kernel-check.mjs'
 import {
   CPU,
@@ -118,17 +126,34 @@ async function addBackend(name, prebuilt, seconds) {
   if (name === 'cpu' || (name === 'metal' && prebuilt.platform === 'darwin-arm64')) return
   const backend = offered.find((one) => one.name === name)
   if (backend === undefined) return log(`there is no ${name} backend for ${prebuilt.platform}; models run on the CPU`)
-  const found = findBackend(backend, prebuilt.platform)
-  if (found !== null) return log(`the ${name} backend is already here (${dirname(found)})`)
   try {
-    await withWorkspace(prebuilt, async (workspace) => {
-      log(`fetching ${backend.package}`)
-      await fetchBackend(backend, { platform: prebuilt.platform, workspace, projectRoot: PROJECT_ROOT })
-    })
-    log(`the ${name} backend is ready after ${seconds()}`)
+    await withWorkspace(prebuilt, (workspace) => addLibrary(backend, prebuilt, workspace, seconds))
   } catch (error) {
-    log(`cannot fetch the ${name} backend; models run on the CPU. ${error.message}`)
+    log(`cannot add the ${name} backend; models run on the CPU. ${error.message}`)
   }
+}
+
+async function addLibrary(backend, prebuilt, workspace, seconds) {
+  const { name } = backend
+  const { platform } = prebuilt
+  const found = findBackend(backend, platform)
+  if (found === null) log(`fetching ${backend.package}`)
+  const path = found ?? (await fetchBackend(backend, { platform, workspace, projectRoot: PROJECT_ROOT }))
+  // An image for machines with a GPU may be built on one without.
+  if (suggestedBackend(platform) === null) return log(`the ${name} backend is here, and not tried: there is no GPU`)
+  const refusal = await checkKernels(path, prebuilt)
+  if (refusal === null) return log(`the ${name} backend is ready after ${seconds()}`)
+  log(`the ${name} backend does not work on this machine: ${refusal}`)
+  const nvcc = name === 'cuda' ? await findNvcc() : null
+  if (nvcc === null) {
+    const advice = name === 'cuda' ? ' Update the driver, or install the CUDA toolkit (nvcc), and try again.' : ''
+    return log(`models run on the CPU.${advice}`)
+  }
+  log(`compiling it with ${nvcc}, in about 80 minutes divided by the number of cores`)
+  const source = await fetchSource(await mkdtemp(join(workspace, 'source-')), PROJECT_ROOT, CUDA.folders)
+  const wrong = await compileCuda(backend, { nvcc, source, workspace, prebuilt, progress: showProgress(CUDA, seconds) })
+  if (wrong === null) log(`the ${name} backend is ready after ${seconds()}`)
+  else log(`the compiled one does not work either: ${wrong}; models run on the CPU`)
 }
 
 /** Without its pages the server still answers: set-up does not fail. */
@@ -176,23 +201,28 @@ async function build(recipe, { compiler, source, workspace, prebuilt, seconds })
   const product = join(workspace, `product-${recipe.name}`)
   await mkdir(product)
   const output = join(product, libraryFile(recipe))
-  let shown = 0
   await compileLibrary(recipe, {
     compiler,
     source,
     objects: join(workspace, `objects-${recipe.name}`),
     output,
     prebuilt,
-    progress(done, all) {
-      if (done < all && Date.now() - shown < PROGRESS_INTERVAL_MS) return
-      shown = Date.now()
-      log(`compiling ${recipe.what}: ${done} of ${all} files, ${seconds()}`)
-    },
+    progress: showProgress(recipe, seconds),
   })
   const refusal = recipe === CPU ? await checkKernels(output, prebuilt) : null
   if (refusal !== null) sayRefused(CPU, refusal)
   writeManifest(product, recipe, prebuilt.platform, refusal)
   await publish(product, recipe, prebuilt.platform)
+}
+
+/** Logs how far a compilation is, now and then. */
+function showProgress({ what }, seconds) {
+  let shown = 0
+  return (done, all) => {
+    if (done < all && Date.now() - shown < PROGRESS_INTERVAL_MS) return
+    shown = Date.now()
+    log(`compiling ${what}: ${done} of ${all} files, ${seconds()}`)
+  }
 }
 
 function nativeFolder({ platform }) {

@@ -4,12 +4,22 @@ import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BACKENDS } from '../src/config/backend.ts'
-import { fetchBackend, findBackend, type GpuBackend, wantedBackend } from '../src/setup/backends.mjs'
-import { PACKAGE_RELEASE, SetupError } from '../src/setup/native-library.mjs'
+import {
+  CUDA,
+  compiledDirectory,
+  fetchBackend,
+  findBackend,
+  type GpuBackend,
+  publish,
+  wantedBackend,
+} from '../src/setup/backends.mjs'
+import { compileLibrary } from '../src/setup/compile.mjs'
+import { findNvcc } from '../src/setup/cuda.mjs'
+import { locatePrebuilt, PACKAGE_RELEASE, SetupError } from '../src/setup/native-library.mjs'
 
 const run = promisify(execFile)
 const PLATFORM = 'linux-x64'
@@ -89,6 +99,20 @@ describe('fetching a GPU backend', () => {
     expect(await readFile(await fetchIt(), 'utf8')).toBe(LIBRARY)
   })
 
+  test('gives way to the library that is compiled for the GPU', async () => {
+    await fetchIt()
+    expect(compiledDirectory(backend, PLATFORM)).toBeNull()
+    const cuda: GpuBackend = { ...backend, name: 'cuda' }
+    const fetched = await fetchIt(cuda)
+    expect(findBackend(cuda, PLATFORM)).toBe(fetched)
+    const product = join(folder, 'product')
+    await mkdir(product)
+    await writeFile(join(product, basename(FILE)), 'code for this GPU')
+    const compiled = await publish(cuda, product, compiledDirectory(cuda, PLATFORM)!)
+    expect(compiled).not.toBe(fetched)
+    expect(findBackend(cuda, PLATFORM)).toBe(compiled)
+  })
+
   test('rejects another file than the expected one, and keeps nothing of it', async () => {
     const other = { ...backend, integrity: 'sha512-AAAA' }
     await expect(fetchIt(other)).rejects.toThrow(/is not the expected file \(sha512-\S+ instead of sha512-AAAA\)/)
@@ -145,7 +169,7 @@ describe('fetching a GPU backend', () => {
       const { stdout } = await run(process.execPath, ['scripts/setup.mjs'], {
         env: { ...process.env, LOOKOUT_BACKEND: 'vulkan' },
       })
-      expect(stdout).toMatch(/cannot fetch the vulkan backend; models run on the CPU/)
+      expect(stdout).toMatch(/cannot add the vulkan backend; models run on the CPU/)
       expect(stdout).toMatch(trouble === 'wrong file' ? /is not the expected file/ : /npm cannot fetch .*vulkan/)
       expect((await readdir(join(cache, 'native'))).filter((name) => /^(vulkan|building)-/.test(name))).toEqual([])
     },
@@ -156,4 +180,37 @@ test('an unknown backend is refused', () => {
   expect(wantedBackend({})).toBe('auto')
   expect(wantedBackend({ LOOKOUT_BACKEND: 'vulkan' })).toBe('vulkan')
   expect(() => wantedBackend({ LOOKOUT_BACKEND: 'opencl' })).toThrow(SetupError)
+})
+
+/** All of the CUDA backend takes an hour on two cores: here is one kernel, compiled by its recipe for a GPU that need not be here. */
+test('nvcc compiles by the recipe of the CUDA backend', { timeout: 120_000 }, async ({ skip }) => {
+  const nvcc = await findNvcc()
+  if (nvcc === null) return skip('There is no nvcc.')
+  const source = await mkdtemp(join(tmpdir(), 'lookout cuda '))
+  try {
+    await writeFile(
+      join(source, 'one.cu'),
+      '__global__ void one(float * x) { *x = 1; }\nextern "C" int two() { return 2; }\n',
+    )
+    const output = join(source, 'libone.so')
+    const recipe = {
+      ...CUDA,
+      root: '.',
+      includes: [],
+      sources: ['o*.cu'],
+      flags: CUDA.flags.map((flag) => (flag === '-arch=native' ? '-arch=sm_90' : flag)),
+      needs: [],
+      libraries: ['-cudart', 'shared'],
+    }
+    const progress = vi.fn()
+    await compileLibrary(recipe, {
+      ...{ compiler: [nvcc], source, objects: join(source, 'objects'), output, prebuilt: locatePrebuilt(), progress },
+      linkFlags: ['-Xlinker', '-rpath=/usr/lib'],
+    })
+    expect(progress.mock.calls).toEqual([[1, 1]])
+    const { stdout } = await run('nm', ['-D', output])
+    expect(stdout).toMatch(/ T two\n/)
+  } finally {
+    await rm(source, { recursive: true, force: true })
+  }
 })

@@ -1,3 +1,5 @@
+import type { Recipe } from './native-library.mjs'
+
 export type Backend = 'auto' | 'cpu' | 'vulkan' | 'cuda' | 'metal'
 
 export interface GpuBackend {
@@ -14,9 +16,15 @@ export interface GpuBackend {
 export const GPU_BACKENDS: Readonly<Record<string, readonly GpuBackend[]>>
 /** @throws SetupError for an unknown value of LOOKOUT_BACKEND. */
 export function wantedBackend(env?: NodeJS.ProcessEnv): Backend
-/** Path of a backend's library; null when it is missing or cut off. */
+/** How the CUDA backend is compiled for this machine's GPU. */
+export const CUDA: Recipe
+/** Folder of a backend's library in the cache. It may not exist. */
 export function backendDirectory(backend: GpuBackend, platform: string, env?: NodeJS.ProcessEnv): string
-
+/** The same of the library that is compiled for this machine's GPU; null where a backend is never compiled. */
+export function compiledDirectory(backend: GpuBackend, platform: string, env?: NodeJS.ProcessEnv): string | null
+/** Moves a folder with a backend's library to its place in the cache. @returns the path of the library. */
+export function publish(backend: GpuBackend, product: string, target: string): Promise<string>
+/** Path of a backend's library: the compiled one, or else the fetched one. Null when it is missing or cut off. */
 export function findBackend(backend: GpuBackend, platform: string, env?: NodeJS.ProcessEnv): string | null
 /** Fetches a backend's library and puts it into the cache. @returns its path. @throws SetupError */
 export function fetchBackend(

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { cacheDirectory, LLAMA_RELEASE, MANIFEST_FILE, SetupError } from './native-library.mjs'
+import { cacheDirectory, LLAMA_RELEASE, MANIFEST_FILE, SetupError, SOURCE_INTEGRITY } from './native-library.mjs'
 import { run } from './run.mjs'
 import { fetchTarball, needPrograms } from './tarball.mjs'
 
@@ -32,6 +32,34 @@ export const GPU_BACKENDS = {
   ],
 }
 
+/**
+ * The CUDA backend, compiled for the GPUs of this machine: see `MTMD` for the fields. The fetched one has machine code for
+ * few GPUs, none of them with HBM. For all others the driver must compile it, and an older driver than its toolkit's cannot.
+ */
+export const CUDA = {
+  name: 'cuda',
+  what: "the CUDA backend for this machine's GPU",
+  source: SOURCE_INTEGRITY,
+  folders: ['ggml'],
+  root: 'ggml/src/ggml-cuda',
+  includes: ['ggml/src', 'ggml/include'],
+  // As ggml's CMakeLists.txt has them.
+  sources: [
+    '*.cu',
+    ...['fattn-tile', 'fattn-mma', 'mmq', 'mmf'].map((kind) => `template-instances/${kind}*.cu`),
+    ...['f16', 'q4_0', 'q8_0', 'bf16'].map((type) => `template-instances/fattn-vec-instance-${type}-${type}.cu`),
+  ],
+  nvcc: true,
+  flags: [
+    ...['-O3', '-arch=native', '-Xcompiler=-fPIC', '-use_fast_math', '-extended-lambda', '-compress-mode=size'],
+    ...['-DNDEBUG', '-D_GNU_SOURCE', '-DGGML_SHARED', '-DGGML_BACKEND_SHARED', '-DGGML_BACKEND_BUILD'],
+    ...['-DGGML_BACKEND_DL', '-DGGML_CUDA_USE_GRAPHS', '-DGGML_SCHED_MAX_COPIES=4'],
+  ],
+  bytesPerJob: 2 * 2 ** 30,
+  needs: ['ggmlBase'],
+  libraries: ['-cudart', 'shared', '-lcublas', '-lcuda'],
+}
+
 /** @throws SetupError for an unknown value of LOOKOUT_BACKEND. */
 export function wantedBackend(env = process.env) {
   const wanted = env.LOOKOUT_BACKEND || 'auto'
@@ -41,20 +69,29 @@ export function wantedBackend(env = process.env) {
 
 /** Folder of a backend's library in the cache. It may not exist. */
 export function backendDirectory({ name, integrity, file }, platform, env = process.env) {
-  const hash = createHash('sha256')
-    .update(integrity + file)
-    .digest('hex')
-    .slice(0, 12)
+  return directoryFor(name, integrity + file, platform, env)
+}
+
+/** The same of the library that is compiled for this machine's GPU; null where a backend is never compiled. */
+export function compiledDirectory({ name }, platform, env = process.env) {
+  return name === CUDA.name ? directoryFor(name, JSON.stringify(CUDA), platform, env) : null
+}
+
+function directoryFor(name, contents, platform, env) {
+  const hash = createHash('sha256').update(contents).digest('hex').slice(0, 12)
   return join(cacheDirectory(env), 'native', `${name}-${LLAMA_RELEASE}-${platform}-${hash}`)
 }
 
-/**
- * Path of a backend's library; null when it is missing or cut off. The tarball was checked when it was fetched; CUDA's
- * library has hundreds of megabytes, too many to be read twice at every start.
- */
+/** Path of a backend's library: the compiled one, or else the fetched one. Null when it is missing or cut off. */
 export function findBackend(backend, platform, env = process.env) {
-  const directory = backendDirectory(backend, platform, env)
-  const path = join(directory, basename(backend.file))
+  const compiled = compiledDirectory(backend, platform, env)
+  const found = compiled === null ? null : findIn(compiled, backend)
+  return found ?? findIn(backendDirectory(backend, platform, env), backend)
+}
+
+/** Reads a size alone: CUDA's library has hundreds of megabytes, too many to be read twice at every start. */
+function findIn(directory, { file }) {
+  const path = join(directory, basename(file))
   try {
     const manifest = JSON.parse(readFileSync(join(directory, MANIFEST_FILE), 'utf8'))
     return manifest.bytes === statSync(path).size ? path : null
@@ -84,15 +121,20 @@ export async function fetchBackend(backend, { platform, workspace, projectRoot, 
   } catch (error) {
     throw new SetupError(`The tarball of ${backend.package} does not contain ${file}. ${error.message}`)
   }
+  return publish(backend, product, backendDirectory(backend, platform, env))
+}
+
+/** Moves a folder with a backend's library to its place in the cache. @returns the path of the library. */
+export async function publish(backend, product, target) {
+  const { package: from, integrity, file } = backend
   const { size: bytes } = await stat(join(product, basename(file)))
-  await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify({ package: backend.package, integrity, bytes })}\n`)
-  const target = backendDirectory(backend, platform, env)
+  await writeFile(join(product, MANIFEST_FILE), `${JSON.stringify({ package: from, integrity, bytes })}\n`)
   await mkdir(dirname(target), { recursive: true })
-  if (findBackend(backend, platform, env) === null) {
+  if (findIn(target, backend) === null) {
     await rm(target, { recursive: true, force: true })
     await rename(product, target).catch((error) => {
       // Another set-up may have put it there meanwhile.
-      if (findBackend(backend, platform, env) === null) throw error
+      if (findIn(target, backend) === null) throw error
     })
   }
   return join(target, basename(file))

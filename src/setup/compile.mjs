@@ -13,7 +13,7 @@ const PROJECT_ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 const BYTES_PER_JOB = 768 * 2 ** 20
 
 /**
- * Compiles one library. `compiler` is the result of `findCompiler`, `source` the source tree, `objects` a folder for
+ * Compiles one library. `compiler` is the result of `findCompiler`, or nvcc, `source` the source tree, `objects` a folder for
  * object files and `output` the path of the library. `progress` is called with the number of files done and of all
  * files.
  */
@@ -22,7 +22,7 @@ export async function compileLibrary(recipe, to) {
   const [compiler, ...compilerArgs] = command
   const root = join(source, recipe.root)
   // Assertions name their source file: without the folders, a build is the same wherever it is made.
-  const names = [`-ffile-prefix-map=${source}/=`, `-ffile-prefix-map=${PROJECT_ROOT}/=`]
+  const names = recipe.nvcc ? [] : [`-ffile-prefix-map=${source}/=`, `-ffile-prefix-map=${PROJECT_ROOT}/=`]
   const includes = recipe.includes.map((folder) => `-I${join(source, folder)}`)
   const theirs = (await Promise.all(recipe.sources.map((pattern) => expand(root, pattern)))).flat()
   const files = [...ownSources(recipe), ...theirs.map((file) => join(root, file))]
@@ -49,7 +49,7 @@ export async function compileLibrary(recipe, to) {
       progress(objectFiles.length, files.length)
     }
   }
-  const workers = Array.from({ length: jobs() }, worker)
+  const workers = Array.from({ length: jobs(recipe.bytesPerJob) }, worker)
   try {
     await Promise.all(workers)
   } finally {
@@ -64,9 +64,9 @@ export async function compileLibrary(recipe, to) {
     ? ['-dynamiclib', '-undefined', 'dynamic_lookup']
     : [
         '-shared',
-        '-Wl,--no-undefined',
-        `-Wl,-soname,${basename(output)}`,
+        ...(recipe.nvcc ? [] : ['-Wl,--no-undefined', `-Wl,-soname,${basename(output)}`]),
         ...recipe.needs.map((name) => prebuilt[name]),
+        ...(recipe.libraries ?? []),
       ]
   await run(compiler, [...compilerArgs, '-o', output, ...objectFiles.sort(), ...link, ...linkFlags, ...openmp])
 }
@@ -118,17 +118,19 @@ export async function findCompiler() {
   )
 }
 
+/** @param pattern a path, or `FOLDER/BEGINNING*.EXTENSION`. */
 async function expand(root, pattern) {
-  if (!pattern.endsWith('*.cpp')) return [pattern]
-  const folder = pattern.slice(0, -'/*.cpp'.length)
+  if (!pattern.includes('*')) return [pattern]
+  const [beginning, end] = basename(pattern).split('*')
+  const folder = dirname(pattern)
   const names = await readdir(join(root, folder))
   return names
-    .filter((name) => name.endsWith('.cpp'))
+    .filter((name) => name.startsWith(beginning) && name.endsWith(end))
     .sort()
     .map((name) => `${folder}/${name}`)
 }
 
-function jobs() {
+function jobs(bytesPerJob = BYTES_PER_JOB) {
   const cores = availableParallelism?.() ?? cpus().length
-  return Math.max(1, Math.min(cores, Math.floor(freemem() / BYTES_PER_JOB)))
+  return Math.max(1, Math.min(cores, Math.floor(freemem() / bytesPerJob)))
 }

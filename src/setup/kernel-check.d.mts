@@ -1,7 +1,7 @@
 import type { PrebuiltLibraries } from './native-library.mjs'
 
 export function checkKernels(
-  kernels: string,
+  library: string,
   prebuilt: Pick<PrebuiltLibraries, 'ggmlBase' | 'ggml'>,
   limitMs?: number,
 ): Promise<string | null>

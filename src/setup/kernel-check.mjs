@@ -1,20 +1,22 @@
-// Whether compiled kernels compute what they should. A compiler may mistake an intrinsic, as GCC 12 does with AMX: the
-// engine would then crash at its first product, or answer nonsense.
+// Whether compiled kernels, or a GPU backend, compute what they should. A compiler may mistake an intrinsic, as GCC 12 does
+// with AMX, and a driver may be too old for a backend: the engine would crash at its first product, or answer nonsense.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 const SCRIPT = fileURLToPath(new URL('./kernel-sums.mjs', import.meta.url))
-/** The check takes less than a second; a machine that is busy compiling may need longer. */
+/** The check takes less than a second; a machine that is busy compiling, or compiles a GPU's programs, needs longer. */
 const LIMIT_MS = 60_000
+/** What a GPU backend, or the loader, writes before it ends the process. */
+const CAUSE = /((CUDA|ROCm|Vulkan) error: .*|failed to load .*?: (.*))$/im
 
 /**
- * Loads the kernels in another process, which they may crash, and has them do sums whose results are known.
- * @param kernels path of the compiled library.
+ * Loads a library in another process, which it may crash, and has it do sums whose results are known.
+ * @param library path of compiled kernels or of a GPU backend.
  * @returns {Promise<string | null>} what is wrong, in a few words; null when nothing is.
  */
-export function checkKernels(kernels, { ggmlBase, ggml }, limitMs = LIMIT_MS) {
+export function checkKernels(library, { ggmlBase, ggml }, limitMs = LIMIT_MS) {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [SCRIPT, ggmlBase, ggml, kernels], {
+    const child = spawn(process.execPath, [SCRIPT, ggmlBase, ggml, library], {
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: limitMs,
       killSignal: 'SIGKILL',
@@ -33,6 +35,8 @@ export function checkKernels(kernels, { ggmlBase, ggml }, limitMs = LIMIT_MS) {
       const answer = found.trim()
       if (answer !== '') return resolve(answer === 'right' ? null : answer)
       if (signal === 'SIGKILL') return resolve(`the check did not end within ${limitMs / 1000} s`)
+      const cause = CAUSE.exec(errors)
+      if (cause !== null) return resolve(cause[3] ?? cause[1])
       const thrown = /^\w*Error: (.*)$/m.exec(errors)?.[1] ?? `exit code ${code}`
       resolve(signal === null ? `the check failed: ${thrown}` : `they crash (${signal})`)
     })
