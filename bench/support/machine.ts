@@ -3,6 +3,7 @@ import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { version } from '../../src/lib/version.ts'
 import { LLAMA_RELEASE, PACKAGE_RELEASE } from '../../src/setup/native-library.mjs'
+import { gpus } from './gpus.ts'
 import { processorTicks } from './process-tree.ts'
 
 /** One line with the machine and the versions behind the figures. */
@@ -10,7 +11,10 @@ export async function machineFacts({ withPeer }: { readonly withPeer: boolean })
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
   const machine = `${availableParallelism()} cores (${cpus()[0]?.model.trim()}), ${memory}, ${platform()} ${arch()}`
   const lookout = `Lookout ${await version()} (llama.cpp ${LLAMA_RELEASE}, npm ${PACKAGE_RELEASE}; Node ${process.version})`
-  return `${machine}; ${lookout}${withPeer ? `; peer: llama.cpp ${LLAMA_RELEASE}, native build` : ''}`
+  const devices = gpus()
+  const build = devices === null ? 'native build' : "with Lookout's GPU backend"
+  const peer = withPeer ? `; peer: llama.cpp ${LLAMA_RELEASE}, ${build}` : ''
+  return `${machine}${devices === null ? '' : `, ${devices.names}`}; ${lookout}${peer}`
 }
 
 /** When other programs take more than this share of the processor time, the figures are unreliable. */

@@ -10,7 +10,6 @@ import { copyFile, mkdir, readdir, readFile, rename, rm, symlink, writeFile } fr
 import { cpus } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { locateNativeLibraries } from '../../src/inference/local/native/native-paths.ts'
 import { findCompiler } from '../../src/setup/compile.mjs'
 import {
   cacheDirectory,
@@ -21,6 +20,7 @@ import {
 } from '../../src/setup/native-library.mjs'
 import { isInstalled, run } from '../../src/setup/run.mjs'
 import { fetchSource } from '../../src/setup/source.mjs'
+import { gpus } from './gpus.ts'
 
 export interface Peer {
   readonly release: string
@@ -134,18 +134,15 @@ export async function buildPeer(jobs: number): Promise<Peer> {
   return requirePeer()
 }
 
-/** The GPU backend that Lookout uses on this machine; null without one. */
-export const peerBackend = () => locateNativeLibraries().gpu.libraries[0] ?? null
-
-const options = () => [...OPTIONS, ...(peerBackend() === null ? CPU_OPTIONS : GPU_OPTIONS)]
+const options = () => [...OPTIONS, ...(gpus() === null ? CPU_OPTIONS : GPU_OPTIONS)]
 
 /** Has the programs in the folder find the backends that Lookout uses, where they have none of their own. */
 async function addBackends(folder: string): Promise<void> {
-  const gpu = peerBackend()
+  const gpu = gpus()
   if (gpu === null) return
   const { directory } = locatePrebuilt()
   const ofCpu = (await readdir(directory)).filter((name) => name.startsWith('libggml-cpu-'))
-  for (const path of [gpu.path, ...ofCpu.map((name) => join(directory, name))]) {
+  for (const path of [gpu.library, ...ofCpu.map((name) => join(directory, name))]) {
     await symlink(path, join(folder, basename(path)))
   }
 }
@@ -153,7 +150,7 @@ async function addBackends(folder: string): Promise<void> {
 /** Named by everything that determines the build: a native build for one processor may not run on another. */
 export function peerDirectory(): string {
   const { platform } = locatePrebuilt()
-  const recipe = JSON.stringify([SOURCE_INTEGRITY, options(), TARGETS, TILE_FIX, cpus()[0]?.model, peerBackend()?.path])
+  const recipe = JSON.stringify([SOURCE_INTEGRITY, options(), TARGETS, TILE_FIX, cpus()[0]?.model, gpus()?.library])
   const hash = createHash('sha256').update(recipe).digest('hex').slice(0, 12)
   return join(cacheDirectory(), 'native', `llama.cpp-${LLAMA_RELEASE}-${platform}-${hash}`)
 }
