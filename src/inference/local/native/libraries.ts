@@ -1,4 +1,4 @@
-import koffi from 'koffi'
+import koffi, { type LibraryHandle } from 'koffi'
 import { LLAMA_RELEASE } from '../../../setup/native-library.mjs'
 import { type Devices, openDevices } from './devices.ts'
 import { bindKernels, type Kernels } from './kernels.ts'
@@ -26,6 +26,18 @@ export interface NativeLibraries {
   flushLog(): void
 }
 
+/**
+ * Libraries of this process. koffi unloads one that nothing refers to, whose threads would then run code that is no longer
+ * there: a model without images uses nothing of libmtmd but its pulse.
+ */
+const loaded: LibraryHandle[] = []
+
+function load(path: string, { global = false } = {}): LibraryHandle {
+  const library = koffi.load(path, { global })
+  loaded.push(library)
+  return library
+}
+
 /** Warnings and errors. The next level would print the text of prompts, because libmtmd logs what it tokenises. */
 const LOG_VERBOSITY_WARNING = 2
 
@@ -35,10 +47,10 @@ const LOG_VERBOSITY_WARNING = 2
  */
 export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   // Each library needs those before it. `global` is for libraries that refer to them by symbol only.
-  koffi.load(paths.ggmlBase, { global: true })
-  const ggml = koffi.load(paths.ggml, { global: true })
-  const llamaLibrary = koffi.load(paths.llama, { global: true })
-  const common = koffi.load(paths.llamaCommon)
+  load(paths.ggmlBase, { global: true })
+  const ggml = load(paths.ggml, { global: true })
+  const llamaLibrary = load(paths.llama, { global: true })
+  const common = load(paths.llamaCommon)
 
   // llama.cpp's own logger writes to stderr from a thread of its own, so any thread may log. A JavaScript callback
   // would deadlock: it would wait for the main thread, which waits for the native call. The names are C++ (Itanium
@@ -65,7 +77,7 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   const devices = openDevices(ggml, paths.gpu, loadBackend)
   llama.backend_init()
 
-  const mtmdLibrary = paths.mtmd === null ? null : koffi.load(paths.mtmd)
+  const mtmdLibrary = paths.mtmd === null ? null : load(paths.mtmd)
   const mtmd = mtmdLibrary === null ? null : bindMtmd(mtmdLibrary)
   mtmd?.log_set(logCallback, null)
   const startPulse = (mtmdLibrary?.func('lookout_start_pulse', 'void', ['int', 'int']) ??
