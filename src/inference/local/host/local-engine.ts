@@ -300,7 +300,7 @@ export class LocalEngine implements Engine {
     )
     child.send({
       type: 'load',
-      settings: this.#libraries.uses('gpu') ? engine : { ...engine, backend: 'cpu' },
+      settings: this.#gpuProblem === null ? engine : { ...engine, backend: 'cpu' },
       compiledKernels: this.#libraries.uses('kernels'),
     })
     this.#options.onLaunch?.()
