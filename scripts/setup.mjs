@@ -149,7 +149,7 @@ async function addLibrary(backend, prebuilt, workspace, seconds) {
     const advice = name === 'cuda' ? ' Update the driver, or install the CUDA toolkit (nvcc), and try again.' : ''
     return log(`models run on the CPU.${advice}`)
   }
-  log(`compiling it with ${nvcc}, in about 80 minutes divided by the number of cores`)
+  log(`compiling it with ${nvcc}, in about 35 minutes divided by the number of cores`)
   const source = await fetchSource(await mkdtemp(join(workspace, 'source-')), PROJECT_ROOT, CUDA.folders)
   const wrong = await compileCuda(backend, { nvcc, source, workspace, prebuilt, progress: showProgress(CUDA, seconds) })
   if (wrong === null) log(`the ${name} backend is ready after ${seconds()}`)
