@@ -48,12 +48,13 @@ afterEach(() => {
   loaded.close()
 })
 
-function createScheduler(prefixCacheBytes: number) {
+/** @param rowMs of a row of a prompt: so long that copies are worth it. */
+function createScheduler(prefixCacheBytes: number, rowMs = COPY_MS) {
   const { context } = loaded
   const sequenceBytes = context.sequenceBytes.bind(context)
   vi.spyOn(context, 'sequenceBytes').mockImplementation((sequence) => CELL_FACTOR * sequenceBytes(sequence))
   const sent: FromEngine[] = []
-  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity)
+  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity, rowMs)
   const settings = { maxWaiting: 10, prefixCacheBytes, speculation: false, seed: 1 }
   const scheduler = new Scheduler(loaded, splitter, settings, (message) => sent.push(message))
   copies = []
@@ -135,6 +136,26 @@ test('an idle engine copies what it retains, and retains it', () => {
   while (scheduler.step());
   const { cachedCells, retainedCells, usedCells } = scheduler.stats
   expect([cachedCells, usedCells, copies.length]).toEqual([retainedCells, 0, 2])
+})
+
+test('where a row is computed as fast as it is copied, others do not wait for copies once that is known', () => {
+  const { scheduler, ask, finish, cachedTokensOf } = createScheduler(64 * MIB, 0.01)
+  ask(1, 300, 4)
+  finish(1)
+  while (scheduler.step());
+  expect(copies).toHaveLength(2)
+  ask(2, 4, 400)
+  scheduler.step()
+  ask(3, 340, 4)
+  finish(3)
+  for (let i = 0; i < 200; i++) scheduler.step()
+  expect(copies).toHaveLength(2)
+  ask(4, 340, 4)
+  expect(cachedTokensOf(4)).toBeGreaterThan(340)
+  scheduler.abort(2)
+  scheduler.abort(4)
+  while (scheduler.step());
+  expect(copies.length).toBeGreaterThan(2)
 })
 
 test('when work needs the cells, as much is copied as goes into a step', () => {

@@ -22,11 +22,18 @@ const TIGHT_SHARE = 1 / 8
  * this.
  */
 const CELL_BYTES_PER_STEP = 100
+/**
+ * A cell is copied now and once more when it is restored, and many are never needed again. Beside others, copies are made
+ * if a cell takes at most this share of the time that it takes to compute it: a GPU computes about as fast as it copies.
+ */
+const WORTHWHILE_SHARE = 0.2
+/** Weight of the newest copy in the average time of a cell. */
+const AVERAGE_WEIGHT = 0.2
 
 /**
  * Copies retained sequences into the prefix cache without holding up those that run: while nothing runs, or after some
- * steps, or when room gets scarce; piece by piece, some milliseconds per step. It owns which sequences wait for that, and
- * when those that are copied have cost enough.
+ * steps, or when room gets scarce; piece by piece, some milliseconds per step. It owns which sequences wait for that, what
+ * a copy takes, and when sequences that are copied have cost enough.
  */
 export class PrefixCopies {
   readonly #kv: KvCache
@@ -38,10 +45,20 @@ export class PrefixCopies {
   #steps = 0
   /** Time that copies have taken in this step, in ms. */
   #spentMs = 0
+  readonly #rowMs: number
+  /** Time to copy a cell, in ms; null before the first copy. */
+  #cellMs: number | null = null
 
-  constructor(kv: KvCache, cache: PrefixCache) {
+  /** @param rowMs time to compute a row of a prompt, in ms. */
+  constructor(kv: KvCache, cache: PrefixCache, rowMs: number) {
     this.#kv = kv
     this.#cache = cache
+    this.#rowMs = rowMs
+  }
+
+  /** Whether others may wait for copies. */
+  get #isWorthwhile(): boolean {
+    return this.#cellMs === null || this.#cellMs <= WORTHWHILE_SHARE * this.#rowMs
   }
 
   add(retained: RetainedSequence): void {
@@ -65,6 +82,7 @@ export class PrefixCopies {
 
   /** Copies a sequence, as far as the time of a step goes. */
   copyNow(organisation: string, key: PrefixKey, sequence: KvSequence): void {
+    if (!this.#isWorthwhile) return
     const copy = this.#cache.begin(organisation, key, sequence)
     if (copy !== null) this.#advance(copy, sequence, RELEASE_MS)
   }
@@ -77,7 +95,7 @@ export class PrefixCopies {
     this.#steps++
     const { freeCells, freeSequences, capacity } = this.#kv
     const isTight = freeCells < TIGHT_SHARE * capacity || freeSequences === 0
-    for (const [retained, pending] of this.#pending) {
+    for (const [retained, pending] of this.#isWorthwhile ? this.#pending : []) {
       if (this.#spentMs >= ms || (!isTight && this.#steps - pending.since < DUE_STEPS)) break
       this.#continue(retained, pending, ms)
     }
@@ -119,10 +137,18 @@ export class PrefixCopies {
     const before = this.#spentMs
     const started = performance.now()
     while (this.#spentMs < ms) {
+      const [cells, spentMs] = [copy.next.cells, this.#spentMs]
       const hasMore = this.#cache.copyNext(copy, sequence)
       this.#spentMs = before + performance.now() - started
+      this.#learn(copy.next.cells - cells, this.#spentMs - spentMs)
       if (!hasMore) return false
     }
     return true
+  }
+
+  #learn(cells: number, ms: number): void {
+    if (cells === 0) return
+    this.#cellMs ??= ms / cells
+    this.#cellMs += AVERAGE_WEIGHT * (ms / cells - this.#cellMs)
   }
 }

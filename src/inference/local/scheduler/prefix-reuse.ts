@@ -60,14 +60,15 @@ export class PrefixReuse {
 
   /**
    * @param prefixCacheBytes size of the copies; with 0, nothing of ended work is kept anywhere.
+   * @param rowMs time to compute a row of a prompt, in ms.
    * @param disk where copies outlive the process; null for nowhere.
    */
-  constructor(kv: KvCache, prefixCacheBytes: number, disk: DiskPrefixes | null = null) {
+  constructor(kv: KvCache, prefixCacheBytes: number, rowMs: number, disk: DiskPrefixes | null = null) {
     this.#kv = kv
     this.#isOn = prefixCacheBytes > 0
     this.#disk = this.#isOn ? disk : null
     this.#cache = new PrefixCache(kv, prefixCacheBytes, (piece) => this.#disk?.offer(piece, this.#cache))
-    this.#copies = new PrefixCopies(kv, this.#cache)
+    this.#copies = new PrefixCopies(kv, this.#cache, rowMs)
     this.#retained = new RetainedSequences(kv, (item) => this.#copies.forget(item))
   }
 

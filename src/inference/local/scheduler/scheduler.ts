@@ -28,6 +28,8 @@ const COPY_MS = 8
 /** The same after a step that makes way. */
 const SHORT_COPY_MS = 2
 const COPY_SHARE = 0.1
+/** The same while nothing runs: a request that arrives meanwhile waits for it. */
+const IDLE_COPY_MS = 2
 
 /** How long a step of other work should take beside completions, in ms. It has half of the time. */
 const SIDE_STEP_MS = 20
@@ -86,7 +88,7 @@ export class Scheduler {
     this.#loaded = loaded
     this.#settings = settings
     this.#send = send
-    this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes, disk?.prefixes)
+    this.#manager = new SequenceManager(loaded, settings.prefixCacheBytes, splitter.rowMs, disk?.prefixes)
     this.#builder = new BatchBuilder(loaded, this.#manager, splitter, settings.speculation)
     this.#runner = new ModelRunner(loaded, splitter)
     this.#costs = disk?.costs ?? null
@@ -206,7 +208,7 @@ export class Scheduler {
       return true
     }
     if (this.#manager.running.length === 0) {
-      if (this.#manager.continueCopies(COPY_MS)) return true
+      if (this.#manager.continueCopies(IDLE_COPY_MS)) return true
       const { next } = this.#manager
       if (next === undefined) return false
       // Work that passed admission fits by itself, so this is no client's fault.

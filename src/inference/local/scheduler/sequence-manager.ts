@@ -33,10 +33,13 @@ export class SequenceManager {
   #isCongested = false
   #isBackgroundCongested = false
 
-  /** @param disk where copies of ended work outlive the process; null for nowhere. */
-  constructor(loaded: LoadedModel, prefixCacheBytes: number, disk: DiskPrefixes | null = null) {
+  /**
+   * @param rowMs time to compute a row of a prompt, in ms.
+   * @param disk where copies of ended work outlive the process; null for nowhere.
+   */
+  constructor(loaded: LoadedModel, prefixCacheBytes: number, rowMs: number, disk: DiskPrefixes | null = null) {
     this.#loaded = loaded
-    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, disk)
+    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, rowMs, disk)
   }
 
   /** Oldest first. */
