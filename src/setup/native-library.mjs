@@ -33,7 +33,7 @@ export const MTMD = {
   includes: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
   sources: ['mtmd.cpp', 'mtmd-image.cpp', 'mtmd-audio.cpp', 'clip.cpp', 'models/*.cpp'],
   // Of what the engine needs in any case, this is the library that is compiled.
-  own: ['encoder', 'pulse'].map((name) => `src/inference/local/native/${name}.cpp`),
+  own: ['encoder', 'pulse', 'spin'].map((name) => `src/inference/local/native/${name}.cpp`),
   flags: ['-O2', '-fPIC', '-DNDEBUG', '-DLLAMA_SHARED', '-DGGML_SHARED'],
   needs: ['llama', 'ggml', 'ggmlBase'],
   fixes: [

@@ -22,13 +22,6 @@ const TERMINATION_MS = 2000
 const KEPT_LOG_LINES = 20
 /** A frame of a backtrace: a file or nothing, then addresses. One is longer than all that may be kept. */
 const FRAME = /^\S*(\(\S*\))?\[0x[0-9a-f]+\]$/
-/**
- * How often a thread of the kernels looks for the others before it sleeps; read by libgomp when it is loaded. On an idle
- * machine they are there within it. Where other programs want the cores, a thread that goes on looking takes the time that
- * the one it waits for needs.
- */
-const GOMP_SPINCOUNT = '700'
-
 /** One engine process, from its start to its end. */
 export class EngineChild {
   readonly #process: ChildProcess
@@ -48,7 +41,7 @@ export class EngineChild {
       // Needed for typed arrays.
       serialization: 'advanced',
       execArgv: [...CHILD_OPTIONS],
-      env: { ...CHILD_ENVIRONMENT, GOMP_SPINCOUNT, ...process.env },
+      env: { ...CHILD_ENVIRONMENT, ...process.env },
       // The last one is `PULSE_FILE`.
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe'],
     })

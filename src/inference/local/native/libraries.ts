@@ -5,6 +5,7 @@ import { bindKernels, type Kernels } from './kernels.ts'
 import { bindLlama, type Llama } from './llama.ts'
 import { bindMtmd, type Mtmd } from './mtmd.ts'
 import type { NativePaths } from './native-paths.ts'
+import { limitSpinning } from './spin.ts'
 import type { Pointer } from './structs.ts'
 
 export interface NativeLibraries {
@@ -70,6 +71,9 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   llama.log_set(logCallback, null)
   const loadBackend = ggml.func('ggml_backend_load', 'void *', ['str']) as (path: string) => Pointer | null
   const loadBackends = ggml.func('ggml_backend_load_all_from_path', 'void', ['str']) as (directory: string) => void
+  const mtmdLibrary = paths.mtmd === null ? null : load(paths.mtmd)
+  const look = mtmdLibrary?.func('lookout_look_ns', 'double', []) as (() => number) | undefined
+  limitSpinning(look?.() ?? null)
   // From the prebuilt kernels, ggml chooses the best for this processor.
   const kernels = paths.kernels !== null && loadBackend(paths.kernels) !== null ? bindKernels(paths.kernels) : null
   if (kernels === null) loadBackends(paths.directory)
@@ -77,7 +81,6 @@ export function loadNativeLibraries(paths: NativePaths): NativeLibraries {
   const devices = openDevices(ggml, paths.gpu, loadBackend)
   llama.backend_init()
 
-  const mtmdLibrary = paths.mtmd === null ? null : load(paths.mtmd)
   const mtmd = mtmdLibrary === null ? null : bindMtmd(mtmdLibrary)
   mtmd?.log_set(logCallback, null)
   const startPulse = (mtmdLibrary?.func('lookout_start_pulse', 'void', ['int', 'int']) ??

@@ -55,6 +55,14 @@ describe('number of threads', () => {
     expect(machine.threads).toBe(2)
   })
 
+  test('where threads sleep, all of them again soon after a busy program has ended', () => {
+    const machine = new Machine(2)
+    const idle = machine.run(5, 0)
+    expect(machine.run(30, 1, 3)).toBeGreaterThan(0.45 * idle)
+    machine.run(6, 0)
+    expect(machine.threads).toBe(2)
+  })
+
   test('goes down step by step, as far as is faster', () => {
     const machine = new Machine(8)
     const idle = machine.run(5, 0)

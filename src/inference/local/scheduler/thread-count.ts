@@ -6,13 +6,17 @@ import type { BatchSplitter } from './batch-splitter.ts'
  */
 const SLOW = 1.7
 /** The mean of so many steps counts: beside another program, some are slow and some are not. */
-const SEEN_STEPS = 6
+const SEEN_STEPS = 4
 /** Steps of a trial of another number of threads. */
 const TRIAL_STEPS = 3
 /** Another number must take less than this share of the time. */
 const WORTHWHILE = 0.9
 /** Time until the next trial, in ms. It doubles with each trial that has shown nothing new. */
 const SHORTEST_PAUSE_MS = 500
+const DOUBLED_UP_TO_MS = 4000
+/** After a trial that has shown nothing new, the pause is at least so many times as long as the trial took. */
+const TIMES_TRIAL = 20
+/** But never longer, in ms. */
 const LONGEST_PAUSE_MS = 16_000
 /** What was seen so long ago says nothing about the machine any more, in ms. */
 const STALE_MS = 2000
@@ -22,6 +26,8 @@ interface Trial {
   /** Duration of steps before it, in multiples of the calibrated time. */
   readonly before: number
   readonly durations: number[]
+  /** Of its steps, all together. */
+  ms: number
 }
 
 /**
@@ -74,6 +80,7 @@ export class ThreadCount {
     const duration = ms / this.#splitter.roundMs(rows)
     if (this.#trial !== null) {
       this.#trial.durations.push(duration)
+      this.#trial.ms += ms
       if (this.#trial.durations.length === TRIAL_STEPS) this.#judge(this.#trial, now)
       return
     }
@@ -96,12 +103,13 @@ export class ThreadCount {
   }
 
   #try(threads: number, before: number): void {
-    this.#trial = { threads, before, durations: [] }
+    this.#trial = { threads, before, durations: [], ms: 0 }
   }
 
-  #judge({ threads, before, durations }: Trial, now: number): void {
+  #judge({ threads, before, durations, ms }: Trial, now: number): void {
     const isBetter = mean(durations) < WORTHWHILE * before
-    this.#pauseMs = isBetter ? SHORTEST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, 2 * this.#pauseMs)
+    const pauseMs = Math.max(Math.min(DOUBLED_UP_TO_MS, 2 * this.#pauseMs), TIMES_TRIAL * ms)
+    this.#pauseMs = isBetter ? SHORTEST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, pauseMs)
     if (isBetter) {
       this.#current = threads
       this.#lowest = threads

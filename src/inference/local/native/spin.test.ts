@@ -1,0 +1,28 @@
+import { describe, expect, test } from 'vitest'
+import { loadNativeLibraries } from './libraries.ts'
+import { locateNativeLibraries } from './native-paths.ts'
+import { limitSpinning } from './spin.ts'
+
+describe('how often threads look for each other', () => {
+  test('depends on how long a look takes', () => {
+    const [slow, fast, unknown]: NodeJS.ProcessEnv[] = [{}, {}, {}]
+    limitSpinning(50, slow)
+    limitSpinning(12.5, fast)
+    limitSpinning(null, unknown)
+    expect([slow, fast, unknown].map((env) => env?.GOMP_SPINCOUNT)).toEqual(['500', '2000', '1000'])
+  })
+
+  test('is up to the operator who has set it', () => {
+    const env = { GOMP_SPINCOUNT: '5' }
+    limitSpinning(50, env)
+    expect(env.GOMP_SPINCOUNT).toBe('5')
+  })
+
+  test.runIf(locateNativeLibraries().mtmd !== null)('is measured on this machine', () => {
+    delete process.env.GOMP_SPINCOUNT
+    loadNativeLibraries(locateNativeLibraries())
+    // A look takes 1 to 200 ns on every processor that we know.
+    expect(Number(process.env.GOMP_SPINCOUNT)).toBeGreaterThan(200)
+    expect(Number(process.env.GOMP_SPINCOUNT)).toBeLessThan(40_000)
+  })
+})
