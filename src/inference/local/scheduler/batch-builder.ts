@@ -50,7 +50,7 @@ export class BatchBuilder {
     this.#manager = manager
     this.#splitter = splitter
     this.#drafts = speculates ? new DraftPlanner(splitter) : null
-    this.#pace = new PrefillPace(splitter.rowMs, loaded.context.batch.capacity, loaded.compute.fewestPromptRows)
+    this.#pace = new PrefillPace(splitter.rowMs, loaded.context.batch.capacity, loaded.compute)
     this.#turns = new PrefillTurns(this.#pace)
   }
 
@@ -242,8 +242,8 @@ export class BatchBuilder {
     const { context, kv } = this.#loaded
     const decoding = this.#draft(next, texts)
     const decodingRows = decoding.reduce((sum, { draft }) => sum + 1 + draft.length, 0)
-    const wanted = texts.reduce((sum, { cursor }) => sum + cursor.remaining + 1, decodingRows)
-    this.#manager.provide(Math.min(context.batch.capacity, wanted))
+    const all = texts.reduce((sum, { cursor }) => sum + cursor.remaining + 1, decodingRows)
+    this.#manager.provide(Math.min(context.batch.capacity, all))
     const free = Math.min(context.batch.capacity, kv.freeCells)
     const prefills: PrefillPart[] = []
     let rows = decodingRows
@@ -258,7 +258,9 @@ export class BatchBuilder {
       if (most <= 0 || left <= 0) break
       const { cursor, group, sequence } = prefill
       const { cells } = cursor.kvSequence
-      const count = cursor.textRows(Math.min(most, this.#pace.rowsWithin(left, cells)))
+      const wanted = Math.min(most, this.#pace.rowsWithin(left, cells, rows))
+      if (wanted <= 0) break
+      const count = cursor.textRows(wanted)
       left -= this.#pace.expectedMs(count, cells)
       cellsRead += count * (cells + count / 2)
       if (!sequence?.isJumping) promptTokens += count

@@ -39,6 +39,15 @@ test('beside other requests, a step has 32 rows of a slow model, and as many as 
   expect([10, 5, 2, 1, 0.5, 0.1].map(rows)).toEqual([32, 32, 50, 100, 128, 160])
 })
 
+test('where rows are computed in blocks, the batch ends with a whole block, next tokens included', () => {
+  const pace = new PrefillPace(2, 512, { fewestPromptRows: { alone: 16, inCompany: 8 }, blockRows: 32 })
+  pace.meet(2, false, 0)
+  expect([0, 2, 20, 30].map((before) => pace.rowsWithin(pace.stepMs, 0, before))).toEqual([64, 62, 44, 66])
+  // What is left of the time is not worth another block.
+  expect(pace.rowsWithin(10, 0, 64)).toBe(0)
+  expect(pace.rowsWithin(10, 0, 60)).toBe(4)
+})
+
 test('rows that turn out faster than they were thought to be get larger steps, up to the largest batch', () => {
   const pace = new PrefillPace(10, 512)
   for (let step = 0; step < 100; step++) pace.learn(64, 64 * 32, 1)

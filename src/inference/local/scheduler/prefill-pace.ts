@@ -6,21 +6,26 @@ interface Gear {
   /** With a slow model, a step takes as long as this many rows at the start of a prompt. */
   readonly worthwhileRows: number
   /**
-   * With a model between the two, a step takes as long as this many rows, up to `LONG_STEP_MS`. A short prompt is then one
-   * step, and fewer steps of next tokens are beside prompts. Running streams still get ten tokens a second.
+   * With a model between the two, a step takes as long as this many rows, up to `longStepMs`. A short prompt is then one
+   * step, and fewer steps of next tokens are beside prompts.
    */
   readonly efficientRows: number
+  readonly longStepMs: number
 }
 
-const ALONE: Gear = { stepMs: 30, worthwhileRows: 64, efficientRows: 128 }
-/** A long prompt takes somewhat longer, and a request that arrives waits somewhat less. */
-const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32, efficientRows: 128 }
+const ALONE: Gear = { stepMs: 30, worthwhileRows: 64, efficientRows: 128, longStepMs: 250 }
+/**
+ * A long prompt takes somewhat longer, and a request that arrives waits somewhat less. Running streams still get ten tokens
+ * a second.
+ */
+const IN_COMPANY: Gear = { stepMs: 16, worthwhileRows: 32, efficientRows: 128, longStepMs: 100 }
 /** How long a step of work in the background takes while other work is likely to come, in ms. */
 export const MAKING_WAY_MS = 3
-const MAKING_WAY: Gear = { stepMs: MAKING_WAY_MS, worthwhileRows: 8, efficientRows: 0 }
-const LONG_STEP_MS = 100
+const MAKING_WAY: Gear = { stepMs: MAKING_WAY_MS, worthwhileRows: 8, efficientRows: 0, longStepMs: 0 }
 /** For this long after several requests were at work, another one is likely to arrive; in ms. */
 const COMPANY_MS = 1000
+/** Rows that fill less than this share of a block are not worth it. */
+const SPARE_SHARE = 0.25
 /** Weight of the newest step in the running averages. */
 const AVERAGE_WEIGHT = 0.2
 /** Steps whose rows look back at more cells than this on average show what a cell costs; other steps, what a row costs. */
@@ -34,6 +39,7 @@ const TELLING_CELLS = 1024
 export class PrefillPace {
   readonly #mostRows: number
   readonly #fewestRows: Compute['fewestPromptRows']
+  readonly #blockRows: number
   #rowMs: number
   /** Cost of one cell that one row looks back at. */
   #cellMs = 0
@@ -42,12 +48,17 @@ export class PrefillPace {
 
   /**
    * @param rowMs of a row in a large batch, as measured during warm-up.
-   * @param fewestRows that are worth a step.
+   * @param compute how many rows are worth a step, and the blocks in which they are computed.
    */
-  constructor(rowMs: number, mostRows: number, fewestRows = CPU_PROMPT_ROWS) {
+  constructor(
+    rowMs: number,
+    mostRows: number,
+    compute: Pick<Compute, 'fewestPromptRows' | 'blockRows'> = { fewestPromptRows: CPU_PROMPT_ROWS, blockRows: 1 },
+  ) {
     this.#rowMs = rowMs
     this.#mostRows = mostRows
-    this.#fewestRows = fewestRows
+    this.#fewestRows = compute.fewestPromptRows
+    this.#blockRows = compute.blockRows
   }
 
   /**
@@ -67,8 +78,8 @@ export class PrefillPace {
 
   /** How long a step may take, in ms. */
   get stepMs(): number {
-    const { stepMs, worthwhileRows, efficientRows } = this.#gear
-    return Math.max(stepMs, worthwhileRows * this.#rowMs, Math.min(LONG_STEP_MS, efficientRows * this.#rowMs))
+    const { stepMs, worthwhileRows, efficientRows, longStepMs } = this.#gear
+    return Math.max(stepMs, worthwhileRows * this.#rowMs, Math.min(longStepMs, efficientRows * this.#rowMs))
   }
 
   /** Expected time to prefill rows that follow so many cells, in ms. */
@@ -76,13 +87,19 @@ export class PrefillPace {
     return rows * (this.#rowMs + this.#cellMs * (cells + rows / 2))
   }
 
-  /** Rows that fit into the time when they follow so many cells; never fewer than are worth a step. */
-  rowsWithin(ms: number, cells: number): number {
+  /**
+   * Rows that fit into the time when they follow so many cells, more or less to fill the last block of the batch; never
+   * fewer than are worth a step. None where they would begin a block and leave most of it empty.
+   * @param before rows that the batch has already.
+   */
+  rowsWithin(ms: number, cells: number, before = 0): number {
     // `expectedMs` solved for its rows.
     const linear = this.#rowMs + this.#cellMs * cells
     const rows = (2 * ms) / (linear + Math.sqrt(linear ** 2 + 2 * this.#cellMs * ms))
     const fewest = this.#gear === ALONE ? this.#fewestRows.alone : this.#fewestRows.inCompany
-    return Math.min(this.#mostRows, Math.max(fewest, Math.floor(rows)))
+    if (this.#blockRows === 1) return Math.min(this.#mostRows, Math.max(fewest, Math.floor(rows)))
+    const blocks = Math.ceil((before + Math.max(fewest, rows)) / this.#blockRows - SPARE_SHARE)
+    return Math.min(this.#mostRows, before === 0 && blocks === 0 ? fewest : blocks * this.#blockRows - before)
   }
 
   /** Learns from a step. @param cells number that its rows looked back at, all rows together. */
