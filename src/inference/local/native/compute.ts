@@ -19,6 +19,8 @@ export interface Compute {
   readonly compilesAtFirst: boolean
   /** A batch takes as long as one whose rows are the next multiple of this. */
   readonly blockRows: number
+  /** Whether a row may be computed about as fast as its keys and values are copied to main memory. */
+  readonly weighsCopies: boolean
   /** Fewer rows of a prompt per step would read weights and KV cache too often for what they compute. */
   readonly fewestPromptRows: { readonly alone: number; readonly inCompany: number }
 }
@@ -38,6 +40,7 @@ const OWN_KERNELS: Compute = {
   tileRows: null,
   compilesAtFirst: false,
   blockRows: 1,
+  weighsCopies: false,
   fewestPromptRows: CPU_PROMPT_ROWS,
 }
 
@@ -62,6 +65,7 @@ const DEVICE: Compute = {
   tileRows: null,
   compilesAtFirst: true,
   blockRows: 1,
+  weighsCopies: true,
   fewestPromptRows: { alone: 64, inCompany: 64 },
 }
 

@@ -48,8 +48,8 @@ afterEach(() => {
   loaded.close()
 })
 
-/** @param rowMs of a row of a prompt: so long that copies are worth it. */
-function createScheduler(prefixCacheBytes: number, rowMs = COPY_MS) {
+/** @param rowMs of a row of a prompt. */
+function createScheduler(prefixCacheBytes: number, rowMs = 0.01) {
   const { context } = loaded
   const sequenceBytes = context.sequenceBytes.bind(context)
   vi.spyOn(context, 'sequenceBytes').mockImplementation((sequence) => CELL_FACTOR * sequenceBytes(sequence))
@@ -138,7 +138,8 @@ test('an idle engine copies what it retains, and retains it', () => {
   expect([cachedCells, usedCells, copies.length]).toEqual([retainedCells, 0, 2])
 })
 
-test('where a row is computed as fast as it is copied, others do not wait for copies once that is known', () => {
+test('on a device that computes a row as fast as it is copied, others do not wait for copies once that is known', () => {
+  Object.assign(loaded, { compute: { ...loaded.compute, weighsCopies: true } })
   const { scheduler, ask, finish, cachedTokensOf } = createScheduler(64 * MIB, 0.01)
   ask(1, 300, 4)
   finish(1)

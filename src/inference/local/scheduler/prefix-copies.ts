@@ -49,7 +49,7 @@ export class PrefixCopies {
   /** Time to copy a cell, in ms; null before the first copy. */
   #cellMs: number | null = null
 
-  /** @param rowMs time to compute a row of a prompt, in ms. */
+  /** @param rowMs time to compute a row of a prompt, in ms; infinite where copies are always worth it. */
   constructor(kv: KvCache, cache: PrefixCache, rowMs: number) {
     this.#kv = kv
     this.#cache = cache

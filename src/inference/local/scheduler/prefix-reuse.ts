@@ -60,7 +60,7 @@ export class PrefixReuse {
 
   /**
    * @param prefixCacheBytes size of the copies; with 0, nothing of ended work is kept anywhere.
-   * @param rowMs time to compute a row of a prompt, in ms.
+   * @param rowMs time to compute a row of a prompt, in ms; infinite where copies are always worth it.
    * @param disk where copies outlive the process; null for nowhere.
    */
   constructor(kv: KvCache, prefixCacheBytes: number, rowMs: number, disk: DiskPrefixes | null = null) {

@@ -39,7 +39,8 @@ export class SequenceManager {
    */
   constructor(loaded: LoadedModel, prefixCacheBytes: number, rowMs: number, disk: DiskPrefixes | null = null) {
     this.#loaded = loaded
-    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, rowMs, disk)
+    const copyRowMs = loaded.compute.weighsCopies ? rowMs : Number.POSITIVE_INFINITY
+    this.#reuse = new PrefixReuse(loaded.kv, prefixCacheBytes, copyRowMs, disk)
   }
 
   /** Oldest first. */
