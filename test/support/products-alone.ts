@@ -12,6 +12,9 @@ const KERNELS = ['product', 'product-batch', 'product-blocks', 'product-narrow',
   (name) => fileURLToPath(new URL(join('../../src/inference/local/native/kernels', `${name}.h`), import.meta.url)),
 )
 
+/** What g++ and clang++ say to a flag that they do not know. */
+const UNKNOWN_FLAG = /unrecognized command|unknown argument/
+
 const level = (name: string) => LEVELS.find((one) => one.name === name)!
 
 /** Processors that products are compiled for, and what this one needs to run them. */
@@ -44,14 +47,15 @@ export function hasFeatures(...names: readonly string[]): boolean {
 /**
  * @returns what computes our products as compiled for a processor, [n][m]; null where this machine does not run them, or
  *   has nothing to compile them with.
- * @throws Error when the compiler rejects them, on a machine that does not run them as well.
+ * @throws Error when the compiler rejects their source, on a machine that does not run them as well.
  */
 export async function productsFor(processor: Processor): Promise<((of: QuantisedProduct) => Float32Array) | null> {
   if (process.platform !== 'linux' || process.arch !== 'x64') return null
   const { needs, flags } = PROCESSORS[processor]
   const alone = { name: 'products', source: SOURCE, kernels: KERNELS, flags }
   const library = await compileAlone(alone).catch((error: Error) => {
-    if (!(error instanceof SetupError)) throw error
+    // An older compiler does not know every processor.
+    if (!(error instanceof SetupError) && !UNKNOWN_FLAG.test(error.message)) throw error
     console.warn(`Cannot compile products for ${processor}: ${error.message}`)
     return null
   })
