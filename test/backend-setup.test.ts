@@ -182,7 +182,7 @@ test('an unknown backend is refused', () => {
   expect(() => wantedBackend({ LOOKOUT_BACKEND: 'opencl' })).toThrow(SetupError)
 })
 
-/** All of the CUDA backend takes an hour on two cores: here is one kernel, compiled by its recipe for a GPU that need not be here. */
+/** All of the backend takes twenty minutes on two cores: here is one kernel, for a GPU that need not be here. */
 test('nvcc compiles by the recipe of the CUDA backend', { timeout: 120_000 }, async ({ skip }) => {
   const nvcc = await findNvcc()
   if (nvcc === null) return skip('There is no nvcc.')

@@ -1,6 +1,6 @@
 // Compiles the CUDA backend with the machine's own CUDA toolkit. Plain JavaScript: set-up may run on an older Node.
 import { realpathSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { CUDA, compiledDirectory, publish } from './backends.mjs'
 import { compileLibrary } from './compile.mjs'
@@ -43,6 +43,10 @@ export async function compileCuda(backend, { nvcc, source, workspace, prebuilt, 
     progress,
   })
   const refusal = await checkKernels(output, prebuilt)
-  if (refusal === null) await publish(backend, product, compiledDirectory(backend, prebuilt.platform, env))
-  return refusal
+  if (refusal !== null) return refusal
+  const target = compiledDirectory(backend, prebuilt.platform, env)
+  // One that is there already was compiled for another GPU.
+  await rm(target, { recursive: true, force: true })
+  await publish(backend, product, target)
+  return null
 }
