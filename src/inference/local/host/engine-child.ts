@@ -22,6 +22,7 @@ const TERMINATION_MS = 2000
 const KEPT_LOG_LINES = 20
 /** A frame of a backtrace: a file or nothing, then addresses. One is longer than all that may be kept. */
 const FRAME = /^\S*(\(\S*\))?\[0x[0-9a-f]+\]$/
+
 /** One engine process, from its start to its end. */
 export class EngineChild {
   readonly #process: ChildProcess

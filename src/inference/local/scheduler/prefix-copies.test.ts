@@ -48,13 +48,12 @@ afterEach(() => {
   loaded.close()
 })
 
-/** @param rowMs of a row of a prompt. */
-function createScheduler(prefixCacheBytes: number, rowMs = 0.01) {
+function createScheduler(prefixCacheBytes: number) {
   const { context } = loaded
   const sequenceBytes = context.sequenceBytes.bind(context)
   vi.spyOn(context, 'sequenceBytes').mockImplementation((sequence) => CELL_FACTOR * sequenceBytes(sequence))
   const sent: FromEngine[] = []
-  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity, rowMs)
+  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity)
   const settings = { maxWaiting: 10, prefixCacheBytes, speculation: false, seed: 1 }
   const scheduler = new Scheduler(loaded, splitter, settings, (message) => sent.push(message))
   copies = []
@@ -140,7 +139,7 @@ test('an idle engine copies what it retains, and retains it', () => {
 
 test('on a device that computes a row as fast as it is copied, others do not wait for copies once that is known', () => {
   Object.assign(loaded, { compute: { ...loaded.compute, weighsCopies: true } })
-  const { scheduler, ask, finish, cachedTokensOf } = createScheduler(64 * MIB, 0.01)
+  const { scheduler, ask, finish, cachedTokensOf } = createScheduler(64 * MIB)
   ask(1, 300, 4)
   finish(1)
   while (scheduler.step());
