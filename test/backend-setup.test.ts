@@ -73,6 +73,8 @@ describe('fetching a GPU backend', () => {
     vi.stubEnv('npm_config_registry', `http://127.0.0.1:${port}/`)
     vi.stubEnv('npm_config_cache', join(folder, 'npm'))
     vi.stubEnv('npm_config_fetch_retries', '0')
+    // From time to time, npm asks the registry for a newer npm.
+    vi.stubEnv('npm_config_update_notifier', 'false')
     vi.stubEnv('LOOKOUT_CACHE_DIR', cache)
   })
 

@@ -100,7 +100,7 @@ describe('the command line', () => {
   })
 
   test('the error for a missing card is one line that names it', async () => {
-    const run = await outcome(start(['serve'], { LOOKOUT_MODEL_CARD: '/none/card.json' }))
+    const run = await outcome(start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_MODEL_CARD: '/none/card.json' }))
     expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(/^lookout: [^\n]*\/none\/card\.json[^\n]*\n$/) })
   })
 })
