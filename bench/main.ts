@@ -31,6 +31,7 @@ import { peer } from './peer.ts'
 import { products } from './products.ts'
 import { requestMemory } from './request-memory.ts'
 import { restart } from './restart.ts'
+import { sampling } from './sampling.ts'
 import { speculation } from './speculation.ts'
 import { studio } from './studio.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
@@ -52,6 +53,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   engine,
   products,
   attention,
+  sampling,
   speculation,
   overhead,
   traces,

@@ -241,11 +241,16 @@ class InProcess {
       this.#rows[row] = { sequence, position }
       return row
     }
-    const likeliest = context.likeliest.bind(context)
-    context.likeliest = (row, allowed) => {
-      const chosen = likeliest(row, allowed)
-      return this.#slipEvery === null ? chosen : this.#copied(row, this.#slipEvery)
+    const logits = context.logits.bind(context)
+    let asked = 0
+    context.logits = (row) => {
+      asked = row
+      return logits(row)
     }
+    const { operations } = context
+    const likeliest: typeof operations.likeliest = (of, allowed) =>
+      this.#slipEvery === null ? operations.likeliest(of, allowed) : this.#copied(asked, this.#slipEvery)
+    Object.assign(context, { operations: { ...operations, likeliest } })
   }
 
   /** Answers requests that arrive at the same moment. @param slipEvery see `Kind`. */

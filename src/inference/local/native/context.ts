@@ -1,9 +1,8 @@
 import koffi from 'koffi'
 import { Batch } from './batch.ts'
-import type { Kernels } from './kernels.ts'
 import type { NativeLibraries } from './libraries.ts'
 import type { Llama, NativeBatch } from './llama.ts'
-import { logSum } from './log-sum.ts'
+import { type LogitsOperations, PLAIN_OPERATIONS } from './logits-operations.ts'
 import type { Model } from './model.ts'
 import type { Pointer } from './structs.ts'
 
@@ -32,12 +31,12 @@ export interface ContextOptions {
 /** A llama.cpp context: a model's KV cache, and decoding into it. */
 export class Context {
   readonly #llama: Llama
-  readonly #kernels: Kernels | null
   readonly #memory: Pointer
-  #savedLogits: Float32Array | null = null
   /** By the address of a row's logits: the library keeps them in the same places, and each view costs the collector time. */
   readonly #logits = new Map<bigint, Float32Array>()
   readonly handle: Pointer
+  /** For rows of logits. */
+  readonly operations: LogitsOperations
   readonly batch: Batch
   readonly cells: number
   /** Rows of a batch that may have logits. */
@@ -71,7 +70,7 @@ export class Context {
     })
     if (handle === null) throw new Error(`Cannot allocate a KV cache of ${options.cells} tokens.`)
     this.#llama = llama
-    this.#kernels = kernels
+    this.operations = kernels?.operations ?? PLAIN_OPERATIONS
     this.#vocabularySize = model.vocabularySize
     this.handle = handle
     this.threads = options.threads
@@ -116,7 +115,7 @@ export class Context {
     if (code !== 0) throw new Error(`llama_decode failed with code ${code} on embeddings.`)
   }
 
-  /** Logits of one row of the last decoded batch, by token. Valid until the next decode. Samplers see changes to it. */
+  /** Logits of one row of the last decoded batch, by token. Valid until the next decode. */
   logits(row: number): Float32Array {
     const pointer = this.#rowPointer(row)
     const address = koffi.address(pointer)
@@ -126,38 +125,6 @@ export class Context {
       this.#logits.set(address, logits)
     }
     return logits
-  }
-
-  /** Natural logarithm of the sum of the exponentials of a row's logits. */
-  logSum(row: number): number {
-    return logSum(this.logits(row))
-  }
-
-  /**
-   * The lowest of the tokens with the largest logit in a row.
-   * @param allowed a bit for each token that may be chosen; all may when it is left out.
-   * @returns null where the compiled kernels are not used, or when no logit is a number larger than minus infinity.
-   */
-  likeliest(row: number, allowed?: Int32Array): number | null {
-    if (this.#kernels === null) return null
-    const token = this.#kernels.likeliest(this.#rowPointer(row), this.#vocabularySize, allowed ?? null)
-    return token < 0 ? null : token
-  }
-
-  /**
-   * Samples from a row after `change` has altered its logits, then restores them: several completions may share a row.
-   * @returns what `sample` returns.
-   */
-  withChangedLogits<Result>(row: number, change: (logits: Float32Array) => void, sample: () => Result): Result {
-    const logits = this.logits(row)
-    this.#savedLogits ??= new Float32Array(logits.length)
-    this.#savedLogits.set(logits)
-    change(logits)
-    try {
-      return sample()
-    } finally {
-      logits.set(this.#savedLogits)
-    }
   }
 
   /** Makes `target` share the cells of `source` at positions from `start` to below `end`, without a copy. */

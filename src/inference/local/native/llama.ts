@@ -5,7 +5,6 @@ import {
   llamaBatch,
   llamaContextParams,
   llamaModelParams,
-  llamaSamplerChainParams,
   modelDefaults,
   type Pointer,
   type StructValue,
@@ -131,29 +130,6 @@ export function bindLlama(library: LibraryHandle) {
     get_logits_ith: declare<(context: Pointer, row: number) => Pointer | null>('llama_get_logits_ith', p, [p, 'int32']),
     decode: declare<(context: Pointer, batch: NativeBatch) => number>('llama_decode', 'int32', [p, llamaBatch]),
     synchronize: declare<(context: Pointer) => void>('llama_synchronize', 'void', [p]),
-
-    sampler_chain_init: declare<(params: { no_perf: boolean }) => Pointer>('llama_sampler_chain_init', p, [
-      llamaSamplerChainParams,
-    ]),
-    sampler_chain_add: declare<(chain: Pointer, sampler: Pointer) => void>('llama_sampler_chain_add', 'void', [p, p]),
-    sampler_init_greedy: declare<() => Pointer>('llama_sampler_init_greedy', p, []),
-    sampler_init_dist: declare<(seed: number) => Pointer>('llama_sampler_init_dist', p, ['uint32']),
-    sampler_init_top_k: declare<(k: number) => Pointer>('llama_sampler_init_top_k', p, ['int32']),
-    sampler_init_top_p: declare<(mass: number, minKeep: number) => Pointer>('llama_sampler_init_top_p', p, [
-      'float',
-      'size_t',
-    ]),
-    sampler_init_temp: declare<(temperature: number) => Pointer>('llama_sampler_init_temp', p, ['float']),
-    sampler_init_penalties: declare<
-      (vocabulary: number, lastN: number, repeat: number, frequency: number, presence: number) => Pointer
-    >('llama_sampler_init_penalties', p, ['int32', 'int32', 'float', 'float', 'float']),
-    sampler_sample: declare<(chain: Pointer, context: Pointer, row: number) => number>(
-      'llama_sampler_sample',
-      'int32',
-      [p, p, 'int32'],
-    ),
-    sampler_accept: declare<(sampler: Pointer, token: number) => void>('llama_sampler_accept', 'void', [p, 'int32']),
-    sampler_free: declare<(sampler: Pointer) => void>('llama_sampler_free', 'void', [p]),
   }
   verifyDefaults('llama_model_params', llama.model_default_params(), modelDefaults)
   verifyDefaults('llama_context_params', llama.context_default_params(), contextDefaults)

@@ -81,8 +81,6 @@ export const llamaBatch = koffi.struct({
   logits: pointer,
 })
 
-export const llamaSamplerChainParams = koffi.struct({ no_perf: 'bool' })
-
 export const mtmdContextParams = koffi.struct({
   use_gpu: 'bool',
   device: pointer,

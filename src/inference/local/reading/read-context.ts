@@ -201,8 +201,9 @@ export class ReadContext {
     return this.#context.logits(row)
   }
 
+  /** Natural logarithm of the sum of the exponentials of a row's logits. */
   logSum(row: number): number {
-    return this.#context.logSum(row)
+    return this.#context.operations.logSum(this.#context.logits(row))
   }
 
   clear(): void {

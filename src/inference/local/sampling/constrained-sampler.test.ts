@@ -7,7 +7,7 @@ import { ConstrainedSampler } from './constrained-sampler.ts'
 const PIECES = ['', 'arguments', '":', ' ', '{', ' {"', '}', '"', 'at', '0']
 const END = 0
 const trie = new TokenTrie({ tokens: PIECES, stopTokens: [END] })
-const sampler = { sample: () => END, accept() {}, close() {} }
+const sampler = { sample: () => END, accept() {} }
 /** Takes the longest piece that fits, as far as there is one. */
 const model = {
   piece: (token: number) => Buffer.from(PIECES[token]!),

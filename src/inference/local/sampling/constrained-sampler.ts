@@ -1,8 +1,7 @@
 import type { Matcher } from '../../constraints/matcher.ts'
 import { onlyToken, someToken } from '../../constraints/token-mask.ts'
-import type { Context } from '../native/context.ts'
 import type { Model } from '../native/model.ts'
-import type { FreeSampler, TokenSampler } from './sampler.ts'
+import type { FreeSampler, Rows, TokenSampler } from './sampler.ts'
 
 /** Bytes of forced text that a token may begin with and go on from. */
 const LONGEST_OVERLAP = 16
@@ -20,10 +19,10 @@ export class ConstrainedSampler implements TokenSampler {
     this.#model = model
   }
 
-  sample(context: Context, row: number): number {
+  sample(rows: Rows, row: number): number {
     const mask = this.#matcher.nextTokens()
     const forced = onlyToken(mask)
-    const token = forced ?? this.#sampler.sample(context, row, mask)
+    const token = forced ?? this.#sampler.sample(rows, row, mask)
     if (forced !== null) this.#sampler.accept(forced)
     // Not even a fault of the sampler's may let a token through that breaks the promise.
     if (!this.#matcher.accept(token)) throw new Error('A token was sampled that the constraint does not allow.')
@@ -53,9 +52,5 @@ export class ConstrainedSampler implements TokenSampler {
   /** Whether some token that may come next is longer than this. */
   #mayReachBeyond(bytes: number): boolean {
     return someToken(this.#matcher.nextTokens(), (token) => this.#model.piece(token).length > bytes)
-  }
-
-  close(): void {
-    this.#sampler.close()
   }
 }

@@ -1,7 +1,6 @@
 import type { RankedToken, TokenLogProb } from '../../engine.ts'
-import type { Context } from '../native/context.ts'
 import type { Model } from '../native/model.ts'
-import type { FreeSampler } from './sampler.ts'
+import type { FreeSampler, Rows } from './sampler.ts'
 import { rankTokens, type TokenRanking } from './token-ranking.ts'
 
 const DECODER = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -32,9 +31,9 @@ export class LogProbSampler implements FreeSampler, LogProbs {
     this.#most = most
   }
 
-  sample(context: Context, row: number, allowed?: Int32Array): number {
-    const token = this.#sampler.sample(context, row, allowed)
-    this.#sampled = { token, ...rankTokens(context.logits(row), token, this.#most, allowed) }
+  sample(rows: Rows, row: number, allowed?: Int32Array): number {
+    const token = this.#sampler.sample(rows, row, allowed)
+    this.#sampled = { token, ...rankTokens(rows.operations, rows.logits(row), token, this.#most, allowed) }
     return token
   }
 
@@ -50,10 +49,6 @@ export class LogProbSampler implements FreeSampler, LogProbs {
       const { logProb, top } = sampled
       return { ...this.#ranked(token, logProb), top: top.map((one) => this.#ranked(one.token, one.logProb)) }
     })
-  }
-
-  close(): void {
-    this.#sampler.close()
   }
 
   #forced(token: number): TokenLogProb {

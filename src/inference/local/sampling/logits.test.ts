@@ -1,4 +1,3 @@
-import koffi from 'koffi'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   branch as branchOf,
@@ -11,14 +10,13 @@ import {
 } from '../../../../test/support/local-engine.ts'
 import { type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
 import type { Branch, PromptPart } from '../../engine.ts'
-import { declareIn } from '../native/declare.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
-import type { Pointer } from '../native/structs.ts'
 import type { FromEngine } from '../protocol.ts'
 import { BatchSplitter } from '../scheduler/batch-splitter.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { Scheduler } from '../scheduler/scheduler.ts'
+import { DrawingSampler } from './drawing-sampler.ts'
 
 /**
  * The logits of every token, however it came to be computed, must be those of the same prompt computed alone. Texts
@@ -34,26 +32,17 @@ const NOISE = 0.05
 let card: LocalModelCard
 let libraries: NativeLibraries
 /** By completion, in order of the first sampling. */
-let recorded: Map<Pointer, Float32Array[]>
+let recorded: Map<DrawingSampler, Float32Array[]>
 let loaded: LoadedModel
 
 beforeAll(async () => {
   card = await loadLocalCard(CARD)
-  const paths = locateNativeLibraries()
-  const native = loadNativeLibraries(paths)
-  const { llama } = native
-  const getLogits = declareIn(koffi.load(paths.llama))<(context: Pointer, row: number) => Pointer>(
-    'llama_get_logits_ith',
-    'void *',
-    ['void *', 'int32'],
-  )
-  const sample: typeof llama.sampler_sample = (chain, context, row) => {
-    const size = 4 * loaded.model.vocabularySize
-    const logits = Float32Array.from(new Float32Array(koffi.view(getLogits(context, row), size)))
-    recorded.set(chain, [...(recorded.get(chain) ?? []), logits])
-    return llama.sampler_sample(chain, context, row)
+  libraries = loadNativeLibraries(locateNativeLibraries())
+  const { sample } = DrawingSampler.prototype
+  DrawingSampler.prototype.sample = function (rows, row, allowed) {
+    recorded.set(this, [...(recorded.get(this) ?? []), Float32Array.from(rows.logits(row))])
+    return sample.call(this, rows, row, allowed)
   }
-  libraries = { ...native, llama: { ...llama, sampler_sample: sample } }
   loaded = load(2048)
 })
 
@@ -78,7 +67,7 @@ function load(cells: number): LoadedModel {
   })
 }
 
-/** As greedy sampling, but by the library's samplers, which are recorded here. */
+/** As greedy sampling, but by the sampler that is recorded here. */
 const branch = (fields: Partial<Branch> = {}) =>
   branchOf({ sampling: { ...GREEDY, temperature: 1, topK: 1 }, ...fields })
 

@@ -1,7 +1,6 @@
 import type { Thought } from '../../engine.ts'
-import type { Context } from '../native/context.ts'
 import type { Model } from '../native/model.ts'
-import type { FreeSampler, TokenSampler } from './sampler.ts'
+import type { FreeSampler, Rows, TokenSampler } from './sampler.ts'
 
 /** No character has more bytes; a token has at least one. */
 const LONGEST_CHARACTER = 4
@@ -13,7 +12,7 @@ export interface ThoughtSamplerParts {
   readonly model: Pick<Model, 'tokenize' | 'piece' | 'isEndOfGeneration'>
   /** Samples the thought. */
   readonly free: Pick<FreeSampler, 'sample' | 'accept'>
-  /** Samples what follows it; may be the same. Closed with this one. */
+  /** Samples what follows it; may be the same. */
   readonly reply: TokenSampler
 }
 
@@ -48,14 +47,14 @@ export class ThoughtSampler implements TokenSampler {
     return this.#interrupted
   }
 
-  sample(context: Context, row: number): number {
+  sample(rows: Rows, row: number): number {
     if (this.#pending.length > 0) return this.#writeNext()
-    if (!this.#thinking) return this.#parts.reply.sample(context, row)
+    if (!this.#thinking) return this.#parts.reply.sample(rows, row)
     if (this.#isUsedUp()) {
       this.#interrupted = true
       return this.#close()
     }
-    const token = this.#parts.free.sample(context, row)
+    const token = this.#parts.free.sample(rows, row)
     if (this.#parts.model.isEndOfGeneration(token)) return this.#close()
     this.#tokens++
     this.#read(token)
@@ -71,10 +70,6 @@ export class ThoughtSampler implements TokenSampler {
     const goesOn = this.#thinking
     this.#isEnded = true
     return goesOn
-  }
-
-  close(): void {
-    this.#parts.reply.close()
   }
 
   /** A character that has begun may be finished. */

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { PLAIN_OPERATIONS } from '../native/logits-operations.ts'
 import { rankTokens } from './token-ranking.ts'
 
 const logit = fc.oneof(
@@ -29,7 +30,7 @@ test('log-probabilities are those of the softmax among the tokens that are allow
       const mask = modulus === null ? undefined : new Int32Array(Math.ceil(logits.length / 32))
       for (const token of logits.keys()) if (mask && isAllowed(token)) mask[token >> 5]! |= 1 << (token & 31)
       const token = isAllowed(chosen % logits.length) ? chosen % logits.length : 0
-      const ranking = rankTokens(logits, token, most, mask)
+      const ranking = rankTokens(PLAIN_OPERATIONS, logits, token, most, mask)
       const expected = logSoftmax(logits, isAllowed)
       if (!expected.some((value) => value > Number.NEGATIVE_INFINITY)) {
         expect(ranking).toEqual({ logProb: Number.NEGATIVE_INFINITY, top: [] })
@@ -52,7 +53,7 @@ test('log-probabilities are those of the softmax among the tokens that are allow
 
 test('a row that has what is not a number has no log-probabilities', () => {
   const none = Number.NEGATIVE_INFINITY
-  expect(rankTokens(Float32Array.of(1, Number.NaN, 2), 2, 1)).toEqual({
+  expect(rankTokens(PLAIN_OPERATIONS, Float32Array.of(1, Number.NaN, 2), 2, 1)).toEqual({
     logProb: none,
     top: [{ token: 2, logProb: none }],
   })

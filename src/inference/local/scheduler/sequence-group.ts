@@ -159,9 +159,7 @@ export class SequenceGroup {
     return events
   }
 
-  /** Frees native memory outside the KV cache. */
   close(): void {
-    for (const sequence of this.sequences) sequence.closeSampler()
     this.work.close()
   }
 }

@@ -1,21 +1,17 @@
 import type { Sampling } from '../../engine.ts'
-import { ChainSampler } from '../sampling/chain-sampler.ts'
 import { ConstrainedSampler } from '../sampling/constrained-sampler.ts'
+import { DrawingSampler } from '../sampling/drawing-sampler.ts'
 import { GreedySampler } from '../sampling/greedy-sampler.ts'
 import { LogProbSampler, type LogProbs } from '../sampling/log-prob-sampler.ts'
 import type { FreeSampler, TokenSampler } from '../sampling/sampler.ts'
-import { SeededSampler } from '../sampling/seeded-sampler.ts'
 import { ThoughtSampler } from '../sampling/thought-sampler.ts'
 import type { AdmittedBranch } from './admission.ts'
 import type { LoadedModel } from './loaded-model.ts'
 
 /** The odd number nearest to 2^32 over the golden ratio: its multiples are all different modulo 2^32. */
 const SEED_STRIDE = 0x9e3779b9
-/** llama.cpp draws a random seed in place of this one. */
-const RANDOM_SEED = 0xffffffff
 
 export interface CompletionSampler {
-  /** The caller closes it. */
   readonly sampler: TokenSampler
   /** Null where nobody asks for log-probabilities. */
   readonly logProbs: LogProbs | null
@@ -23,17 +19,13 @@ export interface CompletionSampler {
 
 /** The sampler of one completion: its sampling parameters, its constraint and its thought. */
 export function createSampler(
-  { llama, model }: LoadedModel,
+  { model }: LoadedModel,
   { sampling, maxTokens, constraint, thought, topLogProbs }: AdmittedBranch,
   seed: number,
 ): CompletionSampler {
-  // This may fail: the thread of a constraint may have ended. Nothing that must be freed exists yet.
+  // This may fail: the thread of a constraint may have ended.
   const matcher = constraint?.createMatcher() ?? null
-  const chosen: FreeSampler = isPlainGreedy(sampling)
-    ? new GreedySampler()
-    : sampling.seed !== undefined && sampling.temperature > 0
-      ? new SeededSampler(sampling, seed)
-      : new ChainSampler(llama, sampling, seed === RANDOM_SEED ? 0 : seed, model.vocabularySize, maxTokens)
+  const chosen: FreeSampler = isPlainGreedy(sampling) ? new GreedySampler() : new DrawingSampler(sampling, seed)
   const logProbs = topLogProbs === null ? null : new LogProbSampler(chosen, model, topLogProbs)
   const free = logProbs ?? chosen
   const reply = matcher === null ? free : new ConstrainedSampler(free, matcher, model)

@@ -224,10 +224,6 @@ export class Sequence extends KvHolder {
     return this.#finish('length')
   }
 
-  closeSampler(): void {
-    this.#sampler.close()
-  }
-
   #finish(reason: FinishEvent['reason']): FinishEvent {
     this.#isFinished = true
     return {

@@ -1,19 +1,26 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Sampling } from '../../engine.ts'
-import { SeededSampler } from './seeded-sampler.ts'
+import { PLAIN_OPERATIONS } from '../native/logits-operations.ts'
+import { DrawingSampler } from './drawing-sampler.ts'
+import type { Rows } from './sampler.ts'
 
 const PLAIN: Sampling = { temperature: 1, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
 const LOGITS = [2, 1.5, 1, 0, -1, -3, 0.5, 1.9]
 
+function rowOf(logits: readonly number[]): Rows {
+  const row = Float32Array.from(logits)
+  return { logits: () => row, operations: PLAIN_OPERATIONS }
+}
+
 function draw(logits: readonly number[], sampling: Partial<Sampling>, seed: number, allowed?: Int32Array): number {
-  const sampler = new SeededSampler({ ...PLAIN, ...sampling }, seed)
-  return sampler.sample({ logits: () => Float32Array.from(logits) }, 0, allowed)
+  const sampler = new DrawingSampler({ ...PLAIN, ...sampling }, seed)
+  return sampler.sample(rowOf(logits), 0, allowed)
 }
 
 function sequence(logits: (place: number) => readonly number[], seed: number, length = 200): number[] {
-  const sampler = new SeededSampler(PLAIN, seed)
-  return Array.from({ length }, (_, place) => sampler.sample({ logits: () => Float32Array.from(logits(place)) }, 0))
+  const sampler = new DrawingSampler(PLAIN, seed)
+  return Array.from({ length }, (_, place) => sampler.sample(rowOf(logits(place)), 0))
 }
 
 describe.each([
@@ -61,8 +68,8 @@ test('rounding changes few tokens, and none after them', () => {
 })
 
 test('penalties and masks', () => {
-  const sampler = new SeededSampler({ ...PLAIN, frequencyPenalty: 2, presencePenalty: 2 }, 1)
-  const drawn = Array.from({ length: 8 }, () => sampler.sample({ logits: () => new Float32Array(8) }, 0))
+  const sampler = new DrawingSampler({ ...PLAIN, frequencyPenalty: 2, presencePenalty: 2 }, 1)
+  const drawn = Array.from({ length: 8 }, () => sampler.sample(rowOf(new Array(8).fill(0)), 0))
   expect(new Set(drawn).size).toBeGreaterThan(6)
   fc.assert(
     fc.property(fc.array(fc.nat(40), { minLength: 1 }), fc.nat(), (tokens, seed) => {

@@ -1,0 +1,152 @@
+import { fileURLToPath } from 'node:url'
+import fc from 'fast-check'
+import koffi from 'koffi'
+import { describe, expect, test } from 'vitest'
+import { compileAlone, hasAvx2 } from '../../../../test/support/kernels-alone.ts'
+import { declareIn } from './declare.ts'
+import { bindOperations } from './kernels.ts'
+import { loadNativeLibraries } from './libraries.ts'
+import { type LogitsOperations, PLAIN_OPERATIONS } from './logits-operations.ts'
+import { locateNativeLibraries } from './native-paths.ts'
+
+const { kernels } = loadNativeLibraries(locateNativeLibraries())
+const compiled = kernels?.operations ?? null
+const avx2 = hasAvx2() ? await compileForAvx2() : null
+const VERSIONS: readonly (readonly [string, LogitsOperations | null])[] = [
+  ['in JavaScript', PLAIN_OPERATIONS],
+  ["compiled for this machine's processor", compiled],
+  ['compiled for AVX2', avx2],
+]
+
+const { NaN: NONE, NEGATIVE_INFINITY, POSITIVE_INFINITY } = Number
+
+interface Row {
+  readonly logits: Float32Array
+  /** Undefined for all tokens. */
+  readonly mask: Int32Array | undefined
+  /** Tokens that may be chosen. */
+  readonly allowed: readonly number[]
+}
+
+/** A row, the length of which need be no multiple of 32, and the tokens among which to choose. */
+function rowsOf(logit: fc.Arbitrary<number>): fc.Arbitrary<Row> {
+  const tokens = fc.array(fc.tuple(logit, fc.boolean()), { minLength: 1, maxLength: 200 })
+  return fc.tuple(tokens, fc.boolean()).map(([tokens, isMasked]) => {
+    const allowed = [...tokens.keys()].filter((token) => !isMasked || tokens[token]![1])
+    const mask = new Int32Array(Math.ceil(tokens.length / 32))
+    for (const token of allowed) mask[token >> 5]! |= 1 << (token & 31)
+    return { logits: Float32Array.from(tokens, ([logit]) => logit), mask: isMasked ? mask : undefined, allowed }
+  })
+}
+
+/** Of which many are alike, and some are no numbers. */
+const oddRows = rowsOf(fc.constantFrom(-2, -0, 0, 1, 1.5, NONE, NEGATIVE_INFINITY, POSITIVE_INFINITY))
+const numbers = fc.oneof(
+  fc.float({ min: -20, max: 20, noNaN: true }),
+  fc.float({ min: -1000, max: 1000, noNaN: true }),
+  fc.constant(NEGATIVE_INFINITY),
+)
+const plainRows = rowsOf(numbers).filter(({ logits, allowed }) =>
+  allowed.some((token) => logits[token]! > NEGATIVE_INFINITY),
+)
+const rows = fc.oneof(oddRows, plainRows)
+
+describe.each(VERSIONS)('%s', (_, operations) => {
+  const { likeliest, largest, logSum, nucleus, draw } = operations ?? PLAIN_OPERATIONS
+
+  test.skipIf(operations === null)('the likeliest token is the lowest of those with the largest logit', () => {
+    fc.assert(
+      fc.property(rows, ({ logits, mask, allowed }) => {
+        const value = (token: number) => (Number.isNaN(logits[token]!) ? NEGATIVE_INFINITY : logits[token]!)
+        const best = allowed.reduce((best, token) => (value(token) > value(best) ? token : best), allowed[0] ?? 0)
+        expect(likeliest(logits, mask)).toBe(best)
+      }),
+    )
+  })
+
+  test.skipIf(operations === null)('the tokens with the largest logits come in order', () => {
+    fc.assert(
+      fc.property(rows, fc.nat(220), ({ logits, mask, allowed }, most) => {
+        const expected = allowed
+          .filter((token) => logits[token]! > NEGATIVE_INFINITY)
+          .toSorted((a, b) => (logits[a] === logits[b] ? a - b : logits[b]! - logits[a]!))
+        expect([...largest(logits, most, mask)]).toEqual(expected.slice(0, most))
+      }),
+    )
+  })
+
+  test.skipIf(operations === null)('the sum of exponentials is that of the definition', () => {
+    fc.assert(
+      fc.property(plainRows, ({ logits, mask, allowed }) => {
+        const values = allowed.map((token) => logits[token]!)
+        const most = Math.max(...values)
+        const exact = most + Math.log(values.reduce((sum, logit) => sum + Math.exp(logit - most), 0))
+        expect(Math.abs(logSum(logits, mask) - exact)).toBeLessThan(1e-12 * Math.max(1, Math.abs(exact)))
+      }),
+    )
+    expect(logSum(Float32Array.of(3.5, NEGATIVE_INFINITY))).toBe(3.5)
+    expect(logSum(Float32Array.of(3.5, NONE))).toBeNaN()
+    expect(logSum(Float32Array.of(3.5, NONE), Int32Array.of(1))).toBe(3.5)
+  })
+
+  test.skipIf(operations === null)('a nucleus has the likeliest tokens, as many as its share takes', () => {
+    fc.assert(
+      fc.property(plainRows, fc.double({ min: 0, max: 0.999, noNaN: true }), ({ logits, mask, allowed }, share) => {
+        const sorted = allowed.map((token) => logits[token]!).toSorted((a, b) => b - a)
+        const masses = sorted.map((logit) => Math.exp(logit - sorted[0]!))
+        const total = masses.reduce((sum, mass) => sum + mass)
+        const least = nucleus(logits, share, mask)
+        expect(sorted).toContain(least)
+        // Whole, as it must be, and without its least logits not whole any more; but for rounding.
+        const massOf = (isIn: (logit: number) => boolean) =>
+          sorted.reduce((sum, logit, at) => sum + (isIn(logit) ? masses[at]! : 0), 0) / total
+        expect(massOf((logit) => logit >= least)).toBeGreaterThanOrEqual(share - 1e-9)
+        if (least < sorted[0]!) expect(massOf((logit) => logit > least)).toBeLessThan(share + 1e-9)
+      }),
+    )
+    expect(nucleus(Float32Array.of(NONE, NEGATIVE_INFINITY), 0.5)).toBeNaN()
+  })
+
+  test.skipIf(operations === null)('what is drawn may be drawn', () => {
+    const draws = fc.record({
+      temperature: fc.constantFrom(0.001, 0.5, 1, 2, 100),
+      least: fc.constantFrom(NEGATIVE_INFINITY, -1, 0.5),
+      place: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+    })
+    fc.assert(
+      fc.property(rows, draws, ({ logits, mask, allowed }, one) => {
+        const possible = allowed.filter((token) => logits[token]! >= one.least && logits[token]! > NEGATIVE_INFINITY)
+        const token = draw(logits, one, mask)
+        if (possible.length === 0) expect(token).toBeNull()
+        else expect(possible).toContain(token)
+      }),
+    )
+  })
+})
+
+test.skipIf(compiled === null)('all versions draw the same tokens', () => {
+  const logits = Float32Array.from({ length: 5000 }, (_, token) => 6 * Math.sin(token * 12.9898) + Math.sin(token))
+  const mask = Int32Array.from({ length: Math.ceil(5000 / 32) }, (_, word) => Math.imul(word + 1, 0x9e3779b1))
+  const drawn = new Set<number>()
+  for (let place = 0; place < 500; place++) {
+    for (const temperature of [0.3, 1, 4]) {
+      for (const allowed of [undefined, mask]) {
+        const one = { temperature, least: place % 2 === 0 ? NEGATIVE_INFINITY : 2, place: Math.imul(place, 7919) >>> 0 }
+        const token = PLAIN_OPERATIONS.draw(logits, one, allowed)!
+        for (const operations of [compiled, avx2]) {
+          if (operations !== null) expect(operations.draw(logits, one, allowed)).toBe(token)
+        }
+        drawn.add(token)
+      }
+    }
+  }
+  expect(drawn.size).toBeGreaterThan(500)
+})
+
+/** @returns null where there is no compiler. */
+async function compileForAvx2(): Promise<LogitsOperations | null> {
+  const source = fileURLToPath(new URL('kernels/choice.cpp', import.meta.url))
+  const alone = { name: 'choice', source, kernels: [], flags: ['-march=x86-64-v3', '-O3'] }
+  const library = await compileAlone(alone).catch(() => null)
+  return library === null ? null : bindOperations(declareIn(koffi.load(library)))
+}
