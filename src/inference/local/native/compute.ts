@@ -21,6 +21,8 @@ export interface Compute {
   readonly blockRows: number
   /** Whether a row may be computed about as fast as its keys and values are copied to main memory. */
   readonly weighsCopies: boolean
+  /** Whether the CPU has nothing to do but to choose tokens. */
+  readonly leavesCpu: boolean
   /** Fewer rows of a prompt per step would read weights and KV cache too often for what they compute. */
   readonly fewestPromptRows: { readonly alone: number; readonly inCompany: number }
 }
@@ -41,6 +43,7 @@ const OWN_KERNELS: Compute = {
   compilesAtFirst: false,
   blockRows: 1,
   weighsCopies: false,
+  leavesCpu: false,
   fewestPromptRows: CPU_PROMPT_ROWS,
 }
 
@@ -65,6 +68,7 @@ const DEVICE: Compute = {
   compilesAtFirst: true,
   blockRows: 1,
   weighsCopies: true,
+  leavesCpu: true,
   fewestPromptRows: { alone: 64, inCompany: 64 },
 }
 
@@ -100,6 +104,11 @@ const BYTES_PER_THREAD = {
    * 1.2 times as many images a second on an idle machine, and .9 times as many beside a busy program.
    */
   media: 2 * 2 ** 20,
+}
+
+/** Threads that choose tokens together, where the CPU is free for it. More than some would only wait for memory. */
+export function choosingThreads({ leavesCpu }: Compute, cores: number): number {
+  return leavesCpu ? Math.max(1, Math.min(8, Math.floor(cores / 2))) : 1
 }
 
 /** Threads that are worth their synchronisation. @param weightBytes that the CPU computes with. */

@@ -8,6 +8,8 @@ import { type LogitsOperations, PLAIN_OPERATIONS } from './logits-operations.ts'
  */
 export interface Kernels {
   readonly operations: LogitsOperations
+  /** From then on, so many threads share a row of logits: for a computer whose processor waits for a GPU. */
+  shareRows(threads: number): void
   /** From then on, a KV cache takes memory for cells that have been used, instead of for all of them. */
   clearByReleasing(): void
   /**
@@ -21,6 +23,7 @@ export function bindKernels(path: string): Kernels {
   const declare = declareIn(koffi.load(path))
   return {
     operations: bindOperations(declare),
+    shareRows: declare<Kernels['shareRows']>('lookout_share_rows', 'void', ['int32']),
     clearByReleasing: declare<Kernels['clearByReleasing']>('lookout_clear_by_releasing', 'void', []),
     computesProducts: declare<() => boolean>('lookout_computes_products', 'bool', [])(),
   }

@@ -143,6 +143,30 @@ test.skipIf(compiled === null)('all versions draw the same tokens', () => {
   expect(drawn.size).toBeGreaterThan(500)
 })
 
+test.skipIf(kernels === null).each([1, 2, 3, 8])('%i threads that share a row find the same', (threads) => {
+  const size = 70_001
+  const logits = Float32Array.from({ length: size }, (_, token) => Math.fround(8 * Math.sin(token * 12.9898)))
+  const mask = Int32Array.from({ length: Math.ceil(size / 32) }, (_, word) => Math.imul(word + 1, 0x9e3779b1))
+  mask[mask.length - 1]! &= 1
+  kernels!.shareRows(threads)
+  try {
+    for (const allowed of [undefined, mask]) {
+      // The same largest logit several times, so that the lowest token counts.
+      for (const token of [69_000, 50_000, 20_003]) logits[token] = 9
+      const { likeliest, logSum, nucleus, draw } = compiled!
+      expect(likeliest(logits, allowed)).toBe(PLAIN_OPERATIONS.likeliest(logits, allowed))
+      expect(logSum(logits, allowed)).toBeCloseTo(PLAIN_OPERATIONS.logSum(logits, allowed), 11)
+      expect(nucleus(logits, 0.4, allowed)).toBe(PLAIN_OPERATIONS.nucleus(logits, 0.4, allowed))
+      for (let place = 0; place < 200; place++) {
+        const one = { temperature: 0.7, least: NEGATIVE_INFINITY, place: Math.imul(place, 7919) >>> 0 }
+        expect(draw(logits, one, allowed)).toBe(PLAIN_OPERATIONS.draw(logits, one, allowed))
+      }
+    }
+  } finally {
+    kernels!.shareRows(1)
+  }
+})
+
 /** @returns null where there is no compiler. */
 async function compileForAvx2(): Promise<LogitsOperations | null> {
   const source = fileURLToPath(new URL('kernels/choice.cpp', import.meta.url))

@@ -3,7 +3,7 @@ import type { ModelInfo } from '../../engine.ts'
 import type { GpuSettings, OffloadReport } from '../../offload.ts'
 import type { RepetitionLimits } from '../../repetition.ts'
 import { KvCache } from '../cache/kv-cache.ts'
-import { type Compute, computeOf, usefulThreads } from '../native/compute.ts'
+import { type Compute, choosingThreads, computeOf, usefulThreads } from '../native/compute.ts'
 import { Context, type ContextOptions } from '../native/context.ts'
 import type { NativeLibraries } from '../native/libraries.ts'
 import type { Llama } from '../native/llama.ts'
@@ -93,6 +93,7 @@ export class LoadedModel {
     const bytes = bytesOfCpu(offload, gpu.weights)
     const cores = availableParallelism()
     const threads = settings.threads ?? usefulThreads(bytes, cores, 'tokens')
+    kernels?.shareRows(choosingThreads(this.compute, cores))
     // Threads of the prebuilt kernels never sleep: more of them would take the cores from other programs.
     this.mostThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'tokensAtMost'))
     this.mediaThreads = settings.threads ?? (kernels === null ? threads : usefulThreads(bytes, cores, 'media'))

@@ -2,8 +2,8 @@
 //
 // llama.cpp's samplers copy the whole vocabulary, with 12 bytes for each token, before they look at it: .3 to .7 ms for
 // 262,144 tokens. For 16 rows that is a fifth of a step of a model of 270 million parameters, and beside a GPU it may be
-// more than the step. Here, a row is read once or twice and nothing is copied. The plain versions are in
-// `native/logits-operations.ts`; both give the same results.
+// more than the step. Here, a row is read once or twice and nothing is copied; where a GPU computes, several threads share
+// it. The plain versions are in `native/logits-operations.ts`; both give the same results.
 
 #include <algorithm>
 #include <cmath>
@@ -53,8 +53,45 @@ struct Row {
 
 bool has_bit(uint32_t bits, int i) { return (bits >> i) & 1; }
 
+/** Threads that share a row. */
+int threads = 1;
+constexpr int MOST_THREADS = 16;
+/** Fewer tokens are not worth a thread. */
+constexpr int32_t FEWEST_TOKENS = 8192;
+
+/** A row, cut into parts for threads. */
+struct Parts {
+    Row row;
+    int count;
+    /** Tokens of each part but the last; a multiple of LANES. */
+    int32_t width;
+
+    explicit Parts(const Row & row) : row(row) {
+        count = std::max(1, std::min(threads, row.count / FEWEST_TOKENS));
+        width = (row.count / count + LANES - 1) / LANES * LANES;
+    }
+
+    int32_t first(int part) const { return part * width; }
+
+    Row operator[](int part) const {
+        const int32_t from = first(part);
+        const int32_t size = part == count - 1 ? row.count - from : width;
+        return {row.logits + from, size, row.mask == nullptr ? nullptr : row.mask + from / LANES};
+    }
+
+    /** Calls `use(part)` for each of them, on threads of their own. */
+    template <typename Use> void each(Use use) const {
+        if (count == 1) {
+            use(0);
+            return;
+        }
+#pragma omp parallel for num_threads(count) schedule(static, 1)
+        for (int part = 0; part < count; part++) use(part);
+    }
+};
+
 /** The largest of the logits that may be chosen; minus infinity when none is a larger number. A NaN is never larger. */
-float largest_of(const Row & row) {
+float largest_within(const Row & row) {
     float lanes[LANES];
     std::fill(lanes, lanes + LANES, -INFINITY);
     row.each([&](int32_t, const float * values, uint32_t bits) {
@@ -68,6 +105,14 @@ float largest_of(const Row & row) {
         }
     });
     return *std::max_element(lanes, lanes + LANES);
+}
+
+/** The same on several threads. */
+float largest_of(const Row & row) {
+    const Parts parts(row);
+    float found[MOST_THREADS];
+    parts.each([&](int part) { found[part] = largest_within(parts[part]); });
+    return *std::max_element(found, found + parts.count);
 }
 
 /** The lowest token that may be chosen and has this logit; -1 without one. */
@@ -133,7 +178,7 @@ inline void exponentials_of(const float * values, uint32_t bits, float largest, 
 }
 
 /** @return NaN where an allowed logit is NaN, or the largest is no number. */
-double sum_of_exponentials(const Row & row, float largest) {
+double sum_within(const Row & row, float largest) {
     double lanes[LANES] = {};
     uint32_t nans = std::isinf(largest);
     row.each([&](int32_t, const float * values, uint32_t bits) {
@@ -150,15 +195,25 @@ double sum_of_exponentials(const Row & row, float largest) {
 
 }  // namespace
 
+/** From then on, so many threads share a row: for a computer whose processor waits for a GPU. */
+extern "C" void lookout_share_rows(int32_t count) { threads = std::max(1, std::min(MOST_THREADS, (int) count)); }
+
 /**
  * The lowest of the tokens with the largest logit.
  * @param mask a bit for each token that may be chosen, 32 to a word; all may when it is null. The same below.
  * @return -1 when no logit that may be chosen is larger than minus infinity.
  */
 extern "C" int32_t lookout_likeliest(const float * logits, int32_t count, const uint32_t * mask) {
-    const Row row{logits, count, mask};
-    const float most = largest_of(row);
-    return most == -INFINITY ? -1 : first_with(row, most);
+    const Parts parts({logits, count, mask});
+    float most[MOST_THREADS];
+    int32_t tokens[MOST_THREADS];
+    parts.each([&](int part) {
+        const Row row = parts[part];
+        most[part] = largest_within(row);
+        tokens[part] = most[part] == -INFINITY ? -1 : first_with(row, most[part]);
+    });
+    const int best = (int) (std::max_element(most, most + parts.count) - most);
+    return tokens[best] < 0 ? -1 : parts.first(best) + tokens[best];
 }
 
 /**
@@ -189,9 +244,13 @@ extern "C" int32_t lookout_largest(const float * logits, int32_t count, const ui
 
 /** Natural logarithm of the sum of the exponentials of the logits; NaN where one that counts is NaN. */
 extern "C" double lookout_log_sum(const float * logits, int32_t count, const uint32_t * mask) {
-    const Row row{logits, count, mask};
-    const float largest = largest_of(row);
-    return largest + std::log(sum_of_exponentials(row, largest));
+    const Parts parts({logits, count, mask});
+    const float largest = largest_of(parts.row);
+    double sums[MOST_THREADS];
+    parts.each([&](int part) { sums[part] = sum_within(parts[part], largest); });
+    double sum = 0;
+    for (int part = 0; part < parts.count; part++) sum += sums[part];
+    return largest + std::log(sum);
 }
 
 namespace {
@@ -235,14 +294,22 @@ extern "C" float lookout_nucleus(const float * logits, int32_t count, const uint
     const float largest = largest_of(row);
     if (std::isinf(largest)) return largest > 0 ? largest : std::numeric_limits<float>::quiet_NaN();
     const Bins bins(row, largest);
-    double masses[BINS] = {};
-    row.each([&](int32_t, const float * values, uint32_t bits) {
-        double exponentials[LANES];
-        exponentials_of(values, bits, largest, exponentials);
-        for (int i = 0; i < LANES; i++) {
-            if (exponentials[i] > 0 && values[i] >= bins.lowest) masses[bins.of(values[i])] += exponentials[i];
-        }
+    const Parts parts(row);
+    std::vector<double> masses(parts.count * BINS);
+    parts.each([&](int part) {
+        double * own = masses.data() + part * BINS;
+        parts[part].each([&](int32_t, const float * values, uint32_t bits) {
+            double exponentials[LANES];
+            exponentials_of(values, bits, largest, exponentials);
+            for (int i = 0; i < LANES; i++) {
+                if (exponentials[i] > 0 && values[i] >= bins.lowest) own[bins.of(values[i])] += exponentials[i];
+            }
+        });
     });
+    for (int part = 1; part < parts.count; part++) {
+        for (int bin = 0; bin < BINS; bin++) masses[bin] += masses[part * BINS + bin];
+    }
+    masses.resize(BINS);
     double total = 0;
     for (double mass : masses) total += mass;
     double mass = 0;
@@ -305,6 +372,34 @@ inline bool may_exceed(uint32_t bits, float lacks) {
     return (float) (int32_t) (~bits >> 1) * (1.0f / 2147483648.0f) <= bound * 1.001f;
 }
 
+/** A token, and its logit with noise. */
+struct Drawn {
+    int32_t token;
+    double noisy;
+};
+
+/** @param offset number of the row's first token. @param largest logit of all parts. */
+Drawn draw_within(const Row & row, int32_t offset, float largest, double temperature, double least, uint32_t place) {
+    Drawn best{-1, -INFINITY};
+    const float inverse = (float) (1 / temperature);
+    row.each([&](int32_t first, const float * values, uint32_t bits) {
+        int found = 0;
+        for (int i = 0; i < LANES; i++) {
+            const float score = (values[i] - largest) * inverse;
+            found |= may_exceed(bits_of(place, offset + first + i), (float) best.noisy - score) ? 1 : 0;
+        }
+        if (found == 0) return;
+        for (int i = 0; i < LANES; i++) {
+            if (!has_bit(bits, i) || !(values[i] >= least)) continue;
+            const double score = ((double) values[i] - largest) / temperature;
+            if (score + MOST_NOISE <= best.noisy) continue;
+            const double noisy = score + noise_of(bits_of(place, offset + first + i));
+            if (noisy > best.noisy) best = {offset + first + i, noisy};
+        }
+    });
+    return best;
+}
+
 }  // namespace
 
 /**
@@ -315,29 +410,15 @@ inline bool may_exceed(uint32_t bits, float lacks) {
  */
 extern "C" int32_t lookout_draw(const float * logits, int32_t count, const uint32_t * mask, double temperature, double least,
                                 uint32_t place) {
-    const Row row{logits, count, mask};
-    const float largest = largest_of(row);
-    if (std::isinf(largest)) return largest > 0 ? first_with(row, largest) : -1;
-    int32_t best = -1;
-    double most = -INFINITY;
-    const float inverse = (float) (1 / temperature);
-    row.each([&](int32_t first, const float * values, uint32_t bits) {
-        int found = 0;
-        for (int i = 0; i < LANES; i++) {
-            const float score = (values[i] - largest) * inverse;
-            found |= may_exceed(bits_of(place, first + i), (float) most - score) ? 1 : 0;
-        }
-        if (found == 0) return;
-        for (int i = 0; i < LANES; i++) {
-            if (!has_bit(bits, i) || !(values[i] >= least)) continue;
-            const double score = ((double) values[i] - largest) / temperature;
-            const uint32_t random = bits_of(place, first + i);
-            if (score + MOST_NOISE <= most) continue;
-            const double noisy = score + noise_of(random);
-            if (noisy <= most) continue;
-            most = noisy;
-            best = first + i;
-        }
-    });
-    return best;
+    const Parts parts({logits, count, mask});
+    const float largest = largest_of(parts.row);
+    if (std::isinf(largest)) return largest > 0 ? first_with(parts.row, largest) : -1;
+    Drawn drawn[MOST_THREADS];
+    parts.each([&](int part) { drawn[part] = draw_within(parts[part], parts.first(part), largest, temperature, least, place); });
+    // Of equal ones, the lower token.
+    Drawn best = drawn[0];
+    for (int part = 1; part < parts.count; part++) {
+        if (drawn[part].noisy > best.noisy) best = drawn[part];
+    }
+    return best.token;
 }
