@@ -39,8 +39,8 @@ async function compare(peer: Peer, model: BenchModel, options: BenchOptions): Pr
   const tokens = new Map<number, number>()
   for (let run = 0; run < repetitions; run++) {
     for (const kvType of KV_TYPES) {
-      const { card, threads } = model
-      const own = await LocalEngine.start({ ...card, engine: { ...card.engine, kvType } } as typeof card, { threads })
+      const { card } = model
+      const own = await LocalEngine.start({ ...card, engine: { ...card.engine, kvType } } as typeof card)
       try {
         await generate(own, fresh.words(DEPTHS[0]!), BATCHES[0]!)
         for (const depth of DEPTHS) {

@@ -37,7 +37,7 @@ export const engine: Benchmark = {
     const peer = requirePeer()
     for (const name of options.models) {
       const model = await prepareModel(name, peer)
-      const own = await LocalEngine.start(model.card, { threads: model.threads })
+      const own = await LocalEngine.start(model.card)
       try {
         print(await compare(peer, model, own, options))
       } finally {

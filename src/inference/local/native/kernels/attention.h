@@ -162,11 +162,21 @@ struct Attention {
     float scale;
     int64_t group;  // Query heads that read one key head.
     int64_t tile;  // Rows that are processed together.
+    /**
+     * Key heads that are processed together. In memory, a cell's heads lie side by side: of one head alone, every cell would
+     * be a place far from the last, which the processor does not read ahead.
+     */
+    int64_t heads;
 
-    explicit Attention(ggml_tensor * dst)
+    /** @param threads that share the work. */
+    Attention(ggml_tensor * dst, int64_t threads)
         : q(dst->src[0]), k(dst->src[1]), v(dst->src[2]), mask(dst->src[3]), out(dst), group(q->ne[2] / k->ne[2]),
           tile(std::max<int64_t>(1, QUERIES / group)) {
         memcpy(&scale, dst->op_params, sizeof(float));
+        const int64_t fit = QUERIES / (std::min(tile, q->ne[1]) * group);
+        heads = mask == nullptr || mask->ne[2] != 1 ? 1 : std::max<int64_t>(1, std::min(fit, k->ne[2]));
+        // Every thread has some before cells are split into parts, whose sums are rounded differently.
+        while (heads > 1 && head_blocks() < std::min(threads, k->ne[2])) heads--;
     }
 
     bool is_ours() const {
@@ -179,7 +189,16 @@ struct Attention {
     }
 
     int64_t tiles() const { return (q->ne[1] + tile - 1) / tile; }
-    int64_t items() const { return q->ne[3] * k->ne[2] * tiles(); }
+    int64_t head_blocks() const { return (k->ne[2] + heads - 1) / heads; }
+    int64_t items() const { return q->ne[3] * head_blocks() * tiles(); }
+    /** Queries of an item at most. */
+    int64_t slots() const { return heads * tile * group; }
+    int64_t first_row(int64_t item) const { return item % tiles() * tile; }
+    int64_t rows_of(int64_t item) const { return std::min(tile, q->ne[1] - first_row(item)); }
+    int64_t first_head(int64_t item) const { return item / tiles() % head_blocks() * heads; }
+    int64_t heads_of(int64_t item) const { return std::min(heads, k->ne[2] - first_head(item)); }
+    int64_t stream_of(int64_t item) const { return item / tiles() / head_blocks(); }
+    int64_t queries_of(int64_t item) const { return heads_of(item) * rows_of(item) * group; }
 
     const float * query(int64_t row, int64_t head, int64_t stream) const {
         return (const float *) ((const char *) q->data + row * q->nb[1] + head * q->nb[2] + stream * q->nb[3]);
@@ -195,33 +214,35 @@ struct Attention {
         return (float *) ((char *) out->data + ((stream * q->ne[1] + row) * q->ne[2] + head) * out->nb[1]);
     }
 
-    /** Processes one tile of rows and the heads of one key head over the cells from `start` up to `end`. */
+    /** Processes one tile of rows and the heads of some key heads over the cells from `start` up to `end`. */
     void search(int64_t item, int64_t start, int64_t end, Found & found) const {
-        const int64_t row0 = item % tiles() * tile;
-        const int64_t rows = std::min(tile, q->ne[1] - row0);
-        const int64_t key_head = item / tiles() % k->ne[2];
-        const int64_t stream = item / tiles() / k->ne[2];
+        const int64_t row0 = first_row(item);
+        const int64_t rows = rows_of(item);
+        const int64_t head0 = first_head(item);
+        const int64_t heads = heads_of(item);
+        const int64_t stream = stream_of(item);
         const int64_t key_stream = stream / (q->ne[3] / k->ne[3]);
-        const char * keys = (const char *) k->data + key_head * k->nb[2] + key_stream * k->nb[3];
-        const char * values = (const char *) v->data + key_head * v->nb[2] + key_stream * v->nb[3];
+        const char * keys = (const char *) k->data + head0 * k->nb[2] + key_stream * k->nb[3];
+        const char * values = (const char *) v->data + head0 * v->nb[2] + key_stream * v->nb[3];
         const int64_t width = k->ne[0];
         const int64_t value_width = v->ne[0];
-        for (int64_t i = 0; i < rows * group; i++) {
+        for (int64_t i = 0; i < queries_of(item); i++) {
             found.largest[i] = -INFINITY;
             found.total[i] = 0.0f;
         }
-        memset(found.values, 0, rows * group * value_width * sizeof(float));
+        memset(found.values, 0, queries_of(item) * value_width * sizeof(float));
 
         alignas(64) float key_floats[CELLS * WIDEST];
         alignas(64) float value_floats[CELLS * WIDEST];
-        const auto read = [&](int count, auto number, float * k_floats, float * v_floats) {
-            to_floats(k, keys, count, number, k_floats);
-            to_floats(v, values, count, number, v_floats);
+        const auto read = [&](int64_t head, int count, auto number, float * k_floats, float * v_floats) {
+            to_floats(k, keys + head * k->nb[2], count, number, k_floats);
+            to_floats(v, values + head * v->nb[2], count, number, v_floats);
         };
-        const auto add = [&](int64_t row, int64_t member, const ggml_fp16_t * shown, const float * k_floats, const float * v_floats) {
+        const auto add = [&](int64_t head, int64_t row, int64_t member, const ggml_fp16_t * shown, const float * k_floats,
+                             const float * v_floats) {
             alignas(64) float scores[CELLS];
-            dot(query(row0 + row, key_head * group + member, stream), k_floats, width, scores);
-            weigh(shown, scores, v_floats, value_width, row * group + member, found);
+            dot(query(row0 + row, (head0 + head) * group + member, stream), k_floats, width, scores);
+            weigh(shown, scores, v_floats, value_width, (head * rows + row) * group + member, found);
         };
         Strays strays[QUERIES];
         for (int64_t row = 0; row < rows; row++) strays[row].count = 0;
@@ -229,39 +250,53 @@ struct Attention {
             alignas(64) float stray_keys[CELLS * WIDEST];
             alignas(64) float stray_values[CELLS * WIDEST];
             Strays & of_row = strays[row];
-            read(of_row.count, [&](int c) { return of_row.cells[c]; }, stray_keys, stray_values);
             const int missing = CELLS - of_row.count;
-            memset(stray_keys + of_row.count * width, 0, missing * width * sizeof(float));
-            memset(stray_values + of_row.count * value_width, 0, missing * value_width * sizeof(float));
             std::fill(of_row.shown + of_row.count, of_row.shown + CELLS, HIDDEN);
-            for (int64_t member = 0; member < group; member++) add(row, member, of_row.shown, stray_keys, stray_values);
+            for (int64_t head = 0; head < heads; head++) {
+                read(head, of_row.count, [&](int c) { return of_row.cells[c]; }, stray_keys, stray_values);
+                memset(stray_keys + of_row.count * width, 0, missing * width * sizeof(float));
+                memset(stray_values + of_row.count * value_width, 0, missing * value_width * sizeof(float));
+                for (int64_t member = 0; member < group; member++) add(head, row, member, of_row.shown, stray_keys, stray_values);
+            }
             of_row.count = 0;
+        };
+        /** Whether a row, by its mask, sees so few of the cells that they are gathered; of all heads the same then. */
+        const auto gather = [&](int64_t row, int64_t cell, const ggml_fp16_t * shown) {
+            uint32_t seen_bits = ~hidden_bits(shown);
+            if (mask->ne[2] != 1 || __builtin_popcount(seen_bits) / 2 >= FEW) return false;
+            for (; seen_bits != 0; seen_bits &= seen_bits - 1, seen_bits &= seen_bits - 1) {
+                const int c = __builtin_ctz(seen_bits) / 2;
+                Strays & of_row = strays[row];
+                of_row.cells[of_row.count] = cell + c;
+                of_row.shown[of_row.count] = shown[c];
+                if (++of_row.count == CELLS) add_strays(row);
+            }
+            return true;
         };
         for (int64_t cell = start; cell < end; cell += CELLS) {
             if (cell % BLOCK == 0 && cell + BLOCK <= end && sees_none(row0, rows, cell, stream)) {
                 cell += BLOCK - CELLS;
                 continue;
             }
-            bool is_read = false;
+            bool sees[QUERIES];
+            bool is_seen = false;
             for (int64_t row = 0; row < rows; row++) {
-                for (int64_t member = 0; member < group; member++) {
-                    const ggml_fp16_t * shown = seen(row0 + row, key_head * group + member, stream) + cell;
-                    uint32_t seen_bits = ~hidden_bits(shown);
-                    const int count = __builtin_popcount(seen_bits) / 2;
-                    if (mask->ne[2] == 1 && count < FEW) {
-                        for (; seen_bits != 0; seen_bits &= seen_bits - 1, seen_bits &= seen_bits - 1) {
-                            const int c = __builtin_ctz(seen_bits) / 2;
-                            Strays & of_row = strays[row];
-                            of_row.cells[of_row.count] = cell + c;
-                            of_row.shown[of_row.count] = shown[c];
-                            if (++of_row.count == CELLS) add_strays(row);
-                        }
-                        break;
+                const ggml_fp16_t * shown = seen(row0 + row, head0 * group, stream) + cell;
+                sees[row] = !gather(row, cell, shown);
+                is_seen = is_seen || sees[row];
+            }
+            if (!is_seen) continue;
+            for (int64_t head = 0; head < heads; head++) {
+                bool is_read = false;
+                for (int64_t row = 0; row < rows; row++) {
+                    if (!sees[row]) continue;
+                    for (int64_t member = 0; member < group; member++) {
+                        const ggml_fp16_t * shown = seen(row0 + row, (head0 + head) * group + member, stream) + cell;
+                        if (mask->ne[2] != 1 && hidden_bits(shown) == UINT32_MAX) continue;
+                        if (!is_read) read(head, CELLS, [&](int c) { return cell + c; }, key_floats, value_floats);
+                        is_read = true;
+                        add(head, row, member, shown, key_floats, value_floats);
                     }
-                    if (count == 0) continue;
-                    if (!is_read) read(CELLS, [&](int c) { return cell + c; }, key_floats, value_floats);
-                    is_read = true;
-                    add(row, member, shown, key_floats, value_floats);
                 }
             }
         }
@@ -306,12 +341,11 @@ struct Attention {
 
     /** The result of one query of an item. */
     float * result_of(int64_t item, int64_t query) const {
-        const int64_t row = item % tiles() * tile + query / group;
-        const int64_t head = item / tiles() % k->ne[2] * group + query % group;
-        return result(row, head, item / tiles() / k->ne[2]);
+        const int64_t rows = rows_of(item);
+        const int64_t row = first_row(item) + query / group % rows;
+        const int64_t head = (first_head(item) + query / group / rows) * group + query % group;
+        return result(row, head, stream_of(item));
     }
-
-    int64_t queries_of(int64_t item) const { return std::min(tile, q->ne[1] - item % tiles() * tile) * group; }
 
     void finish(int64_t item, const Found & found) const {
         const int64_t width = v->ne[0];
@@ -328,7 +362,7 @@ struct Attention {
         const int64_t width = v->ne[0];
         const int64_t record = 2 + width;  // Largest, total, values.
         int64_t parts = std::min((params->nth + items() - 1) / items(), std::max<int64_t>(1, cells / FEWEST_CELLS));
-        const int64_t room = (int64_t) (params->wsize / sizeof(float)) / (items() * tile * group * record);
+        const int64_t room = (int64_t) (params->wsize / sizeof(float)) / (items() * slots() * record);
         if (room < parts) parts = 1;
         const int64_t part_cells = ((cells + parts - 1) / parts + CELLS - 1) / CELLS * CELLS;
         Found found;
@@ -342,7 +376,7 @@ struct Attention {
                 continue;
             }
             for (int64_t i = 0; i < queries_of(item); i++) {
-                float * to = records + (job * tile * group + i) * record;
+                float * to = records + (job * slots() + i) * record;
                 to[0] = found.largest[i];
                 to[1] = found.total[i];
                 memcpy(to + 2, found.values + i * width, width * sizeof(float));
@@ -352,7 +386,7 @@ struct Attention {
         ggml_barrier(params->threadpool);
         for (int64_t item = params->ith; item < items(); item += params->nth) {
             for (int64_t i = 0; i < queries_of(item); i++) {
-                const auto part = [&](int64_t n) { return records + ((item * parts + n) * tile * group + i) * record; };
+                const auto part = [&](int64_t n) { return records + ((item * parts + n) * slots() + i) * record; };
                 float now = -INFINITY;
                 for (int64_t n = 0; n < parts; n++) now = std::max(now, part(n)[0]);
                 float total = 0.0f;
