@@ -21,6 +21,8 @@ interface Round {
   readonly firstMs: number
 }
 
+const WARM_UP_ROUNDS = 3
+
 export const throughput: Benchmark = {
   summary: 'chats over HTTP from 1, 2, 4 and 16 clients: tokens per second and time to the first text',
   withPeer: true,
@@ -85,6 +87,13 @@ async function compare(
   const own: Round[] = []
   const others: Round[] = []
   const chatsPerClient = model.isSmall && clients < 4 ? 4 : 1
+  // Chats with a small model are so short that a new process's first ones, before its code is compiled, would count much.
+  if (model.isSmall) {
+    for (const server of [lookout, llamaServer]) {
+      for (let run = 0; run < WARM_UP_ROUNDS; run++)
+        await round(server, await prompts(fresh, kind, clients * chatsPerClient), clients)
+    }
+  }
   for (let run = 0; run < roundsOf(model, options); run++) {
     const order = run % 2 === 0 ? [lookout, llamaServer] : [llamaServer, lookout]
     for (const server of order) {

@@ -100,6 +100,22 @@ describe('number of threads', () => {
     expect(machine.threads).toBe(1)
   })
 
+  test('the machine seems low on cores only with fewer threads than at first', () => {
+    const lowWith = (first: number) => {
+      const threads = new ThreadCount(splitter, first, 2)
+      const used = new Set<number>()
+      for (let now = 0; now < 6000; now += 20) {
+        const isFaster = now < 2000 ? 2 : 1
+        const count = threads.next(true, now)
+        used.add(count)
+        threads.learn(1, splitter.roundMs(1) * (count === isFaster ? 0.7 : 3), now)
+      }
+      expect(used).toEqual(new Set([1, 2]))
+      return threads.isLow
+    }
+    expect([1, 2].map(lowWith)).toEqual([false, true])
+  })
+
   test('more than at first are used where they are faster, also after a pause', () => {
     const run = (faster: number) => {
       const threads = new ThreadCount(splitter, 1, 2)

@@ -39,6 +39,7 @@ interface Trial {
 export class ThreadCount {
   readonly #splitter: BatchSplitter
   readonly #most: number
+  readonly #first: number
   /** What is used while nothing is known of the machine. */
   #usual: number
   #current: number
@@ -58,14 +59,18 @@ export class ThreadCount {
   constructor(splitter: BatchSplitter, first: number, most = first) {
     this.#splitter = splitter
     this.#most = most
+    this.#first = first
     this.#usual = first
     this.#current = first
     this.#lowest = first
   }
 
-  /** Whether the machine seems to have fewer cores to spare than usual. */
+  /**
+   * Whether the machine seems to have fewer cores to spare than usual. One thread more than at first may be faster now and
+   * slower then for steps of few rows, which says nothing about others.
+   */
   get isLow(): boolean {
-    return this.#current < this.#usual
+    return this.#current < this.#first
   }
 
   /** For the next step. @param isComparable whether it computes next tokens alone; trials are made with such steps. */
