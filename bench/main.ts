@@ -37,6 +37,7 @@ import { studio } from './studio.ts'
 import { type Benchmark, print } from './support/benchmark.ts'
 import { Disturbance, machineFacts } from './support/machine.ts'
 import { type BenchModelName, MODEL_NAMES, USUAL_MODELS } from './support/models.ts'
+import { useProcessor } from './support/processor.ts'
 import { throughput } from './throughput.ts'
 import { traces } from './traces.ts'
 import { twoModels } from './two-models.ts'
@@ -105,6 +106,8 @@ async function main(): Promise<void> {
     processor: values.processor,
     jobs: values.jobs === undefined ? availableParallelism() : positive(values.jobs),
   }
+  // `products` compiles what it compares by itself.
+  if (values.processor !== 'native' && name !== 'products') await useProcessor(values.processor)
   if (name === 'peer') return peer.run(options)
   const benchmark = BENCHMARKS[name]
   if (benchmark === undefined) throw new UsageError(`Unknown benchmark "${name}". "npm run bench" lists them.`)
@@ -120,13 +123,13 @@ async function main(): Promise<void> {
 function list(): void {
   const width = Math.max(...Object.keys(BENCHMARKS).map((name) => name.length))
   const line = ([name, { summary }]: readonly [string, Benchmark]) => `  ${name.padEnd(width)}  ${summary}`
-  print(`Usage: npm run bench -- NAME [--quick] [--repetitions N] [--model MODEL] [--peer-threads N]
+  print(`Usage: npm run bench -- NAME [--quick] [--repetitions N] [--model MODEL] [--peer-threads N] [--processor NAME]
 
 ${Object.entries(BENCHMARKS).map(line).join('\n')}
 
 Models: ${MODEL_NAMES.join(', ')}; several with --model twice. Without it: ${USUAL_MODELS.join(' and ')}.
 
-Run once first: npm run bench -- peer [--jobs N]
+Run once first: npm run bench -- peer [--jobs N] [--processor NAME]
   ${' '.repeat(width)}  ${peer.summary}
 
 Run them on an idle machine. Each run measures both servers in turn: ratios carry over to other machines, times do not.`)

@@ -16,7 +16,7 @@ export interface BenchOptions {
   readonly models: readonly BenchModelName[]
   /** Threads of llama-server in `throughput`; null for as many as Lookout takes for tokens. */
   readonly peerThreads: number | null
-  /** The compiler's name of the processor that kernels are compiled for where a benchmark compiles them. */
+  /** The compiler's name of the processor that kernels, and the peer, are compiled for. */
   readonly processor: string
   /** Parallel compiler jobs for building the peer. */
   readonly jobs: number

@@ -5,6 +5,7 @@ import { version } from '../../src/lib/version.ts'
 import { LLAMA_RELEASE, PACKAGE_RELEASE } from '../../src/setup/native-library.mjs'
 import { gpus } from './gpus.ts'
 import { processorTicks } from './process-tree.ts'
+import { targetProcessor } from './processor.ts'
 
 /** One line with the machine and the versions behind the figures. */
 export async function machineFacts({ withPeer }: { readonly withPeer: boolean }): Promise<string> {
@@ -12,9 +13,12 @@ export async function machineFacts({ withPeer }: { readonly withPeer: boolean })
   const machine = `${availableParallelism()} cores (${cpus()[0]?.model.trim()}), ${memory}, ${platform()} ${arch()}`
   const lookout = `Lookout ${await version()} (llama.cpp ${LLAMA_RELEASE}, npm ${PACKAGE_RELEASE}; Node ${process.version})`
   const devices = gpus()
-  const build = devices === null ? 'native build' : "with Lookout's GPU backend"
+  const processor = targetProcessor()
+  const native = processor === null ? 'native build' : `built for ${processor}`
+  const build = devices === null ? native : "with Lookout's GPU backend"
+  const kernels = processor === null ? '' : `; kernels compiled for ${processor}`
   const peer = withPeer ? `; peer: llama.cpp ${LLAMA_RELEASE}, ${build}` : ''
-  return `${machine}${devices === null ? '' : `, ${devices.names}`}; ${lookout}${peer}`
+  return `${machine}${devices === null ? '' : `, ${devices.names}`}; ${lookout}${kernels}${peer}`
 }
 
 /** When other programs take more than this share of the processor time, the figures are unreliable. */

@@ -21,6 +21,7 @@ import {
 import { isInstalled, run } from '../../src/setup/run.mjs'
 import { fetchSource } from '../../src/setup/source.mjs'
 import { gpus } from './gpus.ts'
+import { targetProcessor } from './processor.ts'
 
 export interface Peer {
   readonly release: string
@@ -44,8 +45,12 @@ const OPTIONS = [
   '-DLLAMA_USE_PREBUILT_UI=OFF',
   '-DLLAMA_OPENSSL=OFF',
 ]
-/** With the native instruction set. */
-const CPU_OPTIONS = ['-DBUILD_SHARED_LIBS=OFF', '-DGGML_NATIVE=ON']
+/** With the native instruction set, or with that of the processor that is measured. */
+function cpuOptions(): readonly string[] {
+  const processor = targetProcessor()
+  const flags = ['C', 'CXX'].map((language) => `-DCMAKE_${language}_FLAGS_RELEASE=-O3 -DNDEBUG -march=${processor}`)
+  return ['-DBUILD_SHARED_LIBS=OFF', ...(processor === null ? ['-DGGML_NATIVE=ON'] : ['-DGGML_NATIVE=OFF', ...flags])]
+}
 /**
  * The programs alone. They load the prebuilt backends that lie beside them: the GPU's that Lookout uses, and the CPU's.
  * Those expect libraries whose names have no version.
@@ -134,7 +139,7 @@ export async function buildPeer(jobs: number): Promise<Peer> {
   return requirePeer()
 }
 
-const options = () => [...OPTIONS, ...(gpus() === null ? CPU_OPTIONS : GPU_OPTIONS)]
+const options = () => [...OPTIONS, ...(gpus() === null ? cpuOptions() : GPU_OPTIONS)]
 
 /** Has the programs in the folder find the backends that Lookout uses, where they have none of their own. */
 async function addBackends(folder: string): Promise<void> {
