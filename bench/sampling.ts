@@ -1,7 +1,8 @@
 /**
  * How long a token takes to be chosen from a row of logits, by what the request asks for: Lookout's samplers with and
  * without compiled kernels, and llama.cpp's chain of samplers. It is what a step costs beside the model itself, for each
- * sequence: little beside a CPU, much beside a GPU. In this process, without an engine.
+ * sequence: little beside a CPU, much beside a GPU. In this process, without an engine; llama.cpp's samplers are those of the
+ * library from npm, not of the peer.
  */
 import type { Sampling } from '../src/inference/engine.ts'
 import { GREEDY } from '../src/inference/greedy.ts'
@@ -34,7 +35,7 @@ const MEASURED_MS = 200
 
 export const sampling: Benchmark = {
   summary: "choosing a token from a row of logits, beside llama.cpp's samplers",
-  withPeer: true,
+  withPeer: false,
 
   async run(options) {
     for (const name of options.models) print(measure(await prepareModel(name), options))
@@ -71,7 +72,7 @@ function measure({ name, model: file }: BenchModel, { repetitions, quick }: Benc
     rows.push([`log-probabilities, ${LOG_PROBS} alternatives`, ...cells([...ranked, null]), ''])
     return `### Choosing a token, vocabulary of ${name}: ${model.vocabularySize} tokens
 
-µs for each row of logits on one thread, medians of ${count} repetition${count === 1 ? '' : 's'}.
+µs for each row of logits on one thread, medians of ${count} repetition${count === 1 ? '' : 's'}. llama.cpp's samplers are those of the library that Lookout uses.
 
 ${table(['', 'Lookout', 'Lookout without compiled kernels', "llama.cpp's samplers", 'times faster'], rows)}`
   } finally {

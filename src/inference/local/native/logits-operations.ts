@@ -253,8 +253,12 @@ function draw(logits: Float32Array, { temperature, least, place }: Draw, allowed
 
 /** Draws among some tokens alone, with the same noise. @param tokens of which each has a logit that is a number. */
 export function drawAmong(tokens: Int32Array, logits: Float32Array, draw: Pick<Draw, 'temperature' | 'place'>): number {
-  const noisy = (token: number) => logits[token]! / draw.temperature + noiseOf(bitsOf(draw.place, token))
-  return tokens.reduce((best, token) => (noisy(token) > noisy(best) ? token : best))
+  const noisy = Float64Array.from(
+    tokens,
+    (token) => logits[token]! / draw.temperature + noiseOf(bitsOf(draw.place, token)),
+  )
+  const most = noisy.reduce((most, one) => Math.max(most, one))
+  return tokens[noisy.indexOf(most)]!
 }
 
 /** Random bits of a token. */

@@ -32,6 +32,6 @@ export function rankTokens(
     const logProb = logits[token]! - total
     return Number.isNaN(logProb) ? Number.NEGATIVE_INFINITY : Math.min(logProb, 0)
   }
-  const top = most === 0 ? [] : Array.from(operations.largest(logits, most, allowed))
-  return { logProb: logProbOf(chosen), top: top.map((token) => ({ token, logProb: logProbOf(token) })) }
+  const top = Array.from(operations.largest(logits, most, allowed), (token) => ({ token, logProb: logProbOf(token) }))
+  return { logProb: logProbOf(chosen), top }
 }

@@ -1,9 +1,9 @@
 // What sampling asks of a row of logits, one for each token of the vocabulary.
 //
-// llama.cpp's samplers copy the whole vocabulary, with 12 bytes for each token, before they look at it: .3 to .7 ms for
-// 262,144 tokens. For 16 rows that is a fifth of a step of a model of 270 million parameters, and beside a GPU it may be
-// more than the step. Here, a row is read once or twice and nothing is copied; where a GPU computes, several threads share
-// it. The plain versions are in `native/logits-operations.ts`; both give the same results.
+// llama.cpp's samplers copy the whole vocabulary, with 12 bytes for each token, before they look at it. For the rows of a
+// step, that takes longer than a step of a small model on a GPU (`npm run bench -- sampling`). Here, a row is read once or
+// twice and nothing is copied; where a GPU computes, several threads share it. The plain versions are in
+// `native/logits-operations.ts`; both give the same results.
 
 #include <algorithm>
 #include <cmath>
@@ -27,11 +27,8 @@ struct Row {
     int32_t count;
     const uint32_t * mask;
 
-    /** Of the tokens from `first` on; `first` is a multiple of LANES. */
-    uint32_t allowed(int32_t first) const {
-        const uint32_t bits = mask == nullptr ? UINT32_MAX : mask[first / LANES];
-        return count - first >= LANES ? bits : bits & ((1u << (count - first)) - 1);
-    }
+    /** Of the LANES tokens from `first` on, which is a multiple of LANES. What is after the last token means nothing. */
+    uint32_t allowed(int32_t first) const { return mask == nullptr ? UINT32_MAX : mask[first / LANES]; }
 
     /**
      * Calls `use(first, values, bits)` for each LANES tokens of which some may be chosen. What may not is in `values`
@@ -40,8 +37,7 @@ struct Row {
     template <typename Use> void each(Use use) const {
         const int32_t whole = count / LANES * LANES;
         for (int32_t first = 0; first < whole; first += LANES) {
-            const uint32_t bits = mask == nullptr ? UINT32_MAX : mask[first / LANES];
-            if (bits != 0) use(first, logits + first, bits);
+            if (const uint32_t bits = allowed(first)) use(first, logits + first, bits);
         }
         if (whole == count) return;
         float padded[LANES];
