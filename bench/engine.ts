@@ -1,9 +1,10 @@
 /**
- * The engine without HTTP: `Engine.generate` with one prefix and several branches, against llama.cpp's own
- * `llama-batched-bench` with a shared prompt. The peer neither samples nor detokenises. Lookout's engine does both, in
- * a separate process that sends its events to this one.
+ * The engine without HTTP, against llama.cpp's own `llama-batched-bench`: `Engine.generate` with one prefix and several
+ * branches against a shared prompt, and several calls of it against separate prompts. The peer neither samples nor
+ * detokenises. Lookout's engine does both, in a separate process that sends its events to this one.
  */
 
+import { setTimeout } from 'node:timers/promises'
 import type { Branch } from '../src/inference/engine.ts'
 import { GREEDY } from '../src/inference/greedy.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
@@ -16,6 +17,12 @@ import { median, medianRatio } from './support/statistics.ts'
 import { table } from './support/table.ts'
 
 const BATCHES = [1, 2, 4, 8, 16, 32]
+/** Sequences with a prompt of their own each. */
+const APART = [4, 16]
+/** Time that their prompts may take together, in s. */
+const LONGEST_PREFILL_S = 20
+/** Tokens that may be generated before all prompts are prefilled, and while the first and the last token are counted. */
+const SPARE_TOKENS = 1000
 const OUTPUT_TOKENS = 32
 const PREFIX_WORDS = 500
 const BATCH_ROWS = 512
@@ -30,7 +37,7 @@ export interface Speed {
 }
 
 export const engine: Benchmark = {
-  summary: 'the engine alone, against llama-batched-bench: prefill and decoding of 1 to 32 sequences',
+  summary: 'the engine alone, against llama-batched-bench: sequences with one prompt, and with a prompt each',
   withPeer: true,
 
   async run(options) {
@@ -40,6 +47,8 @@ export const engine: Benchmark = {
       const own = await LocalEngine.start(model.card)
       try {
         print(await compare(peer, model, own, options))
+        print('')
+        print(await compareApart(peer, model, own, options))
       } finally {
         await own.close()
       }
@@ -50,8 +59,7 @@ export const engine: Benchmark = {
 async function compare(peer: Peer, model: BenchModel, own: LocalEngine, options: BenchOptions): Promise<string> {
   const repetitions = options.repetitions ?? (options.quick ? 1 : model.isSmall ? 7 : 3)
   const fresh = new FreshText()
-  const prefix = [{ type: 'text', text: fresh.words(PREFIX_WORDS), trusted: false }] as const
-  const prefixTokens = await own.countTokens(prefix, { organisation: 'bench', signal: new AbortController().signal })
+  const prefixTokens = await countTokens(own, fresh.words(PREFIX_WORDS))
   await generate(own, fresh.words(PREFIX_WORDS), WARM_UP_BATCH)
   const lookout: Speed[][] = []
   const batched: Speed[][] = []
@@ -94,6 +102,76 @@ ${table(
 )}`
 }
 
+/** The peer's KV cache holds each sequence by itself: its default, and faster here than all sequences in one. */
+async function compareApart(peer: Peer, model: BenchModel, own: LocalEngine, options: BenchOptions): Promise<string> {
+  const repetitions = options.repetitions ?? (options.quick ? 1 : model.isSmall ? 7 : 3)
+  const fresh = new FreshText()
+  const promptTokens = await countTokens(own, fresh.words(PREFIX_WORDS))
+  const { prefill } = await generate(own, fresh.words(PREFIX_WORDS), WARM_UP_BATCH)
+  const batches = APART.filter((batch) => (batch * PREFIX_WORDS) / prefill < LONGEST_PREFILL_S)
+  const lookout: number[][] = []
+  const batched: Speed[][] = []
+  const measureOwn = async () => {
+    const speeds: number[] = []
+    for (const batch of batches) {
+      const texts = Array.from({ length: batch }, () => fresh.words(PREFIX_WORDS))
+      speeds.push(await decodeApart(own, texts))
+    }
+    lookout.push(speeds)
+  }
+  const measurePeer = async () => {
+    batched.push(await batchedBench(peer, model, promptTokens, { batches, shared: false }))
+  }
+  for (let run = 0; run < repetitions; run++) {
+    for (const measure of run % 2 === 0 ? [measureOwn, measurePeer] : [measurePeer, measureOwn]) await measure()
+  }
+  const rows = batches.map((batch, index) => {
+    const [own, peers] = [lookout.map((run) => run[index]!), batched.map((run) => run[index]!.decode)]
+    return [String(batch), median(own).toFixed(0), median(peers).toFixed(0), medianRatio(own, peers).toFixed(2)]
+  })
+  return `### Engine alone, a prompt for each sequence, ${model.name}, ${model.threads} thread${model.threads === 1 ? '' : 's'} each
+
+Prompts of about ${promptTokens} tokens with nothing in common; generated tokens per second of all sequences, once all prompts are prefilled. Medians of ${repetitions} repetition${repetitions === 1 ? '' : 's'} in turn.
+
+${table(['sequences', 'Lookout decodes', 'llama-batched-bench decodes', 'ratio'], rows)}`
+}
+
+/** @returns generated tokens per second of several requests, once all of them are being decoded. */
+async function decodeApart(own: LocalEngine, texts: readonly string[]): Promise<number> {
+  const stop = new AbortController()
+  const generated = async () => (await own.stats()).decodedTokens
+  let waiting = texts.length
+  const { promise: allDecode, resolve } = Promise.withResolvers<void>()
+  const requests = texts.map(async (text) => {
+    const branch: Branch = { suffix: [], n: 1, maxTokens: OUTPUT_TOKENS + SPARE_TOKENS, sampling: GREEDY }
+    const prefix = [{ type: 'text', text, trusted: false }] as const
+    const { events } = await own.generate({ organisation: 'bench', prefix, branches: [branch] }, stop.signal)
+    let isFirst = true
+    for await (const event of events) {
+      if (event.type === 'error') throw event.error
+      if (event.type === 'finish') throw new Error('A reply ended before it was measured.')
+      if (isFirst && --waiting === 0) resolve()
+      isFirst = false
+    }
+  })
+  await Promise.race([allDecode, ...requests])
+  const [before, started] = [await generated(), performance.now()]
+  let count = 0
+  while (count < texts.length * OUTPUT_TOKENS) {
+    await setTimeout(1)
+    count = (await generated()) - before
+  }
+  const ms = performance.now() - started
+  stop.abort()
+  await Promise.allSettled(requests)
+  return (count / ms) * 1000
+}
+
+function countTokens(own: LocalEngine, text: string): Promise<number> {
+  const { signal } = new AbortController()
+  return own.countTokens([{ type: 'text', text, trusted: false }], { organisation: 'bench', signal })
+}
+
 /** Derives the times from the events: the first ends the prefill and one step, the last ends the remaining steps. */
 export async function generate(own: LocalEngine, text: string, batch: number): Promise<Speed> {
   const branch: Branch = { suffix: [], n: 1, maxTokens: OUTPUT_TOKENS, sampling: GREEDY }
@@ -125,11 +203,17 @@ export async function batchedBench(
   peer: Peer,
   model: BenchModel,
   prefixTokens: number,
-  { batches = BATCHES, flashAttention = 'auto' }: { batches?: readonly number[]; flashAttention?: string } = {},
+  options: {
+    batches?: readonly number[]
+    flashAttention?: string
+    /** Whether all sequences have one prompt; their cells are in one KV cache then. */
+    shared?: boolean
+  } = {},
 ): Promise<Speed[]> {
+  const { batches = BATCHES, flashAttention = 'auto', shared = true } = options
   const threads = String(model.threads)
   const output = await runProgram(peer.batchedBench, [
-    ...['--model', model.model, '--ctx-size', String(model.card.engine.contextTokens), '--kv-unified'],
+    ...['--model', model.model, '--ctx-size', String(model.card.engine.contextTokens)],
     ...['--batch-size', String(BATCH_ROWS), '--ubatch-size', String(BATCH_ROWS)],
     ...['--threads', threads, '--threads-batch', threads],
     ...[
@@ -139,7 +223,7 @@ export async function batchedBench(
       String(OUTPUT_TOKENS),
       '-npl',
       [WARM_UP_BATCH, ...batches].join(','),
-      '-pps',
+      ...(shared ? ['-pps', '--kv-unified'] : []),
       ...['--flash-attn', flashAttention],
     ],
     ...['--output-format', 'jsonl'],

@@ -87,7 +87,7 @@ extern "C" int attend(const Shape * of, float scale, const float * queries, cons
         in_threads(of->threads, [&](const ggml_compute_params & params) { attention.run(&params); });
         return 0;
     }
-    const Attention attention(&result, of->threads);
+    const Attention attention(&result);
     if (!attention.is_ours()) return 1;
     in_threads(of->threads, [&](const ggml_compute_params & params) { attention.run(&params); });
     return 0;

@@ -1,11 +1,11 @@
 import type { Context } from '../native/context.ts'
-import { ALIGNED } from './read-limits.ts'
+import { BLOCK_CELLS } from './read-limits.ts'
 
 /** A token that stands in cells of no question. Which one does not matter. */
 const ANY_TOKEN = 0
 
 /**
- * Has units of a call begin at cells that are multiples of `ALIGNED`: attention sums the cells of such a block together. The
+ * Has units of a call begin at cells that are multiples of `BLOCK_CELLS`: attention sums the cells of such a block together. The
  * library takes the first free cells, so the cells between two units are taken before, and no row sees them. They are
  * restored from a copy, which takes a small part of the time of computing as many rows.
  */
@@ -26,7 +26,7 @@ export class Fences {
     this.#free = firstSequence + 1
     this.#fence = firstSequence + 2
     this.#margin = firstSequence + 3
-    for (let at = 0; at < ALIGNED; at++) context.batch.add(ANY_TOKEN, at, this.#block, false)
+    for (let at = 0; at < BLOCK_CELLS; at++) context.batch.add(ANY_TOKEN, at, this.#block, false)
     context.decodeBatch()
     this.#copy = context.saveSequence(this.#block)
     context.clear()
@@ -45,12 +45,12 @@ export class Fences {
   between(lengths: readonly number[]): void {
     const context = this.#context
     for (const length of lengths.slice(0, -1)) {
-      for (let left = length; left > 0; left -= ALIGNED) {
+      for (let left = length; left > 0; left -= BLOCK_CELLS) {
         // The block gets the next free cells. They stay taken when the sequence is restored again.
         context.restoreSequence(this.#block, this.#copy)
-        const kept = Math.min(left, ALIGNED)
+        const kept = Math.min(left, BLOCK_CELLS)
         context.forkSequence(this.#block, this.#free, kept)
-        if (kept < ALIGNED) context.forkSequence(this.#block, this.#fence, ALIGNED, kept)
+        if (kept < BLOCK_CELLS) context.forkSequence(this.#block, this.#fence, BLOCK_CELLS, kept)
       }
     }
     context.removeSequence(this.#block)

@@ -6,7 +6,7 @@ import { type MediaMemory, PrefillCursor } from '../scheduler/prefill-cursor.ts'
 import type { EncodeTurn } from '../tokens/encoder-turns.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import { Fences } from './fences.ts'
-import { ALIGNED, OTHER_SEQUENCES, type ReadLimits } from './read-limits.ts'
+import { ALIGNED, BLOCK_CELLS, OTHER_SEQUENCES, type ReadLimits } from './read-limits.ts'
 import type { ReadPrefix } from './read-prefix.ts'
 
 /** The last tokens of a question, and some of its replies. */
@@ -76,9 +76,9 @@ export class ReadContext {
   }
 
   /** Cells for a prefix, a question's lead, and a call. */
-  static cellsFor(prefixCells: number, leadCells: number, { rows }: ReadLimits): number {
-    // Each unit of a call may leave cells free, and rows of no question follow.
-    return prefixCells + leadCells + 2 * rows + 2 * ALIGNED
+  static cellsFor(prefixCells: number, leadCells: number, { cells }: ReadLimits): number {
+    // The first unit begins at a block's start, and rows of no question follow the last one.
+    return prefixCells + leadCells + cells + BLOCK_CELLS + ALIGNED
   }
 
   get cells(): number {
@@ -234,10 +234,10 @@ export class ReadContext {
     if (this.#lead === null) this.#fenceOff()
   }
 
-  /** Has the first unit after the prefix begin at a multiple of `ALIGNED`. */
+  /** Has the first unit after the prefix begin at a multiple of `BLOCK_CELLS`. */
   #fenceOff(): void {
-    const over = (this.#prefixSequence?.cells ?? 0) % ALIGNED
-    if (over > 0) this.#fences?.after(ALIGNED - over)
+    const over = (this.#prefixSequence?.cells ?? 0) % BLOCK_CELLS
+    if (over > 0) this.#fences?.after(BLOCK_CELLS - over)
   }
 
   /** Has sequences of leaves continue what is there. They stay until something else is there. */

@@ -7,6 +7,8 @@ import type { LoadedModel } from '../scheduler/loaded-model.ts'
 export interface ReadLimits {
   /** Rows of a call, a multiple of `ALIGNED`. */
   readonly rows: number
+  /** Cells that the units of a call take. Where several share it, each begins at a multiple of `BLOCK_CELLS`. */
+  readonly cells: number
   /** Rows of a call whose logits are computed, a multiple of `ALIGNED`. */
   readonly outputs: number
   /** Sequences of a call. */
@@ -24,6 +26,8 @@ export interface ReadLimits {
 
 /** Kernels compute few rows in other ways than many: all calls for questions have a multiple of so many rows and outputs. */
 export const ALIGNED = 16
+/** Cells that our attention sums together; see `MOST_RUNS` in `native/kernels/attention.h`. */
+export const BLOCK_CELLS = 32
 /** llama.cpp's own limit of sequence ids. */
 const MOST_SEQUENCES = 256
 /** For the prefix, a question's own beginning, copies, fences and rows of no question. */
@@ -34,6 +38,11 @@ const LOGITS_BYTES = 32 * 2 ** 20
 const SMALL_MODEL_BYTES = 256 * 2 ** 20
 /** Recurrent layers reserve memory for each sequence. */
 const RECURRENT_LEAVES = 4
+
+/** Cells of the blocks that so many cells take. */
+export function blockCells(count: number): number {
+  return Math.ceil(count / BLOCK_CELLS) * BLOCK_CELLS
+}
 
 export function readLimits(loaded: LoadedModel): ReadLimits {
   const { model, weightBytes, compute, offload, context, mediaThreads } = loaded
@@ -52,5 +61,5 @@ export function readLimits(loaded: LoadedModel): ReadLimits {
   // and sums depend on the number. A call has as many rows as media have, so more threads are worth it.
   const threads = mayShare ? Math.max(context.threads, Math.min(mediaThreads, model.keyHeads)) : context.threads
   const mayThreadsVary = mayShare && threads <= model.keyHeads
-  return { rows, outputs, leaves, nodes, isRecurrent, mayShare, threads, mayThreadsVary }
+  return { rows, cells: 3 * rows, outputs, leaves, nodes, isRecurrent, mayShare, threads, mayThreadsVary }
 }

@@ -9,7 +9,7 @@ import { countCells } from '../scheduler/prefill-cursor.ts'
 import type { SideWork } from '../scheduler/side-work.ts'
 import { type AdmittedRead, admitRead } from './read-admission.ts'
 import { ReadContext, type ReadUnit, type UnitRows } from './read-context.ts'
-import { ALIGNED, type ReadLimits, readLimits } from './read-limits.ts'
+import { ALIGNED, blockCells, type ReadLimits, readLimits } from './read-limits.ts'
 import type { ReadPrefix } from './read-prefix.ts'
 import { ReadPrefixCopies } from './read-prefix-copies.ts'
 import { type OpenQuestion, type ReadIdentity, ReadRequest } from './read-request.ts'
@@ -231,17 +231,19 @@ export class Reads implements SideWork {
   /** What the next call reads: one part, or parts of several questions as far as they fit. */
   #partsFor(request: ReadRequest, first: OpenQuestion, budgetMs: number): readonly Part[] {
     const parts: Part[] = []
-    const { rows: mostRows, outputs: mostOutputs, leaves: mostLeaves } = this.#limits
+    const { rows: mostRows, cells: mostCells, outputs: mostOutputs, leaves: mostLeaves } = this.#limits
     const wanted = this.#rowMs === 0 ? mostRows : Math.min(mostRows, Math.max(ALIGNED, budgetMs / this.#rowMs))
-    let [rows, outputs, leaves] = [0, 0, 0]
+    let [rows, cells, outputs, leaves] = [0, 0, 0, 0]
     for (let count = 1; ; count++) {
       const open = request.next(count)[count - 1]
       if (open === undefined || (parts.length > 0 && !this.#mayJoin(first, open))) return parts
       for (const tree of open.trees) {
-        rows += open.question.tail.length + tree.nodes.length
+        const length = open.question.tail.length + tree.nodes.length
+        rows += length
+        cells += blockCells(length)
         outputs += 1 + tree.nodes.length
         leaves += tree.leaves
-        const fits = rows <= wanted && outputs <= mostOutputs && leaves <= mostLeaves
+        const fits = rows <= wanted && cells <= mostCells && outputs <= mostOutputs && leaves <= mostLeaves
         if (parts.length > 0 && !fits) return parts
         parts.push({ open, tail: open.question.tail, tree })
         if (this.#shares !== true || this.#led !== null || open.isAlone) return parts

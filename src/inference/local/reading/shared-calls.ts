@@ -2,7 +2,7 @@ import { growTrees } from '../../reply-tree.ts'
 import { WHOLE } from '../tokens/encoder-turns.ts'
 import type { PromptChunk } from '../tokens/prompt-tokens.ts'
 import type { ReadContext, ReadUnit, UnitRows } from './read-context.ts'
-import type { ReadLimits } from './read-limits.ts'
+import { blockCells, type ReadLimits } from './read-limits.ts'
 
 /** Lengths of the tails of the units that are tried, over and over. */
 const TAILS = [5, 19, 11, 32, 7, 16, 1, 24]
@@ -36,19 +36,22 @@ export function keepQuestionsApart(context: ReadContext, limits: ReadLimits, voc
 }
 
 /** As many units as fit into a call. */
-function unitsWithin({ rows, outputs, leaves }: ReadLimits, vocabulary: number): ReadUnit[] {
+function unitsWithin({ rows, cells, outputs, leaves }: ReadLimits, vocabulary: number): ReadUnit[] {
   const units: ReadUnit[] = []
-  const used = { rows: 0, outputs: 0, leaves: 0 }
+  const used = { rows: 0, cells: 0, outputs: 0, leaves: 0 }
   for (let number = 0; ; number++) {
     const tail = tokensFrom(100 * number, TAILS[number % TAILS.length]!, vocabulary)
     const replies = [1, 3, 2]
       .slice(0, 1 + (number % 3))
       .map((length, at) => tokensFrom(number + at, length, vocabulary))
     const [tree] = growTrees(replies, { nodes: rows, leaves })
-    used.rows += tail.length + tree!.nodes.length
+    const length = tail.length + tree!.nodes.length
+    used.rows += length
+    used.cells += blockCells(length)
     used.outputs += 1 + tree!.nodes.length
     used.leaves += tree!.leaves
-    if (used.rows > rows || used.outputs > outputs || used.leaves > leaves) return units
+    const fits = used.rows <= rows && used.cells <= cells && used.outputs <= outputs && used.leaves <= leaves
+    if (!fits) return units
     units.push({ tail, tree: tree! })
   }
 }

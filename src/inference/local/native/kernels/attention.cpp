@@ -16,7 +16,7 @@ extern "C" void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * 
 
 void ggml_compute_forward_flash_attn_ext(const ggml_compute_params * params, ggml_tensor * dst) {
 #if defined(LOOKOUT_ATTENTION)
-    const Attention attention(dst, params->nth);
+    const Attention attention(dst);
     if (attention.is_ours() && !params->use_ref) return attention.run(params);
     const EncoderAttention encoder_attention(dst);
     if (encoder_attention.is_ours() && !params->use_ref) return encoder_attention.run(params);

@@ -4,10 +4,11 @@
 // exponential for each, and keeps the sums in f16. For a small model with some context, this takes most of a step. For
 // prompts it works on tiles of rows, and computes each cell that any row of a tile sees for all of its rows.
 //
-// Here, sixteen cells at a time (of f16 or Q8_0) are converted to f32, once for all the rows and heads that read them. Cells
-// that a row must not see are skipped sixteen at a time. Where sequences decode together, their new cells alternate, and a
-// row sees one or two of sixteen: these are gathered until there are sixteen. All sums are in f32 (online softmax: Dao et
-// al., FlashAttention, 2022). A row's result does not depend on the other rows of the batch.
+// Here, runs of sixteen cells (of f16 or Q8_0) are converted to f32, once for all rows of a tile: rows that see mostly the same
+// cells. Of several queries, each key and each value is read once. Cells that a row must not see are skipped a run at a time.
+// Where sequences decode together, their new cells alternate, and a row sees one or two of sixteen: these are gathered until
+// there are sixteen. All sums are in f32 (online softmax: Dao et al., FlashAttention, 2022). A row's result does not depend on
+// the other rows of the batch.
 
 #pragma once
 
@@ -22,6 +23,7 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #if defined(LOOKOUT_FLOATS)
 #define LOOKOUT_ATTENTION
@@ -30,61 +32,138 @@ namespace {
 
 /** In a mask, for a cell that a row must not see: minus infinity in f16. */
 constexpr ggml_fp16_t HIDDEN = 0xFC00;
-/** Cells that are processed together. */
+/** Cells of a run. */
 constexpr int CELLS = 16;
-/**
- * Cells that are skipped together when no row sees any. For a short prompt beside a long one, that is most of the
- * cache.
- */
+/** Cells that a row skips together. For a short prompt beside a long one, that is most of the cache. */
 constexpr int BLOCK = 8 * CELLS;
 /** Maximum queries (a row and a head) in a tile; they share the cells converted to f32. */
 constexpr int QUERIES = 32;
 /** Maximum width of a key or value. */
 constexpr int WIDEST = 256;
+/** Runs that are processed together: those from a multiple of so many cells. Reads rely on it (`BLOCK_CELLS`). */
+constexpr int MOST_RUNS = 2;
+/** Numbers of f32 that the keys of these runs have, and the values, so that they stay in a small L1 cache. */
+constexpr int TOGETHER_FLOATS = 4096;
+static_assert(TOGETHER_FLOATS >= CELLS * WIDEST, "one run of the widest cells fits");
+/** How far ahead the processor is to fetch cells. */
+constexpr int64_t AHEAD = 3 * CELLS;
+/** Queries with which a key, and a value, is multiplied while it is in a register: as many as there are registers for. */
+#if defined(LOOKOUT_WIDE)
+constexpr int QUERIES_TOGETHER = 4;
+#else
+constexpr int QUERIES_TOGETHER = 2;
+#endif
 /** A row that sees fewer of CELLS cells gathers them: it then reads fewer cells, but converts them for itself alone. */
 constexpr int FEW = CELLS / 2;
 /** Minimum cells in a thread's part. */
 constexpr int64_t FEWEST_CELLS = 256;
 
-/** The sums over the lanes of each of eight vectors. */
-inline __m256 lane_sums(const Floats * x) {
-    const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(halved(x[0]), halved(x[1])), _mm256_hadd_ps(halved(x[2]), halved(x[3])));
-    const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(halved(x[4]), halved(x[5])), _mm256_hadd_ps(halved(x[6]), halved(x[7])));
-    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+/** Has the compiler keep a vector in a register that is used several times. It would read it from memory each time. */
+inline Floats kept_in_register(Floats x) {
+    asm("" : "+v"(x));
+    return x;
 }
 
-/** `scores[c]` = query . keys[c], for CELLS keys. */
-inline void dot(const float * query, const float * keys, int64_t width, float * scores) {
-    for (int first = 0; first < CELLS; first += 8) {
+/** Cells whose products with a query are summed up together. */
+constexpr int SUMMED = 4;
+
+/** For SUMMED cells each, sums over some of the lanes. `finish` adds up the others, for CELLS. */
+#if defined(LOOKOUT_WIDE)
+using PartialSums = Floats;
+inline PartialSums lane_sums(Floats a, Floats b, Floats c, Floats d) {
+    const __m512d ab = _mm512_castps_pd(add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+    const __m512d cd = _mm512_castps_pd(add(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
+    return add(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)), _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
+}
+inline void finish(const PartialSums * sums, float * out) {
+    const auto pairs = [](Floats a, Floats b) { return add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD)); };
+    store(out, pairs(pairs(sums[0], sums[1]), pairs(sums[2], sums[3])));
+}
+#else
+using PartialSums = __m128;
+inline PartialSums lane_sums(Floats a, Floats b, Floats c, Floats d) {
+    const Floats halves = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+    return _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps(halves, 1));
+}
+inline void finish(const PartialSums * sums, float * out) {
+    for (int i = 0; i < CELLS / SUMMED; i++) _mm_storeu_ps(out + i * SUMMED, sums[i]);
+}
+#endif
+
+/** Of a query with the keys of some runs; later the weights of their values. */
+using Scores = float[MOST_RUNS * CELLS];
+
+/** `scores[n][first_score + c]` = queries[n] . keys[c], for N queries and CELLS keys. */
+template <int N>
+inline void dot(const float * const * queries, const float * keys, int64_t width, Scores * scores, int64_t first_score) {
+    PartialSums sums[N][CELLS / SUMMED];
+    for (int first = 0; first < CELLS; first += SUMMED) {
         const float * rows = keys + first * width;
-        Floats sums[8];
-        for (int c = 0; c < 8; c++) sums[c] = all(0.0f);
-        for (int64_t d = 0; d < width; d += LANES) {
-            const Floats q = load(query + d);
-            for (int c = 0; c < 8; c++) sums[c] = fma(q, load(rows + c * width + d), sums[c]);
+        Floats products[N][SUMMED];
+        for (int n = 0; n < N; n++) {
+            for (int c = 0; c < SUMMED; c++) products[n][c] = all(0.0f);
         }
-        _mm256_storeu_ps(scores + first, lane_sums(sums));
+        for (int64_t d = 0; d < width; d += LANES) {
+            Floats q[N];
+            for (int n = 0; n < N; n++) q[n] = kept_in_register(load(queries[n] + d));
+            for (int c = 0; c < SUMMED; c++) {
+                const Floats key = kept_in_register(load(rows + c * width + d));
+                for (int n = 0; n < N; n++) products[n][c] = fma(q[n], key, products[n][c]);
+            }
+        }
+        for (int n = 0; n < N; n++) {
+            sums[n][first / SUMMED] = lane_sums(products[n][0], products[n][1], products[n][2], products[n][3]);
+        }
+    }
+    for (int n = 0; n < N; n++) finish(sums[n], scores[n] + first_score);
+}
+
+/** Some of the runs that were converted together, in order. */
+struct Runs {
+    int count;
+    int numbers[MOST_RUNS];
+
+    bool operator==(const Runs & other) const { return count == other.count && std::equal(numbers, numbers + count, other.numbers); }
+};
+
+/** A part of `add_weighted`: so many vectors of the results. */
+template <int N, int VECTORS>
+inline void add_weighted_vectors(float * const * out, const float * kept, const Scores * weights, const float * values,
+                                 const Runs & runs, int64_t width) {
+    Floats sums[N][VECTORS];
+    for (int n = 0; n < N; n++) {
+        for (int i = 0; i < VECTORS; i++) sums[n][i] = multiply(load(out[n] + i * LANES), all(kept[n]));
+    }
+    for (int r = 0; r < runs.count; r++) {
+        const float * rows = values + runs.numbers[r] * CELLS * width;
+        for (int c = 0; c < CELLS; c++) {
+            Floats value[VECTORS];
+            for (int i = 0; i < VECTORS; i++) value[i] = kept_in_register(load(rows + c * width + i * LANES));
+            for (int n = 0; n < N; n++) {
+                const Floats weight = all(weights[n][r * CELLS + c]);
+                for (int i = 0; i < VECTORS; i++) sums[n][i] = fma(weight, value[i], sums[n][i]);
+            }
+        }
+    }
+    for (int n = 0; n < N; n++) {
+        for (int i = 0; i < VECTORS; i++) store(out[n] + i * LANES, sums[n][i]);
     }
 }
 
-/** `out` = `out` * `kept` + the sum of weights[c] * values[c] over CELLS values. */
-inline void add_weighted(float * out, float kept, const float * weights, const float * values, int64_t width) {
-    constexpr int TOGETHER = 4;
+/** `out[n]` = out[n] * kept[n] + the sum of weights[n][c] * values[c] over the values of the runs, for N queries. */
+template <int N>
+inline void add_weighted(float * const * out, const float * kept, const Scores * weights, const float * values,
+                         const Runs & runs, int64_t width) {
+    float * at[N];
+    for (int n = 0; n < N; n++) at[n] = out[n];
     int64_t d = 0;
-    for (; d + TOGETHER * LANES <= width; d += TOGETHER * LANES) {
-        Floats sums[TOGETHER];
-        for (int i = 0; i < TOGETHER; i++) sums[i] = multiply(load(out + d + i * LANES), all(kept));
-        for (int c = 0; c < CELLS; c++) {
-            const Floats weight = all(weights[c]);
-            for (int i = 0; i < TOGETHER; i++) sums[i] = fma(weight, load(values + c * width + d + i * LANES), sums[i]);
-        }
-        for (int i = 0; i < TOGETHER; i++) store(out + d + i * LANES, sums[i]);
-    }
-    for (; d < width; d += LANES) {
-        Floats total = multiply(load(out + d), all(kept));
-        for (int c = 0; c < CELLS; c++) total = fma(all(weights[c]), load(values + c * width + d), total);
-        store(out + d, total);
-    }
+    const auto step = [&](int vectors) {
+        for (int n = 0; n < N; n++) at[n] += vectors * LANES;
+        d += vectors * LANES;
+    };
+    for (; N == 1 && d + 8 * LANES <= width; step(8)) add_weighted_vectors<N, 8>(at, kept, weights, values + d, runs, width);
+    for (; d + 4 * LANES <= width; step(4)) add_weighted_vectors<N, 4>(at, kept, weights, values + d, runs, width);
+    for (; d < width; step(1)) add_weighted_vectors<N, 1>(at, kept, weights, values + d, runs, width);
 }
 
 inline void halves_to_floats(const char * row, int64_t width, float * out) {
@@ -108,15 +187,21 @@ inline bool is_readable(const ggml_tensor * cells) {
     return cells->type == GGML_TYPE_Q8_0 && cells->ne[0] % QK8_0 == 0 && cells->nb[0] == sizeof(block_q8_0);
 }
 
-/** Converts the rows of a head's cells; `number(c)` is the c-th of them. */
+/**
+ * Converts the rows of a head's cells; `number(c)` is the c-th of them.
+ * @param ahead after how many cells those follow that the processor is to fetch meanwhile: a head's cells lie too far apart
+ * for it to see that they will be read. With 0, none are fetched.
+ */
 template <typename Number>
-inline void to_floats(const ggml_tensor * cells, const char * head, int count, Number number, float * out) {
+inline void to_floats(const ggml_tensor * cells, const char * head, int count, Number number, float * out, int64_t ahead = 0) {
     const int64_t width = cells->ne[0];
-    const auto row = [&](int c) { return head + number(c) * cells->nb[1]; };
-    if (cells->type == GGML_TYPE_F16) {
-        for (int c = 0; c < count; c++) halves_to_floats(row(c), width, out + c * width);
-    } else {
-        for (int c = 0; c < count; c++) blocks_to_floats(row(c), width, out + c * width);
+    const bool is_halves = cells->type == GGML_TYPE_F16;
+    const int64_t bytes = is_halves ? width * sizeof(ggml_fp16_t) : width / QK8_0 * sizeof(block_q8_0);
+    for (int c = 0; c < count; c++) {
+        const char * row = head + number(c) * cells->nb[1];
+        for (int64_t i = 0; ahead > 0 && i < bytes; i += 64) _mm_prefetch(row + ahead * cells->nb[1] + i, _MM_HINT_T1);
+        if (is_halves) halves_to_floats(row, width, out + c * width);
+        else blocks_to_floats(row, width, out + c * width);
     }
 }
 
@@ -153,7 +238,40 @@ struct Strays {
     ggml_fp16_t shown[CELLS];
 };
 
+/** Queries that are processed together: each with its row's mask and its number in `Found`. */
+struct Several {
+    int count;
+    const float * queries[QUERIES_TOGETHER];
+    const ggml_fp16_t * shown[QUERIES_TOGETHER];
+    int64_t numbers[QUERIES_TOGETHER];
+};
+
+/** Rows that follow each other and see mostly the same cells. */
+struct Tile {
+    int64_t row;
+    int64_t rows;
+    /**
+     * Key heads that are processed together. In memory, a cell's heads lie side by side: of one head alone, every cell would
+     * be a place far from the last, which the processor does not read ahead.
+     */
+    int64_t heads;
+};
+
+/** The work of a thread at a time: a tile's queries of some key heads, over some cells. */
+struct Item {
+    int64_t stream;
+    int64_t row;
+    int64_t rows;
+    int64_t head;
+    int64_t heads;
+    int64_t start;
+    int64_t end;
+};
+
 struct Attention {
+    /** Cells by which two rows are compared. */
+    static constexpr int64_t PROBES = 64;
+
     const ggml_tensor * q;
     const ggml_tensor * k;
     const ggml_tensor * v;
@@ -161,22 +279,12 @@ struct Attention {
     ggml_tensor * out;
     float scale;
     int64_t group;  // Query heads that read one key head.
-    int64_t tile;  // Rows that are processed together.
-    /**
-     * Key heads that are processed together. In memory, a cell's heads lie side by side: of one head alone, every cell would
-     * be a place far from the last, which the processor does not read ahead.
-     */
-    int64_t heads;
+    int64_t most_rows;  // Of a tile.
 
-    /** @param threads that share the work. */
-    Attention(ggml_tensor * dst, int64_t threads)
+    explicit Attention(ggml_tensor * dst)
         : q(dst->src[0]), k(dst->src[1]), v(dst->src[2]), mask(dst->src[3]), out(dst), group(q->ne[2] / k->ne[2]),
-          tile(std::max<int64_t>(1, QUERIES / group)) {
+          most_rows(std::max<int64_t>(1, QUERIES / group)) {
         memcpy(&scale, dst->op_params, sizeof(float));
-        const int64_t fit = QUERIES / (std::min(tile, q->ne[1]) * group);
-        heads = mask == nullptr || mask->ne[2] != 1 ? 1 : std::max<int64_t>(1, std::min(fit, k->ne[2]));
-        // Every thread has some before cells are split into parts, whose sums are rounded differently.
-        while (heads > 1 && head_blocks() < std::min(threads, k->ne[2])) heads--;
     }
 
     bool is_ours() const {
@@ -185,28 +293,16 @@ struct Attention {
         return mask != nullptr && out->src[4] == nullptr && bias_and_cap[0] == 0.0f && bias_and_cap[1] == 0.0f &&
             q->type == GGML_TYPE_F32 && mask->type == GGML_TYPE_F16 && is_readable(k) && is_readable(v) &&
             k->ne[1] % CELLS == 0 && group <= QUERIES && k->ne[2] == v->ne[2] && k->ne[3] == v->ne[3] &&
-            q->nb[0] == sizeof(float) && mask->nb[0] == sizeof(ggml_fp16_t);
+            q->nb[0] == sizeof(float) && mask->nb[0] == sizeof(ggml_fp16_t) && mask->ne[2] == 1;
     }
-
-    int64_t tiles() const { return (q->ne[1] + tile - 1) / tile; }
-    int64_t head_blocks() const { return (k->ne[2] + heads - 1) / heads; }
-    int64_t items() const { return q->ne[3] * head_blocks() * tiles(); }
-    /** Queries of an item at most. */
-    int64_t slots() const { return heads * tile * group; }
-    int64_t first_row(int64_t item) const { return item % tiles() * tile; }
-    int64_t rows_of(int64_t item) const { return std::min(tile, q->ne[1] - first_row(item)); }
-    int64_t first_head(int64_t item) const { return item / tiles() % head_blocks() * heads; }
-    int64_t heads_of(int64_t item) const { return std::min(heads, k->ne[2] - first_head(item)); }
-    int64_t stream_of(int64_t item) const { return item / tiles() / head_blocks(); }
-    int64_t queries_of(int64_t item) const { return heads_of(item) * rows_of(item) * group; }
 
     const float * query(int64_t row, int64_t head, int64_t stream) const {
         return (const float *) ((const char *) q->data + row * q->nb[1] + head * q->nb[2] + stream * q->nb[3]);
     }
 
-    const ggml_fp16_t * seen(int64_t row, int64_t head, int64_t stream) const {
-        return (const ggml_fp16_t *) ((const char *) mask->data + row * mask->nb[1] + head % mask->ne[2] * mask->nb[2] +
-            stream % mask->ne[3] * mask->nb[3]);
+    /** A row's mask, which is that of all heads. */
+    const ggml_fp16_t * seen(int64_t row, int64_t stream) const {
+        return (const ggml_fp16_t *) ((const char *) mask->data + row * mask->nb[1] + stream % mask->ne[3] * mask->nb[3]);
     }
 
     /** In the result, the dimensions of rows and heads are swapped. */
@@ -214,56 +310,119 @@ struct Attention {
         return (float *) ((char *) out->data + ((stream * q->ne[1] + row) * q->ne[2] + head) * out->nb[1]);
     }
 
-    /** Processes one tile of rows and the heads of some key heads over the cells from `start` up to `end`. */
-    void search(int64_t item, int64_t start, int64_t end, Found & found) const {
-        const int64_t row0 = first_row(item);
-        const int64_t rows = rows_of(item);
-        const int64_t head0 = first_head(item);
-        const int64_t heads = heads_of(item);
-        const int64_t stream = stream_of(item);
-        const int64_t key_stream = stream / (q->ne[3] / k->ne[3]);
-        const char * keys = (const char *) k->data + head0 * k->nb[2] + key_stream * k->nb[3];
-        const char * values = (const char *) v->data + head0 * v->nb[2] + key_stream * v->nb[3];
+    /** Whether two rows see mostly the same cells, as those of a prompt do, and of sequences with a common beginning. */
+    bool share(int64_t a, int64_t b) const {
+        const int64_t cells = k->ne[1];
+        const int64_t stride = std::max<int64_t>(CELLS, cells / PROBES);
+        int64_t by_a = 0;
+        int64_t by_b = 0;
+        int64_t by_both = 0;
+        for (int64_t i = 0; i * stride < cells; i++) {
+            // New cells of sequences that are decoded together alternate: probes at equal distances could all be of one.
+            const int64_t cell = std::min(i * stride + i % CELLS, cells - 1);
+            const bool sees_a = seen(a, 0)[cell] != HIDDEN;
+            const bool sees_b = seen(b, 0)[cell] != HIDDEN;
+            by_a += sees_a;
+            by_b += sees_b;
+            by_both += sees_a && sees_b;
+        }
+        return 2 * by_both >= std::max(by_a, by_b);
+    }
+
+    /** The rows in tiles, so that cells are converted once for all rows of a tile, and each row skips those of others. */
+    std::vector<Tile> tiles(int64_t threads) const {
+        std::vector<Tile> found;
+        for (int64_t row = 0; row < q->ne[1];) {
+            int64_t end = std::min(q->ne[1], row + most_rows);
+            if (!share(row, end - 1)) {
+                for (end = row + 1; share(row, end);) end++;
+            }
+            found.push_back({row, end - row, 1});
+            row = end;
+        }
+        // Each thread has as much to do.
+        const int64_t count = (int64_t) found.size();
+        const int64_t blocks = count % threads == 0 || count >= 4 * threads ? 1 : std::min(threads, k->ne[2]);
+        for (Tile & tile : found) {
+            const int64_t fit = std::max<int64_t>(1, QUERIES / (tile.rows * group));
+            tile.heads = std::min(fit, (k->ne[2] + blocks - 1) / blocks);
+        }
+        return found;
+    }
+
+    /** Calls a function with each item. Those that read the same heads follow each other. */
+    template <typename Function>
+    void each_item(const std::vector<Tile> & tiles, Function function) const {
+        for (int64_t stream = 0; stream < q->ne[3]; stream++) {
+            for (int64_t block = 0; block < k->ne[2]; block++) {
+                for (const Tile & tile : tiles) {
+                    const int64_t head = block * tile.heads;
+                    if (head >= k->ne[2]) continue;
+                    function(Item{stream, tile.row, tile.rows, head, std::min(tile.heads, k->ne[2] - head), 0, k->ne[1]});
+                }
+            }
+        }
+    }
+
+    /** Processes an item. */
+    void search(const Item & item, Found & found) const {
+        const int64_t key_stream = item.stream / (q->ne[3] / k->ne[3]);
+        const char * keys = (const char *) k->data + item.head * k->nb[2] + key_stream * k->nb[3];
+        const char * values = (const char *) v->data + item.head * v->nb[2] + key_stream * v->nb[3];
         const int64_t width = k->ne[0];
         const int64_t value_width = v->ne[0];
-        for (int64_t i = 0; i < queries_of(item); i++) {
+        const int64_t queries = item.heads * item.rows * group;
+        for (int64_t i = 0; i < queries; i++) {
             found.largest[i] = -INFINITY;
             found.total[i] = 0.0f;
         }
-        memset(found.values, 0, queries_of(item) * value_width * sizeof(float));
+        memset(found.values, 0, queries * value_width * sizeof(float));
 
-        alignas(64) float key_floats[CELLS * WIDEST];
-        alignas(64) float value_floats[CELLS * WIDEST];
-        const auto read = [&](int64_t head, int count, auto number, float * k_floats, float * v_floats) {
-            to_floats(k, keys + head * k->nb[2], count, number, k_floats);
-            to_floats(v, values + head * v->nb[2], count, number, v_floats);
+        const int64_t most_runs = std::min<int64_t>(MOST_RUNS, TOGETHER_FLOATS / (CELLS * std::max(width, value_width)));
+        alignas(64) float key_floats[TOGETHER_FLOATS];
+        alignas(64) float value_floats[TOGETHER_FLOATS];
+        /** Some queries of a head that see the same runs. */
+        Several several;
+        several.count = 0;
+        const auto flush = [&](const Runs & runs) {
+            if (several.count > 0) attend(several, runs, key_floats, value_floats, found);
+            several.count = 0;
         };
-        const auto add = [&](int64_t head, int64_t row, int64_t member, const ggml_fp16_t * shown, const float * k_floats,
-                             const float * v_floats) {
-            alignas(64) float scores[CELLS];
-            dot(query(row0 + row, (head0 + head) * group + member, stream), k_floats, width, scores);
-            weigh(shown, scores, v_floats, value_width, (head * rows + row) * group + member, found);
+        const auto add = [&](int64_t head, int64_t row, const Runs & runs, const ggml_fp16_t * shown) {
+            for (int64_t member = 0; member < group; member++) {
+                several.queries[several.count] = query(item.row + row, (item.head + head) * group + member, item.stream);
+                several.shown[several.count] = shown;
+                several.numbers[several.count] = (head * item.rows + row) * group + member;
+                if (++several.count == QUERIES_TOGETHER) flush(runs);
+            }
         };
         Strays strays[QUERIES];
-        for (int64_t row = 0; row < rows; row++) strays[row].count = 0;
+        const ggml_fp16_t * masks[QUERIES];
+        for (int64_t row = 0; row < item.rows; row++) {
+            strays[row].count = 0;
+            masks[row] = seen(item.row + row, item.stream);
+        }
         const auto add_strays = [&](int64_t row) {
-            alignas(64) float stray_keys[CELLS * WIDEST];
-            alignas(64) float stray_values[CELLS * WIDEST];
             Strays & of_row = strays[row];
             const int missing = CELLS - of_row.count;
             std::fill(of_row.shown + of_row.count, of_row.shown + CELLS, HIDDEN);
-            for (int64_t head = 0; head < heads; head++) {
-                read(head, of_row.count, [&](int c) { return of_row.cells[c]; }, stray_keys, stray_values);
-                memset(stray_keys + of_row.count * width, 0, missing * width * sizeof(float));
-                memset(stray_values + of_row.count * value_width, 0, missing * value_width * sizeof(float));
-                for (int64_t member = 0; member < group; member++) add(head, row, member, of_row.shown, stray_keys, stray_values);
+            for (int64_t head = 0; head < item.heads; head++) {
+                const auto number = [&](int c) { return of_row.cells[c]; };
+                to_floats(k, keys + head * k->nb[2], of_row.count, number, key_floats);
+                to_floats(v, values + head * v->nb[2], of_row.count, number, value_floats);
+                memset(key_floats + of_row.count * width, 0, missing * width * sizeof(float));
+                memset(value_floats + of_row.count * value_width, 0, missing * value_width * sizeof(float));
+                const Runs first = {1, {0}};
+                add(head, row, first, of_row.shown);
+                flush(first);
             }
             of_row.count = 0;
         };
-        /** Whether a row, by its mask, sees so few of the cells that they are gathered; of all heads the same then. */
-        const auto gather = [&](int64_t row, int64_t cell, const ggml_fp16_t * shown) {
+        /** Whether a row sees so few of the cells that they are gathered. */
+        const auto gather = [&](int64_t row, int64_t cell) {
+            const ggml_fp16_t * shown = masks[row] + cell;
             uint32_t seen_bits = ~hidden_bits(shown);
-            if (mask->ne[2] != 1 || __builtin_popcount(seen_bits) / 2 >= FEW) return false;
+            if (__builtin_popcount(seen_bits) / 2 >= FEW) return false;
             for (; seen_bits != 0; seen_bits &= seen_bits - 1, seen_bits &= seen_bits - 1) {
                 const int c = __builtin_ctz(seen_bits) / 2;
                 Strays & of_row = strays[row];
@@ -273,86 +432,111 @@ struct Attention {
             }
             return true;
         };
-        for (int64_t cell = start; cell < end; cell += CELLS) {
-            if (cell % BLOCK == 0 && cell + BLOCK <= end && sees_none(row0, rows, cell, stream)) {
-                cell += BLOCK - CELLS;
-                continue;
+        for (int64_t block = item.start; block < item.end; block += BLOCK) {
+            const int64_t block_end = std::min(block + BLOCK, item.end);
+            int64_t looking[QUERIES];
+            int64_t looking_count = 0;
+            for (int64_t row = 0; row < item.rows; row++) {
+                if (block_end - block == BLOCK && is_block_hidden(masks[row] + block)) continue;
+                looking[looking_count++] = row;
             }
-            bool sees[QUERIES];
-            bool is_seen = false;
-            for (int64_t row = 0; row < rows; row++) {
-                const ggml_fp16_t * shown = seen(row0 + row, head0 * group, stream) + cell;
-                sees[row] = !gather(row, cell, shown);
-                is_seen = is_seen || sees[row];
-            }
-            if (!is_seen) continue;
-            for (int64_t head = 0; head < heads; head++) {
-                bool is_read = false;
-                for (int64_t row = 0; row < rows; row++) {
-                    if (!sees[row]) continue;
-                    for (int64_t member = 0; member < group; member++) {
-                        const ggml_fp16_t * shown = seen(row0 + row, (head0 + head) * group + member, stream) + cell;
-                        if (mask->ne[2] != 1 && hidden_bits(shown) == UINT32_MAX) continue;
-                        if (!is_read) read(head, CELLS, [&](int c) { return cell + c; }, key_floats, value_floats);
-                        is_read = true;
-                        add(head, row, member, shown, key_floats, value_floats);
+            for (int64_t cell = block; cell < block_end && looking_count > 0; cell += most_runs * CELLS) {
+                const int count = (int) std::min(most_runs, (block_end - cell) / CELLS);
+                Runs runs[QUERIES];
+                bool is_read[MOST_RUNS] = {};
+                bool is_any = false;
+                for (int64_t i = 0; i < looking_count; i++) {
+                    Runs & of_row = runs[i];
+                    of_row.count = 0;
+                    for (int r = 0; r < count; r++) {
+                        if (gather(looking[i], cell + r * CELLS)) continue;
+                        of_row.numbers[of_row.count++] = r;
+                        is_read[r] = is_any = true;
                     }
+                }
+                if (!is_any) continue;
+                for (int64_t head = 0; head < item.heads; head++) {
+                    for (int r = 0; r < count; r++) {
+                        if (!is_read[r]) continue;
+                        const int64_t first = cell + r * CELLS;
+                        const auto number = [&](int c) { return first + c; };
+                        to_floats(k, keys + head * k->nb[2], CELLS, number, key_floats + r * CELLS * width, AHEAD);
+                        to_floats(v, values + head * v->nb[2], CELLS, number, value_floats + r * CELLS * value_width, AHEAD);
+                    }
+                    const Runs * before = nullptr;
+                    for (int64_t i = 0; i < looking_count; i++) {
+                        if (runs[i].count == 0) continue;
+                        if (before != nullptr && !(*before == runs[i])) flush(*before);
+                        before = &runs[i];
+                        add(head, looking[i], runs[i], masks[looking[i]] + cell);
+                    }
+                    flush(*before);
                 }
             }
         }
-        for (int64_t row = 0; row < rows; row++) {
+        for (int64_t row = 0; row < item.rows; row++) {
             if (strays[row].count > 0) add_strays(row);
         }
     }
 
-    /** Whether the mask hides the BLOCK cells from `cell` from every row and head. */
-    bool sees_none(int64_t row0, int64_t rows, int64_t cell, int64_t stream) const {
-        if (mask->ne[2] != 1) return false;
-        for (int64_t row = 0; row < rows; row++) {
-            if (!is_block_hidden(seen(row0 + row, 0, stream) + cell)) return false;
+    void attend(const Several & several, const Runs & runs, const float * keys, const float * values, Found & found) const {
+        static_assert(QUERIES_TOGETHER == 2 || QUERIES_TOGETHER == 4, "");
+        switch (several.count) {
+            case 1: return attend_to<1>(several, runs, keys, values, found);
+            case 2: return attend_to<2>(several, runs, keys, values, found);
+#if defined(LOOKOUT_WIDE)
+            case 3: return attend_to<3>(several, runs, keys, values, found);
+            case 4: return attend_to<4>(several, runs, keys, values, found);
+#endif
         }
-        return true;
     }
 
-    /** Adds CELLS cells to a query's online softmax. */
-    void weigh(const ggml_fp16_t * shown, float * scores, const float * values, int64_t width, int64_t query, Found & found) const {
-        Floats largest_here = all(-INFINITY);
-        for (int c = 0; c < CELLS; c += LANES) {
-            const Floats score = fma(load(scores + c), all(scale), from_halves(shown + c));
-            store(scores + c, score);
-            largest_here = larger(largest_here, score);
+    /** Adds cells to the online softmax of N queries. */
+    template <int N>
+    void attend_to(const Several & several, const Runs & runs, const float * keys, const float * values, Found & found) const {
+        const int64_t width = k->ne[0];
+        const int64_t value_width = v->ne[0];
+        alignas(64) Scores scores[N];
+        for (int r = 0; r < runs.count; r++) {
+            dot<N>(several.queries, keys + runs.numbers[r] * CELLS * width, width, scores, r * CELLS);
         }
-        const float before = found.largest[query];
-        const float now = std::max(before, largest(largest_here));
-        if (now == -INFINITY) return;
-        const float kept = before == now ? 1.0f : expf(before - now);
-        float total = found.total[query] * kept;
-        for (int c = 0; c < CELLS; c += LANES) {
-            const Floats score = load(scores + c);
-            const Floats exponent = larger(subtract(score, all(now)), all(SMALLEST_EXPONENT));
-            const Floats weight = where_seen(score, ggml_v_expf(exponent));
-            store(scores + c, weight);
-            total += sum(weight);
+        float kept[N];
+        float * out[N];
+        for (int n = 0; n < N; n++) {
+            const int64_t number = several.numbers[n];
+            out[n] = found.values + number * value_width;
+            Floats largest_here = all(-INFINITY);
+            for (int r = 0; r < runs.count; r++) {
+                const ggml_fp16_t * shown = several.shown[n] + runs.numbers[r] * CELLS;
+                for (int c = 0; c < CELLS; c += LANES) {
+                    float * at = scores[n] + r * CELLS + c;
+                    const Floats score = fma(load(at), all(scale), from_halves(shown + c));
+                    store(at, score);
+                    largest_here = larger(largest_here, score);
+                }
+            }
+            const float before = found.largest[number];
+            const float now = std::max(before, largest(largest_here));
+            kept[n] = before == now ? 1.0f : expf(before - now);
+            Floats total = all(0.0f);
+            for (int c = 0; c < runs.count * CELLS; c += LANES) {
+                const Floats score = load(scores[n] + c);
+                const Floats exponent = larger(subtract(score, all(now)), all(SMALLEST_EXPONENT));
+                const Floats weight = where_seen(score, ggml_v_expf(exponent));
+                store(scores[n] + c, weight);
+                total = add(total, weight);
+            }
+            found.largest[number] = now;
+            found.total[number] = found.total[number] * kept[n] + sum(total);
         }
-        found.largest[query] = now;
-        found.total[query] = total;
-        add_weighted(found.values + query * width, kept, scores, values, width);
+        add_weighted<N>(out, kept, scores, values, runs, value_width);
     }
 
-    /** The result of one query of an item. */
-    float * result_of(int64_t item, int64_t query) const {
-        const int64_t rows = rows_of(item);
-        const int64_t row = first_row(item) + query / group % rows;
-        const int64_t head = (first_head(item) + query / group / rows) * group + query % group;
-        return result(row, head, stream_of(item));
-    }
-
-    void finish(int64_t item, const Found & found) const {
-        const int64_t width = v->ne[0];
-        for (int64_t i = 0; i < queries_of(item); i++) {
-            const float inverse = found.total[i] == 0.0f ? 0.0f : 1.0f / found.total[i];
-            float * to = result_of(item, i);
-            for (int64_t d = 0; d < width; d++) to[d] = found.values[i * width + d] * inverse;
+    /** Calls a function with the number of each query of an item in `Found`, its row and its head. */
+    template <typename Function>
+    void each_query(const Item & item, Function function) const {
+        for (int64_t i = 0; i < item.heads * item.rows * group; i++) {
+            function(i, item.row + i / group % item.rows, (item.head + i / group / item.rows) * group + i % group);
         }
     }
 
@@ -361,46 +545,58 @@ struct Attention {
         const int64_t cells = k->ne[1];
         const int64_t width = v->ne[0];
         const int64_t record = 2 + width;  // Largest, total, values.
-        int64_t parts = std::min((params->nth + items() - 1) / items(), std::max<int64_t>(1, cells / FEWEST_CELLS));
-        const int64_t room = (int64_t) (params->wsize / sizeof(float)) / (items() * slots() * record);
-        if (room < parts) parts = 1;
-        const int64_t part_cells = ((cells + parts - 1) / parts + CELLS - 1) / CELLS * CELLS;
+        const int64_t queries = q->ne[1] * q->ne[2] * q->ne[3];
+        // How cells are split changes how sums are rounded, so it must not depend on what the rows see.
+        const int64_t fewest_items = q->ne[3] * k->ne[2] * ((q->ne[1] + most_rows - 1) / most_rows);
+        int64_t parts = std::min((params->nth + fewest_items - 1) / fewest_items, std::max<int64_t>(1, cells / FEWEST_CELLS));
+        if ((int64_t) (params->wsize / sizeof(float)) < queries * parts * record) parts = 1;
+        const int64_t part_cells = ((cells + parts - 1) / parts + BLOCK - 1) / BLOCK * BLOCK;
         Found found;
         auto * records = (float *) params->wdata;
-        for (int64_t job = params->ith; job < items() * parts; job += params->nth) {
-            const int64_t item = job / parts;
-            const int64_t start = std::min(cells, job % parts * part_cells);
-            search(item, start, std::min(cells, start + part_cells), found);
-            if (parts == 1) {
-                finish(item, found);
-                continue;
+        const auto record_of = [&](int64_t part, int64_t row, int64_t head, int64_t stream) {
+            return records + (((part * q->ne[3] + stream) * q->ne[1] + row) * q->ne[2] + head) * record;
+        };
+        int64_t job = 0;
+        each_item(tiles(params->nth), [&](Item item) {
+            for (int64_t part = 0; part < parts; part++, job++) {
+                if (job % params->nth != params->ith) continue;
+                item.start = std::min(cells, part * part_cells);
+                item.end = std::min(cells, item.start + part_cells);
+                search(item, found);
+                each_query(item, [&](int64_t i, int64_t row, int64_t head) {
+                    const float * from = found.values + i * width;
+                    if (parts == 1) {
+                        const float inverse = found.total[i] == 0.0f ? 0.0f : 1.0f / found.total[i];
+                        float * to = result(row, head, item.stream);
+                        for (int64_t d = 0; d < width; d++) to[d] = from[d] * inverse;
+                    } else {
+                        float * to = record_of(part, row, head, item.stream);
+                        to[0] = found.largest[i];
+                        to[1] = found.total[i];
+                        memcpy(to + 2, from, width * sizeof(float));
+                    }
+                });
             }
-            for (int64_t i = 0; i < queries_of(item); i++) {
-                float * to = records + (job * slots() + i) * record;
-                to[0] = found.largest[i];
-                to[1] = found.total[i];
-                memcpy(to + 2, found.values + i * width, width * sizeof(float));
-            }
-        }
+        });
         if (parts == 1) return;
         ggml_barrier(params->threadpool);
-        for (int64_t item = params->ith; item < items(); item += params->nth) {
-            for (int64_t i = 0; i < queries_of(item); i++) {
-                const auto part = [&](int64_t n) { return records + ((item * parts + n) * slots() + i) * record; };
-                float now = -INFINITY;
-                for (int64_t n = 0; n < parts; n++) now = std::max(now, part(n)[0]);
-                float total = 0.0f;
-                float * to = result_of(item, i);
-                std::fill(to, to + width, 0.0f);
-                for (int64_t n = 0; n < parts; n++) {
-                    const float * from = part(n);
-                    if (from[1] == 0.0f) continue;
-                    const float kept = expf(from[0] - now);
-                    total += from[1] * kept;
-                    for (int64_t d = 0; d < width; d++) to[d] += from[2 + d] * kept;
-                }
-                for (int64_t d = 0; d < width && total != 0.0f; d++) to[d] /= total;
+        for (int64_t query = params->ith; query < queries; query += params->nth) {
+            const int64_t head = query % q->ne[2];
+            const int64_t row = query / q->ne[2] % q->ne[1];
+            const int64_t stream = query / q->ne[2] / q->ne[1];
+            float now = -INFINITY;
+            for (int64_t n = 0; n < parts; n++) now = std::max(now, record_of(n, row, head, stream)[0]);
+            float total = 0.0f;
+            float * to = result(row, head, stream);
+            std::fill(to, to + width, 0.0f);
+            for (int64_t n = 0; n < parts; n++) {
+                const float * from = record_of(n, row, head, stream);
+                if (from[1] == 0.0f) continue;
+                const float kept = expf(from[0] - now);
+                total += from[1] * kept;
+                for (int64_t d = 0; d < width; d++) to[d] += from[2 + d] * kept;
             }
+            for (int64_t d = 0; d < width && total != 0.0f; d++) to[d] /= total;
         }
     }
 };

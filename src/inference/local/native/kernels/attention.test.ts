@@ -21,8 +21,11 @@ interface Shape {
   readonly cells: number
   readonly streams: number
   readonly threads: number
-  /** Share of the cells that a row can see; null where there is no mask, as in image encoders. */
-  readonly seen: number | null
+  /**
+   * Share of the cells that a row can see; `apart` where each row sees other cells than the one before it, like sequences
+   * with nothing in common; null where there is no mask, as in image encoders.
+   */
+  readonly seen: number | 'apart' | null
   readonly seed: number
 }
 
@@ -44,7 +47,7 @@ const shapes: fc.Arbitrary<Shape> = fc.record({
   cells: fc.constantFrom(16, 256, 1280),
   streams: fc.constantFrom(1, 1, 2),
   threads: fc.constantFrom(1, 2, 3),
-  seen: fc.constantFrom(0.02, 0.1, 0.5, 1),
+  seen: fc.constantFrom<number | 'apart'>(0.02, 0.1, 0.5, 1, 'apart'),
   seed: fc.nat(),
 })
 
@@ -65,6 +68,8 @@ const shapesOfEncoders: fc.Arbitrary<Shape> = fc
 /** Permitted error of f32 sums, relative to the largest result. */
 const ROUNDING = 1e-4
 const CHECKED = 6
+/** Rows that see other cells than each other, before those of the first are seen again. */
+const APART = 5
 const Q8_0 = 8
 /** Numbers in a block of Q8_0. */
 const BLOCK = 32
@@ -107,11 +112,12 @@ describe.each(libraries)('attention %s', (_, compute) => {
     [4, 2, 3],
     [8, 2, 3],
   ] as const
-  test.skipIf(compute === null).each(alone)(
-    'of a row does not depend on the other rows of the batch: %i key heads, %i queries for each, %i threads',
-    (keyHeads, group, threads) => {
+  const others = alone.flatMap((sizes) => [[...sizes, 0.3] as const, [...sizes, 'apart'] as const])
+  test.skipIf(compute === null).each(others)(
+    'of a row does not depend on the other rows of the batch: %i key heads, %i queries for each, %i threads, seen: %s',
+    (keyHeads, group, threads, seen) => {
       const sizes = { stored: 'f16', width: 64, cells: 512, streams: 1 } as const
-      const shape = { ...sizes, keyHeads, group, threads, seen: 0.3, seed: 7 }
+      const shape = { ...sizes, keyHeads, group, threads, seen, seed: 7 }
       const together = attend(compute!, { ...shape, rows: 40 }).found
       const alone = attend(compute!, { ...shape, rows: 1 }).found
       expect([...alone]).toEqual([...together.subarray(0, alone.length)])
@@ -134,6 +140,10 @@ function attend(compute: Compute, shape: Shape): Outcome {
   // Cells are hidden in whole blocks, like those of other sequences, and singly. All rows see the first cell.
   const mask = numbers(cells * rows * streams, (random, i) => {
     if (seen === null || i % cells === 0) return 0
+    if (seen === 'apart') {
+      const [row, cell] = [Math.floor(i / cells) % rows, i % cells]
+      return Math.floor((cell * APART) / cells) === row % APART ? 0 : Number.NEGATIVE_INFINITY
+    }
     return Math.floor(i / 64) % 3 === 1 || random() >= seen ? Number.NEGATIVE_INFINITY : 0
   })
   const queries = new Float32Array(width * rows * heads * streams)

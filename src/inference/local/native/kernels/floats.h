@@ -36,7 +36,6 @@ inline float sum(Floats x) { return _mm512_reduce_add_ps(x); }
 inline Floats where_seen(Floats scores, Floats x) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(scores, all(-FLT_MAX), _CMP_GE_OQ), x);
 }
-inline __m256 halved(Floats x) { return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)); }
 #else
 using Floats = __m256;
 constexpr int LANES = 8;
@@ -65,7 +64,6 @@ inline float sum(Floats x) {
 inline Floats where_seen(Floats scores, Floats x) {
     return _mm256_and_ps(x, _mm256_cmp_ps(scores, all(-FLT_MAX), _CMP_GE_OQ));
 }
-inline __m256 halved(Floats x) { return x; }
 #endif
 
 /** exp() of a smaller number is negligible beside the largest weight, which is exp(0). */
