@@ -21,7 +21,10 @@ const BATCHES = [1, 2, 4, 8, 16, 32]
 const APART = [4, 16]
 /** Time that their prompts may take together, in s. */
 const LONGEST_PREFILL_S = 20
-/** Tokens that may be generated before all prompts are prefilled, and while the first and the last token are counted. */
+/** Tokens of each of them that are measured: so many that asking for their number takes no time by comparison. */
+const APART_TOKENS = 128
+const ASKING_MS = 10
+/** Tokens that may be generated before all prompts are prefilled. */
 const SPARE_TOKENS = 1000
 const OUTPUT_TOKENS = 32
 const PREFIX_WORDS = 500
@@ -47,7 +50,6 @@ export const engine: Benchmark = {
       const own = await LocalEngine.start(model.card)
       try {
         print(await compare(peer, model, own, options))
-        print('')
         print(await compareApart(peer, model, own, options))
       } finally {
         await own.close()
@@ -120,7 +122,7 @@ async function compareApart(peer: Peer, model: BenchModel, own: LocalEngine, opt
     lookout.push(speeds)
   }
   const measurePeer = async () => {
-    batched.push(await batchedBench(peer, model, promptTokens, { batches, shared: false }))
+    batched.push(await batchedBench(peer, model, promptTokens, { batches, shared: false, outputTokens: APART_TOKENS }))
   }
   for (let run = 0; run < repetitions; run++) {
     for (const measure of run % 2 === 0 ? [measureOwn, measurePeer] : [measurePeer, measureOwn]) await measure()
@@ -131,7 +133,7 @@ async function compareApart(peer: Peer, model: BenchModel, own: LocalEngine, opt
   })
   return `### Engine alone, a prompt for each sequence, ${model.name}, ${model.threads} thread${model.threads === 1 ? '' : 's'} each
 
-Prompts of about ${promptTokens} tokens with nothing in common; generated tokens per second of all sequences, once all prompts are prefilled. Medians of ${repetitions} repetition${repetitions === 1 ? '' : 's'} in turn.
+Prompts of about ${promptTokens} tokens with nothing in common, ${APART_TOKENS} tokens for each sequence; tokens per second once all prompts are prefilled. Medians of ${repetitions} repetition${repetitions === 1 ? '' : 's'} in turn.
 
 ${table(['sequences', 'Lookout decodes', 'llama-batched-bench decodes', 'ratio'], rows)}`
 }
@@ -143,7 +145,7 @@ async function decodeApart(own: LocalEngine, texts: readonly string[]): Promise<
   let waiting = texts.length
   const { promise: allDecode, resolve } = Promise.withResolvers<void>()
   const requests = texts.map(async (text) => {
-    const branch: Branch = { suffix: [], n: 1, maxTokens: OUTPUT_TOKENS + SPARE_TOKENS, sampling: GREEDY }
+    const branch: Branch = { suffix: [], n: 1, maxTokens: APART_TOKENS + SPARE_TOKENS, sampling: GREEDY }
     const prefix = [{ type: 'text', text, trusted: false }] as const
     const { events } = await own.generate({ organisation: 'bench', prefix, branches: [branch] }, stop.signal)
     let isFirst = true
@@ -157,8 +159,8 @@ async function decodeApart(own: LocalEngine, texts: readonly string[]): Promise<
   await Promise.race([allDecode, ...requests])
   const [before, started] = [await generated(), performance.now()]
   let count = 0
-  while (count < texts.length * OUTPUT_TOKENS) {
-    await setTimeout(1)
+  while (count < texts.length * APART_TOKENS) {
+    await setTimeout(ASKING_MS)
     count = (await generated()) - before
   }
   const ms = performance.now() - started
@@ -208,9 +210,10 @@ export async function batchedBench(
     flashAttention?: string
     /** Whether all sequences have one prompt; their cells are in one KV cache then. */
     shared?: boolean
+    outputTokens?: number
   } = {},
 ): Promise<Speed[]> {
-  const { batches = BATCHES, flashAttention = 'auto', shared = true } = options
+  const { batches = BATCHES, flashAttention = 'auto', shared = true, outputTokens = OUTPUT_TOKENS } = options
   const threads = String(model.threads)
   const output = await runProgram(peer.batchedBench, [
     ...['--model', model.model, '--ctx-size', String(model.card.engine.contextTokens)],
@@ -220,7 +223,7 @@ export async function batchedBench(
       '-npp',
       String(prefixTokens),
       '-ntg',
-      String(OUTPUT_TOKENS),
+      String(outputTokens),
       '-npl',
       [WARM_UP_BATCH, ...batches].join(','),
       ...(shared ? ['-pps', '--kv-unified'] : []),

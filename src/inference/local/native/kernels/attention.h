@@ -93,9 +93,11 @@ inline void finish(const PartialSums * sums, float * out) {
 /** Of a query with the keys of some runs; later the weights of their values. */
 using Scores = float[MOST_RUNS * CELLS];
 
+// The sums of these functions stay in registers only as parts of their caller: hence always_inline.
+
 /** `scores[n][first_score + c]` = queries[n] . keys[c], for N queries and CELLS keys. */
 template <int N>
-inline void dot(const float * const * queries, const float * keys, int64_t width, Scores * scores, int64_t first_score) {
+[[gnu::always_inline]] inline void dot(const float * const * queries, const float * keys, int64_t width, Scores * scores, int64_t first_score) {
     PartialSums sums[N][CELLS / SUMMED];
     for (int first = 0; first < CELLS; first += SUMMED) {
         const float * rows = keys + first * width;
@@ -128,7 +130,7 @@ struct Runs {
 
 /** A part of `add_weighted`: so many vectors of the results. */
 template <int N, int VECTORS>
-inline void add_weighted_vectors(float * const * out, const float * kept, const Scores * weights, const float * values,
+[[gnu::always_inline]] inline void add_weighted_vectors(float * const * out, const float * kept, const Scores * weights, const float * values,
                                  const Runs & runs, int64_t width) {
     Floats sums[N][VECTORS];
     for (int n = 0; n < N; n++) {
@@ -152,7 +154,7 @@ inline void add_weighted_vectors(float * const * out, const float * kept, const 
 
 /** `out[n]` = out[n] * kept[n] + the sum of weights[n][c] * values[c] over the values of the runs, for N queries. */
 template <int N>
-inline void add_weighted(float * const * out, const float * kept, const Scores * weights, const float * values,
+[[gnu::always_inline]] inline void add_weighted(float * const * out, const float * kept, const Scores * weights, const float * values,
                          const Runs & runs, int64_t width) {
     float * at[N];
     for (int n = 0; n < N; n++) at[n] = out[n];
@@ -188,18 +190,29 @@ inline bool is_readable(const ggml_tensor * cells) {
 }
 
 /**
+ * Has the processor fetch a row that is read soon: the rows of a head lie too far apart for it to see that they will be read.
+ */
+inline void ask_for(const char * row, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(row + i, _MM_HINT_T1);
+}
+
+/** Bytes of a head's row. */
+inline int64_t row_bytes(const ggml_tensor * cells) {
+    return cells->type == GGML_TYPE_F16 ? cells->ne[0] * sizeof(ggml_fp16_t) : cells->ne[0] / QK8_0 * sizeof(block_q8_0);
+}
+
+/**
  * Converts the rows of a head's cells; `number(c)` is the c-th of them.
- * @param ahead after how many cells those follow that the processor is to fetch meanwhile: a head's cells lie too far apart
- * for it to see that they will be read. With 0, none are fetched.
+ * @param ahead after how many cells those follow that are read soon; with 0, none are.
  */
 template <typename Number>
 inline void to_floats(const ggml_tensor * cells, const char * head, int count, Number number, float * out, int64_t ahead = 0) {
     const int64_t width = cells->ne[0];
+    const int64_t bytes = ahead > 0 ? row_bytes(cells) : 0;
     const bool is_halves = cells->type == GGML_TYPE_F16;
-    const int64_t bytes = is_halves ? width * sizeof(ggml_fp16_t) : width / QK8_0 * sizeof(block_q8_0);
     for (int c = 0; c < count; c++) {
         const char * row = head + number(c) * cells->nb[1];
-        for (int64_t i = 0; ahead > 0 && i < bytes; i += 64) _mm_prefetch(row + ahead * cells->nb[1] + i, _MM_HINT_T1);
+        ask_for(row + ahead * cells->nb[1], bytes);
         if (is_halves) halves_to_floats(row, width, out + c * width);
         else blocks_to_floats(row, width, out + c * width);
     }
@@ -268,7 +281,8 @@ struct Item {
     int64_t end;
 };
 
-struct Attention {
+/** What is to be computed, how it lies in memory, and how threads share it. */
+struct Shape {
     /** Cells by which two rows are compared. */
     static constexpr int64_t PROBES = 64;
 
@@ -281,7 +295,7 @@ struct Attention {
     int64_t group;  // Query heads that read one key head.
     int64_t most_rows;  // Of a tile.
 
-    explicit Attention(ggml_tensor * dst)
+    explicit Shape(ggml_tensor * dst)
         : q(dst->src[0]), k(dst->src[1]), v(dst->src[2]), mask(dst->src[3]), out(dst), group(q->ne[2] / k->ne[2]),
           most_rows(std::max<int64_t>(1, QUERIES / group)) {
         memcpy(&scale, dst->op_params, sizeof(float));
@@ -364,141 +378,42 @@ struct Attention {
         }
     }
 
-    /** Processes an item. */
-    void search(const Item & item, Found & found) const {
-        const int64_t key_stream = item.stream / (q->ne[3] / k->ne[3]);
-        const char * keys = (const char *) k->data + item.head * k->nb[2] + key_stream * k->nb[3];
-        const char * values = (const char *) v->data + item.head * v->nb[2] + key_stream * v->nb[3];
-        const int64_t width = k->ne[0];
-        const int64_t value_width = v->ne[0];
-        const int64_t queries = item.heads * item.rows * group;
-        for (int64_t i = 0; i < queries; i++) {
-            found.largest[i] = -INFINITY;
-            found.total[i] = 0.0f;
-        }
-        memset(found.values, 0, queries * value_width * sizeof(float));
-
-        const int64_t most_runs = std::min<int64_t>(MOST_RUNS, TOGETHER_FLOATS / (CELLS * std::max(width, value_width)));
-        alignas(64) float key_floats[TOGETHER_FLOATS];
-        alignas(64) float value_floats[TOGETHER_FLOATS];
-        /** Some queries of a head that see the same runs. */
-        Several several;
-        several.count = 0;
-        const auto flush = [&](const Runs & runs) {
-            if (several.count > 0) attend(several, runs, key_floats, value_floats, found);
-            several.count = 0;
-        };
-        const auto add = [&](int64_t head, int64_t row, const Runs & runs, const ggml_fp16_t * shown) {
-            for (int64_t member = 0; member < group; member++) {
-                several.queries[several.count] = query(item.row + row, (item.head + head) * group + member, item.stream);
-                several.shown[several.count] = shown;
-                several.numbers[several.count] = (head * item.rows + row) * group + member;
-                if (++several.count == QUERIES_TOGETHER) flush(runs);
-            }
-        };
-        Strays strays[QUERIES];
-        const ggml_fp16_t * masks[QUERIES];
-        for (int64_t row = 0; row < item.rows; row++) {
-            strays[row].count = 0;
-            masks[row] = seen(item.row + row, item.stream);
-        }
-        const auto add_strays = [&](int64_t row) {
-            Strays & of_row = strays[row];
-            const int missing = CELLS - of_row.count;
-            std::fill(of_row.shown + of_row.count, of_row.shown + CELLS, HIDDEN);
-            for (int64_t head = 0; head < item.heads; head++) {
-                const auto number = [&](int c) { return of_row.cells[c]; };
-                to_floats(k, keys + head * k->nb[2], of_row.count, number, key_floats);
-                to_floats(v, values + head * v->nb[2], of_row.count, number, value_floats);
-                memset(key_floats + of_row.count * width, 0, missing * width * sizeof(float));
-                memset(value_floats + of_row.count * value_width, 0, missing * value_width * sizeof(float));
-                const Runs first = {1, {0}};
-                add(head, row, first, of_row.shown);
-                flush(first);
-            }
-            of_row.count = 0;
-        };
-        /** Whether a row sees so few of the cells that they are gathered. */
-        const auto gather = [&](int64_t row, int64_t cell) {
-            const ggml_fp16_t * shown = masks[row] + cell;
-            uint32_t seen_bits = ~hidden_bits(shown);
-            if (__builtin_popcount(seen_bits) / 2 >= FEW) return false;
-            for (; seen_bits != 0; seen_bits &= seen_bits - 1, seen_bits &= seen_bits - 1) {
-                const int c = __builtin_ctz(seen_bits) / 2;
-                Strays & of_row = strays[row];
-                of_row.cells[of_row.count] = cell + c;
-                of_row.shown[of_row.count] = shown[c];
-                if (++of_row.count == CELLS) add_strays(row);
-            }
-            return true;
-        };
-        for (int64_t block = item.start; block < item.end; block += BLOCK) {
-            const int64_t block_end = std::min(block + BLOCK, item.end);
-            int64_t looking[QUERIES];
-            int64_t looking_count = 0;
-            for (int64_t row = 0; row < item.rows; row++) {
-                if (block_end - block == BLOCK && is_block_hidden(masks[row] + block)) continue;
-                looking[looking_count++] = row;
-            }
-            for (int64_t cell = block; cell < block_end && looking_count > 0; cell += most_runs * CELLS) {
-                const int count = (int) std::min(most_runs, (block_end - cell) / CELLS);
-                Runs runs[QUERIES];
-                bool is_read[MOST_RUNS] = {};
-                bool is_any = false;
-                for (int64_t i = 0; i < looking_count; i++) {
-                    Runs & of_row = runs[i];
-                    of_row.count = 0;
-                    for (int r = 0; r < count; r++) {
-                        if (gather(looking[i], cell + r * CELLS)) continue;
-                        of_row.numbers[of_row.count++] = r;
-                        is_read[r] = is_any = true;
-                    }
-                }
-                if (!is_any) continue;
-                for (int64_t head = 0; head < item.heads; head++) {
-                    for (int r = 0; r < count; r++) {
-                        if (!is_read[r]) continue;
-                        const int64_t first = cell + r * CELLS;
-                        const auto number = [&](int c) { return first + c; };
-                        to_floats(k, keys + head * k->nb[2], CELLS, number, key_floats + r * CELLS * width, AHEAD);
-                        to_floats(v, values + head * v->nb[2], CELLS, number, value_floats + r * CELLS * value_width, AHEAD);
-                    }
-                    const Runs * before = nullptr;
-                    for (int64_t i = 0; i < looking_count; i++) {
-                        if (runs[i].count == 0) continue;
-                        if (before != nullptr && !(*before == runs[i])) flush(*before);
-                        before = &runs[i];
-                        add(head, looking[i], runs[i], masks[looking[i]] + cell);
-                    }
-                    flush(*before);
-                }
-            }
-        }
-        for (int64_t row = 0; row < item.rows; row++) {
-            if (strays[row].count > 0) add_strays(row);
+    /** Calls a function with each query of an item: its number in `Found`, its row and its head. */
+    template <typename Function>
+    void each_query(const Item & item, Function function) const {
+        for (int64_t i = 0; i < item.heads * item.rows * group; i++) {
+            function(i, item.row + i / group % item.rows, (item.head + i / group / item.rows) * group + i % group);
         }
     }
+};
 
-    void attend(const Several & several, const Runs & runs, const float * keys, const float * values, Found & found) const {
-        static_assert(QUERIES_TOGETHER == 2 || QUERIES_TOGETHER == 4, "");
-        switch (several.count) {
-            case 1: return attend_to<1>(several, runs, keys, values, found);
-            case 2: return attend_to<2>(several, runs, keys, values, found);
-#if defined(LOOKOUT_WIDE)
-            case 3: return attend_to<3>(several, runs, keys, values, found);
-            case 4: return attend_to<4>(several, runs, keys, values, found);
-#endif
-        }
-    }
+/** Computes an item. */
+class Search {
+    const Shape & shape;
+    const Item & item;
+    Found & found;
+    const int64_t width;
+    const int64_t value_width;
+    const int64_t key_bytes;
+    const int64_t value_bytes;
+    const char * keys;
+    const char * values;
+    const ggml_fp16_t * masks[QUERIES];
+    Strays strays[QUERIES];
+    /** Some queries of a head that see the same runs of the cells that are converted. */
+    Several several;
+    alignas(64) float key_floats[TOGETHER_FLOATS];
+    alignas(64) float value_floats[TOGETHER_FLOATS];
 
-    /** Adds cells to the online softmax of N queries. */
+    const char * keys_of(int64_t head) const { return keys + head * shape.k->nb[2]; }
+    const char * values_of(int64_t head) const { return values + head * shape.v->nb[2]; }
+
+    /** Adds the converted cells to the online softmax of N queries. */
     template <int N>
-    void attend_to(const Several & several, const Runs & runs, const float * keys, const float * values, Found & found) const {
-        const int64_t width = k->ne[0];
-        const int64_t value_width = v->ne[0];
+    [[gnu::noinline]] void attend(const Runs & runs) {
         alignas(64) Scores scores[N];
         for (int r = 0; r < runs.count; r++) {
-            dot<N>(several.queries, keys + runs.numbers[r] * CELLS * width, width, scores, r * CELLS);
+            dot<N>(several.queries, key_floats + runs.numbers[r] * CELLS * width, width, scores, r * CELLS);
         }
         float kept[N];
         float * out[N];
@@ -510,7 +425,7 @@ struct Attention {
                 const ggml_fp16_t * shown = several.shown[n] + runs.numbers[r] * CELLS;
                 for (int c = 0; c < CELLS; c += LANES) {
                     float * at = scores[n] + r * CELLS + c;
-                    const Floats score = fma(load(at), all(scale), from_halves(shown + c));
+                    const Floats score = fma(load(at), all(shape.scale), from_halves(shown + c));
                     store(at, score);
                     largest_here = larger(largest_here, score);
                 }
@@ -529,16 +444,142 @@ struct Attention {
             found.largest[number] = now;
             found.total[number] = found.total[number] * kept[n] + sum(total);
         }
-        add_weighted<N>(out, kept, scores, values, runs, value_width);
+        add_weighted<N>(out, kept, scores, value_floats, runs, value_width);
     }
 
-    /** Calls a function with the number of each query of an item in `Found`, its row and its head. */
-    template <typename Function>
-    void each_query(const Item & item, Function function) const {
-        for (int64_t i = 0; i < item.heads * item.rows * group; i++) {
-            function(i, item.row + i / group % item.rows, (item.head + i / group / item.rows) * group + i % group);
+    /** Adds the converted cells to the queries that wait for it. */
+    void flush(const Runs & runs) {
+        static_assert(QUERIES_TOGETHER == 2 || QUERIES_TOGETHER == 4, "each number has its case");
+        switch (several.count) {
+            case 1: attend<1>(runs); break;
+            case 2: attend<2>(runs); break;
+#if defined(LOOKOUT_WIDE)
+            case 3: attend<3>(runs); break;
+            case 4: attend<4>(runs); break;
+#endif
+        }
+        several.count = 0;
+    }
+
+    /** Adds the converted cells of a head to a row's queries, at the latest with the next `flush`. */
+    void add_row(int64_t head, int64_t row, const Runs & runs, const ggml_fp16_t * shown) {
+        for (int64_t member = 0; member < shape.group; member++) {
+            several.queries[several.count] = shape.query(item.row + row, (item.head + head) * shape.group + member, item.stream);
+            several.shown[several.count] = shown;
+            several.numbers[several.count] = (head * item.rows + row) * shape.group + member;
+            if (++several.count == QUERIES_TOGETHER) flush(runs);
         }
     }
+
+    void add_strays(int64_t row) {
+        Strays & of_row = strays[row];
+        const int missing = CELLS - of_row.count;
+        std::fill(of_row.shown + of_row.count, of_row.shown + CELLS, HIDDEN);
+        const auto number = [&](int c) { return of_row.cells[c]; };
+        const Runs first = {1, {0}};
+        for (int64_t head = 0; head < item.heads; head++) {
+            to_floats(shape.k, keys_of(head), of_row.count, number, key_floats);
+            to_floats(shape.v, values_of(head), of_row.count, number, value_floats);
+            memset(key_floats + of_row.count * width, 0, missing * width * sizeof(float));
+            memset(value_floats + of_row.count * value_width, 0, missing * value_width * sizeof(float));
+            add_row(head, row, first, of_row.shown);
+            flush(first);
+        }
+        of_row.count = 0;
+    }
+
+    /** Whether a row sees so few cells of a run that they are gathered. */
+    bool gather(int64_t row, int64_t cell) {
+        const ggml_fp16_t * shown = masks[row] + cell;
+        uint32_t seen_bits = ~hidden_bits(shown);
+        if (__builtin_popcount(seen_bits) / 2 >= FEW) return false;
+        for (; seen_bits != 0; seen_bits &= seen_bits - 1, seen_bits &= seen_bits - 1) {
+            const int c = __builtin_ctz(seen_bits) / 2;
+            Strays & of_row = strays[row];
+            of_row.cells[of_row.count] = cell + c;
+            of_row.shown[of_row.count] = shown[c];
+            for (int64_t head = 0; head < item.heads; head++) {
+                ask_for(keys_of(head) + (cell + c) * shape.k->nb[1], key_bytes);
+                ask_for(values_of(head) + (cell + c) * shape.v->nb[1], value_bytes);
+            }
+            if (++of_row.count == CELLS) add_strays(row);
+        }
+        return true;
+    }
+
+    /** Processes `count` runs for some rows. */
+    void add_runs(int64_t cell, int count, const int64_t * rows, int64_t row_count) {
+        Runs runs[QUERIES];
+        bool is_read[MOST_RUNS] = {};
+        bool is_any = false;
+        for (int64_t i = 0; i < row_count; i++) {
+            runs[i].count = 0;
+            for (int r = 0; r < count; r++) {
+                if (gather(rows[i], cell + r * CELLS)) continue;
+                runs[i].numbers[runs[i].count++] = r;
+                is_read[r] = is_any = true;
+            }
+        }
+        if (!is_any) return;
+        for (int64_t head = 0; head < item.heads; head++) {
+            for (int r = 0; r < count; r++) {
+                if (!is_read[r]) continue;
+                const auto number = [&](int c) { return cell + r * CELLS + c; };
+                to_floats(shape.k, keys_of(head), CELLS, number, key_floats + r * CELLS * width, AHEAD);
+                to_floats(shape.v, values_of(head), CELLS, number, value_floats + r * CELLS * value_width, AHEAD);
+            }
+            const Runs * before = nullptr;
+            for (int64_t i = 0; i < row_count; i++) {
+                if (runs[i].count == 0) continue;
+                if (before != nullptr && !(*before == runs[i])) flush(*before);
+                before = &runs[i];
+                add_row(head, rows[i], runs[i], masks[rows[i]] + cell);
+            }
+            flush(*before);
+        }
+    }
+
+public:
+    Search(const Shape & shape, const Item & item, Found & found)
+        : shape(shape), item(item), found(found), width(shape.k->ne[0]), value_width(shape.v->ne[0]),
+          key_bytes(row_bytes(shape.k)), value_bytes(row_bytes(shape.v)) {
+        const ggml_tensor * k = shape.k;
+        const ggml_tensor * v = shape.v;
+        const int64_t key_stream = item.stream / (shape.q->ne[3] / k->ne[3]);
+        keys = (const char *) k->data + item.head * k->nb[2] + key_stream * k->nb[3];
+        values = (const char *) v->data + item.head * v->nb[2] + key_stream * v->nb[3];
+        several.count = 0;
+        for (int64_t row = 0; row < item.rows; row++) {
+            strays[row].count = 0;
+            masks[row] = shape.seen(item.row + row, item.stream);
+        }
+    }
+
+    void run() {
+        const int64_t queries = item.heads * item.rows * shape.group;
+        std::fill(found.largest, found.largest + queries, -INFINITY);
+        std::fill(found.total, found.total + queries, 0.0f);
+        std::fill(found.values, found.values + queries * value_width, 0.0f);
+        const int64_t most_runs = std::min<int64_t>(MOST_RUNS, TOGETHER_FLOATS / (CELLS * std::max(width, value_width)));
+        for (int64_t block = item.start; block < item.end; block += BLOCK) {
+            const int64_t end = std::min(block + BLOCK, item.end);
+            int64_t rows[QUERIES];
+            int64_t row_count = 0;
+            for (int64_t row = 0; row < item.rows; row++) {
+                if (end - block < BLOCK || !is_block_hidden(masks[row] + block)) rows[row_count++] = row;
+            }
+            for (int64_t cell = block; cell < end && row_count > 0; cell += most_runs * CELLS) {
+                add_runs(cell, (int) std::min(most_runs, (end - cell) / CELLS), rows, row_count);
+            }
+        }
+        for (int64_t row = 0; row < item.rows; row++) {
+            if (strays[row].count > 0) add_strays(row);
+        }
+    }
+};
+
+struct Attention : Shape {
+    using Shape::Shape;
 
     /** Each thread takes a share of the items. With fewer items than threads, the items' cells are split into parts. */
     void run(const ggml_compute_params * params) const {
@@ -562,7 +603,7 @@ struct Attention {
                 if (job % params->nth != params->ith) continue;
                 item.start = std::min(cells, part * part_cells);
                 item.end = std::min(cells, item.start + part_cells);
-                search(item, found);
+                Search(*this, item, found).run();
                 each_query(item, [&](int64_t i, int64_t row, int64_t head) {
                     const float * from = found.values + i * width;
                     if (parts == 1) {
