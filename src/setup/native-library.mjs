@@ -60,11 +60,11 @@ export const CPU = {
     ...['amx/amx.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
   // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
-  own: ['attention', 'amx', 'choice', 'product', 'halves', 'clearing'].map(
+  own: ['attention', 'amx', 'choice', 'product', 'quantize', 'halves', 'clearing'].map(
     (name) => `src/inference/local/native/kernels/${name}.cpp`,
   ),
   ownHeaders: [
-    ...['floats', 'panels', 'gelu', 'attention', 'encoder-attention'],
+    ...['registers', 'floats', 'panels', 'gelu', 'attention', 'encoder-attention'],
     ...['product', 'product-batch', 'product-blocks', 'product-narrow', 'product-tiles', 'product-wide'],
   ].map((name) => `src/inference/local/native/kernels/${name}.h`),
   flags: [
@@ -78,6 +78,12 @@ export const CPU = {
   openmp: ['-fopenmp', '-DGGML_USE_OPENMP'],
   needs: ['ggmlBase'],
   fixes: [
+    // See quantize.cpp.
+    {
+      file: 'ggml/src/ggml-cpu/arch/x86/quants.c',
+      text: '    quantize_row_q8_K_ref(x, y, k);\n',
+      by: '    extern void lookout_quantize_row_q8_K(const float *, void *, int64_t);\n    lookout_quantize_row_q8_K(x, y, k);\n',
+    },
     // Where there is AMX, ggml rearranges weights of f16 for code that does not use it, and is slower than halves.cpp.
     {
       file: 'ggml/src/ggml-cpu/amx/amx.cpp',

@@ -6,15 +6,21 @@ import { fileURLToPath } from 'node:url'
 import koffi from 'koffi'
 import { declareIn } from '../../src/inference/local/native/declare.ts'
 import { findCompiler } from '../../src/setup/compile.mjs'
-import { cacheDirectory, SOURCE_INTEGRITY } from '../../src/setup/native-library.mjs'
+import { cacheDirectory, SetupError, SOURCE_INTEGRITY } from '../../src/setup/native-library.mjs'
 import { run } from '../../src/setup/run.mjs'
 import { fetchSource } from '../../src/setup/source.mjs'
 
 const PROJECT_ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SOURCE = fileURLToPath(new URL('kernels-alone.cpp', import.meta.url))
-const KERNELS = ['floats.h', 'panels.h', 'attention.h', 'encoder-attention.h', 'gelu.h', 'halves.cpp'].map((name) =>
-  join(PROJECT_ROOT, 'src/inference/local/native/kernels', name),
-)
+const KERNELS = [
+  'registers.h',
+  'floats.h',
+  'panels.h',
+  'attention.h',
+  'encoder-attention.h',
+  'gelu.h',
+  'halves.cpp',
+].map((name) => join(PROJECT_ROOT, 'src/inference/local/native/kernels', name))
 const FLAGS = ['-O2', '-std=c++17', '-fPIC', '-shared', '-D_GNU_SOURCE', '-DGGML_SHARED']
 const INCLUDES = ['ggml/src', 'ggml/include', 'ggml/src/ggml-cpu']
 
@@ -71,10 +77,12 @@ export interface KernelsAlone {
 /**
  * Our kernels, compiled for a processor with AVX2 and no more.
  * @returns null where there is no compiler, or no source of ggml to compile them with.
+ * @throws Error when the compiler rejects their source.
  */
 export async function compileForAvx2(): Promise<KernelsAlone | null> {
   const alone = { name: 'kernels', source: SOURCE, kernels: KERNELS, flags: ['-march=x86-64-v3'] }
   const library = await compileAlone(alone).catch((error: Error) => {
+    if (!(error instanceof SetupError)) throw error
     console.warn(`Cannot compile the kernels for AVX2: ${error.message}`)
     return null
   })

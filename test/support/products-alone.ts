@@ -8,9 +8,15 @@ import { SetupError } from '../../src/setup/native-library.mjs'
 import { compileAlone } from './kernels-alone.ts'
 
 const SOURCE = fileURLToPath(new URL('products-alone.cpp', import.meta.url))
-const KERNELS = ['product', 'product-batch', 'product-blocks', 'product-narrow', 'product-tiles', 'product-wide'].map(
-  (name) => fileURLToPath(new URL(join('../../src/inference/local/native/kernels', `${name}.h`), import.meta.url)),
-)
+const KERNELS = [
+  'registers',
+  'product',
+  'product-batch',
+  'product-blocks',
+  'product-narrow',
+  'product-tiles',
+  'product-wide',
+].map((name) => fileURLToPath(new URL(join('../../src/inference/local/native/kernels', `${name}.h`), import.meta.url)))
 
 /** What g++ and clang++ say to a flag that they do not know. */
 const UNKNOWN_FLAG = /unrecognized command|unknown argument/

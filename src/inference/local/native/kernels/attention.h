@@ -18,6 +18,7 @@
 #include "vec.h"
 
 #include "floats.h"
+#include "registers.h"
 
 #include <algorithm>
 #include <cfloat>
@@ -57,12 +58,6 @@ constexpr int QUERIES_TOGETHER = 2;
 constexpr int FEW = CELLS / 2;
 /** Minimum cells in a thread's part. */
 constexpr int64_t FEWEST_CELLS = 256;
-
-/** Has the compiler keep a vector in a register that is used several times. It would read it from memory each time. */
-inline Floats kept_in_register(Floats x) {
-    asm("" : "+v"(x));
-    return x;
-}
 
 /** Cells whose products with a query are summed up together. */
 constexpr int SUMMED = 4;
@@ -281,8 +276,8 @@ struct Item {
     int64_t end;
 };
 
-/** What is to be computed, how it lies in memory, and how threads share it. */
-struct Shape {
+/** Queries, keys and values: how they lie in memory, and how threads share the work. */
+struct Inputs {
     /** Cells by which two rows are compared. */
     static constexpr int64_t PROBES = 64;
 
@@ -295,7 +290,7 @@ struct Shape {
     int64_t group;  // Query heads that read one key head.
     int64_t most_rows;  // Of a tile.
 
-    explicit Shape(ggml_tensor * dst)
+    explicit Inputs(ggml_tensor * dst)
         : q(dst->src[0]), k(dst->src[1]), v(dst->src[2]), mask(dst->src[3]), out(dst), group(q->ne[2] / k->ne[2]),
           most_rows(std::max<int64_t>(1, QUERIES / group)) {
         memcpy(&scale, dst->op_params, sizeof(float));
@@ -389,7 +384,7 @@ struct Shape {
 
 /** Computes an item. */
 class Search {
-    const Shape & shape;
+    const Inputs & inputs;
     const Item & item;
     Found & found;
     const int64_t width;
@@ -405,8 +400,8 @@ class Search {
     alignas(64) float key_floats[TOGETHER_FLOATS];
     alignas(64) float value_floats[TOGETHER_FLOATS];
 
-    const char * keys_of(int64_t head) const { return keys + head * shape.k->nb[2]; }
-    const char * values_of(int64_t head) const { return values + head * shape.v->nb[2]; }
+    const char * keys_of(int64_t head) const { return keys + head * inputs.k->nb[2]; }
+    const char * values_of(int64_t head) const { return values + head * inputs.v->nb[2]; }
 
     /** Adds the converted cells to the online softmax of N queries. */
     template <int N>
@@ -425,7 +420,7 @@ class Search {
                 const ggml_fp16_t * shown = several.shown[n] + runs.numbers[r] * CELLS;
                 for (int c = 0; c < CELLS; c += LANES) {
                     float * at = scores[n] + r * CELLS + c;
-                    const Floats score = fma(load(at), all(shape.scale), from_halves(shown + c));
+                    const Floats score = fma(load(at), all(inputs.scale), from_halves(shown + c));
                     store(at, score);
                     largest_here = larger(largest_here, score);
                 }
@@ -463,10 +458,10 @@ class Search {
 
     /** Adds the converted cells of a head to a row's queries, at the latest with the next `flush`. */
     void add_row(int64_t head, int64_t row, const Runs & runs, const ggml_fp16_t * shown) {
-        for (int64_t member = 0; member < shape.group; member++) {
-            several.queries[several.count] = shape.query(item.row + row, (item.head + head) * shape.group + member, item.stream);
+        for (int64_t member = 0; member < inputs.group; member++) {
+            several.queries[several.count] = inputs.query(item.row + row, (item.head + head) * inputs.group + member, item.stream);
             several.shown[several.count] = shown;
-            several.numbers[several.count] = (head * item.rows + row) * shape.group + member;
+            several.numbers[several.count] = (head * item.rows + row) * inputs.group + member;
             if (++several.count == QUERIES_TOGETHER) flush(runs);
         }
     }
@@ -478,8 +473,8 @@ class Search {
         const auto number = [&](int c) { return of_row.cells[c]; };
         const Runs first = {1, {0}};
         for (int64_t head = 0; head < item.heads; head++) {
-            to_floats(shape.k, keys_of(head), of_row.count, number, key_floats);
-            to_floats(shape.v, values_of(head), of_row.count, number, value_floats);
+            to_floats(inputs.k, keys_of(head), of_row.count, number, key_floats);
+            to_floats(inputs.v, values_of(head), of_row.count, number, value_floats);
             memset(key_floats + of_row.count * width, 0, missing * width * sizeof(float));
             memset(value_floats + of_row.count * value_width, 0, missing * value_width * sizeof(float));
             add_row(head, row, first, of_row.shown);
@@ -499,8 +494,8 @@ class Search {
             of_row.cells[of_row.count] = cell + c;
             of_row.shown[of_row.count] = shown[c];
             for (int64_t head = 0; head < item.heads; head++) {
-                ask_for(keys_of(head) + (cell + c) * shape.k->nb[1], key_bytes);
-                ask_for(values_of(head) + (cell + c) * shape.v->nb[1], value_bytes);
+                ask_for(keys_of(head) + (cell + c) * inputs.k->nb[1], key_bytes);
+                ask_for(values_of(head) + (cell + c) * inputs.v->nb[1], value_bytes);
             }
             if (++of_row.count == CELLS) add_strays(row);
         }
@@ -525,8 +520,8 @@ class Search {
             for (int r = 0; r < count; r++) {
                 if (!is_read[r]) continue;
                 const auto number = [&](int c) { return cell + r * CELLS + c; };
-                to_floats(shape.k, keys_of(head), CELLS, number, key_floats + r * CELLS * width, AHEAD);
-                to_floats(shape.v, values_of(head), CELLS, number, value_floats + r * CELLS * value_width, AHEAD);
+                to_floats(inputs.k, keys_of(head), CELLS, number, key_floats + r * CELLS * width, AHEAD);
+                to_floats(inputs.v, values_of(head), CELLS, number, value_floats + r * CELLS * value_width, AHEAD);
             }
             const Runs * before = nullptr;
             for (int64_t i = 0; i < row_count; i++) {
@@ -540,23 +535,23 @@ class Search {
     }
 
 public:
-    Search(const Shape & shape, const Item & item, Found & found)
-        : shape(shape), item(item), found(found), width(shape.k->ne[0]), value_width(shape.v->ne[0]),
-          key_bytes(row_bytes(shape.k)), value_bytes(row_bytes(shape.v)) {
-        const ggml_tensor * k = shape.k;
-        const ggml_tensor * v = shape.v;
-        const int64_t key_stream = item.stream / (shape.q->ne[3] / k->ne[3]);
+    Search(const Inputs & inputs, const Item & item, Found & found)
+        : inputs(inputs), item(item), found(found), width(inputs.k->ne[0]), value_width(inputs.v->ne[0]),
+          key_bytes(row_bytes(inputs.k)), value_bytes(row_bytes(inputs.v)) {
+        const ggml_tensor * k = inputs.k;
+        const ggml_tensor * v = inputs.v;
+        const int64_t key_stream = item.stream / (inputs.q->ne[3] / k->ne[3]);
         keys = (const char *) k->data + item.head * k->nb[2] + key_stream * k->nb[3];
         values = (const char *) v->data + item.head * v->nb[2] + key_stream * v->nb[3];
         several.count = 0;
         for (int64_t row = 0; row < item.rows; row++) {
             strays[row].count = 0;
-            masks[row] = shape.seen(item.row + row, item.stream);
+            masks[row] = inputs.seen(item.row + row, item.stream);
         }
     }
 
     void run() {
-        const int64_t queries = item.heads * item.rows * shape.group;
+        const int64_t queries = item.heads * item.rows * inputs.group;
         std::fill(found.largest, found.largest + queries, -INFINITY);
         std::fill(found.total, found.total + queries, 0.0f);
         std::fill(found.values, found.values + queries * value_width, 0.0f);
@@ -578,8 +573,8 @@ public:
     }
 };
 
-struct Attention : Shape {
-    using Shape::Shape;
+struct Attention : Inputs {
+    using Inputs::Inputs;
 
     /** Each thread takes a share of the items. With fewer items than threads, the items' cells are split into parts. */
     void run(const ggml_compute_params * params) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "product-blocks.h"
+#include "registers.h"
 
 namespace {
 

@@ -9,6 +9,8 @@ namespace {
 constexpr int LANES = 8;
 /** Rows of the batch that are computed together; their sums stay in registers. */
 constexpr int TOGETHER = 4;
+/** Panels that are multiplied together: there are registers for the sums of one. */
+template <typename Of> constexpr int PANELS = 1;
 
 #if defined(__AVXVNNI__)
 constexpr bool SUMS_FOUR = true;
@@ -149,9 +151,11 @@ inline void sum_unit(const __m256i * weights, const int8_t * values, int64_t wid
  * The products of a panel and COUNT rows of the batch.
  * @param row the first of them, a multiple of TOGETHER. @param count rows of weights that there are.
  */
-template <typename Of, int COUNT>
-inline void multiply(const Panel & panel, const Batch<TOGETHER> & batch, int64_t row, int64_t width, float * out,
+template <typename Of, int COUNT, int SOME>
+inline void multiply(const Panel * panels, const Batch<TOGETHER> & batch, int64_t row, int64_t width, float * out,
                      int64_t stride, int64_t count) {
+    static_assert(SOME == 1, "sums of one panel are in registers");
+    const Panel & panel = panels[0];
     const int64_t units = width / Of::UNIT;
     const float * scales = batch.scales + row * units;
     const int32_t * zeros = batch.zeros + row * units;

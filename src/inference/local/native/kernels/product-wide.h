@@ -9,6 +9,8 @@ namespace {
 constexpr int LANES = 16;
 /** Rows of the batch that are computed together; their sums stay in registers. */
 constexpr int TOGETHER = 8;
+/** Panels that are multiplied with a row's values while these are in a register. With minima, registers do not suffice for two. */
+template <typename Of> constexpr int PANELS = Of::HAS_MINIMUM ? 1 : 2;
 
 /** Turns sixteen rows of eight elements into eight rows of sixteen; an element has four bytes. */
 inline void transpose(const __m256i * rows, __m512i * out) {
@@ -110,47 +112,69 @@ inline __m512i four(const int8_t * values) {
 }
 
 /**
- * The products of a panel and COUNT rows of the batch.
- * @param row the first of them, a multiple of TOGETHER. @param count rows of weights that there are.
+ * The products of some panels and COUNT rows of the batch.
+ * @param row the first of them, a multiple of TOGETHER. @param count rows of weights that the last panel has.
  */
-template <typename Of, int COUNT>
-inline void multiply(const Panel & panel, const Batch<TOGETHER> & batch, int64_t row, int64_t width, float * out, int64_t stride,
-                     int64_t count) {
+template <typename Of, int COUNT, int SOME>
+inline void multiply(const Panel * panels, const Batch<TOGETHER> & batch, int64_t row, int64_t width, float * out,
+                     int64_t stride, int64_t count) {
     constexpr int STEPS = Of::UNIT / 4;
     const int64_t units = width / Of::UNIT;
     const float * scales = batch.scales + row * units;
     const int32_t * zeros = batch.zeros + row * units;
     const float * row_sums = batch.sums + row * units;
     const int8_t * values = batch.values + row * width;
-    const __mmask16 lanes = (__mmask16) ((1u << count) - 1);
-    __m512 totals[COUNT];
-    for (int r = 0; r < COUNT; r++) totals[r] = _mm512_setzero_ps();
+    __m512 totals[SOME][COUNT];
+#pragma GCC unroll 2
+    for (int p = 0; p < SOME; p++) {
+        for (int r = 0; r < COUNT; r++) totals[p][r] = _mm512_setzero_ps();
+    }
     for (int64_t u = 0; u < units; u++) {
-        const __m512i * weights = (const __m512i *) (panel.bytes + u * Of::UNIT * LANES);
-        __m512i sums[COUNT];
+        __m512i sums[SOME][COUNT];
+#pragma GCC unroll 8
         for (int r = 0; r < COUNT; r++) {
-            sums[r] = Of::ZERO == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(zeros[u * TOGETHER + r]);
+            const __m512i start = Of::ZERO == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(zeros[u * TOGETHER + r]);
+            for (int p = 0; p < SOME; p++) sums[p][r] = start;
         }
 #pragma GCC unroll 8
         for (int step = 0; step < STEPS; step++) {
-            const __m512i w = _mm512_load_si512(weights + step);
+            __m512i w[SOME];
+            for (int p = 0; p < SOME; p++) {
+                w[p] = kept_in_register(_mm512_load_si512((const __m512i *) (panels[p].bytes + u * Of::UNIT * LANES) + step));
+            }
+#pragma GCC unroll 8
             for (int r = 0; r < COUNT; r++) {
-                sums[r] = _mm512_dpbusd_epi32(sums[r], w, four(values + r * width + u * Of::UNIT + 4 * step));
+                const __m512i v = four(values + r * width + u * Of::UNIT + 4 * step);
+                if constexpr (SOME == 1) {
+                    sums[0][r] = _mm512_dpbusd_epi32(sums[0][r], w[0], v);
+                } else {
+                    const __m512i once = kept_in_register(v);
+                    for (int p = 0; p < SOME; p++) sums[p][r] = _mm512_dpbusd_epi32(sums[p][r], w[p], once);
+                }
             }
         }
-        const __m512 scale = _mm512_load_ps(panel.scales + u * LANES);
-        for (int r = 0; r < COUNT; r++) {
-            const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(scales[u * TOGETHER + r]));
-            totals[r] = _mm512_fmadd_ps(both, _mm512_cvtepi32_ps(sums[r]), totals[r]);
-        }
-        if constexpr (Of::HAS_MINIMUM) {
-            const __m512 minimum = _mm512_load_ps(panel.minima + u * LANES);
+#pragma GCC unroll 2
+        for (int p = 0; p < SOME; p++) {
+            const __m512 scale = _mm512_load_ps(panels[p].scales + u * LANES);
+#pragma GCC unroll 8
             for (int r = 0; r < COUNT; r++) {
-                totals[r] = _mm512_fnmadd_ps(minimum, _mm512_set1_ps(row_sums[u * TOGETHER + r]), totals[r]);
+                const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(scales[u * TOGETHER + r]));
+                totals[p][r] = _mm512_fmadd_ps(both, _mm512_cvtepi32_ps(sums[p][r]), totals[p][r]);
+            }
+            if constexpr (Of::HAS_MINIMUM) {
+                const __m512 minimum = _mm512_load_ps(panels[p].minima + u * LANES);
+#pragma GCC unroll 8
+                for (int r = 0; r < COUNT; r++) {
+                    totals[p][r] = _mm512_fnmadd_ps(minimum, _mm512_set1_ps(row_sums[u * TOGETHER + r]), totals[p][r]);
+                }
             }
         }
     }
-    for (int r = 0; r < COUNT; r++) _mm512_mask_storeu_ps(out + r * stride, lanes, totals[r]);
+    const __mmask16 lanes = (__mmask16) ((1u << count) - 1);
+    for (int p = 0; p < SOME; p++) {
+        const __mmask16 there = p == SOME - 1 ? lanes : (__mmask16) 0xffff;
+        for (int r = 0; r < COUNT; r++) _mm512_mask_storeu_ps(out + r * stride + p * LANES, there, totals[p][r]);
+    }
 }
 
 /** Up to so many rows, a panel costs more than it saves. */

@@ -86,7 +86,7 @@ void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t b
     }
 #endif
     static thread_local Batch<TOGETHER> batch;
-    static thread_local Panel panel;
+    static thread_local Panel panels[PANELS<Of>];
     const int64_t width = blocks * Of::GROUPS * GROUP;
     batch.read<Of>(rows, rows_stride, n, blocks, n <= FEW<Of>);
     share(params, m, [&](int64_t first, int64_t end) {
@@ -100,15 +100,23 @@ void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t b
                 return;
             }
         }
-        for (; first < end; first += LANES) {
-            const int64_t count = std::min<int64_t>(LANES, end - first);
-            panel.read<Order::vectors>(weights + first * weights_stride, weights_stride, count, blocks);
+        while (first < end) {
+            int64_t together = 0;
+            int64_t count = 0;
+            for (; together < PANELS<Of> && first + together * LANES < end; together++) {
+                const int64_t at = first + together * LANES;
+                count = std::min<int64_t>(LANES, end - at);
+                panels[together].template read<Order::vectors>(weights + at * weights_stride, weights_stride, count, blocks);
+            }
             for (int64_t row = 0; row < n; row += TOGETHER) {
                 float * to = out + row * out_stride + first;
-                with_constant<TOGETHER>(std::min<int64_t>(TOGETHER, n - row), [&](auto some) {
-                    multiply<Of, some>(panel, batch, row, width, to, out_stride, count);
+                with_constant<PANELS<Of>>(together, [&](auto of) {
+                    with_constant<TOGETHER>(std::min<int64_t>(TOGETHER, n - row), [&](auto some) {
+                        multiply<Of, some, of>(panels, batch, row, width, to, out_stride, count);
+                    });
                 });
             }
+            first += together * LANES;
         }
     });
 }
