@@ -25,6 +25,11 @@ export interface Compute {
   readonly leavesCpu: boolean
   /** Fewer rows of a prompt per step would read weights and KV cache too often for what they compute. */
   readonly fewestPromptRows: { readonly alone: number; readonly inCompany: number }
+  /**
+   * What a row of a prompt costs in a large batch shows in a step of `calibrated` rows when the model is loaded, and later in
+   * steps of at least `telling`: where fewer rows take nearly as long, their time says nothing about more.
+   */
+  readonly promptRows: { readonly calibrated: number; readonly telling: number }
 }
 
 /**
@@ -33,18 +38,19 @@ export interface Compute {
  */
 export const BATCH_ROWS = 512
 
-/** A CPU computes as long as it reads weights from 5 to 10 rows on. */
-export const CPU_PROMPT_ROWS = { alone: 16, inCompany: 8 }
-
-/** Our own attention takes each row's own cells only. */
-const OWN_KERNELS: Compute = {
+/**
+ * Our own attention takes each row's own cells only. A CPU computes as long as it reads weights from 5 to 10 rows on, and then
+ * the time of a step grows with its rows.
+ */
+export const OWN_KERNELS: Compute = {
   batchRows: BATCH_ROWS,
   tileRows: null,
   compilesAtFirst: false,
   blockRows: 1,
   weighsCopies: false,
   leavesCpu: false,
-  fewestPromptRows: CPU_PROMPT_ROWS,
+  fewestPromptRows: { alone: 16, inCompany: 8 },
+  promptRows: { calibrated: 64, telling: 16 },
 }
 
 /**
@@ -60,7 +66,8 @@ const PREBUILT_KERNELS: Compute = { ...OWN_KERNELS, tileRows: 64 }
 
 /**
  * A GPU reads weights for as long as it computes some hundred rows: a step of 64 rows of a prompt takes hardly longer
- * than one of a single row. Its attention has no tiles that grow with the batch. Not measured on a GPU.
+ * than one of a single row, so by its time per row, a large step would look several times too long. Its attention has no
+ * tiles that grow with the batch. Not measured on a GPU.
  */
 const DEVICE: Compute = {
   batchRows: BATCH_ROWS,
@@ -70,6 +77,7 @@ const DEVICE: Compute = {
   weighsCopies: true,
   leavesCpu: true,
   fewestPromptRows: { alone: 64, inCompany: 64 },
+  promptRows: { calibrated: BATCH_ROWS, telling: BATCH_ROWS / 2 },
 }
 
 /**

@@ -6,8 +6,8 @@ export interface StepTime {
 
 /** A split must save at least this share of the time; less is within the noise of the measurement. */
 const WORTHWHILE_SAVING = 0.1
-/** In a batch of this many rows, reading the weights costs next to nothing per row. */
-export const LARGE_BATCH = 64
+/** In a batch of this many rows, reading the weights costs a CPU next to nothing per row. */
+const LARGE_BATCH = 64
 
 /**
  * Decides how many of the rows that are due go into one decode call, by step times that calibration measured. Never

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { computeOf, OWN_KERNELS } from '../native/compute.ts'
 import { PrefillPace } from './prefill-pace.ts'
 
 /** A machine on which a row takes 0.2 ms, and as much again for every 1,000 cells that it looks back at. */
@@ -40,7 +41,7 @@ test('beside other requests, a step has 32 rows of a slow model, and as many as 
 })
 
 test('where rows are computed in blocks, the batch ends with a whole block, next tokens included', () => {
-  const pace = new PrefillPace(2, 512, { fewestPromptRows: { alone: 16, inCompany: 8 }, blockRows: 32 })
+  const pace = new PrefillPace(2, 512, { ...OWN_KERNELS, blockRows: 32 })
   pace.meet(2, false, 0)
   expect([0, 2, 20, 30].map((before) => pace.rowsWithin(pace.stepMs, 0, before))).toEqual([64, 62, 44, 66])
   // What is left of the time is not worth another block.
@@ -52,6 +53,17 @@ test('rows that turn out faster than they were thought to be get larger steps, u
   const pace = new PrefillPace(10, 512)
   for (let step = 0; step < 100; step++) pace.learn(64, 64 * 32, 1)
   expect(pace.rowsWithin(pace.stepMs, 0)).toBe(512)
+})
+
+test('on a GPU, short prompts do not make a long one look slow', () => {
+  // Few rows take as long as it takes to read the weights.
+  const gpuMs = (rows: number) => 5 + rows * 0.04
+  const pace = new PrefillPace(gpuMs(512) / 512, 512, computeOf({ layers: 29, ofLayers: 29 }, null))
+  for (let prompt = 0; prompt < 100; prompt++) pace.learn(64, 64 * 32, gpuMs(64))
+  expect(pace.rowsWithin(pace.stepMs, 0)).toBe(512)
+  // Long steps show when it has become slower.
+  for (let prompt = 0; prompt < 100; prompt++) pace.learn(512, 512 * 256, 4 * gpuMs(512))
+  expect(pace.rowsWithin(pace.stepMs, 0)).toBeLessThan(256)
 })
 
 test('for a while after several requests were at work, steps are shorter', () => {

@@ -1,4 +1,4 @@
-import { type Compute, CPU_PROMPT_ROWS } from '../native/compute.ts'
+import { type Compute, OWN_KERNELS } from '../native/compute.ts'
 
 interface Gear {
   /** How long a step with a prompt may take, in ms: a request that arrives meanwhile waits for it. */
@@ -40,6 +40,7 @@ export class PrefillPace {
   readonly #mostRows: number
   readonly #fewestRows: Compute['fewestPromptRows']
   readonly #blockRows: number
+  readonly #tellingRows: number
   #rowMs: number
   /** Cost of one cell that one row looks back at. */
   #cellMs = 0
@@ -48,17 +49,18 @@ export class PrefillPace {
 
   /**
    * @param rowMs of a row in a large batch, as measured during warm-up.
-   * @param compute how many rows are worth a step, and the blocks in which they are computed.
+   * @param compute how many rows are worth a step, in what blocks they are computed, and how many show what a row costs.
    */
   constructor(
     rowMs: number,
     mostRows: number,
-    compute: Pick<Compute, 'fewestPromptRows' | 'blockRows'> = { fewestPromptRows: CPU_PROMPT_ROWS, blockRows: 1 },
+    compute: Pick<Compute, 'fewestPromptRows' | 'blockRows' | 'promptRows'> = OWN_KERNELS,
   ) {
     this.#rowMs = rowMs
     this.#mostRows = mostRows
     this.#fewestRows = compute.fewestPromptRows
     this.#blockRows = compute.blockRows
+    this.#tellingRows = compute.promptRows.telling
   }
 
   /**
@@ -107,6 +109,6 @@ export class PrefillPace {
     if (cells > TELLING_CELLS * rows) {
       const cellMs = Math.max(0, ms - rows * this.#rowMs) / cells
       this.#cellMs += AVERAGE_WEIGHT * (cellMs - this.#cellMs)
-    } else if (rows >= this.#fewestRows.alone) this.#rowMs += AVERAGE_WEIGHT * (ms / rows - this.#rowMs)
+    } else if (rows >= this.#tellingRows) this.#rowMs += AVERAGE_WEIGHT * (ms / rows - this.#rowMs)
   }
 }

@@ -1,4 +1,4 @@
-import { BatchSplitter, LARGE_BATCH, type StepTime } from '../scheduler/batch-splitter.ts'
+import { BatchSplitter, type StepTime } from '../scheduler/batch-splitter.ts'
 import type { LoadedModel } from '../scheduler/loaded-model.ts'
 
 const ROW_COUNTS = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -40,7 +40,7 @@ export function calibrate(loaded: LoadedModel, progressed: () => void = () => {}
     if (rows === maxRunning || spentMs > LIMIT_MS) break
   }
   const { capacity } = loaded.context.batch
-  const promptRows = Math.min(LARGE_BATCH, capacity)
+  const promptRows = Math.min(compute.promptRows.calibrated, capacity)
   const splitter = new BatchSplitter(measured, maxRunning, capacity)
   if (spentMs + splitter.rowMs * promptRows > LIMIT_MS) return splitter
   let promptMs = Number.POSITIVE_INFINITY
