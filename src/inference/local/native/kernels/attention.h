@@ -24,6 +24,7 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #if defined(LOOKOUT_FLOATS)
@@ -319,23 +320,42 @@ struct Inputs {
         return (float *) ((char *) out->data + ((stream * q->ne[1] + row) * q->ne[2] + head) * out->nb[1]);
     }
 
-    /** Whether two rows see mostly the same cells, as those of a prompt do, and of sequences with a common beginning. */
-    bool share(int64_t a, int64_t b) const {
+    /** Calls a function with some cells, spread over all of them. */
+    template <typename Function>
+    void each_probe(Function function) const {
         const int64_t cells = k->ne[1];
         const int64_t stride = std::max<int64_t>(CELLS, cells / PROBES);
+        // New cells of sequences that are decoded together alternate: probes at equal distances could all be of one.
+        for (int64_t i = 0; i * stride < cells; i++) function(std::min(i * stride + i % CELLS, cells - 1));
+    }
+
+    bool sees(int64_t row, int64_t cell) const { return seen(row, 0)[cell] != HIDDEN; }
+
+    /** Whether two rows see mostly the same cells, as those of a prompt do, and of sequences with a common beginning. */
+    bool share(int64_t a, int64_t b) const {
         int64_t by_a = 0;
         int64_t by_b = 0;
         int64_t by_both = 0;
-        for (int64_t i = 0; i * stride < cells; i++) {
-            // New cells of sequences that are decoded together alternate: probes at equal distances could all be of one.
-            const int64_t cell = std::min(i * stride + i % CELLS, cells - 1);
-            const bool sees_a = seen(a, 0)[cell] != HIDDEN;
-            const bool sees_b = seen(b, 0)[cell] != HIDDEN;
-            by_a += sees_a;
-            by_b += sees_b;
-            by_both += sees_a && sees_b;
-        }
+        each_probe([&](int64_t cell) {
+            by_a += sees(a, cell);
+            by_b += sees(b, cell);
+            by_both += sees(a, cell) && sees(b, cell);
+        });
         return 2 * by_both >= std::max(by_a, by_b);
+    }
+
+    /** Whether threads that take tiles in turn have about as much to do. */
+    bool are_even(const std::vector<Tile> & tiles, int64_t threads) const {
+        if ((int64_t) tiles.size() < threads) return false;
+        std::vector<int64_t> work(threads);
+        for (size_t t = 0; t < tiles.size(); t++) {
+            int64_t seen_by_first = 1;
+            each_probe([&](int64_t cell) { seen_by_first += sees(tiles[t].row, cell); });
+            work[t % threads] += tiles[t].rows * seen_by_first;
+        }
+        const int64_t most = *std::max_element(work.begin(), work.end());
+        const int64_t total = std::accumulate(work.begin(), work.end(), (int64_t) 0);
+        return 4 * most * threads <= 5 * total;
     }
 
     /** The rows in tiles, so that cells are converted once for all rows of a tile, and each row skips those of others. */
@@ -349,9 +369,8 @@ struct Inputs {
             found.push_back({row, end - row, 1});
             row = end;
         }
-        // Each thread has as much to do.
-        const int64_t count = (int64_t) found.size();
-        const int64_t blocks = count % threads == 0 || count >= 4 * threads ? 1 : std::min(threads, k->ne[2]);
+        // Where one sequence is longer than the others, threads share its heads.
+        const int64_t blocks = are_even(found, threads) ? 1 : std::min(threads, k->ne[2]);
         for (Tile & tile : found) {
             const int64_t fit = std::max<int64_t>(1, QUERIES / (tile.rows * group));
             tile.heads = std::min(fit, (k->ne[2] + blocks - 1) / blocks);
