@@ -8,7 +8,7 @@ import { warn } from './support/machine.ts'
 /** Repetitions are few enough that all of them take less than 40 minutes on two cores. */
 const RUNS: readonly (readonly string[])[] = [
   ['first-light'],
-  ['multilook', '--model', 'nano', '--repetitions', '5'],
+  ['multilook', '--model', 'nano', '--repetitions', '3'],
   ['multilook', '--model', 'two-billion', '--quick'],
   ['decisions', '--repetitions', '2'],
   ['decisions-vllm', '--quick'],
@@ -28,7 +28,7 @@ const RUNS: readonly (readonly string[])[] = [
   ['two-models', '--model', 'gemma-270m'],
   ['fairness', '--model', 'nano', '--quick'],
   ['beside-image', '--model', 'two-billion', '--quick'],
-  ['batches', '--model', 'nano', '--repetitions', '3'],
+  ['batches', '--model', 'nano', '--repetitions', '2'],
   ['overload', '--model', 'nano', '--quick'],
   ['overhead'],
   ['traces', '--quick'],
