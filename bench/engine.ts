@@ -58,25 +58,33 @@ export const engine: Benchmark = {
   },
 }
 
+function repetitionsOf(model: BenchModel, options: BenchOptions): number {
+  return options.repetitions ?? (options.quick ? 1 : model.isSmall ? 7 : 3)
+}
+
+async function inTurn(repetitions: number, own: () => Promise<void>, peer: () => Promise<void>): Promise<void> {
+  for (let run = 0; run < repetitions; run++) {
+    for (const measure of run % 2 === 0 ? [own, peer] : [peer, own]) await measure()
+  }
+}
+
 async function compare(peer: Peer, model: BenchModel, own: LocalEngine, options: BenchOptions): Promise<string> {
-  const repetitions = options.repetitions ?? (options.quick ? 1 : model.isSmall ? 7 : 3)
+  const repetitions = repetitionsOf(model, options)
   const fresh = new FreshText()
   const prefixTokens = await countTokens(own, fresh.words(PREFIX_WORDS))
   await generate(own, fresh.words(PREFIX_WORDS), WARM_UP_BATCH)
   const lookout: Speed[][] = []
   const batched: Speed[][] = []
-  for (let run = 0; run < repetitions; run++) {
-    const measureOwn = async () => {
-      const speeds: Speed[] = []
-      for (const batch of BATCHES) {
-        const text = fresh.words(PREFIX_WORDS)
-        speeds.push(await generate(own, text, batch))
-      }
-      lookout.push(speeds)
+  const measureOwn = async () => {
+    const speeds: Speed[] = []
+    for (const batch of BATCHES) {
+      const text = fresh.words(PREFIX_WORDS)
+      speeds.push(await generate(own, text, batch))
     }
-    const measurePeer = async () => void batched.push(await batchedBench(peer, model, prefixTokens))
-    for (const measure of run % 2 === 0 ? [measureOwn, measurePeer] : [measurePeer, measureOwn]) await measure()
+    lookout.push(speeds)
   }
+  const measurePeer = async () => void batched.push(await batchedBench(peer, model, prefixTokens))
+  await inTurn(repetitions, measureOwn, measurePeer)
   const rows = BATCHES.map((batch, index) => {
     const of = (speeds: readonly Speed[][], field: keyof Speed) => speeds.map((run) => run[index]![field])
     const cells = (field: keyof Speed) => [
@@ -104,9 +112,9 @@ ${table(
 )}`
 }
 
-/** The peer's KV cache holds each sequence by itself: its default, and faster here than all sequences in one. */
+/** The peer's KV cache holds each sequence by itself, which is its default. */
 async function compareApart(peer: Peer, model: BenchModel, own: LocalEngine, options: BenchOptions): Promise<string> {
-  const repetitions = options.repetitions ?? (options.quick ? 1 : model.isSmall ? 7 : 3)
+  const repetitions = repetitionsOf(model, options)
   const fresh = new FreshText()
   const promptTokens = await countTokens(own, fresh.words(PREFIX_WORDS))
   const { prefill } = await generate(own, fresh.words(PREFIX_WORDS), WARM_UP_BATCH)
@@ -124,9 +132,7 @@ async function compareApart(peer: Peer, model: BenchModel, own: LocalEngine, opt
   const measurePeer = async () => {
     batched.push(await batchedBench(peer, model, promptTokens, { batches, shared: false, outputTokens: APART_TOKENS }))
   }
-  for (let run = 0; run < repetitions; run++) {
-    for (const measure of run % 2 === 0 ? [measureOwn, measurePeer] : [measurePeer, measureOwn]) await measure()
-  }
+  await inTurn(repetitions, measureOwn, measurePeer)
   const rows = batches.map((batch, index) => {
     const [own, peers] = [lookout.map((run) => run[index]!), batched.map((run) => run[index]!.decode)]
     return [String(batch), median(own).toFixed(0), median(peers).toFixed(0), medianRatio(own, peers).toFixed(2)]

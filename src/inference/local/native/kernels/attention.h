@@ -93,7 +93,8 @@ using Scores = float[MOST_RUNS * CELLS];
 
 /** `scores[n][first_score + c]` = queries[n] . keys[c], for N queries and CELLS keys. */
 template <int N>
-[[gnu::always_inline]] inline void dot(const float * const * queries, const float * keys, int64_t width, Scores * scores, int64_t first_score) {
+[[gnu::always_inline]] inline void dot(const float * const * queries, const float * keys, int64_t width, Scores * scores,
+                                       int64_t first_score) {
     PartialSums sums[N][CELLS / SUMMED];
     for (int first = 0; first < CELLS; first += SUMMED) {
         const float * rows = keys + first * width;
@@ -126,8 +127,8 @@ struct Runs {
 
 /** A part of `add_weighted`: so many vectors of the results. */
 template <int N, int VECTORS>
-[[gnu::always_inline]] inline void add_weighted_vectors(float * const * out, const float * kept, const Scores * weights, const float * values,
-                                 const Runs & runs, int64_t width) {
+[[gnu::always_inline]] inline void add_weighted_vectors(float * const * out, const float * kept, const Scores * weights,
+                                                        const float * values, const Runs & runs, int64_t width) {
     Floats sums[N][VECTORS];
     for (int n = 0; n < N; n++) {
         for (int i = 0; i < VECTORS; i++) sums[n][i] = multiply(load(out[n] + i * LANES), all(kept[n]));
@@ -150,8 +151,8 @@ template <int N, int VECTORS>
 
 /** `out[n]` = out[n] * kept[n] + the sum of weights[n][c] * values[c] over the values of the runs, for N queries. */
 template <int N>
-[[gnu::always_inline]] inline void add_weighted(float * const * out, const float * kept, const Scores * weights, const float * values,
-                         const Runs & runs, int64_t width) {
+[[gnu::always_inline]] inline void add_weighted(float * const * out, const float * kept, const Scores * weights,
+                                                const float * values, const Runs & runs, int64_t width) {
     float * at[N];
     for (int n = 0; n < N; n++) at[n] = out[n];
     int64_t d = 0;

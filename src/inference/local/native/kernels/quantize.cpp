@@ -1,5 +1,5 @@
-// Rows of a batch as blocks of Q8_K, which weights of Q4_K, Q5_K and Q6_K are multiplied with. ggml has only code without vectors
-// for it, which took a fifteenth of the time of a prompt to a model of 2B. The result is the same, bit for bit.
+// Rows of a batch as blocks of Q8_K, which weights of Q4_K, Q5_K and Q6_K are multiplied with. ggml has only scalar code for it.
+// The result is the same, bit for bit.
 
 #define GGML_COMMON_DECL_CPP
 #include "ggml-common.h"
@@ -21,7 +21,7 @@ constexpr int SUMMED = 16;
 
 inline __m256 absolute(__m256 x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }
 
-/** The number of the largest absolute value, or what has it first with its sign: 0 where there is none but zeros. */
+/** The first of the numbers with the largest absolute value. */
 inline float furthest(const float * x) {
     __m256 most = _mm256_setzero_ps();
     // A value that is not a number gives way to the other operand.
@@ -36,7 +36,7 @@ inline float furthest(const float * x) {
     return 0.0f;
 }
 
-/** To the nearest integer as ggml rounds: by what a sum has no digits for. */
+/** The nearest integers. Like ggml, it adds a number so large that the sum has no digits for fractions. */
 inline __m256i nearest(__m256 x) {
     const __m256i bits = _mm256_castps_si256(_mm256_add_ps(x, _mm256_set1_ps(12582912.0f)));
     return _mm256_sub_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x007fffff)), _mm256_set1_epi32(0x00400000));
