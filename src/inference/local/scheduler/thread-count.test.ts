@@ -131,4 +131,22 @@ describe('number of threads', () => {
       [1, 1],
     ])
   })
+
+  test('a trial that one pause of the machine has spoiled is repeated once, at once', () => {
+    /** @param pauses numbers of steps with two threads that take long. @returns the threads that the steps have used. */
+    const run = (...pauses: readonly number[]) => {
+      const threads = new ThreadCount(splitter, 1, 2)
+      const used: number[] = []
+      for (let now = 0; now < 300; now += 20) {
+        const count = threads.next(true, now)
+        used.push(count)
+        const isPaused = count === 2 && pauses.includes(used.filter((of) => of === 2).length)
+        threads.learn(1, splitter.roundMs(1) * (isPaused ? 40 : count === 2 ? 0.7 : 1), now)
+      }
+      return used
+    }
+    expect(run().slice(3)).toEqual([1, ...Array(11).fill(2)])
+    expect(run(2).slice(3)).toEqual([1, ...Array(11).fill(2)])
+    expect(run(2, 5).slice(3)).toEqual([1, ...Array(6).fill(2), ...Array(5).fill(1)])
+  })
 })

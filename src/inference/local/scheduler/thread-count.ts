@@ -26,8 +26,10 @@ interface Trial {
   /** Duration of steps before it, in multiples of the calibrated time. */
   readonly before: number
   readonly durations: number[]
-  /** Of its steps, all together. */
+  /** Of its steps, all together, and of those of the trial that it repeats. */
   ms: number
+  /** Whether the last one was left in doubt. */
+  readonly isRepeated: boolean
 }
 
 /**
@@ -108,11 +110,16 @@ export class ThreadCount {
   }
 
   #try(threads: number, before: number): void {
-    this.#trial = { threads, before, durations: [], ms: 0 }
+    this.#trial = { threads, before, durations: [], ms: 0, isRepeated: false }
   }
 
-  #judge({ threads, before, durations, ms }: Trial, now: number): void {
+  #judge({ threads, before, durations, ms, isRepeated }: Trial, now: number): void {
     const isBetter = mean(durations) < WORTHWHILE * before
+    // One pause of the machine spoils the mean, and the next trial may be many seconds away.
+    if (!isBetter && !isRepeated && Math.min(...durations) < WORTHWHILE * before) {
+      this.#trial = { threads, before, durations: [], ms, isRepeated: true }
+      return
+    }
     const pauseMs = Math.max(Math.min(DOUBLED_UP_TO_MS, 2 * this.#pauseMs), TIMES_TRIAL * ms)
     this.#pauseMs = isBetter ? SHORTEST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, pauseMs)
     if (isBetter) {
