@@ -14,7 +14,7 @@ import { table } from './support/table.ts'
 /** ggml's numbers of the types. */
 const TYPES = { Q4_0: 2, Q5_0: 6, Q8_0: 8, Q4_K: 12, Q5_K: 13, Q6_K: 14 }
 const F32 = 0
-const ROWS = [1, 2, 4, 8, 16, 32, 128]
+const ROWS = [1, 2, 4, 8, 16, 32, 128, 512]
 const WIDTH = 2048
 const HEIGHT = 4096
 /** Matrices that follow each other, together larger than the caches of a core. */

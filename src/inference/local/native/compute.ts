@@ -17,8 +17,6 @@ export interface Compute {
    * long later ones take.
    */
   readonly compilesAtFirst: boolean
-  /** A batch takes as long as one whose rows are the next multiple of this. */
-  readonly blockRows: number
   /** Whether a row may be computed about as fast as its keys and values are copied to main memory. */
   readonly weighsCopies: boolean
   /** Whether the CPU has nothing to do but to choose tokens. */
@@ -46,17 +44,11 @@ export const OWN_KERNELS: Compute = {
   batchRows: BATCH_ROWS,
   tileRows: null,
   compilesAtFirst: false,
-  blockRows: 1,
   weighsCopies: false,
   leavesCpu: false,
   fewestPromptRows: { alone: 16, inCompany: 8 },
   promptRows: { calibrated: 64, telling: 16 },
 }
-
-/**
- * Where there is AMX, ggml's products take tiles of 32 rows: 37 or 52 rows of a prompt take at least as long as 64.
- */
-const TILE_ROWS = 32
 
 /**
  * ggml's attention on the CPU: 128 next tokens of the shipped model took 115 ms in batches of 63, and 260 in one. Our own
@@ -73,7 +65,6 @@ const DEVICE: Compute = {
   batchRows: BATCH_ROWS,
   tileRows: null,
   compilesAtFirst: true,
-  blockRows: 1,
   weighsCopies: true,
   leavesCpu: true,
   fewestPromptRows: { alone: 64, inCompany: 64 },
@@ -82,17 +73,16 @@ const DEVICE: Compute = {
 
 /**
  * @param layers number that devices compute, `ofLayers` that the model has.
- * @param kernels those that set-up compiles; null where the CPU has none. Only with AMX they leave products to ggml.
+ * @param kernels those that set-up compiles; null where the CPU has none.
  */
 export function computeOf(
   { layers, ofLayers }: { readonly layers: number; readonly ofLayers: number },
-  kernels: { readonly computesProducts: boolean } | null,
+  kernels: object | null,
 ): Compute {
   if (layers > 0 && layers >= ofLayers) return DEVICE
   // Where the two share a model, the CPU's layers take most of the time.
   const ofCpu = kernels === null ? PREBUILT_KERNELS : OWN_KERNELS
-  const blockRows = kernels?.computesProducts === false ? TILE_ROWS : ofCpu.blockRows
-  return { ...ofCpu, blockRows, compilesAtFirst: layers > 0 }
+  return { ...ofCpu, compilesAtFirst: layers > 0 }
 }
 
 /**

@@ -132,11 +132,7 @@ test('the report names the place of the encoders', () => {
 test('only a model that is all on devices is taken for theirs', () => {
   expect(computeOf({ layers: 11, ofLayers: 11 }, null)).toMatchObject({ tileRows: null, compilesAtFirst: true })
   expect(computeOf({ layers: 10, ofLayers: 11 }, null)).toMatchObject({ tileRows: 64, compilesAtFirst: true })
-  const onCpu = { layers: 0, ofLayers: 11 }
-  expect(computeOf(onCpu, { computesProducts: true })).toMatchObject({
-    ...{ tileRows: null, blockRows: 1, compilesAtFirst: false },
-  })
-  expect(computeOf(onCpu, { computesProducts: false }).blockRows).toBe(32)
+  expect(computeOf({ layers: 0, ofLayers: 11 }, {})).toMatchObject({ tileRows: null, compilesAtFirst: false })
   expect(usefulThreads(0, 8, 'tokens')).toBe(1)
   expect(usefulThreads(100 * 2 ** 20, 8, 'tokens')).toBe(4)
   expect(usefulThreads(100 * GIB, 8, 'tokens')).toBe(8)

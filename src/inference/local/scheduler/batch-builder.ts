@@ -258,8 +258,7 @@ export class BatchBuilder {
       if (most <= 0 || left <= 0) break
       const { cursor, group, sequence } = prefill
       const { cells } = cursor.kvSequence
-      const wanted = Math.min(most, this.#pace.rowsWithin(left, cells, rows))
-      if (wanted <= 0) break
+      const wanted = Math.min(most, this.#pace.rowsWithin(left, cells))
       const count = cursor.textRows(wanted)
       left -= this.#pace.expectedMs(count, cells)
       cellsRead += count * (cells + count / 2)

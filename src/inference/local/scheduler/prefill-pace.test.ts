@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { computeOf, OWN_KERNELS } from '../native/compute.ts'
+import { computeOf } from '../native/compute.ts'
 import { PrefillPace } from './prefill-pace.ts'
 
 /** A machine on which a row takes 0.2 ms, and as much again for every 1,000 cells that it looks back at. */
@@ -38,15 +38,6 @@ test('beside other requests, a step has 32 rows of a slow model, and as many as 
     return pace.rowsWithin(pace.stepMs, 0)
   }
   expect([10, 5, 2, 1, 0.5, 0.1].map(rows)).toEqual([32, 32, 50, 100, 128, 160])
-})
-
-test('where rows are computed in blocks, the batch ends with a whole block, next tokens included', () => {
-  const pace = new PrefillPace(2, 512, { ...OWN_KERNELS, blockRows: 32 })
-  pace.meet(2, false, 0)
-  expect([0, 2, 20, 30].map((before) => pace.rowsWithin(pace.stepMs, 0, before))).toEqual([64, 62, 44, 66])
-  // What is left of the time is not worth another block.
-  expect(pace.rowsWithin(10, 0, 64)).toBe(0)
-  expect(pace.rowsWithin(10, 0, 60)).toBe(4)
 })
 
 test('rows that turn out faster than they were thought to be get larger steps, up to the largest batch', () => {

@@ -24,8 +24,6 @@ export const MAKING_WAY_MS = 3
 const MAKING_WAY: Gear = { stepMs: MAKING_WAY_MS, worthwhileRows: 8, efficientRows: 0, longStepMs: 0 }
 /** For this long after several requests were at work, another one is likely to arrive; in ms. */
 const COMPANY_MS = 1000
-/** Rows that fill less than this share of a block are not worth it. */
-const SPARE_SHARE = 0.25
 /** Weight of the newest step in the running averages. */
 const AVERAGE_WEIGHT = 0.2
 /** Steps whose rows look back at more cells than this on average show what a cell costs; other steps, what a row costs. */
@@ -39,7 +37,6 @@ const TELLING_CELLS = 1024
 export class PrefillPace {
   readonly #mostRows: number
   readonly #fewestRows: Compute['fewestPromptRows']
-  readonly #blockRows: number
   readonly #tellingRows: number
   #rowMs: number
   /** Cost of one cell that one row looks back at. */
@@ -49,17 +46,16 @@ export class PrefillPace {
 
   /**
    * @param rowMs of a row in a large batch, as measured during warm-up.
-   * @param compute how many rows are worth a step, in what blocks they are computed, and how many show what a row costs.
+   * @param compute how many rows are worth a step, and how many show what a row costs.
    */
   constructor(
     rowMs: number,
     mostRows: number,
-    compute: Pick<Compute, 'fewestPromptRows' | 'blockRows' | 'promptRows'> = OWN_KERNELS,
+    compute: Pick<Compute, 'fewestPromptRows' | 'promptRows'> = OWN_KERNELS,
   ) {
     this.#rowMs = rowMs
     this.#mostRows = mostRows
     this.#fewestRows = compute.fewestPromptRows
-    this.#blockRows = compute.blockRows
     this.#tellingRows = compute.promptRows.telling
   }
 
@@ -89,19 +85,13 @@ export class PrefillPace {
     return rows * (this.#rowMs + this.#cellMs * (cells + rows / 2))
   }
 
-  /**
-   * Rows that fit into the time when they follow so many cells, more or less to fill the last block of the batch; never
-   * fewer than are worth a step. None where they would begin a block and leave most of it empty.
-   * @param before rows that the batch has already.
-   */
-  rowsWithin(ms: number, cells: number, before = 0): number {
+  /** Rows that fit into the time when they follow so many cells, but never fewer than are worth a step. */
+  rowsWithin(ms: number, cells: number): number {
     // `expectedMs` solved for its rows.
     const linear = this.#rowMs + this.#cellMs * cells
     const rows = (2 * ms) / (linear + Math.sqrt(linear ** 2 + 2 * this.#cellMs * ms))
     const fewest = this.#gear === ALONE ? this.#fewestRows.alone : this.#fewestRows.inCompany
-    if (this.#blockRows === 1) return Math.min(this.#mostRows, Math.max(fewest, Math.floor(rows)))
-    const blocks = Math.ceil((before + Math.max(fewest, rows)) / this.#blockRows - SPARE_SHARE)
-    return Math.min(this.#mostRows, before === 0 && blocks === 0 ? fewest : blocks * this.#blockRows - before)
+    return Math.min(this.#mostRows, Math.max(fewest, Math.floor(rows)))
   }
 
   /** Learns from a step. @param cells number that its rows looked back at, all rows together. */

@@ -42,8 +42,6 @@ inline void transpose(const __m256i * rows, __m256i * out) {
     }
 }
 
-enum class Order { vectors };
-
 /**
  * Eight rows of weights: bytes, and for each unit a scale and a minimum for each lane. A vector holds four neighbouring
  * weights of each row: unsigned bytes, but signed ones where the processor multiplies pairs and those would not fit.
@@ -56,7 +54,7 @@ struct Panel {
     float * minima;
 
     /** @param count rows that there are, from 1 to LANES; the last one fills the others. */
-    template <Order, typename Block> void read(const Block * weights, int64_t stride, int64_t count, int64_t blocks) {
+    template <typename Block> void read(const Block * weights, int64_t stride, int64_t count, int64_t blocks) {
         using Of = Type<Block>;
         constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
         bytes = bytes_memory.of(blocks * Of::GROUPS * GROUP * LANES);

@@ -35,25 +35,18 @@ inline void transpose(const __m256i * rows, __m512i * out) {
     }
 }
 
-/** How a panel's bytes are arranged, by who multiplies them. */
-enum class Order {
-    /** A vector holds four neighbouring weights of each row, as unsigned bytes. */
-    vectors,
-    /** For each group the rows follow each other, as signed bytes: the weights without their scale and minimum. */
-    tiles,
-};
-
 /** Sixteen rows of weights: bytes, and for each unit a scale and a minimum for each lane. */
 struct Panel {
     Buffer<uint8_t> bytes_memory;
     Buffer<float> scales_memory, minima_memory;
     Buffer<ggml_half> halves_memory;
+    /** A vector holds four neighbouring weights of each row. */
     uint8_t * bytes;
     float * scales;
     float * minima;
 
     /** @param count rows that there are, from 1 to LANES; the last one fills the others. */
-    template <Order ORDER, typename Block> void read(const Block * weights, int64_t stride, int64_t count, int64_t blocks) {
+    template <typename Block> void read(const Block * weights, int64_t stride, int64_t count, int64_t blocks) {
         using Of = Type<Block>;
         constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
         bytes = bytes_memory.of(blocks * Of::GROUPS * GROUP * LANES);
@@ -76,14 +69,7 @@ struct Panel {
 #pragma GCC unroll 16
                 for (int lane = 0; lane < LANES; lane++) lanes[lane] = Of::bytes(rows[lane][b], group);
                 uint8_t * to = bytes + (b * Of::GROUPS + group) * GROUP * LANES;
-                if constexpr (ORDER == Order::vectors) {
-                    transpose(lanes, (__m512i *) to);
-                } else {
-                    const __m256i zero = _mm256_set1_epi8((char) Of::ZERO);
-                    for (int lane = 0; lane < LANES; lane++) {
-                        _mm256_store_si256((__m256i *) to + lane, _mm256_sub_epi8(lanes[lane], zero));
-                    }
-                }
+                transpose(lanes, (__m512i *) to);
             }
             if constexpr (UNITS == 1) {
                 for (int lane = 0; lane < LANES; lane++) halves[b * LANES + lane] = rows[lane][b].d;

@@ -13,7 +13,6 @@
 //   product-blocks.h  how blocks of each type become bytes and scales
 //   product-batch.h   the rows of the batch
 //   product-wide.h    on vectors of 64 bytes: AVX-512 VNNI
-//   product-tiles.h   larger batches on AMX tiles, where the processor has them too
 //   product-narrow.h  on vectors of 32 bytes: AVX2, and AVX-VNNI
 //   product.h         a product, shared by the threads
 //
@@ -72,13 +71,7 @@ bool llamafile_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, i
 
 /** Whether products of quantised weights are computed here, unless the weights were rearranged for ggml's own code. */
 extern "C" bool lookout_computes_products(void) {
-#if defined(__AMX_INT8__)
-    // A whole model of Q8_0 is faster with ggml's own code for tiles, from rearranged weights. What ggml does not rearrange,
-    // such as Q5_0, is computed here.
-    return false;
-#else
     return true;
-#endif
 }
 
 #else

@@ -2,7 +2,7 @@
 #pragma once
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)
-#include "product-tiles.h"
+#include "product-wide.h"
 #else
 #include "product-narrow.h"
 #endif
@@ -34,37 +34,6 @@ template <typename Work> void share(const ggml_compute_params * params, int64_t 
     ggml_barrier(params->threadpool);
 }
 
-#if defined(__AMX_INT8__) && defined(__linux__)
-
-/**
- * Rows of the batch from which on tiles are faster than vectors. They never are for weights of which only sixteen share a
- * scale: a tile then holds sums of sixteen products, and scaling takes longer than multiplying.
- */
-constexpr int64_t LEAST_TILE_ROWS = 13;
-
-/** The same on tiles. */
-template <typename Block>
-void product_on_tiles(const ggml_compute_params * params, int64_t m, int64_t n, int64_t blocks, const Block * weights,
-                      int64_t weights_stride, const typename Type<Block>::Row * rows, int64_t rows_stride, float * out,
-                      int64_t out_stride) {
-    using Of = Type<Block>;
-    static thread_local Columns batch;
-    static thread_local Panel panel;
-    batch.read<Of>(rows, rows_stride, n, blocks);
-    const TileSetting setting;
-    share(params, m, [&](int64_t first, int64_t end) {
-        for (; first < end; first += LANES) {
-            const int64_t count = std::min<int64_t>(LANES, end - first);
-            panel.read<Order::tiles>(weights + first * weights_stride, weights_stride, count, blocks);
-            for (int64_t row = 0; row < n; row += COLUMNS) {
-                multiply<Of>(panel, batch, row / COLUMNS, blocks, n - row, out + row * out_stride + first, out_stride, count);
-            }
-        }
-    });
-}
-
-#endif
-
 /** Calls a function with a number from 1 to MOST as a constant. */
 template <int MOST, typename Call> inline void with_constant(int64_t number, const Call & call) {
     if constexpr (MOST > 1) {
@@ -78,13 +47,6 @@ template <typename Block>
 void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t blocks, const Block * weights,
              int64_t weights_stride, const typename Type<Block>::Row * rows, int64_t rows_stride, float * out, int64_t out_stride) {
     using Of = Type<Block>;
-#if defined(__AMX_INT8__) && defined(__linux__)
-    if constexpr (Of::UNIT == GROUP) {
-        if (n >= LEAST_TILE_ROWS && has_tiles()) {
-            return product_on_tiles(params, m, n, blocks, weights, weights_stride, rows, rows_stride, out, out_stride);
-        }
-    }
-#endif
     static thread_local Batch<TOGETHER> batch;
     static thread_local Panel panels[PANELS<Of>];
     const int64_t width = blocks * Of::GROUPS * GROUP;
@@ -92,10 +54,12 @@ void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t b
     share(params, m, [&](int64_t first, int64_t end) {
         if constexpr (FEW<Of> > 0) {
             if (n <= FEW<Of>) {
-                for (; first < end; first++) {
-                    const Block * one = weights + first * weights_stride;
-                    float * to = out + first;
-                    with_constant<FEW<Of>>(n, [&](auto all) { dot<Block, all>(one, batch, blocks, to, out_stride); });
+                // From two places at a time: one stream of reads does not use all of the memory's speed.
+                const int64_t half = (end - first + 1) / 2;
+                for (int64_t i = 0; i < end - first; i++) {
+                    const int64_t at = first + i / 2 + (i % 2 == 0 ? 0 : half);
+                    const Block * one = weights + at * weights_stride;
+                    with_constant<FEW<Of>>(n, [&](auto all) { dot<Block, all>(one, batch, blocks, out + at, out_stride); });
                 }
                 return;
             }
@@ -106,7 +70,7 @@ void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t b
             for (; together < PANELS<Of> && first + together * LANES < end; together++) {
                 const int64_t at = first + together * LANES;
                 count = std::min<int64_t>(LANES, end - at);
-                panels[together].template read<Order::vectors>(weights + at * weights_stride, weights_stride, count, blocks);
+                panels[together].read(weights + at * weights_stride, weights_stride, count, blocks);
             }
             for (int64_t row = 0; row < n; row += TOGETHER) {
                 float * to = out + row * out_stride + first;

@@ -69,10 +69,8 @@ const Q8_K_BYTES = 292
 type Multiply = (of: Omit<QuantisedProduct, 'rows'> & { readonly values: Float32Array }) => Float32Array
 
 const isOurs = hasFeatures('avx2', 'fma', 'f16c')
-// Weights that ggml has not rearranged are ours on processors with AMX too: larger batches on tiles.
 const libraries: [name: string, multiply: Multiply | null][] = [
   ["compiled for this machine's processor", kernels !== null && isOurs ? throughGgml(kernels) : null],
-  ['compiled for AMX', quantised(await productsFor('AMX'))],
   ['compiled for AVX-512', quantised(await productsFor('AVX-512'))],
   ['compiled for AVX2', quantised(await productsFor('AVX2'))],
   ['compiled for AVX-VNNI', quantised(await productsFor('AVX-VNNI'))],
