@@ -64,6 +64,7 @@ const MACROS: Readonly<Record<string, string>> = {
   __AVX512BF16__: 'avx512_bf16',
   __AMX_TILE__: 'amx_tile',
   __AMX_INT8__: 'amx_int8',
+  __AMX_BF16__: 'amx_bf16',
 }
 /** Every processor with AVX has these. */
 const OLDER = /^__(k8|SSE|SSSE3|MMX|FXSR|POPCNT|CRC32|LAHF_SAHF|SEG_|SEG|code_model|x86_64|amd64|LP64|CET|tune)/

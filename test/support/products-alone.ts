@@ -8,9 +8,16 @@ import { SetupError } from '../../src/setup/native-library.mjs'
 import { compileAlone } from './kernels-alone.ts'
 
 const SOURCE = fileURLToPath(new URL('products-alone.cpp', import.meta.url))
-const KERNELS = ['registers', 'product', 'product-batch', 'product-blocks', 'product-narrow', 'product-wide'].map(
-  (name) => fileURLToPath(new URL(join('../../src/inference/local/native/kernels', `${name}.h`), import.meta.url)),
-)
+const KERNELS = [
+  'registers',
+  'product',
+  'product-batch',
+  'product-blocks',
+  'product-narrow',
+  'product-tiles',
+  'product-wide',
+  'tiles',
+].map((name) => fileURLToPath(new URL(join('../../src/inference/local/native/kernels', `${name}.h`), import.meta.url)))
 
 /** What g++ and clang++ say to a flag that they do not know. */
 const UNKNOWN_FLAG = /unrecognized command|unknown argument/
@@ -19,6 +26,7 @@ const level = (name: string) => LEVELS.find((one) => one.name === name)!
 
 /** Processors that products are compiled for, and what this one needs to run them. */
 const PROCESSORS = {
+  AMX: level('amx'),
   'AVX-512': level('avx512'),
   AVX2: { needs: ['avx2', 'fma', 'f16c'], flags: ['-march=x86-64-v3'] },
   'AVX-VNNI': { needs: ['avx2', 'fma', 'f16c', 'avx_vnni'], flags: ['-march=x86-64-v3', '-mavxvnni'] },

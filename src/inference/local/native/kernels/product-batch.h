@@ -10,7 +10,7 @@ namespace {
 template <int TOGETHER> struct Batch {
     Buffer<int8_t> values_memory;
     Buffer<float> scales_memory, sums_memory, row_sums_memory, row_scales_memory;
-    Buffer<int32_t> zeros_memory, lane_zeros_memory;
+    Buffer<int32_t> zeros_memory, lane_zeros_memory, sum_pairs_memory;
     /** [row][value] */
     int8_t * values;
     /** [TOGETHER rows][unit][row] */
@@ -19,7 +19,9 @@ template <int TOGETHER> struct Batch {
     int32_t * zeros;
     /** Scaled sums of a unit's values, which the weights' minima are multiplied with. */
     float * sums;
-    /** The same as [row][unit], and a scale for each block as [row][block]. */
+    /** The sums of two neighbouring units, whole numbers of 16 bits: [TOGETHER rows][pair of units][row]. */
+    int32_t * sum_pairs;
+    /** The scaled sums as [row][unit], and a scale for each block as [row][block]. */
     float * row_sums;
     float * row_scales;
     /**
@@ -37,6 +39,7 @@ template <int TOGETHER> struct Batch {
         scales = scales_memory.of(size);
         zeros = zeros_memory.of(size);
         sums = sums_memory.of(size);
+        sum_pairs = sum_pairs_memory.of(Of::HAS_MINIMUM ? size / 2 : 0);
         row_sums = row_sums_memory.of(count * blocks * UNITS);
         row_scales = row_scales_memory.of(count * blocks);
         lane_zeros = lane_zeros_memory.of(Of::GROUPS == 1 && are_few ? count * blocks * WIDTH / 4 : 0);
@@ -61,6 +64,13 @@ template <int TOGETHER> struct Batch {
                     zeros[at] = -Of::ZERO * sum;
                     sums[at] = scale * sum;
                     row_sums[(row * blocks + b) * UNITS + unit] = scale * sum;
+                }
+                if constexpr (Of::HAS_MINIMUM) {
+                    const int64_t pairs = row / TOGETHER * TOGETHER * blocks * UNITS / 2 + row % TOGETHER;
+                    for (int pair = 0; pair < UNITS / 2; pair++) {
+                        const int16_t both[2] = {(int16_t) sum_of<Of>(block, 2 * pair), (int16_t) sum_of<Of>(block, 2 * pair + 1)};
+                        std::memcpy(sum_pairs + pairs + (b * UNITS / 2 + pair) * TOGETHER, both, sizeof(both));
+                    }
                 }
             }
         }

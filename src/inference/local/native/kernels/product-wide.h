@@ -9,8 +9,8 @@ namespace {
 constexpr int LANES = 16;
 /** Rows of the batch that are computed together; their sums stay in registers. */
 constexpr int TOGETHER = 8;
-/** Panels that are multiplied with a row's values while these are in a register. With minima, registers do not suffice for two. */
-template <typename Of> constexpr int PANELS = Of::HAS_MINIMUM ? 1 : 2;
+/** Panels that are multiplied with a row's values while these are in a register. With several scales, registers do not suffice for two. */
+template <typename Of> constexpr int PANELS = Of::GROUPS > 1 ? 1 : 2;
 
 /** Turns sixteen rows of eight elements into eight rows of sixteen; an element has four bytes. */
 inline void transpose(const __m256i * rows, __m512i * out) {
@@ -35,24 +35,34 @@ inline void transpose(const __m256i * rows, __m512i * out) {
     }
 }
 
-/** Sixteen rows of weights: bytes, and for each unit a scale and a minimum for each lane. */
+/** Sixteen rows of weights: bytes, and scales and minima for each lane. */
 struct Panel {
     Buffer<uint8_t> bytes_memory;
-    Buffer<float> scales_memory, minima_memory;
+    Buffer<float> scales_memory, minimum_scales_memory;
+    Buffer<float> unit_scales_memory;
+    Buffer<int32_t> minima_memory;
     Buffer<ggml_half> halves_memory;
     /** A vector holds four neighbouring weights of each row. */
     uint8_t * bytes;
+    /** Of each block, and what its minima are multiplied with. */
     float * scales;
-    float * minima;
+    float * minimum_scales;
+    /** Where a block has several scales, whole numbers: one for each unit, and minima for each two units, of 16 bits. */
+    float * unit_scales;
+    int32_t * minima;
 
     /** @param count rows that there are, from 1 to LANES; the last one fills the others. */
     template <typename Block> void read(const Block * weights, int64_t stride, int64_t count, int64_t blocks) {
         using Of = Type<Block>;
         constexpr int UNITS = Of::GROUPS * GROUP / Of::UNIT;
+        constexpr int HALVES = Of::HAS_MINIMUM ? 2 : 1;
         bytes = bytes_memory.of(blocks * Of::GROUPS * GROUP * LANES);
-        scales = scales_memory.of(blocks * UNITS * LANES);
-        minima = minima_memory.of(Of::HAS_MINIMUM ? blocks * UNITS * LANES : 0);
-        ggml_half * halves = halves_memory.of(UNITS == 1 ? blocks * LANES : 0);
+        scales = scales_memory.of(blocks * LANES);
+        minimum_scales = minimum_scales_memory.of(Of::HAS_MINIMUM ? blocks * LANES : 0);
+        unit_scales = unit_scales_memory.of(UNITS > 1 ? blocks * UNITS * LANES : 0);
+        // A transposition writes as much again.
+        minima = minima_memory.of(Of::HAS_MINIMUM ? (blocks + 1) * UNITS / 2 * LANES : 0);
+        ggml_half * halves = halves_memory.of(HALVES * blocks * LANES);
         const Block * rows[LANES];
         for (int lane = 0; lane < LANES; lane++) rows[lane] = weights + std::min<int64_t>(lane, count - 1) * stride;
         // The rows of a panel follow each other in memory, but sixteen short streams are too many for the processor to
@@ -71,23 +81,37 @@ struct Panel {
                 uint8_t * to = bytes + (b * Of::GROUPS + group) * GROUP * LANES;
                 transpose(lanes, (__m512i *) to);
             }
-            if constexpr (UNITS == 1) {
-                for (int lane = 0; lane < LANES; lane++) halves[b * LANES + lane] = rows[lane][b].d;
-            } else {
-                __m256 scale[LANES][UNITS / 8];
-                __m256 minimum[LANES];
-                for (int lane = 0; lane < LANES; lane++) Of::scales(rows[lane][b], scale[lane], minimum + lane);
+            for (int lane = 0; lane < LANES; lane++) {
+                halves[b * LANES + lane] = rows[lane][b].d;
+                if constexpr (Of::HAS_MINIMUM) halves[(blocks + b) * LANES + lane] = rows[lane][b].dmin;
+            }
+            if constexpr (UNITS > 1) {
                 for (int part = 0; part < UNITS / 8; part++) {
-                    for (int lane = 0; lane < LANES; lane++) lanes[lane] = _mm256_castps_si256(scale[lane][part]);
-                    transpose(lanes, (__m512i *) (scales + (b * UNITS + 8 * part) * LANES));
+                    for (int lane = 0; lane < LANES; lane++) lanes[lane] = eight(Of::whole_scales(rows[lane][b]), part);
+                    transpose(lanes, (__m512i *) (unit_scales + (b * UNITS + 8 * part) * LANES));
                 }
-                if constexpr (Of::HAS_MINIMUM) transpose((const __m256i *) minimum, (__m512i *) (minima + b * UNITS * LANES));
+            }
+            if constexpr (Of::HAS_MINIMUM) {
+                for (int lane = 0; lane < LANES; lane++) {
+                    const __m128i packed = _mm_cvtsi64_si128((int64_t) Of::packed_minima(rows[lane][b]));
+                    lanes[lane] = _mm256_zextsi128_si256(_mm_cvtepu8_epi16(packed));
+                }
+                transpose(lanes, (__m512i *) (minima + b * UNITS / 2 * LANES));
             }
         }
         // Not block by block: the processor waits where it reads a vector of numbers that it has just stored one by one.
-        for (int64_t b = 0; UNITS == 1 && b < blocks; b++) {
-            _mm512_store_ps(scales + b * LANES, _mm512_cvtph_ps(_mm256_load_si256((const __m256i *) (halves + b * LANES))));
+        for (int64_t b = 0; b < blocks; b++) {
+            const auto at = [&](int64_t block) { return _mm512_cvtph_ps(_mm256_load_si256((const __m256i *) (halves + block * LANES))); };
+            _mm512_store_ps(scales + b * LANES, at(b));
+            if constexpr (Of::HAS_MINIMUM) _mm512_store_ps(minimum_scales + b * LANES, at(blocks + b));
         }
+    }
+
+  private:
+    /** The first or last eight of some signed bytes, as numbers of f32. */
+    static __m256i eight(__m128i bytes, int part) {
+        const __m256i whole = _mm256_cvtepi8_epi32(part == 0 ? bytes : _mm_unpackhi_epi64(bytes, bytes));
+        return _mm256_castps_si256(_mm256_cvtepi32_ps(whole));
     }
 };
 
@@ -98,23 +122,37 @@ inline __m512i four(const int8_t * values) {
 }
 
 /**
- * The products of some panels and COUNT rows of the batch.
- * @param row the first of them, a multiple of TOGETHER. @param count rows of weights that the last panel has.
+ * Adds the products of a unit of some panels and COUNT rows of the batch to `sums`.
+ * @param at the unit's first weight. @param values of the rows, `width` for each.
  */
 template <typename Of, int COUNT, int SOME>
-inline void multiply(const Panel * panels, const Batch<TOGETHER> & batch, int64_t row, int64_t width, float * out,
-                     int64_t stride, int64_t count) {
-    constexpr int STEPS = Of::UNIT / 4;
+inline void add_unit(const Panel * panels, int64_t at, const int8_t * values, int64_t width, __m512i (*sums)[COUNT]) {
+#pragma GCC unroll 8
+    for (int step = 0; step < Of::UNIT / 4; step++) {
+        __m512i w[SOME];
+        for (int p = 0; p < SOME; p++) {
+            w[p] = kept_in_register(_mm512_load_si512((const __m512i *) (panels[p].bytes + at * LANES) + step));
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < COUNT; r++) {
+            const __m512i v = four(values + r * width + at + 4 * step);
+            if constexpr (SOME == 1) {
+                sums[0][r] = _mm512_dpbusd_epi32(sums[0][r], w[0], v);
+            } else {
+                const __m512i once = kept_in_register(v);
+                for (int p = 0; p < SOME; p++) sums[p][r] = _mm512_dpbusd_epi32(sums[p][r], w[p], once);
+            }
+        }
+    }
+}
+
+/** The products of some panels, whose blocks have one scale each, and COUNT rows of the batch. */
+template <typename Of, int COUNT, int SOME>
+inline void multiply_of_one_scale(const Panel * panels, const Batch<TOGETHER> & batch, int64_t row, int64_t width,
+                                  __m512 (*totals)[COUNT]) {
     const int64_t units = width / Of::UNIT;
     const float * scales = batch.scales + row * units;
     const int32_t * zeros = batch.zeros + row * units;
-    const float * row_sums = batch.sums + row * units;
-    const int8_t * values = batch.values + row * width;
-    __m512 totals[SOME][COUNT];
-#pragma GCC unroll 2
-    for (int p = 0; p < SOME; p++) {
-        for (int r = 0; r < COUNT; r++) totals[p][r] = _mm512_setzero_ps();
-    }
     for (int64_t u = 0; u < units; u++) {
         __m512i sums[SOME][COUNT];
 #pragma GCC unroll 8
@@ -122,23 +160,7 @@ inline void multiply(const Panel * panels, const Batch<TOGETHER> & batch, int64_
             const __m512i start = Of::ZERO == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(zeros[u * TOGETHER + r]);
             for (int p = 0; p < SOME; p++) sums[p][r] = start;
         }
-#pragma GCC unroll 8
-        for (int step = 0; step < STEPS; step++) {
-            __m512i w[SOME];
-            for (int p = 0; p < SOME; p++) {
-                w[p] = kept_in_register(_mm512_load_si512((const __m512i *) (panels[p].bytes + u * Of::UNIT * LANES) + step));
-            }
-#pragma GCC unroll 8
-            for (int r = 0; r < COUNT; r++) {
-                const __m512i v = four(values + r * width + u * Of::UNIT + 4 * step);
-                if constexpr (SOME == 1) {
-                    sums[0][r] = _mm512_dpbusd_epi32(sums[0][r], w[0], v);
-                } else {
-                    const __m512i once = kept_in_register(v);
-                    for (int p = 0; p < SOME; p++) sums[p][r] = _mm512_dpbusd_epi32(sums[p][r], w[p], once);
-                }
-            }
-        }
+        add_unit<Of, COUNT, SOME>(panels, u * Of::UNIT, batch.values + row * width, width, sums);
 #pragma GCC unroll 2
         for (int p = 0; p < SOME; p++) {
             const __m512 scale = _mm512_load_ps(panels[p].scales + u * LANES);
@@ -147,15 +169,74 @@ inline void multiply(const Panel * panels, const Batch<TOGETHER> & batch, int64_
                 const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(scales[u * TOGETHER + r]));
                 totals[p][r] = _mm512_fmadd_ps(both, _mm512_cvtepi32_ps(sums[p][r]), totals[p][r]);
             }
-            if constexpr (Of::HAS_MINIMUM) {
-                const __m512 minimum = _mm512_load_ps(panels[p].minima + u * LANES);
+        }
+    }
+}
+
+/** The same of a panel whose blocks have several scales. A block's sums are whole numbers until its own scale is applied. */
+template <typename Of, int COUNT>
+inline void multiply_of_scales(const Panel & panel, const Batch<TOGETHER> & batch, int64_t row, int64_t width, __m512 * totals) {
+    constexpr int WIDTH = Of::GROUPS * GROUP, UNITS = WIDTH / Of::UNIT;
+    const int64_t units = width / Of::UNIT;
+    const float * scales = batch.scales + row * units;
+    const int32_t * zeros = batch.zeros + row * units;
+    const int32_t * sum_pairs = batch.sum_pairs + row * units / 2;
+    for (int64_t b = 0; b < width / WIDTH; b++) {
+        // Exact up to 24 bits, which only a block of the largest weights and values exceeds.
+        __m512 wholes[COUNT];
+        for (int r = 0; r < COUNT; r++) wholes[r] = _mm512_setzero_ps();
+        for (int64_t u = b * UNITS; u < (b + 1) * UNITS; u++) {
+            __m512i sums[1][COUNT];
+#pragma GCC unroll 8
+            for (int r = 0; r < COUNT; r++) {
+                sums[0][r] = Of::ZERO == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(zeros[u * TOGETHER + r]);
+            }
+            add_unit<Of, COUNT, 1>(&panel, u * Of::UNIT, batch.values + row * width, width, sums);
+            const __m512 scale = _mm512_load_ps(panel.unit_scales + u * LANES);
+#pragma GCC unroll 8
+            for (int r = 0; r < COUNT; r++) wholes[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[0][r]), scale, wholes[r]);
+        }
+        const __m512 scale = _mm512_load_ps(panel.scales + b * LANES);
+        const float * row_scales = scales + b * UNITS * TOGETHER;
+#pragma GCC unroll 8
+        for (int r = 0; r < COUNT; r++) {
+            const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(row_scales[r]));
+            totals[r] = _mm512_fmadd_ps(both, wholes[r], totals[r]);
+        }
+        if constexpr (Of::HAS_MINIMUM) {
+            const __m512 minimum_scale = _mm512_load_ps(panel.minimum_scales + b * LANES);
+            __m512i sums[COUNT];
+            for (int r = 0; r < COUNT; r++) sums[r] = _mm512_setzero_si512();
+            for (int64_t pair = b * UNITS / 2; pair < (b + 1) * UNITS / 2; pair++) {
+                const __m512i two = _mm512_load_si512(panel.minima + pair * LANES);
 #pragma GCC unroll 8
                 for (int r = 0; r < COUNT; r++) {
-                    totals[p][r] = _mm512_fnmadd_ps(minimum, _mm512_set1_ps(row_sums[u * TOGETHER + r]), totals[p][r]);
+                    sums[r] = _mm512_dpwssd_epi32(sums[r], two, _mm512_set1_epi32(sum_pairs[pair * TOGETHER + r]));
                 }
+            }
+#pragma GCC unroll 8
+            for (int r = 0; r < COUNT; r++) {
+                const __m512 both = _mm512_mul_ps(minimum_scale, _mm512_set1_ps(row_scales[r]));
+                totals[r] = _mm512_fnmadd_ps(both, _mm512_cvtepi32_ps(sums[r]), totals[r]);
             }
         }
     }
+}
+
+/**
+ * The products of some panels and COUNT rows of the batch.
+ * @param row the first of them, a multiple of TOGETHER. @param count rows of weights that the last panel has.
+ */
+template <typename Of, int COUNT, int SOME>
+inline void multiply(const Panel * panels, const Batch<TOGETHER> & batch, int64_t row, int64_t width, float * out,
+                     int64_t stride, int64_t count) {
+    __m512 totals[SOME][COUNT];
+#pragma GCC unroll 2
+    for (int p = 0; p < SOME; p++) {
+        for (int r = 0; r < COUNT; r++) totals[p][r] = _mm512_setzero_ps();
+    }
+    if constexpr (Of::GROUPS == 1) multiply_of_one_scale<Of, COUNT, SOME>(panels, batch, row, width, totals);
+    else multiply_of_scales<Of, COUNT>(*panels, batch, row, width, totals[0]);
     const __mmask16 lanes = (__mmask16) ((1u << count) - 1);
     for (int p = 0; p < SOME; p++) {
         const __mmask16 there = p == SOME - 1 ? lanes : (__mmask16) 0xffff;

@@ -13,6 +13,7 @@
 //   product-blocks.h  how blocks of each type become bytes and scales
 //   product-batch.h   the rows of the batch
 //   product-wide.h    on vectors of 64 bytes: AVX-512 VNNI
+//   product-tiles.h   larger batches of some types on AMX tiles (tiles.h)
 //   product-narrow.h  on vectors of 32 bytes: AVX2, and AVX-VNNI
 //   product.h         a product, shared by the threads
 //

@@ -2,7 +2,7 @@
 #pragma once
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512VNNI__)
-#include "product-wide.h"
+#include "product-tiles.h"
 #else
 #include "product-narrow.h"
 #endif
@@ -34,6 +34,31 @@ template <typename Work> void share(const ggml_compute_params * params, int64_t 
     ggml_barrier(params->threadpool);
 }
 
+#if defined(LOOKOUT_TILES)
+
+/** Rows of the batch from which on tiles are faster than vectors. */
+constexpr int64_t LEAST_TILE_ROWS = 28;
+
+/** The same on tiles. */
+template <typename Block>
+void product_on_tiles(const ggml_compute_params * params, int64_t m, int64_t n, int64_t blocks, const Block * weights,
+                      int64_t weights_stride, const block_q8_K * rows, int64_t rows_stride, float * out, int64_t out_stride) {
+    static thread_local Columns batch;
+    batch.read<Type<Block>>(rows, rows_stride, n, blocks);
+    const TileSetting setting;
+    share(params, m, [&](int64_t first, int64_t end) {
+        while (first < end) {
+            const int64_t count = std::min<int64_t>(TILE_PANELS * LANES, end - first);
+            const Block * some = weights + first * weights_stride;
+            if (count > LANES) multiply_panels<Block, 2>(some, weights_stride, count, batch, n, out + first, out_stride);
+            else multiply_panels<Block, 1>(some, weights_stride, count, batch, n, out + first, out_stride);
+            first += count;
+        }
+    });
+}
+
+#endif
+
 /** Calls a function with a number from 1 to MOST as a constant. */
 template <int MOST, typename Call> inline void with_constant(int64_t number, const Call & call) {
     if constexpr (MOST > 1) {
@@ -47,6 +72,13 @@ template <typename Block>
 void product(const ggml_compute_params * params, int64_t m, int64_t n, int64_t blocks, const Block * weights,
              int64_t weights_stride, const typename Type<Block>::Row * rows, int64_t rows_stride, float * out, int64_t out_stride) {
     using Of = Type<Block>;
+#if defined(LOOKOUT_TILES)
+    if constexpr (Of::GROUPS > 1) {
+        if (n >= LEAST_TILE_ROWS && has_tiles()) {
+            return product_on_tiles(params, m, n, blocks, weights, weights_stride, rows, rows_stride, out, out_stride);
+        }
+    }
+#endif
     static thread_local Batch<TOGETHER> batch;
     static thread_local Panel panels[PANELS<Of>];
     const int64_t width = blocks * Of::GROUPS * GROUP;
