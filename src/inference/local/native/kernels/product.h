@@ -39,7 +39,7 @@ template <typename Work> void share(const ggml_compute_params * params, int64_t 
 /** Rows of the batch from which on tiles are faster than vectors. */
 constexpr int64_t LEAST_TILE_ROWS = 28;
 
-/** The same on tiles. */
+/** What `product` does, on tiles. */
 template <typename Block>
 void product_on_tiles(const ggml_compute_params * params, int64_t m, int64_t n, int64_t blocks, const Block * weights,
                       int64_t weights_stride, const block_q8_K * rows, int64_t rows_stride, float * out, int64_t out_stride) {
