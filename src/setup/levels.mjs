@@ -16,15 +16,8 @@ export const LEVELS = [
     name: 'amx',
     needs: [...V4, 'avx512_vnni', 'avx512_bf16', 'amx_tile', 'amx_int8', 'amx_bf16'],
     flags: [
-      ...[
-        '-march=x86-64-v4',
-        '-mavx512vnni',
-        '-mavx512bf16',
-        '-mamx-tile',
-        '-mamx-int8',
-        '-mamx-bf16',
-        '-mtune=sapphirerapids',
-      ],
+      ...['-march=x86-64-v4', '-mavx512vnni', '-mavx512bf16', '-mtune=sapphirerapids'],
+      ...['-mamx-tile', '-mamx-int8', '-mamx-bf16'],
       ...[...V4_CHECKS, '-DGGML_AVX512_BF16', '-DGGML_AMX_INT8'],
     ],
   },

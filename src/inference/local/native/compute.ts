@@ -73,15 +73,15 @@ const DEVICE: Compute = {
 
 /**
  * @param layers number that devices compute, `ofLayers` that the model has.
- * @param kernels those that set-up compiles; null where the CPU has none.
+ * @param hasKernels whether the CPU has those that set-up compiles.
  */
 export function computeOf(
   { layers, ofLayers }: { readonly layers: number; readonly ofLayers: number },
-  kernels: object | null,
+  hasKernels: boolean,
 ): Compute {
   if (layers > 0 && layers >= ofLayers) return DEVICE
   // Where the two share a model, the CPU's layers take most of the time.
-  const ofCpu = kernels === null ? PREBUILT_KERNELS : OWN_KERNELS
+  const ofCpu = hasKernels ? OWN_KERNELS : PREBUILT_KERNELS
   return { ...ofCpu, compilesAtFirst: layers > 0 }
 }
 

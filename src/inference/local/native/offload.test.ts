@@ -130,9 +130,9 @@ test('the report names the place of the encoders', () => {
 })
 
 test('only a model that is all on devices is taken for theirs', () => {
-  expect(computeOf({ layers: 11, ofLayers: 11 }, null)).toMatchObject({ tileRows: null, compilesAtFirst: true })
-  expect(computeOf({ layers: 10, ofLayers: 11 }, null)).toMatchObject({ tileRows: 64, compilesAtFirst: true })
-  expect(computeOf({ layers: 0, ofLayers: 11 }, {})).toMatchObject({ tileRows: null, compilesAtFirst: false })
+  expect(computeOf({ layers: 11, ofLayers: 11 }, false)).toMatchObject({ tileRows: null, compilesAtFirst: true })
+  expect(computeOf({ layers: 10, ofLayers: 11 }, false)).toMatchObject({ tileRows: 64, compilesAtFirst: true })
+  expect(computeOf({ layers: 0, ofLayers: 11 }, true)).toMatchObject({ tileRows: null, compilesAtFirst: false })
   expect(usefulThreads(0, 8, 'tokens')).toBe(1)
   expect(usefulThreads(100 * 2 ** 20, 8, 'tokens')).toBe(4)
   expect(usefulThreads(100 * GIB, 8, 'tokens')).toBe(8)

@@ -87,7 +87,7 @@ export class LoadedModel {
     const retained = keeps ? Math.min(RETAINED_SEQUENCES, MAX_SEQUENCE_IDS - 1 - sequences) : 0
     this.maxRunning = settings.maxSequences
     this.repetition = settings.repetition
-    this.compute = computeOf(offload, kernels)
+    this.compute = computeOf(offload, kernels !== null)
     this.offload = reportOf(offload, settings.projector !== null)
     const { projector, image, cells } = settings
     const bytes = bytesOfCpu(offload, gpu.weights)

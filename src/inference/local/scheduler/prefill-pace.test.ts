@@ -49,7 +49,7 @@ test('rows that turn out faster than they were thought to be get larger steps, u
 test('on a GPU, short prompts do not make a long one look slow', () => {
   // Few rows take as long as it takes to read the weights.
   const gpuMs = (rows: number) => 5 + rows * 0.04
-  const pace = new PrefillPace(gpuMs(512) / 512, 512, computeOf({ layers: 29, ofLayers: 29 }, null))
+  const pace = new PrefillPace(gpuMs(512) / 512, 512, computeOf({ layers: 29, ofLayers: 29 }, false))
   for (let prompt = 0; prompt < 100; prompt++) pace.learn(64, 64 * 32, gpuMs(64))
   expect(pace.rowsWithin(pace.stepMs, 0)).toBe(512)
   // Long steps show when it has become slower.

@@ -28,7 +28,7 @@ interface Trial {
   readonly durations: number[]
   /** Of its steps, all together, and of those of the trial that it repeats. */
   ms: number
-  /** Whether the last one was left in doubt. */
+  /** Whether it repeats one that was left in doubt. */
   readonly isRepeated: boolean
 }
 

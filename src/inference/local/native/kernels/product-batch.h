@@ -45,6 +45,7 @@ template <int TOGETHER> struct Batch {
         lane_zeros = lane_zeros_memory.of(Of::GROUPS == 1 && are_few ? count * blocks * WIDTH / 4 : 0);
         for (int64_t row = 0; row < count; row++) {
             const int64_t first = row / TOGETHER * TOGETHER * blocks * UNITS + row % TOGETHER;
+            const int64_t pairs = row / TOGETHER * TOGETHER * blocks * UNITS / 2 + row % TOGETHER;
             for (int64_t b = 0; b < blocks; b++) {
                 const auto & block = rows[row * stride + b];
                 std::memcpy(values + (row * blocks + b) * WIDTH, block.qs, WIDTH);
@@ -64,12 +65,10 @@ template <int TOGETHER> struct Batch {
                     zeros[at] = -Of::ZERO * sum;
                     sums[at] = scale * sum;
                     row_sums[(row * blocks + b) * UNITS + unit] = scale * sum;
-                }
-                if constexpr (Of::HAS_MINIMUM) {
-                    const int64_t pairs = row / TOGETHER * TOGETHER * blocks * UNITS / 2 + row % TOGETHER;
-                    for (int pair = 0; pair < UNITS / 2; pair++) {
-                        const int16_t both[2] = {(int16_t) sum_of<Of>(block, 2 * pair), (int16_t) sum_of<Of>(block, 2 * pair + 1)};
-                        std::memcpy(sum_pairs + pairs + (b * UNITS / 2 + pair) * TOGETHER, both, sizeof(both));
+                    if constexpr (Of::HAS_MINIMUM) {
+                        const int16_t whole = (int16_t) sum;
+                        int32_t * pair = sum_pairs + pairs + (b * UNITS + unit) / 2 * TOGETHER;
+                        std::memcpy((int16_t *) pair + unit % 2, &whole, sizeof(whole));
                     }
                 }
             }

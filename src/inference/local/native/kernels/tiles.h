@@ -29,11 +29,11 @@ inline void load_shapes(const TileShapes & shapes) { __asm__ volatile("ldtilecfg
 inline void store_shapes(TileShapes & shapes) { __asm__ volatile("sttilecfg %0" : "=m"(shapes)); }
 inline void release_tiles() { __asm__ volatile("tilerelease" ::: "memory"); }
 template <int TILE> inline void zero_tile() { __asm__ volatile("tilezero %%tmm%c0" ::"i"(TILE)); }
-template <int TILE> inline void load_tile(const void * from, int64_t stride = LINE) {
-    __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(TILE), "r"(from), "r"(stride) : "memory");
+template <int TILE> inline void load_tile(const void * from) {
+    __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(TILE), "r"(from), "r"((int64_t) LINE) : "memory");
 }
-template <int TILE> inline void store_tile(void * to, int64_t stride = LINE) {
-    __asm__ volatile("tilestored %%tmm%c0, (%1,%2,1)" ::"i"(TILE), "r"(to), "r"(stride) : "memory");
+template <int TILE> inline void store_tile(void * to) {
+    __asm__ volatile("tilestored %%tmm%c0, (%1,%2,1)" ::"i"(TILE), "r"(to), "r"((int64_t) LINE) : "memory");
 }
 /** Adds the products of signed bytes. */
 template <int TO, int A, int B> inline void multiply_signed() {
