@@ -5,6 +5,9 @@ import { loadLocalCard } from '../../../models/card.ts'
 import type { Branch, FinishEvent, RankedToken, TokenLogProb } from '../../engine.ts'
 import { LocalEngine } from './local-engine.ts'
 
+/** Kernels differ a little, by the rows of a batch and the number of threads, and keys and values are rounded to f16. */
+const ROUNDING = 0.02
+
 let engine: LocalEngine
 
 beforeAll(async () => {
@@ -109,7 +112,7 @@ test('as many as are asked for, the same ones; a whole reply and n completions h
     const fewer = await complete({ topLogProbs }, true)
     expect(fewer.entries.map(({ text }) => text)).toEqual(entries.map(({ text }) => text))
     for (const [at, { top, logProb }] of fewer.entries.entries()) {
-      expect(logProb).toBeCloseTo(entries[at]!.logProb, 2)
+      expect(Math.abs(logProb - entries[at]!.logProb)).toBeLessThan(ROUNDING)
       expectAlike(top, entries[at]!.top.slice(0, topLogProbs))
     }
   }
@@ -137,10 +140,11 @@ function printed(entries: readonly TokenLogProb[]): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true })
 }
 
-/** Kernels differ a little, by the rows of a batch. */
 function expectAlike(found: readonly RankedToken[], expected: readonly RankedToken[]): void {
   expect(found).toHaveLength(expected.length)
-  for (const [at, { logProb }] of found.entries()) expect(logProb).toBeCloseTo(expected[at]!.logProb, 2)
+  for (const [at, { logProb }] of found.entries()) {
+    expect(Math.abs(logProb - expected[at]!.logProb)).toBeLessThan(ROUNDING)
+  }
 }
 
 function isSame(a: RankedToken, b: RankedToken): boolean {
