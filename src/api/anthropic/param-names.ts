@@ -7,6 +7,11 @@ const OPTIONS = namesOf([
     ['response_format', 'json_schema'],
     ['output_config', 'format'],
   ],
+  // There is but one type, which errors need not tell.
+  [
+    ['response_format', 'type'],
+    ['output_config', 'format'],
+  ],
   [['response_format'], ['output_config', 'format']],
   [['reasoning_effort'], ['thinking']],
   [['max_completion_tokens'], ['max_tokens']],
