@@ -263,6 +263,15 @@ describe('the same mistake on every API', () => {
     })
   })
 
+  test('a question that fails alone', async () => {
+    server.engine.script = {
+      read: ({ param }) => (param === 'questions.b.part' ? invalidRequest('Too long', param) : [-1, -1, -1, -1]),
+    }
+    const both = { ...nouls, 'b.part': { type: 'noul', instructions: 'Is it blue?' } }
+    const place = ['body', 'questions', 'b.part']
+    await show({ systemOne: [{ state: 'Hi', questions: both }, 'Too long', place] })
+  })
+
   test('a hint that the format excludes', async () => {
     const system = '<hint>FOCUS</hint>'
     const message = (param: string) => `The focus tool cannot be combined with ${param}`
