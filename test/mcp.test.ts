@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { copyFile, mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { copyFile, lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -211,6 +212,29 @@ describe('the door over HTTP', () => {
   test('no other path', async () => {
     expect(await statusOf({ authorization }, '/')).toBe(404)
   })
+})
+
+test('a key that the command makes is in no log, but in a file that its owner alone can read', async () => {
+  const data = join(folder, 'data')
+  const child = startLookout(['mcp', '--root', root, '--http', '0'], { ...environment(), LOOKOUT_DATA_DIR: data })
+  child.stdin!.end()
+  let said = ''
+  for await (const text of child.stderr!.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+    said += text
+    if (said.includes('\n')) break
+  }
+  const [, url, file] = /^serving MCP at (http:\S+), with the key in (\S+)\n$/.exec(said)!
+  expect((await lstat(file!)).mode).toBe(0o100600)
+  const key = (await readFile(file!, 'utf8')).trim()
+  expect(said).not.toContain(key)
+  const client = new Client({ name: 'test', version: '1' })
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(url!), { requestInit: { headers: { authorization: `Bearer ${key}` } } }),
+  )
+  await client.close()
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+  expect(await readdir(data)).toEqual([])
 })
 
 test('without a folder, no file is looked at, and a folder that is not there is an error', async () => {
