@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Tinypool } from 'tinypool'
+import type { ErrorCode } from '../lib/error-codes.ts'
 import type { BatchProblem } from '../storage/index.ts'
 import { type InputLine, readInputLine } from './input-line.ts'
 import type { LineTask } from './line-worker.ts'
@@ -100,6 +101,6 @@ export class InputIndexer {
   }
 }
 
-function problemAt(line: number | null, code: string, message: string, param: string | null): BatchProblem {
+function problemAt(line: number | null, code: ErrorCode, message: string, param: string | null): BatchProblem {
   return { code, message, param, line }
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { ErrorCode } from '../lib/error-codes.ts'
 import { MOST_VALUES, shapeFault } from '../lib/json-shape.ts'
 import { rawMembers } from '../lib/raw-json.ts'
 import type { BatchProblem } from '../storage/index.ts'
@@ -72,7 +73,7 @@ export function requestOf(text: string): LineRequest {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-function problem(code: string, message: string, param: string | null): InputLine {
+function problem(code: ErrorCode, message: string, param: string | null): InputLine {
   return { problem: { code, message, param } }
 }
 

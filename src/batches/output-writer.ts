@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Files } from '../files/index.ts'
+import type { ErrorCode } from '../lib/error-codes.ts'
 import type { BatchEnding } from '../storage/index.ts'
 import type { BatchOutput, KeptLine } from './batch-desk.ts'
 
@@ -18,7 +19,7 @@ export function resultLine(customId: string, { status, requestId, body }: LineRe
 }
 
 /** Of a line that was not run. */
-export function errorLine(customId: string, code: string, message: string): string {
+export function errorLine(customId: string, code: ErrorCode, message: string): string {
   return outputLine(customId, 'null', JSON.stringify({ code, message }))
 }
 
@@ -27,7 +28,7 @@ function outputLine(customId: string, response: string, error: string): string {
   return `{"id":"${id}","custom_id":${JSON.stringify(customId)},"response":${response},"error":${error}}`
 }
 
-const NOT_RUN: Readonly<Record<BatchEnding, readonly [code: string, message: string]>> = {
+const NOT_RUN: Readonly<Record<BatchEnding, readonly [code: ErrorCode, message: string]>> = {
   completed: ['server_error', 'The line was not run'],
   failed: ['batch_failed', 'The line was not run, because the batch failed'],
   expired: ['batch_expired', 'The line could not be run before the completion window ended'],

@@ -1,11 +1,13 @@
 import type { Compatibility } from '../config/compatibility.ts'
 import { type AnnotationFormat, hintedFormat } from '../grounding/index.ts'
 import type { ServedModel } from '../inference/registry.ts'
-import { invalidRequest } from '../lib/errors.ts'
+import type { Variant } from '../lib/error-text.ts'
+import { invalidRequest, say } from '../lib/errors.ts'
+import { type Param, type Path, within } from '../lib/param.ts'
 import { MAX_MEDIA } from './prompt/media-parts.ts'
 import { FEWEST_TOKENS_TO_THINK, thoughtBudget as thoughtBudgetOf } from './prompt/thinking.ts'
 import { contextExceeded, leastTokens } from './prompt/token-budget.ts'
-import type { ChatRequest } from './request/chat-request.ts'
+import type { ChatRequest, Structure } from './request/chat-request.ts'
 import type { DecisionRequest, FindQuestion } from './request/decision-request.ts'
 import type { DetectRequest } from './request/detect-request.ts'
 import { type PlacedHint, readHints } from './request/hints.ts'
@@ -13,6 +15,10 @@ import { type Message, type Modality, mediaCount, modalityOf, type PlacedMessage
 import type { MultilookRequest } from './request/multilook-request.ts'
 import { checkNesting } from './request/nesting.ts'
 import type { ReplyOptions, VisionConfig } from './request/reply-options.ts'
+
+const TOOLS = ['tools']
+const TOOL_CHOICE = ['tool_choice']
+const VISION = ['vision_config']
 
 /** Rejects requests that the model does not support. Unsupported fields are rejected, never ignored. */
 export function checkChat(
@@ -38,34 +44,39 @@ export function checkChat(
 function checkToolChoice({ tools, toolUse: { choice } }: ChatRequest, compatibility: Compatibility): void {
   if (tools.length === 0 || choice === 'auto' || choice === 'none') return
   if (compatibility === 'contract') {
-    throw invalidRequest("tool_choice must be 'auto' or 'none': forced tool calls are not supported", 'tool_choice')
+    throw invalidRequest(say`${TOOL_CHOICE} must be 'auto' or 'none': forced tool calls are not supported`, TOOL_CHOICE)
   }
   if (choice !== 'required' && !tools.some(({ name }) => name === choice.name)) {
-    throw invalidRequest(`tool_choice names '${choice.name.slice(0, 100)}', which is not in tools`, 'tool_choice')
+    throw invalidRequest(
+      say`${TOOL_CHOICE} names '${choice.name.slice(0, 100)}', which is not in ${TOOLS}`,
+      TOOL_CHOICE,
+    )
   }
 }
 
 /** Rejects tools, structures and several replies beside the focus tool, whose calls come before the reply. */
-export function checkFocusAlone({ tools, structure, choices = 1 }: ChatRequest, param: string): void {
-  if (choices > 1) throw invalidRequest('The focus tool cannot be combined with n above 1', param)
+export function checkFocusAlone({ tools, structure, choices = 1 }: ChatRequest, param: Param): void {
+  if (choices > 1) throw invalidRequest(say`The focus tool cannot be combined with ${['n']} above 1`, param)
   if (tools.length > 0) {
-    throw invalidRequest('The focus tool cannot be combined with tools', param, { code: 'conflicting_tools' })
+    throw invalidRequest(say`The focus tool cannot be combined with ${TOOLS}`, param, { code: 'conflicting_tools' })
   }
   if (structure !== null) {
-    throw invalidRequest('The focus tool cannot be combined with regex or response_format json_schema', param)
+    throw invalidRequest(say`The focus tool cannot be combined with ${parameterOf(structure)}`, param)
   }
 }
 
 function checkStructure({ structure, tools }: ChatRequest, model: ServedModel, compatibility: Compatibility): void {
   if (structure === null) return
+  const feature = parameterOf(structure)
   const param = structure.type === 'regex' ? 'regex' : 'response_format'
   const capability = structure.type === 'regex' ? 'regex' : 'response_format_json_schema'
-  const feature = structure.type === 'regex' ? 'regex' : `response_format ${structure.type}`
   if (!model.served.capabilities.includes(capability)) {
-    throw invalidRequest(`${named(model)} does not support ${feature}`, param)
+    throw invalidRequest(say`${named(model)} does not support ${feature}`, param)
   }
   if (tools.length > 0 && (compatibility === 'contract' || structure.type === 'regex')) {
-    throw invalidRequest(`${feature} cannot be combined with tools`, param, { code: 'unsupported_tools_combination' })
+    throw invalidRequest(say`${feature} cannot be combined with ${TOOLS}`, param, {
+      code: 'unsupported_tools_combination',
+    })
   }
 }
 
@@ -129,27 +140,28 @@ function checkFind(
   model: ServedModel,
 ): void {
   if (!model.served.outputFormats.includes(type)) {
-    throw invalidRequest(`${named(model)} does not support the output '${type}'`, `${param}.type`)
+    throw invalidRequest(`${named(model)} does not support the output '${type}'`, within(param, 'type'))
   }
   const needed = type === 'clip' ? 'video' : 'image'
   if (!modalities.has(needed)) {
     throw invalidRequest(
       `A question for a ${type} needs ${needed === 'image' ? 'an image' : 'a video'} in the input`,
-      `${param}.type`,
+      within(param, 'type'),
     )
   }
   if (type !== 'clip' && instructions.length > MOST_TO_FIND) {
-    throw invalidRequest(`What is looked for may have at most ${MOST_TO_FIND} characters`, `${param}.instructions`)
+    const asked = within(param, 'instructions')
+    throw invalidRequest(say`${asked} may have at most ${MOST_TO_FIND} characters`, asked)
   }
 }
 
 /** Checks a detect request. Its model was chosen because it takes images and supports annotations. */
 export function checkDetect({ output, thinking }: DetectRequest, model: ServedModel): void {
   if (output === 'box' && !model.served.outputFormats.includes('box')) {
-    throw invalidRequest(`${named(model)} supports only the output 'point'`, 'config.output')
+    throw invalidRequest(`${named(model)} supports only the output 'point'`, ['config', 'output'])
   }
   if (thinking && !model.served.reasoning) {
-    throw invalidRequest(`${named(model)} does not support reasoning`, 'config.enable_thinking')
+    throw invalidRequest(`${named(model)} does not support reasoning`, ['config', 'enable_thinking'])
   }
 }
 
@@ -161,7 +173,7 @@ export function holdsTools(message: Message): boolean {
  * Rejects messages that cannot fit the context, without rendering or tokenising them, which takes long for large texts.
  * Every message takes at least one token of the template, and every text a number that its length bounds from below.
  */
-function checkSize(messages: readonly PlacedMessage[], model: ServedModel, param: string): void {
+function checkSize(messages: readonly PlacedMessage[], model: ServedModel, param: Param): void {
   const tooMany = messages.length > model.contextTokens
   if (tooMany || leastTokens(textsIn(messages), model) > model.contextTokens) throw contextExceeded(model, param)
 }
@@ -193,12 +205,12 @@ export function checkMedia(placed: PlacedMessage, model: ServedModel): void {
     if (part.type === 'text') continue
     const modality = modalityOf(part)
     if (!model.served.modalities.includes(modality)) {
-      throw invalidRequest(`${named(model)} does not support ${modality} input`, `${param}.${part.type}`)
+      throw invalidRequest(`${named(model)} does not support ${modality} input`, within(param, part.type))
     }
   }
 }
 
-function checkMediaCount(messages: readonly PlacedMessage[], param: string | null): void {
+function checkMediaCount(messages: readonly PlacedMessage[], param: Param | null): void {
   let visual = 0
   let audio = 0
   for (const placed of messages) {
@@ -225,7 +237,7 @@ function checkOptions(
   checkVision(vision, model)
   if (maxTokens !== null && maxTokens > model.outputTokens && !clampsTokens) {
     throw invalidRequest(
-      `${param} is ${maxTokens}, but ${named(model)} generates at most ${model.outputTokens} tokens`,
+      say`${[param]} is ${maxTokens}, but ${named(model)} generates at most ${model.outputTokens} tokens`,
       param,
     )
   }
@@ -234,11 +246,16 @@ function checkOptions(
 function checkVision(vision: VisionConfig, model: ServedModel): void {
   const isSet = Object.values(vision).some((value) => value !== null)
   if (isSet && !model.card.extensions) {
-    throw invalidRequest(`${named(model)} does not support vision_config`, 'vision_config')
+    throw invalidRequest(say`${named(model)} does not support ${VISION}`, VISION)
   }
   if (vision.enableAudioInVideo && !model.served.modalities.includes('audio')) {
-    throw invalidRequest(`${named(model)} does not support audio input`, 'vision_config.enable_audio_in_video')
+    throw invalidRequest(`${named(model)} does not support audio input`, within(VISION, 'enable_audio_in_video'))
   }
+}
+
+/** The parameter that sets a structure. */
+function parameterOf({ type }: Structure): Path | Variant {
+  return type === 'regex' ? ['regex'] : { of: ['response_format'], type }
 }
 
 /** A conversation without its hints, and the controls that its fields and hints set. */
@@ -248,7 +265,7 @@ export interface ControlledConversation {
   /** The most tokens of the reasoning; null when reasoning is off. */
   readonly thoughtBudget: number | null
   /** The parameter that turns the focus tool on; null when it is off. */
-  readonly focus: string | null
+  readonly focus: Param | null
 }
 
 /**
@@ -288,7 +305,7 @@ function resolveFormat(
     .map(({ hint, param }) => ({ format: hintedFormat(hint), param }))
     .findLast(({ format }) => format !== undefined)
   const format = vision.annotationFormat ?? hinted?.format ?? null
-  const param = vision.annotationFormat === null && hinted ? hinted.param : 'vision_config.annotation_format'
+  const param = vision.annotationFormat === null && hinted ? hinted.param : within(VISION, 'annotation_format')
   if (format !== null && !model.served.outputFormats.includes(format)) {
     throw invalidRequest(`${named(model)} does not support the annotation format '${format}'`, param)
   }
@@ -297,22 +314,22 @@ function resolveFormat(
 }
 
 /** The parameter that turns reasoning on; null when it is off. */
-function reasoningParam({ vision, reasoningEffort }: ReplyOptions, hints: readonly PlacedHint[]): string | null {
-  if (vision.enableThinking !== null) return vision.enableThinking ? 'vision_config.enable_thinking' : null
+function reasoningParam({ vision, reasoningEffort }: ReplyOptions, hints: readonly PlacedHint[]): Param | null {
+  if (vision.enableThinking !== null) return vision.enableThinking ? within(VISION, 'enable_thinking') : null
   const hint = hints.find(({ hint }) => hint === 'THINK')
   if (hint) return hint.param
   return reasoningEffort !== null && reasoningEffort !== 'none' ? 'reasoning_effort' : null
 }
 
 /** The parameter that turns the focus tool on; null when it is off. */
-function focusParam({ vision }: ReplyOptions, hints: readonly PlacedHint[]): string | null {
+function focusParam({ vision }: ReplyOptions, hints: readonly PlacedHint[]): Param | null {
   if (vision.focus !== null) return vision.focus ? FOCUS_PARAM : null
   return hints.find(({ hint }) => hint === 'FOCUS')?.param ?? null
 }
 
-const FOCUS_PARAM = 'vision_config.internal_tools.focus'
+const FOCUS_PARAM = within(VISION, 'internal_tools', 'focus')
 
-function checkFocus(param: string, messages: readonly PlacedMessage[], { card, served, id }: ServedModel): void {
+function checkFocus(param: Param, messages: readonly PlacedMessage[], { card, served, id }: ServedModel): void {
   if (!card.toolSyntax || !served.modalities.includes('image')) {
     throw invalidRequest(`Model '${id}' does not support the focus tool`, param)
   }

@@ -1,6 +1,8 @@
 import type { Compatibility } from '../config/compatibility.ts'
 import type { PromptUsage, Work } from '../inference/engine.ts'
 import type { ModelRegistry, ServedModel } from '../inference/registry.ts'
+import { located, namedBy } from '../lib/errors.ts'
+import type { Names } from '../lib/param.ts'
 import type { MediaRequest, MediaTrace } from '../media/index.ts'
 import { checkChat, checkFocusAlone, holdsTools, readControls } from './capability-checks.ts'
 import type { DecisionReply } from './decisions/decision-reply.ts'
@@ -17,7 +19,7 @@ import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent } from './reply/multilook-reply.ts'
 import { assembleChoices, assembleReply, type ChoiceEvent, type ReplyEvent, released } from './reply/reply.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
-import { constraintOf, demandOf, StructureChecker } from './reply/structured-reply.ts'
+import { constraintOf, demandOf, SCHEMA, StructureChecker } from './reply/structured-reply.ts'
 import type { ChatRequest, ToolUse } from './request/chat-request.ts'
 import { Deadline } from './request/deadline.ts'
 import { contentsOf, type DecisionRequest } from './request/decision-request.ts'
@@ -146,19 +148,21 @@ export class Conversations {
   }
 
   /** Prepares a chat and starts what replies to it, which releases the deadline when it has ended. */
-  async #started<Replies>(
+  async #started<Event>(
     request: ChatRequest,
     caller: Caller,
     signal: AbortSignal,
-    start: (chat: PreparedChat, held: DisposableStack, deadline: Deadline) => Promise<Replies>,
-  ): Promise<Replies> {
+    start: (chat: PreparedChat, held: DisposableStack, deadline: Deadline) => Promise<AsyncIterable<Event>>,
+  ): Promise<AsyncIterable<Event>> {
     using held = holdMedia(urlsOf(request.messages))
     const deadline = new Deadline(secondsFor(caller, this.#chatBudgetSeconds), signal)
+    const { names } = request
     try {
-      return await start(await this.#prepareChat(request, caller, held, deadline), held, deadline)
+      const replies = await start(await this.#prepareChat(request, caller, held, deadline), held, deadline)
+      return names === undefined ? replies : named(replies, names)
     } catch (error) {
       deadline.release()
-      throw error
+      throw namedBy(located(error, [SCHEMA]), names)
     }
   }
 
@@ -174,6 +178,8 @@ export class Conversations {
       const work = await this.#workOf(prompt, spec, request, caller, deadline)
       const { prompts, exact } = await caller.model.engine.measure(work, deadline.signal)
       return { ...prompts[0]!, exact }
+    } catch (error) {
+      throw namedBy(located(error, [SCHEMA]), request.names)
     } finally {
       deadline.release()
     }
@@ -186,7 +192,7 @@ export class Conversations {
     held: DisposableStack,
     deadline: Deadline,
   ): Promise<PreparedChat> {
-    const placed = placeMessages(request.messages, 'messages', request.places)
+    const placed = placeMessages(request.messages, 'messages')
     checkChat(request, placed, model, request.compatibility ?? this.#compatibility)
     const { messages, format, thoughtBudget, focus } = readControls(request, placed, model)
     if (focus !== null) checkFocusAlone(request, focus)
@@ -247,7 +253,7 @@ export class Conversations {
         return room > 0 ? this.#reply(longer, spec, rest, caller, deadline) : null
       },
       zoom: async (image, region) => {
-        const param = 'vision_config.internal_tools.focus'
+        const param = ['vision_config', 'internal_tools', 'focus']
         return loadPicture(image, { target: model.card.image!, region }, { media: loading, param, signal })
       },
     })
@@ -341,6 +347,9 @@ export class Conversations {
     const deadline = new Deadline(secondsFor(caller, this.#multilookBudgetSeconds), signal, 'use fewer questions')
     try {
       return await decide(request, { ...caller, style, media: this.#media, held }, deadline)
+    } catch (error) {
+      const asked = request.questions.map((question) => question.param)
+      throw namedBy(located(error, asked), request.names)
     } finally {
       deadline.release()
     }
@@ -364,6 +373,15 @@ export class Conversations {
 
   async close(): Promise<void> {
     await Promise.all([this.#structures.close(), this.#templateThreads.close()])
+  }
+}
+
+/** Passes events through. An error among them is named as the request names its parameters. */
+async function* named<Event>(events: AsyncIterable<Event>, names: Names): AsyncGenerator<Event, void, void> {
+  try {
+    yield* events
+  } catch (error) {
+    throw namedBy(error, names)
   }
 }
 

@@ -2,6 +2,7 @@ import type { Branch, PromptPart, PromptUsage, ReadQuestion } from '../inference
 import { GREEDY } from '../inference/greedy.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { internalError } from '../lib/errors.ts'
+import { nameOf, type Path } from '../lib/param.ts'
 import type { MediaTrace } from '../media/index.ts'
 import { checkDecisions } from './capability-checks.ts'
 import type { Answer, DecisionReply, DecisionUsage } from './decisions/decision-reply.ts'
@@ -93,7 +94,7 @@ function worded({ param }: ReadableQuestion, { content, replies }: Wording): Pic
   return { placed: userTurn(content, param), replies }
 }
 
-function userTurn(content: Content, param: string): PlacedMessage {
+function userTurn(content: Content, param: Path): PlacedMessage {
   return {
     message: { role: 'user', content: content.map(({ part }) => part) },
     param,
@@ -134,7 +135,7 @@ class Desk {
     for (const { placed, replies, question } of readings) {
       const suffix = this.#suffix(shared, contentOf(placed, media))
       await outputBudget([prefix, new MeasuredPrompt(suffix, this.#scope)], ROOM_TO_READ, model, question.param)
-      questions.push({ param: question.param, suffix, replies: replies.flat() })
+      questions.push({ param: nameOf(question.param)!, suffix, replies: replies.flat() })
     }
     signal.throwIfAborted()
     const reading = await model.engine.read!({ organisation, prefix: shared.prefix, questions }, signal)
@@ -177,14 +178,15 @@ class Desk {
     const prefix = new MeasuredPrompt(shared.prefix, this.#scope)
     const searches: PlaceSearch[] = []
     for (const { question } of questions) {
-      const { param } = question
+      const { param: path } = question
+      const param = nameOf(path)!
       const asked = kind === 'clip' ? question.instructions : dialect.detection.question(kind, [question.instructions])
       const suffix = this.#suffix(shared, untrusted(asked))
       const maxTokens = await outputBudget(
         [prefix, new MeasuredPrompt(suffix, this.#scope)],
         AS_MANY_AS_FIT,
         model,
-        param,
+        path,
       )
       const bound =
         kind === 'clip'

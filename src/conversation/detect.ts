@@ -2,7 +2,8 @@ import type { DetectionKind, Leaf, Scene } from '../grounding/index.ts'
 import type { PromptPart } from '../inference/engine.ts'
 import { GREEDY } from '../inference/greedy.ts'
 import type { ServedModel } from '../inference/registry.ts'
-import { invalidRequest } from '../lib/errors.ts'
+import { invalidRequest, say } from '../lib/errors.ts'
+import { type Path, within } from '../lib/param.ts'
 import {
   type DecodedImage,
   gridToPixels,
@@ -128,8 +129,8 @@ function labelsOf({ categories, exemplars }: DetectRequest): readonly string[] |
   const shown = exemplars.flatMap(({ annotations }, i) =>
     annotations.map(({ mention }, j) => {
       if (mention !== null || new Set(categories).size === 1) return mention ?? categories[0]!
-      const param = `exemplars[${i}].annotations[${j}].mention`
-      throw invalidRequest(`Missing '${param}': it is required unless there is exactly one category`, param)
+      const param = ['exemplars', i, 'annotations', j, 'mention']
+      throw invalidRequest(say`Missing '${param}': it is required unless there is exactly one category`, param)
     }),
   )
   const labels = [...new Set((categories.length > 0 ? categories : shown).map((label) => label.toWellFormed()))]
@@ -153,11 +154,11 @@ function kindToFind(
 }
 
 /** The URLs of all images, with the image to search last. */
-export function imageUrlsOf({ picture, exemplars, negatives }: DetectRequest): { url: MediaUrl; param: string }[] {
+export function imageUrlsOf({ picture, exemplars, negatives }: DetectRequest): { url: MediaUrl; param: Path }[] {
   return [
-    ...exemplars.map((exemplar, i) => ({ url: exemplar.picture, param: `exemplars[${i}].media.image_url` })),
-    ...negatives.map((url, i) => ({ url, param: `negative_exemplars[${i}].media.image_url` })),
-    { url: picture, param: 'media.image_url' },
+    ...exemplars.map((exemplar, i) => ({ url: exemplar.picture, param: ['exemplars', i, 'media', 'image_url'] })),
+    ...negatives.map((url, i) => ({ url, param: ['negative_exemplars', i, 'media', 'image_url'] })),
+    { url: picture, param: ['media', 'image_url'] },
   ]
 }
 
@@ -179,33 +180,33 @@ function dialogOf({ request, labels, kind, model }: Search, images: readonly Dec
   const { detection } = dialectOf(model.card)
   const messages: PlacedMessage[] = []
   const media = new Map<MediaContent, readonly PromptPart[]>()
-  const ask = (image: DecodedImage, param: string, kind: DetectionKind, names: readonly string[] | null) => {
+  const ask = (image: DecodedImage, param: Path, kind: DetectionKind, names: readonly string[] | null) => {
     const part: MediaContent = { type: 'image_url', image_url: { url: '' } }
     media.set(part, [{ type: 'image', image: image.image }])
     const text = detection.question(kind, names)
     messages.push({ message: { role: 'user', content: [part, { type: 'text', text }] }, param })
   }
-  const answer = (leaves: readonly Leaf[], param: string) => {
+  const answer = (leaves: readonly Leaf[], param: Path) => {
     const content = detection.answer(leaves, sceneOf(messages.slice(-1), media))
     messages.push({ message: { role: 'assistant', content }, param })
   }
   const next = images.values()
   for (const [i, { annotations }] of request.exemplars.entries()) {
-    const param = `exemplars[${i}]`
+    const param = ['exemplars', i]
     const image = next.next().value!
     const shown = annotations.every(({ box }) => box !== null) && kind === 'box' ? 'box' : 'point'
     const leaves = annotations.map((annotation, j) =>
-      leafOf(annotation, shown, image.original, request.categories, `${param}.annotations[${j}]`),
+      leafOf(annotation, shown, image.original, request.categories, within(param, 'annotations', j)),
     )
     ask(image, param, shown, [...new Set(leaves.map(({ mention }) => mention!))])
     answer(leaves, param)
   }
   for (const i of request.negatives.keys()) {
-    const param = `negative_exemplars[${i}]`
+    const param = ['negative_exemplars', i]
     ask(next.next().value!, param, kind, labels)
     answer([], param)
   }
-  ask(next.next().value!, 'media', kind, labels)
+  ask(next.next().value!, ['media'], kind, labels)
   return { messages, media, scene: sceneOf(messages.slice(-1), media) }
 }
 
@@ -215,13 +216,13 @@ function leafOf(
   kind: DetectionKind,
   size: Size,
   categories: readonly string[],
-  param: string,
+  param: Path,
 ): Leaf {
   const common = { mention: (mention ?? categories[0]!).toWellFormed() }
-  if (point) checkInside(point, size, `${param}.point`)
+  if (point) checkInside(point, size, within(param, 'point'))
   if (box) {
-    checkInside(box.topLeft, size, `${param}.point_box.top_left`)
-    checkInside(box.bottomRight, size, `${param}.point_box.bottom_right`)
+    checkInside(box.topLeft, size, within(param, 'point_box', 'top_left'))
+    checkInside(box.bottomRight, size, within(param, 'point_box', 'bottom_right'))
   }
   if (kind === 'box') {
     const corners = [box!.topLeft, box!.bottomRight].map((corner) => pixelsToGrid(corner, size))
@@ -231,15 +232,16 @@ function leafOf(
 }
 
 /** The right and bottom edges belong to the image: a box may end there. */
-function checkInside(point: Point, size: Size, param: string): void {
+function checkInside(point: Point, size: Size, param: Path): void {
   for (const [axis, side] of [
     ['x', size.width],
     ['y', size.height],
   ] as const) {
     if (point[axis] <= side) continue
+    const coordinate = within(param, axis)
     throw invalidRequest(
-      `Invalid '${param}.${axis}': it lies outside the image, which has ${size.width} x ${size.height} pixels`,
-      `${param}.${axis}`,
+      say`Invalid '${coordinate}': it lies outside the image, which has ${size.width} x ${size.height} pixels`,
+      coordinate,
     )
   }
 }

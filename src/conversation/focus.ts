@@ -25,7 +25,7 @@ export interface FocusParts {
 /** The most focus calls in one reply. */
 export const MAX_FOCUS_CALLS = 6
 
-const PARAM = 'vision_config.internal_tools.focus'
+const PARAM = ['vision_config', 'internal_tools', 'focus']
 
 /**
  * The tool as the prompt describes it, with the exact wording of `training/`. With several images it takes an index.

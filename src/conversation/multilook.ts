@@ -1,6 +1,7 @@
 import type { Generation, PromptUsage, Work } from '../inference/engine.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { ApiError, internalError, invalidRequest } from '../lib/errors.ts'
+import { nameOf } from '../lib/param.ts'
 import type { MediaTrace } from '../media/index.ts'
 import { checkMedia, checkMultilook, readControls } from './capability-checks.ts'
 import {
@@ -190,7 +191,7 @@ async function prepare(
       const spec = specFor(prompt.placed, outcome.value)
       const { n, sampling, topLogProbs } = request
       const rated = topLogProbs === null ? {} : { topLogProbs }
-      prompt.begin({ param, suffix, n, sampling, ...rated, ...spec.bounds(maxTokens) }, spec)
+      prompt.begin({ param: nameOf(param)!, suffix, n, sampling, ...rated, ...spec.bounds(maxTokens) }, spec)
     })
   }
   signal.throwIfAborted()
@@ -217,7 +218,7 @@ async function admit<Answer>(
       const branches = running.map((prompt) => prompt.branch)
       return { running, answer: await submit({ organisation, prefix, branches }) }
     } catch (error) {
-      const named = error instanceof ApiError && running.find(({ placed }) => placed.param === error.param)
+      const named = error instanceof ApiError && running.find(({ placed }) => nameOf(placed.param) === error.param)
       if (!named) throw error
       named.fail(error)
     }

@@ -18,7 +18,7 @@ export class PromptRun {
   #failure: PromptFailure | null = null
 
   constructor(content: MultilookRequest['prompts'][number], index: number) {
-    this.placed = { message: { role: 'user', content }, param: `prompts[${index}]` }
+    this.placed = { message: { role: 'user', content }, param: ['prompts', index] }
     this.index = index
   }
 

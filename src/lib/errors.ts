@@ -1,6 +1,13 @@
+import type { ErrorCode } from './error-codes.ts'
+import { type ErrorText, mentions, plainText, renamed, written } from './error-text.ts'
+import { type Names, nameOf, type Param, type Path, pathOf } from './param.ts'
+
+export { say } from './error-text.ts'
+
 /**
  * The `type` of an error. Every error that a client receives is an `ApiError`. It is thrown where the cause is known,
- * names the parameter at fault, and becomes a response in one place (`api/http/error-handler.ts`).
+ * names the parameter at fault, and becomes a response in one place (`api/http/error-handler.ts`). It keeps apart what
+ * parameters are called, which differs between APIs, and what the client sent.
  */
 export type ErrorType =
   | 'invalid_request_error'
@@ -12,51 +19,93 @@ export type ErrorType =
 export interface ApiErrorFields {
   readonly status: number
   readonly type: ErrorType
-  /** Path of the parameter at fault, e.g. `messages[0].content[1].image_url`. */
-  readonly param?: string | null
-  /** The same as keys and indices, where the schema of a request knows them. */
-  readonly path?: readonly (string | number)[] | null
-  readonly code?: string | null
+  /** The parameter at fault. */
+  readonly param?: Param | null
+  readonly code?: ErrorCode | null
   /**
    * Seconds for the `Retry-After` header, which rounds them up. A fraction is also sent exactly, as `retry-after-ms`.
    */
-  readonly retryAfter?: number
+  readonly retryAfter?: number | undefined
   readonly cause?: unknown
 }
 
 export class ApiError extends Error {
   override readonly name = 'ApiError'
+  readonly text: ErrorText
   readonly status: number
   readonly type: ErrorType
+  /** Keys and indices of the parameter at fault; null when no single parameter is. */
+  readonly path: Path | null
+  /** The same as errors write it, e.g. `messages[0].content[1].image_url`. */
   readonly param: string | null
-  readonly path: readonly (string | number)[] | null
-  readonly code: string | null
+  readonly code: ErrorCode | null
   readonly retryAfter: number | undefined
 
-  constructor(message: string, fields: ApiErrorFields) {
-    super(message, { cause: fields.cause })
+  /** @param message a plain text names no parameter, or none that another API has under another name. */
+  constructor(message: string | ErrorText, fields: ApiErrorFields) {
+    const text = typeof message === 'string' ? plainText(message) : message
+    super(written(text), { cause: fields.cause })
+    const { param = null } = fields
+    this.text = text
     this.status = fields.status
     this.type = fields.type
-    this.param = fields.param ?? null
-    this.path = fields.path ?? null
+    this.path = param === null || param.length === 0 ? null : pathOf(param)
+    this.param = this.path && nameOf(this.path)
     this.code = fields.code ?? null
     this.retryAfter = fields.retryAfter
+  }
+
+  /** The same error about another parameter. */
+  at(param: Param): ApiError {
+    return new ApiError(this.text, { ...this.#fields, param })
+  }
+
+  /** The same error as another API names its parameters. Whatever a client sent stays as it is. */
+  named(names: Names): ApiError {
+    return new ApiError(renamed(this.text, names), { ...this.#fields, param: this.path && names(this.path) })
+  }
+
+  /** The message for an API that has no other place for the parameter at fault. */
+  get sentence(): string {
+    const { text, message, path, param } = this
+    return path === null || mentions(text, path) ? message : `${param}: ${message}`
   }
 
   /** The response body that the contract prescribes for every error. */
   toBody(): ErrorBody {
     return { error: { message: this.message, type: this.type, param: this.param, code: this.code } }
   }
+
+  get #fields(): ApiErrorFields {
+    const { status, type, path, code, retryAfter, cause } = this
+    return { status, type, param: path, code, retryAfter, cause }
+  }
+}
+
+/** An error of a room that knows parameters only by their names, with the path that one of these names is of. */
+export function located(error: unknown, paths: readonly Path[]): unknown {
+  if (!(error instanceof ApiError) || error.path === null) return error
+  const [name, ...within] = error.path
+  const path = paths.find((path) => nameOf(path) === name)
+  return path === undefined ? error : error.at([...path, ...within])
+}
+
+/** An error of a request as another API names its parameters; anything else as it is. */
+export function namedBy(error: unknown, names: Names | undefined): unknown {
+  return error instanceof ApiError && names !== undefined ? error.named(names) : error
 }
 
 export interface ErrorBody {
   error: { message: string; type: string | null; param: string | null; code: string | null }
 }
 
-type Detail = Pick<ApiErrorFields, 'code' | 'path' | 'cause'> & { status?: number }
+type Detail = Pick<ApiErrorFields, 'code' | 'cause'> & { status?: number }
 
-/** A mistake of the client, with status 400 by default. `param` is null only when no single parameter is at fault. */
-export function invalidRequest(message: string, param: string | null, detail: Detail = {}): ApiError {
+/**
+ * A mistake of the client, with status 400 by default. `param` is null only when no single parameter is at fault.
+ * @param message a template (see `say`) where it names parameters that other APIs have under other names.
+ */
+export function invalidRequest(message: string | ErrorText, param: Param | null, detail: Detail = {}): ApiError {
   return new ApiError(message, { status: 400, type: 'invalid_request_error', param, ...detail })
 }
 

@@ -257,8 +257,7 @@ function checkType(bytes: Uint8Array, kind: MediaKind, isStored: boolean, param:
 function named<Result>(result: Promise<Result>, param: string): Promise<Result> {
   return result.catch((error) => {
     if (!(error instanceof ApiError) || error.param === null || error.param === param) throw error
-    const { message, status, type, code, cause } = error
-    throw new ApiError(message, { status, type, code, param, cause })
+    throw error.at(param)
   })
 }
 

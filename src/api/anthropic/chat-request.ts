@@ -1,7 +1,8 @@
 import type { ChatRequest, ReasoningEffort, ReplyOptions, Tool } from '../../conversation/index.ts'
 import type { ServedModel } from '../../inference/registry.ts'
-import { invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest, say } from '../../lib/errors.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
+import { paramNames } from './param-names.ts'
 import { toTurns } from './turns.ts'
 import { isCustom, type MessageRequestBody, type PromptBody } from './wire/message-request.ts'
 
@@ -13,18 +14,23 @@ export function toChatRequest(
   { served }: ServedModel,
 ): ChatRequest {
   const tools = toolsOf(body, rawParameters)
+  const turns = toTurns(body)
   const { format } = body.output_config ?? {}
   return {
-    ...toTurns(body),
-    tools,
-    toolUse: toolUseOf(body, tools),
+    messages: turns.messages,
+    names: paramNames(
+      turns.places,
+      tools.map(({ index }) => index),
+    ),
+    tools: tools.map(({ tool }) => tool),
+    toolUse: toolUseOf(body, tools.length > 0),
     structure: format ? { type: 'json_schema', schema: format.schema } : null,
     stops: body.stop_sequences ?? [],
     streamed: body.stream === true,
     // Anthropic's convention has forced calls.
     compatibility: 'openai',
     maxTokens: body.max_tokens ?? null,
-    maxTokensParam: 'max_tokens',
+    maxTokensParam: 'max_completion_tokens',
     clampsTokens: true,
     sampling: {
       temperature: body.temperature ?? 0,
@@ -40,21 +46,24 @@ export function toChatRequest(
 }
 
 /** Tools without a schema are left out: servers of Anthropic run them, or its models alone know them. */
-function toolsOf({ tools }: PromptBody, rawParameters: readonly (string | null)[]): Tool[] {
-  return (tools ?? []).flatMap((tool, index) =>
-    isCustom(tool)
-      ? [{ name: tool.name, description: tool.description ?? null, parameters: rawParameters[index] ?? null }]
-      : [],
-  )
+function toolsOf({ tools }: PromptBody, rawParameters: readonly (string | null)[]): { tool: Tool; index: number }[] {
+  return (tools ?? []).flatMap((tool, index) => {
+    if (!isCustom(tool)) return []
+    const { name, description = null } = tool
+    return [{ tool: { name, description, parameters: rawParameters[index] ?? null }, index }]
+  })
 }
 
-function toolUseOf({ tool_choice: choice }: PromptBody, tools: readonly Tool[]): ChatRequest['toolUse'] {
+function toolUseOf({ tool_choice: choice }: PromptBody, hasTools: boolean): ChatRequest['toolUse'] {
   if (!choice) return { choice: 'auto', parallel: true }
   if (choice.type === 'none') return { choice: 'none', parallel: true }
   const parallel = choice.disable_parallel_tool_use !== true
   if (choice.type === 'auto') return { choice: 'auto', parallel }
-  if (tools.length === 0) {
-    throw invalidRequest('None of the tools can be called: each of them is one that Anthropic’s servers run', 'tools')
+  if (!hasTools) {
+    throw invalidRequest(
+      say`None of the ${['tools']} can be called: each of them is one that Anthropic’s servers run`,
+      'tools',
+    )
   }
   return { choice: choice.type === 'any' ? 'required' : { name: choice.name }, parallel }
 }

@@ -18,7 +18,7 @@ function show(error: ApiError, requestId: string): ShownError {
 
 export function toErrorBody(error: ApiError, requestId: string): MessageErrorBody {
   const details = error.code === THREADS_UNSUPPORTED ? { details: { error_code: THREADS_UNSUPPORTED } } : {}
-  return { type: 'error', error: { type: typeOf(error), message: messageOf(error), ...details }, request_id: requestId }
+  return { type: 'error', error: { type: typeOf(error), message: error.sentence, ...details }, request_id: requestId }
 }
 
 type ErrorType = MessageErrorBody['error']['type']
@@ -38,25 +38,3 @@ function typeOf({ status, code }: ApiError): ErrorType {
   if (code === 'model_overloaded') return 'overloaded_error'
   return TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
 }
-
-/** The only place for the parameter at fault is the message. */
-function messageOf({ message, param }: ApiError): string {
-  if (param === null) return message
-  const named = message.replaceAll(`'${param}'`, `'${nameOf(param)}'`).replace(FORMAT, 'output_config.format')
-  return named.includes(nameOf(param)) ? named : `${nameOf(param)}: ${named}`
-}
-
-/** The name that a parameter has in this convention, where the conversation knows it by another. */
-function nameOf(param: string): string {
-  return RENAMED.reduce((name, [pattern, replacement]) => name.replace(pattern, replacement), param)
-}
-
-/** How messages name a structure. */
-const FORMAT = /response_format( json_\w+)?/
-const RENAMED: readonly (readonly [RegExp, string])[] = [
-  [/^response_format(\.json_schema)?/, 'output_config.format'],
-  [/^reasoning_effort$/, 'thinking'],
-  [/^(tools\[\d+\])\.function\.parameters/, '$1.input_schema'],
-  [/\.image_(url|file_id)(\.(url|file_id))?$/, '.source'],
-  [/\.tool_calls\[\d+\]\.function\.arguments$/, ''],
-]

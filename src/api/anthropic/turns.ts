@@ -1,5 +1,6 @@
-import type { ContentPart, MediaUrl, Message, MessagePlace, TextContent } from '../../conversation/index.ts'
-import { invalidRequest } from '../../lib/errors.ts'
+import type { ContentPart, MediaUrl, Message, TextContent } from '../../conversation/index.ts'
+import { invalidRequest, say } from '../../lib/errors.ts'
+import type { Path } from '../../lib/param.ts'
 import type {
   AssistantBlockBody,
   ImageSourceBody,
@@ -17,10 +18,19 @@ export interface Turns {
   readonly places: readonly MessagePlace[]
 }
 
+/** Where what a message holds stands in the request. */
+export interface MessagePlace {
+  readonly param: Path
+  /** The blocks that its parts are. */
+  readonly parts: readonly Path[]
+  /** The blocks that its calls are. */
+  readonly calls: readonly Path[]
+}
+
 /** A message whose parts keep their positions. */
 interface Draft<Part> {
   readonly content: Part[]
-  readonly place: MessagePlace & { readonly places: string[] }
+  readonly place: MessagePlace & { readonly parts: Path[]; readonly calls: Path[] }
 }
 
 /**
@@ -36,10 +46,10 @@ const BILLING_LINE = /^x-anthropic-billing-header:/
  */
 export function toTurns({ system, messages }: Pick<PromptBody, 'system' | 'messages'>): Turns {
   const turns = new TurnList()
-  turns.addSystem(system ?? '', 'system')
-  for (const [index, message] of messages.entries()) turns.add(message, `messages[${index}].content`)
+  turns.addSystem(system ?? '', ['system'])
+  for (const [index, message] of messages.entries()) turns.add(message, ['messages', index, 'content'])
   if (turns.messages.every(({ role }) => role === 'system')) {
-    throw invalidRequest('The messages hold nothing that the model can see', 'messages')
+    throw invalidRequest(say`The ${['messages']} hold nothing that the model can see`, 'messages')
   }
   return turns
 }
@@ -50,7 +60,7 @@ class TurnList implements Turns {
   /** The user's turn that may still go on. */
   #user: Draft<ContentPart> | null = null
 
-  add(message: MessageParamBody, place: string): void {
+  add(message: MessageParamBody, place: Path): void {
     switch (message.role) {
       case 'system':
         this.addSystem(message.content, place)
@@ -63,7 +73,7 @@ class TurnList implements Turns {
     }
   }
 
-  addSystem(texts: TextsBody, place: string): void {
+  addSystem(texts: TextsBody, place: Path): void {
     const draft = draftAt<TextContent>(place)
     for (const { block, at } of blocksAt(texts, place)) {
       if (block.text !== '' && !BILLING_LINE.test(block.text)) addTo(draft, textOf(block.text), at)
@@ -71,7 +81,7 @@ class TurnList implements Turns {
     if (draft.content.length > 0) this.#push({ role: 'system', content: draft.content }, draft.place)
   }
 
-  #addUser(blocks: readonly Placed<UserBlockBody>[], place: string): void {
+  #addUser(blocks: readonly Placed<UserBlockBody>[], place: Path): void {
     const rest: Placed<ContentPart>[] = []
     for (const { block, at } of blocks) {
       if (block.type === 'tool_result') this.#addResult(block, at)
@@ -87,15 +97,15 @@ class TurnList implements Turns {
     for (const { block, at } of rest) addTo(this.#user, block, at)
   }
 
-  #addResult({ tool_use_id: id, content, is_error: failed }: ToolResultBody, at: string): void {
-    const place = `${at}.content`
-    const draft = draftAt<ContentPart>(place)
+  #addResult({ tool_use_id: id, content, is_error: failed }: ToolResultBody, at: Path): void {
+    const place = [...at, 'content']
+    const draft = draftAt<ContentPart>(at)
     if (failed) addTo(draft, textOf('Error: '), place)
     for (const { block, at } of blocksAt(content ?? '', place)) addTo(draft, partOf(block), at)
     this.#push({ role: 'tool', tool_call_id: id, content: contentOf(draft) }, draft.place)
   }
 
-  #addAssistant(blocks: readonly Placed<AssistantBlockBody>[], place: string): void {
+  #addAssistant(blocks: readonly Placed<AssistantBlockBody>[], place: Path): void {
     const draft = draftAt<TextContent>(place)
     const calls: ToolCallContent[] = []
     let reasoning = ''
@@ -103,6 +113,7 @@ class TurnList implements Turns {
       if (block.type === 'text') addTo(draft, textOf(block.text), at)
       else if (block.type === 'thinking') reasoning += block.thinking
       else if (block.type === 'tool_use') {
+        draft.place.calls.push(at)
         calls.push({ id: block.id, function: { name: block.name, arguments: JSON.stringify(block.input) } })
       }
     }
@@ -128,13 +139,13 @@ interface ToolCallContent {
   readonly function: { readonly name: string; readonly arguments: string }
 }
 
-function draftAt<Part>(param: string): Draft<Part> {
-  return { content: [], place: { param, places: [] } }
+function draftAt<Part>(param: Path): Draft<Part> {
+  return { content: [], place: { param, parts: [], calls: [] } }
 }
 
-function addTo<Part>({ content, place }: Draft<Part>, part: Part, at: string): void {
+function addTo<Part>({ content, place }: Draft<Part>, part: Part, at: Path): void {
   content.push(part)
-  place.places.push(at)
+  place.parts.push(at)
 }
 
 function contentOf<Part>({ content }: Draft<Part>): readonly Part[] | string {
@@ -147,13 +158,13 @@ function textOf(text: string): TextContent {
 
 interface Placed<Block> {
   readonly block: Block
-  readonly at: string
+  readonly at: Path
 }
 
 /** A string is one block of text. */
-function blocksAt<Block>(content: string | readonly Block[], place: string): Placed<Block | TextContent>[] {
+function blocksAt<Block>(content: string | readonly Block[], place: Path): Placed<Block | TextContent>[] {
   if (typeof content === 'string') return [{ block: textOf(content), at: place }]
-  return content.map((block, index) => ({ block, at: `${place}[${index}]` }))
+  return content.map((block, index) => ({ block, at: [...place, index] }))
 }
 
 function partOf(block: ResultPartBody): ContentPart {

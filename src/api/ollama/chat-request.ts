@@ -1,4 +1,5 @@
 import type { ChatRequest, ContentPart, Message, ReplyOptions, Structure } from '../../conversation/index.ts'
+import { type Names, namesOf, type Path } from '../../lib/param.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
 import type { ChatBody, GenerateBody, MessageBody, ReplyBody } from './wire/requests.ts'
 
@@ -9,7 +10,7 @@ export function fromChat({ value: body, rawParameters }: ReadBody<ChatBody>): Ch
   return {
     ...repliesTo(body),
     messages: toMessages(messages),
-    places: messages.map((_, index) => placeOf(`messages[${index}]`, messages[index]!)),
+    names: paramNames(messages),
     tools: (body.tools ?? []).map(({ function: { name, description = null } }, index) => ({
       name,
       description,
@@ -27,15 +28,45 @@ export function fromGenerate({ value: body }: ReadBody<GenerateBody>): ChatReque
   return {
     ...repliesTo(body),
     messages: toMessages([...asked, said]),
-    places: [...asked.map(() => ({ param: 'system', places: ['system'] })), placeOf('', said, 'prompt')],
+    names: generateNames(said, asked.length),
     tools: [],
   }
 }
 
+/** The options by their names here, where the conversation knows them by others. */
+const OPTIONS = namesOf([
+  [['response_format', 'json_schema', 'schema'], ['format']],
+  [['response_format', 'type'], ['format']],
+  [['response_format'], ['format']],
+  [['reasoning_effort'], ['think']],
+  [['max_completion_tokens'], ['options', 'num_predict']],
+])
+
+/** What a chat calls its parameters. Its messages have images beside their text. */
+function paramNames(messages: readonly MessageBody[]): Names {
+  return (path) => {
+    const [list, index, ...rest] = path
+    if (list !== 'messages' || typeof index !== 'number') return OPTIONS(path)
+    return [list, index, ...pathWithin(messages[index]!, rest)]
+  }
+}
+
+/** What a request to generate calls the parameters of its chat: there is no list of messages. */
+function generateNames(said: MessageBody, asked: number): Names {
+  return (path) => {
+    const [list, index, ...rest] = path
+    if (list !== 'messages') return OPTIONS(path)
+    if (typeof index === 'number' && index < asked) return ['system']
+    const within = pathWithin(said, rest)
+    return within[0] === 'images' ? within : ['prompt']
+  }
+}
+
 /** Images stand before the text, as Ollama's templates have it. */
-function placeOf(param: string, { images }: MessageBody, text = 'content') {
-  const within = (name: string) => (param === '' ? name : `${param}.${name}`)
-  return { param, places: [...(images ?? []).map((_, index) => within(`images[${index}]`)), within(text)] }
+function pathWithin({ images }: MessageBody, path: Path): Path {
+  const [key, index] = path
+  if (key !== 'content' || typeof index !== 'number') return path
+  return index < (images ?? []).length ? ['images', index] : ['content']
 }
 
 /** Leaves one token, as 0 does in Ollama. */
@@ -49,7 +80,7 @@ function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
     stops: typeof stop === 'string' ? [stop] : (stop ?? []),
     streamed: body.stream !== false,
     maxTokens: typeof most === 'number' && most >= 0 ? most : null,
-    maxTokensParam: 'max_tokens',
+    maxTokensParam: 'max_completion_tokens',
     clampsTokens: true,
     sampling: {
       temperature: options.temperature ?? 0,

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { ModelCatalog } from '../../inference/model-catalog.ts'
 import type { ServedModel } from '../../inference/registry.ts'
-import { ApiError, invalidRequest } from '../../lib/errors.ts'
+import { ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import type { ModelBody, ModelDetailsBody, RunningModelBody, ShownModelBody } from './wire/responses.ts'
 
 /** A tag that Ollama's clients add to names without one. */
@@ -11,7 +11,7 @@ const LATEST = ':latest'
 
 /** @throws ApiError 404, and 400 for no name at all. */
 export async function findModel(models: ModelCatalog, name: string): Promise<ServedModel> {
-  if (name === '') throw invalidRequest('model is required', 'model')
+  if (name === '') throw invalidRequest(say`${['model']} is required`, 'model')
   const plain = name.endsWith(LATEST) ? name.slice(0, -LATEST.length) : name
   const model = (await models.find(name)) ?? (await models.find(plain))
   if (!model) throw models.refusalOf(name) ?? modelNotFound(name)

@@ -137,17 +137,6 @@ async function* finished(
 }
 
 /** Ollama's errors are a text. */
-function show({ status, message, param }: ApiError): ShownError {
-  const shown = param === null ? null : nameOf(param)
-  const named = message.replace(/response_format( json_\w+)?/, 'format')
-  return { status, body: { error: shown === null || named.includes(shown) ? named : `${shown}: ${named}` } }
-}
-
-/** The name that a parameter has here, where the conversation knows it by another. */
-function nameOf(param: string): string {
-  return param
-    .replace(/^response_format(\.json_schema\.schema)?/, 'format')
-    .replace(/^reasoning_effort$/, 'think')
-    .replace(/^max_tokens$/, 'options.num_predict')
-    .replace(/\.image_url(\.url)?$/, '')
+function show({ status, sentence }: ApiError): ShownError {
+  return { status, body: { error: sentence } }
 }

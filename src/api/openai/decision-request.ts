@@ -6,7 +6,8 @@ import type {
   PlacedMessage,
   Question,
 } from '../../conversation/index.ts'
-import { ApiError, invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors.ts'
+import type { Names, Path } from '../../lib/param.ts'
 import type {
   DecisionItemBody,
   DecisionPartBody,
@@ -21,16 +22,18 @@ type OutputItem = Extract<DecisionItemBody, { type: 'function_call_output' | 'cu
 type MessageItem = Exclude<DecisionItemBody, CallItem | OutputItem>
 type Instructions = string | readonly DecisionPartBody[]
 
-export function toDecisionRequest({ input, questions, x_calibrated }: DecisionRequestBody): DecisionRequest {
+export function toDecisionRequest(body: DecisionRequestBody): DecisionRequest {
+  const { input, questions, x_calibrated } = body
   return {
     input: typeof input === 'string' ? [userText(input)] : toMessages(input),
-    questions: questions.map((question, index) => toQuestion(question, `questions[${index}]`)),
+    questions: questions.map((question, index) => toQuestion(question, ['questions', index])),
     calibrated: x_calibrated ?? true,
+    names: paramNames(body),
   }
 }
 
 function userText(content: string): PlacedMessage {
-  return { message: { role: 'user', content }, param: 'input', places: ['input'] }
+  return { message: { role: 'user', content }, param: ['input'], places: [['input']] }
 }
 
 /** Calls that follow one another are those of one turn. @throws ApiError 400 for an output without its call. */
@@ -38,13 +41,13 @@ function toMessages(items: readonly DecisionItemBody[]): PlacedMessage[] {
   const messages: PlacedMessage[] = []
   const calls = new Set<string>()
   for (const [index, item] of items.entries()) {
-    const param = `input[${index}]`
+    const param = ['input', index]
     if (isCall(item)) {
       calls.add(item.call_id)
       addCall(messages, item, param, isCall(items[index - 1]))
     } else if (isOutput(item)) {
       if (!calls.has(item.call_id)) {
-        throw invalidRequest(`No earlier call has the id '${item.call_id.slice(0, 100)}'`, `${param}.call_id`)
+        throw invalidRequest(`No earlier call has the id '${item.call_id.slice(0, 100)}'`, [...param, 'call_id'])
       }
       messages.push(toToolMessage(item, param))
     } else {
@@ -62,7 +65,7 @@ function isOutput(item: DecisionItemBody): item is OutputItem {
   return item.type === 'function_call_output' || item.type === 'custom_tool_call_output'
 }
 
-function addCall(messages: PlacedMessage[], item: CallItem, param: string, continues: boolean): void {
+function addCall(messages: PlacedMessage[], item: CallItem, param: Path, continues: boolean): void {
   const text = item.type === 'function_call' ? item.arguments : JSON.stringify({ input: item.input })
   const call = { id: item.call_id, function: { name: item.name, arguments: text } }
   const last = messages.at(-1)
@@ -74,9 +77,10 @@ function addCall(messages: PlacedMessage[], item: CallItem, param: string, conti
   }
 }
 
-function toToolMessage({ call_id: id, output }: OutputItem, param: string): PlacedMessage {
+function toToolMessage({ call_id: id, output }: OutputItem, param: Path): PlacedMessage {
   const content = typeof output === 'string' ? output : output.map(toPart)
-  const places = typeof output === 'string' ? [`${param}.output`] : output.map((_, part) => `${param}.output[${part}]`)
+  const at = [...param, 'output']
+  const places = typeof output === 'string' ? [at] : output.map((_, part) => [...at, part])
   return { message: { role: 'tool', tool_call_id: id, content }, param, places }
 }
 
@@ -113,7 +117,7 @@ function toPart(part: DecisionPartBody): ContentPart {
   }
 }
 
-function toQuestion(question: DecisionQuestionBody, param: string): Question {
+function toQuestion(question: DecisionQuestionBody, param: Path): Question {
   switch (question.type) {
     case 'predicate':
       return { type: 'predicate', param, instructions: toContent(question.instructions, param), yes: [], no: [] }
@@ -124,7 +128,7 @@ function toQuestion(question: DecisionQuestionBody, param: string): Question {
         instructions: toContent(question.instructions, param),
         options: question.choices.map(({ value, description }, i) => ({
           value,
-          description: toDescription(description, `${param}.choices[${i}].description`),
+          description: toDescription(description, [...param, 'choices', i, 'description']),
         })),
       }
     case 'score':
@@ -134,7 +138,7 @@ function toQuestion(question: DecisionQuestionBody, param: string): Question {
         instructions: toContent(question.instructions, param),
         levels: question.levels.map(({ label, description }, i) => ({
           label,
-          description: toDescription(description, `${param}.levels[${i}].description`),
+          description: toDescription(description, [...param, 'levels', i, 'description']),
         })),
       }
     case 'x_count':
@@ -153,41 +157,27 @@ function toQuestion(question: DecisionQuestionBody, param: string): Question {
   }
 }
 
-function toContent(instructions: Instructions, param: string): Content {
-  if (typeof instructions === 'string') return toDescription(instructions, `${param}.instructions`)
-  return instructions.map((part, i) => ({ part: toPart(part), param: `${param}.instructions[${i}]` }))
+function toContent(instructions: Instructions, param: Path): Content {
+  if (typeof instructions === 'string') return toDescription(instructions, [...param, 'instructions'])
+  return instructions.map((part, i) => ({ part: toPart(part), param: [...param, 'instructions', i] }))
 }
 
-function toDescription(text: string | null | undefined, param: string): Content {
+function toDescription(text: string | null | undefined, param: Path): Content {
   return text ? [{ part: { type: 'text', text }, param }] : []
 }
 
-/** Names a parameter as this wire does: a picture's address is no object, and the arguments of calls are items. */
-export function withWireParam(error: unknown, { input, questions }: DecisionRequestBody): unknown {
-  if (!(error instanceof ApiError) || error.param === null) return error
-  const param = error.param
-    .replace(/^input\[(\d+)\]\.tool_calls\[(\d+)\]\.function\.arguments$/, (_, item, call) => {
-      return `input[${Number(item) + Number(call)}].arguments`
-    })
-    .replace(/^(.*)\.image_url\.url$/, (whole, part) =>
-      isInputImage(part, { input, questions }) ? `${part}.image_url` : whole,
-    )
-  const { message, status, type, code, retryAfter, cause } = error
-  return new ApiError(message, {
-    status,
-    type,
-    code,
-    cause,
-    param,
-    ...(retryAfter === undefined ? {} : { retryAfter }),
-  })
+/** What a request calls its parameters: calls are items of their own, and the address of an image is no object. */
+function paramNames(body: DecisionRequestBody): Names {
+  return (path) => {
+    const [list, index, key, position] = path
+    if (key === 'tool_calls') return [list!, Number(index) + Number(position), 'arguments']
+    return isImageAddress(path, body) ? path.slice(0, -1) : path
+  }
 }
 
-function isInputImage(param: string, { input, questions }: Pick<DecisionRequestBody, 'input' | 'questions'>): boolean {
-  const [, list, index, part] =
-    /^(input|questions)\[(\d+)\]\.(?:content|output|instructions)\[(\d+)\]$/.exec(param) ?? []
-  if (list === undefined) return false
-  const holder: unknown = list === 'input' ? input[Number(index)] : questions[Number(index)]
-  const { content, output, instructions } = holder as Record<string, readonly DecisionPartBody[] | undefined>
-  return (content ?? output ?? instructions)?.[Number(part)]?.type === 'input_image'
+function isImageAddress(path: Path, { input, questions }: Pick<DecisionRequestBody, 'input' | 'questions'>): boolean {
+  const [list, index, field, position, ...rest] = path
+  if (rest.join('.') !== 'image_url.url') return false
+  const holder: unknown = (list === 'input' ? input : questions)[Number(index)]
+  return (holder as Record<string, readonly DecisionPartBody[]>)[field!]?.[Number(position)]?.type === 'input_image'
 }

@@ -8,7 +8,7 @@ import { logServerError, toApiError } from '../http/error-handler.ts'
 import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
-import { toDecisionRequest, withWireParam } from './decision-request.ts'
+import { toDecisionRequest } from './decision-request.ts'
 import { type DecisionQuestionBody, type DecisionRequestBody, decisionBody } from './wire/decision-request.ts'
 import type { DecisionAnswerBody, DecisionResponseBody } from './wire/decision-response.ts'
 
@@ -40,12 +40,7 @@ async function decide(
   const model = await namedModel(models, body.model)
   const { caller, finish } = await meter(options, request, reply, { endpoint: 'decisions', model })
   const signal = requestSignal(reply, shutdown)
-  let decided: DecisionReply
-  try {
-    decided = await conversations.decide(toDecisionRequest(body), caller, signal)
-  } catch (error) {
-    throw withWireParam(error, body)
-  }
+  const decided = await conversations.decide(toDecisionRequest(body), caller, signal)
   finish('stop')
   return toResponse(decided, body, request)
 }

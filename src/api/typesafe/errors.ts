@@ -1,8 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiError } from '../../lib/errors.ts'
 import { answerError, type ShownError } from '../http/error-handler.ts'
-import { questionParam } from './system-one-request.ts'
-import type { SystemOneErrorBody, SystemOneRequestBody } from './wire/system-one.ts'
+import type { SystemOneErrorBody } from './wire/system-one.ts'
 
 export const REQUEST_ID = 'x-typesafe-request-id'
 
@@ -15,34 +14,6 @@ export function handleError(error: unknown, request: FastifyRequest, reply: Fast
 function show(error: ApiError): ShownError {
   if (error.status !== 400)
     return { status: error.status, body: { detail: error.message } satisfies SystemOneErrorBody }
-  const detail = [{ loc: ['body', ...locationOf(error)], msg: error.message, type: error.code ?? 'value_error' }]
+  const detail = [{ loc: ['body', ...(error.path ?? [])], msg: error.message, type: error.code ?? 'value_error' }]
   return { status: 422, body: { detail } satisfies SystemOneErrorBody }
-}
-
-function locationOf({ path, param }: ApiError): (string | number)[] {
-  return path !== null ? [...path] : param === null ? [] : [param]
-}
-
-/**
- * The keys of a parameter. Questions and assets have names of any characters, so that names in the request are looked for.
- */
-export function pathOf(param: string, { questions, assets }: SystemOneRequestBody): (string | number)[] {
-  for (const placeholder of Object.keys(assets ?? {})) {
-    // What is wrong with an image is the asset as a whole.
-    if (isWithin(param, `assets.${placeholder}`))
-      return ['assets', placeholder, ...(param.endsWith('.part') ? ['part'] : [])]
-  }
-  for (const id of Object.keys(questions)) {
-    const whole = questionParam(id)
-    if (isWithin(param, whole)) return ['questions', id, ...keysOf(param.slice(whole.length))]
-  }
-  return keysOf(param)
-}
-
-function isWithin(param: string, whole: string): boolean {
-  return param === whole || param.startsWith(`${whole}.`)
-}
-
-function keysOf(param: string): string[] {
-  return param.split('.').filter((key) => key !== '')
 }

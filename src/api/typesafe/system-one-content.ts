@@ -1,5 +1,6 @@
 import type { Content, ContentPart, MediaUrl, PlacedPart } from '../../conversation/index.ts'
 import { invalidRequest } from '../../lib/errors.ts'
+import type { Path } from '../../lib/param.ts'
 import type { InlineMedia } from '../../media/index.ts'
 import type { SystemOneContentBody, SystemOneRequestBody } from './wire/system-one.ts'
 
@@ -16,7 +17,7 @@ export class AssetPlaces {
   constructor(assets: NonNullable<SystemOneRequestBody['assets']>, parts: Parts) {
     const images = new Map<string, PlacedPart>()
     for (const [placeholder, { data_base64: data, part, format }] of Object.entries(assets)) {
-      const param = assetParam(placeholder)
+      const param = ['assets', placeholder]
       const url = part ? partNamed(part, parts, param) : urlOf(data!, format ?? 'png')
       const image: PlacedPart = { part: { type: 'image_url', image_url: { url } }, param }
       // Within JSON, some characters are escaped.
@@ -29,7 +30,7 @@ export class AssetPlaces {
   }
 
   /** Text and images. A value that is no text is written as JSON, with its images within it. */
-  fill(value: SystemOneContentBody | undefined, param: string): Content {
+  fill(value: SystemOneContentBody | undefined, param: Path): Content {
     if (value === null || value === undefined || value === '') return []
     const text = typeof value === 'string' ? value : JSON.stringify(value)
     if (this.#pattern === null) return [{ part: { type: 'text', text }, param }]
@@ -41,10 +42,6 @@ export class AssetPlaces {
   }
 }
 
-export function assetParam(placeholder: string): string {
-  return `assets.${placeholder}`
-}
-
 function textPart(text: string): ContentPart {
   return { type: 'text', text }
 }
@@ -53,9 +50,9 @@ function urlOf(data: MediaUrl, format: string): MediaUrl {
   return typeof data === 'string' && !/^\s*data:/i.test(data) ? `data:image/${format};base64,${data}` : data
 }
 
-function partNamed(name: string, parts: Parts, param: string): InlineMedia {
+function partNamed(name: string, parts: Parts, param: Path): InlineMedia {
   const media = parts.get(name)
-  if (media === undefined) throw invalidRequest(`The form has no part '${name.slice(0, 100)}'`, `${param}.part`)
+  if (media === undefined) throw invalidRequest(`The form has no part '${name.slice(0, 100)}'`, [...param, 'part'])
   return media
 }
 

@@ -1,35 +1,44 @@
 import type { Content, DecisionRequest, Level, PlacedMessage, Question } from '../../conversation/index.ts'
+import type { Path } from '../../lib/param.ts'
 import { AssetPlaces, type Parts } from './system-one-content.ts'
 import type { SystemOneContentBody, SystemOneQuestionBody, SystemOneRequestBody } from './wire/system-one.ts'
 
 /** The questions are in the order of the request's. @throws ApiError 400 for an asset without an image. */
 export function toDecisionRequest({ state, questions, assets }: SystemOneRequestBody, parts: Parts): DecisionRequest {
   const places = new AssetPlaces(assets ?? {}, parts)
-  const shown = places.fill(state, 'state')
+  const shown = places.fill(state, ['state'])
   return {
     input: shown.length === 0 ? [] : [userTurn(shown)],
     questions: Object.entries(questions).map(([id, question]) => toQuestion(question, questionParam(id), places)),
     calibrated: true,
+    names: paramName,
   }
 }
 
-export function questionParam(id: string): string {
-  return `questions.${id}`
+export function questionParam(id: string): Path {
+  return ['questions', id]
+}
+
+/** What is wrong with an image is the asset as a whole. */
+function paramName(path: Path): Path {
+  const [first, ...rest] = path
+  if (first === 'input') return ['state', ...rest]
+  return first === 'assets' ? path.slice(0, 2) : path
 }
 
 function userTurn(content: Content): PlacedMessage {
   return {
     message: { role: 'user', content: content.map(({ part }) => part) },
-    param: 'state',
+    param: ['state'],
     places: content.map(({ param }) => param),
   }
 }
 
-function toQuestion(question: SystemOneQuestionBody, param: string, places: AssetPlaces): Question {
+function toQuestion(question: SystemOneQuestionBody, param: Path, places: AssetPlaces): Question {
   if (question.type === 'box') return { type: 'box', param, instructions: question.instructions }
-  const instructions = places.fill(question.instructions, `${param}.instructions`)
+  const instructions = places.fill(question.instructions, [...param, 'instructions'])
   const described = (value: SystemOneContentBody | undefined, key: string | number) => {
-    return places.fill(value, `${param}.criteria.${key}`)
+    return places.fill(value, [...param, 'criteria', key])
   }
   switch (question.type) {
     case 'noul': {

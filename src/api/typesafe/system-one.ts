@@ -9,7 +9,7 @@ import { type Metering, meter } from '../http/metering.ts'
 import { namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'
 import { edgesOf, mean } from '../openai/decisions.ts'
-import { handleError, pathOf, REQUEST_ID } from './errors.ts'
+import { handleError, REQUEST_ID } from './errors.ts'
 import type { Parts } from './system-one-content.ts'
 import { questionParam, toDecisionRequest } from './system-one-request.ts'
 import {
@@ -73,8 +73,6 @@ async function decide(
     const response = toResponse(decided, body)
     finish('stop')
     return response
-  } catch (error) {
-    throw located(error, body)
   } finally {
     // Those that no asset names are still held.
     for (const part of parts.values()) part.release()
@@ -93,24 +91,8 @@ async function knownModel(models: ModelCatalog, id: string): Promise<ServedModel
   try {
     return await namedModel(models, id)
   } catch (error) {
-    throw error instanceof ApiError && error.status === 400 ? invalidRequest(error.message, 'model') : error
+    throw error instanceof ApiError && error.status === 400 ? error.at('model') : error
   }
-}
-
-/** Adds the place in the body to an error that names a parameter. */
-function located(error: unknown, body: SystemOneRequestBody): unknown {
-  if (!(error instanceof ApiError) || error.param === null) return error
-  const { message, status, type, param, code, retryAfter, cause } = error
-  const path = error.path ?? pathOf(param, body)
-  return new ApiError(message, {
-    status,
-    type,
-    param,
-    path,
-    code,
-    cause,
-    ...(retryAfter === undefined ? {} : { retryAfter }),
-  })
 }
 
 function toResponse({ answers, usage }: DecisionReply, body: SystemOneRequestBody): SystemOneResponseBody {

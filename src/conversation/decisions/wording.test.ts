@@ -6,7 +6,7 @@ import { MOST_REPLIES } from './option-names.ts'
 import { type ReadableQuestion, wordingOf } from './wording.ts'
 
 const NAMES: DecisionForms = FAMILIES.lookout.decision!
-const param = 'questions[0]'
+const param = ['questions', 0]
 const said = (text: string): Content => (text === '' ? [] : [{ part: { type: 'text', text }, param }])
 
 function worded(question: ReadableQuestion, forms: DecisionForms) {

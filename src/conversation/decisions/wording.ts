@@ -1,4 +1,5 @@
 import type { DecisionForms } from '../../families/index.ts'
+import type { Path } from '../../lib/param.ts'
 import type {
   ChoiceQuestion,
   Content,
@@ -142,7 +143,7 @@ function isQuestion(content: Content): boolean {
 const OPENING_WORD = /^(?:The|An?|There|This|These|Those|That|It|Its|All|Some|No|Every|Each|At|In|On)\b/
 
 /** A statement as models that know only questions are asked about it. */
-function asQuestion(statement: Content, param: string): Content {
+function asQuestion(statement: Content, param: Path): Content {
   const last = statement.findLastIndex(({ part }) => part.type === 'text')
   if (last === -1) return statement
   const parts = statement.map((placed, i): PlacedPart => {
@@ -155,15 +156,15 @@ function asQuestion(statement: Content, param: string): Content {
   return [...text('Is it true that ', param), ...parts]
 }
 
-function listed(lines: readonly Content[], param: string): Content {
+function listed(lines: readonly Content[], param: Path): Content {
   return lines.flatMap((line, i) => (i === 0 ? line : [...text('\n', param), ...line]))
 }
 
-function paragraphs(contents: readonly Content[], param: string): Content {
+function paragraphs(contents: readonly Content[], param: Path): Content {
   const filled = contents.filter((content) => content.length > 0)
   return filled.flatMap((content, i) => (i === 0 ? content : [...text('\n\n', param), ...content]))
 }
 
-function text(text: string, param: string): Content {
+function text(text: string, param: Path): Content {
   return [{ part: { type: 'text', text }, param }]
 }

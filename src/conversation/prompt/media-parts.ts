@@ -1,7 +1,8 @@
 import type { VideoLayout } from '../../families/index.ts'
 import type { PromptPart } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
-import { ApiError } from '../../lib/errors.ts'
+import { ApiError, located } from '../../lib/errors.ts'
+import { nameOf, type Path, within } from '../../lib/param.ts'
 import {
   type DecodedImage,
   type DecodedVideo,
@@ -106,7 +107,7 @@ export async function loadMediaGroups(
  * @throws ApiError 400 naming the picture at fault.
  */
 export async function loadPictures(
-  wanted: readonly { readonly url: MediaUrl; readonly param: string }[],
+  wanted: readonly { readonly url: MediaUrl; readonly param: Path }[],
   target: ImageLimits | Size,
   media: MediaRequest,
   signal: AbortSignal,
@@ -118,7 +119,8 @@ export async function loadPictures(
   const worker = async () => {
     for (const [i, { url, param }] of next) {
       either.throwIfAborted()
-      loaded[i] = await media.image({ reference: referTo(url), param, signal: either }, target)
+      const load = (name: string) => media.image({ reference: referTo(url), param: name, signal: either }, target)
+      loaded[i] = await byName(param, load)
     }
   }
   try {
@@ -134,14 +136,16 @@ export async function loadPictures(
 export async function loadPicture(
   part: ImageContent,
   { target, region }: { readonly target: ImageLimits; readonly region: GridRegion },
-  { media, param, signal }: { readonly media: MediaRequest; readonly param: string; readonly signal: AbortSignal },
+  { media, param, signal }: { readonly media: MediaRequest; readonly param: Path; readonly signal: AbortSignal },
 ): Promise<RgbImage> {
-  return (await media.image({ reference: referenceOf(part).reference, param, signal }, target, region)).image
+  const { reference } = referenceOf(part)
+  const load = (name: string) => media.image({ reference, param: name, signal }, target, region)
+  return (await byName(param, load)).image
 }
 
 class MediaGroup {
   /** A part that stands in several places is loaded once. */
-  readonly waiting = new Map<MediaContent, { readonly part: MediaContent; readonly param: string }>()
+  readonly waiting = new Map<MediaContent, { readonly part: MediaContent; readonly param: Path }>()
   readonly loaded = new Map<MediaContent, readonly PromptPart[]>()
   /** Fires when no more media of the group is wanted. */
   readonly signal: AbortSignal
@@ -152,7 +156,7 @@ class MediaGroup {
     for (const placed of messages) {
       for (const { part, param } of partsOf(placed)) {
         if (part.type === 'text' || this.waiting.has(part)) continue
-        this.waiting.set(part, { part, param: `${param}.${part.type}` })
+        this.waiting.set(part, { part, param: within(param, part.type) })
       }
     }
   }
@@ -169,27 +173,41 @@ class MediaGroup {
 }
 
 /** @param param the part's own object, e.g. `messages[0].content[1].video_url`. */
-async function load(part: MediaContent, param: string, options: MediaOptions): Promise<PromptPart[]> {
+async function load(part: MediaContent, param: Path, options: MediaOptions): Promise<PromptPart[]> {
   const { media, model, signal, withSound, maxFrames } = options
   const { card } = model
   if (part.type === 'video_frames') return loadFrames(part, param, options)
   const { reference, field } = referenceOf(part)
-  const input: MediaInput = { reference, param: `${param}.${field}`, signal }
   const modality = modalityOf(part)
+  /** Has the media room load the input, which knows it by its name. */
+  const ask = <Result>(load: (input: MediaInput) => Promise<Result>) => {
+    return byName(within(param, field), (name) => load({ reference, param: name, signal }))
+  }
   if (modality === 'image') {
-    const { image } = await media.image(input, targetFor(needed(card.image), detailOf(part)))
+    const target = targetFor(needed(card.image), detailOf(part))
+    const { image } = await ask((input) => media.image(input, target))
     return [{ type: 'image', image }]
   }
   try {
     if (modality === 'video') {
       const { layout, ...limits } = needed(card.video)
       const wish = { limits, maxFrames, sound: withSound ? needed(card.audio) : null }
-      return videoParts(await media.video(input, wish), layout)
+      return videoParts(await ask((input) => media.video(input, wish)), layout)
     }
-    const { samples } = await media.audio(input, needed(card.audio))
+    const limits = needed(card.audio)
+    const { samples } = await ask((input) => media.audio(input, limits))
     return [{ type: 'audio', samples }]
   } catch (error) {
     throw namingPart(error, param)
+  }
+}
+
+/** Loads what the media room knows by its name. Errors about it get its path. */
+async function byName<Result>(path: Path, load: (name: string) => Promise<Result>): Promise<Result> {
+  try {
+    return await load(nameOf(path)!)
+  } catch (error) {
+    throw located(error, [path])
   }
 }
 
@@ -199,20 +217,19 @@ function detailOf(part: MediaContent): ImageDetail | undefined {
 }
 
 /** A sound that is too long is named by its part; what is wrong with an address or its bytes, by the address. */
-function namingPart(error: unknown, param: string): unknown {
+function namingPart(error: unknown, param: Path): unknown {
   if (!(error instanceof ApiError) || error.code !== 'audio_token_limit_exceeded') return error
-  const { message, status, type, code } = error
-  return new ApiError(message, { status, type, code, param })
+  return error.at(param)
 }
 
 async function loadFrames(
   { video_frames: { frames } }: VideoFramesContent,
-  param: string,
+  param: Path,
   { media, model, signal }: MediaOptions,
 ): Promise<PromptPart[]> {
   const wanted = frames.map(({ image_url: { url } }, index) => ({
     url,
-    param: `${param}.frames[${index}].image_url.url`,
+    param: within(param, 'frames', index, 'image_url', 'url'),
   }))
   const { layout, ...limits } = needed(model.card.video)
   // The encoder takes frames of one size; the first decides on it.

@@ -3,6 +3,7 @@ import { HINT_MARKS } from '../../grounding/index.ts'
 import type { PromptPart } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { internalError, invalidRequest } from '../../lib/errors.ts'
+import { type Path, within } from '../../lib/param.ts'
 import {
   type AssistantMessage,
   type PlacedMessage,
@@ -170,13 +171,13 @@ interface TurnContext {
 }
 
 function assistantExtras(
-  { message, param }: { message: AssistantMessage; param: string },
+  { message, param }: { message: AssistantMessage; param: Path },
   { source, slots, template, calls }: TurnContext,
 ): Pick<Turn, 'reasoning' | 'toolCalls'> {
   const reasoning = source.replaysReasoning ? (message.reasoning_content ?? '') : ''
   const toolCalls = (message.tool_calls ?? []).map((call: ToolCall, index) => {
     const form = template.toolForms?.arguments ?? 'text'
-    const place = `${param}.tool_calls[${index}].function.arguments`
+    const place = within(param, 'tool_calls', index, 'function', 'arguments')
     const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: place })
     const called = { id: templateCallId(calls.size), name: slots.name(call.function.name) }
     calls.set(call.id, called)
@@ -195,14 +196,14 @@ function templateCallId(index: number): string {
 
 function calledFunction(
   { tool_call_id: id }: ToolMessage,
-  param: string,
+  param: Path,
   calls: ReadonlyMap<string, CalledFunction>,
 ): CalledFunction {
   const called = calls.get(id)
   if (called) return called
   throw invalidRequest(
     `No earlier assistant message has a tool call with the id '${id.slice(0, 100)}'`,
-    `${param}.tool_call_id`,
+    within(param, 'tool_call_id'),
     {
       code: 'invalid_tool_result',
     },
@@ -220,7 +221,7 @@ function declaration(tool: Tool, slots: Placeholders, template: ChatTemplate): T
       form,
       kind: 'schema',
       slots,
-      param: 'tools',
+      param: ['tools'],
     }),
   }
 }

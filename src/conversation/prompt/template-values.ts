@@ -1,4 +1,5 @@
-import { invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest, say } from '../../lib/errors.ts'
+import type { Path } from '../../lib/param.ts'
 import { rawItems, rawMembers } from '../../lib/raw-json.ts'
 import type { TemplateValue, ValueForm } from './chat-template.ts'
 import type { Placeholders } from './placeholders.ts'
@@ -9,7 +10,7 @@ interface Options {
   readonly kind: 'schema' | 'data'
   readonly slots: Placeholders
   /** Names the input in errors. */
-  readonly param: string
+  readonly param: Path
 }
 
 /**
@@ -20,7 +21,7 @@ interface Options {
  */
 export function templateValue(json: string, { form, kind, slots, param }: Options): TemplateValue {
   if (form === 'text') return slots.text(json, { json, optional: true })
-  if (!isJsonObject(json)) throw invalidRequest(`Invalid '${param}': expected the text of a JSON object`, param)
+  if (!isJsonObject(json)) throw invalidRequest(say`Invalid '${param}': expected the text of a JSON object`, param)
   return new Structure(slots, kind).value(json, kind === 'schema' ? 'schema' : 'data', 0)
 }
 

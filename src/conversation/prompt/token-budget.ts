@@ -1,6 +1,7 @@
 import type { CountOptions, PromptPart } from '../../inference/engine.ts'
 import type { ServedModel } from '../../inference/registry.ts'
-import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
+import type { Param } from '../../lib/param.ts'
 import { audioTokens, SAMPLE_RATE } from '../../media/index.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { ReplyOptions } from '../request/reply-options.ts'
@@ -47,7 +48,7 @@ export async function outputBudget(
   prompt: readonly MeasuredPrompt[],
   { maxTokens: asked, maxTokensParam, clampsTokens = false }: AskedTokens,
   model: ServedModel,
-  param: string,
+  param: Param,
 ): Promise<number> {
   const wanted = Math.min(asked ?? model.outputTokens, clampsTokens ? model.outputTokens : Number.POSITIVE_INFINITY)
   // Most prompts are so short that their upper bound fits. Only the others are counted.
@@ -68,7 +69,7 @@ export async function outputBudget(
   if (wanted <= left) return wanted
   if (asked === null || clampsTokens) return left
   throw invalidRequest(
-    `The prompt of ${promptTokens} tokens and ${maxTokensParam} ${asked} exceed the context of ${model.contextTokens} tokens`,
+    say`The prompt of ${promptTokens} tokens and ${[maxTokensParam]} ${asked} exceed the context of ${model.contextTokens} tokens`,
     maxTokensParam,
   )
 }
@@ -124,7 +125,7 @@ const MEDIA_FRAME_TOKENS = 16
 const TILE_FRAME_TOKENS = 48
 
 /** @param promptTokens infinite when the tokens were not counted. */
-export function contextExceeded(model: ServedModel, param: string, promptTokens = Number.POSITIVE_INFINITY): ApiError {
+export function contextExceeded(model: ServedModel, param: Param, promptTokens = Number.POSITIVE_INFINITY): ApiError {
   const size = promptTokens === Number.POSITIVE_INFINITY ? '' : ` of ${promptTokens} tokens`
   return invalidRequest(`The prompt${size} exceeds the context of ${model.contextTokens} tokens`, param)
 }

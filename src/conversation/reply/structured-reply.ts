@@ -1,7 +1,8 @@
 import type { Constraint } from '../../inference/engine.ts'
-import { ApiError, invalidRequest } from '../../lib/errors.ts'
+import { ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import { GuardedPool } from '../../lib/guarded-pool.ts'
 import { isValueDeeper } from '../../lib/json-depth.ts'
+import { nameOf, type Path } from '../../lib/param.ts'
 import type { ModelCard } from '../../models/card.ts'
 import type { Structure } from '../request/chat-request.ts'
 import { nestedTooDeep } from '../request/nesting.ts'
@@ -14,6 +15,7 @@ const CHECK_LIMIT_MS = 5_000
 /** More than one, so that slow checks of one organisation leave threads to others. */
 const THREADS = 3
 
+export const SCHEMA: Path = ['response_format', 'json_schema', 'schema']
 const ANY_OBJECT = { type: 'object' }
 
 /**
@@ -32,9 +34,8 @@ export function constraintOf(structure: Structure): Constraint {
   if (structure.type === 'json_object') {
     return { type: 'json_schema', schema: ANY_OBJECT, param: 'response_format' }
   }
-  const param = 'response_format.json_schema.schema'
-  if (isValueDeeper(structure.schema)) throw nestedTooDeep(param, 'invalid_response_format')
-  return { type: 'json_schema', schema: structure.schema, param }
+  if (isValueDeeper(structure.schema)) throw nestedTooDeep(SCHEMA, 'invalid_response_format')
+  return { type: 'json_schema', schema: structure.schema, param: nameOf(SCHEMA)! }
 }
 
 /** The prompt text that describes the structure, for models whose card has a `schemaPrompt`; null for others. */
@@ -94,8 +95,8 @@ export class StructureChecker {
     const verdict = await this.#threads.ask(organisation, { text, structure })
     if (verdict?.problem === null) return
     const reason = verdict?.problem ?? `it could not be checked within ${CHECK_LIMIT_MS / 1000} s`
-    const what = structure.type === 'regex' ? 'regex' : 'response_format'
-    throw new ApiError(`The reply does not match the ${what}: ${reason}`, {
+    const what = [structure.type === 'regex' ? 'regex' : 'response_format']
+    throw new ApiError(say`The reply does not match the ${what}: ${reason}`, {
       status: 500,
       type: 'server_error',
       code: 'output_validation_failed',

@@ -1,13 +1,12 @@
 import type { Compatibility } from '../../config/compatibility.ts'
-import type { Message, MessagePlace } from './message.ts'
+import type { Names } from '../../lib/param.ts'
+import type { Message } from './message.ts'
 import type { ReplyOptions } from './reply-options.ts'
 import type { Tool } from './tool.ts'
 
 /** A parsed chat request: well-formed, but not yet checked against the model. */
 export interface ChatRequest extends ReplyOptions {
   readonly messages: readonly Message[]
-  /** Where each message stands in the request; by default, in a list `messages`. */
-  readonly places?: readonly MessagePlace[] | undefined
   readonly tools: readonly Tool[]
   /** How the model may use the tools; has no effect without tools. */
   readonly toolUse: ToolUse
@@ -21,6 +20,8 @@ export interface ChatRequest extends ReplyOptions {
   readonly streamed: boolean
   /** The rules that the convention of the request has; by default those of the server. */
   readonly compatibility?: Compatibility | undefined
+  /** What the request calls the parameters that errors name; by default as the contract does. */
+  readonly names?: Names | undefined
 }
 
 /** A structure of the reply: a pattern that matches all of it, or a schema that it satisfies as JSON. */

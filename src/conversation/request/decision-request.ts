@@ -1,3 +1,4 @@
+import type { Names, Path } from '../../lib/param.ts'
 import type { ContentPart, PlacedMessage } from './message.ts'
 
 /** A parsed request for decisions: questions that are answered independently about one input. */
@@ -8,13 +9,15 @@ export interface DecisionRequest {
   readonly questions: readonly Question[]
   /** Whether the temperatures of the model's card apply. Without them, probabilities are as the model gives them. */
   readonly calibrated: boolean
+  /** What the request calls the parameters that errors name, where that is not what messages have. */
+  readonly names: Names
 }
 
 export type Question = PredicateQuestion | ChoiceQuestion | ScoreQuestion | CountQuestion | FindQuestion
 
 interface Asked {
-  /** Path in the request, for errors. */
-  readonly param: string
+  /** Where it stands in the request, for errors. */
+  readonly param: Path
   /** Empty when the options say it all. */
   readonly instructions: Content
 }
@@ -60,7 +63,7 @@ export interface CountQuestion extends Asked {
 /** Where something is. The instructions are one text, which names it. */
 export interface FindQuestion {
   readonly type: FindKind
-  readonly param: string
+  readonly param: Path
   readonly instructions: string
 }
 
@@ -71,7 +74,7 @@ export type Content = readonly PlacedPart[]
 
 export interface PlacedPart {
   readonly part: ContentPart
-  readonly param: string
+  readonly param: Path
 }
 
 /** All that the questions hold, for whoever looks for their media. */

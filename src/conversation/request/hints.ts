@@ -1,10 +1,11 @@
 import { type Hint, takeHints } from '../../grounding/index.ts'
+import type { Path } from '../../lib/param.ts'
 import { type PlacedMessage, partsOf, type SystemMessage, type TextContent } from './message.ts'
 
 export interface PlacedHint {
   readonly hint: Hint
   /** The parameter that contained it. */
-  readonly param: string
+  readonly param: Path
 }
 
 /**

@@ -1,3 +1,4 @@
+import { type Path, within } from '../../lib/param.ts'
 import type { ImageDetail, InlineMedia } from '../../media/index.ts'
 
 /** A message in the contract's format. Errors refer to positions in it by `param`, so it keeps the wire's names. */
@@ -97,34 +98,26 @@ export function mediaCount(part: MediaContent): number {
   return part.type === 'video_frames' ? part.video_frames.frames.length : 1
 }
 
-/** The position of a message in the request as errors name it: `messages[0]`, `context[2]`, `prompts[1]`. */
-export interface MessagePlace {
-  readonly param: string
-  /** Positions of the parts of its content, where they stand elsewhere in the request. */
-  readonly places?: readonly string[]
-}
-
-export interface PlacedMessage extends MessagePlace {
+export interface PlacedMessage {
   readonly message: Message
+  /** Where it stands in the request: `messages[0]`, `context[2]`, `prompts[1]`. */
+  readonly param: Path
+  /** Where the parts of its content stand, if that is not within the message. */
+  readonly places?: readonly Path[]
 }
 
-/** @param places of all messages, where they stand elsewhere than in the list. */
-export function placeMessages(
-  messages: readonly Message[],
-  list: 'messages' | 'context',
-  places: readonly MessagePlace[] = [],
-): PlacedMessage[] {
-  return messages.map((message, index) => ({ param: `${list}[${index}]`, ...places[index], message }))
+export function placeMessages(messages: readonly Message[], list: 'messages' | 'context'): PlacedMessage[] {
+  return messages.map((message, index) => ({ message, param: [list, index] }))
 }
 
 /** The parts of a message and their positions. A plain string is one text part. */
-export function* partsOf({ message, param, places }: PlacedMessage): Generator<{ part: ContentPart; param: string }> {
-  const place = `${param}.content`
+export function* partsOf({ message, param, places }: PlacedMessage): Generator<{ part: ContentPart; param: Path }> {
+  const place = within(param, 'content')
   if (message.content === null || message.content === undefined) return
   if (typeof message.content === 'string') {
     yield { part: { type: 'text', text: message.content }, param: places?.[0] ?? place }
     return
   }
   for (const [position, part] of message.content.entries())
-    yield { part, param: places?.[position] ?? `${place}[${position}]` }
+    yield { part, param: places?.[position] ?? within(place, position) }
 }

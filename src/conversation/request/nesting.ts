@@ -1,5 +1,7 @@
-import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import type { ErrorCode } from '../../lib/error-codes.ts'
+import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
 import { isTextDeeper, MOST_JSON_LEVELS } from '../../lib/json-depth.ts'
+import { type Path, within } from '../../lib/param.ts'
 import type { PlacedMessage } from './message.ts'
 import type { Tool } from './tool.ts'
 
@@ -9,17 +11,17 @@ import type { Tool } from './tool.ts'
  */
 export function checkNesting(tools: readonly Tool[], messages: readonly PlacedMessage[]): void {
   for (const [index, { parameters }] of tools.entries()) {
-    if (parameters !== null && isTextDeeper(parameters)) throw nestedTooDeep(`tools[${index}].function.parameters`)
+    if (parameters !== null && isTextDeeper(parameters)) throw nestedTooDeep(['tools', index, 'function', 'parameters'])
   }
   for (const { message, param } of messages) {
     if (message.role !== 'assistant') continue
     for (const [index, call] of (message.tool_calls ?? []).entries()) {
-      const place = `${param}.tool_calls[${index}].function.arguments`
+      const place = within(param, 'tool_calls', index, 'function', 'arguments')
       if (isTextDeeper(call.function.arguments)) throw nestedTooDeep(place)
     }
   }
 }
 
-export function nestedTooDeep(param: string, code: string | null = null): ApiError {
-  return invalidRequest(`Invalid '${param}': it is nested deeper than ${MOST_JSON_LEVELS} levels`, param, { code })
+export function nestedTooDeep(param: Path, code: ErrorCode | null = null): ApiError {
+  return invalidRequest(say`Invalid '${param}': it is nested deeper than ${MOST_JSON_LEVELS} levels`, param, { code })
 }

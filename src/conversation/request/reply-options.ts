@@ -6,7 +6,7 @@ export interface ReplyOptions {
   /** Null for the model's own limit. */
   readonly maxTokens: number | null
   /** The parameter that set `maxTokens`, for errors. */
-  readonly maxTokensParam: 'max_completion_tokens' | 'max_tokens' | 'max_output_tokens'
+  readonly maxTokensParam: 'max_completion_tokens' | 'max_tokens'
   /**
    * Whether `maxTokens` is a bound and no wish: where the model or its context has room for fewer, the reply has fewer. By
    * default such a request is an error.

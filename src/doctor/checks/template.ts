@@ -97,7 +97,7 @@ function render(subject: Subject, messages: readonly Message[], image: readonly 
   return buildPrompt(
     {
       param: 'messages',
-      messages: messages.map((message, i) => ({ message, param: `messages[${i}]` })),
+      messages: messages.map((message, i) => ({ message, param: ['messages', i] })),
       media: new Map([[IMAGE, image]]),
       instruction: null,
       demand: null,

@@ -1,25 +1,27 @@
+import type { ErrorCode } from '../../lib/error-codes.ts'
+import { type Param, type Path, within } from '../../lib/param.ts'
 import type { Constraint } from '../engine.ts'
 
 /** The error for a constraint that is not supported. */
 export interface Refusal {
   readonly message: string
-  readonly param: string | null
-  readonly code: string | null
+  readonly param: Param | null
+  readonly code: ErrorCode | null
 }
 
-const NAMES: Readonly<Record<Constraint['type'], { what: string; code: string | null }>> = {
+const NAMES: Readonly<Record<Constraint['type'], { what: string; code: ErrorCode | null }>> = {
   json_schema: { what: 'JSON schema', code: 'invalid_response_format' },
   regex: { what: 'regular expression', code: 'invalid_regex' },
   triggered_tags: { what: 'constraint', code: null },
 }
 
-/** @param suffix of the parameter: a position within the constraint. */
-export function refusal(constraint: Constraint, problem: string, suffix = ''): Refusal {
+/** @param path of what is not supported within the constraint. */
+export function refusal(constraint: Constraint, problem: string, path: Path = []): Refusal {
   const isEither = constraint.type === 'triggered_tags' && constraint.otherwise !== undefined
   const { what, code } = NAMES[isEither ? constraint.otherwise.type : constraint.type]
   return {
     message: `The ${what} is not supported: ${problem}`,
-    param: (constraint.param ?? '') + suffix || null,
+    param: constraint.param === undefined ? path : within(constraint.param, ...path),
     code,
   }
 }

@@ -1,4 +1,6 @@
 import type { Backend } from '../../config/backend.ts'
+import type { ErrorCode } from '../../lib/error-codes.ts'
+import type { Param } from '../../lib/param.ts'
 import type {
   EngineEvent,
   EngineStats,
@@ -160,8 +162,8 @@ export type EngineFailure =
   | {
       readonly kind: 'invalid'
       readonly message: string
-      readonly param: string | null
-      readonly code?: string | null
+      readonly param: Param | null
+      readonly code?: ErrorCode | null
     }
   | { readonly kind: 'overloaded'; readonly message: string; readonly retryAfter: number }
   | { readonly kind: 'internal'; readonly message: string }

@@ -1,6 +1,7 @@
 /** Writes the constraints of clients as grammars, in a thread that can be ended. */
 import { parentPort } from 'node:worker_threads'
 import { READY } from '../../lib/guarded-worker.ts'
+import type { Path } from '../../lib/param.ts'
 import { Automaton } from '../constraints/automaton.ts'
 import { BYTES } from '../constraints/byte-trie.ts'
 import { grammarOf } from '../constraints/constraint-grammar.ts'
@@ -32,8 +33,8 @@ export interface WrittenGrammar {
 
 export type WriteResult =
   | { readonly type: 'written'; readonly grammar: WrittenGrammar }
-  /** @param suffix of the parameter: a position within the constraint. */
-  | { readonly type: 'unsupported'; readonly message: string; readonly suffix: string }
+  /** @param path of what is not supported within the constraint. */
+  | { readonly type: 'unsupported'; readonly message: string; readonly path: Path }
   /** A fault of the server's own. */
   | { readonly type: 'failed'; readonly message: string }
 
@@ -47,13 +48,12 @@ function write(constraint: Constraint): WriteResult {
     const isClear = new Automaton(graph, BYTES).mostReadings(SEARCHED_BYTES) <= MOST_READINGS
     const { text, exact } = toEbnf(grammar, { counted: isClear })
     if (text.length > LONGEST_GRAMMAR) {
-      return { type: 'unsupported', message: 'it is too large for the servers of this model', suffix: '' }
+      return { type: 'unsupported', message: 'it is too large for the servers of this model', path: [] }
     }
     const gbnf = nestedRepetitions(grammar) < MOST_REPETITIONS ? text : toEbnf(grammar, { counted: false }).text
     return { type: 'written', grammar: { ebnf: text, gbnf, exact, graph } }
   } catch (error) {
-    if (error instanceof UnsupportedConstraint)
-      return { type: 'unsupported', message: error.message, suffix: error.suffix }
+    if (error instanceof UnsupportedConstraint) return { type: 'unsupported', message: error.message, path: error.path }
     return { type: 'failed', message: error instanceof Error ? (error.stack ?? error.message) : String(error) }
   }
 }

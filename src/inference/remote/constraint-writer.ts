@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
 import { GuardedPool } from '../../lib/guarded-pool.ts'
+import type { Path } from '../../lib/param.ts'
 import { withoutLenientSchemas } from '../constraints/constraint-grammar.ts'
 import { refusal } from '../constraints/refusal.ts'
 import type { Constraint } from '../engine.ts'
@@ -36,7 +37,7 @@ export class ConstraintWriter {
     }
     const result = await written
     if (result.type === 'written') return result.grammar
-    throw notSupported(constraint, result.message, result.suffix)
+    throw notSupported(constraint, result.message, result.path)
   }
 
   async close(): Promise<void> {
@@ -53,12 +54,12 @@ export class ConstraintWriter {
     if (result !== null) return result
     const simpler = withoutLenientSchemas(constraint)
     if (simpler !== null) return this.#ask(simpler, organisation)
-    return { type: 'unsupported', message: `it takes longer than ${LIMIT_MS / 1000} s to compile`, suffix: '' }
+    return { type: 'unsupported', message: `it takes longer than ${LIMIT_MS / 1000} s to compile`, path: [] }
   }
 }
 
-/** @param suffix of the parameter: a position within the constraint. */
-export function notSupported(constraint: Constraint, problem: string, suffix?: string): ApiError {
-  const { message, param, code } = refusal(constraint, problem, suffix)
+/** @param path of what is not supported within the constraint. */
+export function notSupported(constraint: Constraint, problem: string, path?: Path): ApiError {
+  const { message, param, code } = refusal(constraint, problem, path)
   return invalidRequest(message, param, { code })
 }

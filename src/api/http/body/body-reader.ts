@@ -123,8 +123,8 @@ export class BodyReader {
     const task: BodyTask = { bytes, module, name }
     const outcome: BodyOutcome<Fields> = await this.#threads.run(task, { transferList: [bytes.buffer] })
     if ('body' in outcome) return outcome.body
-    const { message, ...fields } = outcome.error
-    throw new ApiError(message, fields)
+    const { text, ...fields } = outcome.error
+    throw new ApiError(text, fields)
   }
 }
 

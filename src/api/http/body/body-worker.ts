@@ -1,6 +1,7 @@
 /** The worker of `BodyReader`: parses large bodies away from the event loop. */
 import { kTransferable, kValue, Tinypool } from 'tinypool'
 import type { z } from 'zod'
+import type { ErrorText } from '../../../lib/error-text.ts'
 import { ApiError, type ApiErrorFields } from '../../../lib/errors.ts'
 import { collectAllGarbage } from '../../../lib/memory.ts'
 import type { BodyFormat } from './body-format.ts'
@@ -16,7 +17,7 @@ const COLLECTED_BYTES = 2 ** 20
 /** The result of parsing. Errors are sent as their fields: between threads an `ApiError` would lose its class. */
 export type BodyOutcome<Fields> =
   | { readonly body: ParsedBody<Fields> }
-  | { readonly error: Omit<ApiErrorFields, 'cause'> & { readonly message: string } }
+  | { readonly error: Omit<ApiErrorFields, 'cause'> & { readonly text: ErrorText } }
 
 /** @returns a `BodyOutcome`, wrapped so that its media are transferred to the calling thread. */
 export default async function parse({ bytes, module, name }: BodyTask): Promise<unknown> {
@@ -34,7 +35,7 @@ function outcomeOf<Fields>(bytes: Buffer, schema: z.ZodType<Fields>): BodyOutcom
     return { body: parseJson(bytes, schema, true) }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    const { message, status, type, param, path, code } = error
-    return { error: { message, status, type, param, path, code } }
+    const { text, status, type, path, code } = error
+    return { error: { text, status, type, param: path, code } }
   }
 }

@@ -1,8 +1,7 @@
 import { isUtf8 } from 'node:buffer'
-import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { type ApiError, invalidRequest, say } from '../../../lib/errors.ts'
 import { MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
 import { endOfString, MOST_VALUES, QUOTE, shapeFault } from '../../../lib/json-shape.ts'
-import { paramOf } from '../wire/param.ts'
 import { parameterCode } from '../wire/parse.ts'
 
 /**
@@ -16,11 +15,10 @@ export function checkShape(bytes: Buffer): void {
 }
 
 function tooDeep(bytes: Buffer, at: number): ApiError {
-  const param = paramOf(contractPart(keysAt(bytes, at)))
-  const subject = param === null ? 'The request body' : `Invalid '${param}': it`
-  return invalidRequest(`${subject} is nested deeper than ${MOST_JSON_LEVELS} levels`, param, {
-    code: param === null ? null : parameterCode(param),
-  })
+  const path = contractPart(keysAt(bytes, at))
+  const problem = `is nested deeper than ${MOST_JSON_LEVELS} levels`
+  if (path.length === 0) return invalidRequest(`The request body ${problem}`, null)
+  return invalidRequest(say`Invalid '${path}': it ${problem}`, path, { code: parameterCode(path) })
 }
 
 function tooMany(bytes: Buffer, at: number): ApiError {
@@ -28,7 +26,7 @@ function tooMany(bytes: Buffer, at: number): ApiError {
   const keys = keysAt(bytes, at)
   const longest = Math.max(...keys.filter((key) => typeof key === 'number'), -1)
   const list = longest === -1 ? keys.slice(0, 1) : keys.slice(0, keys.indexOf(longest))
-  return invalidRequest(`The request body contains more than ${MOST_VALUES} values`, paramOf(list))
+  return invalidRequest(`The request body contains more than ${MOST_VALUES} values`, list)
 }
 
 interface Level {
@@ -38,13 +36,13 @@ interface Level {
 }
 
 /** How many levels of a path the contract defines, by its first key. Below them the structure is the client's own. */
-const NAMED_LEVELS: Readonly<Record<string, number>> = {
-  messages: 3,
-  context: 3,
-  tools: 4,
-  response_format: 3,
-  prompts: 2,
-}
+const NAMED_LEVELS = new Map<unknown, number>([
+  ['messages', 3],
+  ['context', 3],
+  ['tools', 4],
+  ['response_format', 3],
+  ['prompts', 2],
+])
 
 /** The first levels of the path to a byte. Runs only for a rejected body. */
 function keysAt(bytes: Buffer, end: number): readonly (string | number)[] {
@@ -84,7 +82,7 @@ function keysAt(bytes: Buffer, end: number): readonly (string | number)[] {
 function contractPart(keys: readonly (string | number)[]): readonly (string | number)[] {
   // The contract has no list directly inside a list.
   const inner = keys.findIndex((key, level) => typeof key === 'number' && typeof keys[level - 1] === 'number')
-  const named = NAMED_LEVELS[String(keys[0])] ?? 1
+  const named = NAMED_LEVELS.get(keys[0]) ?? 1
   return keys.slice(0, inner === -1 ? named : Math.min(named, inner))
 }
 

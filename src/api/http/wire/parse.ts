@@ -1,6 +1,7 @@
 import { core, type z } from 'zod'
-import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
-import { paramOf } from './param.ts'
+import { ERROR_CODES, type ErrorCode } from '../../../lib/error-codes.ts'
+import { type ApiError, invalidRequest, say } from '../../../lib/errors.ts'
+import { nameOf, type Path } from '../../../lib/param.ts'
 
 type Issue = z.core.$ZodIssue
 
@@ -29,33 +30,31 @@ function run(schema: z.ZodType, body: unknown): ReturnType<z.ZodType['_zod']['ru
 }
 
 /** Error codes that clients know for particular parameters. */
-const CODES: Readonly<Record<string, string>> = {
-  temperature: 'invalid_temperature',
-  regex: 'invalid_regex',
-  response_format: 'invalid_response_format',
-  'response_format.type': 'unsupported_response_format',
-  'text.format.type': 'unsupported_response_format',
-}
+const CODES = new Map<unknown, ErrorCode>([
+  ['temperature', 'invalid_temperature'],
+  ['regex', 'invalid_regex'],
+  ['response_format', 'invalid_response_format'],
+  ['response_format.type', 'unsupported_response_format'],
+  ['text.format.type', 'unsupported_response_format'],
+])
 
 function toApiError(first: Issue): ApiError {
   const found = deepest(first)
   // What is wrong with an unknown key is the key itself.
   const issue = found.code === 'unrecognized_keys' ? { ...found, path: [...found.path, found.keys[0]!] } : found
-  const param = paramOf(issue.path)
   const path = issue.path.filter((key) => typeof key !== 'symbol')
-  return invalidRequest(`Invalid '${param}': ${reason(issue)}`, param, { code: codeFor(issue, param), path })
+  return invalidRequest(say`Invalid '${path}': ${reason(issue)}`, path, { code: codeFor(issue, path) })
 }
 
 /** An issue with a message of its own gets only the code that its schema names, not the code of its parameter. */
-function codeFor(issue: Issue, param: string | null): string | null {
-  if (issue.code === 'custom' && typeof issue.params?.code === 'string') return issue.params.code
-  if (param === null || hasOwnMessage(issue)) return null
-  return parameterCode(param)
+function codeFor(issue: Issue, path: Path): ErrorCode | null {
+  const named = issue.code === 'custom' ? ERROR_CODES.find((code) => code === issue.params?.code) : undefined
+  return named ?? (hasOwnMessage(issue) ? null : parameterCode(path))
 }
 
 /** The code of errors about a parameter or about a field in it; null for most parameters. */
-export function parameterCode(param: string): string | null {
-  return CODES[param] ?? CODES[param.split('.', 1)[0]!] ?? null
+export function parameterCode(path: Path): ErrorCode | null {
+  return CODES.get(nameOf(path)) ?? CODES.get(path[0]) ?? null
 }
 
 /** The issue of the union member that matched deepest: its error says best what is wrong. */

@@ -1,25 +1,26 @@
 import type { ContentPart, Message } from '../../../conversation/index.ts'
+import type { Path } from '../../../lib/param.ts'
 import type { InputFileBody, ItemBody, UserPartBody } from './wire/items.ts'
 
 /** An item of a conversation, and where errors say that it is. */
 export interface PlacedItem {
   readonly item: ItemBody
   /** `input[2]`; for an item of an earlier response, the parameter that named that. */
-  readonly place: string
+  readonly place: Path
   /** Whether the item stands in the request, so that its parts have places of their own. */
   readonly own: boolean
 }
 
 /** Where a message came from, by which errors name it. */
 export interface MessagePlace {
-  readonly param: string
+  readonly param: Path
   readonly own: boolean
   /** The field that holds its content. */
   readonly field: 'content' | 'output'
   /** Of a part that is written otherwise than in a chat, the field of its media. */
   readonly sources: readonly (string | null)[]
   /** The items of its calls. */
-  readonly calls: readonly string[]
+  readonly calls: readonly Path[]
 }
 
 /** What the files of `input_file` parts are to a conversation. */

@@ -4,6 +4,7 @@ import { invalidRequest } from '../../../lib/errors.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toReplyOptions } from '../reply-options.ts'
 import { type FileParts, type MessagePlace, type PlacedItem, toMessages } from './input-messages.ts'
+import { paramNames } from './param-names.ts'
 import {
   type FunctionToolBody,
   isFunction,
@@ -12,19 +13,6 @@ import {
   wantsLogProbs,
 } from './wire/response-request.ts'
 
-/** A request for a response as a chat, and what errors about it have to be named by. */
-export interface ResponseChat {
-  readonly chat: ChatRequest
-  readonly places: ChatPlaces
-}
-
-export interface ChatPlaces {
-  /** Of each message of the chat. */
-  readonly messages: readonly MessagePlace[]
-  /** Of each tool of the chat, its index in the request. */
-  readonly tools: readonly number[]
-}
-
 export interface ChatSource {
   /** The conversation: the items of earlier responses, then those of the request. */
   readonly items: readonly PlacedItem[]
@@ -32,13 +20,13 @@ export interface ChatSource {
   readonly compatibility: Compatibility
 }
 
-const INSTRUCTIONS: MessagePlace = { param: 'instructions', own: false, field: 'content', sources: [], calls: [] }
+const INSTRUCTIONS: MessagePlace = { param: ['instructions'], own: false, field: 'content', sources: [], calls: [] }
 
 /** @throws ApiError for fields that exclude each other. */
 export function toChat(
   { value: body, rawParameters }: ReadBody<ResponseRequestBody>,
   { items, files, compatibility }: ChatSource,
-): ResponseChat {
+): ChatRequest {
   const turns = toMessages(items, files)
   const { instructions } = body
   const messages = turns.map(({ message }) => message)
@@ -50,7 +38,7 @@ export function toChat(
   const tools = toolsOf(body)
   const effort = body.reasoning?.effort ?? null
   const rated = wantsLogProbs(body)
-  const chat: ChatRequest = {
+  return {
     ...toReplyOptions({
       ...body,
       reasoning_effort: effort,
@@ -58,7 +46,6 @@ export function toChat(
       top_logprobs: rated ? (body.top_logprobs ?? 0) : null,
     }),
     maxTokens: body.max_output_tokens ?? null,
-    maxTokensParam: 'max_output_tokens',
     messages,
     tools: tools.map(({ tool: { name, description = null }, index }) => ({
       name,
@@ -69,8 +56,11 @@ export function toChat(
     structure: structureOf(body, compatibility),
     // Whole texts would not tell how many tokens are reasoning.
     streamed: body.stream === true || mayReason(effort, body.vision_config?.enable_thinking ?? null),
+    names: paramNames(
+      places,
+      tools.map(({ index }) => index),
+    ),
   }
-  return { chat, places: { messages: places, tools: tools.map(({ index }) => index) } }
 }
 
 function mayReason(effort: ChatRequest['reasoningEffort'], enabled: VisionConfig['enableThinking']): boolean {
@@ -87,7 +77,7 @@ export function toolsOf({
   const names = new Set(choice.tools.filter(({ type }) => type === 'function').map(({ name }) => name))
   const allowed = functions.filter(({ tool }) => names.has(tool.name))
   if (allowed.length === 0) {
-    throw invalidRequest('tool_choice allows no function that is in tools', 'tool_choice.tools')
+    throw invalidRequest('tool_choice allows no function that is in tools', ['tool_choice', 'tools'])
   }
   return allowed
 }
@@ -102,7 +92,11 @@ function structureOf({ text }: ResponsePromptBody, compatibility: Compatibility)
   if (format?.type === 'json_schema') return { type: 'json_schema', schema: format.schema }
   if (format?.type !== 'json_object') return null
   if (compatibility === 'openai') return { type: 'json_object' }
-  throw invalidRequest("Invalid 'text.format.type': expected one of 'text', 'json_schema'", 'text.format.type', {
-    code: 'unsupported_response_format',
-  })
+  throw invalidRequest(
+    "Invalid 'text.format.type': expected one of 'text', 'json_schema'",
+    ['text', 'format', 'type'],
+    {
+      code: 'unsupported_response_format',
+    },
+  )
 }

@@ -2,6 +2,7 @@ import type { Principal } from '../../../accounts/index.ts'
 import type { ContentPart, MediaUrl } from '../../../conversation/index.ts'
 import type { Files } from '../../../files/index.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
+import { nameOf, type Path } from '../../../lib/param.ts'
 import { HEAD_BYTES, InlineMedia, locate, MEDIA_TYPES, type MediaKind, mediaType } from '../../../media/index.ts'
 import { type Responses, responseOfItem, type StoredResponse } from '../../../responses/index.ts'
 import { type FileParts, type PlacedItem, sourceOfFile } from './input-messages.ts'
@@ -35,7 +36,10 @@ export async function sourceOf(
   const { previous_response_id: previous } = body
   const chain = previous ? await responses.continued(organisation, previous) : []
   const own = await withoutReferences(body.input, (ids) => responses.referred(organisation, ids, 'input'))
-  const items = [...chain.flatMap(itemsOf).map((item) => ({ item, place: 'previous_response_id', own: false })), ...own]
+  const items = [
+    ...chain.flatMap(itemsOf).map((item) => ({ item, place: ['previous_response_id'], own: false })),
+    ...own,
+  ]
   const known = await filePartsOf(items, (ids) => files.contentTypes(organisation, ids))
   return { chain, own: own.map(({ item }) => item), items, files: known }
 }
@@ -50,17 +54,17 @@ async function withoutReferences(
   input: string | readonly InputItemBody[],
   find: (ids: readonly string[]) => Promise<StoredResponse[]>,
 ): Promise<PlacedItem[]> {
-  if (typeof input === 'string') return [{ item: { role: 'user', content: input }, place: 'input', own: false }]
+  if (typeof input === 'string') return [{ item: { role: 'user', content: input }, place: ['input'], own: false }]
   const referred = input.flatMap((item) => (item.type === 'item_reference' ? [item.id] : []))
   const owners = [...new Set(referred.map(responseOfItem).filter((id) => id !== null))]
   const known = new Map<string, ItemBody>()
   for (const item of (await find(owners)).flatMap(itemsOf)) if (item.id) known.set(item.id, item)
   return input.map((item, index): PlacedItem => {
-    const place = `input[${index}]`
+    const place = ['input', index]
     if (item.type !== 'item_reference') return { item, place, own: true }
     const found = known.get(item.id)
-    if (found === undefined) throw invalidRequest(`Item with id '${item.id.slice(0, 100)}' not found`, `${place}.id`)
-    return { item: found, place: `${place}.id`, own: false }
+    if (found === undefined) throw invalidRequest(`Item with id '${item.id.slice(0, 100)}' not found`, [...place, 'id'])
+    return { item: found, place: [...place, 'id'], own: false }
   })
 }
 
@@ -78,17 +82,17 @@ async function filePartsOf(
   return new Map(placed.map(({ file, param }) => [file, toPart(file, kindOf(file, types, param))]))
 }
 
-function placedFilesOf({ item, place, own }: PlacedItem): { file: InputFileBody; param: string }[] {
+function placedFilesOf({ item, place, own }: PlacedItem): { file: InputFileBody; param: Path }[] {
   const [field, parts] =
     item.type === 'function_call_output' ? ['output', item.output] : ['content', 'role' in item ? item.content : '']
   if (typeof parts === 'string') return []
   return (parts as readonly UserPartBody[]).flatMap((file, index) => {
     if (file.type !== 'input_file') return []
-    return [{ file, param: own ? `${place}.${field}[${index}].${sourceOfFile(file)}` : place }]
+    return [{ file, param: own ? [...place, field, index, sourceOfFile(file)] : place }]
   })
 }
 
-function kindOf(file: InputFileBody, types: ReadonlyMap<string, string>, param: string): MediaKind {
+function kindOf(file: InputFileBody, types: ReadonlyMap<string, string>, param: Path): MediaKind {
   const { file_id: id, file_url: url, file_data: data, filename } = file
   if (typeof id === 'string') {
     const type = types.get(id)
@@ -108,10 +112,10 @@ function kindOfType(type: string): MediaKind | null {
   return kinds.find(([, types]) => types.includes(type))?.[0] ?? null
 }
 
-function kindOfData(data: MediaUrl, param: string): MediaKind | null {
+function kindOfData(data: MediaUrl, param: Path): MediaKind | null {
   const located = locate(
     data instanceof InlineMedia ? { type: 'inline', media: data } : { type: 'url', url: data },
-    param,
+    nameOf(param)!,
   )
   if (located.type !== 'bytes') throw invalidRequest('The data must be a base64 data URL', param)
   const type = mediaType(located.bytes.subarray(0, HEAD_BYTES))

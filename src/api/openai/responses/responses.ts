@@ -19,7 +19,6 @@ import { ResponseWriter } from './response-writer.ts'
 import { addStoredResponses } from './stored-responses.ts'
 import type { ResponseBody, ResponseEventBody } from './wire/response.ts'
 import { responseBody, responsePromptBody } from './wire/response-request.ts'
-import { withWireParam } from './wire-params.ts'
 
 export interface ResponsesApiOptions extends ChatCompletionsOptions, SourceOptions {}
 
@@ -53,14 +52,12 @@ async function respond(
   const signal = requestSignal(reply, shutdown)
   const principal = principalOf(request)
   const source = await sourceOf(body, principal, options)
-  const { chat, places } = toChat(read, { ...source, compatibility })
+  const chat = toChat(read, { ...source, compatibility })
   const store = body.store !== false && responses.enabled
   const begun = begunResponse({ id: newResponseId(), createdAt: Math.floor(Date.now() / 1000), store, body })
   await using input = await HeldInput.hold(store ? source.own : [], principal.organisation, files)
   if (store) await files.checkStorage(principal, input.newBytes + JSON.stringify(begun).length)
-  const events = await conversations.startChat(chat, metered.caller, signal).catch((error: unknown) => {
-    throw withWireParam(error, places)
-  })
+  const events = await conversations.startChat(chat, metered.caller, signal)
   const writer = new ResponseWriter({ id: begun.id, annotated: mayAnnotate(metered.caller) })
   /** Ends the response. It is stored before the client is told. */
   const end = async (finish: ReplyFinish): Promise<ResponseBody> => {
@@ -80,16 +77,12 @@ async function respond(
   }
 
   if (!body.stream) {
-    try {
-      for await (const event of events) {
-        if (event.type !== 'finish') writer.push(event)
-        else {
-          writer.end(event)
-          return await end(event)
-        }
+    for await (const event of events) {
+      if (event.type !== 'finish') writer.push(event)
+      else {
+        writer.end(event)
+        return await end(event)
       }
-    } catch (error) {
-      throw withWireParam(error, places)
     }
     throw new Error('A reply ended without a finish event')
   }
@@ -113,7 +106,7 @@ async function respond(
     }
   } catch (failure) {
     if (!reply.raw.destroyed) {
-      const error = toApiError(withWireParam(failure, places))
+      const error = toApiError(failure)
       noteError(error, request)
       const { message, code, param, type } = error
       await stream.send({ type: 'error', code, message, param, error: { type, code, message, param } })
@@ -159,12 +152,8 @@ async function count(
   const { models, conversations, compatibility, shutdown } = options
   const caller = unmetered(request, reply, await namedModel(models, body.model))
   const source = await sourceOf(body, principalOf(request), options)
-  const { chat, places } = toChat(read, { ...source, compatibility })
-  const measure = await conversations
-    .measureChat(chat, caller, requestSignal(reply, shutdown))
-    .catch((error: unknown) => {
-      throw withWireParam(error, places)
-    })
+  const chat = toChat(read, { ...source, compatibility })
+  const measure = await conversations.measureChat(chat, caller, requestSignal(reply, shutdown))
   const { promptTokens, imageTokens, audioTokens, exact } = measure
   return {
     object: 'response.input_tokens',

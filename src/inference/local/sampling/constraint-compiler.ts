@@ -99,6 +99,6 @@ export class ConstraintCompiler {
   }
 }
 
-function failureOf(constraint: Constraint, { message, suffix }: UnsupportedConstraint): FailureError {
-  return new FailureError({ kind: 'invalid', ...refusal(constraint, message, suffix) })
+function failureOf(constraint: Constraint, { message, path }: UnsupportedConstraint): FailureError {
+  return new FailureError({ kind: 'invalid', ...refusal(constraint, message, path) })
 }

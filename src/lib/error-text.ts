@@ -1,0 +1,55 @@
+import { isSameParam, isWithin, type Names, nameOf, type Path } from './param.ts'
+
+/** A parameter and what its `type` says. An API whose parameter has no `type` names the parameter alone. */
+export interface Variant {
+  readonly of: Path
+  readonly type: string
+}
+
+type Value = string | number | Path | Variant
+
+/** The text of an error, which keeps apart what the client sent, as texts and numbers, and parameters, as paths. */
+export interface ErrorText {
+  readonly strings: readonly string[]
+  readonly values: readonly Value[]
+}
+
+/** Writes the text of an error: ``say`${['tools']} has no '${name}'` ``. */
+export function say(strings: TemplateStringsArray, ...values: readonly Value[]): ErrorText {
+  return { strings: [...strings], values }
+}
+
+export function plainText(text: string): ErrorText {
+  return { strings: [text], values: [] }
+}
+
+/** The text as the API writes it whose paths it has. */
+export function written({ strings, values }: ErrorText): string {
+  return strings.map((text, i) => (i < values.length ? text + valueText(values[i]!) : text)).join('')
+}
+
+function valueText(value: Value): string {
+  if (isPath(value)) return nameOf(value) ?? ''
+  return typeof value === 'object' ? `${nameOf(value.of)} ${value.type}` : String(value)
+}
+
+/** The same text with the paths of another API. */
+export function renamed({ strings, values }: ErrorText, names: Names): ErrorText {
+  return { strings, values: values.map((value) => renamedValue(value, names)) }
+}
+
+function renamedValue(value: Value, names: Names): Value {
+  if (isPath(value)) return names(value)
+  if (typeof value !== 'object') return value
+  const of = names(value.of)
+  return isSameParam(of, names([...value.of, 'type'])) ? of : { of, type: value.type }
+}
+
+/** Whether the text names the parameter or something in it. */
+export function mentions({ values }: ErrorText, path: Path): boolean {
+  return values.some((value) => typeof value === 'object' && isWithin(isPath(value) ? value : value.of, path))
+}
+
+function isPath(value: Value): value is Path {
+  return Array.isArray(value)
+}

@@ -1,0 +1,45 @@
+/** The keys and indices that lead to a value in a request: `['messages', 0, 'content']`. */
+export type Path = readonly (string | number)[]
+
+/** A parameter of a request. A text is the name of one that is no part of another. */
+export type Param = string | Path
+
+/** What an API calls the parameters that the conversation knows by other names. */
+export type Names = (path: Path) => Path
+
+export function pathOf(param: Param): Path {
+  return typeof param === 'string' ? [param] : param
+}
+
+/** A value within a parameter. */
+export function within(param: Param, ...keys: Path): Path {
+  return [...pathOf(param), ...keys]
+}
+
+/** Whether a path leads to a parameter, or into it. */
+export function isWithin(path: Path, param: Path): boolean {
+  return param.every((key, level) => path[level] === key)
+}
+
+export function isSameParam(one: Param, other: Param): boolean {
+  const [path, otherPath] = [pathOf(one), pathOf(other)]
+  return path.length === otherPath.length && isWithin(path, otherPath)
+}
+
+/** A parameter as errors write it: `messages[0].content[1].image_url.url`; null for the request itself. */
+export function nameOf(path: readonly PropertyKey[]): string | null {
+  let name = ''
+  for (const key of path) {
+    if (typeof key === 'number') name += `[${key}]`
+    else name += name === '' ? String(key) : `.${String(key)}`
+  }
+  return name === '' ? null : name
+}
+
+/** Names parameters, and all that is within them, by a table. The first row that fits counts. */
+export function namesOf(table: readonly (readonly [from: Path, to: Path])[]): Names {
+  return (path) => {
+    const row = table.find(([from]) => isWithin(path, from))
+    return row === undefined ? path : [...row[1], ...path.slice(row[0].length)]
+  }
+}
