@@ -35,8 +35,10 @@ import type { Tracing } from './tracing/tracing.ts'
 
 type Media = MediaSource & Pick<MediaLoader, 'fetch' | 'close'>
 
-/** Parts and limits that tests replace. */
+/** Where the first key is kept; the other parts and limits are those that tests replace. */
 export interface ServiceParts {
+  /** Keeps the key that the first start creates, where it is not shown. */
+  readonly keepFirstKey?: (key: string) => Promise<void>
   readonly startEngine?: (card: ModelCard, options: EngineOptions) => Promise<Engine>
   readonly media?: Media
   readonly clock?: Clock
@@ -257,7 +259,7 @@ export class Service {
           'in front of it adds TLS and no one else can reach this port',
       )
     }
-    const apiKey = config.apiKey ?? (await state.createFirstKey())
+    const apiKey = config.apiKey ?? (await state.createFirstKey(parts.keepFirstKey ?? (async () => {})))
     const studioUrl = studio && `${url}/studio`
     const about = { url, apiKey, metricsUrl, studioUrl, studioKey: state.studioKey, models }
     return new Service(about, { logger, metrics, resources: starting.move() })

@@ -36,9 +36,10 @@ export interface State {
   readonly rateLimits: RateLimits | null
   /**
    * Creates a key if the database has none. The key cannot be shown again, so call this when it can be shown.
+   * @param keep also keeps it; if that fails, there is no key.
    * @returns the key; null when there is a key already, or the configuration sets one.
    */
-  createFirstKey(): Promise<string | null>
+  createFirstKey(keep: (key: string) => Promise<void>): Promise<string | null>
   /** Makes what runs batches, without starting it. Whoever does that closes it. */
   createBatchRunner(
     options: Pick<BatchRunnerOptions, 'run' | 'parallel' | 'leaseMs' | 'pollMs' | 'pauseMs'>,
@@ -102,7 +103,7 @@ export async function openState(
     budgets: new Budgets(database),
     rateLimits,
     mediaDirectory,
-    createFirstKey: async () => (config.apiKey === null ? accounts.createFirstKey() : null),
+    createFirstKey: async (keep) => (config.apiKey === null ? accounts.createFirstKey(keep) : null),
     close: () => resources.disposeAsync(),
   }
 }

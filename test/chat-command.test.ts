@@ -165,6 +165,13 @@ describe('chat with a server', () => {
     },
   )
 
+  test('of several files, the one at fault is named', async () => {
+    const broken = place('broken.png')
+    await writeFile(broken, (await readFile(SHAPES)).subarray(0, 3000))
+    const run = await chat([SHAPES, broken, 'What is it?'])
+    expect(run).toEqual({ code: 1, stdout: '', stderr: `lookout: ${broken}: The image is damaged or truncated\n` })
+  })
+
   test('without an address, asks the server that runs with the settings', async () => {
     const { hostname, port } = new URL(server.url)
     const run = await chat(['Hi there'], { LOOKOUT_URL: '', LOOKOUT_HOST: hostname, LOOKOUT_PORT: port })

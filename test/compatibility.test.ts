@@ -92,6 +92,26 @@ describe('whatever the engine says', () => {
     expect(await errorOf(response)).toMatchObject({ code: 'output_validation_failed', param: 'response_format' })
   })
 
+  test('json_object with a schema, as other servers take it: the reply keeps it, and errors name it', async () => {
+    const schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
+    const withSchema = (schema: unknown) => post({ response_format: { type: 'json_object', schema }, tools: [] })
+    server.engine.script = { texts: ['{"n": 2}'] }
+    expect((await replyOf(await withSchema(schema))).choices[0]!.message.content).toBe('{"n": 2}')
+    expect(constraint()).toMatchObject({ type: 'json_schema', schema })
+    await replyOf(await withSchema(null))
+    expect(constraint()).toMatchObject({ type: 'json_schema', schema: { type: 'object' } })
+    server.engine.script = { texts: ['{"n": "2"}'] }
+    const broken = await withSchema(schema)
+    expect([broken.status, (await errorOf(broken)).code]).toEqual([500, 'output_validation_failed'])
+    let deep: unknown = {}
+    for (let level = 0; level < 200; level++) deep = { type: 'array', items: deep }
+    expect(await errorOf(await withSchema(deep))).toMatchObject({
+      code: 'invalid_response_format',
+      param: expect.stringMatching(/^response_format\.schema\b/),
+      message: expect.not.stringContaining('json_schema'),
+    })
+  })
+
   test('a pattern together with tools is rejected, and so are tools for a model without them', async () => {
     const both = await post({ regex: 'a+' })
     expect([both.status, (await errorOf(both)).code]).toEqual([400, 'unsupported_tools_combination'])

@@ -1,12 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { SETTINGS } from '../src/config/settings.ts'
+import { pythonWith, skipped } from './support/python.ts'
+
+const PTY_PYTHON = pythonWith('pty')
+if (PTY_PYTHON === null) process.stdout.write(`${skipped('what is printed on a terminal', 'pty')}\n`)
 
 let directory: string
 beforeAll(async () => {
@@ -109,7 +113,7 @@ test('serves until SIGTERM', async () => {
   const server = start(['serve'], { LOOKOUT_PORT: '0' })
   const greeting = await untilPrinted(server, /JSON\n\n$/)
   const url = /^Lookout listens on (\S+)$/m.exec(greeting)![1]!
-  const key = /^API key: (lk-\w+) /m.exec(greeting)![1]!
+  const key = await firstKeyIn(greeting)
   const models = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
   expect(models.status).toBe(200)
 
@@ -119,6 +123,81 @@ test('serves until SIGTERM', async () => {
 
   server.kill('SIGTERM')
   expect(await once(server, 'exit')).toEqual([0, null])
+})
+
+describe('keys', () => {
+  test('without a terminal, no output has a key: the first is in a file that its owner alone can read', async () => {
+    const data = await mkdtemp(join(directory, 'keys-'))
+    // Whoever can write here could otherwise have the key written to a file of theirs.
+    const trap = join(data, 'trap')
+    await writeFile(trap, '')
+    await symlink(trap, join(data, 'first-key'))
+    const first = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data })
+    expect(first.stdout).toContain(`API key: in ${data}/first-key, which only its owner can read\n`)
+    expect(first.stdout).toContain(`-H "Authorization: Bearer $(cat '${data}/first-key')"`)
+    expect(first.stdout).toMatch(/\/studio \(it asks for the key\)$/m)
+    expect(first.stdout + first.stderr).not.toMatch(/lk-|#key/)
+    const key = await firstKeyIn(first.stdout)
+    expect(key).toMatch(/^lk-[0-9A-Za-z]{43}$/)
+    expect((await lstat(join(data, 'first-key'))).mode).toBe(0o100600)
+    expect((await lstat(join(data, 'studio-key'))).mode).toBe(0o100600)
+    expect(await readFile(trap, 'utf8')).toBe('')
+    expect((await readdir(data)).filter((name) => /key/.test(name)).sort()).toEqual(['first-key', 'studio-key'])
+
+    const second = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data })
+    expect(await firstKeyIn(second.stdout)).toBe(key)
+    await rm(join(data, 'first-key'))
+    const third = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data })
+    expect(third.stdout).toMatch(/^API key: as made before \(`npx lookout keys list`/m)
+  })
+
+  test('a first key that cannot be kept ends the start, and the next start makes one', async () => {
+    const data = await mkdtemp(join(directory, 'keys-'))
+    await mkdir(join(data, 'first-key'))
+    const failed = await outcome(start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_DATA_DIR: data }))
+    expect(failed).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `lookout: ${data}/first-key cannot be written: EISDIR\n`,
+    })
+    await rm(join(data, 'first-key'), { recursive: true })
+    const { stdout } = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data })
+    expect(await firstKeyIn(stdout)).toMatch(/^lk-/)
+  })
+
+  test('that the operator set are in no output and no file', async () => {
+    const data = await mkdtemp(join(directory, 'keys-'))
+    const { stdout, stderr } = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data, LOOKOUT_API_KEY: 'lk-secret' })
+    expect(stdout + stderr).not.toMatch(/lk-/)
+    expect((await readdir(data)).filter((name) => /key/.test(name))).toEqual([])
+  })
+
+  test.skipIf(PTY_PYTHON === null)(
+    'on a terminal, the first start shows its key and a link with one, and keeps no file',
+    async () => {
+      const data = await mkdtemp(join(directory, 'keys-'))
+      const server = start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_DATA_DIR: data }, { terminal: true })
+      const printed = await untilPrinted(server, /JSON\r\n\r\n$/)
+      const url = /^Lookout listens on (\S+)\r$/m.exec(printed)![1]!
+      const [, key] = /^API key: (lk-\w+) \(keep it: it is shown only once\)/m.exec(printed)!
+      const [, studioKey] = /\/studio#key=(lk-\w+)/.exec(printed)!
+      for (const shown of [key, studioKey]) {
+        const models = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${shown}` } })
+        expect(models.status).toBe(200)
+      }
+      expect((await readdir(data)).filter((name) => /key/.test(name))).toEqual(['studio-key'])
+      server.kill('SIGTERM')
+      await once(server, 'exit')
+    },
+  )
+
+  test('keys create prints the key alone, for scripts', async () => {
+    const data = await mkdtemp(join(directory, 'keys-'))
+    const made = await outcome(start(['orgs', 'create', 'acme'], { LOOKOUT_DATA_DIR: data }))
+    expect(made).toMatchObject({ code: 0, stderr: '' })
+    const { stdout } = await outcome(start(['keys', 'create', '--org', 'acme'], { LOOKOUT_DATA_DIR: data }))
+    expect(stdout).toMatch(/^lk-[0-9A-Za-z]{43}\n$/)
+  })
 })
 
 describe('logs', () => {
@@ -137,16 +216,22 @@ describe('logs', () => {
     expect(run.stderr).toMatch(/^\[[\d:.]+\] WARN: http:\/\/0\.0\.0\.0:\d+ is open to other machines, without TLS: /m)
     for (const line of run.stderr.trimEnd().split('\n')) expect(line).toMatch(/^\[[\d:.]+\] [A-Z]+: /)
   })
-
-  /** The greeting and the log of a server that is stopped as soon as it listens. */
-  async function servedOnce(args: readonly string[], environment: Record<string, string> = {}) {
-    const server = start(args, { LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'info', ...environment })
-    const stderr = text(server.stderr!)
-    const stdout = await untilPrinted(server, /JSON\n\n$/)
-    server.kill('SIGTERM')
-    return { stdout, stderr: await stderr }
-  }
 })
+
+/** The greeting and the log of a server that is stopped as soon as it listens. */
+async function servedOnce(args: readonly string[], environment: Record<string, string> = {}) {
+  const server = start(args, { LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'info', ...environment })
+  const stderr = text(server.stderr!)
+  const stdout = await untilPrinted(server, /JSON\n\n$/)
+  server.kill('SIGTERM')
+  return { stdout, stderr: await stderr }
+}
+
+/** The key in the file that a greeting names. */
+async function firstKeyIn(greeting: string): Promise<string> {
+  const file = /^API key: in (\S+), /m.exec(greeting)![1]!
+  return (await readFile(file, 'utf8')).trim()
+}
 
 describe('SIGTERM in the middle of an answer', () => {
   test('the answer ends first, whichever process of the service the signal reaches', async () => {
@@ -189,7 +274,11 @@ describe('SIGTERM in the middle of an answer', () => {
 
   /** Starts a server and an answer that takes at least a second. */
   async function streaming(environment: Record<string, string> = {}) {
-    const server = start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_API_KEY: 'lk-main', ...environment }, true)
+    const server = start(
+      ['serve'],
+      { LOOKOUT_PORT: '0', LOOKOUT_API_KEY: 'lk-main', ...environment },
+      { detached: true },
+    )
     const url = /^Lookout listens on (\S+)$/m.exec(await untilPrinted(server, /JSON\n\n$/))![1]!
     const messages = [{ role: 'user', content: 'Hi' }]
     // Without the penalty, which asks for repetition, the limit on repetition would end the reply.
@@ -215,8 +304,27 @@ function isAlive(pid: number): boolean {
   }
 }
 
-function start(args: readonly string[], environment: Record<string, string>, detached = false): ChildProcess {
-  const child = spawn(process.execPath, ['src/main.ts', ...args], {
+/** Runs its arguments on a terminal of their own, and ends when this process ends it. */
+const ON_TERMINAL = `
+import os, pty, signal, sys
+pid, terminal = pty.fork()
+if pid == 0: os.execvp(sys.argv[1], sys.argv[1:])
+signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
+while True:
+    try: data = os.read(terminal, 65536)
+    except OSError: break
+    if not data: break
+    os.write(1, data)
+os.waitpid(pid, 0)
+`
+
+function start(
+  args: readonly string[],
+  environment: Record<string, string>,
+  { detached = false, terminal = false } = {},
+): ChildProcess {
+  const [program, ...before] = terminal ? [PTY_PYTHON!, '-c', ON_TERMINAL, process.execPath] : [process.execPath]
+  const child = spawn(program!, [...before, 'src/main.ts', ...args], {
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,

@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Client, type ClientOptions, type Progress, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
@@ -183,6 +184,73 @@ describe.each(['2025-11-25', '2026-07-28'])('the folders of a client, %s', (vers
       await client.close()
     }
   })
+})
+
+describe('a path that leads elsewhere a moment later', () => {
+  /** Swaps what a path leads to until it is killed, as fast as it can. */
+  const SWAP = `
+    import { linkSync, renameSync, symlinkSync, unlinkSync } from 'node:fs'
+    const [path, inside, outside, kind] = process.argv.slice(1)
+    const over = (make) => {
+      make(path + '.next')
+      renameSync(path + '.next', path)
+    }
+    const [show, hide] = {
+      file: [() => over((next) => linkSync(inside, next)), () => over((next) => symlinkSync(outside, next))],
+      pipe: [() => over((next) => linkSync(inside, next)), () => over((next) => linkSync(outside, next))],
+      folder: [
+        () => (unlinkSync(path), renameSync(path + '.away', path)),
+        () => (renameSync(path, path + '.away'), symlinkSync(outside, path)),
+      ],
+    }[kind]
+    hide()
+    process.stdout.write('swapping')
+    for (;;) {
+      show()
+      hide()
+    }`
+
+  test.each([
+    ['file', 'allowed/swapped.png', 'allowed/grey.png', 'elsewhere/grey.png'],
+    ['folder', 'allowed/swapped/grey.png', 'allowed', 'elsewhere'],
+    ['pipe', 'allowed/pipe.png', 'allowed/grey.png', 'pipe'],
+  ])(
+    'a %s: only pictures of the folder are seen, and every call ends',
+    { timeout: 120_000 },
+    async (kind, name, inside, outside) => {
+      server.engine.script = { texts: ['seen'] }
+      for (const [place, background] of [
+        ['allowed', '#808080'],
+        ['allowed/swapped', '#808080'],
+        ['elsewhere', '#ff0000'],
+      ] as const) {
+        await mkdir(picture(place), { recursive: true })
+        const plain = sharp({ create: { width: 64, height: 64, channels: 3, background } })
+        await writeFile(picture(`${place}/grey.png`), await plain.png().toBuffer())
+      }
+      if (kind === 'pipe') execFileSync('mkfifo', [picture('pipe')])
+      const path = picture(kind === 'folder' ? dirname(name) : name)
+      const args = ['--input-type=module', '-e', SWAP, path, picture(inside), picture(outside), kind]
+      const swapper = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+      try {
+        await once(swapper.stdout, 'data')
+        const client = await connect('stdio', '2026-07-28', { root: picture('allowed') })
+        const seen = { answers: 0, refusals: 0 }
+        for (let call = 0; call < 100 || seen.answers === 0 || seen.refusals === 0; call++) {
+          const { isError, content } = (await client.callTool(look(picture(name)))) as Called
+          if (isError) expect(content[0]!.text).toMatch(/ is not (a file|there|in an allowed folder: \S+)$/)
+          seen[isError ? 'refusals' : 'answers']++
+        }
+        await client.close()
+        const images = server.engine.works.flatMap(({ prefix }) => prefix.filter((part) => part.type === 'image'))
+        expect(images.length).toBe(seen.answers)
+        for (const { image } of images) expect([...image.data.subarray(0, 3)]).toEqual([128, 128, 128])
+      } finally {
+        swapper.kill('SIGKILL')
+        await once(swapper, 'exit')
+      }
+    },
+  )
 })
 
 test('one question without an answer does not take the others with it', async () => {

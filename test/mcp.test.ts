@@ -1,6 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { copyFile, mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFile, lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
+import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -18,6 +20,7 @@ let server: TestServer
 let folder: string
 let root: string
 let http: ChildProcess
+let socket: Server
 let httpUrl: string
 const clients: Client[] = []
 
@@ -33,6 +36,13 @@ beforeAll(async () => {
   await writeFile(join(root, 'notes.txt'), 'Nothing to see.')
   await writeFile(join(root, 'huge.mp4'), '')
   await truncate(join(root, 'huge.mp4'), 129 * 2 ** 20)
+  await writeFile(join(root, 'huge.png'), '')
+  await truncate(join(root, 'huge.png'), 51 * 2 ** 20)
+  await writeFile(join(root, 'empty.png'), '')
+  await symlink(folder, join(root, 'out'))
+  await symlink(join(folder, 'gone.png'), join(root, 'dangling.png'))
+  execFileSync('mkfifo', [join(root, 'pipe')])
+  socket = createServer().listen(join(root, 'socket'))
   server = await startShippedServer()
   http = spawn(process.execPath, ['src/main.ts', 'mcp', '--root', root, '--http', '0', '--mcp-key', MCP_KEY], {
     env: environment(),
@@ -51,6 +61,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const client of clients) await client.close()
   http?.kill()
+  socket?.close()
   await server?.close()
   await rm(folder, { recursive: true, force: true })
 })
@@ -163,10 +174,45 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     ['within', 'is not a file'],
     ['notes.txt', 'is of an unknown type'],
     ['huge.mp4', 'more than 128 MiB'],
-    ['http://127.0.0.1:1/x.png', 'media'],
+    ['http://127.0.0.1:1/x.png', 'http://127.0.0.1:1/x.png: Fetching media'],
+    // What a link leads to is not told, whether it is there or not.
+    ['out/secret.png', 'is not in an allowed folder'],
+    ['out/no-such-file', 'is not in an allowed folder'],
+    ['out/no-such-folder/file', 'is not in an allowed folder'],
+    ['dangling.png', 'is not in an allowed folder'],
+    ['within/../../secret.png', 'is not in an allowed folder'],
+    ['missing/shapes.png', 'is not there'],
+    ['within/%2e%2e/%2e%2e/secret.png', 'is not there'],
+    ['file:/etc/passwd', 'is not in an allowed folder'],
+    ['FILE:///%65tc/passwd', 'is not in an allowed folder'],
+    ['file:///etc%2Fpasswd', 'is not the address of a file of this machine'],
+    ['data:image/png;base64,AAAA', 'is not there'],
+    ['/dev/zero', 'is not in an allowed folder'],
+    ['pipe', 'is not a file'],
+    ['socket', 'is not a file'],
+    ['empty.png', 'empty.png is empty'],
+    ['huge.png', 'huge.png is too large for a picture'],
   ])('%j is refused in words', async (name, words) => {
     const text = await problem('look', { question: 'What is it?', media: [name] })
     expect(text).toContain(words)
+  })
+
+  test('of several files, the one at fault is named', async () => {
+    const whole = await readFile('docs/pictures/shapes.png')
+    await writeFile(join(root, 'within/cut.png'), whole.subarray(0, whole.length / 2))
+    await writeFile(join(root, 'within/cut.wav'), 'RIFF\x24\0\0\0WAVEfmt ')
+    for (const name of ['within/cut.png', `file://${join(root, 'within/cut.wav')}`]) {
+      const media = ['shapes.png', name, 'shapes.png']
+      const words = expect.stringMatching(/^\S+: The (image|file) is damaged or truncated$/)
+      const answers = [
+        await problem('look', { question: 'What is it?', media }),
+        await problem('decide', { questions: [{ question: 'Is it?' }], media }),
+      ]
+      expect(answers).toEqual([words, words])
+      for (const answer of answers) expect(answer.split(': ')[0]).toBe(name)
+    }
+    expect(await problem('detect', { image: 'within/cut.png' })).toMatch(/^within\/cut.png: The image is damaged/)
+    expect(await problem('read', { image: 'within/cut.png' })).toMatch(/^within\/cut.png: The image is damaged/)
   })
 
   test('arguments that do not fit are refused', async () => {
@@ -213,6 +259,29 @@ describe('the door over HTTP', () => {
   test('no other path', async () => {
     expect(await statusOf({ authorization }, '/')).toBe(404)
   })
+})
+
+test('a key that the command makes is in no log, but in a file that its owner alone can read', async () => {
+  const data = join(folder, 'data')
+  const child = startLookout(['mcp', '--root', root, '--http', '0'], { ...environment(), LOOKOUT_DATA_DIR: data })
+  child.stdin!.end()
+  let said = ''
+  for await (const text of child.stderr!.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+    said += text
+    if (said.includes('\n')) break
+  }
+  const [, url, file] = /^serving MCP at (http:\S+), with the key in (\S+)\n$/.exec(said)!
+  expect((await lstat(file!)).mode).toBe(0o100600)
+  const key = (await readFile(file!, 'utf8')).trim()
+  expect(said).not.toContain(key)
+  const client = new Client({ name: 'test', version: '1' })
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(url!), { requestInit: { headers: { authorization: `Bearer ${key}` } } }),
+  )
+  await client.close()
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+  expect(await readdir(data)).toEqual([])
 })
 
 test('without a folder, no file is looked at, and a folder that is not there is an error', async () => {

@@ -389,6 +389,8 @@ describe('thinking', () => {
   })
 })
 
+const nested = (levels: number): object => (levels === 0 ? {} : { not: nested(levels - 1) })
+
 describe('a structured reply', () => {
   const schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
   const format = { type: 'json_schema', schema } as const
@@ -398,6 +400,41 @@ describe('a structured reply', () => {
     const message = await client.messages.create({ ...fields, output_config: { format } })
     expect(branch().constraint).toMatchObject({ type: 'json_schema', schema })
     expect(JSON.parse((message.content[0] as Anthropic.TextBlock).text)).toEqual({ n: 2 })
+  })
+
+  test('may be asked for by its older name, in counts too', async () => {
+    server.engine.script = { texts: ['{"n": ', '2}'] }
+    const older = { ...fields, output_format: format }
+    for (const headers of [{}, { 'anthropic-beta': 'structured-outputs-2025-11-13' }]) {
+      const message = await client.messages.create(older as never, { headers })
+      expect(branch().constraint).toMatchObject({ type: 'json_schema', schema })
+      expect(message.content).toMatchObject([{ text: '{"n": 2}' }])
+    }
+    await client.messages.create({ ...older, output_config: { format, effort: 'low' } } as never)
+    expect(branch().constraint).toMatchObject({ type: 'json_schema', schema })
+    const { max_tokens: _, ...prompt } = older
+    const counted = await client.beta.messages.countTokens(prompt)
+    const plain = await client.beta.messages.countTokens({ model: fields.model, messages: fields.messages })
+    expect(counted.input_tokens).toBeGreaterThan(plain.input_tokens)
+  })
+
+  test('is named in errors as the client names it', async () => {
+    const deep = { type: 'json_schema', schema: nested(200) }
+    await expect(client.messages.create({ ...fields, output_format: deep } as never)).rejects.toMatchObject({
+      status: 400,
+      message: expect.stringContaining("Invalid 'output_format': it is nested"),
+    })
+    const both = { ...fields, output_format: format, output_config: { format: { ...format, schema: {} } } }
+    await expect(client.messages.create(both as never)).rejects.toMatchObject({
+      status: 400,
+      message: expect.stringContaining('output_format is an older name of output_config.format, and the two differ'),
+    })
+    const wrong = { ...fields, output_format: { type: 'json_object' } }
+    await expect(client.messages.create(wrong as never)).rejects.toThrow(/output_format\.type/)
+    server.engine.script = { texts: ['[]'] }
+    await expect(
+      client.messages.create({ ...fields, output_format: format } as never, { maxRetries: 0 }),
+    ).rejects.toMatchObject({ status: 500, message: expect.stringContaining('output_format') })
   })
 
   test('may be a call of a tool instead', async () => {
@@ -493,7 +530,6 @@ describe('counting', () => {
 })
 
 describe('errors', () => {
-  const nested = (levels: number): object => (levels === 0 ? {} : { not: nested(levels - 1) })
   const refused = (request: object) => client.messages.create({ ...fields, ...request } as never)
 
   test('have the classes and the words of the official client', async () => {

@@ -286,12 +286,37 @@ describe('who is let in', () => {
     ['a page of this machine', { origin: 'http://localhost:3000' }, 200],
     ['a page of another', { origin: 'https://example.org' }, 401],
     ['a page without an address', { origin: 'null' }, 401],
+    [
+      'a page of this machine, as browsers tell',
+      { origin: 'http://localhost:3000', 'sec-fetch-site': 'same-site' },
+      200,
+    ],
+    ['what a page of another shows or links to', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }, 401],
+    ['what a page of a neighbour shows', { 'sec-fetch-site': 'same-site' }, 401],
+    ['what a page of this server shows', { 'sec-fetch-site': 'same-origin' }, 200],
+    ['an address that the user types', { 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate' }, 200],
+    ['a browser that says something else', { 'sec-fetch-site': 'elsewhere' }, 401],
     ['a name that leads here', { host: 'example.org' }, 401],
+    [
+      'a name that leads here, of a page that came from it',
+      { host: 'example.org', 'sec-fetch-site': 'same-origin' },
+      401,
+    ],
     ['whatever is behind a proxy', { 'x-forwarded-for': '203.0.113.7' }, 401],
     ['a key', { authorization: `Bearer ${KEY}`, 'x-forwarded-for': '203.0.113.7' }, 200],
     ['a wrong key', { authorization: 'Bearer nobody' }, 401],
   ])('%s', async (_, headers, status) => {
     expect(await statusOf(headers)).toBe(status)
+  })
+
+  test('no path of it is open to pages of others, whatever the method', async () => {
+    const headers = { 'sec-fetch-site': 'cross-site' }
+    for (const path of ['version', 'tags', 'ps', 'show', 'chat', 'generate', 'embed', 'pull', 'blobs/sha256:0']) {
+      for (const method of ['GET', 'HEAD', 'POST', 'DELETE', 'PUT', 'OPTIONS']) {
+        const response = await fetch(`${server.url}/api/${path}`, { method, headers })
+        expect([path, method, response.status]).toEqual([path, method, 401])
+      }
+    }
   })
 
   test('nothing else is open', async () => {

@@ -383,6 +383,10 @@ describe('structured output', () => {
       open.engine.script = { texts: ['{"a": 1}'] }
       const response = await open.post('/v1/responses', { model: MODEL, input: 'Hi', ...fields })
       expect(await jsonOf(response)).toMatchObject({ status: 'completed', text: { format: { type: 'json_object' } } })
+      const format = { type: 'json_object', schema: { type: 'object', required: ['a'] } }
+      const kept = await open.post('/v1/responses', { model: MODEL, input: 'Hi', text: { format } })
+      expect(await jsonOf(kept)).toMatchObject({ status: 'completed', text: { format } })
+      expect(open.engine.works.at(-1)!.branches[0]!.constraint).toMatchObject({ schema: format.schema })
       open.engine.script = { texts: [CALL] }
       const forced = { model: MODEL, input: 'Hi', tools, tool_choice: { type: 'function', name: 'weather' } }
       expect(await jsonOf(await open.post('/v1/responses', forced))).toMatchObject({
@@ -401,6 +405,13 @@ const output = (fields: object) => ({ type: 'function_call_output', call_id: 'c'
 
 test.each<[string, object, string | null, string | null, RegExp]>([
   ['no model', { model: undefined }, 'model', null, /required/],
+  [
+    'a structure by the name of chats',
+    { response_format: { type: 'json_object' } },
+    'response_format',
+    null,
+    /use text\.format/,
+  ],
   ['an unknown model', { model: 'none' }, null, null, /does not exist/],
   ['no input', { input: undefined }, 'input', null, /required/],
   ['an empty input', { input: [] }, 'input', null, /at least 1 item/],

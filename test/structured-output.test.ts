@@ -47,6 +47,24 @@ describe('with a fake engine', () => {
     })
   })
 
+  test.each([
+    [{ name: 'answer' }, {}],
+    [{ name: 'answer', strict: null, schema: null }, {}],
+    [{ name: 'answer', strict: true, schema: {} }, {}],
+    [{ name: 'answer', schema: true }, true],
+  ])('%j allows any JSON, and nothing else', async (json_schema, schema) => {
+    const response_format = { type: 'json_schema', json_schema }
+    for (const text of ['[1, "a", null]', '"yes"', '{}']) {
+      server.engine.script = { texts: [text] }
+      expect(await contentOf(await post({ response_format }))).toBe(text)
+    }
+    const param = 'response_format.json_schema.schema'
+    expect(server.engine.works[0]!.branches[0]!.constraint).toEqual({ type: 'json_schema', schema, param })
+    server.engine.script = { texts: ['yes'] }
+    const broken = await post({ response_format })
+    expect([broken.status, (await errorOf(broken)).code]).toEqual([500, 'output_validation_failed'])
+  })
+
   test('the schema follows the question in the shipped model’s prompt, and its tokens count', async () => {
     server.engine.script = { texts: ['{"label": "circle", "count": 3}'] }
     const response = await post({ response_format: format(schema) })
@@ -123,6 +141,16 @@ describe('with the built-in model', () => {
     const content = await contentOf(await post({ response_format: format(schema), temperature }))
     const { $schema: _, ...plain } = schema
     expect(new Ajv.default().validate(plain, JSON.parse(content))).toBe(true)
+  })
+
+  test.each([0, 1])('without a schema, the reply is JSON at temperature %i', async (temperature) => {
+    const response_format = { type: 'json_schema', json_schema: { name: 'answer' } }
+    const response = await post({ response_format, temperature, max_completion_tokens: 2000 })
+    const { choices } = await jsonOf<Completion>(response)
+    const [{ message, finish_reason }] = choices as [Completion['choices'][0]]
+    // What the model has to say may be longer; only its end is missing then.
+    if (finish_reason === 'stop') expect(() => JSON.parse(message.content)).not.toThrow()
+    expect(message.content).toMatch(/^\s*(["{[\-\dtfn]|$)/)
   })
 
   test('a regex holds, also in a stream', async () => {

@@ -141,8 +141,12 @@ export class Accounts {
     )
   }
 
-  /** Creates a key, and its organisation, if the database has no key. @returns the key; null when there was one. */
-  async createFirstKey(): Promise<string | null> {
+  /**
+   * Creates a key, and its organisation, if the database has no key.
+   * @param keep puts the key where its owner finds it. If that fails, there is no key.
+   * @returns the key; null when there was one.
+   */
+  async createFirstKey(keep: (key: string) => Promise<void>): Promise<string | null> {
     await this.ensureFirstOrganisation()
     return this.#database.transaction(async (transaction) => {
       // Of servers that start together, only one creates the key.
@@ -153,7 +157,9 @@ export class Accounts {
         .for('update')
       const [known] = await transaction.select({ id: apiKeys.id }).from(apiKeys).limit(1)
       if (known) return null
-      return (await insertKey(transaction, { organisation: FIRST_ORGANISATION, name: 'first' })).key
+      const { key } = await insertKey(transaction, { organisation: FIRST_ORGANISATION, name: 'first' })
+      await keep(key)
+      return key
     })
   }
 }

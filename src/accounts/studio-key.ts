@@ -1,5 +1,6 @@
-import { readFile, rename, writeFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { writeSecret } from '../lib/secret-file.ts'
 import { isApiKey, newApiKey } from './api-key.ts'
 
 /**
@@ -8,11 +9,9 @@ import { isApiKey, newApiKey } from './api-key.ts'
  */
 export async function openStudioKey(dataDirectory: string): Promise<string> {
   const path = join(dataDirectory, 'studio-key')
-  const known = await readFile(path, 'utf8').catch(() => '')
-  if (isApiKey(known.trim())) return known.trim()
-  const key = newApiKey()
-  const draft = `${path}.${process.pid}`
-  await writeFile(draft, `${key}\n`, { mode: 0o600 })
-  await rename(draft, path)
+  const known = (await readFile(path, 'utf8').catch(() => '')).trim()
+  const key = isApiKey(known) ? known : newApiKey()
+  // A backup that was copied back may have left it open to others.
+  if (key !== known || ((await stat(path)).mode & 0o077) !== 0) await writeSecret(path, key)
   return key
 }

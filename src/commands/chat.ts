@@ -11,6 +11,7 @@ import {
   MediaError,
   type Medium,
   mediaPart,
+  namedFault,
   openMedium,
   picturesIn,
   readStandardInput,
@@ -226,7 +227,12 @@ async function startChat(
     ask: async (text, live) => {
       messages.push({ role: 'user', content: parts.length === 0 ? text : [...parts, { type: 'text', text }] })
       parts = []
-      const reply = await streamReply(client, { ...body, messages }, live)
+      const reply = await streamReply(client, { ...body, messages }, live).catch((error: unknown) => {
+        throw namedFault(
+          error,
+          media.map(({ name }) => name),
+        )
+      })
       messages.push({ role: 'assistant', content: reply.content })
       return reply
     },

@@ -1,12 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { ConfigError } from '../config/config.ts'
+import { writeSecret } from '../lib/secret-file.ts'
 import { version } from '../lib/version.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, findPlace, type Opened } from './asking/connection.ts'
 import { note } from './asking/screen.ts'
 import type { Command } from './command.ts'
+import { loadConfig } from './load-config.ts'
 import { AllowedMedia } from './mcp/allowed-media.ts'
 import { Eyes } from './mcp/eyes.ts'
 import { clientFolders, namedFolders } from './mcp/folders.ts'
@@ -27,7 +31,8 @@ Agents name files below the folders, or http(s) addresses, which the server fetc
   --root           a folder whose files agents may have looked at; can be given more than once. Without one, those that the
                    client offers (roots), and over HTTP none
   --http           serve on this port of 127.0.0.1 instead, by streamable HTTP; 0 takes any free port
-  --mcp-key        the key that HTTP clients must send; by default a new one, which is printed
+  --mcp-key        the key that HTTP clients must send; by default a new one, which is printed on a terminal
+                   and otherwise kept in a file whose name is printed
 ${CONNECTION_HELP}
 
 lookout --help lists the settings.
@@ -71,13 +76,26 @@ lookout --help lists the settings.
     } else {
       const key = values['mcp-key'] ?? randomBytes(24).toString('base64url')
       await using door = await openHttpDoor(create, key, port)
-      note(`serving MCP at ${door.url}${values['mcp-key'] === undefined ? `, with the key ${key}` : ''}`)
+      await using shown = new AsyncDisposableStack()
+      const about = values['mcp-key'] === undefined ? `, with the key ${await showKey(key, door.url, shown)}` : ''
+      note(`serving MCP at ${door.url}${about}`)
       await aborted(ended)
     }
     // Calls are cancelled by now. A service that was started for this process sees it end and ends too.
     await Promise.race([eyes.settled(), delay(MOST_PARTING_MS)])
     process.exit(0)
   },
+}
+
+/** @returns the key on a terminal; elsewhere, which may be a log, the file that has it until `shown` is disposed of. */
+async function showKey(key: string, url: string, shown: AsyncDisposableStack): Promise<string> {
+  if (process.stderr.isTTY) return key
+  const { dataDirectory } = await loadConfig()
+  const path = join(dataDirectory, `mcp-key-${new URL(url).port}`)
+  await mkdir(dataDirectory, { recursive: true })
+  await writeSecret(path, key)
+  shown.defer(() => rm(path, { force: true }))
+  return `in ${path}`
 }
 
 function readPort(given: string | undefined): number | null {

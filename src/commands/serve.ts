@@ -1,11 +1,17 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { SETTINGS_HELP } from '../config/settings-help.ts'
 import { letHeapGrow, releaseMemoryWhenIdle } from '../lib/memory.ts'
+import { writeSecret } from '../lib/secret-file.ts'
 import { Service } from '../service.ts'
 import type { Command } from './command.ts'
 import { keepServing } from './faults.ts'
 import { loadConfig } from './load-config.ts'
 import { NO_MODEL } from './no-model.ts'
 import { readOptions } from './options.ts'
+
+/** In the data directory: the key of a first start without a terminal. */
+const FIRST_KEY = 'first-key'
 
 export const serve: Command = {
   help: `Usage: lookout serve [--host ADDRESS] [--port PORT]
@@ -21,13 +27,17 @@ ${SETTINGS_HELP}`,
     const { host, port } = readOptions(args, { host: { type: 'string' }, port: { type: 'string' } }).values
     const config = await loadConfig({ LOOKOUT_HOST: host, LOOKOUT_PORT: port })
     const stopped = stopSignal()
-    const service = await Service.start(config)
+    const keyFile = join(config.dataDirectory, FIRST_KEY)
+    const showsKeys = process.stdout.isTTY
+    // Without a terminal, what is printed ends in a log.
+    const service = await Service.start(config, showsKeys ? {} : { keepFirstKey: (key) => writeSecret(keyFile, key) })
     keepServing(service)
     letHeapGrow()
     releaseMemoryWhenIdle()
     // Whoever read the greeting may be gone by the time there is more to say (`npm start | head`).
     process.stdout.on('error', () => {})
-    process.stdout.write(await greeting(service, config.apiKey !== null))
+    const key = config.apiKey !== null ? CONFIGURED : describeKey(showsKeys ? service.apiKey : null, keyFile)
+    process.stdout.write(await greeting(service, key, showsKeys))
     stopped.whenAsked(async (signal) => {
       process.stdout.write(`${signal}: no new requests; accepted ones have ${config.drainSeconds} s to end\n`)
       await service.close()
@@ -68,31 +78,54 @@ function stopSignal() {
   }
 }
 
-/** A key that the operator set is not written to a terminal or a log; one that was made just now has to be told, once. */
+interface ShownKey {
+  /** What the greeting says of the key. */
+  readonly about: string
+  /** What stands for the key in a command, within double quotes. */
+  readonly inShell: string
+  /** The key itself, where it may be shown. */
+  readonly itself: string | null
+}
+
+/** A key that the operator set is not written to a terminal or a log. */
+const CONFIGURED: ShownKey = { about: 'as set in LOOKOUT_API_KEY', inShell: '$LOOKOUT_API_KEY', itself: null }
+
+/**
+ * @param made the key that was made just now, if it may be shown; this is the only time.
+ * @param file has the key of a first start without a terminal, unless the operator has removed it.
+ */
+function describeKey(made: string | null, file: string): ShownKey {
+  if (made !== null) return { about: `${made} (keep it: it is shown only once)`, inShell: made, itself: made }
+  if (existsSync(file)) {
+    const quoted = `'${file.replaceAll("'", `'\\''`)}'`
+    return { about: `in ${file}, which only its owner can read`, inShell: `$(cat ${quoted})`, itself: null }
+  }
+  return {
+    about: 'as made before (`npx lookout keys list` shows which there are, `npx lookout keys create` makes another)',
+    inShell: '$KEY',
+    itself: null,
+  }
+}
+
 async function greeting(
-  { url, apiKey, metricsUrl, studioUrl, studioKey, models }: Service,
-  configured: boolean,
+  { url, metricsUrl, studioUrl, studioKey, models }: Service,
+  key: ShownKey,
+  showsKeys: boolean,
 ): Promise<string> {
   const ids = (await models.list()).map(({ id }) => id)
   const metrics = metricsUrl === null ? '' : `Metrics: ${metricsUrl}\n`
-  const key = configured
-    ? 'as set in LOOKOUT_API_KEY'
-    : apiKey === null
-      ? 'as made before (`npx lookout keys list` shows which there are, `npx lookout keys create` makes another)'
-      : `${apiKey} (keep it: it is shown only once)`
-  // The fragment stays in the browser: it is in no request and in no log. A log of this output should not have the key.
-  const linkKey = (process.stdout.isTTY ? studioKey : null) ?? (configured ? null : apiKey)
+  // The fragment stays in the browser: it is in no request and in no log.
+  const linkKey = showsKeys ? (studioKey ?? key.itself) : null
   const link = linkKey === null ? `${studioUrl} (it asks for the key)` : `${studioUrl}#key=${linkKey}`
   const studio = studioUrl === null ? '' : `Open in a browser:\n\n  ${link}\n\n`
-  const shown = configured ? '$LOOKOUT_API_KEY' : (apiKey ?? '$KEY')
   const [model] = ids
   const example =
     model === undefined
       ? `This server has no model: ${NO_MODEL}.\n\n`
-      : `${studioUrl === null ? 'T' : 'Or t'}ry it:\n\n${request({ url, model, key: shown, studioUrl })}\n`
+      : `${studioUrl === null ? 'T' : 'Or t'}ry it:\n\n${request({ url, model, key: key.inShell, studioUrl })}\n`
   return `Lookout listens on ${url}
 ${metrics}Models:  ${ids.join(', ') || 'none'}
-API key: ${key}
+API key: ${key.about}
 
 ${studio}${example}`
 }

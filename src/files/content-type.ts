@@ -1,4 +1,4 @@
-import { invalidRequest } from '../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../lib/errors.ts'
 import { MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/index.ts'
 
 /** The type of batches' inputs and outputs. */
@@ -29,17 +29,38 @@ const UNDECLARED = ['application/octet-stream', 'binary/octet-stream', 'text/pla
  */
 export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
   const type = mediaType(head)
-  const claim = declared.toLowerCase().split(';', 1)[0]!.trim()
-  if (type === null) {
-    const name = typeName(head)
-    const shown = name.includes('/') ? name : UNDECLARED.includes(claim) ? 'application/octet-stream' : claim
-    throw invalidRequest(
-      `Unsupported content type '${shown.slice(0, 100)}'. Supported types: ${SUPPORTED.join(', ')}`,
-      'file',
-    )
-  }
-  if (!UNDECLARED.includes(claim) && (ALIASES[claim] ?? claim) !== type) {
-    throw invalidRequest(`The file is declared as '${claim.slice(0, 100)}' but is '${type}'`, 'file')
-  }
+  const claim = claimOf(declared)
+  if (type === null) throw unsupported(typeName(head), claim)
+  if (claim !== null && (ALIASES[claim] ?? claim) !== type) throw differs(claim, `is '${type}'`)
   return type
+}
+
+/** Whether the client says that a file is media that can be uploaded. */
+export function isDeclaredMedia(declared: string): boolean {
+  const claim = claimOf(declared)
+  return claim !== null && isSupported(claim)
+}
+
+/** The declared type; null where the client does not know it. */
+function claimOf(declared: string): string | null {
+  const claim = declared.toLowerCase().split(';', 1)[0]!.trim()
+  return UNDECLARED.includes(claim) ? null : claim.slice(0, 100)
+}
+
+/** @param name of what the bytes are, as `typeName` has it. */
+function unsupported(name: string, claim: string | null): ApiError {
+  const isKnown = name.includes('/')
+  // To call the declared type unsupported would contradict the list of the supported ones.
+  if (!isKnown && claim !== null && isSupported(claim)) return differs(claim, 'its bytes are of an unknown type')
+  const shown = isKnown ? name : (claim ?? 'application/octet-stream')
+  const also = claim === null || claim === shown ? '' : ` (declared as '${claim}')`
+  return invalidRequest(`Unsupported content type '${shown}'${also}. Supported types: ${SUPPORTED.join(', ')}`, 'file')
+}
+
+function isSupported(claim: string): boolean {
+  return SUPPORTED.some((type) => type === (ALIASES[claim] ?? claim))
+}
+
+function differs(claim: string, actually: string): ApiError {
+  return invalidRequest(`The file is declared as '${claim}' but ${actually}`, 'file')
 }

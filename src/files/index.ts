@@ -1,4 +1,4 @@
-export { contentTypeOf, JSON_LINES } from './content-type.ts'
+export { contentTypeOf, isDeclaredMedia, JSON_LINES } from './content-type.ts'
 export { isFileId, SortedIds } from './file-id.ts'
 export {
   addStored,

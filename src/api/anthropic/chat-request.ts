@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { ChatRequest, ReasoningEffort, ReplyOptions, Tool } from '../../conversation/index.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { invalidRequest, say } from '../../lib/errors.ts'
+import type { Path } from '../../lib/param.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
 import { paramNames } from './param-names.ts'
 import { toTurns } from './turns.ts'
@@ -15,12 +17,13 @@ export function toChatRequest(
 ): ChatRequest {
   const tools = toolsOf(body, rawParameters)
   const turns = toTurns(body)
-  const { format } = body.output_config ?? {}
+  const { format, param } = formatOf(body)
   return {
     messages: turns.messages,
     names: paramNames(
       turns.places,
       tools.map(({ index }) => index),
+      param,
     ),
     tools: tools.map(({ tool }) => tool),
     toolUse: toolUseOf(body, tools.length > 0),
@@ -44,6 +47,21 @@ export function toChatRequest(
     vision: { annotationFormat: null, enableThinking: null, enableAudioInVideo: null, focus: null },
   }
 }
+
+type Format = NonNullable<PromptBody['output_format']>
+
+/** The form of the reply, and the name that the client gives it. @throws ApiError 400 for two forms. */
+function formatOf({ output_config, output_format: older }: PromptBody): { format: Format | null; param: Path } {
+  const { format } = output_config ?? {}
+  if (!older) return { format: format ?? null, param: FORMAT }
+  if (format && !isDeepStrictEqual(format, older)) {
+    throw invalidRequest(say`${[OLDER_FORMAT]} is an older name of ${FORMAT}, and the two differ`, OLDER_FORMAT)
+  }
+  return { format: older, param: format ? FORMAT : [OLDER_FORMAT] }
+}
+
+const FORMAT: Path = ['output_config', 'format']
+const OLDER_FORMAT = 'output_format'
 
 /** Tools without a schema are left out: servers of Anthropic run them, or its models alone know them. */
 function toolsOf({ tools }: PromptBody, rawParameters: readonly (string | null)[]): { tool: Tool; index: number }[] {

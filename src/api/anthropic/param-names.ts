@@ -3,16 +3,6 @@ import type { MessagePlace } from './turns.ts'
 
 /** Options by their names here, where the conversation knows them by others. */
 const OPTIONS = namesOf([
-  [
-    ['response_format', 'json_schema'],
-    ['output_config', 'format'],
-  ],
-  // There is but one type, which errors need not tell.
-  [
-    ['response_format', 'type'],
-    ['output_config', 'format'],
-  ],
-  [['response_format'], ['output_config', 'format']],
   [['reasoning_effort'], ['thinking']],
   [['max_completion_tokens'], ['max_tokens']],
 ])
@@ -21,10 +11,18 @@ const OPTIONS = namesOf([
  * What a request calls the parameters of its chat.
  * @param messages where each message of the chat stands in the request.
  * @param tools of each tool of the chat, its index in the request.
+ * @param format where the form of the reply stands, which has an older name too.
  */
-export function paramNames(messages: readonly MessagePlace[], tools: readonly number[]): Names {
+export function paramNames(messages: readonly MessagePlace[], tools: readonly number[], format: Path): Names {
+  const formatNames = namesOf([
+    [['response_format', 'json_schema'], format],
+    // There is but one type, which errors need not tell.
+    [['response_format', 'type'], format],
+    [['response_format'], format],
+  ])
   return (path) => {
     const [list, index, ...rest] = path
+    if (list === 'response_format') return formatNames(path)
     if (typeof index !== 'number') return OPTIONS(path)
     if (list === 'messages') return messagePath(messages[index]!, rest)
     return list === 'tools' ? toolPath(tools[index]!, rest) : path

@@ -1,6 +1,9 @@
 import type { FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
 
+/** What browsers say of a request that no other page has made; programs say nothing. */
+const OWN_SITES: ReadonlySet<unknown> = new Set([undefined, 'none', 'same-origin'])
+
 /** What proxies add: whoever sent the request to them may be anywhere. */
 const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via'] as const
 
@@ -17,8 +20,9 @@ export function obstacleOf({ headers, socket }: Pick<FastifyRequest, 'headers' |
   if (forwarded !== undefined) return `this one came through a proxy (${forwarded})`
   if (!isLocalName(hostname(`http://${headers.host}`))) return 'this one names another host'
   const { origin } = headers
-  if (origin !== undefined && !isLocalName(hostname(origin))) return 'this one is from the page of another'
-  return null
+  // Browsers leave the origin out of what a page shows or opens rather than reads: a picture, a script, a link.
+  const isForeign = origin === undefined ? !OWN_SITES.has(headers['sec-fetch-site']) : !isLocalName(hostname(origin))
+  return isForeign ? 'this one is from the page of another' : null
 }
 
 /** Null for what is no address of HTTP, such as `null`, which sandboxed pages send. */

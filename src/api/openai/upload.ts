@@ -6,6 +6,7 @@ import { Busboy } from '@fastify/busboy'
 import {
   contentTypeOf,
   type Files,
+  isDeclaredMedia,
   JSON_LINES,
   MAX_BATCH_FILE_BYTES,
   MAX_FILE_BYTES,
@@ -207,12 +208,12 @@ async function receiveFile(
   }
 }
 
-/** @returns the error for bytes that are no media. @throws ApiError 400 for a type that differs from the declared type. */
+/** @returns the error for bytes that are no media, nor declared as such. @throws ApiError 400 for a type that differs from the declared type. */
 function mediaOf(head: Buffer, declared: string): MediaType | ApiError {
   try {
     return contentTypeOf(head, declared)
   } catch (error) {
-    if (error instanceof ApiError && mediaType(head) === null) return error
+    if (error instanceof ApiError && mediaType(head) === null && !isDeclaredMedia(declared)) return error
     throw error
   }
 }

@@ -3,7 +3,7 @@ import { open, readdir, readFile, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import sharp from 'sharp'
-import type { LookoutClient } from '../../client/index.ts'
+import { type LookoutClient, ServerError } from '../../client/index.ts'
 import { ConfigError } from '../../config/config.ts'
 import { pictureSize } from '../../drawing/index.ts'
 import { HEAD_BYTES, type MediaKind, type MediaType, mediaType, typeName } from '../../media/index.ts'
@@ -32,27 +32,48 @@ const TAKEN =
   'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF or SVG), a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
 export const STDIN_NAME = 'standard input'
 
+/** What a medium is read from. */
+export interface MediaFile {
+  /** As errors name it. */
+  readonly name: string
+  /** The first bytes, which tell the type. */
+  head(): Promise<Uint8Array>
+  size(): Promise<number>
+  whole(): Promise<Buffer>
+  blob(type: MediaType): Promise<Blob>
+}
+
+/** @throws MediaError */
+export function openMedium(path: string): Promise<Medium> {
+  return readMedium({
+    name: path,
+    head: () => readHead(path),
+    size: async () => (await stat(path)).size,
+    whole: () => readWhole(path),
+    blob: (type) => openAsBlob(path, { type }),
+  })
+}
+
 /**
  * @param takesPictures false where a picture of this size is not to be read into memory.
  * @throws MediaError
  */
-export async function openMedium(path: string, takesPictures = true): Promise<Medium> {
-  const head = await readHead(path)
-  const type = mediaType(head)
+export async function readMedium(file: MediaFile, takesPictures = true): Promise<Medium> {
+  const { name } = file
+  const type = mediaType(await file.head())
   const kind = kindOf(type)
   if (type === null || kind === null || kind === 'image') {
-    if (!takesPictures) throw new MediaError(`${path} is too large for a picture`)
-    return pictureOf(path, await readWhole(path))
+    if (!takesPictures) throw new MediaError(`${name} is too large for a picture`)
+    return pictureOf(name, await file.whole())
   }
-  const { size } = await stat(path)
   return {
-    name: path,
+    name,
     kind,
     type,
     size: null,
-    byteLength: size,
-    bytes: () => readWhole(path),
-    blob: () => openAsBlob(path, { type }),
+    byteLength: await file.size(),
+    bytes: () => file.whole(),
+    blob: () => file.blob(type),
   }
 }
 
@@ -137,7 +158,9 @@ export async function sendMedia(
       sent.push({ url: `data:${medium.type};base64,${data}` })
       continue
     }
-    const fileId = await client.upload(await medium.blob(), basename(medium.name), signal)
+    const fileId = await client.upload(await medium.blob(), basename(medium.name), signal).catch((error: unknown) => {
+      throw error instanceof ServerError && error.param === 'file' ? aboutMedium(medium.name, error) : error
+    })
     uploads.defer(() => client.deleteFile(fileId).catch(() => {}))
     sent.push({ fileId })
   }
@@ -153,6 +176,21 @@ export function mediaPart(
   if (kind !== 'audio') return { type: `${kind}_url`, [`${kind}_url`]: { url: where.url } }
   const format = type === 'audio/mpeg' ? 'mp3' : type === 'audio/flac' ? 'flac' : 'wav'
   return { type: 'input_audio', input_audio: { data: where.url, format } }
+}
+
+/**
+ * An error of the server, by the name of the medium that it is about, if it is about one.
+ * @param names of the media that the one message with media begins with, in its order.
+ */
+export function namedFault(error: unknown, names: readonly string[]): unknown {
+  if (!(error instanceof ServerError) || error.param === null) return error
+  const place = /^(?:messages|input)\[\d+\]\.content\[(\d+)\]|^media\b/.exec(error.param)
+  const name = place === null ? undefined : names[Number(place[1] ?? 0)]
+  return name === undefined ? error : aboutMedium(name, error)
+}
+
+function aboutMedium(name: string, { message }: ServerError): MediaError {
+  return new MediaError(`${name}: ${message}`)
 }
 
 /** @throws MediaError for bytes that are not a picture that can be decoded. */

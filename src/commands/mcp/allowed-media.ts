@@ -1,7 +1,8 @@
-import { realpath, stat } from 'node:fs/promises'
-import { isAbsolute, resolve, sep } from 'node:path'
+import { lstat, realpath, stat } from 'node:fs/promises'
+import { dirname, isAbsolute, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { MediaError, type Medium, openMedium } from '../asking/media.ts'
+import { MediaError, type Medium, readMedium } from '../asking/media.ts'
+import { HeldFile } from './held-file.ts'
 
 /** The most bytes of one file: what the server stores. */
 const MOST_BYTES = 128 * 2 ** 20
@@ -49,39 +50,70 @@ export class AllowedMedia {
   }
 
   /**
-   * @param named a path, absolute or relative to the first folder, a file:// address or an http(s) address.
+   * @param named a path, absolute or relative to the first folder, a file: address or an http(s) address.
+   * @param held keeps the file open until it is disposed of.
    * @throws MediaError for what is not allowed, not there, too large or of another type.
    */
-  async open(named: string): Promise<Source> {
+  async open(named: string, held: AsyncDisposableStack): Promise<Source> {
     if (isAddress(named)) {
       if (!URL.canParse(named)) throw new MediaError(`${named} is not an address`)
       const { pathname } = new URL(named)
       return { type: 'address', url: named, kind: /\.(mp4|webm|mov)$/i.test(pathname) ? 'video' : 'image' }
     }
-    const path = await this.#allowed(named)
-    const { size } = await stat(path)
-    if (size > MOST_BYTES) throw new MediaError(`${named} has more than ${MOST_BYTES / 2 ** 20} MiB`)
-    const medium = await openMedium(path, size <= MOST_PICTURE_BYTES)
-    return { type: 'medium', medium: { ...medium, name: named } }
+    const file = held.use(await this.#file(named))
+    if (file.byteLength > MOST_BYTES) throw new MediaError(`${named} has more than ${MOST_BYTES / 2 ** 20} MiB`)
+    return { type: 'medium', medium: await readMedium(file, file.byteLength <= MOST_PICTURE_BYTES) }
   }
 
+  async #file(named: string): Promise<HeldFile> {
+    const path = await this.#allowed(named)
+    await using opening = new AsyncDisposableStack()
+    const file = opening.use(
+      await HeldFile.open(path, named).catch((error: NodeJS.ErrnoException) => {
+        // A link has come between.
+        if (error.code === 'ELOOP') throw this.#outside(named)
+        throw new MediaError(`${named} ${error.code === 'ENOENT' ? 'is not there' : `cannot be read: ${error.code}`}`)
+      }),
+    )
+    // The path may lead elsewhere by now, and may have when it was checked. The descriptor does not.
+    if (!this.#isBelow(file.path)) throw this.#outside(named)
+    if (!file.isFile) throw new MediaError(`${named} is not a file`)
+    opening.move()
+    return file
+  }
+
+  /** @returns the path without links. */
   async #allowed(named: string): Promise<string> {
     const [first] = this.#roots
     if (first === undefined) {
       throw new MediaError(`no folder is allowed: ${this.#advice}, or give an http(s) address`)
     }
-    const given = /^file:\/\//i.test(named) ? pathOf(named) : named
+    const given = /^file:/i.test(named) ? pathOf(named) : named
     if (given.includes('\0')) throw new MediaError('a path may not hold a zero byte')
     const whole = isAbsolute(given) ? given : resolve(first, given)
-    const isBelow = (path: string) => this.#roots.some((root) => path === root || path.startsWith(withSeparator(root)))
     const real = await realpath(whole).catch(() => null)
     // What lies elsewhere is not told from what is not there.
-    if (real === null && isBelow(resolve(whole))) throw new MediaError(`${named} is not there`)
-    if (real === null || !isBelow(real)) {
-      throw new MediaError(`${named} is not in an allowed folder: ${this.#roots.join(', ')}`)
-    }
-    if (!(await stat(real)).isFile()) throw new MediaError(`${named} is not a file`)
+    if (real === null && (await this.#isMissing(resolve(whole)))) throw new MediaError(`${named} is not there`)
+    if (real === null || !this.#isBelow(real)) throw this.#outside(named)
+    // Opening a device can have an effect.
+    if (!(await stat(real).catch(() => null))?.isFile()) throw new MediaError(`${named} is not a file`)
     return real
+  }
+
+  #isBelow(path: string): boolean {
+    return this.#roots.some((root) => path === root || path.startsWith(withSeparator(root)))
+  }
+
+  /** Whether what is missing would be below a folder. What a link leads to is not looked for. */
+  async #isMissing(path: string): Promise<boolean> {
+    const folder = dirname(path)
+    const real = await realpath(folder).catch(() => null)
+    if (real === null) return folder !== path && (await this.#isMissing(folder))
+    return this.#isBelow(real) && (await lstat(path).catch(() => null)) === null
+  }
+
+  #outside(named: string): MediaError {
+    return new MediaError(`${named} is not in an allowed folder: ${this.#roots.join(', ')}`)
   }
 }
 

@@ -5,6 +5,8 @@ import type { AllowedMedia } from './allowed-media.ts'
 export interface Call {
   /** The files that may be looked at. */
   readonly media: AllowedMedia
+  /** The files that it has opened, which are closed when it ends. */
+  readonly held: AsyncDisposableStack
   /** Fires when the client has cancelled the call, or has left. */
   readonly signal: AbortSignal
   /** What is being done, for a client that wants to know. */

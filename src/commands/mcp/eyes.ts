@@ -1,7 +1,7 @@
 import sharp from 'sharp'
 import type { DecisionAnswer, Detection, LookoutClient } from '../../client/index.ts'
 import { drawMarks, type Mark } from '../../drawing/index.ts'
-import { isPicture, MediaError, mediaPart, sendMedia } from '../asking/media.ts'
+import { isPicture, MediaError, mediaPart, namedFault, sendMedia } from '../asking/media.ts'
 import type { Source } from './allowed-media.ts'
 import type { Call } from './call.ts'
 
@@ -70,14 +70,14 @@ export class Eyes {
     categories: readonly string[],
     { points, draws }: { readonly points: boolean; readonly draws: boolean },
   ): Promise<{ detections: Found[]; complete: boolean; drawing: Buffer | null }> {
-    const source = await call.media.open(name)
+    const source = await call.media.open(name, call.held)
     const picture = source.type === 'medium' && isPicture(source.medium) ? source.medium : null
     if (source.type === 'medium' ? picture === null : source.kind !== 'image') {
       throw new MediaError(`${name} is not a picture`)
     }
     if (draws && picture === null)
       throw new MediaError('draw needs a file: a picture at an address is not fetched here')
-    const { detections, finish_reason } = await this.#at(call, async ({ client, model }, uploads) => {
+    const { detections, finish_reason } = await this.#at(call, [name], async ({ client, model }, uploads) => {
       const where = await this.#send(source, client, uploads, call.signal)
       call.say('Waiting for the answer')
       const image_url = 'url' in where ? where.url : `${client.url}/v1/files/${where.fileId}/content`
@@ -95,7 +95,7 @@ export class Eyes {
 
   async decide(call: Call, names: readonly string[], questions: readonly object[]): Promise<readonly DecisionAnswer[]> {
     const sources = await opened(call, names)
-    return this.#at(call, async ({ client, model }, uploads) => {
+    return this.#at(call, names, async ({ client, model }, uploads) => {
       const content = await this.#parts(sources, client, uploads, call.signal)
       call.say('Waiting for the answers')
       return client.decide({ model, input: [{ role: 'user', content }], questions }, call.signal)
@@ -109,7 +109,7 @@ export class Eyes {
     fields: object,
   ): Promise<{ answer: string; complete: boolean }> {
     const sources = await opened(call, names)
-    return this.#at(call, async ({ client, model }, uploads) => {
+    return this.#at(call, names, async ({ client, model }, uploads) => {
       const parts = await this.#parts(sources, client, uploads, call.signal)
       call.say('Waiting for the answer')
       let length = 0
@@ -126,9 +126,13 @@ export class Eyes {
     })
   }
 
-  /** Runs what needs a model. Files that it stores on the server are removed, also when the call is cancelled. */
+  /**
+   * Runs what needs a model. Files that it stores on the server are removed, also when the call is cancelled.
+   * @throws MediaError for a medium at fault, by the name that the agent gave it.
+   */
   async #at<Result>(
     call: Call,
+    names: readonly string[],
     work: (asked: Asked, uploads: AsyncDisposableStack) => Promise<Result>,
   ): Promise<Result> {
     const run = async () => {
@@ -141,6 +145,8 @@ export class Eyes {
     this.#calls.add(done)
     try {
       return await done
+    } catch (error) {
+      throw namedFault(error, names)
     } finally {
       this.#calls.delete(done)
     }
@@ -173,9 +179,9 @@ export class Eyes {
   }
 }
 
-async function opened({ media }: Call, names: readonly string[]): Promise<Source[]> {
+async function opened({ media, held }: Call, names: readonly string[]): Promise<Source[]> {
   const sources: Source[] = []
-  for (const name of names) sources.push(await media.open(name))
+  for (const name of names) sources.push(await media.open(name, held))
   return sources
 }
 

@@ -179,7 +179,8 @@ function answerer(folders: (context: ServerContext) => ReturnType<Folders>): Ans
       const media = names.every(isAddress) ? await AllowedMedia.of([]) : await folders(context)
       if (!(media instanceof AllowedMedia)) return media
       using progress = new CallProgress(context)
-      return await run({ media, signal, say: (stage) => progress.say(stage) })
+      await using held = new AsyncDisposableStack()
+      return await run({ media, held, signal, say: (stage) => progress.say(stage) })
     } catch (error) {
       return toProblem(error, signal)
     }

@@ -28,7 +28,7 @@ export const SAMPLES: readonly Sample[] = [
     icon: 'image',
     questions: [
       { question: 'Detect all objects.' },
-      { question: 'Point to the red heart.', format: 'point' },
+      { question: 'Point to the purple heart.', format: 'point' },
       { question: 'Where is the blue star?' },
     ],
   },

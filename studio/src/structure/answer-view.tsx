@@ -76,7 +76,7 @@ function RefusalNotice() {
 
 const TITLES: Readonly<Record<View, string>> = { text: 'Text', tree: 'Tree', table: 'Table' }
 
-/** Whether the answer has the form that was asked for. */
+/** What is known of a whole answer: that it has the form that was asked for, and no more. */
 function Validity({ asked: { reply, kind: form } }: { readonly asked: AskedStructure }) {
   if (reply.status.value !== 'done') return null
   if (reply.finishReason.value === 'length') {
@@ -91,8 +91,8 @@ function Validity({ asked: { reply, kind: form } }: { readonly asked: AskedStruc
     <p class="validity">
       <Icon name="check" />
       {form === 'schema'
-        ? 'Valid by construction: the model could write only what fits the schema.'
-        : 'Valid by construction: the model could write only what the expression matches.'}
+        ? 'Valid against the schema. Whether it is right is not checked.'
+        : 'Matches the expression. Whether it is right is not checked.'}
     </p>
   )
 }

@@ -9,39 +9,45 @@ export interface StructureExample {
 }
 
 const COLOURS = ['red', 'green', 'blue', 'yellow', 'orange', 'purple', 'pink', 'brown', 'black', 'white', 'gray']
+const PLACES = ['top left', 'top center', 'top right', 'bottom left', 'bottom center', 'bottom right']
 
-/** For the sample picture, and most others. */
+/** What the shipped model answers rightly about the sample picture (test/weights/studio-examples.test.ts). */
 export const STRUCTURE_EXAMPLES: readonly StructureExample[] = [
   {
-    title: 'A form',
+    title: 'A list',
+    kind: 'schema',
+    question: 'What is in this image?',
+    text: schemaOf({ objects: { type: 'array', items: { type: 'string', maxLength: 40 } } }),
+  },
+  {
+    title: 'A sentence',
     kind: 'schema',
     question: 'Describe the image.',
-    text: schemaOf({ description: { type: 'string' }, objects: { type: 'array', items: { type: 'string' } } }),
+    text: schemaOf({ description: { type: 'string', maxLength: 200 } }),
   },
   {
-    title: 'A table of objects',
+    title: 'A colour',
     kind: 'schema',
-    question: 'Detect all objects.',
-    text: listOf({
-      object: { type: 'string' },
-      bbox_2d: { type: 'array', items: { type: 'integer' }, minItems: 4, maxItems: 4 },
-    }),
+    question: 'What colour is the heart?',
+    text: schemaOf({ colour: { enum: COLOURS } }),
   },
   {
-    title: 'Colours and counts',
+    title: 'A place',
     kind: 'schema',
-    question: 'Which objects are there, and how many of each?',
-    text: listOf({
-      colour: { enum: COLOURS },
-      object: { type: 'string', maxLength: 20 },
-      count: { type: 'integer', minimum: 1, maximum: 20 },
-    }),
+    question: 'Where is the blue star?',
+    text: schemaOf({ place: { enum: PLACES } }),
   },
   {
-    title: 'Yes or no',
+    title: 'A count',
+    kind: 'schema',
+    question: 'How many squares are there?',
+    text: schemaOf({ count: { type: 'integer' } }),
+  },
+  {
+    title: 'True or false',
     kind: 'schema',
     question: 'Is there a red circle?',
-    text: schemaOf({ answer: { enum: ['yes', 'no'] } }),
+    text: schemaOf({ answer: { type: 'boolean' } }),
   },
   { title: 'A number', kind: 'regex', question: 'How many squares are there?', text: '[0-9]{1,2}' },
   {
@@ -52,16 +58,9 @@ export const STRUCTURE_EXAMPLES: readonly StructureExample[] = [
   },
 ]
 
+/** Of an object with these properties and no others. */
 function schemaOf(properties: Readonly<Record<string, object>>): string {
-  return written(objectOf(properties))
-}
-
-function listOf(properties: Readonly<Record<string, object>>): string {
-  return written({ type: 'array', items: objectOf(properties) })
-}
-
-function objectOf(properties: Readonly<Record<string, object>>): object {
-  return { type: 'object', properties, required: Object.keys(properties), additionalProperties: false }
+  return written({ type: 'object', properties, required: Object.keys(properties), additionalProperties: false })
 }
 
 /** Indented, with short lists on one line. */

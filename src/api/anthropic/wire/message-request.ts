@@ -178,13 +178,13 @@ const thinking = z
   ])
   .register(requestSchemas, { id: 'MessageThinkingOption' })
 
+const outputFormat = z
+  .object({ type: z.literal('json_schema'), schema: inputSchema })
+  .register(requestSchemas, { id: 'JsonOutputFormat' })
 const outputConfig = z
   .object({
     effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).nullish(),
-    format: z
-      .object({ type: z.literal('json_schema'), schema: inputSchema })
-      .register(requestSchemas, { id: 'JsonOutputFormat' })
-      .nullish(),
+    format: outputFormat.nullish(),
   })
   .register(requestSchemas, { id: 'OutputConfig' })
 
@@ -192,6 +192,7 @@ const prompt = {
   model: z.string(),
   messages,
   output_config: outputConfig.nullish(),
+  output_format: outputFormat.nullish().describe('Older name of output_config.format.').meta({ deprecated: true }),
   system: texts.nullish(),
   thinking: thinking.nullish(),
   tool_choice: toolChoice.nullish(),

@@ -61,7 +61,8 @@ export function begunResponse({ id, createdAt, store, body }: ResponseHeading): 
 
 function formatOf({ text }: ResponseRequestBody): ResponseBody['text']['format'] {
   const format = text?.format
-  if (format?.type !== 'json_schema') return { type: format?.type ?? 'text' }
+  if (format?.type === 'json_object') return format
+  if (format?.type !== 'json_schema') return { type: 'text' }
   const { type, name, description, schema, strict } = format
   return { type, name, description: description ?? null, schema: schema ?? null, strict: strict ?? false }
 }

@@ -2,6 +2,7 @@ import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChatRequest, Structure, VisionConfig } from '../../../conversation/index.ts'
 import { invalidRequest } from '../../../lib/errors.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
+import { structureOfObject } from '../chat-request.ts'
 import { toReplyOptions } from '../reply-options.ts'
 import { type FileParts, type MessagePlace, type PlacedItem, toMessages } from './input-messages.ts'
 import { paramNames } from './param-names.ts'
@@ -91,7 +92,7 @@ function structureOf({ text }: ResponsePromptBody, compatibility: Compatibility)
   const format = text?.format
   if (format?.type === 'json_schema') return { type: 'json_schema', schema: format.schema }
   if (format?.type !== 'json_object') return null
-  if (compatibility === 'openai') return { type: 'json_object' }
+  if (compatibility === 'openai') return structureOfObject(format.schema)
   throw invalidRequest(
     "Invalid 'text.format.type': expected one of 'text', 'json_schema'",
     ['text', 'format', 'type'],

@@ -48,7 +48,7 @@ const toolChoice = z
 const jsonSchema = z
   .object({
     name: z.string().min(1),
-    schema: z.unknown(),
+    schema: z.unknown().optional().describe('Any JSON by default.'),
     strict: z.boolean().nullish(),
   })
   .register(requestSchemas, { id: 'NamedJsonSchema' })
@@ -65,7 +65,10 @@ const responseFormat = z
 /** As many as the contract lets a prompt of a multilook have. */
 const MOST_CHOICES = 8
 
-const jsonObjectFormat = z.object({ type: z.literal('json_object') })
+const jsonObjectFormat = z.object({
+  type: z.literal('json_object'),
+  schema: z.unknown().optional().describe('As other servers take it: the reply keeps it.'),
+})
 
 const streamOptions = z
   .object({ include_usage: z.boolean().nullish() })

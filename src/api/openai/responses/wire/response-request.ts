@@ -91,7 +91,9 @@ const textFormat = z
         strict: z.boolean().nullish(),
       })
       .register(requestSchemas, { id: 'ResponseJsonSchemaFormat' }),
-    z.object({ type: z.literal('json_object') }).register(requestSchemas, { id: 'ResponseJsonObjectFormat' }),
+    z
+      .object({ type: z.literal('json_object'), schema: z.unknown().optional() })
+      .register(requestSchemas, { id: 'ResponseJsonObjectFormat' }),
   ])
   .register(requestSchemas, { id: 'ResponseFormatChoice' })
 const text = z
@@ -157,6 +159,8 @@ const promptFields = {
   vision_config: replyOptions.vision_config,
   conversation: unsupported('conversations are not supported; use previous_response_id'),
   prompt: unsupported('stored prompts are not supported'),
+  // Not dropped as other unknown fields are: the answer would have no structure, and nothing would say so.
+  response_format: unsupported('it is a field of chat completions; use text.format'),
 }
 
 /** Body of `POST /v1/responses`. Unknown keys are dropped, as in chats. */
