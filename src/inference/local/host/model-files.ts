@@ -1,6 +1,6 @@
 import { encoders, type GgufMetadata, mismatch, soundProblem } from '../../../families/gguf.ts'
 import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
-import { builtInWarning, chooseTemplate } from '../../../models/chosen-template.ts'
+import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/chosen-template.ts'
 import { GgufArray } from '../../../models/gguf.ts'
 import { kvCost, kvTypeProblem } from '../../../models/kv-cost.ts'
 import { ModelHeaders } from '../../../models/model-headers.ts'
@@ -70,6 +70,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     longestTokenBytes: Number.POSITIVE_INFINITY,
     vocabularySize: tokens.length,
     chatTemplate: template.source,
+    templateTraits: await traitsOf(template, card),
     bosToken: tokenText(language, tokens, 'bos'),
     eosToken: tokenText(language, tokens, 'eos'),
     modalities: encoders(encoder),
