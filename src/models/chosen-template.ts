@@ -99,6 +99,8 @@ function beginsWithBos(language: GgufMetadata): boolean {
 async function readTemplate(name: string, { file, directory }: CardFolder): Promise<string> {
   const path = resolve(directory, name)
   return readFile(path, 'utf8').catch((error: Error) => {
-    throw new CardError(file, 'engine.chatTemplate', `cannot read the file ${path}: ${error.message}`)
+    throw new CardError(file, 'engine.chatTemplate', `cannot read the file ${path}: ${error.message}`, {
+      told: 'the file cannot be read',
+    })
   })
 }

@@ -110,7 +110,10 @@ async function readJson(folder: string, file: string, place: CardFolder): Promis
   const path = join(folder, file)
   const text = await readSmall(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null
-    throw new CardError(place.file, 'engine.tokenizer', `cannot read ${path}: ${error.message}`, { cause: error })
+    throw new CardError(place.file, 'engine.tokenizer', `cannot read ${path}: ${error.message}`, {
+      cause: error,
+      told: `${file} cannot be read`,
+    })
   })
   if (text === null) return null
   let json: unknown

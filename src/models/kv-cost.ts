@@ -1,5 +1,7 @@
 import type { GgufMetadata } from '../families/gguf.ts'
+import { CardError } from './card-error.ts'
 import { GgufArray, MAX_LAYERS } from './gguf.ts'
+import type { CardFolder } from './weight-files.ts'
 
 /** What a model's cache takes, in bytes. */
 export interface KvCost {
@@ -33,6 +35,15 @@ export function kvCost(language: GgufMetadata, type: KvType = 'f16'): KvCost {
 
 function isSize(bytes: number): boolean {
   return bytes >= 0 && bytes <= Number.MAX_SAFE_INTEGER
+}
+
+/** The same for a card. @throws CardError for sizes that no model has. */
+export function kvCostOf(language: GgufMetadata, type: KvType | undefined, { file }: CardFolder): KvCost {
+  try {
+    return kvCost(language, type)
+  } catch (error) {
+    throw new CardError(file, 'engine.model', (error as Error).message, { cause: error })
+  }
 }
 
 /** Why a model's keys and values cannot be stored in this way; null when they can. */

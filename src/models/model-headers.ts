@@ -59,7 +59,8 @@ export class ModelHeaders {
     return readMetadata(path).catch((error: NodeJS.ErrnoException) => {
       const message =
         error.code === 'ENOENT' ? `the file ${path} does not exist` : `cannot read ${path}: ${error.message}`
-      throw new CardError(this.#place.file, `engine.${field}`, message, { cause: error })
+      const told = error.code === undefined ? `the file cannot be read: ${error.message}` : 'the file cannot be read'
+      throw new CardError(this.#place.file, `engine.${field}`, message, { cause: error, told })
     })
   }
 }

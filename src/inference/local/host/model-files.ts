@@ -1,8 +1,9 @@
+import { basename } from 'node:path'
 import { encoders, type GgufMetadata, mismatch, soundProblem } from '../../../families/gguf.ts'
 import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
 import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/chosen-template.ts'
 import { GgufArray } from '../../../models/gguf.ts'
-import { kvCost, kvTypeProblem } from '../../../models/kv-cost.ts'
+import { kvCostOf, kvTypeProblem } from '../../../models/kv-cost.ts'
 import { ModelHeaders } from '../../../models/model-headers.ts'
 import { quantisation } from '../../../models/quantisation.ts'
 import { findWeights, type ModelFile } from '../../../models/weight-files.ts'
@@ -62,7 +63,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const trainedTokens = number('context_length')
   const tokens = language.get('tokenizer.ggml.tokens')
   if (trainedTokens === undefined || !(tokens instanceof GgufArray)) {
-    throw new CardError(card.file, 'engine.model', `${model.path} is not a language model`)
+    throw new CardError(card.file, 'engine.model', `${basename(model.path)} is not a language model`)
   }
   const template = await chooseTemplate(card.engine.chatTemplate, language, card)
   const info: ModelInfo = {
@@ -78,20 +79,28 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   checkFiles(card, info)
   const problem = mismatch({ language, encoder })
   if (problem !== null) {
-    const file = projector?.path
-    throw new CardError(card.file, 'engine.projector', `${file} does not belong to ${model.path}: ${problem}`)
+    const file = basename(projector!.path)
+    throw new CardError(card.file, 'engine.projector', `${file} does not belong to ${basename(model.path)}: ${problem}`)
   }
   const unstorable = kvTypeProblem(language, card.engine.kvType)
   if (unstorable !== null) {
-    throw new CardError(card.file, 'engine.kvType', `${model.path} does not allow ${card.engine.kvType}: ${unstorable}`)
+    throw new CardError(
+      card.file,
+      'engine.kvType',
+      `${basename(model.path)} does not allow ${card.engine.kvType}: ${unstorable}`,
+    )
   }
   const hears = card.serves.some(({ modalities }) => modalities.includes('audio'))
   const unheard = hears ? soundProblem(encoder) : null
   if (unheard !== null) {
-    throw new CardError(card.file, 'engine.projector', `${projector?.path} cannot be used for sound: ${unheard}`)
+    throw new CardError(
+      card.file,
+      'engine.projector',
+      `${basename(projector!.path)} cannot be used for sound: ${unheard}`,
+    )
   }
   const weights = model.bytes + (projector?.bytes ?? 0)
-  const { perCell, perSequence } = kvCost(language, card.engine.kvType)
+  const { perCell, perSequence } = kvCostOf(language, card.engine.kvType, card)
   const kvCache = card.engine.contextTokens * perCell
   const states = card.engine.maxSequences * perSequence
   const scratch = scratchBytes(card, tokens.length)
