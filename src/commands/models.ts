@@ -43,7 +43,10 @@ ${SETTINGS_HELP}`,
     const rest = await Promise.all(unusable.map(({ file, error }) => describeUnusable(file, error)))
     const found = [...described, ...rest]
     if (values.json) printJson(found)
-    else printTable(HEAD, found.map(toRow))
+    else {
+      printTable(HEAD, found.map(toRow))
+      for (const { problem } of found) if (problem !== null) warn(`A stored model is not served: ${problem}`)
+    }
   },
 }
 
@@ -85,7 +88,7 @@ type Described = Awaited<ReturnType<typeof describe>> | Awaited<ReturnType<typeo
 
 function toRow(model: Described): string[] {
   if (model.problem !== null) {
-    return [model.ids.join(', '), '-', '-', '-', '-', '-', `not served: ${model.problem}`, model.card]
+    return [model.ids.join(', '), '-', '-', '-', '-', '-', 'not served', model.card]
   }
   return [
     [...model.ids, ...model.aliases].join(', '),
