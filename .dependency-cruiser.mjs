@@ -140,7 +140,7 @@ const ROOMS = {
   media: ['models', ...BASICS],
   hub: ['models', 'families', ...BASICS],
   'hugging-face': ['models'],
-  models: ['templates', 'families', 'grounding'],
+  models: ['templates', 'families', 'grounding', 'lib'],
   templates: ['families'],
   families: ['grounding'],
   grounding: [],

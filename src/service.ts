@@ -26,6 +26,7 @@ import { cannotListen, type MetricsAddress, MetricsServer } from './metrics/metr
 import { ServerStatus } from './metrics/server-status.ts'
 import { isLocal, type ModelCard } from './models/card.ts'
 import { machineMemory } from './models/machine-memory.ts'
+import { warmUpReader } from './models/model-reader.ts'
 import { findStoredCards } from './models/stored-cards.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
 import { REFERENCE, STUDIO } from './setup/pages.mjs'
@@ -99,6 +100,8 @@ export class Service {
     // A port that is in use must be reported before the models load, which may take minutes.
     await probe(config)
     if (config.metrics) await probeMetrics(config.metrics)
+    // Cards are read with it, before anything is served.
+    warmUpReader()
     await using starting = new AsyncDisposableStack()
     const embedded = startDatabase(config)
     starting.defer(async () => embedded?.close())

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { CARD } from './support/local-engine.ts'
 import { writeHeader } from './support/model-header.ts'
+import { ModelStore } from './support/model-store.ts'
 
 const directory = await mkdtemp(join(tmpdir(), 'lookout-card-'))
 afterAll(() => rm(directory, { recursive: true }))
@@ -138,4 +139,31 @@ test.each([
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(/^lookout: [^\n]+\n$/)
   expect(stderr).toMatch(message)
+})
+
+test('models and card show say of a stored model that ended its reader what is wrong, and show the others', async () => {
+  const data = await mkdtemp(join(directory, 'data-'))
+  const store = new ModelStore(data)
+  const values = { ...MODEL, 'qwen3vl.block_count': 2, 'qwen3vl.attention.head_count': 2 }
+  await store.putHeader('good', values)
+  const template = `{% set ns = namespace(a=[0]) %}{% for i in range(64) %}{% set ns.a = ns.a + ns.a %}{% endfor %}{{ messages }}`
+  await store.putHeader('hostile', { ...values, 'tokenizer.chat_template': template })
+  const environment = { LOOKOUT_DATA_DIR: data }
+  const problem =
+    /hostile.card\.json: engine\.chatTemplate: the chat template cannot be used: it (needs|takes) more than/
+  const json = await lookout(['models', '--json'], environment)
+  expect(json.code).toBe(0)
+  const models: { ids: string[]; problem: string | null }[] = JSON.parse(json.stdout)
+  expect(models.map(({ ids }) => ids[0])).toEqual(['service-mk1.5', 'good', 'hostile'])
+  expect(models.map((model) => model.problem)).toEqual([null, null, expect.stringMatching(problem)])
+  // It is not read again.
+  const again =
+    /hostile.card\.json: reading its files ended a process at 2.*It is read again when one of its files changes/
+  const table = await lookout(['models'], environment)
+  expect(table).toMatchObject({ code: 0, stderr: expect.stringMatching(again) })
+  expect(table.stdout).toMatch(/^hostile .* not served /m)
+  expect(await lookout(['card', 'show', 'hostile'], environment)).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(again),
+  })
 })

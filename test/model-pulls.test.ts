@@ -1,13 +1,18 @@
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { TestAccounts } from './support/accounts.ts'
 import { type FakeHub, startFakeHub } from './support/fake-hub.ts'
+import { writeHeader } from './support/model-header.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer, type TestServerOptions } from './support/server.ts'
 
 /** Models that are pulled over HTTP, from a hub of the test's own. */
 const REPOSITORY = 'acme/nano-GGUF'
+const NAME = 'nano-Q4_K_M.gguf'
 const ID = `${REPOSITORY}:Q4_K_M`
 const URL = '/v1/models/pull'
 const CHAT = '/v1/chat/completions'
@@ -301,6 +306,93 @@ describe('a pull', () => {
     expect(events.at(-2)).toEqual({ type: 'done', id: ID, served: false, reason })
     expect(await ids()).not.toContain(ID)
   })
+})
+
+describe('a hub that means harm', () => {
+  const files = (names: readonly string[]) => new Map(names.map((name) => [name, Buffer.from('GGUF')]))
+  const refusalOf = async (model: string) => {
+    const response = await server.post(URL, { model })
+    expect(response.status).toBe(400)
+    return errorOf(response)
+  }
+
+  test.each([
+    [
+      '150,000 parts of files',
+      (i: number) => `m${i}-00001-of-99999.gguf`,
+      150_000,
+      /^acme\/many has more than 20000 files/,
+    ],
+    ['first parts that all miss the others', (i: number) => `m${i}-00001-of-00999.gguf`, 19_000, /has no GGUF model/],
+    ['more models than there are quantisations', (i: number) => `m${i}.gguf`, 1000, /has 1000 models and 0 encoders/],
+  ])('may list %s', async (_what, name, count, message) => {
+    const large = await startFakeHub({ pageSize: 10_000 })
+    onTestFinished(() => large[Symbol.asyncDispose]())
+    vi.stubEnv('HF_ENDPOINT', large.url)
+    large.repositories.set('acme/many', files(Array.from({ length: count }, (_, i) => name(i))))
+    await serve()
+    expect(await refusalOf('acme/many')).toMatchObject({ code: 'pull_failed', message: expect.stringMatching(message) })
+  })
+
+  test('may have headers of millions of fields, or templates without an end', async () => {
+    await serve()
+    const counts = Buffer.alloc(2 ** 20)
+    counts.write('GGUF')
+    counts.writeUInt32LE(3, 4)
+    counts.writeBigUInt64LE(12_000_000n, 16)
+    hub.repositories.set('acme/fields', new Map([['m-Q4_K_M.gguf', Buffer.concat([counts, Buffer.alloc(2 ** 28)])]]))
+    expect(await refusalOf('acme/fields')).toMatchObject({
+      message: expect.stringMatching(
+        /m-Q4_K_M\.gguf of acme\/fields cannot be used: the file has 12000000 fields in its header/,
+      ),
+    })
+    const path = join(home, 'm.gguf')
+    await writeHeader(path, {
+      ...{ 'general.architecture': 'test', 'test.context_length': 512, 'tokenizer.ggml.tokens': ['a'] },
+      'tokenizer.chat_template': '{% for i in range(4000000000) %}{{ i }}{% endfor %}{{ messages[0].content }}',
+    })
+    hub.repositories.set('acme/loops', new Map([['m-Q4_K_M.gguf', await readFile(path)]]))
+    const events = await eventsOf(await server.post(URL, { model: 'acme/loops' }))
+    expect(events.at(-2)).toMatchObject({
+      served: false,
+      reason: expect.stringMatching(/^Model 'acme.loops:Q4_K_M' cannot be served: engine\.chatTemplate: /),
+    })
+    expect(JSON.stringify(events)).not.toContain(tmpdir())
+  })
+
+  test('may not have the server ask a host of its own', async () => {
+    let asked = 0
+    const secret = createServer((_request, response) => {
+      asked++
+      response.end()
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void secret.close())
+    await once(secret, 'listening')
+    const { port } = secret.address() as AddressInfo
+    await serve()
+    for (const host of ['localhost', '[::ffff:127.0.0.1]', '127.0.0.2', '10.0.0.1', '169.254.169.254']) {
+      const location = `http://${host}:${port}/${NAME}`
+      hub.onAsk = ({ url }) =>
+        url.includes('/resolve/') ? { kind: 'status', status: 302, headers: { location } } : undefined
+      const { message } = await refusalOf(ID)
+      expect(message).toMatch(/^A redirect leads to .*, whose address is not public: nothing is downloaded from there$/)
+    }
+    expect(asked).toBe(0)
+  })
+})
+
+test('errors of the folders say what is wrong, and not where they are', async () => {
+  await serve()
+  const file = join(home, 'file')
+  await writeFile(file, '')
+  vi.stubEnv('HF_HOME', file)
+  const events = await eventsOf(await server.post(URL, { model: ID }))
+  expect(events.at(-1)!.error).toMatchObject({
+    type: 'server_error',
+    code: 'model_store_unusable',
+    message: 'The server cannot use the folders in which it keeps models (ENOTDIR)',
+  })
+  expect(JSON.stringify(events)).not.toContain(tmpdir())
 })
 
 describe('deleting', () => {

@@ -45,6 +45,15 @@ async function serve(options: TestServerOptions = {}) {
   return { store, engines, start, engineOf: (id: string) => engines.findLast(([name]) => name === id)?.[1] }
 }
 
+/** Of a model that can be served, except that it has no weights. */
+const HEADER = {
+  'general.architecture': 'test',
+  'test.context_length': 2048,
+  'test.embedding_length': 64,
+  'test.block_count': 2,
+  'test.attention.head_count': 2,
+  'tokenizer.ggml.tokens': ['a', 'b', '<|im_start|>', '<|im_end|>'],
+}
 const SHIPPED = ['service-mk1.5', 'service-mk1']
 
 test('a model that was pulled is served at the next request, until it is removed', async () => {
@@ -205,4 +214,54 @@ test('metrics have the stored models that there are', async () => {
   await store.remove('pulled')
   await server.ids()
   await expect.poll(ready).toEqual(['service-mk1.5 1'])
+})
+
+const HOSTILE = '{% for i in range(4000000000) %}{{ i }}{% endfor %}{{ messages[0].content }}'
+
+test('a card that ends the process that reads it is left out, and is not read again at the next start', async () => {
+  const { store, start } = await serve()
+  await store.put('good')
+  const file = await store.putHeader('hostile', { ...HEADER, 'tokenizer.chat_template': HOSTILE })
+  const server = await start()
+  // Models of the settings do not wait for it.
+  expect((await server.ask('service-mk1')).status).toBe(200)
+  expect((await server.ask('good')).status).toBe(200)
+  const refusal = await errorOf(await server.ask('hostile'))
+  expect(refusal.message).toMatch(
+    /^Model 'hostile' cannot be served: engine\.chatTemplate: .* it (needs|takes) more than /,
+  )
+  expect(server.warnings().map(({ msg }) => msg)).toEqual([
+    expect.stringMatching(/hostile.card\.json: engine\.chatTemplate: /),
+  ])
+
+  const again = await start()
+  expect((await again.ask('good')).status).toBe(200)
+  expect((await again.ask('hostile')).status).toBe(400)
+  expect(again.warnings().map(({ msg }) => msg)).toEqual([
+    expect.stringMatching(
+      /hostile.card\.json: reading its files ended a process at 2.*: it .*It is read again when one of its files changes, or when .*unread\.json is deleted$/,
+    ),
+  ])
+  expect(await errorOf(await again.ask('hostile'))).toMatchObject({
+    message: expect.not.stringContaining(tmpdir()),
+  })
+
+  // Another file in its place is read.
+  await store.putHeader('hostile', HEADER, file)
+  await store.touch('hostile', new Date(2e12))
+  expect(await again.ids()).toEqual([...SHIPPED, 'good', 'hostile'])
+})
+
+test.each([
+  ['names four billion layers', { 'test.block_count': 4_000_000_000 }, /names 4000000000 layers; at most 1024/],
+  [
+    'has heads of sizes that no model has',
+    { 'test.attention.head_count': 4e9, 'test.attention.key_length': 4e9 },
+    /sizes that no model has/,
+  ],
+])('a model that %s is refused in words', async (_what, values, message) => {
+  const { store, start } = await serve()
+  await store.putHeader('hostile', { ...HEADER, ...values })
+  const server = await start()
+  expect((await errorOf(await server.ask('hostile'))).message).toMatch(message)
 })

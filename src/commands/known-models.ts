@@ -3,6 +3,7 @@ import { type Config, ConfigError } from '../config/config.ts'
 import { addAliases, withAliases } from '../inference/aliases.ts'
 import { findCards, type ModelCard, type ReadCard, readCard } from '../models/card.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
+import { idsOf, readUnlessFatal } from '../models/unread-cards.ts'
 import { NO_MODEL } from './no-model.ts'
 import { warn } from './warn.ts'
 
@@ -10,11 +11,14 @@ import { warn } from './warn.ts'
  * The cards of the models that a server with these settings would serve, aliases included: those that the settings name,
  * then those of the model store. As on a server, a stored card that cannot be used costs a warning and nothing else.
  * @param note receives warnings, in one line each, with the card that they are about.
+ * @param unusable is told of stored cards that cannot be used; by default it is a warning.
  * @throws Error for a card of the settings that cannot be used, or an alias of no model.
  */
 export async function readKnownCards(
   { modelCards, modelStore, aliases }: Pick<Config, 'modelCards' | 'modelStore' | 'aliases'>,
   note: (message: string, file: string) => void = warn,
+  unusable: (file: string, error: Error) => void = (file, error) =>
+    note(`A stored model is not served: ${error.message}`, file),
 ): Promise<readonly ReadCard[]> {
   const read = await Promise.all(
     (await findCards(modelCards)).map((file) => readCard(file, (message) => note(message, file))),
@@ -23,13 +27,15 @@ export async function readKnownCards(
   const stored = (await findStoredCards(modelStore)).cards
   for (const file of stored.keys()) {
     try {
-      const one = await readCard(file, (message) => note(message, file), { load: 'first_use' })
+      const one = await readUnlessFatal(file, () =>
+        readCard(file, (message) => note(message, file), { load: 'first_use' }),
+      )
       const other = namesOf(one.card).find((name) => taken.has(name))
       if (other !== undefined) throw new Error(`${file}: '${other}' is the name of another model`)
       for (const name of namesOf(one.card)) taken.add(name)
       read.push(one)
     } catch (error) {
-      note(`A stored model is not served: ${(error as Error).message}`, file)
+      unusable(file, error as Error)
     }
   }
   withAliases(
@@ -42,7 +48,7 @@ export async function readKnownCards(
 
 /**
  * The card of one model: of a path to a card, to a folder with one or to a GGUF file, or of a known model's id or alias.
- * @throws ConfigError that lists the models when nothing has the name.
+ * @throws ConfigError that lists the models when nothing has the name; what is wrong with a stored card that has it.
  */
 export async function findKnownCard(
   model: string,
@@ -55,11 +61,15 @@ export async function findKnownCard(
     return readCard(file!, note)
   }
   const warnings = new Map<string, string[]>()
-  const known = await readKnownCards(config, (message, file) => {
-    warnings.set(file, [...(warnings.get(file) ?? []), message])
-  })
+  const unusable: { readonly file: string; readonly error: Error }[] = []
+  const known = await readKnownCards(
+    config,
+    (message, file) => warnings.set(file, [...(warnings.get(file) ?? []), message]),
+    (file, error) => unusable.push({ file, error }),
+  )
   const found = known.find(({ card }) => namesOf(card).includes(model))
   if (found === undefined) {
+    for (const { file, error } of unusable) if ((await idsOf(file)).includes(model)) throw error
     if (known.length === 0) throw new ConfigError(NO_MODEL)
     const ids = known.flatMap(({ card }) => card.serves.map(({ id }) => id))
     throw new ConfigError(`'${model}' is neither a file nor a model; the models are ${ids.join(', ')}`)

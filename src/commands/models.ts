@@ -4,6 +4,8 @@ import { checkPromises } from '../inference/card-checks.ts'
 import { describeCard, servableCard } from '../inference/engines/engines.ts'
 import { tellOnce } from '../lib/tell-once.ts'
 import type { ModelCard } from '../models/card.ts'
+import { findStoredCards } from '../models/stored-cards.ts'
+import { idsOf, readUnlessFatal } from '../models/unread-cards.ts'
 import type { Command } from './command.ts'
 import { readKnownCards } from './known-models.ts'
 import { loadConfig } from './load-config.ts'
@@ -17,7 +19,7 @@ export const models: Command = {
 
 Lists the models that a server would serve: those that the settings name, and those that were pulled or added. Reads
 their cards and the headers of their files, checks what a server would check, and loads nothing. The memory is an
-estimate.
+estimate. A pulled or added model that cannot be served is listed with the reason.
 
   --json  a JSON array instead of a table
 
@@ -25,13 +27,43 @@ ${SETTINGS_HELP}`,
   async run(args) {
     const { values } = readOptions(args, { json: { type: 'boolean' } })
     const config = await loadConfig()
-    const known = await readKnownCards(config)
-    if (known.length === 0) warn(NO_MODEL)
+    const unusable: { readonly file: string; readonly error: Error }[] = []
+    const known = await readKnownCards(config, warn, (file, error) => unusable.push({ file, error }))
+    if (known.length === 0 && unusable.length === 0) warn(NO_MODEL)
     const lacks = tellOnce(warn)
-    const found = await Promise.all(known.map(({ card }) => describe(servableCard(card, lacks), config.caches)))
+    const stored = (await findStoredCards(config.modelStore)).cards
+    const described = await Promise.all(
+      known.map(({ card }) => {
+        const read = () => describe(servableCard(card, lacks), config.caches)
+        // A server does not start with a card of its settings that cannot be used; one of the store is left out.
+        if (!stored.has(card.file)) return read()
+        return readUnlessFatal(card.file, read).catch((error: Error) => describeUnusable(card.file, error))
+      }),
+    )
+    const rest = await Promise.all(unusable.map(({ file, error }) => describeUnusable(file, error)))
+    const found = [...described, ...rest]
     if (values.json) printJson(found)
-    else printTable(HEAD, found.map(toRow))
+    else {
+      printTable(HEAD, found.map(toRow))
+      for (const { problem } of found) if (problem !== null) warn(`A stored model is not served: ${problem}`)
+    }
   },
+}
+
+/** A card of the store that a server leaves out. */
+async function describeUnusable(file: string, error: Error) {
+  return {
+    ids: await idsOf(file),
+    aliases: [],
+    card: file,
+    family: null,
+    quantisation: null,
+    load: null,
+    context_tokens: null,
+    file_bytes: null,
+    memory_bytes: null,
+    problem: error.message,
+  }
 }
 
 async function describe(card: ModelCard, caches: Config['caches']) {
@@ -48,10 +80,16 @@ async function describe(card: ModelCard, caches: Config['caches']) {
     context_tokens: info.contextTokens,
     file_bytes: fileBytes,
     memory_bytes: memoryBytes,
+    problem: null,
   }
 }
 
-function toRow(model: Awaited<ReturnType<typeof describe>>): string[] {
+type Described = Awaited<ReturnType<typeof describe>> | Awaited<ReturnType<typeof describeUnusable>>
+
+function toRow(model: Described): string[] {
+  if (model.problem !== null) {
+    return [model.ids.join(', '), '-', '-', '-', '-', '-', 'not served', model.card]
+  }
   return [
     [...model.ids, ...model.aliases].join(', '),
     model.file_bytes === null ? 'remote' : showBytes(model.file_bytes),

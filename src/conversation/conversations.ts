@@ -13,7 +13,7 @@ import { type MultilookMeasure, type MultilookParts, measureMultilook, startMult
 import { ChatTemplate } from './prompt/chat-template.ts'
 import { framesPerVideo, loadMedia, loadPicture, type MediaSource } from './prompt/media-parts.ts'
 import { buildPrompt, type PromptSource, type PromptStyle, promptStyle } from './prompt/prompt.ts'
-import { TemplateThreads } from './prompt/template-threads.ts'
+import { TemplateProcesses } from './prompt/template-processes.ts'
 import { type AskedTokens, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
 import { dialectOf, Grounding, sceneOf } from './reply/grounding.ts'
 import type { MultilookEvent } from './reply/multilook-reply.ts'
@@ -85,7 +85,7 @@ export class Conversations {
   readonly #multilookBudgetSeconds: number
   readonly #compatibility: Compatibility
   readonly #styles = new WeakMap<ServedModel['card'], PromptStyle>()
-  readonly #templateThreads = new TemplateThreads()
+  readonly #templates = new TemplateProcesses()
   readonly #structures = new StructureChecker()
 
   /** @throws Error when a model's chat template cannot be used. */
@@ -103,9 +103,7 @@ export class Conversations {
    * @throws Error when a model's chat template cannot be used.
    */
   addModels(models: readonly ServedModel[]): void {
-    const templates = new Map(
-      models.map(({ engine }) => [engine, new ChatTemplate(engine.info, this.#templateThreads)]),
-    )
+    const templates = new Map(models.map(({ engine }) => [engine, new ChatTemplate(engine.info, this.#templates)]))
     for (const model of models) {
       this.#styles.set(model.card, promptStyle(model, templates.get(model.engine)!))
     }
@@ -377,7 +375,7 @@ export class Conversations {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#structures.close(), this.#templateThreads.close()])
+    await Promise.all([this.#structures.close(), this.#templates.close()])
   }
 }
 

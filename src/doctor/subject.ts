@@ -2,6 +2,7 @@ import { type ChatRequest, Conversations, collectReply, type WholeReply } from '
 import { ChatTemplate } from '../conversation/prompt/chat-template.ts'
 import { untrusted } from '../conversation/prompt/placeholders.ts'
 import { buildSharedPrompt, type PromptStyle, promptStyle } from '../conversation/prompt/prompt.ts'
+import { TemplateProcesses } from '../conversation/prompt/template-processes.ts'
 import type { Branch, Constraint, Engine, FinishEvent, PromptPart } from '../inference/engine.ts'
 import { GREEDY } from '../inference/greedy.ts'
 import { ModelRegistry, type ServedModel } from '../inference/registry.ts'
@@ -46,14 +47,20 @@ export class Subject {
   readonly style: PromptStyle
   readonly #media: MediaLoader
   readonly #conversations: Conversations
+  readonly #resources: AsyncDisposableStack
 
-  private constructor(model: ServedModel, style: PromptStyle, media: MediaLoader, conversations: Conversations) {
+  private constructor(
+    model: ServedModel,
+    style: PromptStyle,
+    parts: { media: MediaLoader; conversations: Conversations; resources: AsyncDisposableStack },
+  ) {
     this.card = model.card
     this.model = model
     this.engine = model.engine
     this.style = style
-    this.#media = media
-    this.#conversations = conversations
+    this.#media = parts.media
+    this.#conversations = parts.conversations
+    this.#resources = parts.resources
   }
 
   /**
@@ -64,17 +71,15 @@ export class Subject {
     const registry = new ModelRegistry()
     registry.add(card, engine)
     const model = registry.find(id)!
-    const style = promptStyle(model, new ChatTemplate(engine.info))
     await using opening = new AsyncDisposableStack()
+    const templates = opening.adopt(new TemplateProcesses(), (processes) => processes.close())
+    const style = promptStyle(model, new ChatTemplate(engine.info, templates))
     const media = opening.adopt(new MediaLoader(), (loader) => loader.close())
-    const conversations = new Conversations({
-      registry,
-      media,
-      compatibility: 'openai',
-      chatBudgetSeconds: REPLY_SECONDS,
-    })
-    opening.move()
-    return new Subject(model, style, media, conversations)
+    const conversations = opening.adopt(
+      new Conversations({ registry, media, compatibility: 'openai', chatBudgetSeconds: REPLY_SECONDS }),
+      (opened) => opened.close(),
+    )
+    return new Subject(model, style, { media, conversations, resources: opening.move() })
   }
 
   /** Why the model is not asked about images; null when it is. */
@@ -156,6 +161,6 @@ export class Subject {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#conversations.close(), this.#media.close()])
+    await this.#resources.disposeAsync()
   }
 }

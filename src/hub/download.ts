@@ -147,7 +147,8 @@ export function diskError(error: unknown, path: string): unknown {
     )
   }
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
-    return new HubError(`${path} cannot be written: set HF_HOME to a folder that can be`)
+    const problem = (what: string) => `${what} cannot be written: set HF_HOME to a folder that can be`
+    return new HubError(problem(path), { told: problem('The folder of the cache') })
   }
   return error
 }

@@ -78,10 +78,10 @@ export async function checkSpace(targets: readonly FileTarget[], tuning: Pick<Tu
   const { bavail, bsize } = await statfs(folder)
   const free = bavail * bsize
   if (free >= missing + tuning.spareBytes) return
-  throw new FullDiskError(
-    `The disk of ${folder} has ${formatBytes(free)} free, but ${formatBytes(missing)} are to be downloaded and ` +
-      `${formatBytes(tuning.spareBytes)} must stay free. Free some space, or set HF_HOME to a folder on another disk`,
-  )
+  const problem = (disk: string) =>
+    `${disk} has ${formatBytes(free)} free, but ${formatBytes(missing)} are to be downloaded and ` +
+    `${formatBytes(tuning.spareBytes)} must stay free. Free some space, or set HF_HOME to a folder on another disk`
+  throw new FullDiskError(problem(`The disk of ${folder}`), { told: problem('The disk') })
 }
 
 async function existingFolder(path: string): Promise<string> {

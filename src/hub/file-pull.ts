@@ -4,7 +4,7 @@ import { basename } from 'node:path/posix'
 import { ConfigError } from '../config/config.ts'
 import { mismatch } from '../families/gguf.ts'
 import { checkSpace, type FileTarget, fetchFile } from './fetch-file.ts'
-import { partPaths, stemOf } from './gguf-names.ts'
+import { checkParts, partPaths, stemOf } from './gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './header-check.ts'
 import { ConnectionError, type HttpClient } from './http-client.ts'
 import { HubError } from './hub-error.ts'
@@ -28,6 +28,7 @@ export async function pullFile(
   const name = fileName(url)
   const id = request.id ?? stemOf(name)
   const folder = await cardFolder(options.store, id)
+  checkParts(name)
   const files = partPaths(name).map((part) => fileAt(withName(url, part), options))
   const model = await fetchFiles(files, folder, options)
   const language = await readMetadata(model.path, model.size, name)

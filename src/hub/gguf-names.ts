@@ -1,5 +1,7 @@
 import { basename } from 'node:path/posix'
+import { MAX_PARTS } from '../models/weight-files.ts'
 import type { HubFile } from './hub-client.ts'
+import { HubError } from './hub-error.ts'
 
 /** What stands in names of files that are no language models by themselves. */
 const OTHER_FILES = ['mmproj', 'imatrix', 'mtp-', 'eagle3-', 'dflash-', 'dspark-']
@@ -42,12 +44,21 @@ export function partNumber(path: string): PartNumber | null {
     : { stem: groups.stem!, number: Number(groups.number), count: Number(groups.count) }
 }
 
-/** All parts of a model, of which the path names one. */
+/** @throws HubError for the name of a file in more parts than any model has. */
+export function checkParts(path: string): void {
+  const count = partNumber(path)?.count ?? 1
+  if (count > MAX_PARTS) throw new HubError(`${path} is in ${count} parts; at most ${MAX_PARTS} are supported`)
+}
+
+/** The parts of a model, of which the path names one; of one in more than any has, the first ones. */
 export function partPaths(path: string): string[] {
   const part = partNumber(path)
   if (part === null || part.count === 0) return [path]
   const digits = (value: number) => String(value).padStart(5, '0')
-  return Array.from({ length: part.count }, (_, i) => `${part.stem}-${digits(i + 1)}-of-${digits(part.count)}.gguf`)
+  return Array.from(
+    { length: Math.min(part.count, MAX_PARTS) },
+    (_, i) => `${part.stem}-${digits(i + 1)}-of-${digits(part.count)}.gguf`,
+  )
 }
 
 /** A language model of a repository. */
@@ -62,12 +73,23 @@ export interface Candidate {
 
 /** The language models among the files whose parts are all there, the smallest first. */
 export function candidatesOf(files: readonly HubFile[]): Candidate[] {
-  const byPath = new Map(files.map((file) => [file.path, file]))
+  const parted = new Map<string, HubFile[]>()
+  for (const file of files) {
+    if (!isLanguageModel(file.path)) continue
+    const part = partNumber(file.path)
+    const [key, index, count] =
+      part === null ? [file.path, 0, 1] : [`${part.stem} ${part.count}`, part.number - 1, part.count]
+    if (index < 0 || index >= count || count > MAX_PARTS) continue
+    const parts = parted.get(key) ?? []
+    parts[index] = file
+    parted.set(key, parts)
+  }
   const whole: Omit<Candidate, 'label'>[] = []
-  for (const { path } of files) {
-    if (!isLanguageModel(path) || (partNumber(path)?.number ?? 1) !== 1) continue
-    const parts = partPaths(path).flatMap((part) => byPath.get(part) ?? [])
-    if (parts.length !== (partNumber(path)?.count ?? 1)) continue
+  for (const parts of parted.values()) {
+    const [first] = parts
+    // A part that is missing leaves a hole.
+    if (first === undefined || parts.filter(Boolean).length !== (partNumber(first.path)?.count ?? 1)) continue
+    const { path } = first
     const bytes = parts.reduce((sum, { size }) => sum + size, 0)
     whole.push({ quantisation: quantisationOf(path), files: parts, bytes })
   }

@@ -1,4 +1,7 @@
-import { type ByteSource, type GgufHeader, readGgufHeader } from '../models/gguf.ts'
+import { ProcessEnded } from '../lib/guarded-process.ts'
+import type { ByteSource } from '../models/gguf.ts'
+import { kvCost } from '../models/kv-cost.ts'
+import { readCheckedMetadata } from '../models/model-reader.ts'
 import { HubError } from './hub-error.ts'
 import type { Metadata } from './memory-estimate.ts'
 
@@ -8,18 +11,15 @@ import type { Metadata } from './memory-estimate.ts'
  * @throws HubError for a file that is broken or something else.
  */
 export async function readMetadata(from: string | ByteSource, size: number, shown: string): Promise<Metadata> {
-  let header: GgufHeader
   try {
-    header = await readGgufHeader(from)
+    return await readCheckedMetadata(from, size)
   } catch (error) {
-    if (!(error instanceof Error) || !/^the file /.test(error.message)) throw error
+    if (error instanceof ProcessEnded) {
+      throw new HubError(`${shown} cannot be used: its header cannot be read, ${error.message}`, { cause: error })
+    }
+    if (!(error instanceof Error) || !/^the file/.test(error.message)) throw error
     throw new HubError(`${shown} cannot be used: ${error.message}. Get another copy or another file`, { cause: error })
   }
-  const end = header.tensors.reduce((most, { offset }) => Math.max(most, offset), 0)
-  if (end > size) {
-    throw new HubError(`${shown} cannot be used: it ends before its last tensor begins. Get another copy`)
-  }
-  return new Map([...header.fields].map(([key, { value }]) => [key, value]))
 }
 
 /** @throws HubError for what is no language model. */
@@ -32,6 +32,11 @@ export function checkLanguage(language: Metadata, shown: string): void {
   }
   if (typeof architecture !== 'string' || !language.has('tokenizer.ggml.tokens')) {
     throw new HubError(`${shown} is not a language model: name another file`)
+  }
+  try {
+    kvCost(language)
+  } catch (error) {
+    throw new HubError(`${shown} cannot be used: ${(error as Error).message}`, { cause: error })
   }
 }
 

@@ -16,8 +16,10 @@ export interface HubFile {
 }
 
 /** Answers of the API are JSON of some hundred kilobytes. */
-const MAX_JSON_BYTES = 64 * 2 ** 20
+const MAX_JSON_BYTES = 2 ** 24
 const MAX_PAGES = 1000
+/** The largest repositories of GGUF models have some thousand. */
+const MAX_FILES = 20_000
 
 type Options = Attempts & { readonly tuning: Tuning }
 
@@ -52,6 +54,7 @@ export class HubClient {
       const { body, answer }: { body: unknown; answer: HttpAnswer } = await this.#json(next, id)
       if (!Array.isArray(body)) throw new HubError(`${next.host} sent no list of files for ${id}: check HF_ENDPOINT`)
       for (const entry of body) if (isObject(entry) && entry.type === 'file') files.push(readFile(entry))
+      if (files.length > MAX_FILES) throw new HubError(`${id} has more than ${MAX_FILES} files: no model has so many`)
       const link = nextPage(answer.header('link'))
       if (link === null) break
       // A mirror may name the hub that it copies: only the position in the list is taken from it.

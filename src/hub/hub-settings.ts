@@ -48,7 +48,11 @@ async function readToken(environment: Environment, home: string): Promise<string
   const token = given.trim()
   if (token === '') return null
   if (!/^[\x21-\x7e]+$/.test(token)) {
-    throw new HubError(`${environment.HF_TOKEN ? 'HF_TOKEN' : file}: expected a token such as hf_..., without spaces`)
+    const problem = (place: string) => `${place}: expected a token such as hf_..., without spaces`
+    const isFile = !environment.HF_TOKEN
+    throw new HubError(problem(isFile ? file : 'HF_TOKEN'), {
+      told: problem(isFile ? 'The file token of HF_HOME' : 'HF_TOKEN'),
+    })
   }
   return token
 }

@@ -1,7 +1,7 @@
 import { realpath, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { mismatch } from '../families/gguf.ts'
-import { partNumber, partPaths, stemOf } from './gguf-names.ts'
+import { checkParts, partNumber, partPaths, stemOf } from './gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './header-check.ts'
 import { HubError } from './hub-error.ts'
 import type { Metadata } from './memory-estimate.ts'
@@ -17,6 +17,7 @@ export interface LocalFile {
 
 /** @throws HubError for a file that is missing, in part too, or broken. */
 export async function readLocal(path: string, kind: 'model' | 'projector'): Promise<LocalFile> {
+  checkParts(path)
   const part = partNumber(path)
   if (part !== null && part.number !== 1)
     throw new HubError(`${path} is part ${part.number} of ${part.count}: name the first part`)

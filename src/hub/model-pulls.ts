@@ -4,7 +4,7 @@ import { readHubSettings } from './hub-settings.ts'
 import { readAddress } from './model-address.ts'
 import { type StoredCard, storedCards } from './model-store.ts'
 import type { PullEvent } from './pull-event.ts'
-import { pullInThread } from './pull-thread.ts'
+import { pullInProcess } from './pull-process.ts'
 import type { Removal } from './remove.ts'
 
 export interface ModelPullsOptions {
@@ -54,7 +54,7 @@ export class ModelPulls {
     return this.#alone(repository, async () => {
       if (!isDryRun) logger.info(`Pulling ${model}`)
       const task = { address: model, projector, isDryRun, store, memoryLimitBytes }
-      const id = await pullInThread(task, report, AbortSignal.any([signal, this.#closing.signal]))
+      const id = await pullInProcess(task, report, AbortSignal.any([signal, this.#closing.signal]))
       if (id !== null) logger.info(`Pulled ${id}`)
       return id
     })

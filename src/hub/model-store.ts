@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { KV_TYPES, type KvType } from '../models/kv-cost.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
+import { forgetUnread } from '../models/unread-cards.ts'
 import { writeAtomically } from './hub-cache.ts'
 import { folderName } from './safe-names.ts'
 
@@ -86,6 +87,7 @@ export async function storeCard(
 
 export async function removeCard({ file }: StoredCard): Promise<void> {
   await rm(file, { force: true })
+  await forgetUnread(file)
 }
 
 async function parseCard(file: string): Promise<z.infer<typeof cardSchema> | null> {

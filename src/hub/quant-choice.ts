@@ -1,5 +1,5 @@
 import type { KvType } from '../models/kv-cost.ts'
-import { askedFor, type Candidate, candidatesOf } from './gguf-names.ts'
+import { askedFor, type Candidate, candidatesOf, isProjector } from './gguf-names.ts'
 import { checkEncoder, checkLanguage } from './header-check.ts'
 import type { HubFile } from './hub-client.ts'
 import { HubError } from './hub-error.ts'
@@ -16,6 +16,11 @@ const LEAST = 'Q4_K_M'
 const UNQUANTISED = /^B?FP?(16|32)$/i
 /** A repository of more different models than this is no list of quantisations. */
 const MAX_HEADERS = 4
+/** Models and encoders of one repository; known ones have some ten. */
+const MAX_MODELS = 500
+const MAX_PROJECTORS = 100
+/** Names in an error. */
+const MAX_LABELS = 50
 
 /** The image encoder that a model would get. */
 export type ProjectorOf = (candidate: Candidate) => HubFile | undefined
@@ -37,6 +42,12 @@ export function findCandidates(
   const all = candidatesOf(files)
   if (all.length === 0) {
     throw new HubError(`${id} has no GGUF model: look for a repository of the same model with GGUF in its name`)
+  }
+  const projectors = files.filter(({ path }) => isProjector(path)).length
+  if (all.length > MAX_MODELS || projectors > MAX_PROJECTORS) {
+    throw new HubError(
+      `${id} has ${all.length} models and ${projectors} encoders; at most ${MAX_MODELS} and ${MAX_PROJECTORS} are looked at`,
+    )
   }
   if (wanted === null) return { all, asked: null }
   const found = askedFor(all, wanted)
@@ -146,7 +157,9 @@ export async function toChoices(
 }
 
 export function labelsOf(candidates: readonly Candidate[]): string {
-  return candidates.map(({ label }) => label).join(', ')
+  const more = candidates.length - MAX_LABELS
+  const labels = candidates.slice(0, MAX_LABELS).map(({ label }) => label)
+  return `${labels.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
 /** What is left of a file's name without its quantisation. */

@@ -134,6 +134,7 @@ export class RemoteFile {
     for (let expired = 0, renamed = 0; ; ) {
       const known = this.#location
       const answer = await this.#http.get(known ?? this.#options.url, {
+        origin: this.#options.url,
         signal,
         headers: {
           range: `bytes=${from}-${to - 1}`,

@@ -44,10 +44,11 @@ export async function pullFromRepository(
   const note = (message: string) => report({ type: 'note', message })
   const repository = await Repository.open(address, settings, http, { signal, tuning, note })
   const { all, asked } = findCandidates(repository, request.quant ?? address.wanted)
+  const projectors = repository.files.filter(({ path }) => isProjector(path))
   const { projector: given } = request
   const named = given === null || given === 'auto' ? undefined : namedProjector(repository, given)
   const projectorOf: ProjectorOf = ({ files: [first] }) =>
-    given === 'auto' ? projectorsFor(first!.path, repository.files)[0] : named
+    given === 'auto' ? projectorsFor(first!.path, projectors)[0] : named
   const idOf = ({ label }: Candidate) => request.id ?? `${repository.id}:${label}`
   const kvTypes = await storedKvTypes(options.store)
   const kvTypeOf: KvTypeOf = (candidate) => kvTypes.get(idOf(candidate))
@@ -186,7 +187,11 @@ async function fetchAll(
     const path = await cache.link(commit, file)
     if (!isNew) report({ type: 'found', file: file.path, path })
     paths.set(file, path)
-    if (!(await stat(path).catch(() => null))?.isFile()) throw new HubError(`${path} is not there after its download`)
+    if (!(await stat(path).catch(() => null))?.isFile()) {
+      throw new HubError(`${path} is not there after its download`, {
+        told: `${file.path} is not there after its download`,
+      })
+    }
   }
   return paths
 }

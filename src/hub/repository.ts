@@ -67,10 +67,8 @@ export class Repository {
     const files = commit === null ? [] : await cache.files(commit)
     if (commit === null || files.length === 0) {
       const advice = settings.isOffline ? 'unset it' : 'check the network, HTTPS_PROXY and HF_ENDPOINT'
-      throw new HubError(
-        `Cannot fetch ${id}: ${reason}, and the cache ${settings.cacheRoot} has no files of it; ${advice}`,
-        { cause },
-      )
+      const problem = (cache: string) => `Cannot fetch ${id}: ${reason}, and ${cache} has no files of it; ${advice}`
+      throw new HubError(problem(`the cache ${settings.cacheRoot}`), { cause, told: problem('the cache') })
     }
     options.note(`${reason}; using what the cache has of ${id}`)
     return new Repository(cache, commit, files, null, options)

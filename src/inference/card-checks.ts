@@ -2,7 +2,7 @@ import { Template } from '@huggingface/jinja'
 import { DIALECTS } from '../grounding/index.ts'
 import { CardError, type ModelCard } from '../models/card.ts'
 import { PLAIN } from '../templates/built-in.ts'
-import { readTraits } from '../templates/traits.ts'
+import { readTraits, type TemplateTraits } from '../templates/traits.ts'
 import type { ModelInfo } from './engine.ts'
 
 /**
@@ -66,8 +66,7 @@ function checkTemplate(card: ModelCard, info: ModelInfo): void {
   const field = 'engine.chatTemplate'
   let rendersTools: boolean
   try {
-    const template = new Template(info.chatTemplate ?? PLAIN)
-    rendersTools = readTraits((variables) => template.render(variables)).toolForms !== null
+    rendersTools = (info.templateTraits ?? ownTraits(info)).toolForms !== null
   } catch (error) {
     const { message, cause } = error as Error
     const reason = cause instanceof Error ? `${message}: ${cause.message}` : message
@@ -75,4 +74,9 @@ function checkTemplate(card: ModelCard, info: ModelInfo): void {
   }
   if (card.toolSyntax === undefined || rendersTools) return
   throw new CardError(card.file, field, "the card has a 'toolSyntax', but the chat template does not render tools")
+}
+
+function ownTraits({ chatTemplate }: ModelInfo): TemplateTraits {
+  const template = new Template(chatTemplate ?? PLAIN)
+  return readTraits((variables) => template.render(variables))
 }

@@ -1,4 +1,5 @@
 import type { RgbImage } from '../media/pixels.ts'
+import type { TemplateTraits } from '../templates/traits.ts'
 import type { OffloadReport } from './offload.ts'
 import type { WorkTrace } from './work-trace.ts'
 
@@ -129,6 +130,11 @@ export interface ModelInfo {
   readonly longestTokenBytes: number
   /** Jinja source of the chat template; null when the model has none. */
   readonly chatTemplate: string | null
+  /**
+   * How the template is called, for one of somebody else: it runs in a process of its own. Absent for a template of this
+   * program.
+   */
+  readonly templateTraits?: TemplateTraits | undefined
   /** Texts of the special tokens that templates refer to; empty when the model has none. */
   readonly bosToken: string
   readonly eosToken: string

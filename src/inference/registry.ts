@@ -32,7 +32,11 @@ export class ModelRegistry {
       const model = { id: served.id, served, card, engine, contextTokens, outputTokens }
       for (const id of [served.id, ...served.aliases]) {
         const other = this.#byId.get(id) ?? added.get(id)
-        if (other) throw new CardError(card.file, `serves[${index}]`, `'${id}' is already served by ${other.card.file}`)
+        if (other) {
+          throw new CardError(card.file, `serves[${index}]`, `'${id}' is already served by ${other.card.file}`, {
+            told: `'${id}' is the name of another model`,
+          })
+        }
         added.set(id, model)
       }
       return model

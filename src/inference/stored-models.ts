@@ -1,7 +1,8 @@
 import { stat } from 'node:fs/promises'
 import { type ApiError, invalidRequest } from '../lib/errors.ts'
-import { loadCard, type ModelCard } from '../models/card.ts'
+import { CardError, loadCard, type ModelCard } from '../models/card.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
+import { idsOf, readUnlessFatal } from '../models/unread-cards.ts'
 import { type Aliases, addAliases } from './aliases.ts'
 import { type EnginePool, gib } from './engine-pool.ts'
 import type { ModelOpener } from './open-models.ts'
@@ -39,7 +40,7 @@ interface Entry {
   readonly served: { readonly card: ModelCard; readonly engine: PooledEngine } | null
   /** Whether another model has one of its names. */
   readonly isTaken: boolean
-  /** Ids that cannot be served because the model is too large, and what a request for them is told. */
+  /** Ids that cannot be served, and what a request for them is told. */
   readonly refusal: { readonly ids: readonly string[]; readonly error: ApiError } | null
 }
 
@@ -158,8 +159,11 @@ export class StoredModels {
   async #open(file: string): Promise<Omit<Entry, 'version'>> {
     const { registry, pool, opener, aliases, memoryBytes: most, prepare, logger } = this.#options
     try {
-      const written = await loadCard(file, (message) => logger.warn(message), { load: 'first_use' })
-      const card = opener.servable(addAliases(written, aliases))
+      const [card, { info, memoryBytes }] = await readUnlessFatal(file, async () => {
+        const written = await loadCard(file, (message) => logger.warn(message), { load: 'first_use' })
+        const servable = opener.servable(addAliases(written, aliases))
+        return [servable, await opener.describe(servable)] as const
+      })
       const names = card.serves.flatMap(({ id, aliases }) => [id, ...aliases])
       const name = names[0]!
       const taken = names.find((one) => registry.find(one))
@@ -167,7 +171,6 @@ export class StoredModels {
         logger.warn(`${file} is not served: '${taken}' is already served by ${registry.find(taken)!.card.file}`)
         return { ...UNUSED, isTaken: true }
       }
-      const { info, memoryBytes } = await opener.describe(card)
       if (memoryBytes > most) {
         const problem = `needs about ${gib(memoryBytes)} of memory, and this server has ${gib(most)} for models`
         logger.warn(`The stored model '${name}' is not served: it ${problem}`)
@@ -190,7 +193,13 @@ export class StoredModels {
       return { ...UNUSED, served: { card, engine } }
     } catch (error) {
       logger.warn(`A stored model is not served: ${(error as Error).message}`)
-      return UNUSED
+      const ids = await idsOf(file)
+      if (ids.length === 0) return UNUSED
+      const problem = error instanceof CardError ? error.told : 'its card or its files cannot be used'
+      return {
+        ...UNUSED,
+        refusal: { ids, error: invalidRequest(`Model '${ids[0]}' cannot be served: ${problem}`, null) },
+      }
     }
   }
 

@@ -1,10 +1,12 @@
-import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
 import type { FairSlots } from '../lib/fair-slots.ts'
-import { CHILD_ENVIRONMENT, CHILD_OPTIONS } from '../lib/memory.ts'
+import { spawnLimited } from '../lib/limited-process.ts'
+import { CHILD_ENVIRONMENT } from '../lib/memory.ts'
+import { WorkLimit } from '../lib/work-limit.ts'
 import { type DecodeJob, reasonOf } from './decode-job.ts'
 import {
   BYTES_FD,
@@ -18,7 +20,6 @@ import {
 } from './decoding/protocol.ts'
 import { closePair, makeSocketPair, type SocketPair, sendDescriptor } from './sandbox/descriptors.ts'
 import { forbidRings } from './sandbox/seccomp.ts'
-import { WorkLimit } from './work-limit.ts'
 
 /** An idle process ends after this time, unless it is the last one. */
 const IDLE_MS = 10_000
@@ -234,16 +235,15 @@ export function cannotStart(cause: unknown): Error {
  * set one. An allocation beyond the limit fails, and with it the input.
  */
 function start({ memoryBytes, program }: DecoderOptions, sockets: SocketPair | null): ChildProcess {
-  const options: SpawnOptions = {
-    serialization: 'advanced',
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe', ...(sockets === null ? [] : [sockets.theirs])],
-    env: CHILD_ENVIRONMENT,
-  }
-  const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; exec "$@"`
-  const args = [...CHILD_OPTIONS, program, ...(sockets === null ? [] : [CONFINED])]
   try {
     if (sockets !== null) forbidRings()
-    const child = spawn('/bin/sh', ['-c', limited, 'sh', process.execPath, ...args], options)
+    const child = spawnLimited({
+      program,
+      args: sockets === null ? [] : [CONFINED],
+      environment: { ...CHILD_ENVIRONMENT },
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc', 'pipe', ...(sockets === null ? [] : [sockets.theirs])],
+      memoryBytes,
+    })
     if (sockets !== null) closeSync(sockets.theirs)
     return child
   } catch (error) {

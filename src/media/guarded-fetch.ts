@@ -1,10 +1,10 @@
-import { type LookupAddress, type LookupAllOptions, lookup as resolveHost } from 'node:dns'
-import type { LookupFunction } from 'node:net'
 import type { Readable } from 'node:stream'
-import ipaddr from 'ipaddr.js'
 import type { Agent } from 'undici'
 import { ApiError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
 import { failureReason, isOwnFailure } from '../lib/fetch-failure.ts'
+import { ForbiddenAddress, guardedLookup, type HostResolver, isPublic, literalAddress } from '../lib/public-address.ts'
+
+export { type HostResolver, isPublic } from '../lib/public-address.ts'
 
 export interface FetchPolicy {
   /** The allow-list: hosts (`host` or `host:port`, lower case) that may be private and use any port. */
@@ -14,12 +14,6 @@ export interface FetchPolicy {
   /** Resolves all addresses of a host; the system's resolver by default. */
   readonly resolve?: HostResolver
 }
-
-export type HostResolver = (
-  hostname: string,
-  options: LookupAllOptions,
-  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
-) => void
 
 export interface Fetch {
   /** Names the input in errors. */
@@ -106,8 +100,8 @@ export class GuardedFetcher {
     const { allowedHosts } = this.#policy
     if (allowedHosts.has(url.hostname) || allowedHosts.has(url.host)) return true
     if (url.port !== '') throw invalidRequest(`Fetching media from port ${url.port} is not allowed`, param)
-    const literal = url.hostname.replace(/^\[|\]$/g, '')
-    if (ipaddr.isValid(literal) && !isPublic(literal)) throw forbidden(url, param)
+    const literal = literalAddress(url.hostname)
+    if (literal !== null && !isPublic(literal)) throw forbidden(url, param)
     return false
   }
 
@@ -135,43 +129,15 @@ interface Client {
   readonly unguarded: Agent
 }
 
-async function openClient({ resolve = resolveHost }: FetchPolicy): Promise<Client> {
+async function openClient({ resolve }: FetchPolicy): Promise<Client> {
   const { Agent, request } = await import('undici')
-  const guarded = new Agent({ connections: 16, connect: { lookup: publicOnly(resolve) } })
+  const guarded = new Agent({ connections: 16, connect: { lookup: guardedLookup(isPublic, resolve) } })
   return { request, guarded, unguarded: new Agent({ connections: 16 }) }
 }
 
 /** Closes a response without reading its body. The body then emits an error, which is expected. */
 function discard(body: Readable): void {
   body.on('error', () => {}).destroy()
-}
-
-/** The global unicast range of IPv6 (RFC 4291). The rest includes tunnels and embedded IPv4 addresses. */
-const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
-
-/** Whether this is a public unicast address: not private, loopback, link-local, a tunnel or otherwise special. */
-export function isPublic(address: string): boolean {
-  if (!ipaddr.isValid(address)) return false
-  // process() unwraps IPv4-mapped IPv6, so ::ffff:127.0.0.1 is checked as 127.0.0.1.
-  const parsed = ipaddr.process(address)
-  if (parsed instanceof ipaddr.IPv6 && !parsed.match(GLOBAL_UNICAST)) return false
-  return parsed.range() === 'unicast'
-}
-
-class ForbiddenAddress extends Error {}
-
-/** A look-up that fails unless all addresses are public. The connection uses one of them without another look-up. */
-function publicOnly(resolve: HostResolver): LookupFunction {
-  return (hostname, options, callback) => {
-    resolve(hostname, { ...options, all: true }, (error, addresses) => {
-      if (error) return callback(error, '')
-      const forbiddenOne = addresses.find(({ address }) => !isPublic(address))
-      const first = addresses[0]
-      if (forbiddenOne || !first) return callback(new ForbiddenAddress(hostname), '')
-      if (options.all) callback(null, addresses)
-      else callback(null, first.address, first.family)
-    })
-  }
 }
 
 function forbidden(url: URL, param: string): ApiError {

@@ -114,7 +114,7 @@ export async function readCard(
 
 async function readJson(path: string): Promise<unknown> {
   const refuse = (error: Error, message: string): never => {
-    throw new CardError(path, '', message, { cause: error })
+    throw new CardError(path, '', message, { cause: error, told: 'the card cannot be read' })
   }
   const text = await readFile(path, 'utf8').catch((error: Error) => refuse(error, error.message))
   try {

@@ -2,7 +2,9 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { GgufMetadata } from '../families/gguf.ts'
 import { BUILT_IN_MARKS, BUILT_IN_PREFIX, builtInFor, builtInTemplate } from '../templates/built-in.ts'
+import type { TemplateTraits } from '../templates/traits.ts'
 import { CardError } from './card-error.ts'
+import { probeGuarded } from './model-reader.ts'
 import { findTokens } from './vocabulary.ts'
 import type { CardFolder } from './weight-files.ts'
 
@@ -31,6 +33,27 @@ export async function chooseTemplate(
   if (typeof own === 'string' && own.trim() !== '')
     return { source: own, origin: 'tokenizer.chat_template', builtIn: null }
   return chooseBuiltIn(language, place)
+}
+
+/**
+ * How a template is called that is none of this program's own; undefined for one that is.
+ * @throws CardError when it cannot be used.
+ */
+export async function traitsOf(
+  { source, builtIn }: ChosenTemplate,
+  place: CardFolder,
+): Promise<TemplateTraits | undefined> {
+  if (builtIn !== null) return undefined
+  const { traits } = await probeGuarded(source).catch((error: Error) => {
+    throw templateFailure(error, place)
+  })
+  return traits
+}
+
+export function templateFailure(error: Error, { file }: CardFolder): CardError {
+  return new CardError(file, 'engine.chatTemplate', `the chat template cannot be used: ${error.message}`, {
+    cause: error,
+  })
 }
 
 /** The built-in template whose marks the vocabulary has. */
@@ -76,6 +99,8 @@ function beginsWithBos(language: GgufMetadata): boolean {
 async function readTemplate(name: string, { file, directory }: CardFolder): Promise<string> {
   const path = resolve(directory, name)
   return readFile(path, 'utf8').catch((error: Error) => {
-    throw new CardError(file, 'engine.chatTemplate', `cannot read the file ${path}: ${error.message}`)
+    throw new CardError(file, 'engine.chatTemplate', `cannot read the file ${path}: ${error.message}`, {
+      told: 'the file cannot be read',
+    })
   })
 }

@@ -1,6 +1,6 @@
 import type { GgufMetadata } from '../families/gguf.ts'
 import { CardError } from './card-error.ts'
-import { kvCost } from './kv-cost.ts'
+import { kvCostOf } from './kv-cost.ts'
 import { machineMemory } from './machine-memory.ts'
 import { runsOnServers } from './server-engines.ts'
 import { type CardFolder, findWeights } from './weight-files.ts'
@@ -57,7 +57,7 @@ export async function deriveContext(
         'fewer parameters, or set engine.contextTokens to try it all the same',
     )
   }
-  const { perCell, perSequence } = kvCost(language, card.engine.kvType)
+  const { perCell, perSequence } = kvCostOf(language, card.engine.kvType, place)
   const room = Math.max(0, memoryBytes * MEMORY_SHARE - weights - PROCESS_BYTES)
   const maxSequences =
     perSequence === 0

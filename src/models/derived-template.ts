@@ -1,8 +1,8 @@
 import type { GgufMetadata } from '../families/gguf.ts'
-import { probeGuarded, TemplateError } from '../templates/guarded-probe.ts'
 import type { TemplateFindings } from '../templates/probe.ts'
 import { CardError } from './card-error.ts'
-import { builtInWarning, chooseBuiltIn, chooseTemplate } from './chosen-template.ts'
+import { builtInWarning, chooseBuiltIn, chooseTemplate, templateFailure } from './chosen-template.ts'
+import { probeGuarded, TemplateError } from './model-reader.ts'
 import type { CardFolder } from './weight-files.ts'
 
 /** What a model's chat template says of it. */
@@ -17,7 +17,8 @@ export interface TemplateReading extends TemplateFindings {
  * Probes the chat template that a card names or that is in the weights. Where there is none, or none that can be used, a
  * built-in one takes its place; nothing is known then of the model's tools and thoughts.
  * @param given `engine.chatTemplate` of the card.
- * @throws CardError when the template that the card names cannot be used.
+ * @throws CardError when the template that the card names cannot be used, and for one that ended its process: what is
+ * meant to end a server is not served with another template either.
  */
 export async function deriveTemplate(
   given: string | undefined,
@@ -29,9 +30,9 @@ export async function deriveTemplate(
     return { ...NOTHING, builtIn: chosen.builtIn, origin: chosen.origin, warnings: [builtInWarning(chosen.builtIn)] }
   }
   try {
-    return { ...(await probeGuarded(chosen.source)), origin: chosen.origin }
+    return { ...(await probeGuarded(chosen.source)).findings, origin: chosen.origin }
   } catch (error) {
-    if (!(error instanceof TemplateError)) throw error
+    if (!(error instanceof TemplateError)) throw templateFailure(error as Error, place)
     if (given !== undefined) throw new CardError(place.file, 'engine.chatTemplate', `${given}: ${error.message}`)
     const { builtIn, origin } = chooseBuiltIn(language, place)
     const warning = `the model's own chat template cannot be used, so it gets '${builtIn}': ${error.message}`

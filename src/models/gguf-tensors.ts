@@ -66,6 +66,8 @@ export class GgufTensors implements AsyncDisposable {
     const tensor = this.#tensors.get(name)!
     const layout = LAYOUTS[tensor.type]!
     const bytes = (countOf(tensor.shape) / layout.blockValues) * layout.blockBytes
+    const { size } = await tensor.file.stat()
+    if (!(bytes <= size - tensor.offset)) throw new Error(`${tensor.path}: the file ends within the tensor '${name}'`)
     const { buffer, bytesRead } = await tensor.file.read(Buffer.alloc(bytes), 0, bytes, tensor.offset)
     if (bytesRead < bytes) throw new Error(`${tensor.path}: the file ends within the tensor '${name}'`)
     return layout.unpack === undefined ? buffer : layout.unpack(buffer)

@@ -35,13 +35,25 @@ export interface GgufHeader {
 const MAGIC = 0x46554747
 const VERSIONS = [2, 3]
 const DEFAULT_ALIGNMENT = 32
-/** More dimensions than any tensor of ggml has (GGML_MAX_DIMS is 4). */
-const MAX_DIMENSIONS = 8
+/** GGML_MAX_DIMS. */
+const MAX_DIMENSIONS = 4
+/** Known models have some hundred fields at most, and some ten thousand tensors. */
+const MAX_FIELDS = 2 ** 14
+const MAX_TENSORS = 2 ** 16
+/** Known models have some hundred layers at most. */
+export const MAX_LAYERS = 1024
+/** So many need no tensors to be believed: they cost nothing. */
+const FEW_LAYERS = 64
+/** The largest vocabularies have some 260,000 tokens and twice as many merges. */
+const MAX_STRINGS = 2 ** 21
 const STRING = 8
 const ARRAY = 9
+/** Of a field: the length of its key, its type and its value. Of a tensor: all but its name and its sides. */
+const LEAST_FIELD_BYTES = 13
+const LEAST_TENSOR_BYTES = 24
 /** The header of a large vocabulary takes some 10 MB. */
 const FIRST_READ_BYTES = 2 ** 20
-const MAX_HEADER_BYTES = 2 ** 28
+const MAX_HEADER_BYTES = 2 ** 27
 
 /** Bytes that are read piece by piece: of a file, or of an address that answers ranges. */
 export interface ByteSource {
@@ -56,8 +68,8 @@ export interface ByteSource {
  */
 export async function readGgufMetadata(path: string): Promise<ReadonlyMap<string, GgufValue>> {
   await using file = await open(path)
-  const { fields } = await readHead(await fileBytes(file), (head) => readFields(new Reader(head)))
-  return new Map([...fields].map(([key, { value }]) => [key, value]))
+  const read = (head: Buffer, size: number) => unlessCut(() => readFields(new Reader(head, size)))
+  return metadataOf((await readHead(await fileBytes(file), read)).fields)
 }
 
 /**
@@ -66,9 +78,13 @@ export async function readGgufMetadata(path: string): Promise<ReadonlyMap<string
  * @throws Error that says why the header cannot be read.
  */
 export async function readGgufHeader(from: string | ByteSource): Promise<GgufHeader> {
-  if (typeof from !== 'string') return readHead(from, parseGguf)
+  if (typeof from !== 'string') return readHead(from, parseHead)
   await using file = await open(from)
-  return await readHead(await fileBytes(file), parseGguf)
+  return await readHead(await fileBytes(file), parseHead)
+}
+
+export function metadataOf(fields: GgufHeader['fields']): ReadonlyMap<string, GgufValue> {
+  return new Map([...fields].map(([key, { value }]) => [key, value]))
 }
 
 async function fileBytes(file: FileHandle): Promise<ByteSource> {
@@ -82,29 +98,51 @@ async function fileBytes(file: FileHandle): Promise<ByteSource> {
   }
 }
 
-/** Reads more and more of a source until its header is in what was read. */
-async function readHead<Header>(source: ByteSource, parse: (head: Buffer) => Header): Promise<Header> {
+/**
+ * Reads more and more of a source until its header is in what was read.
+ * @param parse gives null when the header reaches beyond that.
+ */
+export async function readHead<Header>(
+  source: ByteSource,
+  parse: (head: Buffer, size: number) => Header | null | Promise<Header | null>,
+): Promise<Header> {
   let head: Buffer = Buffer.alloc(0)
   for (let bytes = FIRST_READ_BYTES; ; bytes *= 2) {
-    const length = Math.min(bytes, source.size, MAX_HEADER_BYTES)
+    const length = Math.min(bytes, source.size)
     head = Buffer.concat([head, await source.read(head.length, length - head.length)])
-    try {
-      return parse(head)
-    } catch (error) {
-      if (!(error instanceof EndOfBuffer)) throw error
-      if (length === MAX_HEADER_BYTES) throw new Error(`the file's header is larger than ${MAX_HEADER_BYTES} bytes`)
-      if (length < bytes) throw error
-    }
+    const header = await parse(head, source.size)
+    if (header !== null) return header
+    // A source that ends early has been cut off since it was asked for its size.
+    if (head.length < length || length === source.size) throw new Error('the file is truncated')
+    if (bytes === MAX_HEADER_BYTES) throw new Error(`the file's header is larger than ${MAX_HEADER_BYTES} bytes`)
+  }
+}
+
+/**
+ * The header of a file of which this is the beginning; null when it reaches beyond that.
+ * @throws Error that says why it cannot be read.
+ */
+export function parseHead(head: Buffer, size: number): GgufHeader | null {
+  return unlessCut(() => parseGguf(head, size))
+}
+
+function unlessCut<Header>(parse: () => Header): Header | null {
+  try {
+    return parse()
+  } catch (error) {
+    if (error instanceof EndOfHead) return null
+    throw error
   }
 }
 
 /**
  * Reads a header, including the list of tensors.
  * @param file the whole file, or its beginning up to the data.
+ * @param size of the whole file.
  * @throws Error that says why the header cannot be read.
  */
-export function parseGguf(file: Buffer): GgufHeader {
-  const reader = new Reader(file)
+export function parseGguf(file: Buffer, size = file.length): GgufHeader {
+  const reader = new Reader(file, size)
   const { fields, tensorCount } = readFields(reader)
   const tensors: GgufTensor[] = []
   for (let i = 0; i < tensorCount; i++) tensors.push(readTensor(reader))
@@ -123,8 +161,8 @@ function readFields(reader: Reader): { fields: Map<string, GgufField>; tensorCou
   if (!VERSIONS.includes(version)) {
     throw new Error(`the file has GGUF version ${version}; versions ${VERSIONS.join(' and ')} are supported`)
   }
-  const tensorCount = reader.uint64()
-  const count = reader.uint64()
+  const tensorCount = reader.count('tensors', MAX_TENSORS, LEAST_TENSOR_BYTES)
+  const count = reader.count('fields in its header', MAX_FIELDS, LEAST_FIELD_BYTES)
   const fields = new Map<string, GgufField>()
   for (let i = 0; i < count; i++) {
     const key = reader.string()
@@ -132,7 +170,21 @@ function readFields(reader: Reader): { fields: Map<string, GgufField>; tensorCou
     const value = reader.value(reader.uint32())
     fields.set(key, { value, bytes: reader.since(from) })
   }
+  checkLayers(fields, tensorCount)
   return { fields, tensorCount }
+}
+
+/** @throws Error for a model that claims more layers than it can have. */
+function checkLayers(fields: ReadonlyMap<string, GgufField>, tensorCount: number): void {
+  const layers = fields.get(`${fields.get('general.architecture')?.value}.block_count`)?.value
+  if (typeof layers !== 'number') return
+  if (!(layers >= 0 && layers <= MAX_LAYERS)) {
+    throw new Error(`the file names ${layers} layers; at most ${MAX_LAYERS} are supported`)
+  }
+  // The first part of a model in several may have no tensors, and names the number of all.
+  const all = fields.get('split.tensors.count')?.value
+  const tensors = typeof all === 'number' ? Math.max(all, tensorCount) : tensorCount
+  if (tensors > 0 && layers > Math.max(tensors, FEW_LAYERS)) throw new Error(`the file names ${layers} layers and has ${tensors} tensors`)
 }
 
 /** @returns the tensor with its offset from where the data begins. */
@@ -147,29 +199,53 @@ function readTensor(reader: Reader): GgufTensor {
 /** An array of the metadata, whose elements are read when they are asked for. */
 export class GgufArray implements Iterable<GgufValue> {
   readonly length: number
-  readonly #reader: Reader
-  readonly #type: number
+  /** Of the elements, by their type in the file. */
+  readonly type: number
+  /** The elements as they are in the file. */
+  readonly bytes: Buffer
 
-  constructor(reader: Reader, type: number, length: number) {
-    this.#reader = reader
-    this.#type = type
+  constructor(type: number, length: number, bytes: Buffer) {
+    this.type = type
     this.length = length
+    this.bytes = bytes
   }
 
   at(index: number): GgufValue | undefined {
     if (!Number.isInteger(index) || index < 0 || index >= this.length) return undefined
-    const reader = this.#reader.copy()
-    reader.skip(this.#type, index)
-    return reader.value(this.#type)
+    const reader = new Reader(this.bytes)
+    reader.skip(this.type, index)
+    return reader.value(this.type)
+  }
+
+  /** The first places of some texts, by text. The others are not made into strings, which would take most of the time. */
+  find(texts: Iterable<string>): Map<string, number> {
+    const found = new Map<string, number>()
+    if (this.type !== STRING) return found
+    const wanted = new Map<number, { readonly text: string; readonly bytes: Buffer }[]>()
+    for (const text of texts) {
+      const bytes = Buffer.from(text)
+      wanted.set(bytes.length, [...(wanted.get(bytes.length) ?? []), { text, bytes }])
+    }
+    const reader = new Reader(this.bytes)
+    for (let i = 0; i < this.length; i++) {
+      const length = reader.uint64()
+      const from = reader.take(length)
+      for (const { text, bytes } of wanted.get(length) ?? []) {
+        const isSame = bytes.compare(this.bytes, from, from + length) === 0
+        if (isSame && !found.has(text)) found.set(text, i)
+      }
+    }
+    return found
   }
 
   *[Symbol.iterator](): Generator<GgufValue, void, void> {
-    const reader = this.#reader.copy()
-    for (let i = 0; i < this.length; i++) yield reader.value(this.#type)
+    const reader = new Reader(this.bytes)
+    for (let i = 0; i < this.length; i++) yield reader.value(this.type)
   }
 }
 
-class EndOfBuffer extends Error {
+/** What was read does not reach to the end of the header. */
+class EndOfHead extends Error {
   constructor() {
     super('the file is truncated')
   }
@@ -198,19 +274,17 @@ const SCALARS: Readonly<Record<number, Scalar>> = {
 /** A position in the bytes of a file. */
 class Reader {
   readonly #buffer: Buffer
-  #at: number
+  /** Of the whole file, of which the buffer may be the beginning. */
+  readonly #size: number
+  #at = 0
 
-  constructor(buffer: Buffer, at = 0) {
+  constructor(buffer: Buffer, size = buffer.length) {
     this.#buffer = buffer
-    this.#at = at
+    this.#size = size
   }
 
   get position(): number {
     return this.#at
-  }
-
-  copy(): Reader {
-    return new Reader(this.#buffer, this.#at)
   }
 
   /** The bytes from a position to this one. */
@@ -219,18 +293,30 @@ class Reader {
   }
 
   uint32(): number {
-    return this.#buffer.readUInt32LE(this.#take(4))
+    return this.#buffer.readUInt32LE(this.take(4))
   }
 
   /** Without a BigInt, which would take most of the time over a large vocabulary. */
   uint64(): number {
-    const at = this.#take(8)
+    const at = this.take(8)
     return this.#buffer.readUInt32LE(at) + this.#buffer.readUInt32LE(at + 4) * 2 ** 32
+  }
+
+  /**
+   * A number of things that follow.
+   * @param bytes that each of them takes at least.
+   * @throws Error when there are more than `most`, or more than the file has room for.
+   */
+  count(what: string, most: number, bytes: number): number {
+    const count = this.uint64()
+    if (count * bytes > this.#size) throw new Error('the file is truncated')
+    if (count > most) throw new Error(`the file has ${count} ${what}; at most ${most} are supported`)
+    return count
   }
 
   string(): string {
     const length = this.uint64()
-    const at = this.#take(length)
+    const at = this.take(length)
     return this.#buffer.toString('utf8', at, at + length)
   }
 
@@ -238,26 +324,28 @@ class Reader {
     if (type === STRING) return this.string()
     if (type === ARRAY) {
       const element = this.uint32()
-      const length = this.uint64()
-      const array = new GgufArray(this.copy(), element, length)
+      const length = element === STRING ? this.count('texts in one array', MAX_STRINGS, 8) : this.uint64()
+      const from = this.#at
       this.skip(element, length)
-      return array
+      return new GgufArray(element, length, this.since(from))
     }
     const scalar = scalarOf(type)
-    return scalar.read(this.#buffer, this.#take(scalar.bytes))
+    return scalar.read(this.#buffer, this.take(scalar.bytes))
   }
 
   skip(type: number, count: number): void {
     // Nor does ggml read them.
     if (type === ARRAY) throw new Error('the file has nested arrays in its metadata, which are not supported')
-    if (type === STRING) for (let i = 0; i < count; i++) this.#take(this.uint64())
-    else this.#take(scalarOf(type).bytes * count)
+    if (type === STRING) for (let i = 0; i < count; i++) this.take(this.uint64())
+    else this.take(scalarOf(type).bytes * count)
   }
 
   /** @returns where the bytes begin. */
-  #take(bytes: number): number {
+  take(bytes: number): number {
     const at = this.#at
-    if (at + bytes > this.#buffer.length) throw new EndOfBuffer()
+    // More of a file that has no more need not be read.
+    if (at + bytes > this.#size) throw new Error('the file is truncated')
+    if (at + bytes > this.#buffer.length) throw new EndOfHead()
     this.#at += bytes
     return at
   }

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { GgufMetadata } from '../families/gguf.ts'
 import { ggufNames } from '../families/hugging-face.ts'
@@ -42,6 +42,11 @@ const TURN_ENDS = [
   '<|end|>',
   '<|end_of_text|>',
 ]
+
+/** The largest known tokenizer.json has 33 MB. */
+const MAX_FILE_BYTES = 2 ** 26
+/** The largest known vocabularies have some 260,000 tokens. */
+const MAX_TOKENS = 2 ** 20
 
 /** `LLAMA_TOKEN_TYPE_NORMAL` and `LLAMA_TOKEN_TYPE_CONTROL`. */
 const NORMAL = 1
@@ -103,9 +108,12 @@ export async function readFolderHeaders(name: string, place: CardFolder): Promis
 
 async function readJson(folder: string, file: string, place: CardFolder): Promise<Json | null> {
   const path = join(folder, file)
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const text = await readSmall(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null
-    throw new CardError(place.file, 'engine.tokenizer', `cannot read ${path}: ${error.message}`, { cause: error })
+    throw new CardError(place.file, 'engine.tokenizer', `cannot read ${path}: ${error.message}`, {
+      cause: error,
+      told: `${file} cannot be read`,
+    })
   })
   if (text === null) return null
   let json: unknown
@@ -119,6 +127,13 @@ async function readJson(folder: string, file: string, place: CardFolder): Promis
   return json
 }
 
+/** @throws Error for a file that is too large. */
+async function readSmall(path: string): Promise<string> {
+  const { size } = await stat(path)
+  if (size > MAX_FILE_BYTES) throw new Error(`it has ${size} bytes; at most ${MAX_FILE_BYTES} are read`)
+  return readFile(path, 'utf8')
+}
+
 function marksOf(config: Json): PictureMarks | null {
   const { vision_start_token_id: begin, image_token_id: picture, vision_end_token_id: end } = config
   if (typeof begin !== 'number' || typeof picture !== 'number' || typeof end !== 'number') return null
@@ -126,7 +141,7 @@ function marksOf(config: Json): PictureMarks | null {
 }
 
 async function readTemplate(folder: string): Promise<string | undefined> {
-  return readFile(join(folder, 'chat_template.jinja'), 'utf8').catch(() => undefined)
+  return readSmall(join(folder, 'chat_template.jinja')).catch(() => undefined)
 }
 
 /** Older repositories have the template in their settings, or several by name. */
@@ -141,6 +156,8 @@ function vocabularyOf(tokenizer: Json): { readonly tokens: readonly string[]; re
   const types: number[] = []
   const add = (id: unknown, token: unknown, type: number) => {
     if (typeof id !== 'number' || typeof token !== 'string') return
+    // An array with an element so far behind the others would fill the memory.
+    if (!(Number.isInteger(id) && id >= 0 && id < MAX_TOKENS)) return
     tokens[id] = token
     types[id] = type
   }

@@ -1,5 +1,7 @@
 import type { GgufMetadata } from '../families/gguf.ts'
-import { GgufArray } from './gguf.ts'
+import { CardError } from './card-error.ts'
+import { GgufArray, MAX_LAYERS } from './gguf.ts'
+import type { CardFolder } from './weight-files.ts'
 
 /** What a model's cache takes, in bytes. */
 export interface KvCost {
@@ -21,11 +23,27 @@ const F32_BYTES = 4
 /**
  * Reads the cost from a model's header. The engine keeps all cells of layers with a sliding window too, because a prefix
  * that is used again needs them, so such layers cost as much as others.
+ * @throws Error for sizes that no model has.
  */
 export function kvCost(language: GgufMetadata, type: KvType = 'f16'): KvCost {
   const { widths, recurrentLayers, statePerLayer } = readLayers(language)
   const perCell = widths.reduce((sum, { heads, key, value }) => sum + heads * (key + value) * BYTES[type], 0)
-  return { perCell, perSequence: recurrentLayers * statePerLayer * F32_BYTES }
+  const perSequence = recurrentLayers * statePerLayer * F32_BYTES
+  if (!isSize(perCell) || !isSize(perSequence)) throw new Error('the header of the model has sizes that no model has')
+  return { perCell, perSequence }
+}
+
+function isSize(bytes: number): boolean {
+  return bytes >= 0 && bytes <= Number.MAX_SAFE_INTEGER
+}
+
+/** The same for a card. @throws CardError for sizes that no model has. */
+export function kvCostOf(language: GgufMetadata, type: KvType | undefined, { file }: CardFolder): KvCost {
+  try {
+    return kvCost(language, type)
+  } catch (error) {
+    throw new CardError(file, 'engine.model', (error as Error).message, { cause: error })
+  }
 }
 
 /** Why a model's keys and values cannot be stored in this way; null when they can. */
@@ -59,6 +77,7 @@ function readLayers(language: GgufMetadata): Layers {
     return value instanceof GgufArray ? value.at(layer) : value
   }
   const layers = number('block_count') ?? 0
+  if (layers > MAX_LAYERS) throw new Error(`the model has ${layers} layers; at most ${MAX_LAYERS} are supported`)
   const width = number('embedding_length') ?? 0
   // The last layers may use the keys and values of earlier ones.
   const ownLayers = layers - (number('attention.shared_kv_layers') ?? 0)

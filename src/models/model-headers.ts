@@ -1,8 +1,8 @@
 import { resolve } from 'node:path'
 import type { GgufMetadata } from '../families/gguf.ts'
 import { CardError } from './card-error.ts'
-import { readGgufMetadata } from './gguf.ts'
-import { type FolderHeaders, readFolderHeaders } from './hugging-face.ts'
+import type { FolderHeaders } from './hugging-face.ts'
+import { readFolder, readMetadata } from './model-reader.ts'
 import { runsOnServers, type ServerEngine } from './server-engines.ts'
 import type { CardFolder } from './weight-files.ts'
 
@@ -50,16 +50,17 @@ export class ModelHeaders {
   }
 
   #readFolder(name: string): Promise<FolderHeaders> {
-    this.#folder ??= readFolderHeaders(name, this.#place)
+    this.#folder ??= readFolder(name, this.#place)
     return this.#folder
   }
 
   async #read(field: string, name: string): Promise<GgufMetadata> {
     const path = resolve(this.#place.directory, name)
-    return readGgufMetadata(path).catch((error: NodeJS.ErrnoException) => {
+    return readMetadata(path).catch((error: NodeJS.ErrnoException) => {
       const message =
         error.code === 'ENOENT' ? `the file ${path} does not exist` : `cannot read ${path}: ${error.message}`
-      throw new CardError(this.#place.file, `engine.${field}`, message, { cause: error })
+      const told = error.code === undefined ? `the file cannot be read: ${error.message}` : 'the file cannot be read'
+      throw new CardError(this.#place.file, `engine.${field}`, message, { cause: error, told })
     })
   }
 }

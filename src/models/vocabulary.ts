@@ -14,15 +14,16 @@ export function findTokens(
   language: GgufMetadata,
   wanted: readonly string[],
 ): ReadonlyMap<string, { control: boolean }> {
-  const found = new Map<string, { control: boolean }>()
   const types = list(language.get('tokenizer.ggml.token_type'))
-  const names = new Set<unknown>(wanted)
-  let id = 0
-  for (const token of tokensOf(language) ?? []) {
-    if (names.has(token)) found.set(token as string, { control: types?.at(id) === CONTROL })
-    id++
-  }
-  return found
+  const tokens = tokensOf(language) ?? []
+  const places = tokens instanceof GgufArray ? tokens.find(wanted) : placesOf(tokens, new Set(wanted))
+  return new Map([...places].map(([token, id]) => [token, { control: types?.at(id) === CONTROL }]))
+}
+
+function placesOf(tokens: readonly unknown[], wanted: ReadonlySet<unknown>): Map<string, number> {
+  const places = new Map<string, number>()
+  for (const [id, token] of tokens.entries()) if (wanted.has(token)) places.set(token as string, id)
+  return places
 }
 
 /** Long arrays of a GGUF file are read where they are. */

@@ -1,6 +1,5 @@
 import { Template } from '@huggingface/jinja'
 import { describe, expect, test } from 'vitest'
-import { probeGuarded } from './guarded-probe.ts'
 import { probeTemplate, type TemplateFindings } from './probe.ts'
 
 function probe(source: string): TemplateFindings {
@@ -89,31 +88,4 @@ describe('thoughts', () => {
     const source = `{% for m in messages %}[{{ m.role }}]{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}{% endfor %}`
     expect(probe(source).thought).toBeNull()
   })
-})
-
-describe('a template of somebody else', () => {
-  const refused = (source: string, limits = {}) => expect(probeGuarded(source, limits)).rejects
-
-  test('is probed in a thread', async () => {
-    expect(await probeGuarded(chat({ start: '<think>' }))).toMatchObject({ thought: { end: '</think>' } })
-  })
-
-  test('may loop for ever', () =>
-    refused(
-      '{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}',
-      { milliseconds: 600 },
-    ).toThrow('The chat template takes more than 0.6 s for a short conversation'))
-
-  test('may fill the memory', () =>
-    refused(
-      '{% set ns = namespace(x=[1]) %}{% for a in range(64) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ messages[0].content }}',
-    ).toThrow(/^The chat template cannot be rendered: /))
-
-  test('may be too long', () => refused(' '.repeat(300_000)).toThrow(/has 300000 characters; at most 262144 are read$/))
-
-  test.each([
-    ['{% if %}', /./],
-    ['{{ raise_exception("never") }}', /^The chat template does not render a plain conversation: never$/],
-    ['nothing of the conversation', /^The chat template does not render a plain conversation$/],
-  ])('may not work: %s', (source, message) => refused(source).toThrow(message))
 })

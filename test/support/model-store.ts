@@ -1,6 +1,7 @@
 import { mkdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { ModelCard } from '../../src/models/card.ts'
+import { type HeaderValues, writeHeader } from './model-header.ts'
 import { shippedCard } from './shipped-model.ts'
 
 /** The model store of a server, filled as `lookout pull` does it. */
@@ -23,6 +24,21 @@ export class ModelStore {
         : { tokenizer: at(engine.tokenizer) }
     const serves = [{ ...card.serves[0], id: folder }]
     await this.write(folder, JSON.stringify(change({ ...card, serves, engine: { ...engine, ...files } })))
+  }
+
+  /**
+   * Puts the header of a model into the store, with a card that leaves everything to it.
+   * @param file where the header is written; in a folder beside the store by default.
+   * @returns its path.
+   */
+  async putHeader(
+    folder: string,
+    values: HeaderValues,
+    file = join(this.#directory, '..', `${folder}.gguf`),
+  ): Promise<string> {
+    await writeHeader(file, values)
+    await this.write(folder, JSON.stringify({ serves: [{ id: folder }], engine: { model: file } }))
+    return file
   }
 
   /** @param text of the card. */

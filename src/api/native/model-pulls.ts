@@ -65,8 +65,8 @@ async function servingOf(id: string, models: ModelCatalog): Promise<{ served: bo
   await models.refresh()
   const model = await models.find(id)
   if (model !== undefined && models.isStored(model)) return { served: true, reason: null }
-  const reason = models.refusalOf(id)?.message ?? 'The log of the server says why'
-  return { served: false, reason }
+  if (model !== undefined) return { served: false, reason: `'${id}' is the name of a model of the server's settings` }
+  return { served: false, reason: models.refusalOf(id)?.message ?? `The card of '${id}' is not in the model store` }
 }
 
 /** What clients are told of an event: no paths of the server. `done` comes when the model is served. */

@@ -1,10 +1,11 @@
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import type { PromptPart } from '../../inference/engine.ts'
+import { probeGuarded } from '../../models/model-reader.ts'
 import { CHATML } from '../../templates/chatml.ts'
 import { type Message, placeMessages } from '../request/message.ts'
 import { ChatTemplate } from './chat-template.ts'
 import { buildPrompt, buildSharedPrompt, type PromptSource, type PromptStyle } from './prompt.ts'
-import { TemplateThreads } from './template-threads.ts'
+import { TemplateProcesses } from './template-processes.ts'
 
 function template(chatTemplate: string): ChatTemplate {
   return new ChatTemplate({ chatTemplate, bosToken: '<s>', eosToken: '</s>' })
@@ -189,27 +190,70 @@ test('JSON of the template and of the client forms one text, up to the templateâ
   ])
 })
 
-test('a long conversation rendered in a thread gives the same text', async () => {
-  const threads = new TemplateThreads()
-  const info = { chatTemplate: CHATML, bosToken: '<s>', eosToken: '</s>' }
-  const turns = Array.from({ length: 2000 }, (_, index) => ({ role: 'user' as const, content: `${index}` }))
-  const input = { turns, tools: [], thinking: false }
-  try {
-    expect(await new ChatTemplate(info, threads).render(input, 'messages')).toBe(
+describe('in another process', () => {
+  const processes = new TemplateProcesses()
+  afterAll(() => processes.close())
+  const tokens = { bosToken: '<s>', eosToken: '</s>' }
+  const conversation = (turns: number) => ({
+    turns: Array.from({ length: turns }, (_, index) => ({ role: 'user' as const, content: `${index}` })),
+    tools: [],
+    thinking: false,
+  })
+  /** A template as the files of a stranger's model hold it. */
+  const foreign = async (chatTemplate: string) => {
+    const { traits: templateTraits } = await probeGuarded(chatTemplate)
+    return new ChatTemplate({ chatTemplate, templateTraits, ...tokens }, processes)
+  }
+
+  test('a long conversation gives the same text', async () => {
+    const info = { chatTemplate: CHATML, ...tokens }
+    const input = conversation(2000)
+    expect(await new ChatTemplate(info, processes).render(input, 'messages')).toBe(
       await new ChatTemplate(info).render(input, 'messages'),
     )
     const strict = {
       ...info,
       chatTemplate: `{{ raise_exception('Too long') if messages | length > 1 else messages[0].content }}`,
     }
-    await expect(new ChatTemplate(strict, threads).render(input, 'context')).rejects.toMatchObject({
+    await expect(new ChatTemplate(strict, processes).render(input, 'context')).rejects.toMatchObject({
       status: 400,
       param: 'context',
       message: expect.stringContaining('Too long'),
     })
-  } finally {
-    await threads.close()
-  }
+  })
+
+  test('a template of a stranger gives the same text', async () => {
+    const input = conversation(3)
+    expect(await (await foreign(CHATML)).render(input, 'messages')).toBe(
+      await new ChatTemplate({ chatTemplate: CHATML, ...tokens }).render(input, 'messages'),
+    )
+    await expect(
+      (await foreign(`${CHATML}{% if messages | length > 1 %}{{ raise_exception('no') }}{% endif %}`)).render(
+        input,
+        'messages',
+      ),
+    ).rejects.toMatchObject({ status: 400, message: "The model's chat template rejected this conversation: no" })
+  })
+
+  test('one that means to end the server for one conversation ends that request', async () => {
+    const trap = '{% if messages | length == 5 %}{% for i in range(4000000000) %}{% endfor %}{% endif %}'
+    const [hostile, good] = await Promise.all([foreign(trap + CHATML), foreign(CHATML)])
+    const answers = await Promise.allSettled([
+      hostile.render(conversation(5), 'messages'),
+      hostile.render(conversation(2), 'messages'),
+      good.render(conversation(3), 'messages'),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled'])
+    expect((answers[0] as PromiseRejectedResult).reason).toMatchObject({
+      status: 400,
+      param: 'messages',
+      message: expect.stringMatching(
+        /^The model's chat template cannot render this conversation: it (needs|takes) more than /,
+      ),
+    })
+    // From then on it holds up nobody else.
+    expect(await hostile.render(conversation(1), 'messages')).toContain('0')
+  })
 })
 
 test.each([

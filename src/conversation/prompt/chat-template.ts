@@ -1,35 +1,47 @@
 import { Template } from '@huggingface/jinja'
 import type { ModelInfo } from '../../inference/engine.ts'
 import { invalidRequest } from '../../lib/errors.ts'
+import { ProcessEnded } from '../../lib/guarded-process.ts'
 import { PLAIN } from '../../templates/built-in.ts'
 import { type SpecialTokens, type TemplateInput, templateVariables } from '../../templates/conversation.ts'
 import { readTraits, type TemplateTraits, type ToolForms } from '../../templates/traits.ts'
-import type { TemplateThreads } from './template-threads.ts'
+import type { TemplateProcesses } from './template-processes.ts'
 
 export type { TemplateInput, TemplateValue, Turn } from '../../templates/conversation.ts'
 export type { ToolForms, ValueForm } from '../../templates/traits.ts'
 
-/** Conversations with more turns are rendered in a thread. This many take about ten milliseconds. */
+/** Conversations with more turns are long. This many take about ten milliseconds. */
 const MOST_TURNS_AT_ONCE = 256
 
 /** A model's chat template. */
 export class ChatTemplate {
   readonly #source: string
-  readonly #template: Template
-  readonly #threads: TemplateThreads | null
+  /** Null for a template that does not run in this process. */
+  readonly #template: Template | null
+  readonly #processes: TemplateProcesses | null
   readonly #tokens: SpecialTokens
   readonly #traits: TemplateTraits
 
   /**
-   * @param threads render long conversations; null to render them on the event loop.
+   * @param processes run templates of others, and render long conversations; null to render everything here.
    * @throws Error when the template is invalid, or does not render a plain conversation.
    */
-  constructor(info: Pick<ModelInfo, 'chatTemplate' | 'bosToken' | 'eosToken'>, threads: TemplateThreads | null = null) {
+  constructor(
+    info: Pick<ModelInfo, 'chatTemplate' | 'templateTraits' | 'bosToken' | 'eosToken'>,
+    processes: TemplateProcesses | null = null,
+  ) {
     this.#source = info.chatTemplate ?? PLAIN
-    this.#template = new Template(this.#source)
-    this.#threads = threads
+    this.#processes = processes
     this.#tokens = info
-    this.#traits = readTraits((variables) => this.#template.render(variables))
+    if (processes !== null && info.templateTraits !== undefined) {
+      this.#template = null
+      this.#traits = info.templateTraits
+      processes.warmUp()
+    } else {
+      const template = new Template(this.#source)
+      this.#template = template
+      this.#traits = readTraits((variables) => template.render(variables))
+    }
   }
 
   /** Null when the template does not support tools. */
@@ -43,10 +55,16 @@ export class ChatTemplate {
    */
   async render(input: TemplateInput, param: string): Promise<string> {
     const variables = templateVariables(input, { ...this.#traits, tokens: this.#tokens })
+    const isLong = input.turns.length > MOST_TURNS_AT_ONCE
     try {
-      if (this.#threads === null || input.turns.length <= MOST_TURNS_AT_ONCE) return this.#template.render(variables)
-      return await this.#threads.render(this.#source, variables)
+      if (this.#processes === null || (this.#template !== null && !isLong)) return this.#template!.render(variables)
+      return await this.#processes.render(this.#source, variables, isLong)
     } catch (error) {
+      if (error instanceof ProcessEnded) {
+        throw invalidRequest(`The model's chat template cannot render this conversation: ${error.message}`, param, {
+          cause: error,
+        })
+      }
       // Templates call `raise_exception` to reject a conversation, for example when roles do not alternate.
       const reason = error instanceof Error ? error.message : String(error)
       throw invalidRequest(`The model's chat template rejected this conversation: ${reason}`, param, {

@@ -1,8 +1,9 @@
 import { resolve } from 'node:path'
 import type { RemoteModelCard } from '../../models/card.ts'
 import { CardError } from '../../models/card-error.ts'
-import { chooseTemplate } from '../../models/chosen-template.ts'
-import { type FolderHeaders, LEAST_PIXELS, readFolderHeaders } from '../../models/hugging-face.ts'
+import { chooseTemplate, traitsOf } from '../../models/chosen-template.ts'
+import { type FolderHeaders, LEAST_PIXELS } from '../../models/hugging-face.ts'
+import { readFolder } from '../../models/model-reader.ts'
 import { SERVER_ENGINES } from '../../models/server-engines.ts'
 import { tokensOf } from '../../models/vocabulary.ts'
 import { checkFiles } from '../card-checks.ts'
@@ -20,7 +21,7 @@ export interface RemoteModel {
  * @throws CardError for a folder that lacks something, or a card that promises what its servers cannot be asked for.
  */
 export async function describeRemoteModel(card: RemoteModelCard): Promise<RemoteModel> {
-  const headers = await readFolderHeaders(card.engine.tokenizer, card)
+  const headers = await readFolder(card.engine.tokenizer, card)
   const { language, encoder, pictureMarks } = headers
   const engine = SERVER_ENGINES[card.engine.type]
   const reject = (field: string, problem: string): never => {
@@ -50,6 +51,7 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
     const id = language.get(`tokenizer.ggml.${name}_token_id`)
     return typeof id === 'number' ? String(tokens.at(id)) : ''
   }
+  const template = await chooseTemplate(card.engine.chatTemplate, language, card)
   const info: ModelInfo = {
     contextTokens: Math.min(
       card.engine.contextTokens,
@@ -57,7 +59,8 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
     ),
     vocabularySize: tokens.length,
     longestTokenBytes: Number.POSITIVE_INFINITY,
-    chatTemplate: (await chooseTemplate(card.engine.chatTemplate, language, card)).source,
+    chatTemplate: template.source,
+    templateTraits: await traitsOf(template, card),
     bosToken: text('bos'),
     eosToken: text('eos'),
     modalities: { image: takesImages, audio: false },

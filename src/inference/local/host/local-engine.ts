@@ -249,7 +249,7 @@ export class LocalEngine implements Engine {
         else if (message.type === 'ready') {
           readyAt = performance.now()
           this.#startDurationMs = readyAt - started
-          this.#info ??= { ...message.info, chatTemplate: this.#settings.chatTemplate }
+          this.#info ??= { ...message.info, ...this.#settings.template }
           this.#offload = { ...message.offload, problem: this.#gpuProblem ?? message.offload.problem }
           this.#state = 'ready'
           this.#logger.info(`computing with ${describeKernels(message.kernels)}`)
@@ -351,7 +351,8 @@ export class LocalEngine implements Engine {
 interface LoadSettings {
   readonly engine: EngineSettings
   readonly weightBytes: number
-  readonly chatTemplate: string | null
+  /** The template as the files have it. */
+  readonly template: Pick<ModelInfo, 'chatTemplate' | 'templateTraits'>
 }
 
 async function readSettings(card: LocalModelCard, options: LocalEngineOptions): Promise<LoadSettings> {
@@ -385,7 +386,8 @@ async function readSettings(card: LocalModelCard, options: LocalEngineOptions): 
     maxWaiting: card.engine.queueLength ?? options.maxWaiting ?? DEFAULT_MAX_WAITING,
     seed: options.seed ?? null,
   }
-  return { engine, weightBytes, chatTemplate: info.chatTemplate }
+  const { chatTemplate, templateTraits } = info
+  return { engine, weightBytes, template: { chatTemplate, templateTraits } }
 }
 
 function describeKernels({ compiled, level, features, threads }: KernelsInUse): string {

@@ -1,8 +1,9 @@
+import { basename } from 'node:path'
 import { encoders, type GgufMetadata, mismatch, soundProblem } from '../../../families/gguf.ts'
 import { CardError, type LocalModelCard, localCard, type ModelCard } from '../../../models/card.ts'
-import { builtInWarning, chooseTemplate } from '../../../models/chosen-template.ts'
+import { builtInWarning, chooseTemplate, traitsOf } from '../../../models/chosen-template.ts'
 import { GgufArray } from '../../../models/gguf.ts'
-import { kvCost, kvTypeProblem } from '../../../models/kv-cost.ts'
+import { kvCostOf, kvTypeProblem } from '../../../models/kv-cost.ts'
 import { ModelHeaders } from '../../../models/model-headers.ts'
 import { quantisation } from '../../../models/quantisation.ts'
 import { findWeights, type ModelFile } from '../../../models/weight-files.ts'
@@ -51,6 +52,9 @@ export async function findModelFiles(card: ModelCard): Promise<ModelFiles> {
 export async function describeModel(given: ModelCard, settings: CacheSettings = {}): Promise<ModelDescription> {
   const card = localCard(given)
   const { model, projector } = await findModelFiles(card)
+  /** @param message names files by their paths, and for clients by their last names. */
+  const refusal = (field: string, message: (name: (path: string) => string) => string) =>
+    new CardError(card.file, `engine.${field}`, message(String), { told: message((path) => basename(path)) })
   const headers = new ModelHeaders(card.engine, card)
   const language = await headers.language()
   const encoder = await headers.encoder()
@@ -62,7 +66,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   const trainedTokens = number('context_length')
   const tokens = language.get('tokenizer.ggml.tokens')
   if (trainedTokens === undefined || !(tokens instanceof GgufArray)) {
-    throw new CardError(card.file, 'engine.model', `${model.path} is not a language model`)
+    throw refusal('model', (name) => `${name(model.path)} is not a language model`)
   }
   const template = await chooseTemplate(card.engine.chatTemplate, language, card)
   const info: ModelInfo = {
@@ -70,6 +74,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     longestTokenBytes: Number.POSITIVE_INFINITY,
     vocabularySize: tokens.length,
     chatTemplate: template.source,
+    templateTraits: await traitsOf(template, card),
     bosToken: tokenText(language, tokens, 'bos'),
     eosToken: tokenText(language, tokens, 'eos'),
     modalities: encoders(encoder),
@@ -77,20 +82,19 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
   checkFiles(card, info)
   const problem = mismatch({ language, encoder })
   if (problem !== null) {
-    const file = projector?.path
-    throw new CardError(card.file, 'engine.projector', `${file} does not belong to ${model.path}: ${problem}`)
+    throw refusal('projector', (name) => `${name(projector!.path)} does not belong to ${name(model.path)}: ${problem}`)
   }
   const unstorable = kvTypeProblem(language, card.engine.kvType)
   if (unstorable !== null) {
-    throw new CardError(card.file, 'engine.kvType', `${model.path} does not allow ${card.engine.kvType}: ${unstorable}`)
+    throw refusal('kvType', (name) => `${name(model.path)} does not allow ${card.engine.kvType}: ${unstorable}`)
   }
   const hears = card.serves.some(({ modalities }) => modalities.includes('audio'))
   const unheard = hears ? soundProblem(encoder) : null
   if (unheard !== null) {
-    throw new CardError(card.file, 'engine.projector', `${projector?.path} cannot be used for sound: ${unheard}`)
+    throw refusal('projector', (name) => `${name(projector!.path)} cannot be used for sound: ${unheard}`)
   }
   const weights = model.bytes + (projector?.bytes ?? 0)
-  const { perCell, perSequence } = kvCost(language, card.engine.kvType)
+  const { perCell, perSequence } = kvCostOf(language, card.engine.kvType, card)
   const kvCache = card.engine.contextTokens * perCell
   const states = card.engine.maxSequences * perSequence
   const scratch = scratchBytes(card, tokens.length)

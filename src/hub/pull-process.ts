@@ -1,8 +1,8 @@
-import { Worker } from 'node:worker_threads'
 import { ApiError, internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
+import { spawnLimited } from '../lib/limited-process.ts'
 import type { PullEvent } from './pull-event.ts'
 
-/** What the thread is to pull. */
+/** What the process is to pull. */
 export interface PullTask {
   /** Of a model in a repository of the hub. */
   readonly address: string
@@ -16,51 +16,64 @@ export interface PullTask {
 }
 
 export interface PullFailure {
-  readonly kind: 'refused' | 'unreachable' | 'disk' | 'internal'
+  readonly kind: 'refused' | 'unreachable' | 'disk' | 'folder' | 'internal'
+  /** For clients, without paths; of an internal one, for the log. */
   readonly message: string
 }
 
-/** What the thread posts. Whatever is posted to it ends the pull. */
+/** What the process sends. The first message to it is its task, and another one ends the pull. */
 export type PullMessage =
   | { readonly type: 'event'; readonly event: PullEvent }
   | { readonly type: 'ended'; readonly id: string | null }
   | { readonly type: 'failed'; readonly failure: PullFailure }
 
-const WORKER_FILE = new URL('./pull-worker.ts', import.meta.url)
+const PROGRAM = new URL('./pull-program.ts', import.meta.url)
+/** For lists of files, and headers and parts that are under way. */
+const MEMORY_BYTES = 2 ** 30
+const HEAP_MB = 384
 /** For parts of files that are being written when the pull is aborted. */
 const STOP_MS = 5_000
 const RETRY_SECONDS = 30
 
 /**
- * Pulls a model in a thread of its own. When the promise settles, the thread has ended.
+ * Pulls a model in a process of its own: what a hub sends is a stranger's. When the promise settles, the process has ended.
  * @returns the id that the model is served under; null for a dry run.
  * @throws ApiError; the signal's reason.
  */
-export async function pullInThread(
+export async function pullInProcess(
   task: PullTask,
   report: (event: PullEvent) => void,
   signal: AbortSignal,
 ): Promise<string | null> {
   signal.throwIfAborted()
-  const worker = new Worker(WORKER_FILE, { workerData: task })
+  const child = spawnLimited({
+    program: PROGRAM,
+    options: [`--max-old-space-size=${HEAP_MB}`],
+    // It asks the hub with the settings, the token and the proxies of the server.
+    environment: process.env,
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    memoryBytes: MEMORY_BYTES,
+  })
   let late: NodeJS.Timeout | undefined
+  const send = (message: PullTask | 'stop') => child.send(message, () => {})
   const stop = () => {
-    worker.postMessage('stop')
-    late = setTimeout(() => void worker.terminate(), STOP_MS)
+    send('stop')
+    late = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
   }
   signal.addEventListener('abort', stop)
   let result: { readonly id: string | null } | null = null
-  let failure = internalError(new Error('The thread of a pull ended'))
-  worker.on('message', (message: PullMessage) => {
+  let failure: PullFailure = { kind: 'refused', message: `${task.address} cannot be read within a pull's memory` }
+  child.on('message', (message: PullMessage) => {
     if (message.type === 'ended') result = message
-    else if (message.type === 'failed') failure = errorOf(message.failure)
+    else if (message.type === 'failed') failure = message.failure
     else if (!signal.aborted) report(message.event)
   })
-  worker.on('error', (error) => {
-    failure = internalError(error)
-  })
+  send(task)
   try {
-    await new Promise<void>((resolve) => worker.once('exit', () => resolve()))
+    await new Promise<void>((resolve, reject) => {
+      child.once('close', () => resolve())
+      child.once('error', (error) => reject(internalError(error)))
+    })
   } finally {
     clearTimeout(late)
     signal.removeEventListener('abort', stop)
@@ -69,7 +82,7 @@ export async function pullInThread(
   const ended = result as { readonly id: string | null } | null
   if (ended !== null) return ended.id
   signal.throwIfAborted()
-  throw failure
+  throw errorOf(failure)
 }
 
 function errorOf({ kind, message }: PullFailure): ApiError {
@@ -80,6 +93,8 @@ function errorOf({ kind, message }: PullFailure): ApiError {
       return serviceUnavailable(message, RETRY_SECONDS)
     case 'disk':
       return new ApiError(message, { status: 507, type: 'server_error', code: 'disk_full' })
+    case 'folder':
+      return new ApiError(message, { status: 500, type: 'server_error', code: 'model_store_unusable' })
     case 'internal':
       return internalError(new Error(message))
   }

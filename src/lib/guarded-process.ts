@@ -1,0 +1,199 @@
+import type { ChildProcess } from 'node:child_process'
+import { spawnLimited } from './limited-process.ts'
+import { CHILD_ENVIRONMENT } from './memory.ts'
+import { WorkLimit } from './work-limit.ts'
+
+/** What a program of `answerQuestions` sends when it takes questions. */
+export const READY = 'ready'
+/** A question that ends so many processes is at fault. An operator or the system may have ended the first one. */
+const MOST_LOSSES = 2
+/** How a process ends by itself: when its heap is full, or in a crash. */
+const OWN_ENDS: ReadonlySet<string | null> = new Set(['SIGABRT', 'SIGTRAP', 'SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE'])
+/** A process that lost its parent within an endless loop ends when it has worked for so long; any other is replaced. */
+const PROCESSOR_SECONDS = 600
+const MOST_FAILED_STARTS = 2
+
+export type EndReason = 'time' | 'memory'
+
+/** A question that its process could not answer within its limits. The message says which, for the middle of a sentence. */
+export class ProcessEnded extends Error {
+  override readonly name = 'ProcessEnded'
+  readonly reason: EndReason
+
+  constructor(reason: EndReason, { limitMs, memoryBytes }: Pick<GuardedProcessOptions, 'limitMs' | 'memoryBytes'>) {
+    super(
+      reason === 'time'
+        ? `it takes more than ${limitMs / 1000} s of processor time`
+        : `it needs more than ${Math.round(memoryBytes / 2 ** 20)} MiB of memory, or crashes the process that does it`,
+    )
+    this.reason = reason
+  }
+}
+
+export interface GuardedProcessOptions {
+  /** A module that calls `answerQuestions`. */
+  readonly program: URL
+  /** Processor time that one answer may take. */
+  readonly limitMs: number
+  /** Limits of the process's writable memory, and of its heap. */
+  readonly memoryBytes: number
+  readonly heapMb: number
+  /** A process without questions ends after this time; null for never. */
+  readonly idleMs: number | null
+}
+
+interface Asked<Question, Answer> {
+  readonly question: Question
+  readonly limitMs: number
+  readonly resolve: (answer: Answer) => void
+  readonly reject: (error: Error) => void
+  losses: number
+}
+
+/**
+ * A process for work on what strangers made, which may never end, fill the memory or crash. It has nothing of the
+ * server's environment. Questions are sent as they come and are answered in their order. One that ends its process, or
+ * takes too long, is rejected; those behind it are asked again in the next process.
+ *
+ * A process starts with the first question, and keeps this one alive only while it has questions.
+ */
+export class GuardedProcess<Question, Answer> {
+  readonly #options: GuardedProcessOptions
+  /** In the order of their answers. */
+  #asked: Asked<Question, Answer>[] = []
+  #child: ChildProcess | null = null
+  #isReady = false
+  #isLate = false
+  #failedStarts = 0
+  #limit: WorkLimit | null = null
+  #idle: NodeJS.Timeout | undefined
+
+  constructor(options: GuardedProcessOptions) {
+    this.#options = options
+  }
+
+  /** Starts the process before the first question. */
+  warmUp(): void {
+    this.#child ??= this.#start()
+    this.#rest()
+  }
+
+  /**
+   * @throws ProcessEnded when the question is at fault; Error when no process can be started.
+   */
+  ask(question: Question, limitMs = this.#options.limitMs): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#asked.push({ question, limitMs, resolve, reject, losses: 0 })
+      if (this.#child === null) this.#child = this.#start()
+      else if (this.#isReady) this.#send(question)
+      this.#watch()
+    })
+  }
+
+  /** Ends the process. What was asked and is not answered is rejected. */
+  async stop(): Promise<void> {
+    this.#rejectAll(new Error('The process was stopped'))
+    const child = this.#child
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise((resolve) => child.once('close', resolve))
+    child.ref()
+    child.kill('SIGKILL')
+    await ended
+  }
+
+  #start(): ChildProcess {
+    const { program, memoryBytes, heapMb } = this.#options
+    const child = spawnLimited({
+      program,
+      options: [`--max-old-space-size=${heapMb}`],
+      environment: { ...CHILD_ENVIRONMENT, ...(process.env.TZ === undefined ? {} : { TZ: process.env.TZ }) },
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+      memoryBytes,
+      processorSeconds: PROCESSOR_SECONDS,
+    })
+    this.#isReady = false
+    this.#isLate = false
+    child.on('message', (message) => {
+      if (message === READY) this.#begin()
+      else this.#settle(message as Answer)
+    })
+    child.on('error', () => this.#ended(child, null))
+    child.once('close', (_code, signal) => this.#ended(child, signal))
+    return child
+  }
+
+  #begin(): void {
+    this.#isReady = true
+    this.#failedStarts = 0
+    for (const { question } of this.#asked) this.#send(question)
+    this.#watch()
+  }
+
+  #send(question: Question): void {
+    // A process that cannot be sent anything has ended, as its `close` event is about to say.
+    this.#child?.send(question as object, () => {})
+  }
+
+  #settle(answer: Answer): void {
+    this.#unwatch()
+    this.#asked.shift()?.resolve(answer)
+    this.#watch()
+  }
+
+  /** Limits the time of the question that is being answered. */
+  #watch(): void {
+    const [first] = this.#asked
+    if (first === undefined) {
+      this.#rest()
+      return
+    }
+    clearTimeout(this.#idle)
+    this.#child?.ref()
+    this.#child?.channel?.ref()
+    if (!this.#isReady || this.#limit !== null) return
+    this.#limit = new WorkLimit(this.#child?.pid, first.limitMs, () => {
+      this.#isLate = true
+      this.#child?.kill('SIGKILL')
+    })
+  }
+
+  #unwatch(): void {
+    this.#limit?.[Symbol.dispose]()
+    this.#limit = null
+  }
+
+  #rest(): void {
+    this.#child?.unref()
+    this.#child?.channel?.unref()
+    clearTimeout(this.#idle)
+    const { idleMs } = this.#options
+    if (idleMs !== null) this.#idle = setTimeout(() => this.#child?.kill('SIGKILL'), idleMs).unref()
+  }
+
+  #ended(child: ChildProcess, signal: NodeJS.Signals | null): void {
+    if (this.#child !== child) return
+    this.#unwatch()
+    clearTimeout(this.#idle)
+    this.#child = null
+    const [first] = this.#asked
+    if (this.#isReady) {
+      if (first !== undefined && (this.#isLate || OWN_ENDS.has(signal) || ++first.losses === MOST_LOSSES)) {
+        this.#asked.shift()
+        const { memoryBytes } = this.#options
+        first.reject(new ProcessEnded(this.#isLate ? 'time' : 'memory', { limitMs: first.limitMs, memoryBytes }))
+      }
+    } else if (++this.#failedStarts === MOST_FAILED_STARTS) {
+      this.#failedStarts = 0
+      this.#rejectAll(new Error(`The process of ${this.#options.program.pathname} does not start`))
+    }
+    if (this.#asked.length === 0) return
+    this.#child = this.#start()
+    this.#watch()
+  }
+
+  #rejectAll(error: Error): void {
+    const asked = this.#asked
+    this.#asked = []
+    for (const { reject } of asked) reject(error)
+  }
+}

@@ -1,0 +1,40 @@
+import { READY } from './guarded-process.ts'
+
+/** What a question became: its answer, or why there is none. */
+export type Attempt<Answer> =
+  | { readonly answer: Answer }
+  | { readonly failure: { readonly message: string; readonly code: string | null } }
+
+/**
+ * Makes this process answer the questions of a `GuardedProcess`, one after the other. It ends with its parent.
+ * @param answer may throw; its error's message is passed on.
+ */
+export function answerQuestions<Question, Answer>(answer: (question: Question) => Answer | Promise<Answer>): void {
+  let last = Promise.resolve()
+  const reply = (attempt: Attempt<Answer> | typeof READY) => process.send!(attempt)
+  process.on('disconnect', () => process.exit())
+  process.on('message', (question: Question) => {
+    last = last
+      .then(() => answer(question))
+      .then(
+        (given) => reply({ answer: given }),
+        (error: unknown) => reply({ failure: failureOf(error) }),
+      )
+      .then(() => {})
+  })
+  reply(READY)
+}
+
+/** @throws Error with the message and the code that the process had. */
+export function answerOf<Answer>(attempt: Attempt<Answer>): Answer {
+  if ('answer' in attempt) return attempt.answer
+  const { message, code } = attempt.failure
+  throw Object.assign(new Error(message), code === null ? {} : { code })
+}
+
+function failureOf(error: unknown): { message: string; code: string | null } {
+  if (!(error instanceof Error)) return { message: String(error), code: null }
+  const { message, cause } = error
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : null
+  return { message: cause instanceof Error ? `${message}: ${cause.message}` : message, code }
+}

@@ -1,0 +1,37 @@
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { CHILD_OPTIONS } from './memory.ts'
+
+export interface LimitedProcess {
+  /** A path, or the address of a module. */
+  readonly program: string | URL
+  readonly args?: readonly string[]
+  /** Options of Node. */
+  readonly options?: readonly string[]
+  readonly environment: NodeJS.ProcessEnv
+  readonly stdio: StdioOptions
+  /** Limit of its writable memory, buffers and native libraries included. An allocation beyond it fails. */
+  readonly memoryBytes: number
+  /** Limit of its processor time, after which the system ends it; none by default. */
+  readonly processorSeconds?: number
+}
+
+/**
+ * Starts a program of ours in a process of its own, with limits where the shell can set them. A limit on the heap alone
+ * would be none: buffers are outside of it, and a thread that breaks its limit takes its process with it.
+ */
+export function spawnLimited({
+  program,
+  args = [],
+  options = [],
+  environment,
+  stdio,
+  ...limits
+}: LimitedProcess): ChildProcess {
+  const { memoryBytes, processorSeconds } = limits
+  const time = processorSeconds === undefined ? '' : `ulimit -t ${processorSeconds} 2>/dev/null; `
+  const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; ${time}exec "$@"`
+  const path = program instanceof URL ? fileURLToPath(program) : program
+  const command = [process.execPath, ...CHILD_OPTIONS, ...options, path, ...args]
+  return spawn('/bin/sh', ['-c', limited, 'sh', ...command], { serialization: 'advanced', stdio, env: environment })
+}

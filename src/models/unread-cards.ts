@@ -1,0 +1,93 @@
+import { readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { ProcessEnded } from '../lib/guarded-process.ts'
+import { CardError } from './card-error.ts'
+import { isObject } from './card-values.ts'
+
+/** Beside a card whose reading ended a process: why, and the state of its files. */
+const NOTE_FILE = 'unread.json'
+const FILE_FIELDS = ['model', 'projector', 'chatTemplate'] as const
+
+interface Note {
+  readonly reason: string
+  /** ISO 8601. */
+  readonly at: string
+  /** By path: what changes when the file does. */
+  readonly files: Readonly<Record<string, string>>
+}
+
+/**
+ * Reads a card of the model store, unless that ended a process before and none of its files has changed since. What ends
+ * its process now is not read again.
+ * @throws CardError that says why it is not read; what `read` throws.
+ */
+export async function readUnlessFatal<Result>(file: string, read: () => Promise<Result>): Promise<Result> {
+  const files = await filesOf(file)
+  const note = await readNote(file)
+  if (note !== null && JSON.stringify(note.files) === JSON.stringify(files)) {
+    const told = `reading its files ended a process at ${note.at}: ${note.reason}`
+    const retry = `It is read again when one of its files changes, or when ${noteOf(file)} is deleted`
+    throw new CardError(file, '', `${told}. ${retry}`, { told })
+  }
+  try {
+    return await read()
+  } catch (error) {
+    const ended = endOf(error)
+    if (ended === null) throw error
+    const note: Note = { reason: ended.message, at: new Date().toISOString(), files }
+    // A store that cannot be written has it read again at the next start.
+    await writeFile(noteOf(file), `${JSON.stringify(note, null, 2)}\n`).catch(() => {})
+    throw error
+  }
+}
+
+/** Removes what `readUnlessFatal` has noted. */
+export async function forgetUnread(file: string): Promise<void> {
+  await rm(noteOf(file), { force: true })
+}
+
+/** The ids that a card names, where it can be read as far as that. */
+export async function idsOf(file: string): Promise<string[]> {
+  const serves = (await readWritten(file))?.serves
+  const ids = Array.isArray(serves) ? serves.filter(isObject).map(({ id }) => id) : []
+  return ids.filter((id) => typeof id === 'string')
+}
+
+function noteOf(file: string): string {
+  return join(dirname(file), NOTE_FILE)
+}
+
+function endOf(error: unknown): ProcessEnded | null {
+  if (error instanceof ProcessEnded) return error
+  return error instanceof Error && error.cause !== undefined ? endOf(error.cause) : null
+}
+
+async function readNote(file: string): Promise<Note | null> {
+  const note = await readJson(noteOf(file))
+  return isObject(note) && isObject(note.files) ? (note as unknown as Note) : null
+}
+
+async function filesOf(file: string): Promise<Record<string, string>> {
+  const engine = (await readWritten(file))?.engine
+  const names = isObject(engine) ? FILE_FIELDS.map((field) => engine[field]) : []
+  const paths = names.filter((name) => typeof name === 'string').map((name) => resolve(dirname(file), name))
+  const files: Record<string, string> = {}
+  for (const path of [file, ...paths]) {
+    const entry = await stat(path).catch(() => null)
+    if (entry !== null) files[path] = `${entry.mtimeMs} ${entry.size}`
+  }
+  return files
+}
+
+async function readWritten(file: string): Promise<Readonly<Record<string, unknown>> | null> {
+  const card = await readJson(file)
+  return isObject(card) ? card : null
+}
+
+async function readJson(path: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8'))
+  } catch {
+    return null
+  }
+}
