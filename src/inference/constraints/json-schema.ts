@@ -4,8 +4,9 @@ import { FORMATS } from './formats.ts'
 import { choice, EMPTY, type Expression, type GrammarBuilder, literal, optional, repeat, sequence } from './grammar.ts'
 import { type Bound, integersWithin, type NumberRange, numbersWithin } from './number-range.ts'
 import { isPointer, lookUp, type Target } from './references.ts'
-import { PatternError, parsePattern } from './regex/parser.ts'
-import { lengthsOf } from './regex/pattern.ts'
+import { PatternError, parseAnchored } from './regex/parser.ts'
+import { joined } from './regex/pattern.ts'
+import { searching } from './regex/search.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 import { JSON_STYLE, NAME, ValueText } from './value-text.ts'
 import { memberTypes, type ValueTypes } from './value-types.ts'
@@ -365,16 +366,16 @@ class SchemaWriter {
     }
     const keyword = schema.pattern === undefined ? 'format' : 'pattern'
     const at = [...path, keyword]
-    const pattern = parse(keyword === 'format' ? formatOf(schema.format, at) : schema.pattern, at)
-    const lengths = lengthsOf(pattern)
-    if (lengths.min < min || lengths.max > (max ?? Number.POSITIVE_INFINITY)) {
-      const bound = lengths.min < min ? 'minLength' : 'maxLength'
-      throw new UnsupportedConstraint(`'${bound}' is only supported beside '${keyword}' when every match fits it`, [
+    const texts = { anything: text.anything, min, max }
+    const patterns = parse(keyword === 'format' ? formatOf(schema.format, at) : schema.pattern, at).map((found) => {
+      const pattern = searching(found, texts)
+      if (typeof pattern === 'object') return pattern
+      throw new UnsupportedConstraint(`'${pattern}' is only supported beside '${keyword}' when every match fits it`, [
         ...path,
-        bound,
+        pattern,
       ])
-    }
-    const matching = text.matching(pattern)
+    })
+    const matching = text.matching(joined(patterns))
     if (matching === null) throw new UnsupportedConstraint('a match may hold what no string holds in this notation', at)
     return matching
   }
@@ -434,7 +435,7 @@ function resolve(root: unknown, reference: string, path: Path): Target {
 function parse(source: unknown, path: Path) {
   if (typeof source !== 'string') throw new UnsupportedConstraint(`expected a string, got ${typeName(source)}`, path)
   try {
-    return parsePattern(source)
+    return parseAnchored(source)
   } catch (error) {
     if (error instanceof PatternError) throw new UnsupportedConstraint(error.message, path)
     throw error
@@ -443,7 +444,7 @@ function parse(source: unknown, path: Path) {
 
 function formatOf(format: unknown, path: Path): string {
   const known = Object.keys(FORMATS)
-  if (typeof format === 'string' && Object.hasOwn(FORMATS, format)) return FORMATS[format]!
+  if (typeof format === 'string' && Object.hasOwn(FORMATS, format)) return `^(?:${FORMATS[format]})$`
   throw new UnsupportedConstraint(
     `the format ${JSON.stringify(format)} is not supported; these are: ${known.join(', ')}`,
     path,
