@@ -86,7 +86,7 @@ describe('a pattern of a schema', () => {
   })
 
   test.each<[pattern: string, found: string[], other: string[]]>([
-    ['^[A-Z]', ['Paris', 'L', 'A "quoted"\nword', 'Éa'.replace('É', 'E')], ['paris', '', ' Paris']],
+    ['^[A-Z]', ['Paris', 'L', 'A "quoted"\nword', 'Éa'.normalize('NFD')], ['paris', '', ' Paris']],
     ['^https?://', ['https://example.com/a?b', 'http://'], ['ftp://a', ' https://a']],
     ['[0-9]', ['room 12', '7'], ['room']],
     ['^a|b$', ['a', 'ax', 'xb'], ['xa', 'bx']],
