@@ -437,6 +437,31 @@ describe('with the built-in model', () => {
     }
   })
 
+  test('arguments follow all that describes them', async () => {
+    const part = (name: string, type: string) => ({
+      type: 'object',
+      properties: { [name]: { type } },
+      required: [name],
+    })
+    const parameters = {
+      type: 'object',
+      properties: {
+        sure: { type: 'boolean', enum: ['True', 'False'] },
+        both: { allOf: [part('a', 'integer'), part('b', 'boolean')] },
+      },
+      required: ['sure', 'both'],
+    }
+    const tools = [{ type: 'function', function: { name: 'set', parameters } }]
+    for (const temperature of [0, 1, 1]) {
+      const { choices } = await replyOf(await post({ tools, tool_choice: 'required', temperature }))
+      const [call] = choices[0]!.message.tool_calls ?? []
+      expect(JSON.parse((call as OpenAI.ChatCompletionMessageFunctionToolCall).function.arguments)).toEqual({
+        sure: expect.stringMatching(/^(?:True|False)$/),
+        both: { a: expect.any(Number), b: expect.any(Boolean) },
+      })
+    }
+  })
+
   test('a seed gives the same reply: whole, streamed and beside others', async () => {
     const seeds = Array.from({ length: 20 }, (_, seed) => seed)
     const ask = async (seed: number, stream = false) => {

@@ -41,6 +41,9 @@ const MOST_ITEMS = 1_000
 /** How a value stands: as the notation has it, as the members of the outermost object, or as a string without quotes. */
 type Form = 'plain' | 'members' | 'bare'
 
+/** What can be written so; anything where nothing is said. */
+const WRITABLE: Readonly<Partial<Record<Form, readonly string[]>>> = { members: ['object'], bare: ['string', 'null'] }
+
 /** What the conversion of one schema needs to know of where it stands. */
 interface Place {
   readonly path: Path
@@ -149,7 +152,10 @@ class SchemaWriter {
       )
     }
     const text = place.form === 'members' ? null : this.#text(place)
-    const written = values.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
+    const writable = values.filter((value) => WRITABLE[place.form]?.includes(typeName(value)) ?? true)
+    // Another alternative may be a string.
+    if (place.form === 'bare' && writable.length === 0) return choice([])
+    const written = writable.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
     if (written.length === 0) throw new UnsupportedConstraint('no value can be written in this notation', path)
     return this.#builder.rule(choice(written))
   }
@@ -198,7 +204,7 @@ class SchemaWriter {
     }
     if (place.form === 'members' && !types.includes('object'))
       throw new UnsupportedConstraint('only objects can be written in this notation', [...place.path, 'type'])
-    const writable = place.form === 'members' ? ['object'] : types
+    const writable = types.filter((type) => WRITABLE[place.form]?.includes(type) ?? true)
     return choice(writable.map((type) => this.#ofType(type, schema, place)))
   }
 
@@ -288,12 +294,11 @@ class SchemaWriter {
     return sequence([key, this.#value(schema, place)])
   }
 
-  /** What may be a string is text, and is bound further when it can be nothing else but null. */
+  /** What may be a string is text, and is read as one, or as null. */
   #memberValue(name: string, schema: unknown, place: Place): Expression {
     const types = this.#typesOfMember(name)
     if (types !== null && !types.includes('string')) return this.#value(schema, place)
-    const isBound = types?.every((type) => type === 'string' || type === 'null')
-    return isBound ? this.#value(schema, { ...place, form: 'bare' }) : this.#bare.string(0, null)
+    return types !== null ? this.#value(schema, { ...place, form: 'bare' }) : this.#bare.string(0, null)
   }
 
   /** Members in their order; those that are not required may be left out. */
