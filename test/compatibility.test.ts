@@ -165,6 +165,14 @@ describe('fields of OpenAI that the contract does not have', () => {
     expect(chunks.at(-1)!.choices[0]!.finish_reason).toBe('stop')
   })
 
+  test.each([2, 3, 50])('tokens are counted one by one, also where %i come at once', async (textsPerEvent) => {
+    const texts = ['Hm', '.\n', '</think>', '\n\nOne', ' two', ', thr', 'ee four']
+    server.engine.script = { texts, textsPerEvent, endless: true }
+    const { choices, usage } = await replyOf(await plain({ stop: ', three', reasoning_effort: 'low' }))
+    expect(choices[0]!.message).toMatchObject({ reasoning_content: 'Hm.', content: 'One two' })
+    expect(usage!.completion_tokens).toBe(7)
+  })
+
   test('a text that only begins like a stop sequence is sent, at the latest at the end', async () => {
     server.engine.script = { texts: ['ab', 'a', 'b', 'ab'] }
     const chunks = await chunksOf(await plain({ stop: 'abac', stream: true }))
@@ -370,8 +378,9 @@ describe('several replies to one request', () => {
     expect(usages).toEqual([expect.objectContaining({ completion_tokens: 6 })])
   })
 
-  test('end one by one at a stop sequence, and the work with the last', async () => {
-    server.engine.script = { texts: (completion) => TEXTS[completion]!, endless: true }
+  test.each([1, 2, 5])('end one by one at a stop sequence, and the work with the last', async (textsPerEvent) => {
+    server.engine.script = { texts: (completion) => TEXTS[completion]!, textsPerEvent, endless: true }
+    server.engine.emitted = 0
     const { choices, usage } = await replyOf(await three({ stop: ['e', ' words'] }))
     expect(choices.map(({ message }) => message.content)).toEqual(['On', 'Two', 'Thr'])
     expect(usage!.completion_tokens).toBe(1 + 2 + 1)
@@ -448,6 +457,31 @@ describe('with the built-in model', () => {
     }
   })
 
+  test('arguments follow all that describes them', async () => {
+    const part = (name: string, type: string) => ({
+      type: 'object',
+      properties: { [name]: { type } },
+      required: [name],
+    })
+    const parameters = {
+      type: 'object',
+      properties: {
+        sure: { type: 'boolean', enum: ['True', 'False'] },
+        both: { allOf: [part('a', 'integer'), part('b', 'boolean')] },
+      },
+      required: ['sure', 'both'],
+    }
+    const tools = [{ type: 'function', function: { name: 'set', parameters } }]
+    for (const temperature of [0, 1, 1]) {
+      const { choices } = await replyOf(await post({ tools, tool_choice: 'required', temperature }))
+      const [call] = choices[0]!.message.tool_calls ?? []
+      expect(JSON.parse((call as OpenAI.ChatCompletionMessageFunctionToolCall).function.arguments)).toEqual({
+        sure: expect.stringMatching(/^(?:True|False)$/),
+        both: { a: expect.any(Number), b: expect.any(Boolean) },
+      })
+    }
+  })
+
   test('a seed gives the same reply: whole, streamed and beside others', async () => {
     const seeds = Array.from({ length: 20 }, (_, seed) => seed)
     const ask = async (seed: number, stream = false) => {
@@ -464,6 +498,29 @@ describe('with the built-in model', () => {
     expect(new Set(alone).size).toBeGreaterThan(1)
     // Where two tokens come as close as numbers are rounded, which one is drawn depends on what else is computed.
     expect(seeds.filter((seed) => alone[seed] !== beside[seed]).length).toBeLessThanOrEqual(1)
+  })
+
+  test('a stop sequence ends the count of tokens at the same place, alone and beside others', async () => {
+    const messages = [{ role: 'user', content: 'Tell me about shapes.' }]
+    const ask = async (stop: string, stream = false) => {
+      const fields = { tools: [], messages, stop, temperature: 0, max_completion_tokens: 60 }
+      if (!stream) {
+        const { choices, usage } = await replyOf(await post(fields))
+        return [choices[0]!.message.content, usage!.completion_tokens]
+      }
+      const chunks = await chunksOf(await post({ ...fields, stream, stream_options: { include_usage: true } }))
+      return [messageOf(chunks).content, chunks.at(-1)!.usage!.completion_tokens]
+    }
+    const { choices } = await replyOf(await post({ tools: [], messages, temperature: 0, max_completion_tokens: 60 }))
+    const said = choices[0]!.message.content!
+    for (const at of [2, Math.floor(said.length / 3), Math.floor(said.length / 2)]) {
+      const stop = said.slice(at, at + 3)
+      const alone = await ask(stop)
+      const beside = await Promise.all(Array.from({ length: 12 }, (_, i) => ask(stop, i % 2 === 1)))
+      // A busy server may choose another token where two are as likely; the same text has the same count.
+      for (const [content, tokens] of beside) if (content === alone[0]) expect(tokens).toBe(alone[1])
+      expect(beside).toContainEqual(alone)
+    }
   })
 
   test.each([0, 1])('a structure together with tools is kept, at temperature %i', async (temperature) => {

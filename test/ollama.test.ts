@@ -92,6 +92,10 @@ describe('chat', () => {
     const reply = await client.chat({ model: `${model}:latest`, messages, options, keep_alive: '5m' })
     expect(branch()).toMatchObject({ maxTokens: 50, sampling: { temperature: 0.7, topK: 5, topP: 0.9, seed: 1 } })
     expect(reply).toMatchObject({ message: { content: 'Two ' }, done_reason: 'stop' })
+    const script = server.engine.script
+    server.engine.script = { texts: ['Two', ' red', ' lamps', '.'], textsPerEvent: 4, endless: true }
+    expect(await client.chat({ model, messages, options: { stop: ['lamps'] } })).toMatchObject({ eval_count: 3 })
+    server.engine.script = script
     await client.chat({ model, messages, options: { top_k: -1, top_p: 0 } })
     expect(branch().sampling.topK).toBe(0)
     expect(branch().sampling.topP).toBeCloseTo(0)

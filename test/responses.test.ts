@@ -128,16 +128,19 @@ describe('a whole response', () => {
     })
   })
 
-  test('has its reasoning as an item, and counts its tokens', async () => {
-    server.engine.script = { texts: ['It is', ' a greeting.', '\n</think>\n\n', 'Hello.'] }
-    const { output, usage, reasoning } = await respond({ reasoning: { effort: 'low' } })
-    expect(output).toMatchObject([
-      { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'It is a greeting.' }] },
-      { type: 'message', content: [{ text: 'Hello.' }] },
-    ])
-    expect(usage!.output_tokens_details.reasoning_tokens).toBe(3)
-    expect(reasoning).toEqual({ effort: 'low', summary: null })
-  })
+  test.each([1, 3, 10])(
+    'has its reasoning as an item, and counts its tokens (%i come at once)',
+    async (textsPerEvent) => {
+      server.engine.script = { texts: ['It is', ' a greeting.', '\n</think>\n\n', 'Hello.'], textsPerEvent }
+      const { output, usage, reasoning } = await respond({ reasoning: { effort: 'low' } })
+      expect(output).toMatchObject([
+        { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'It is a greeting.' }] },
+        { type: 'message', content: [{ text: 'Hello.' }] },
+      ])
+      expect(usage!.output_tokens_details.reasoning_tokens).toBe(3)
+      expect(reasoning).toEqual({ effort: 'low', summary: null })
+    },
+  )
 
   test('has log-probabilities where they are asked for', async () => {
     server.engine.script = { texts: ['Two', ' lamps'] }

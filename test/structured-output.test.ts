@@ -104,6 +104,14 @@ describe('with a fake engine', () => {
     expect(stream).not.toContain('"finish_reason":"stop"')
   })
 
+  test('a pattern of a schema is searched for in the text', async () => {
+    const place = format({ type: 'object', properties: { place: { type: 'string', pattern: '^[A-Z]' } } })
+    server.engine.script = { texts: ['{"place": "Paris"}'] }
+    expect(await contentOf(await post({ response_format: place }))).toBe('{"place": "Paris"}')
+    server.engine.script = { texts: ['{"place": "in Paris"}'] }
+    expect(await errorOf(await post({ response_format: place }))).toMatchObject({ code: 'output_validation_failed' })
+  })
+
   test('a truncated text is not checked', async () => {
     server.engine.script = { texts: ['{"label": '], reason: 'length' }
     const response = await post({ response_format: format(schema) })

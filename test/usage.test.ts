@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { appendFile, mkdir, readdir, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { eq } from 'drizzle-orm'
@@ -107,6 +107,44 @@ test('every request that reaches a model gets one row, however it ends', async (
   expect(row(traces[3]!)!.completionTokens).toBeGreaterThan(0)
   expect(row(traces[4]!)).toMatchObject({ ...common, status: 500, finish: 'error', promptTokens: 0, credits: 0 })
 })
+
+test.each([1, 2, 3, 20])(
+  'a stop sequence ends what is charged, also where %i tokens come at once',
+  async (textsPerEvent) => {
+    const { organisation, key } = await accounts.organisation()
+    const texts = ['One', ' two', ', thr', 'ee four', ' five']
+    server.engine.script = { texts, textsPerEvent, endless: true }
+    const stop_sequences = [', three']
+    const asked = { messages, max_tokens: 50, stop_sequences }
+    const whole = await post(key, 'messages', asked)
+    expect(await whole.json()).toMatchObject({ usage: { output_tokens: 4 }, stop_sequence: ', three' })
+    const stream = await post(key, 'messages', { ...asked, stream: true })
+    expect(await stream.text()).toContain('"output_tokens":4')
+    const rows = await rowsOf(organisation, 2)
+    expect(rows.map(({ completionTokens }) => completionTokens)).toEqual([4, 4])
+    expect(rows[0]!.credits).toBe(rows[1]!.credits)
+    server.engine.script = {}
+  },
+)
+
+test.each([1, 3, 40])(
+  'a search is charged up to where it ends, also where %i tokens come at once',
+  async (textsPerEvent) => {
+    const { organisation, key } = await accounts.organisation()
+    const box = (x: number) => `<point_box mention="cat"> (${x},1) (${x + 2},3) </point_box>\n`
+    const url = `data:image/png;base64,${(await readFile('docs/pictures/shapes.png')).toString('base64')}`
+    server.engine.script = { texts: [box(1), box(5)], textsPerEvent, endless: true }
+    // After eight known objects in a row.
+    expect((await post(key, 'detect', { media: { type: 'image', image_url: url } })).status).toBe(200)
+    const input = [{ role: 'user', content: [{ type: 'input_image', image_url: url }] }]
+    const questions = [{ type: 'x_box', instructions: 'cat' }]
+    const decided = await post(key, 'decisions', { input, questions })
+    expect(await decided.json()).toMatchObject({ usage: { output_tokens: 1 } })
+    const rows = await rowsOf(organisation, 2)
+    expect(rows.map(({ completionTokens }) => completionTokens)).toEqual([10, 1])
+    server.engine.script = {}
+  },
+)
 
 test('decisions are recorded with what they read and generate', async () => {
   const { organisation, key } = await accounts.organisation()

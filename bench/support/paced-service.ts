@@ -107,7 +107,7 @@ class PacedEngine implements Engine {
       stream.sent = tokens
     }
     const prompts = [{ promptTokens: 600, imageTokens: 500, audioTokens: 0, cachedTokens: 0 }]
-    return { prompts, events: queue, computedTokens: () => stream.sent }
+    return { prompts, events: queue, computedTokens: () => stream.sent, settle() {} }
   }
 
   async countTokens(parts: readonly PromptPart[]): Promise<number> {

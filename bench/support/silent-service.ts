@@ -9,6 +9,7 @@ import type {
   PromptPart,
   Work,
 } from '../../src/inference/engine.ts'
+import { TokenTally } from '../../src/inference/token-tally.ts'
 import { serveStandIn } from './stand-in.ts'
 
 const TOKENS_WHEN_UNLIMITED = 16
@@ -23,7 +24,8 @@ class SilentEngine implements Engine {
 
   async generate(work: Work, signal: AbortSignal): Promise<Generation> {
     const usage = { promptTokens: 1, imageTokens: 0, audioTokens: 0, cachedTokens: 0 }
-    return { prompts: work.branches.map(() => usage), events: this.#events(work, signal), computedTokens: () => 0 }
+    const prompts = work.branches.map(() => usage)
+    return new TokenTally().counting({ prompts, events: this.#events(work, signal) })
   }
 
   async *#events(work: Work, signal: AbortSignal): AsyncGenerator<EngineEvent, void, void> {

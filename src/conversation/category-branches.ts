@@ -1,5 +1,6 @@
 import type { Annotation, AnnotationReader, Leaf, Prose, Scene } from '../grounding/index.ts'
 import type { Branch, Generation, TextEvent } from '../inference/engine.ts'
+import { tokenTexts } from '../inference/join-texts.ts'
 import type { ServedModel } from '../inference/registry.ts'
 import { internalError } from '../lib/errors.ts'
 import { Detections } from './reply/detections.ts'
@@ -25,6 +26,8 @@ export class CategoryBranches {
   readonly #reader: AnnotationReader
   readonly #found = new Detections()
   #state: 'waiting' | 'reading' | 'complete' | 'cut' = 'waiting'
+  /** Of the texts that it has read. */
+  tokens = 0
 
   constructor({ branch, spec, labels, model, scene }: SearchParts) {
     this.branch = branch
@@ -51,9 +54,14 @@ export class CategoryBranches {
     return this.#state === 'complete' || this.#state === 'cut' || this.#found.isRepeating
   }
 
-  push({ text }: Pick<TextEvent, 'text'>): void {
+  /** Reads no further than it needs to. */
+  push(event: TextEvent): void {
     this.#state = 'reading'
-    this.#take(this.#reply.push(text))
+    for (const { text, tokens } of tokenTexts(event)) {
+      this.tokens += tokens
+      this.#take(this.#reply.push(text))
+      if (this.isOver) return
+    }
   }
 
   /** @param cut whether the answer was truncated. */
@@ -83,15 +91,17 @@ export class CategoryBranches {
  */
 export async function follow(
   searches: readonly CategoryBranches[],
-  { events }: Generation,
+  generation: Generation,
   deadline: Deadline,
 ): Promise<void> {
   try {
-    for await (const event of events) {
+    for await (const event of generation.events) {
       if (event.type === 'error') throw event.error
       const search = searches[event.branch]!
+      if (search.isOver) continue
       if (event.type === 'text') search.push(event)
       else search.end(event.reason === 'length')
+      if (event.type === 'text' && search.isOver) generation.settle(event, search.tokens)
       if (searches.every(({ isOver }) => isOver)) return
     }
   } catch (error) {

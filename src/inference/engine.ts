@@ -328,7 +328,15 @@ export interface Generation {
    * never will be.
    */
   computedTokens(): number
+  /**
+   * Says that its reader has ended a completion, after so many tokens. It counts with these from then on, whatever more the
+   * engine has computed of it: that depends on how busy the machine is.
+   */
+  settle(completion: CompletionId, tokens: number): void
 }
+
+/** Which completion of a work, as events name it. */
+export type CompletionId = Pick<TextEvent, 'branch' | 'completion'>
 
 /** The prompts of a work, in branch order. Of a work with one branch, it is not known what a cache has. */
 export interface Measurement {
@@ -360,6 +368,11 @@ export interface TextEvent {
    * finish, which also counts trailing tokens that print nothing.
    */
   readonly tokens: number
+  /**
+   * Where in the text that of each token ends, in order and in units of UTF-16. Absent of a single token, and where several
+   * cannot be told apart: all of the text is of all of them then.
+   */
+  readonly ends?: readonly number[]
   /**
    * Of the tokens behind this text, in order; present where the branch asks for `topLogProbs`. Their bytes are those of
    * the texts, except for half of a character at the end of a completion, whose tokens may have none.

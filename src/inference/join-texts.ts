@@ -1,4 +1,4 @@
-import type { EngineEvent } from './engine.ts'
+import type { EngineEvent, TextEvent } from './engine.ts'
 
 /** Joins the texts of two events that follow each other; null unless both are texts of the same completion. */
 export function joinTexts(last: EngineEvent, next: EngineEvent): EngineEvent | null {
@@ -8,5 +8,28 @@ export function joinTexts(last: EngineEvent, next: EngineEvent): EngineEvent | n
     last.logProbs === undefined && next.logProbs === undefined
       ? {}
       : { logProbs: [...(last.logProbs ?? []), ...(next.logProbs ?? [])] }
-  return { ...last, text: last.text + next.text, tokens: last.tokens + next.tokens, ...logProbs }
+  const ends = [...endsOf(last), ...endsOf(next).map((end) => last.text.length + end)]
+  return { ...last, text: last.text + next.text, tokens: last.tokens + next.tokens, ends, ...logProbs }
+}
+
+function endsOf({ text, tokens, ends }: TextEvent): readonly number[] {
+  return ends ?? Array<number>(tokens).fill(text.length)
+}
+
+/**
+ * The same text token by token, as far as they can be told apart, so that what is made of it does not depend on how many of
+ * them came at once. Tokens that print nothing are with the next text; at the end they have an empty one.
+ */
+export function* tokenTexts(event: TextEvent): Generator<TextEvent, void, void> {
+  const { ends, ...rest } = event
+  if (ends === undefined) return yield event
+  let token = 0
+  let at = 0
+  for (const [index, end] of ends.entries()) {
+    if (end === at && index < ends.length - 1) continue
+    const logProbs = rest.logProbs === undefined ? {} : { logProbs: rest.logProbs.slice(token, index + 1) }
+    yield { ...rest, text: rest.text.slice(at, end), tokens: index + 1 - token, ...logProbs }
+    token = index + 1
+    at = end
+  }
 }

@@ -1,20 +1,43 @@
-import type { EngineEvent } from './engine.ts'
+import type { CompletionId, EngineEvent, Generation } from './engine.ts'
 
 /** Counts the completion tokens of one generation. */
 export class TokenTally {
   tokens = 0
-  /** Tokens of each running completion. */
-  readonly #running = new Map<string, number>()
+  /** Tokens of each completion. */
+  readonly #counts = new Map<string, number>()
+  readonly #settled = new Set<string>()
 
   add(events: readonly EngineEvent[]): void {
     for (const event of events) {
       if (event.type === 'error') continue
-      const completion = `${event.branch} ${event.completion}`
-      const before = this.#running.get(completion) ?? 0
-      const after = event.type === 'text' ? before + event.tokens : event.completionTokens
-      this.tokens += after - before
-      if (event.type === 'text') this.#running.set(completion, after)
-      else this.#running.delete(completion)
+      const key = keyOf(event)
+      if (this.#settled.has(key)) continue
+      this.#count(key, event.type === 'text' ? (this.#counts.get(key) ?? 0) + event.tokens : event.completionTokens)
     }
   }
+
+  /** From now on a completion counts with so many tokens, whatever comes of it. */
+  settle(completion: CompletionId, tokens: number): void {
+    const key = keyOf(completion)
+    this.#settled.add(key)
+    this.#count(key, tokens)
+  }
+
+  /** The generation whose tokens it counts. */
+  counting(generation: Pick<Generation, 'prompts' | 'events'>): Generation {
+    return {
+      ...generation,
+      computedTokens: () => this.tokens,
+      settle: (completion, tokens) => this.settle(completion, tokens),
+    }
+  }
+
+  #count(key: string, tokens: number): void {
+    this.tokens += tokens - (this.#counts.get(key) ?? 0)
+    this.#counts.set(key, tokens)
+  }
+}
+
+function keyOf({ branch, completion }: CompletionId): string {
+  return `${branch} ${completion}`
 }

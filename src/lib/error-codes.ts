@@ -13,6 +13,7 @@ export const ERROR_CODES = [
   'invalid_tool_result',
   'model_not_found',
   'model_overloaded',
+  'model_store_unusable',
   'output_validation_failed',
   'previous_response_not_found',
   'pull_failed',

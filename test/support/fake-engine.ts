@@ -17,6 +17,8 @@ import type {
   TokenLogProb,
   Work,
 } from '../../src/inference/engine.ts'
+import { joinTexts } from '../../src/inference/join-texts.ts'
+import { TokenTally } from '../../src/inference/token-tally.ts'
 import { CHATML } from '../../src/templates/chatml.ts'
 
 export interface Script extends BranchScript {
@@ -38,6 +40,8 @@ export interface Script extends BranchScript {
 }
 
 export interface BranchScript {
+  /** Texts that come at once, as one event; 1 by default. */
+  readonly textsPerEvent?: number
   /** The reply, one event per piece. To those who ask for log-probabilities, each piece is a token. */
   readonly texts?: readonly string[] | ((completion: number) => readonly string[])
   /** Tokens per text; 1 by default. */
@@ -55,7 +59,7 @@ interface Run {
   readonly work: Work
   readonly script: Script
   readonly signal: AbortSignal
-  count(tokens: number): void
+  readonly tally: TokenTally
 }
 
 /** An engine for tests: it plays a script and records its work. */
@@ -91,11 +95,8 @@ export class FakeEngine implements Engine {
     this.works.push(work)
     this.signals.push(signal)
     const prompts = this.#admit(work)
-    let computed = 0
-    const count = (tokens: number) => {
-      computed += tokens
-    }
-    return { prompts, events: this.#events({ work, script, signal, count }), computedTokens: () => computed }
+    const tally = new TokenTally()
+    return tally.counting({ prompts, events: this.#events({ work, script, signal, tally }) })
   }
 
   async read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
@@ -150,7 +151,7 @@ export class FakeEngine implements Engine {
     )
   }
 
-  async *#events({ work, script, signal, count }: Run): AsyncGenerator<EngineEvent, void, void> {
+  async *#events({ work, script, signal, tally }: Run): AsyncGenerator<EngineEvent, void, void> {
     let running = work.branches.flatMap((branch, index) => {
       const own = { ...script, ...script.branch?.(branch, index) }
       return Array.from({ length: branch.n }, (_, completion) => new Player(own, branch, index, completion))
@@ -166,7 +167,7 @@ export class FakeEngine implements Engine {
           }
           const event = player.next()
           if (event.type !== 'text' && script.failure && running.length === 1) throw script.failure
-          if (event.type === 'text') count(event.tokens)
+          tally.add([event])
           yield event
           if (event.type === 'finish') running = running.filter((other) => other !== player)
           if (event.type === 'error') running = running.filter((other) => other.branch !== event.branch)
@@ -224,6 +225,14 @@ class Player {
   }
 
   next(): EngineEvent {
+    let event = this.#next()
+    for (let left = this.#script.textsPerEvent ?? 1; --left > 0 && event.type === 'text' && this.hasText; ) {
+      event = joinTexts(event, this.#next())!
+    }
+    return event
+  }
+
+  #next(): EngineEvent {
     const at = { branch: this.branch, completion: this.#completion }
     if (this.hasText) {
       const text = this.#texts[this.#emitted++ % this.#texts.length]!

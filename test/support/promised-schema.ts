@@ -38,7 +38,6 @@ export function promisedSchema(schema: unknown): unknown {
   if (Array.isArray(schema.prefixItems)) {
     Object.assign(promised, { minItems: schema.prefixItems.length, maxItems: schema.prefixItems.length })
   }
-  if (typeof schema.pattern === 'string') promised.pattern = toRegExp(parsePattern(schema.pattern)).source
   if (typeof schema.format === 'string') {
     delete promised.format
     promised.pattern = toRegExp(parsePattern(FORMATS[schema.format]!)).source

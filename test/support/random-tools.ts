@@ -62,6 +62,55 @@ const samples = fc.letrec<{ any: Sample; object: Sample }>((tie) => ({
 /** Schemas of a tool's arguments, each with arguments that it allows. */
 export const randomArguments = samples.object
 
+const VALUES = ['other', 5, null, true]
+
+/** The same values and more, said in another way: by schemas together, by alternatives, by references. */
+function retold({ schema, value }: Sample, way: number, pointer: string): { schema: object; defs: object } {
+  const { type } = schema as { readonly type?: string }
+  const kind = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value
+  const properties = Object.entries((schema as { properties?: object }).properties ?? {})
+  const { required = [], ...rest } = schema as { required?: string[] }
+  const asked = { allOf: [{ required }, { ...rest, description: 'd' }] }
+  const ways: object[] = [
+    { allOf: [schema, { description: 'said twice' }] },
+    { allOf: [{ type: kind }, schema] },
+    { type: kind, anyOf: [{ type: 'null' }, schema] },
+    { description: 'no value of its type', type: kind, enum: [...VALUES, value] },
+    { type: kind, const: value },
+    { anyOf: [{ allOf: [schema, { enum: [value] }] }, { type: 'boolean' }] },
+    { type: [kind, 'null'], allOf: [{ anyOf: [schema, { type: 'null' }] }] },
+    { $ref: pointer, type: kind },
+    { $ref: pointer, description: 'd' },
+    { allOf: [{ $ref: pointer }, { type: kind }], title: 't' },
+    { oneOf: [{ type: 'integer', minimum: 2, maximum: 1 }, { $ref: pointer }] },
+    { type: 'array', items: { allOf: [schema, schema] }, minItems: 1 },
+    properties.length > 0 && type === 'object' ? asked : schema,
+    properties.length > 1 && type === 'object'
+      ? {
+          allOf: [properties.slice(0, 1), properties.slice(1)].map((some) => ({
+            type: 'object',
+            properties: Object.fromEntries(some),
+            required: required.filter((name) => some.some(([own]) => own === name)),
+          })),
+        }
+      : schema,
+  ]
+  return { schema: ways[way % ways.length]!, defs: schema }
+}
+
+/** Arguments that `allOf`, `anyOf`, `oneOf`, `$ref` and constants describe beside other keywords. Each has some value. */
+export const combinedArguments = fc
+  .array(fc.tuple(samples.any, fc.nat(100)), { minLength: 1, maxLength: 4 })
+  .map((members) => {
+    const told = members.map(([sample, way], at) => retold(sample, way, `#/$defs/d${at}`))
+    return {
+      type: 'object',
+      properties: Object.fromEntries(told.map(({ schema }, at) => [`m${at}`, schema])),
+      required: told.map((_, at) => `m${at}`),
+      $defs: Object.fromEntries(told.map(({ defs }, at) => [`d${at}`, defs])),
+    }
+  })
+
 /** Two tools whose arguments the schema describes. */
 export function toolsFor(schema: object): Tool[] {
   const parameters = JSON.stringify(schema)

@@ -1,5 +1,6 @@
 import type { Annotation, AnnotationReader, Clip, Leaf, Prose } from '../../grounding/index.ts'
 import type { Branch, FinishEvent, Generation, TextEvent } from '../../inference/engine.ts'
+import { tokenTexts } from '../../inference/join-texts.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { TextStage } from '../reply/reply-piece.ts'
 import type { FindQuestion } from '../request/decision-request.ts'
@@ -25,6 +26,8 @@ export class PlaceSearch {
   #place: Leaf | Clip | null = null
   #error: unknown = null
   isOver = false
+  /** Of the texts that it has read. */
+  tokens = 0
 
   constructor({ question, branch, reply, reader }: PlaceSearchParts) {
     this.branch = branch
@@ -39,11 +42,11 @@ export class PlaceSearch {
   }
 
   take(event: TextEvent | FinishEvent): void {
-    if (this.isOver) return
     if (event.type === 'text') {
-      this.#note(event)
-      for (const piece of this.#reply.push(event.text))
-        if (piece.type === 'text') this.#keep(this.#reader.push(piece.text))
+      for (const part of tokenTexts(event)) {
+        this.#read(part)
+        if (this.isOver) return
+      }
       return
     }
     const cut = event.reason === 'length'
@@ -55,6 +58,13 @@ export class PlaceSearch {
   fail(error: unknown): void {
     this.#error = error
     this.isOver = true
+  }
+
+  #read(part: TextEvent): void {
+    this.tokens += part.tokens
+    this.#note(part)
+    for (const piece of this.#reply.push(part.text))
+      if (piece.type === 'text') this.#keep(this.#reader.push(piece.text))
   }
 
   #note({ logProbs }: TextEvent): void {
@@ -87,11 +97,13 @@ function meanProbability(logProbs: readonly number[] | null): number | null {
 }
 
 /** Feeds the engine's events to the searches until all are over. @throws what the engine throws. */
-export async function followSearches(searches: readonly PlaceSearch[], { events }: Generation): Promise<void> {
-  for await (const event of events) {
+export async function followSearches(searches: readonly PlaceSearch[], generation: Generation): Promise<void> {
+  for await (const event of generation.events) {
     const search = searches[event.branch]!
+    if (search.isOver) continue
     if (event.type === 'error') search.fail(event.error)
     else search.take(event)
+    if (event.type === 'text' && search.isOver) generation.settle(event, search.tokens)
     if (searches.every(({ isOver }) => isOver)) return
   }
   throw internalError(new Error('The engine ended a completion without a finish event'))

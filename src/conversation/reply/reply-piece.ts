@@ -25,3 +25,28 @@ export interface TextStage {
    */
   end(cut: boolean): ReplyPiece[]
 }
+
+/** Joins texts of the same kind that follow each other. */
+export function joinPieces(pieces: readonly ReplyPiece[]): ReplyPiece[] {
+  if (pieces.length < 2) return [...pieces]
+  const groups: ReplyPiece[][] = []
+  for (const piece of pieces) {
+    const group = groups.at(-1)
+    if (group !== undefined && isSameKind(group[0]!, piece)) group.push(piece)
+    else groups.push([piece])
+  }
+  return groups.map((group) => {
+    const logProbs = group.flatMap((piece) => piece.logProbs ?? [])
+    const text = group.map((piece) => ('text' in piece ? piece.text : '')).join('')
+    const [first] = group
+    return group.length === 1 ? first! : { ...first!, text, ...(logProbs.length === 0 ? {} : { logProbs }) }
+  })
+}
+
+function isSameKind(last: ReplyPiece, next: ReplyPiece): boolean {
+  return (
+    'text' in last &&
+    last.type === next.type &&
+    ('index' in last ? last.index : null) === ('index' in next ? next.index : null)
+  )
+}

@@ -1,9 +1,10 @@
-import type { FinishEvent, Generation, TextEvent, TokenLogProb } from '../../inference/engine.ts'
+import type { CompletionId, FinishEvent, Generation, TextEvent, TokenLogProb } from '../../inference/engine.ts'
+import { tokenTexts } from '../../inference/join-texts.ts'
 import type { ServedModel } from '../../inference/registry.ts'
 import { internalError } from '../../lib/errors.ts'
 import type { Deadline } from '../request/deadline.ts'
 import { LogProbReader } from './log-prob-reader.ts'
-import type { ReplyPiece } from './reply-piece.ts'
+import { joinPieces, type ReplyPiece } from './reply-piece.ts'
 import type { ReplyReader } from './reply-reader.ts'
 import { StopCutter } from './stop-cutter.ts'
 
@@ -34,8 +35,8 @@ export interface Usage {
   /** Null for a model without audio input. */
   readonly audioTokens: number | null
   /**
-   * Those of the completion that are reasoning, as far as the engine's texts tell: a text with the end of a thought counts as
-   * the reply's, so with large texts they are too few.
+   * Those of the completion that are reasoning. The token that ends a thought counts as the reply's. They are too few where an
+   * engine does not tell tokens apart.
    */
   readonly reasoningTokens: number
 }
@@ -127,6 +128,7 @@ export async function* assembleChoices(source: ChoicesSource): AsyncGenerator<Ch
     if (!deadline.caused(error) || assemblers.every(({ hasText }) => !hasText)) throw error
     for (const [choice, assembler] of assemblers.entries()) {
       if (assembler.hasEnded) continue
+      generation.settle({ branch: 0, completion: choice }, assembler.tokens)
       for (const event of assembler.cutOff(assembler.tokens)) yield { choice, event }
     }
   }
@@ -157,11 +159,18 @@ class ReplyAssembler {
   take(event: TextEvent | FinishEvent): readonly ReplyEvent[] {
     if (event.type === 'finish') return this.#finish(event)
     this.hasText = true
-    this.tokens += event.tokens
-    const pieces = this.#cut(this.#reader.push(event))
-    if (this.#source.reader.section === 'thought') this.#reasoningTokens += event.tokens
-    const { found } = this.#cutter
-    return found === null ? pieces : [...pieces, this.#stopped(found)]
+    const { stops, reader } = this.#source
+    const counts = stops.length > 0 || reader.section !== 'content'
+    const pieces: ReplyPiece[] = []
+    for (const part of counts ? tokenTexts(event) : [event]) {
+      this.tokens += part.tokens
+      pieces.push(...this.#cut(this.#reader.push(part)))
+      if (reader.section === 'thought') this.#reasoningTokens += part.tokens
+      const { found } = this.#cutter
+      // What was computed behind it is no part of the reply, and is not counted.
+      if (found !== null) return [...joinPieces(pieces), this.#stopped(found, event)]
+    }
+    return joinPieces(pieces)
   }
 
   /** Ends the reply with the text so far. */
@@ -173,7 +182,7 @@ class ReplyAssembler {
   #finish(event: FinishEvent): readonly ReplyEvent[] {
     const pieces = [...this.#cut(this.#reader.end(event.reason === 'length')), ...this.#cutter.end()]
     const { found } = this.#cutter
-    if (found !== null) return [...pieces, this.#stopped(found)]
+    if (found !== null) return [...pieces, this.#stopped(found, event)]
     const usage = this.#usage(event.completionTokens)
     return [...pieces, this.#ended({ reason: finishReason(event, this.#calls), usage, ...this.#rest() })]
   }
@@ -184,7 +193,8 @@ class ReplyAssembler {
     return kept
   }
 
-  #stopped(stoppedBy: string): ReplyFinish {
+  #stopped(stoppedBy: string, completion: CompletionId): ReplyFinish {
+    this.#source.generation.settle(completion, this.tokens)
     const reason = this.#calls > 0 ? 'tool_calls' : 'stop'
     return this.#ended({ reason, usage: this.#usage(this.tokens), stoppedBy })
   }

@@ -2,6 +2,7 @@
 import { parentPort } from 'node:worker_threads'
 import { PatternMatcher } from '../../inference/constraints/regex/matcher.ts'
 import { parsePattern } from '../../inference/constraints/regex/parser.ts'
+import { parseSearch } from '../../inference/constraints/regex/search.ts'
 import { READY } from '../../lib/guarded-worker.ts'
 import type { Structure } from '../request/chat-request.ts'
 import { schemaValidator } from './schema-validator.ts'
@@ -46,5 +47,5 @@ function withoutDialect(schema: unknown): boolean | object {
   return rest
 }
 
-/** Interprets patterns exactly as the engine does. */
-const patternEngine = Object.assign((source: string) => new PatternMatcher(parsePattern(source)), { code: '' })
+/** Searches for patterns exactly as the engine does. */
+const patternEngine = Object.assign((source: string) => new PatternMatcher(parseSearch(source)), { code: '' })

@@ -6,12 +6,10 @@ export interface Tool {
   readonly parameters: string | null
 }
 
-/** The schema that constrains the arguments. Arguments are always an object, so it adds that type. */
+/** The schema that constrains the arguments. Arguments are always an object, whatever the schema says. */
 export function argumentsSchema({ parameters }: Tool): unknown {
   const schema: Record<string, unknown> = parameters === null ? NO_ARGUMENTS : JSON.parse(parameters)
-  return SHAPES.some((keyword) => Object.hasOwn(schema, keyword)) ? schema : { ...schema, type: 'object' }
+  return { ...schema, type: 'object' }
 }
 
 const NO_ARGUMENTS = { additionalProperties: false }
-/** Keywords that define a value's shape; `type` may not be added beside them. */
-const SHAPES = ['$ref', 'anyOf', 'oneOf', 'allOf', 'enum', 'const']

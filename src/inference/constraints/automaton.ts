@@ -362,7 +362,9 @@ export class Automaton {
 
   #rest(fields: Omit<Rest, 'id'> & { readonly next: Rest }): Rest {
     const { node, at, min, max, next } = fields
-    const key = `${node!.id},${at},${min},${max},${next.id}`
+    // What is left of a repetition does not depend on its counts at the start.
+    const what = node!.type === 'repeat' ? `*${node!.part.id}` : node!.id
+    const key = `${what},${at},${min},${max},${next.id}`
     let rest = this.#rests.get(key)
     if (rest === undefined) {
       rest = { id: ++this.#lastRest, node, at, min, max, next }

@@ -4,8 +4,9 @@ import { FORMATS } from './formats.ts'
 import { choice, EMPTY, type Expression, type GrammarBuilder, literal, optional, repeat, sequence } from './grammar.ts'
 import { type Bound, integersWithin, type NumberRange, numbersWithin } from './number-range.ts'
 import { isPointer, lookUp, type Target } from './references.ts'
-import { PatternError, parsePattern } from './regex/parser.ts'
-import { lengthsOf } from './regex/pattern.ts'
+import { PatternError, parseAnchored } from './regex/parser.ts'
+import { joined } from './regex/pattern.ts'
+import { searching } from './regex/search.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 import { JSON_STYLE, NAME, ValueText } from './value-text.ts'
 import { memberTypes, type ValueTypes } from './value-types.ts'
@@ -39,6 +40,9 @@ const MOST_ITEMS = 1_000
 
 /** How a value stands: as the notation has it, as the members of the outermost object, or as a string without quotes. */
 type Form = 'plain' | 'members' | 'bare'
+
+/** What can be written so; anything where nothing is said. */
+const WRITABLE: Readonly<Partial<Record<Form, readonly string[]>>> = { members: ['object'], bare: ['string', 'null'] }
 
 /** What the conversion of one schema needs to know of where it stands. */
 interface Place {
@@ -148,7 +152,10 @@ class SchemaWriter {
       )
     }
     const text = place.form === 'members' ? null : this.#text(place)
-    const written = values.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
+    const writable = values.filter((value) => WRITABLE[place.form]?.includes(typeName(value)) ?? true)
+    // Another alternative may be a string.
+    if (place.form === 'bare' && writable.length === 0) return choice([])
+    const written = writable.map((value) => text?.constant(value) ?? null).filter((constant) => constant !== null)
     if (written.length === 0) throw new UnsupportedConstraint('no value can be written in this notation', path)
     return this.#builder.rule(choice(written))
   }
@@ -197,7 +204,7 @@ class SchemaWriter {
     }
     if (place.form === 'members' && !types.includes('object'))
       throw new UnsupportedConstraint('only objects can be written in this notation', [...place.path, 'type'])
-    const writable = place.form === 'members' ? ['object'] : types
+    const writable = types.filter((type) => WRITABLE[place.form]?.includes(type) ?? true)
     return choice(writable.map((type) => this.#ofType(type, schema, place)))
   }
 
@@ -287,12 +294,11 @@ class SchemaWriter {
     return sequence([key, this.#value(schema, place)])
   }
 
-  /** What may be a string is text, and is bound further when it can be nothing else but null. */
+  /** What may be a string is text, and is read as one, or as null. */
   #memberValue(name: string, schema: unknown, place: Place): Expression {
     const types = this.#typesOfMember(name)
     if (types !== null && !types.includes('string')) return this.#value(schema, place)
-    const isBound = types?.every((type) => type === 'string' || type === 'null')
-    return isBound ? this.#value(schema, { ...place, form: 'bare' }) : this.#bare.string(0, null)
+    return types !== null ? this.#value(schema, { ...place, form: 'bare' }) : this.#bare.string(0, null)
   }
 
   /** Members in their order; those that are not required may be left out. */
@@ -365,16 +371,16 @@ class SchemaWriter {
     }
     const keyword = schema.pattern === undefined ? 'format' : 'pattern'
     const at = [...path, keyword]
-    const pattern = parse(keyword === 'format' ? formatOf(schema.format, at) : schema.pattern, at)
-    const lengths = lengthsOf(pattern)
-    if (lengths.min < min || lengths.max > (max ?? Number.POSITIVE_INFINITY)) {
-      const bound = lengths.min < min ? 'minLength' : 'maxLength'
-      throw new UnsupportedConstraint(`'${bound}' is only supported beside '${keyword}' when every match fits it`, [
+    const texts = { anything: text.anything, min, max }
+    const patterns = parse(keyword === 'format' ? formatOf(schema.format, at) : schema.pattern, at).map((found) => {
+      const pattern = searching(found, texts)
+      if (typeof pattern === 'object') return pattern
+      throw new UnsupportedConstraint(`'${pattern}' is only supported beside '${keyword}' when every match fits it`, [
         ...path,
-        bound,
+        pattern,
       ])
-    }
-    const matching = text.matching(pattern)
+    })
+    const matching = text.matching(joined(patterns))
     if (matching === null) throw new UnsupportedConstraint('a match may hold what no string holds in this notation', at)
     return matching
   }
@@ -434,7 +440,7 @@ function resolve(root: unknown, reference: string, path: Path): Target {
 function parse(source: unknown, path: Path) {
   if (typeof source !== 'string') throw new UnsupportedConstraint(`expected a string, got ${typeName(source)}`, path)
   try {
-    return parsePattern(source)
+    return parseAnchored(source)
   } catch (error) {
     if (error instanceof PatternError) throw new UnsupportedConstraint(error.message, path)
     throw error
@@ -443,7 +449,7 @@ function parse(source: unknown, path: Path) {
 
 function formatOf(format: unknown, path: Path): string {
   const known = Object.keys(FORMATS)
-  if (typeof format === 'string' && Object.hasOwn(FORMATS, format)) return FORMATS[format]!
+  if (typeof format === 'string' && Object.hasOwn(FORMATS, format)) return `^(?:${FORMATS[format]})$`
   throw new UnsupportedConstraint(
     `the format ${JSON.stringify(format)} is not supported; these are: ${known.join(', ')}`,
     path,

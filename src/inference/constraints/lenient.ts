@@ -1,3 +1,4 @@
+import { looseSchema } from './loose-schema.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 
 /** Keywords that are left out, one after the other, before a schema is given up. */
@@ -11,7 +12,7 @@ const ANY_OBJECT = { type: 'object' }
  * stands for any object.
  */
 export function leniently<Result>(schema: unknown, use: (schema: unknown) => Result): Result {
-  let current = schema
+  let current = looseSchema(schema)
   for (let omitted = 0; omitted < MOST_OMISSIONS; omitted++) {
     try {
       return use(current)
@@ -25,7 +26,7 @@ export function leniently<Result>(schema: unknown, use: (schema: unknown) => Res
   return use(ANY_OBJECT)
 }
 
-/** A copy of the value without the keyword on the path; null where there is none. */
+/** A copy of the value without the keyword on the path, or without that alternative; null where there is none. */
 function without(value: unknown, path: UnsupportedConstraint['path']): unknown {
   if (typeof value !== 'object' || value === null) return null
   const [key, ...rest] = path
@@ -33,6 +34,8 @@ function without(value: unknown, path: UnsupportedConstraint['path']): unknown {
   const inner = (value as Record<string | number, unknown>)[key]
   const changed = without(inner, rest)
   if (Array.isArray(value)) return changed === null ? null : value.with(Number(key), changed)
+  const isAlternative = key === 'anyOf' && rest.length === 1 && Array.isArray(inner) && inner.length > 1
+  if (isAlternative) return { ...value, anyOf: inner.toSpliced(Number(rest[0]), 1) }
   const entries = Object.entries(value).filter(([name]) => changed !== null || name !== String(key))
   return Object.fromEntries(entries.map(([name, held]) => [name, name === String(key) ? changed : held]))
 }

@@ -70,6 +70,11 @@ export class ValueText {
     return this.#quoted(text)
   }
 
+  /** Characters that a string may hold in any order, without a text among them that no string holds. */
+  get anything(): CodePoints {
+    return difference(ALL, setOf(this.#marks.map((mark) => mark.slice(0, 1)).join('')))
+  }
+
   /** Strings that a pattern matches; null when some of them may hold a text that no string may. */
   matching(pattern: Pattern): Expression | null {
     if (this.#marks.length > 0) {

@@ -89,7 +89,8 @@ export class Completion {
     this.#silent += wanted.length
     const most = this.#topLogProbs
     if (most !== null) this.#silentLogProbs.push(...wanted.map((token, at) => this.#rated(token, ratings[at], most)))
-    this.#send(this.#text.read(wanted))
+    const { text, ends } = this.#text.read(wanted)
+    this.#send(text, ends)
     if (circle !== -1 && this.#thinks) this.#isCircling = true
     else if (circle !== -1 || allowed.length < tokens.length) this.finish('length')
   }
@@ -139,7 +140,8 @@ export class Completion {
 
   finish(given: 'stop' | 'length'): void {
     if (this.isFinished) return
-    this.#send(this.#text.end())
+    const rest = this.#text.end()
+    this.#send(rest, [])
     this.isFinished = true
     // A text that should have gone on is the beginning of an allowed one.
     const isWhole = this.#matcher === null || this.#matcher.accept(END)
@@ -154,11 +156,15 @@ export class Completion {
     })
   }
 
-  #send(text: string): void {
+  /** @param told where the texts of the last tokens end. */
+  #send(text: string, told: readonly number[]): void {
     // The bytes of a character that never ended are no text of their own.
     if (text === '' || this.#silent === 0) return
     const logProbs = this.#topLogProbs === null ? {} : { logProbs: this.#silentLogProbs }
-    this.#emit({ type: 'text', branch: this.branch, completion: this.index, text, tokens: this.#silent, ...logProbs })
+    const { branch, index: completion } = this
+    const tokens = this.#silent
+    const ends = tokens === 1 ? {} : { ends: [...Array<number>(tokens - told.length).fill(0), ...told] }
+    this.#emit({ type: 'text', branch, completion, text, tokens, ...ends, ...logProbs })
     this.#silent = 0
     this.#silentLogProbs = []
   }

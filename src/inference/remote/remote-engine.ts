@@ -113,7 +113,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       failed: ({ index }, error) => ({ type: 'error', branch: index, error }),
       decoded: () => tally.tokens,
     })
-    return { prompts: usage, events, computedTokens: () => tally.tokens }
+    return tally.counting({ prompts: usage, events })
   }
 
   async #read(rater: ReplyRater<Prompt>, work: ReadWork, signal: AbortSignal): Promise<Reading> {

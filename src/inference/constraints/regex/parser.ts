@@ -1,5 +1,5 @@
 import { ALL, type CodePoints, complement, type Range, setOf, union } from './code-points.ts'
-import type { Pattern } from './pattern.ts'
+import { type AnchoredPattern, EMPTY, inOrder, isEmpty, joined, type Pattern } from './pattern.ts'
 
 /** The text is no pattern, or one that this server does not do. The message says what and where. */
 export class PatternError extends Error {}
@@ -31,23 +31,34 @@ const LARGEST_COUNT = 10_000
 const LARGEST_EXPANSION = 50_000
 
 /**
- * Parses the regular part of JavaScript's regular expressions: no lookaround, no backreferences, no word boundaries, no
- * Unicode properties, and anchors only where they say what holds anyway. Classes mean what they mean there.
+ * Parses the regular part of JavaScript's regular expressions, as a pattern of whole texts: no lookaround, no
+ * backreferences, no word boundaries, no Unicode properties, and anchors only where a match begins or ends. Classes mean
+ * what they mean there.
  * @throws PatternError
  */
 export function parsePattern(source: string): Pattern {
+  return joined(parseAnchored(source).map(({ pattern }) => pattern))
+}
+
+/**
+ * Parses the same for a search, in which anchors matter. A text is found when one of the patterns matches a part of it that
+ * begins and ends where its anchors ask for it.
+ * @throws PatternError
+ */
+export function parseAnchored(source: string): readonly AnchoredPattern[] {
   if (source.length > LONGEST_PATTERN) {
     throw new PatternError(`the pattern has ${source.length} characters, at most ${LONGEST_PATTERN} are supported`)
   }
-  const pattern = new Parser(source).parse()
-  const size = expansionOf(pattern)
+  const patterns = new Parser(source).parse()
+  const size = patterns.reduce((sum, { pattern }) => sum + expansionOf(pattern), 0)
   if (size > LARGEST_EXPANSION) {
     throw new PatternError(`its repetitions multiply to ${size} characters, at most ${LARGEST_EXPANSION} are supported`)
   }
-  return pattern
+  return patterns
 }
 
-function expansionOf(pattern: Pattern): number {
+/** Characters of the longest text when every unbounded repetition counts once. */
+export function expansionOf(pattern: Pattern): number {
   switch (pattern.type) {
     case 'character':
       return 1
@@ -60,6 +71,13 @@ function expansionOf(pattern: Pattern): number {
   }
 }
 
+/** A sequence that is being read. */
+interface Begun {
+  start: boolean
+  end: boolean
+  readonly parts: Pattern[]
+}
+
 class Parser {
   readonly #characters: readonly string[]
   #at = 0
@@ -69,47 +87,58 @@ class Parser {
     this.#characters = [...source]
   }
 
-  parse(): Pattern {
-    const pattern = this.#choice()
+  parse(): readonly AnchoredPattern[] {
+    const patterns = this.#choice()
     if (this.#at < this.#characters.length) throw this.#error("')' has no '('")
-    return pattern
+    return patterns
   }
 
-  #choice(): Pattern {
-    const options = [this.#sequence()]
-    while (this.#take('|')) options.push(this.#sequence())
-    return options.length === 1 ? options[0]! : { type: 'choice', options }
+  /** Options with the same anchors become one pattern, so there are four at most. */
+  #choice(): readonly AnchoredPattern[] {
+    const options = [...this.#sequence()]
+    while (this.#take('|')) options.push(...this.#sequence())
+    const groups = Map.groupBy(options, ({ start, end }) => `${start} ${end}`)
+    return [...groups.values()].map((group) => ({ ...group[0]!, pattern: joined(group.map(({ pattern }) => pattern)) }))
   }
 
-  #sequence(): Pattern {
-    const parts: Pattern[] = []
-    if (this.#depth === 0) this.#take('^')
+  #sequence(): readonly AnchoredPattern[] {
+    let begun: Begun[] = [{ start: false, end: false, parts: [] }]
     for (;;) {
       const next = this.#characters[this.#at]
       if (next === undefined || next === '|' || next === ')') break
-      if (next === '$' && this.#depth === 0 && this.#endsAt(this.#at + 1)) {
-        this.#at++
-        break
-      }
-      parts.push(this.#repeated())
+      const options = this.#anchor() ?? this.#repeated()
+      if (options.length > 1)
+        begun = begun.flatMap((before) => options.map(() => ({ ...before, parts: [...before.parts] })))
+      for (const [index, before] of begun.entries()) this.#append(before, options[index % options.length]!)
     }
-    return parts.length === 1 ? parts[0]! : { type: 'sequence', parts }
+    return begun.map(({ parts, ...anchors }) => ({ ...anchors, pattern: inOrder(parts) }))
   }
 
-  #endsAt(at: number): boolean {
-    return at === this.#characters.length || this.#characters[at] === '|'
+  #anchor(): readonly AnchoredPattern[] | null {
+    if (this.#take('^')) return [{ ...free(EMPTY), start: true }]
+    return this.#take('$') ? [{ ...free(EMPTY), end: true }] : null
   }
 
-  #repeated(): Pattern {
-    let part = this.#atom()
+  #append(before: Begun, { start, end, pattern }: AnchoredPattern): void {
+    const astray = start && before.parts.length > 0 ? '^' : before.end && !isEmpty(pattern) ? '$' : null
+    if (astray !== null) throw this.#error(`'${astray}' is only supported at the ends of the pattern`)
+    before.start ||= start
+    before.end ||= end
+    for (const part of pattern.type === 'sequence' ? pattern.parts : [pattern]) before.parts.push(part)
+  }
+
+  #repeated(): readonly AnchoredPattern[] {
+    const part = this.#atom()
     const times = this.#quantifier()
-    if (times !== null) {
-      part = { type: 'repeat', part, ...times }
-      // A lazy repetition matches the same texts.
-      this.#take('?')
-      if ('*+?'.includes(this.#characters[this.#at] ?? ' ')) throw this.#error('nothing to repeat')
+    if (times === null) return part
+    // A lazy repetition matches the same texts.
+    this.#take('?')
+    if ('*+?'.includes(this.#characters[this.#at] ?? ' ')) throw this.#error('nothing to repeat')
+    if (part.every(({ start, end }) => !start && !end)) {
+      return part.map(({ pattern }) => free({ type: 'repeat', part: pattern, ...times }))
     }
-    return part
+    if (times.min > 0 || times.max !== 1) throw this.#error('an anchor within a repetition is not supported')
+    return [free(EMPTY), ...part]
   }
 
   #quantifier(): { min: number; max: number | null } | null {
@@ -129,20 +158,17 @@ class Parser {
     return { min, max }
   }
 
-  #atom(): Pattern {
+  #atom(): readonly AnchoredPattern[] {
     const character = this.#next()
     switch (character) {
       case '(':
         return this.#group()
       case '[':
-        return { type: 'character', set: this.#class() }
+        return [oneOf(this.#class())]
       case '.':
-        return { type: 'character', set: DOT }
+        return [oneOf(DOT)]
       case '\\':
-        return { type: 'character', set: this.#escape(false) }
-      case '^':
-      case '$':
-        throw this.#error(`'${character}' is only supported at the ends of the pattern`)
+        return [oneOf(this.#escape(false))]
       case '*':
       case '+':
       case '?':
@@ -152,11 +178,11 @@ class Parser {
       case ']':
         throw this.#error(`'${character}' stands alone; write '\\${character}' for the character`)
       default:
-        return { type: 'character', set: setOf(character) }
+        return [oneOf(setOf(character))]
     }
   }
 
-  #group(): Pattern {
+  #group(): readonly AnchoredPattern[] {
     const rest = this.#characters.slice(this.#at, this.#at + 3).join('')
     const lookaround = LOOKAROUNDS.find((opening) => rest.startsWith(opening))
     if (lookaround !== undefined) throw this.#error(`lookaround '(${lookaround}' is not supported`)
@@ -247,4 +273,12 @@ class Parser {
   #error(reason: string): PatternError {
     return new PatternError(`${reason} (at character ${this.#at})`)
   }
+}
+
+function free(pattern: Pattern): AnchoredPattern {
+  return { start: false, end: false, pattern }
+}
+
+function oneOf(set: CodePoints): AnchoredPattern {
+  return free({ type: 'character', set })
 }

@@ -1,6 +1,6 @@
 import { type CodePoints, union } from './code-points.ts'
 
-/** A regular expression as a tree. It stands for whole texts: there is no searching, so anchors are gone. */
+/** A regular expression as a tree. It stands for whole texts: anchors are gone, and `searching` writes what a search skips. */
 export type Pattern = CharacterPattern | SequencePattern | ChoicePattern | RepeatPattern
 
 /** One character out of a set; an empty set never matches. */
@@ -25,6 +25,32 @@ export interface RepeatPattern {
   readonly min: number
   /** Null for no end. */
   readonly max: number | null
+}
+
+/** A part of a text, and where it must stand in it. */
+export interface AnchoredPattern {
+  /** Whether it begins where the text begins. */
+  readonly start: boolean
+  /** Whether it ends where the text ends. */
+  readonly end: boolean
+  readonly pattern: Pattern
+}
+
+/** The empty text. */
+export const EMPTY: Pattern = { type: 'sequence', parts: [] }
+
+export function isEmpty(pattern: Pattern): boolean {
+  return pattern.type === 'sequence' && pattern.parts.length === 0
+}
+
+/** What the patterns match one after the other. */
+export function inOrder(parts: readonly Pattern[]): Pattern {
+  return parts.length === 1 ? parts[0]! : { type: 'sequence', parts }
+}
+
+/** What any of the patterns matches. */
+export function joined(options: readonly Pattern[]): Pattern {
+  return options.length === 1 ? options[0]! : { type: 'choice', options }
 }
 
 export interface Lengths {

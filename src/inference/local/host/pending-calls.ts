@@ -51,7 +51,7 @@ export class PendingCalls {
     }
     signal.addEventListener('abort', onAbort)
     const handle = (message: Answer) => {
-      if (message.type === 'admitted') resolve({ prompts: message.prompts, events, computedTokens: () => tally.tokens })
+      if (message.type === 'admitted') resolve(tally.counting({ prompts: message.prompts, events }))
       else if (message.type === 'error') fail(toApiError(message.error))
       else if (message.type === 'started') trace?.started()
       else if (message.type === 'encoded') trace?.encoded(message.ms)

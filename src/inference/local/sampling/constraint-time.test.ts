@@ -27,6 +27,10 @@ const tools = (notation?: Notation): Constraint => ({
 test.each<[string, Constraint]>([
   ['a pattern of many counts', { type: 'regex', pattern: '(a?){5000}a{5000}' }],
   ['a pattern of counts within counts', { type: 'regex', pattern: '(a{1,9}[a-z]{0,90}){0,60}' }],
+  [
+    'a pattern of many counts that is searched for',
+    { type: 'json_schema', schema: { type: 'string', pattern: '[a-z ][a-z ]{900}\\d|(a{1,9}[a-z ]{0,90}){1,60}\\d' } },
+  ],
   ['two hundred tools with much that is left out', tools()],
   [
     'two hundred tools in a notation of their own',

@@ -203,17 +203,24 @@ export class Sequence extends KvHolder {
     this.#silentTokens += tokens.length
     if (this.#logProbs !== null) this.#silentLogProbs.push(...this.#logProbs.of(tokens))
     const events: EngineEvent[] = []
-    const text = tokens.map((token) => this.#text.push(model.piece(token))).join('')
-    if (text !== '') events.push(this.#tell(text))
+    let text = ''
+    const ends = tokens.map((token) => {
+      text += this.#text.push(model.piece(token))
+      return text.length
+    })
+    if (text !== '') events.push(this.#tell(text, ends))
     const isStuck = this.#goesInCircles(tokens)
     if (isStuck || this.tokensLeft <= 0) events.push(this.#finish('length'))
     return events
   }
 
-  #tell(text: string): TextEvent {
+  /** @param told where the texts of the last tokens end. */
+  #tell(text: string, told: readonly number[]): TextEvent {
     const logProbs = this.#logProbs === null ? {} : { logProbs: this.#silentLogProbs }
     const { branchIndex: branch, index: completion } = this
-    const event: TextEvent = { type: 'text', branch, completion, text, tokens: this.#silentTokens, ...logProbs }
+    const tokens = this.#silentTokens
+    const ends = tokens === 1 ? {} : { ends: [...Array<number>(tokens - told.length).fill(0), ...told] }
+    const event: TextEvent = { type: 'text', branch, completion, text, tokens, ...ends, ...logProbs }
     this.#silentTokens = 0
     this.#silentLogProbs = []
     return event

@@ -46,6 +46,8 @@ describe('the tokens of texts', () => {
       if (event.type === 'error') throw event.error
       if (event.type === 'text') {
         expect(event.tokens).toBeGreaterThan(0)
+        expect(event.ends ?? [event.text.length]).toHaveLength(event.tokens)
+        expect((event.ends ?? [event.text.length]).at(-1)).toBe(event.text.length)
         told.set(event.completion, (told.get(event.completion) ?? 0) + event.tokens)
         continue
       }

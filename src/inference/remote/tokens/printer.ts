@@ -52,10 +52,14 @@ export class TextStream {
     this.#printer = printer
   }
 
-  read(tokens: readonly number[]): string {
+  /** @returns the text of the tokens, and where in it that of each ends. */
+  read(tokens: readonly number[]): { readonly text: string; readonly ends: readonly number[] } {
     let text = ''
-    for (const token of tokens) text += this.#decoder.decode(this.#printer.bytes(token), { stream: true })
-    return text
+    const ends = tokens.map((token) => {
+      text += this.#decoder.decode(this.#printer.bytes(token), { stream: true })
+      return text.length
+    })
+    return { text, ends }
   }
 
   /** What is left of a character that never ended. */

@@ -1,0 +1,110 @@
+import { ALL, type CodePoints } from './code-points.ts'
+import { expansionOf, parseAnchored } from './parser.ts'
+import { type AnchoredPattern, EMPTY, inOrder, isEmpty, joined, lengthsOf, type Pattern } from './pattern.ts'
+
+/** Texts of any characters of a set, of these lengths. */
+export interface TextLengths {
+  readonly anything: CodePoints
+  readonly min: number
+  /** Null for no end. */
+  readonly max: number | null
+}
+
+/** Where the length counts, a match begins within so many characters, and fewer when it is a large pattern. */
+const MOST_BEGINNINGS = 24
+const LARGEST_COPIES = 4_000
+
+/**
+ * The whole texts in which a pattern is found.
+ * @throws PatternError
+ */
+export function parseSearch(source: string): Pattern {
+  const texts = { anything: ALL, min: 0, max: null }
+  return joined(parseAnchored(source).map((found) => searching(found, texts) as Pattern))
+}
+
+/**
+ * The whole texts of certain lengths in which a pattern is found. Those of a pattern whose matches differ in length may be
+ * fewer, as the longest match is taken to fit.
+ * @returns the keyword of the bound that cannot be kept, in place of a pattern.
+ */
+export function searching(found: AnchoredPattern, texts: TextLengths): Pattern | 'minLength' | 'maxLength' {
+  const { start, end } = found
+  const match = trimmed(found)
+  const lengths = lengthsOf(match)
+  const { anything, min, max } = texts
+  const any = (least: number, most: number | null): Pattern => ({
+    type: 'repeat',
+    part: { type: 'character', set: anything },
+    min: least,
+    max: most,
+  })
+  if (start && end) {
+    if (lengths.min < min) return 'minLength'
+    return lengths.max > (max ?? Number.POSITIVE_INFINITY) ? 'maxLength' : match
+  }
+  // The empty text is found anywhere.
+  if (lengths.min === 0) return any(min, max)
+  const least = Math.max(0, min - lengths.min)
+  const most = max === null ? null : max - lengths.max
+  if (most !== null && most < 0) return 'maxLength'
+  if (most !== null && least > most) return 'minLength'
+  if (start) return inOrder([match, any(least, most)])
+  if (end) return inOrder([any(least, most), match])
+  return findAnywhere(match, (before) => any(Math.max(0, least - before), most === null ? null : most - before), {
+    any,
+    last: most ?? least,
+    isEndless: most === null,
+  })
+}
+
+interface Beginnings {
+  readonly any: (least: number, most: number | null) => Pattern
+  /** The most characters before a match that differ in what may come behind it. */
+  readonly last: number
+  /** Whether more characters than that may stand before a match. */
+  readonly isEndless: boolean
+}
+
+/** @param behind what may stand behind a match with so many characters before it. */
+function findAnywhere(
+  match: Pattern,
+  behind: (before: number) => Pattern,
+  { any, last, isEndless }: Beginnings,
+): Pattern {
+  const copies = Math.min(last, MOST_BEGINNINGS, Math.floor(LARGEST_COPIES / expansionOf(match)))
+  const found = inOrder([match, behind(copies)])
+  let pattern = isEndless ? inOrder([any(0, null), found]) : found
+  for (let before = copies - 1; before >= 0; before--) {
+    pattern = joined([inOrder([match, behind(before)]), inOrder([any(1, 1), pattern])])
+  }
+  return pattern
+}
+
+/** Where anything may follow or stand before it, a repetition need not go on: the rest is found to be anything as well. */
+function trimmed({ start, end, pattern }: AnchoredPattern): Pattern {
+  const begun = start ? pattern : withoutRest(pattern, 0)
+  return end ? begun : withoutRest(begun, -1)
+}
+
+/** @param edge the index of the part that comes first or last. */
+function withoutRest(pattern: Pattern, edge: 0 | -1): Pattern {
+  switch (pattern.type) {
+    case 'character':
+      return pattern
+    case 'choice':
+      return joined(pattern.options.map((option) => withoutRest(option, edge)))
+    case 'repeat':
+      if (pattern.min === 0) return EMPTY
+      return pattern.min === 1 ? withoutRest(pattern.part, edge) : { ...pattern, max: pattern.min }
+    case 'sequence': {
+      const parts = [...pattern.parts]
+      for (let part = parts.at(edge); part !== undefined; part = parts.at(edge)) {
+        const cut = withoutRest(part, edge)
+        parts.splice(edge, 1, ...(isEmpty(cut) ? [] : [cut]))
+        if (!isEmpty(cut)) break
+      }
+      return inOrder(parts)
+    }
+  }
+}
