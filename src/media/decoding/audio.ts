@@ -5,6 +5,7 @@ import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import { type FFmpeg, type Frame, MEDIA_AUDIO, SAMPLE_FLOAT, type Stream } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
+import { monoShares } from './mono.ts'
 import type { AudioTask, DecodedAudio } from './protocol.ts'
 
 const MONO = { nbChannels: 1, order: 1, mask: 4n }
@@ -86,7 +87,8 @@ class Track {
   }
 
   add(frame: Frame): void {
-    const input = `${frame.sampleRate} ${frame.format} ${frame.channelLayout.nbChannels} ${frame.channelLayout.mask}`
+    const { nbChannels, order, mask } = frame.channelLayout
+    const input = [frame.sampleRate, frame.format, nbChannels, order, mask].join(' ')
     if (this.#resampler?.input !== input) this.#restart(frame, input)
     this.#convert(frame.extendedData, frame.nbSamples)
   }
@@ -115,7 +117,9 @@ class Track {
     const context = new this.#ffmpeg.SoftwareResampleContext()
     const { channelLayout, format, sampleRate } = frame
     const code = context.allocSetOpts2(MONO, SAMPLE_FLOAT, SAMPLE_RATE, channelLayout, format, sampleRate)
-    if (code < 0 || context.init() < 0) throw new InvalidMedia('The audio cannot be decoded')
+    // Without shares of our own, the library would add the channels up, and know nothing of some layouts.
+    const shares = code < 0 ? code : context.setMatrix(monoShares(channelLayout), channelLayout.nbChannels)
+    if (shares < 0 || context.init() < 0) throw new InvalidMedia('The audio cannot be decoded')
     this.#resampler = { context, input }
   }
 

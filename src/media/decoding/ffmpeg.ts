@@ -144,6 +144,8 @@ interface ResampleContext {
     inFormat: number,
     inRate: number,
   ): number
+  /** Before `init`. @param matrix rows of output channels; each has the shares of all input channels. */
+  setMatrix(matrix: number[], stride: number): number
   init(): number
   getOutSamples(inSamples: number): number
   convertSync(out: Buffer[] | null, outCount: number, input: Buffer[] | null, inCount: number): number
