@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FakeEngine } from './support/fake-engine.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
-import { startTestServer, type TestServer } from './support/server.ts'
+import { CARD } from './support/local-engine.ts'
+import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+import { makeAudio } from './support/video.ts'
 import { makeFloatWav } from './support/wav.ts'
 
 /** What reaches the engine of sounds, alone and in videos. */
@@ -34,6 +36,34 @@ async function heard(part: object, fields: object = {}): Promise<Float32Array[]>
 const audio = (bytes: Buffer) => ({
   type: 'input_audio',
   input_audio: { data: bytes.toString('base64'), format: 'wav' },
+})
+
+describe('the shipped model', () => {
+  let shipped: TestServer
+  beforeAll(async () => {
+    shipped = await startTestServer({ engine, environment: { LOOKOUT_MODEL_CARD: CARD } })
+  })
+  afterAll(() => shipped?.close())
+
+  const silence = async (samples: number) =>
+    audio(await makeAudio({ format: 'flac', samples: new Float32Array(samples), rate: RATE }))
+  const ask = (part: object) =>
+    shipped.post('/v1/chat/completions', {
+      model: 'service-mk1.5',
+      messages: [{ role: 'user', content: [part, { type: 'text', text: 'What is this?' }] }],
+    })
+
+  it('takes 8,192 tokens of audio, which are 655.36 seconds, and no more', async () => {
+    expect((await ask(await silence(655.36 * RATE))).status).toBe(200)
+    const refused = await ask(await silence(656 * RATE))
+    expect(refused.status).toBe(400)
+    expect(await errorOf(refused)).toMatchObject({
+      message: 'The audio is longer than 8192 audio tokens, about 655 seconds',
+      type: 'invalid_request_error',
+      code: 'audio_token_limit_exceeded',
+      param: 'messages[0].content[0].input_audio',
+    })
+  })
 })
 
 describe('several channels', () => {

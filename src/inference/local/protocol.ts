@@ -1,5 +1,6 @@
 import type { Backend } from '../../config/backend.ts'
 import type {
+  AudioLimits,
   EngineEvent,
   EngineStats,
   ImageLimits,
@@ -122,6 +123,8 @@ export interface EngineSettings {
   readonly repetition: RepetitionLimits | null
   /** How images and frames are prepared; null when the model takes none. */
   readonly image: ImageLimits | null
+  /** How audio is counted; left out when the model takes none. */
+  readonly audio?: AudioLimits
   /** What may compute; left out, what the environment says. */
   readonly backend?: Backend
   /** Null for as many as the CPU's share of the weights is worth. */
