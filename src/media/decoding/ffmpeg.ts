@@ -65,6 +65,8 @@ interface FormatContext {
   pb: IOContext | null
   maxStreams: number
   readonly streams: Stream[] | null
+  /** Of the first stream, in microseconds. */
+  readonly startTime: bigint
   allocContext(): void
   // While one of these is pending, the callbacks of its IOContext run on the event loop.
   openInput(url: string, format: object | null, options: null): Promise<number>
